@@ -194,6 +194,10 @@ pub struct Issue {
     /// The tracker counts the state as an end.
     pub is_closed: bool,
     pub labels: Vec<String>,
+    /// 1 is the most urgent.
+    pub priority: Option<u8>,
+    /// An open issue has to be done before.
+    pub is_blocked: bool,
     pub url: String,
     pub parent: Option<String>,
     pub children: Vec<Child>,
@@ -218,7 +222,24 @@ pub struct Comment {
     pub text: String,
 }
 
+/// Whether an issue is a shard, by its title: `S01 Small letters`.
+pub fn is_shard(title: &str) -> bool {
+    let id = title.split(' ').next().unwrap_or_default();
+    let number = id.strip_prefix('S').unwrap_or_default();
+    number.len() >= 2 && is_number(number)
+}
+
 impl Issue {
+    /// `2 of 3 shards done`, if it has shards.
+    pub fn shards_done(&self) -> Option<String> {
+        let shards = self.children.iter().filter(|child| is_shard(&child.title));
+        let (done, all) = (
+            shards.clone().filter(|shard| shard.is_closed).count(),
+            shards.count(),
+        );
+        (all > 0).then(|| format!("{done} of {all} shards done"))
+    }
+
     /// State, labels and sub-issues in a line each, for people and handoffs.
     pub fn told(&self) -> Vec<String> {
         let done = self.children.iter().filter(|child| child.is_closed).count();

@@ -31,6 +31,9 @@ pub struct RalphState {
     /// The conversation of the iteration at work, where hooks watch it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The first conversation of the loop that an issue was told of: all share its comment there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub told_as: Option<String>,
     /// Items that were open when somebody looked last: one that is gone is told.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_items: Vec<String>,

@@ -8,7 +8,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::name_of;
 use serde_json::{Value, json};
 
-use crate::tracker::{FOUND_MAX, LivingComment, NewIssue, PullRequest, Tracker};
+use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::web::{self, Answer, Web, text};
 use crate::{Fault, Markup, NewState};
 
@@ -135,6 +135,9 @@ impl<W: Web> GitHub<W> {
             state: text(&found["state"]),
             is_closed: found["state"] == "closed",
             labels: labels.map(|label| text(&label["name"])).collect(),
+            is_blocked: found["issue_dependencies_summary"]["blocked_by"]
+                .as_u64()
+                .is_some_and(|open| open > 0),
             url: text(&found["html_url"]),
             ..Issue::default()
         }
@@ -188,12 +191,12 @@ impl<W: Web> Tracker for GitHub<W> {
     }
 
     fn find(&self, label: Option<&str>, assignee: Option<&str>) -> Result<Vec<Issue>, Fault> {
-        let mut path = format!("/issues?state=open&per_page={FOUND_MAX}");
+        let mut path = "/issues?state=open&per_page=100".to_owned();
         for (name, value) in [("labels", label), ("assignee", assignee)] {
             let value = value.map(|value| format!("&{name}={}", escaped(value)));
             path.extend(value);
         }
-        let found = listed(self.get(&path)?)?;
+        let found = self.all(&path)?;
         // Pull requests are issues here, too.
         let issues = found.iter().filter(|found| found["pull_request"].is_null());
         Ok(issues.map(|found| self.outline(found)).collect())

@@ -13,7 +13,7 @@ use crate::tracker::{LivingComment, NewIssue, Tracker};
 use crate::web::{self, Web, text};
 use crate::{Fault, Markup, NewState};
 
-/// Pages of comments that are read: of 50 each.
+/// Pages that are read of one list: of 50 each.
 const PAGES_MAX: usize = 10;
 
 const VIEWER: &str = "query Viewer { viewer { name } }";
@@ -22,8 +22,9 @@ const ISSUE: &str = "query Issue($id: String!) { issue(id: $id) { identifier tit
     children(first: 50) { nodes { identifier title state { type } } } } }";
 const COMMENTS: &str = "query Comments($id: String!, $after: String) { issue(id: $id) { comments(first: 50, after: $after) { \
     nodes { body createdAt user { email } } pageInfo { hasNextPage endCursor } } } }";
-const FIND: &str = "query Find($filter: IssueFilter) { issues(first: 50, filter: $filter) { \
-    nodes { identifier title url state { name type } labels(first: 20) { nodes { name } } } } }";
+const FIND: &str = "query Find($filter: IssueFilter, $after: String) { issues(first: 50, filter: $filter, after: $after) { \
+    nodes { identifier title url priority state { name type } labels(first: 20) { nodes { name } } \
+    inverseRelations(first: 20) { nodes { type issue { state { type } } } } } pageInfo { hasNextPage endCursor } } }";
 const PLACE: &str = "query Place($id: String!) { issue(id: $id) { id team { id states(first: 100) { nodes { id name type position } } } } }";
 const TEAM: &str = "query Team { teams(first: 1) { nodes { id } } }";
 const LABELS: &str = "query Labels($name: String!) { issueLabels(first: 50, filter: { name: { eqIgnoreCase: $name } }) { \
@@ -177,20 +178,16 @@ impl<W: Web> Tracker for Linear<W> {
     }
 
     fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault> {
-        let (mut all, mut after) = (Vec::new(), Value::Null);
-        for _ in 0..PAGES_MAX {
-            let data = self.ask(COMMENTS, &json!({ "id": id, "after": after }), id)?;
-            let page = &data["issue"]["comments"];
-            all.extend(nodes(page).iter().map(|comment| Comment {
-                author: text(&comment["user"]["email"]),
-                at: text(&comment["createdAt"]),
-                text: text(&comment["body"]),
-            }));
-            if page["pageInfo"]["hasNextPage"] != true {
-                break;
-            }
-            after = page["pageInfo"]["endCursor"].clone();
-        }
+        let page = |after| {
+            let mut data = self.ask(COMMENTS, &json!({ "id": id, "after": after }), id)?;
+            Ok(data["issue"]["comments"].take())
+        };
+        let comment = |comment: &Value| Comment {
+            author: text(&comment["user"]["email"]),
+            at: text(&comment["createdAt"]),
+            text: text(&comment["body"]),
+        };
+        let mut all: Vec<Comment> = pages(page)?.iter().map(comment).collect();
         all.sort_by(|one, other| one.at.cmp(&other.at));
         Ok(all)
     }
@@ -203,8 +200,11 @@ impl<W: Web> Tracker for Linear<W> {
         if let Some(assignee) = assignee {
             filter["assignee"] = json!({ "email": { "eqIgnoreCase": assignee } });
         }
-        let data = self.ask(FIND, &json!({ "filter": filter }), "this list")?;
-        Ok(nodes(&data["issues"]).iter().map(outline).collect())
+        let page = |after| {
+            let variables = json!({ "filter": filter, "after": after });
+            Ok(self.ask(FIND, &variables, "this list")?["issues"].take())
+        };
+        Ok(pages(page)?.iter().map(outline).collect())
     }
 
     fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault> {
@@ -300,7 +300,15 @@ fn uuid_of(key: &str) -> Uuid {
 }
 
 fn outline(found: &Value) -> Issue {
+    let blocks =
+        |relation: &Value| relation["type"] == "blocks" && !is_closed(&relation["issue"]["state"]);
     Issue {
+        // 0 is none.
+        priority: found["priority"]
+            .as_f64()
+            .filter(|priority| *priority >= 1.0)
+            .map(|priority| priority as u8),
+        is_blocked: nodes(&found["inverseRelations"]).iter().any(blocks),
         name: text(&found["identifier"]),
         title: text(&found["title"]),
         state: text(&found["state"]["name"]),
@@ -316,6 +324,20 @@ fn outline(found: &Value) -> Issue {
 
 fn is_closed(state: &Value) -> bool {
     matches!(state["type"].as_str(), Some("completed" | "canceled"))
+}
+
+/// A list, page by page.
+fn pages(page: impl Fn(Value) -> Result<Value, Fault>) -> Result<Vec<Value>, Fault> {
+    let (mut all, mut after) = (Vec::new(), Value::Null);
+    for _ in 0..PAGES_MAX {
+        let mut found = page(after)?;
+        all.extend(nodes(&found));
+        after = found["pageInfo"]["endCursor"].take();
+        if found["pageInfo"]["hasNextPage"] != true {
+            break;
+        }
+    }
+    Ok(all)
 }
 
 fn nodes(connection: &Value) -> Vec<Value> {

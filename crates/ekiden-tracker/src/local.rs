@@ -7,6 +7,8 @@
 //! state: open
 //! labels: bug, ui
 //! parent: accounts
+//! priority: 1
+//! blocked-by: search, mail
 //! ---
 //! What is wanted.
 //!
@@ -99,7 +101,8 @@ impl Local {
             title: file.value("title").unwrap_or_else(|| id.to_owned()),
             is_closed: CLOSED.contains(&state.to_ascii_lowercase().as_str()),
             state,
-            labels: file.labels(),
+            labels: file.list("labels"),
+            priority: file.value("priority").and_then(|value| value.parse().ok()),
             parent: file.value("parent"),
             ..Issue::default()
         }
@@ -144,8 +147,21 @@ impl Tracker for Local {
         let is_theirs = |file: &File| {
             assignee.is_none_or(|login| file.value("assignee").as_deref() == Some(login))
         };
-        let all = self.all()?.into_iter().filter(|(_, file)| is_theirs(file));
-        let all = all.map(|(id, file)| Self::outline(&id, &file));
+        let files = self.all()?;
+        let all: Vec<Issue> = files
+            .iter()
+            .map(|(id, file)| Self::outline(id, file))
+            .collect();
+        let is_open = |id: &String| {
+            all.iter()
+                .any(|issue| issue.name == *id && !issue.is_closed)
+        };
+        let all = files.iter().zip(&all);
+        let all = all.filter(|((_, file), _)| is_theirs(file));
+        let all = all.map(|((_, file), issue)| Issue {
+            is_blocked: file.list("blocked-by").iter().any(is_open),
+            ..issue.clone()
+        });
         let wanted = |issue: &Issue| {
             let is_it =
                 |known: &String| label.is_none_or(|label| known.eq_ignore_ascii_case(label));
@@ -163,7 +179,7 @@ impl Tracker for Local {
 
     fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault> {
         let mut file = self.read(id)?;
-        let mut labels = file.labels();
+        let mut labels = file.list("labels");
         labels.retain(|known| !known.eq_ignore_ascii_case(label));
         labels.extend(is_set.then(|| label.to_owned()));
         file.set("labels", &labels.join(", "));
@@ -312,11 +328,11 @@ impl File {
         (!value.is_empty()).then_some(value)
     }
 
-    fn labels(&self) -> Vec<String> {
-        let value = self.value("labels").unwrap_or_default();
-        let labels = value.trim_matches(['[', ']']).split(',');
-        let labels = labels.map(|label| label.trim().trim_matches('"').to_owned());
-        labels.filter(|label| !label.is_empty()).collect()
+    fn list(&self, key: &str) -> Vec<String> {
+        let value = self.value(key).unwrap_or_default();
+        let items = value.trim_matches(['[', ']']).split(',');
+        let items = items.map(|item| item.trim().trim_matches('"').to_owned());
+        items.filter(|item| !item.is_empty()).collect()
     }
 
     /// Changes one line of the front matter, or adds it.

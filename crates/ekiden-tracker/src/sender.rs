@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ekiden_core::issue::{IssueRef, TrackerKind};
+use ekiden_core::issue::{Issue, IssueRef, TrackerKind, is_shard};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::disk::DiskResult;
 use ekiden_store::outbox::Outbox;
 use serde::{Deserialize, Serialize};
 
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
-use crate::words::comment;
+use crate::words::{HEADS, comment};
 use crate::write::{NewState, Queued, Write};
 use crate::{Entry, Fault};
 
@@ -123,7 +123,9 @@ impl Sender<'_> {
             if is_held {
                 continue;
             }
-            writes.sort_by_key(|(_, queued)| (queued.at, queued.order));
+            // The comment counts the sub-issues.
+            let is_other = |queued: &Queued| !matches!(queued.write, Write::SubIssue { .. });
+            writes.sort_by_key(|(_, queued)| (is_other(queued), queued.at, queued.order));
             match self.send_issue(&issue, &writes, &entries, &mut sent.count) {
                 Ok(()) => drop(tries.remove(&name(&issue))),
                 Err(Failed::Disk(error)) => return Err(error),
@@ -186,7 +188,9 @@ impl Sender<'_> {
                 let of_it = writes.iter().filter(|(_, other)| group(other) == key);
                 done = of_it.clone().map(|(file, _)| file).collect();
                 let waiting = of_it.map(|(_, queued)| queued);
-                put_comment(&*tracker, issue, key, sent, waiting)?;
+                let found = tracker.issue(&issue.id)?;
+                put_comment(&*tracker, issue, &found, key, sent, waiting)?;
+                self.put_shards(&*tracker, &found)?;
             } else {
                 self.put(&*tracker, issue, queued)?;
             }
@@ -203,7 +207,10 @@ impl Sender<'_> {
         match &queued.write {
             Write::Entry { .. } => Ok(()),
             Write::Label { name, is_set } => tracker.set_label(id, name, *is_set),
-            Write::State { state } => tracker.set_state(id, state),
+            Write::State { state } => {
+                tracker.set_state(id, state)?;
+                self.put_shards(tracker, &tracker.issue(id)?)
+            }
             Write::SubIssue {
                 key,
                 title,
@@ -218,7 +225,13 @@ impl Sender<'_> {
                     parent: Some(id),
                     since: *since,
                 };
-                let made = tracker.create(&new)?;
+                // `ekiden shard --issues` may have made it.
+                let children = tracker.issue(id)?.children;
+                let known = children.iter().find(|child| child.title == *title);
+                let made = match known {
+                    Some(child) => child.name.trim_start_matches('#').to_owned(),
+                    None => tracker.create(&new)?,
+                };
                 match is_done {
                     true => tracker.set_state(&made, &NewState::Done),
                     false => Ok(()),
@@ -238,6 +251,26 @@ impl Sender<'_> {
                 tracker.put_pull_request(&pull, &|| (self.push)(&queued.dir, branch))
             }
         }
+    }
+
+    /// The issue that a shard belongs to says how many of its shards are done, in a comment of its own.
+    fn put_shards(&self, tracker: &dyn Tracker, shard: &Issue) -> Result<(), Fault> {
+        let parent = shard.parent.as_ref().filter(|_| is_shard(&shard.title));
+        let Some(id) = parent.map(|name| name.trim_start_matches('#')) else {
+            return Ok(());
+        };
+        let parent = tracker.issue(id)?;
+        // A name alone is not one of its kind in all of Linear. What follows it there changes with the title.
+        let place = parent.url.split_once(&parent.name);
+        let place = place.map_or("", |(place, _)| place);
+        let done = parent.shards_done().unwrap_or_default();
+        let living = LivingComment {
+            key: &format!("shards/{place}{}", parent.name),
+            body: format!("{}{done}, {}.", HEADS[2], self.now.rfc3339()),
+            since: Timestamp::default(),
+            is_there: false,
+        };
+        tracker.put_comment(id, &living)
     }
 
     fn note(&self, tries: &mut Tries, issue: &IssueRef, fault: &Fault) {
@@ -270,6 +303,7 @@ impl From<Fault> for Failed {
 fn put_comment<'a>(
     tracker: &dyn Tracker,
     issue: &IssueRef,
+    found: &Issue,
     key: &str,
     sent: &'a [Queued],
     waiting: impl Iterator<Item = &'a Queued>,
@@ -283,7 +317,10 @@ fn put_comment<'a>(
     let entries: Vec<&Entry> = entries.map(|(_, _, entry)| entry).collect();
     let head = all.last().and_then(|queued| queued.entry());
     let head = head.map_or("", |(_, head, _)| head);
-    let body = comment(head, &entries, tracker.markup());
+    let shards = found.shards_done();
+    let shards = shards.map(|done| format!("\n\n{done}"));
+    let head = format!("{head}{}", shards.unwrap_or_default());
+    let body = comment(&head, &entries, tracker.markup());
     let living = LivingComment {
         key,
         body,

@@ -5,9 +5,6 @@ use ekiden_core::time::Timestamp;
 
 use crate::{Fault, Markup, NewState};
 
-/// How many issues a service is asked for.
-pub(crate) const FOUND_MAX: usize = 50;
-
 /// The comment that a run keeps up to date.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LivingComment<'a> {
@@ -52,7 +49,7 @@ pub trait Tracker {
     fn issue(&self, id: &str) -> Result<Issue, Fault>;
     /// The newest, oldest first.
     fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault>;
-    /// Open issues, of one label or all, of one assignee or all, without texts, comments and children, newest first, bounded.
+    /// Open issues, of one label or all, of one assignee or all, without texts, comments and children, newest first. Bounded: some hundreds.
     fn find(&self, label: Option<&str>, assignee: Option<&str>) -> Result<Vec<Issue>, Fault>;
     fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault>;
     fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault>;

@@ -16,8 +16,12 @@ const DOCUMENT_CHARS_MAX: usize = 12_000;
 const COMMENT_BYTES_MAX: usize = 60_000;
 /// The body of a pull request, in characters.
 const BODY_CHARS_MAX: usize = 60_000;
-/// How the living comments of runs and of watched sessions begin.
-pub const HEADS: [&str; 2] = ["ekiden works on this, run ", "ekiden watches a session, "];
+/// How the living comments of runs, of watched sessions, and of an issue whose shards have runs of their own begin.
+pub const HEADS: [&str; 3] = [
+    "ekiden works on this, run ",
+    "ekiden watches a session, ",
+    "ekiden works on parts of this: ",
+];
 /// Takes no room, and stands where a tracker would see a mention, a reference or an address.
 const BREAK: char = '\u{200b}';
 

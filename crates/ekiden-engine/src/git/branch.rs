@@ -94,7 +94,11 @@ pub fn push(dir: &Path, branch: &str) -> Result<(), String> {
     let to = format!("refs/heads/{branch}:refs/heads/{branch}");
     // Nobody sits there who could answer a question for a password.
     let quiet = "-c core.askPass=true -c credential.interactive=false push --quiet origin";
-    ask(dir, quiet, &[&to])
+    // A relative address of `origin` is meant from the main worktree, which comes first.
+    let trees = line(dir, "worktree list --porcelain", &[]).unwrap_or_default();
+    let main = trees.lines().next();
+    let main = main.and_then(|tree| tree.strip_prefix("worktree "));
+    ask(main.map_or(dir, Path::new), quiet, &[&to])
         .map(drop)
         .map_err(|error| words(&error))
 }

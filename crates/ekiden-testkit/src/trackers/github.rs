@@ -29,6 +29,8 @@ pub struct GitHubIssue {
     pub comments: Vec<GitHubComment>,
     /// Numbers.
     pub children: Vec<usize>,
+    /// How many open issues block it.
+    pub blocked_by: usize,
     /// It is a pull request.
     pub pull: Option<GitHubPull>,
 }
@@ -96,8 +98,19 @@ impl FakeGitHub {
             "labels": labels,
             "html_url": format!("https://github.com/{}/issues/{number}", self.repo),
             "comments": issue.comments.len(),
+            "issue_dependencies_summary": { "blocked_by": issue.blocked_by },
+            "parent_issue_url": self.parent_of(number),
             "pull_request": issue.pull.as_ref().map(|_| json!({})),
         })
+    }
+
+    fn parent_of(&self, number: usize) -> Option<String> {
+        let mut parents = (1..).zip(&self.issues);
+        let (parent, _) = parents.find(|(_, issue)| issue.children.contains(&number))?;
+        Some(format!(
+            "{}/repos/{}/issues/{parent}",
+            self.address, self.repo
+        ))
     }
 
     fn shown_pull(&self, number: usize) -> Value {

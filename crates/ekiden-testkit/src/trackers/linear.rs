@@ -35,6 +35,10 @@ pub struct LinearIssue {
     pub state: usize,
     /// Ids.
     pub labels: Vec<String>,
+    /// 1 is the most urgent, 0 none.
+    pub priority: u8,
+    /// Ids of issues that block it.
+    pub blocked_by: Vec<String>,
     /// The id of its parent.
     pub parent: Option<String>,
     pub comments: Vec<LinearComment>,
@@ -224,6 +228,10 @@ impl FakeLinear {
             .issues
             .iter()
             .filter(|other| other.parent.as_ref() == Some(&issue.id));
+        let blockers = self
+            .issues
+            .iter()
+            .filter(|other| issue.blocked_by.contains(&other.id));
         let states = (0..STATES.len()).map(state);
         let labels = self.labels_of(&issue.identifier).into_iter();
         let comment = |comment: &LinearComment| json!({ "body": comment.body, "createdAt": comment.at, "user": { "email": comment.author } });
@@ -233,6 +241,8 @@ impl FakeLinear {
             "title": issue.title,
             "description": issue.description,
             "url": format!("https://linear.app/acme/issue/{}", issue.identifier),
+            "priority": issue.priority,
+            "inverseRelations": all(blockers.map(|other| json!({ "type": "blocks", "issue": short(other) }))),
             "state": state(issue.state),
             "team": { "id": TEAM, "states": all(states) },
             "parent": parent.map(short),

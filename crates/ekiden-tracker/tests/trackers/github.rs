@@ -93,6 +93,26 @@ fn what_arrived_without_an_answer_is_found_by_its_marker() {
     assert_eq!(near.0.lock().unwrap().service.issues[0].children, [3]);
 }
 
+// shows: TRK-10
+#[test]
+fn a_list_has_all_pages_and_says_what_is_blocked() {
+    let near = near();
+    near.0.lock().unwrap().service.page = 1;
+    near.0.lock().unwrap().service.issues[1].blocked_by = 1;
+    let found = github(&near).find(None, None).unwrap();
+    let blocked: Vec<bool> = found.iter().map(|issue| issue.is_blocked).collect();
+    assert_eq!(blocked, [false, true]);
+}
+
+// shows: SHD-004
+#[test]
+fn the_parent_of_a_sub_issue_is_known() {
+    let near = near();
+    near.0.lock().unwrap().service.issues[0].children = vec![2];
+    let issue = github(&near).issue("2").unwrap();
+    assert_eq!(issue.parent.as_deref(), Some("#1"));
+}
+
 // shows: LIN-001, LIN-004, TRK-05
 #[test]
 fn labels_and_states_are_as_they_shall_be() {

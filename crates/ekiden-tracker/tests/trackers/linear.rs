@@ -164,6 +164,30 @@ fn labels_and_states_are_as_they_shall_be_however_often_it_is_said() {
     );
 }
 
+// shows: TRK-10
+#[test]
+fn a_list_has_all_pages_and_says_what_is_urgent_and_what_is_blocked() {
+    let mut fake = FakeLinear::with(&["x"; 120]);
+    fake.issues[0].priority = 1;
+    fake.issues[1].blocked_by = vec!["issue-1".to_owned()];
+    fake.issues[3].blocked_by = vec!["issue-3".to_owned()];
+    fake.issues[2].state = 2;
+    let found = linear(&Near::new(fake)).find(None, None).unwrap();
+    assert_eq!(found.len(), 119, "one is done");
+    let first = found[..3].iter();
+    let first: Vec<_> = first
+        .map(|issue| (issue.name.as_str(), issue.priority, issue.is_blocked))
+        .collect();
+    assert_eq!(
+        first,
+        [
+            ("ANV-1", Some(1), false),
+            ("ANV-2", None, true),
+            ("ANV-4", None, false)
+        ]
+    );
+}
+
 /// All that may be asked for in an hour was asked for, in few requests.
 struct Spent;
 

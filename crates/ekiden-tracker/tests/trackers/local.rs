@@ -117,6 +117,30 @@ fn a_new_issue_is_made_once_and_takes_no_others_name() {
     );
 }
 
+// shows: TRK-10
+#[test]
+fn a_file_says_how_urgent_it_is_and_what_blocks_it() {
+    let temp = tempfile::tempdir().unwrap();
+    put(temp.path(), "a.md", "---\nblocked-by: b, c\n---\n");
+    put(temp.path(), "b.md", "---\nstate: done\n---\n");
+    put(
+        temp.path(),
+        "c.md",
+        "---\npriority: 2\nassignee: leo\n---\n",
+    );
+    let tracker = tracker(temp.path());
+    let found = || tracker.find(None, None).unwrap();
+    let [a, c] = &found()[..] else {
+        panic!("{:?}", found());
+    };
+    assert!(a.is_blocked && !c.is_blocked);
+    assert_eq!((a.priority, c.priority), (None, Some(2)));
+    let of_leo = tracker.find(None, Some("leo")).unwrap();
+    assert_eq!(of_leo.iter().collect::<Vec<_>>(), [c]);
+    tracker.set_state("c", &NewState::Done).unwrap();
+    assert!(!found()[0].is_blocked);
+}
+
 // shows: SEC-02
 #[test]
 fn nothing_is_written_through_a_link() {

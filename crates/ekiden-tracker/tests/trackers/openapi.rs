@@ -27,6 +27,7 @@ const READ: [(&str, &[&str]); 6] = [
             "comments",
             "html_url",
             "parent_issue_url",
+            "issue_dependencies_summary",
             "pull_request",
         ],
     ),

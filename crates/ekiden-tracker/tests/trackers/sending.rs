@@ -8,7 +8,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::Outbox;
 
 use ekiden_testkit::trackers::{FakeLinear, ServiceFault};
-use ekiden_tracker::{Fault, Queued, Sender, Sent, Tracker, Write, standing};
+use ekiden_tracker::{Fault, NewState, Queued, Sender, Sent, Tracker, Write, standing};
 
 use crate::{AT, Near, anv, entry, linear, other, planted};
 
@@ -139,6 +139,91 @@ fn what_is_a_month_old_is_dropped_but_no_entry_of_a_comment_that_lives() {
     assert_eq!(outbox.sent().unwrap().len(), 2);
     send(&outbox, &near, day(60), false);
     assert!(outbox.sent().unwrap().is_empty());
+}
+
+fn shard(order: u64, id: &str, is_done: bool) -> Queued {
+    let write = Write::SubIssue {
+        key: format!("7f3a/stage/{id}"),
+        title: format!("{id} Letters"),
+        text: String::new(),
+        is_done,
+        since: AT,
+    };
+    let queued = other(anv(1), order, write);
+    Queued {
+        key: format!("7f3a/{order}/{id}"),
+        ..queued
+    }
+}
+
+/// At each checkpoint the comment counts anew, with what this very record closed.
+// shows: SHD-004
+#[test]
+fn the_living_comment_says_how_many_shards_are_done() {
+    let mut fake = FakeLinear::with(&["Accounts", "S01 Letters", "Not a shard"]);
+    for child in &mut fake.issues[1..] {
+        child.parent = Some("issue-1".to_owned());
+    }
+    let (outbox, near) = (outbox(), Near::new(fake));
+    for id in ["S01", "S02", "S03"] {
+        shard(1, id, false).queue(&outbox).unwrap();
+    }
+    let body = |order: u64, done: &[&str]| {
+        entry(anv(1), order).queue(&outbox).unwrap();
+        for id in done {
+            shard(order + 1, id, true).queue(&outbox).unwrap();
+        }
+        assert!(send(&outbox, &near, after(order), true).failed.is_empty());
+        let fake = near.0.lock().unwrap();
+        let [comment] = fake.service.issue("ANV-1").comments.as_slice() else {
+            panic!("not one comment");
+        };
+        comment.body.lines().nth(2).unwrap().to_owned()
+    };
+    assert_eq!(body(20, &[]), "0 of 3 shards done");
+    assert_eq!(body(30, &["S01"]), "1 of 3 shards done");
+    assert_eq!(body(40, &["S03"]), "2 of 3 shards done");
+    // The one that was there was taken, and not made again.
+    let fake = near.0.lock().unwrap();
+    let titles = fake.service.issues.iter().map(|issue| issue.title.as_str());
+    let shards = titles.filter(|title| title.ends_with("Letters"));
+    let mut shards: Vec<&str> = shards.collect();
+    shards.sort_unstable();
+    assert_eq!(shards, ["S01 Letters", "S02 Letters", "S03 Letters"]);
+}
+
+/// Where each shard has a run of its own, the issue above is told by them, in one comment.
+// shows: SHD-004
+#[test]
+fn the_parent_of_a_shard_has_one_comment_that_counts() {
+    let mut fake = FakeLinear::with(&["Accounts", "S01 Letters", "S02 Letters", "Login"]);
+    for child in &mut fake.issues[1..] {
+        child.parent = Some("issue-1".to_owned());
+    }
+    let (outbox, near) = (outbox(), Near::new(fake));
+    let comments = || {
+        let fake = near.0.lock().unwrap();
+        let comments = fake.service.issue("ANV-1").comments.iter();
+        comments
+            .map(|comment| comment.body.clone())
+            .collect::<Vec<_>>()
+    };
+    entry(anv(4), 1).queue(&outbox).unwrap();
+    send(&outbox, &near, AT, false);
+    assert!(comments().is_empty(), "a sub-issue that is no shard");
+    entry(anv(2), 2).queue(&outbox).unwrap();
+    send(&outbox, &near, AT, false);
+    let head = "ekiden works on parts of this: ";
+    assert_eq!(
+        comments(),
+        [format!("{head}0 of 2 shards done, {}.", AT.rfc3339())]
+    );
+    let state = NewState::Done;
+    let closed = other(anv(2), 3, Write::State { state });
+    closed.queue(&outbox).unwrap();
+    send(&outbox, &near, after(1), false);
+    assert!(comments()[0].starts_with(&format!("{head}1 of 2 shards done")));
+    assert_eq!(comments().len(), 1);
 }
 
 // shows: SHD-003

@@ -5,6 +5,7 @@ use clap::Args;
 use super::execute::{self, How};
 use super::issue::{OfIssue, PlanIssue};
 use super::plan::{Planner, Writing};
+use super::repository;
 use super::task::Task;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -17,7 +18,7 @@ Examples:
   ekiden build idea.md                     plan, show the plan, ask, execute it
   ekiden build idea.md --dry-run           plan and show; the same as `ekiden plan`
   ekiden build 'A shop for tea, in Django' --planning-model opus --run-budget 40
-  ekiden build --issue ANV-123 --sub-issues
+  ekiden build --issue ANV-123 --sub-issues --pull-request
   ekiden build idea.md --agent rehearsal --yes
 ";
 
@@ -66,6 +67,9 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
     if !args.dry_run {
         // Before anything is spent on a plan that could not be executed.
         isolation::refuse_changes(&planner.workspace)?;
+        if args.issue.pull_request {
+            repository::may_open_pull_request(&planner.invocation, &planner.workspace)?;
+        }
     }
     let written = planner.plan_idea(&idea, output)?;
     if args.dry_run {

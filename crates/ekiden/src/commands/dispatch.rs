@@ -54,6 +54,7 @@ use crate::tracker::{Trackers, failure};
 const EXAMPLES: &str = "\
 Examples:
   ekiden dispatch --jobs 2 --run-budget 10 --verify 'make test'
+  ekiden dispatch --run-budget 10 --total-budget 50
   ekiden dispatch --label agent --assignee leo --pull-request
   ekiden dispatch 'No new dependencies' --once     what is there now, then end
 ";
@@ -64,12 +65,12 @@ const LOOKS: u32 = 4;
 
 /// Run the issues of a tracker that want it, as they come
 ///
-/// Looks for open issues with a label, oldest first, and works on at most `--jobs` of them at a time: each in a worktree and on a
+/// Looks for open issues with a label, the most urgent and then the oldest first, and works on at most `--jobs` of them at a time: each in a worktree and on a
 /// branch of its own, outside of your work dir, as a run of its own with all the limits that you name here. Sessions' work is
 /// committed. The runs work in the background; `ekiden status --everywhere` shows them.
 ///
 /// Remove the label or close the issue, and its run hands off and stops; set the label again, and it goes on. An issue whose
-/// run has ended is not taken again while it has the label. While a usage limit is known nothing begins. ctrl-c asks
+/// run has ended is not taken again while it has the label, and one that another open issue blocks is not taken. While a usage limit is known nothing begins. ctrl-c asks
 /// all runs to hand off and stop, and waits for that; the next dispatcher resumes them, also after a kill.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
@@ -86,6 +87,9 @@ pub struct DispatchArgs {
     /// Runs at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: u32,
+    /// What all runs together may cost, in US dollars; one begins only if its `--run-budget` fits in what is left
+    #[arg(long, value_name = "USD", value_parser = form::dollars)]
+    total_budget: Option<u64>,
     /// How often to ask the tracker, such as 30s, 5m
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = form::duration)]
     every: Millis,
@@ -115,6 +119,10 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
     let isolated = settings.agent.permissions.isolated;
     let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
     settle_permissions(&invocation, &client, &mut settings.agent, output)?;
+    if args.total_budget.is_some() && settings.bounds.run.micro_usd.is_none() {
+        let text = "`--total-budget` needs a budget of each run";
+        return Err(Failure::new(Exit::Usage, text).hint("name it: `--run-budget USD`"));
+    }
     let state_dir = chosen::state_dir(&invocation.given, &invocation.here)?;
     let dir = isolation::place(
         "issues",
@@ -143,7 +151,9 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         state_home: invocation.environment.state_home(),
         shown: BTreeMap::new(),
         failed: BTreeMap::new(),
+        cleared_micro_usd: 0,
         has_found: false,
+        is_spent: false,
         obstacle: None,
         output,
     };
@@ -191,6 +201,10 @@ struct Dispatcher<'a> {
     shown: BTreeMap<PathBuf, Standing>,
     /// Issues whose runs could not be started: how often, and when to try again.
     failed: BTreeMap<String, (u32, Timestamp)>,
+    /// What the runs of worktrees that were removed had spent.
+    cleared_micro_usd: u64,
+    /// No run fits in the budget of all.
+    is_spent: bool,
     /// The tracker has answered once, so that a fault of it passes.
     has_found: bool,
     /// Why nothing begins now, as it was said.
@@ -206,8 +220,8 @@ impl Dispatcher<'_> {
         loop {
             let (places, did_something) = self.round()?;
             let is_idle = !places.iter().any(Place::is_at_work) && !did_something;
-            if self.args.once && is_idle && self.obstacle.is_none() {
-                return Ok(match self.failed.is_empty() {
+            if self.args.once && is_idle && (self.obstacle.is_none() || self.is_spent) {
+                return Ok(match self.failed.is_empty() && !self.is_spent {
                     true => Exit::Done,
                     false => Exit::Unfinished,
                 });
@@ -265,7 +279,11 @@ impl Dispatcher<'_> {
             let until = phrase::future(until, now, &TimeZone::system());
             format!("{cause}; nothing begins before {until}")
         });
-        self.say_obstacle(obstacle);
+        let room = self.room(&places);
+        self.is_spent = obstacle.is_none() && room == 0;
+        let spent =
+            || "the budget of all runs has no room for another; nothing new begins".to_owned();
+        self.say_obstacle(obstacle.or_else(|| self.is_spent.then(spent)));
         let wanted: Vec<(IssueRef, Issue)> = found
             .iter()
             .filter_map(|issue| Some((self.named(issue)?, issue.clone())))
@@ -276,8 +294,14 @@ impl Dispatcher<'_> {
             .map(|place| (place, self.wants(place, &ids)))
             .collect();
         let is_due = |id: &String| self.failed.get(id).is_none_or(|(_, next)| *next <= now);
-        let due: Vec<String> = ids.iter().filter(|id| is_due(id)).cloned().collect();
-        let steps = steps(&due, &wants, self.args.jobs as usize, limit.is_some());
+        let open = wanted.iter().filter(|(_, issue)| !issue.is_blocked);
+        let due = open.map(|(named, _)| named.id.clone()).filter(is_due);
+        let due: Vec<String> = due.collect();
+        let jobs = match limit {
+            Some(_) => 0,
+            None => self.args.jobs as usize,
+        };
+        let steps = steps(&due, &wants, jobs, room);
         for step in &steps {
             match *step {
                 Step::Stop(at) => self.stop(&places[at]),
@@ -304,7 +328,19 @@ impl Dispatcher<'_> {
             TrackerKind::Linear | TrackerKind::Github => found.reverse(),
             TrackerKind::Local => found.sort_by(|one, other| one.name.cmp(&other.name)),
         }
+        found.sort_by_key(|issue| issue.priority.unwrap_or(u8::MAX));
         Ok(found)
+    }
+
+    /// For how many more runs the budget of all has room.
+    fn room(&self, places: &[Place]) -> usize {
+        let each = self.settings.bounds.run.micro_usd;
+        let Some((total, each)) = self.args.total_budget.zip(each) else {
+            return usize::MAX;
+        };
+        let taken = places.iter().map(|place| place.takes_micro_usd(each));
+        let left = total.saturating_sub(taken.sum::<u64>() + self.cleared_micro_usd);
+        (left / each.max(1)) as usize
     }
 
     /// The issue as a run in another directory knows it.
@@ -359,6 +395,12 @@ impl Dispatcher<'_> {
             let before = self
                 .shown
                 .insert(place.tree.clone(), place.standing.clone());
+            if let (Standing::Over(work, outcome), None) = (&place.standing, &before)
+                && outcome.is_complete()
+            {
+                // A kill may have come before its last writes were queued. It is over, so nothing else is done.
+                let _ = self.run(&place.workspace.dir, &["resume", work.run.as_str()]);
+            }
             if before.as_ref() != Some(&place.standing) {
                 self.say_standing(place, before.as_ref());
             }

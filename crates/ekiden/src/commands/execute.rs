@@ -30,6 +30,7 @@ Examples:
   ekiden execute plan.toml --dry-run      only show what it would do
   ekiden execute plan.toml                at most three stages at a time
   ekiden execute plan.toml --jobs 1 --run-budget 20
+  ekiden execute plan.toml --pull-request
   ekiden execute plan.toml --from S04     after a fix by hand; the stages before are checked
   ekiden execute plan.toml --agent rehearsal --yes
 ";
@@ -180,7 +181,7 @@ pub(super) fn carry_out(
         ..start::header(workspace, manifest, settings)
     };
     if let Some(issue) = how.issue {
-        issue.settle(&mut header, &invocation.trackers(workspace))?;
+        issue.settle(&mut header, invocation, workspace)?;
     }
     start::begin(
         invocation,

@@ -10,8 +10,8 @@ use ekiden_engine::git::branch;
 use ekiden_engine::workspace::Workspace;
 use ekiden_tracker::{NewIssue, Tracker};
 
-use super::Invocation;
 use super::task::Task;
+use super::{Invocation, repository};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -274,20 +274,27 @@ pub struct PlanIssue {
     /// Make a sub-issue of each stage, and close it when the stage is done
     #[arg(long, requires = "issue")]
     pub sub_issues: bool,
+    /// Work on a new branch, and open a pull request for it when all stages are verified
+    #[arg(long)]
+    pub pull_request: bool,
 }
 
 impl PlanIssue {
-    /// Notes the issue in the run's first record.
+    /// Notes the issue and the pull request in the run's first record.
     pub(super) fn settle(
         &self,
         header: &mut RunStarted,
-        trackers: &Trackers,
+        invocation: &Invocation,
+        workspace: &Workspace,
     ) -> Result<(), Failure> {
         if let Some(name) = &self.issue {
-            header.issue = Some(trackers.named(name)?);
+            header.issue = Some(invocation.trackers(workspace).named(name)?);
             header.sub_issues = self.sub_issues;
         }
-        Ok(())
+        match self.pull_request {
+            true => repository::fit_pull_request(header, invocation, workspace),
+            false => Ok(()),
+        }
     }
 }
 
@@ -353,9 +360,16 @@ pub(super) fn branch_of(form: &str, issue: &IssueRef, title: &str) -> String {
         }
     };
     let title: String = title.chars().map(plain).take(TITLE_CHARS_MAX).collect();
-    let title: Vec<&str> = title.split_whitespace().collect();
+    let title = title.split_whitespace().collect::<Vec<_>>().join("-");
+    let mut form = form.to_owned();
+    if title.starts_with(&issue.id) || issue.id.starts_with(&title) {
+        // A file has its name from its title, which is then said once.
+        for form_of_title in ["-{title}", "_{title}", "/{title}"] {
+            form = form.replace(form_of_title, "");
+        }
+    }
     form.replace("{issue}", &issue.id)
-        .replace("{title}", &title.join("-"))
+        .replace("{title}", &title)
 }
 
 #[cfg(test)]
@@ -382,6 +396,10 @@ mod tests {
             (linear.as_str(), issue_of_branch(&linear).as_deref()),
             ("feat/ANV-123-log-in-by-mail", Some("ANV-123"))
         );
+        let local = issue(TrackerKind::Local, "make-a-file");
+        for title in ["Make a file", "Make a file, and then another one in it"] {
+            assert_eq!(branch_of(form, &local, title), "feat/make-a-file");
+        }
         let github = branch_of(form, &issue(TrackerKind::Github, "12"), "Log in");
         assert_eq!(issue_of_branch(&github).as_deref(), Some("#12"));
     }

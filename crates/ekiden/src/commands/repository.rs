@@ -3,6 +3,8 @@
 //! A flag that cannot be followed is an error before anything is created. A setting from elsewhere that does not
 //! fit this project is ignored, with a note.
 
+use ekiden_core::issue::IssueRef;
+use ekiden_core::manifest::Isolation;
 use ekiden_core::settings::RunStarted;
 use ekiden_engine::git::branch;
 use ekiden_engine::workspace::Workspace;
@@ -36,42 +38,66 @@ pub(super) fn fit(
     Ok(Vec::new())
 }
 
+/// Whether there could be a pull request, whatever the run is; where it would be.
+pub(super) fn may_open_pull_request(
+    invocation: &Invocation,
+    workspace: &Workspace,
+) -> Result<IssueRef, Failure> {
+    if workspace.git.is_none() {
+        return Err(no_pull_request("the work dir is not in a git repository")
+            .hint("`git init` creates one"));
+    }
+    invocation
+        .environment
+        .refuse_a_session("open a pull request")?;
+    invocation.trackers(workspace).pull_request(String::new())
+}
+
+fn no_pull_request(why: &str) -> Failure {
+    Failure::new(Exit::Settings, format!("cannot open a pull request: {why}"))
+}
+
 /// The pull request has a branch of its own, which the run makes and commits to.
 pub(super) fn fit_pull_request(
     header: &mut RunStarted,
     invocation: &Invocation,
     workspace: &Workspace,
 ) -> Result<(), Failure> {
-    let refused = |why: &str, hint: &str| {
-        let text = format!("cannot open a pull request: {why}");
-        Err(Failure::new(Exit::Settings, text).hint(hint))
-    };
-    if workspace.git.is_none() {
-        return refused(
-            "the work dir is not in a git repository",
-            "`git init` creates one",
-        );
-    }
-    let mut stages = header.manifest.stages.iter();
-    if !stages.any(|stage| stage.verification.is_some()) {
-        let hint = "say how to tell that it is done: `--verify COMMAND`";
-        return refused("nothing verifies the run's end", hint);
+    let stages = &header.manifest.stages;
+    if let Some(stage) = stages.iter().find(|stage| stage.verification.is_none()) {
+        return Err(match stages.len() {
+            1 => no_pull_request("nothing verifies the run's end")
+                .hint("say how to tell that it is done: `--verify COMMAND`"),
+            _ => no_pull_request(&format!("stage {} has no validation", stage.id))
+                .hint("say in the manifest how to tell that it is done: `validation`"),
+        });
     }
     let branch = header.place.branch.clone();
-    let branch = branch.unwrap_or_else(|| format!("ekiden/{}", header.run));
+    let plan = header.manifest.plan.as_mut();
+    let to = plan.and_then(|plan| match &mut plan.isolation {
+        Isolation::Worktrees { branch, .. } => Some(branch),
+        Isolation::InPlace => None,
+    });
+    let branch = branch.unwrap_or_else(|| match to {
+        None => format!("ekiden/{}", header.run),
+        // Stages are merged on the branch of that name.
+        Some(_) => format!("ekiden/pull-request-{}", header.run),
+    });
     if branch::exists(workspace, &branch) {
         let why = format!(
             "branch `{branch}` is there already, and only one that the run makes is pushed"
         );
         let hint = "name a new one with `--branch`; `ekiden continue` goes on with a run's own";
-        return refused(&why, hint);
+        return Err(no_pull_request(&why).hint(hint));
     }
     branch::check(workspace, &branch).map_err(ekiden_engine::EngineError::from)?;
-    invocation
-        .environment
-        .refuse_a_session("open a pull request")?;
-    let trackers = invocation.trackers(workspace);
-    header.pull_request = Some(trackers.pull_request(branch.clone())?);
+    let pull = may_open_pull_request(invocation, workspace)?;
+    // It gets what all stages made.
+    to.into_iter().for_each(|to| *to = Some(branch.clone()));
+    header.pull_request = Some(IssueRef {
+        id: branch.clone(),
+        ..pull
+    });
     header.place.branch = Some(branch);
     Ok(())
 }

@@ -278,17 +278,19 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
         let time = SystemClock.now();
         files.append(&[WatchRecord { time, event }])?;
     }
-    if let Ok(taken) = &taken
-        && !taken.again
-        && let Err(why) = tell_checkpoint(&request, taken, SystemClock.now())
-    {
-        super::report::note(&format!("the issue is not told: {why}"));
-    }
     if let Err(error) = tell(&request, &place.dir, taken.is_ok()) {
         super::report::note(&in_full(&error));
     }
     let transcript = request.transcript.clone().unwrap_or_default();
-    if let Some(watched) = Watched::of(&session, transcript, &place.dir) {
+    let watched = Watched::of(&session, transcript, &place.dir);
+    let of_loop = || watched.as_ref()?.loop_in_issue();
+    if let Ok(taken) = &taken
+        && !taken.again
+        && let Err(why) = tell_checkpoint(&request, taken, SystemClock.now(), of_loop)
+    {
+        super::report::note(&format!("the issue is not told: {why}"));
+    }
+    if let Some(watched) = watched {
         if let Ok(taken) = &taken
             && !taken.again
         {

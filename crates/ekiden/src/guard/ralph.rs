@@ -27,6 +27,7 @@ use ekiden_wire::recall::Recall;
 
 use super::Watched;
 use crate::memory::has_claude_mem;
+use crate::tracker::LoopInIssue;
 
 /// Files that are named as in progress.
 const FILES_MAX: usize = 5;
@@ -83,6 +84,24 @@ impl Watched {
         let mut state = self.loop_state().ok()??;
         let iteration = state.iteration_of(&self.session).iteration;
         Some(commit_subject(iteration, level_of(reason), percent))
+    }
+
+    /// The iteration at work, and the conversation by which an issue knows its loop.
+    pub(super) fn loop_in_issue(&self) -> Option<LoopInIssue> {
+        if !self.is_loop() || self.session.is_empty() {
+            return None;
+        }
+        let mut place = None;
+        let noted = ralph::change(&self.disk(), &self.published(), |state| {
+            let iteration = state.iteration_of(&self.session).iteration;
+            let first = state.told_as.get_or_insert_with(|| self.session.clone());
+            place = Some(LoopInIssue {
+                iteration,
+                session: first.clone(),
+            });
+        });
+        self.or_complain(noted)?;
+        place
     }
 
     fn regenerate_prompt(&self, state: &RalphState) -> Result<(), StoreError> {

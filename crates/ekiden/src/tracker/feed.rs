@@ -217,7 +217,10 @@ impl Feed {
                     .find(|session| session.number == number)
             });
             let name = timeline.is_plan.then_some(stage);
-            let entry = self.entry(name, number, session, last, record.time);
+            let mut stages = run.header().manifest.stages.iter();
+            let is_list = stages.any(|of_it| of_it.id == *stage && of_it.part.items);
+            let word = if is_list { "Iteration" } else { "Session" };
+            let entry = self.entry(name, (word, number), session, last, record.time);
             writes.push((format!("{stage}/entry"), self.comment(entry, run)));
         }
         let is_over = run.outcome().is_some_and(Outcome::is_complete);
@@ -231,7 +234,7 @@ impl Feed {
     fn entry(
         &self,
         stage: Option<&StageId>,
-        number: u32,
+        (word, number): (&str, u32),
         session: Option<&Session>,
         last: &LastSession,
         at: Timestamp,
@@ -252,7 +255,7 @@ impl Feed {
         let whole = format!("{}\n\n{}", last.notes.progress, last.notes.next_prompt);
         let next = lines(&last.notes.next_prompt, Heading::ResumeAt);
         Entry {
-            head: format!("{place}Session {number} · {how}"),
+            head: format!("{place}{word} {number} · {how}"),
             at,
             facts: session.and_then(fact).into_iter().collect(),
             done: lines(&last.notes.progress, Heading::Done),

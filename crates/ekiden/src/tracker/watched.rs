@@ -14,8 +14,21 @@ use crate::settings::table;
 /// A part of a session's id that tells it from others.
 const SESSION_CHARS: usize = 8;
 
+/// A loop that a person runs, as its issue knows it.
+#[derive(Debug, Clone)]
+pub struct LoopInIssue {
+    pub iteration: u32,
+    /// The conversation whose comment is the loop's.
+    pub session: String,
+}
+
 /// Queues the checkpoint's entry, label and state, and has them sent. What goes wrong, as one line.
-pub fn tell_checkpoint(request: &Request, taken: &Taken, at: Timestamp) -> Result<(), String> {
+pub fn tell_checkpoint(
+    request: &Request,
+    taken: &Taken,
+    at: Timestamp,
+    of_loop: impl FnOnce() -> Option<LoopInIssue>,
+) -> Result<(), String> {
     let Some(trackers) = Trackers::of_project(&request.project_dir) else {
         return Ok(());
     };
@@ -32,11 +45,17 @@ pub fn tell_checkpoint(request: &Request, taken: &Taken, at: Timestamp) -> Resul
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .unwrap_or_default();
     let points = KeyPoints::of(&text);
-    let short: String = session.chars().take(SESSION_CHARS).collect();
+    let of_loop = of_loop();
+    let comment = of_loop.as_ref().map_or(session, |of_it| &*of_it.session);
+    let short: String = comment.chars().take(SESSION_CHARS).collect();
+    let place = match &of_loop {
+        Some(of_it) => format!("Iteration {}", of_it.iteration),
+        None => format!("Session {short}"),
+    };
     let percent = request.percent.map(|percent| format!(" at {percent} %"));
     let entry = Entry {
         head: format!(
-            "Session {short} · {}{}",
+            "{place} · {}{}",
             request.reason.name(),
             percent.unwrap_or_default()
         ),
@@ -61,7 +80,7 @@ pub fn tell_checkpoint(request: &Request, taken: &Taken, at: Timestamp) -> Resul
         write,
     };
     let comment = Write::Entry {
-        comment: format!("session/{session}"),
+        comment: format!("session/{comment}"),
         head: format!("{}{short}. This comment is kept up to date.", HEADS[1]),
         entry: Box::new(entry.bounded()),
     };

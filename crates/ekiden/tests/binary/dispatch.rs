@@ -172,9 +172,9 @@ fn an_issue_on_github_becomes_a_pull_request() {
         .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
         .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
         .with("GITHUB_TOKEN", "token");
-    let origin = environment.path("origin.git").display().to_string();
-    environment.git(&["init", "--quiet", "--bare", &origin]);
-    environment.git(&["remote", "add", "origin", &origin]);
+    // The address is relative, and the worktrees lie elsewhere.
+    environment.git(&["init", "--quiet", "--bare", "../origin.git"]);
+    environment.git(&["remote", "add", "origin", "../origin.git"]);
     let args = ["--once", "--pull-request", "--verify", "test -e item-1.txt"];
     let said = environment.run(&words(&args)).expect(0);
     assert!(
@@ -200,6 +200,35 @@ fn an_issue_on_github_becomes_a_pull_request() {
     });
     environment.run(&words(&["--once"])).expect(0);
     assert!(trees(&environment).is_empty());
+}
+
+/// A run died after its last record, before it had queued its pull request.
+// shows: TRK-10, TRK-09
+#[test]
+fn what_a_run_could_not_queue_the_next_dispatcher_queues() {
+    let mut fake = FakeGitHub::with("me/app", &["Login"]);
+    fake.issues[0].labels.push("ekiden".to_owned());
+    let server = TrackerServer::start(fake);
+    let environment = project(&[])
+        .with("EKIDEN_TRACKER_KIND", "github")
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    let pushed = |environment: &Environment| environment.git(&["ls-remote", "origin"]);
+    let args = ["--once", "--pull-request", "--verify", "test -e item-1.txt"];
+    // There is nowhere to push to yet.
+    environment.git(&["remote", "add", "origin", "../origin.git"]);
+    environment.run(&words(&args)).expect(0);
+    let outbox = environment.path("home/.local/state/ekiden/outbox");
+    wait_until("the outbox is gone", || {
+        std::fs::remove_dir_all(&outbox).is_ok()
+    });
+    environment.git(&["init", "--quiet", "--bare", "../origin.git"]);
+    environment.run(&words(&args)).expect(0);
+    wait_until("the pull request is there", || {
+        server.fake().service.issues.len() == 2
+    });
+    assert!(pushed(&environment).contains("ekiden/1-login"));
 }
 
 /// Dispatcher and run die at once; the next dispatcher takes up the run, and takes no issue twice.
@@ -232,6 +261,58 @@ fn what_was_under_way_is_taken_up_after_a_kill() {
         let status = status(&environment, &place);
         assert_eq!(status["state"], "complete", "{status}");
     }
+}
+
+/// The most urgent first, one at a time; what another blocks waits for a person to close that.
+// shows: TRK-10
+#[test]
+fn urgent_issues_come_first_and_blocked_ones_wait() {
+    let environment = project(&[("a", "ekiden"), ("b", "ekiden"), ("c", "ekiden")]);
+    let change = |name: &str, line: &str| {
+        let path = format!(".issues/{name}.md");
+        let text = environment.read(&path);
+        environment.write(&path, &text.replacen("state: open", line, 1));
+    };
+    change("c", "state: open\npriority: 1");
+    change("b", "state: open\nblocked-by: c");
+    let taken = || {
+        let said = environment.run(&words(&["--once"])).expect(0);
+        let taken = said
+            .stdout
+            .lines()
+            .filter(|line| line.contains("  taken, "));
+        let taken = taken.filter_map(|line| Some(line.split_once("  ")?.0.to_owned()));
+        taken.collect::<Vec<_>>()
+    };
+    assert_eq!(taken(), ["c", "a"]);
+    change("c", "state: done");
+    assert_eq!(taken(), ["b"]);
+}
+
+// shows: TRK-10
+#[test]
+fn the_budget_of_all_runs_is_held() {
+    let environment = project(&[("a", "ekiden"), ("b", "ekiden"), ("c", "ekiden")])
+        .with("EKIDEN_REHEARSAL_PRICE", "1000");
+    let taken = |total, code| {
+        let budgets = ["--run-budget", "1000", "--total-budget", total];
+        let said = environment.run(&words(&[&["--once", "--jobs", "3"], &budgets[..]].concat()));
+        let said = said.expect(code).stdout;
+        let is_held = said.contains("the budget of all runs has no room for another");
+        assert_eq!(is_held, code == 1, "{said}");
+        said.matches("  taken, ").count()
+    };
+    // There is room for one; what it spent leaves none for another.
+    assert_eq!(taken("1010", 1), 1);
+    // It counts for the next dispatcher, too.
+    assert_eq!(taken("1010", 1), 0);
+    assert_eq!(taken("9000", 0), 2);
+    insta::assert_snapshot!(environment.told(&words(&["--total-budget", "9"])), @r"
+    --- standard error
+    error: `--total-budget` needs a budget of each run
+    hint: name it: `--run-budget USD`
+    --- exit code 2
+    ");
 }
 
 // shows: TRK-10, AGT-14

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::environment::Environment;
 use crate::guard::{SESSION, Watched};
 use crate::processes::expect_nothing_alive;
+use crate::running::wait_until;
 
 /// A list whose items each write a file and count how often they did.
 fn list(count: u32) -> String {
@@ -485,6 +486,55 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
         "- [x] port api\n  - [x] lexer\n  - [x] parser\n",
     );
     environment.run(&["ralph", "next"]).expect(0);
+}
+
+/// Each session of a loop is an iteration, and forty of them leave one comment.
+// shows: LIN-002
+#[test]
+fn the_iterations_of_a_loop_share_one_comment_in_their_issue() {
+    let mut session = Watched::new();
+    session.environment = session.environment.with("EKIDEN_TRACKER_KIND", "local");
+    let environment = &session.environment;
+    environment.run(&["ralph", "init"]).expect(0);
+    environment.write(".issues/ANV-123.md", "---\ntitle: Port\n---\n");
+    for id in ["first", "second"] {
+        let of_it = |event: &str, mut more: Value| {
+            more["session_id"] = id.into();
+            session.hook(event, &more)
+        };
+        of_it("SessionStart", json!({"source": "startup"}));
+        session.uses(87);
+        let call = json!({"tool_calls": [{"tool_name": "Bash", "tool_input": {"command": "git commit -m done"}, "tool_response": "ok"}]});
+        of_it("PostToolBatch", call);
+        session.checkpointed_of(id);
+        of_it("SessionEnd", json!({"reason": "other"}));
+        session.uses(20);
+    }
+    let issue = || environment.read(".issues/ANV-123.md");
+    wait_until("both iterations are told", || {
+        issue().contains("### Iteration 2 · L2 at 87 %")
+    });
+    let issue = issue();
+    let first = "<details><summary>Iteration 1 · L2 at 87 %</summary>";
+    assert_eq!(issue.matches(first).count(), 1, "{issue}");
+    assert_eq!(issue.matches("<!-- ekiden:").count(), 1, "{issue}");
+}
+
+/// The same of a loop that ekiden runs.
+// shows: LIN-002
+#[test]
+fn the_sessions_of_a_list_are_iterations_in_their_issue() {
+    let environment = project(&list(2)).with("EKIDEN_TRACKER_KIND", "local");
+    environment.write(".issues/ANV-123.md", "---\ntitle: Port\n---\n");
+    environment.git(&["switch", "--quiet", "-c", "feat/ANV-123-port"]);
+    environment.run(&RUN).expect(0);
+    wait_until("the end is told", || {
+        environment.read(".issues/ANV-123.md").contains("Run ended")
+    });
+    let issue = environment.read(".issues/ANV-123.md");
+    for told in ["Iteration 1 · ", "Iteration 2 · "] {
+        assert_eq!(issue.matches(told).count(), 1, "{issue}");
+    }
 }
 
 /// The loop of the manual, with a client that does the first open item.

@@ -469,6 +469,94 @@ fn a_pull_request_that_cannot_be_is_refused_before_the_run() {
     ");
 }
 
+/// ekiden died between its last record and the queueing.
+// shows: TRK-09
+#[test]
+fn a_run_that_is_over_queues_its_pull_request_again() {
+    let server = TrackerServer::start(FakeGitHub::with("me/app", &[]));
+    let environment = with_origin(Environment::with_git())
+        .with("EKIDEN_TRACKER_GITHUB_URL", "http://127.0.0.1:9")
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    environment
+        .run(&[&PULL_RUN[..], &["--branch", "feat/x"]].concat())
+        .expect(0);
+    // The process that sends may be at work there.
+    let outbox = environment.path("home/.local/state/ekiden/outbox");
+    wait_until("the outbox is gone", || {
+        std::fs::remove_dir_all(&outbox).is_ok()
+    });
+    let environment = environment.with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""));
+    for _ in 0..2 {
+        let said = environment.run(&["resume"]).expect(66);
+        assert!(said.stderr.contains("no unfinished run"), "{said}");
+        sent(&environment);
+    }
+    assert_eq!(server.fake().service.issues.len(), 1);
+    assert!(environment.git(&["ls-remote", "origin"]).contains("feat/x"));
+}
+
+/// A plan works on a branch that the run makes, and that gets what all stages made.
+// shows: TRK-09
+#[test]
+fn a_plan_opens_a_pull_request_of_a_branch_of_its_own() {
+    let server = TrackerServer::start(FakeGitHub::with("me/app", &[]));
+    let environment = with_origin(Environment::with_git())
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    let stage = |id: &str, validation: &str| {
+        format!(
+            "[[stage]]\nid = \"{id}\"\nname = \"Make\"\nprompt = '''{}'''\n{validation}\n",
+            items(1)
+        )
+    };
+    let plan = |second: &str| {
+        let first = stage(
+            "S01",
+            "validation = { kind = \"command\", command = \"test -e item-1.txt\" }",
+        );
+        environment.write(
+            "plan.toml",
+            &format!(
+                "format = 1\nproject = \"p\"\n{first}{}",
+                stage("S02", second)
+            ),
+        );
+        environment.commit_all();
+    };
+    let execute = [
+        "execute",
+        "plan.toml",
+        "--agent",
+        "rehearsal",
+        "--yes",
+        "--pull-request",
+    ];
+    plan("");
+    insta::assert_snapshot!(environment.run(&execute).expect(78).stderr, @r"
+    error: cannot open a pull request: stage S02 has no validation
+    hint: say in the manifest how to tell that it is done: `validation`
+    ");
+    plan("validation = { kind = \"command\", command = \"true\" }");
+    let before = environment.git(&["rev-parse", "main"]);
+    environment.run(&execute).expect(0);
+    sent(&environment);
+    assert_eq!(environment.git(&["rev-parse", "main"]), before);
+    let branch = environment.git(&["branch", "--show-current"]);
+    assert!(branch.starts_with("ekiden/pull-request-"), "{branch}");
+    let made = environment.git(&["ls-tree", "--name-only", "HEAD"]);
+    assert!(made.contains("item-1.txt"), "{made}");
+    let pushed = environment.git(&["ls-remote", "origin"]);
+    assert!(
+        pushed.contains(&environment.git(&["rev-parse", "HEAD"]).trim().to_owned()),
+        "{pushed}"
+    );
+    let fake = server.fake();
+    let pull = fake.service.issues[0].pull.as_ref().unwrap();
+    assert_eq!(pull.branch, branch.trim());
+}
+
 // shows: TRK-09
 #[test]
 fn a_branch_that_was_pushed_gets_its_pull_request_later() {

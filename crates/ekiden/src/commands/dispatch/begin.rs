@@ -71,17 +71,20 @@ impl Dispatcher<'_> {
     }
 
     /// Removes a worktree that has served, unless something in it is not committed, or its branch is still to be pushed.
-    pub(super) fn clear(&self, place: &Place) {
+    pub(super) fn clear(&mut self, place: &Place) {
         let outbox = self.trackers.outbox();
         let waiting = outbox.and_then(|outbox| outbox.waiting().ok());
         let mut waiting = waiting.iter().flatten().filter_map(Queued::of);
         if !waiting.any(|write| write.dir == place.workspace.dir) {
             branch::remove_worktree(&self.workspace.dir, &place.tree);
+            if !place.tree.exists() {
+                self.cleared_micro_usd += place.takes_micro_usd(0);
+            }
         }
     }
 
     /// Runs a command of ekiden in a work dir. Its answer, or why it failed.
-    fn run(&self, dir: &Path, words: &[&str]) -> Result<String, String> {
+    pub(super) fn run(&self, dir: &Path, words: &[&str]) -> Result<String, String> {
         let mut all: Vec<OsString> = words.iter().map(OsString::from).collect();
         all.extend(["--work-dir".into(), dir.into()]);
         let own = std::env::current_exe().map_err(|error| error.to_string())?;

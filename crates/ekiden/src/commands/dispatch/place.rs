@@ -14,6 +14,7 @@ use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 
 use crate::failure::Failure;
+use crate::output::reporter::totals;
 
 /// What the ids of messages of a dispatcher begin with: so it knows its own stops in a log.
 pub(super) const SENDER: &str = "dispatch-";
@@ -49,9 +50,22 @@ pub(super) enum Standing {
 pub(super) struct Work {
     pub(super) run: RunId,
     pub(super) issue: Option<IssueRef>,
+    pub(super) spent_micro_usd: u64,
 }
 
 impl Place {
+    /// What its run takes of the budget of all runs, where each has a budget: one that is over has taken what it spent.
+    pub(super) fn takes_micro_usd(&self, budget: u64) -> u64 {
+        match &self.standing {
+            Standing::Empty | Standing::Unreadable(_) => 0,
+            Standing::Begins => budget,
+            Standing::Works(work) | Standing::Stops(work) | Standing::CutOff(work) => {
+                work.spent_micro_usd.max(budget)
+            }
+            Standing::Over(work, _) => work.spent_micro_usd,
+        }
+    }
+
     /// Looks at a worktree; `within` is the work dir's place in it.
     pub(super) fn look(
         tree: PathBuf,
@@ -117,6 +131,7 @@ fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
     let work = Work {
         run: newest.run,
         issue: summary.run.header().issue.clone(),
+        spent_micro_usd: totals(&summary.run).spend.micro_usd,
     };
     Ok(match (holder, summary.run.outcome()) {
         (Some(_), _) if is_ours && summary.run.is_stopping() => Standing::Stops(work),

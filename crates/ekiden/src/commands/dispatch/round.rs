@@ -25,12 +25,12 @@ pub(super) enum Wanted {
 }
 
 /// The steps of a round. `wanted` are the ids of issues that want work, those to begin with first; `places` come with whether
-/// their issue is wanted. At most `jobs` runs are at work at a time, and none begins while `is_held`.
+/// their issue is wanted. At most `jobs` runs are at work at a time; for `room` new ones there is money.
 pub(super) fn steps(
     wanted: &[String],
     places: &[(&Place, Wanted)],
     jobs: usize,
-    is_held: bool,
+    room: usize,
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     for (at, (place, wants)) in places.iter().enumerate() {
@@ -47,10 +47,7 @@ pub(super) fn steps(
         steps.extend(step.filter(|_| *wants == Wanted::No));
     }
     let at_work = places.iter().filter(|(place, _)| place.is_at_work());
-    let mut free = jobs.saturating_sub(at_work.count());
-    if is_held {
-        free = 0;
-    }
+    let free = jobs.saturating_sub(at_work.count());
     // What was begun comes before what is new.
     let cut_off = |(at, (place, wants)): (usize, &(&Place, Wanted))| {
         let goes_on = matches!(place.standing, Standing::CutOff(_)) && *wants == Wanted::Yes;
@@ -65,7 +62,8 @@ pub(super) fn steps(
             .any(|(place, _)| place.standing != Standing::Empty)
     };
     let new = wanted.iter().enumerate().filter(|(_, id)| !is_taken(id));
-    let begun = resumed.chain(new.map(|(at, _)| Step::Take(at)));
+    let new = new.map(|(at, _)| Step::Take(at)).take(room);
+    let begun = resumed.chain(new);
     steps.extend(begun.take(free));
     steps
 }
@@ -101,6 +99,7 @@ mod tests {
         Work {
             run: RunId::from_bits(7),
             issue: None,
+            spent_micro_usd: 3,
         }
     }
 
@@ -117,7 +116,7 @@ mod tests {
             .iter()
             .map(|(place, wants)| (place, *wants))
             .collect();
-        steps(&ids(wanted), &places, jobs, false)
+        steps(&ids(wanted), &places, jobs, usize::MAX)
     }
 
     // shows: TRK-10
@@ -132,7 +131,17 @@ mod tests {
         assert_eq!(decided(&["a", "b"], &works, 1), []);
         let begins = [(place("a", Standing::Begins), Wanted::Yes)];
         assert_eq!(decided(&["a"], &begins, 2), []);
-        assert_eq!(steps(&ids(&["a"]), &[], 2, true), [], "a limit is known");
+        let two = steps(&ids(&["a", "b"]), &[], 2, 1);
+        assert_eq!(two, [Step::Take(0)], "there is money for one");
+    }
+
+    // shows: TRK-10
+    #[test]
+    fn a_run_that_may_go_on_takes_its_whole_budget() {
+        let takes = |standing| place("a", standing).takes_micro_usd(10);
+        assert_eq!((takes(Standing::Begins), takes(Standing::Empty)), (10, 0));
+        assert_eq!(takes(Standing::CutOff(work())), 10);
+        assert_eq!(takes(over(Outcome::SessionLimit)), 3);
     }
 
     // shows: TRK-10
