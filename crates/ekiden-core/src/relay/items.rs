@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::{Relay, Session};
-use crate::estimate::{Kind, Past, Took};
+use crate::estimate::{Kind, Learned, Past, Range, Took};
 use crate::event::{AttemptEnded, Survey};
 use crate::guard::estimate::Estimate;
 use crate::guard::{Level, Window};
@@ -287,6 +287,17 @@ impl Relay {
         let at = list.in_hand?;
         let item = list.items.get(at)?;
         Some((at + 1, item, item.estimate(self.window_of(list))))
+    }
+
+    /// What the item in hand may take, in percent of the usable window, as far as the items before it tell.
+    pub fn item_percents(&self) -> Option<Range> {
+        let (_, _, estimate) = self.item_in_hand()?;
+        let past: Vec<Past> = self.past_items().collect();
+        let usable = self.window_of(self.items.as_ref()?).usable_tokens();
+        let tokens = Learned::of(&past, Kind::Item)
+            .context()
+            .range(estimate.tokens);
+        Some(tokens.map(|tokens| tokens.saturating_mul(100).div_ceil(usable)))
     }
 
     fn window_of(&self, list: &ItemList) -> Window {

@@ -146,7 +146,7 @@ impl Work {
             counted: Estimate::of("", &[], window.usable_tokens(), None),
             window_tokens: window.usable_tokens(),
             session_tokens: window.tokens_of(settings.levels, Level::L2),
-            past: past::of_project(&workspace, None),
+            past: past::of_project(&workspace),
         };
         match subjects {
             [plan] if is_manifest(plan) => {
@@ -290,34 +290,34 @@ impl Work {
             .map(|tokens| tokens.saturating_mul(100).div_ceil(self.window_tokens));
         let share = format!(
             " · {} of the usable window",
-            range(share, |percent| format!("{percent}%"))
+            phrase::range(share, |percent| format!("{percent}%"))
         );
         let rows = [
             (
                 "context",
-                Some(range(outlook.context_tokens, phrase::tokens) + " tokens"),
+                Some(phrase::range(outlook.context_tokens, phrase::tokens) + " tokens"),
             ),
             (
                 "sessions",
-                Some(range(outlook.sessions, |count| count.to_string())),
+                Some(phrase::range(outlook.sessions, |count| count.to_string())),
             ),
             (
                 "spent",
                 outlook.spent_tokens.map(|tokens| {
-                    range(tokens, phrase::tokens) + " tokens, read afresh and written"
+                    phrase::range(tokens, phrase::tokens) + " tokens, read afresh and written"
                 }),
             ),
             (
                 "time",
                 outlook
                     .duration_ms
-                    .map(|time| range(time, |millis| phrase::duration(Millis(millis)))),
+                    .map(|time| phrase::range(time, |millis| phrase::duration(Millis(millis)))),
             ),
             (
                 "cost",
-                outlook
-                    .micro_usd
-                    .map(|cost| range(cost, |micro_usd| phrase::cost(micro_usd, true, false))),
+                outlook.micro_usd.map(|cost| {
+                    phrase::range(cost, |micro_usd| phrase::cost(micro_usd, true, false))
+                }),
             ),
         ];
         let head = Line::new(Tone::Plain, self.name.clone()).with(Tone::Quiet, share);
@@ -398,12 +398,12 @@ impl Work {
             Column::new("cost", Side::Right, 2),
         ];
         let or_none = |figure: Option<Range>, told: fn(u64) -> String| {
-            figure.map_or(String::new(), |figure| range(figure, told))
+            figure.map_or(String::new(), |figure| phrase::range(figure, told))
         };
         let row = |(unit, outlook): (&Unit, Outlook)| -> Vec<Cell> {
             let cells = [
                 one_line(&unit.title),
-                range(outlook.context_tokens, phrase::tokens),
+                phrase::range(outlook.context_tokens, phrase::tokens),
                 or_none(outlook.duration_ms, |millis| {
                     phrase::duration(Millis(millis))
                 }),
@@ -432,7 +432,7 @@ impl Work {
             };
             vec![
                 (Tone::Plain, session.id.clone()),
-                (tone, range(session.tokens, phrase::tokens)),
+                (tone, phrase::range(session.tokens, phrase::tokens)),
                 (Tone::Quiet, session.needs.join(", ")),
                 (Tone::Plain, one_line(&session.units.join(", "))),
             ]
@@ -479,16 +479,6 @@ fn read_task(subject: &str, invocation: &Invocation, output: &mut Output) -> Res
     }
     let workspace = invocation.workspace_here()?;
     Ok(OfIssue::read(invocation, &workspace, subject, None, output)?.task)
-}
-
-/// `41k to 143k`.
-fn range(range: Range, told: impl Fn(u64) -> String) -> String {
-    let (p50, p90) = (told(range.p50), told(range.p90));
-    if p50 == p90 {
-        p50
-    } else {
-        format!("{p50} to {p90}")
-    }
 }
 
 fn row(name: &str, figure: String) -> Line {

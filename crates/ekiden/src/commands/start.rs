@@ -151,7 +151,7 @@ pub(super) fn begin(
         &header.settings.agent,
     );
     past::expect(&mut header, workspace);
-    let warnings = past::warnings(&header, &past::of_project(workspace, None));
+    let warnings = past::warnings(&header, &past::of_project(workspace));
     let header = RunStarted {
         in_session: invocation.environment.is_inside_a_session(),
         issue,
