@@ -317,11 +317,10 @@ impl Relay {
 
     /// What is expected of the items in a state, in tokens, and what they took so far.
     pub fn items_with(&self, state: ItemState) -> impl Iterator<Item = (u64, Took)> {
-        let items = self.items.iter().flat_map(move |list| {
+        self.items.iter().flat_map(move |list| {
             let of_state = list.items.iter().filter(move |item| item.state == state);
             of_state.map(|item| (item.estimate(self.window_of(list)).tokens, item.took))
-        });
-        items
+        })
     }
 }
 
