@@ -37,6 +37,9 @@ impl Drawn {
     }
 }
 
+/// What work of an estimate takes.
+type Law = fn(&mut Drawn, f64) -> f64;
+
 /// Work that takes 1.6 times the estimate, give or take.
 fn proportional(drawn: &mut Drawn, estimated: f64) -> f64 {
     1.6 * estimated * (0.6 * drawn.normal()).exp()
@@ -94,7 +97,7 @@ fn off_in_all(samples: &[Sample]) -> (f64, f64) {
 #[test]
 fn p90_holds_for_nine_of_ten_and_p50_beats_the_mean_of_the_past() {
     let mut told = String::new();
-    let laws: [(&str, fn(&mut Drawn, f64) -> f64); 3] = [
+    let laws: [(&str, Law); 3] = [
         ("proportional", proportional),
         ("heavy-tailed", heavy_tailed),
         ("two kinds", two_kinds),
