@@ -191,6 +191,11 @@ mod tests {
             (now.duration_ms, now.micro_usd),
             (Some(Range { p50: 100, p90: 100 }), None)
         );
+        let run = Learned::of(&all, Kind::Run).outlook(2_000, 5_000);
+        assert_eq!(
+            run.context_tokens, now.context_tokens,
+            "no session stands in"
+        );
         let sum = now.plus(first);
         assert_eq!((sum.sessions.p90, sum.micro_usd), (3, None));
     }
