@@ -18,6 +18,7 @@ pub mod bounds;
 pub mod budget;
 pub mod effect;
 pub mod ends;
+pub mod estimate;
 pub mod event;
 pub mod guard;
 pub mod handoff;

@@ -61,7 +61,7 @@ pub fn shard_plan(shards: &Shards, text: &str, document: &str, parts_dir: &str) 
     let stage = shards.shards.iter().enumerate().map(stage).collect();
     let manifest = Manifest {
         format: VERSION,
-        description: format!("Made by `ekiden shard` of {document}."),
+        description: format!("Parts of {document}, made by ekiden."),
         project: document,
         stage,
     };

@@ -15,9 +15,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::{CommandLine, wizard};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, dispatch,
-    doctor, execute, handoff, hook, import, init, issue, knowledge, log, man, mcp, memory, orient,
-    plan, ralph, report, resume, run, sessions, setup, shard, show, split, stats, status, steer,
-    tracker,
+    doctor, estimate, execute, handoff, hook, import, init, issue, knowledge, log, man, mcp,
+    memory, orient, plan, ralph, report, resume, run, sessions, setup, shard, show, split, stats,
+    status, steer, tracker,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -73,6 +73,7 @@ commands! {
     Plan(plan::PlanArgs) plan::plan;
     Split(split::SplitArgs) split::split;
     Shard(shard::ShardArgs) shard::shard;
+    Estimate(estimate::EstimateArgs) estimate::estimate;
     Execute(execute::ExecuteArgs) execute::execute;
     Build(build::BuildArgs) build::build;
     Ralph(ralph::RalphArgs) ralph::ralph;

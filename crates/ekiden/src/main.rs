@@ -25,6 +25,7 @@ mod guard;
 mod import;
 mod memory;
 mod output;
+mod past;
 mod plan;
 mod report;
 mod settings;

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::{Relay, Session};
+use crate::estimate::{Kind, Learned, Past, Range, Took};
 use crate::event::{AttemptEnded, Survey};
 use crate::guard::estimate::Estimate;
 use crate::guard::{Level, Window};
@@ -57,6 +58,15 @@ pub struct ListItem {
     pub tries: u32,
     /// The sizes of the files that it names, in bytes.
     files: Vec<u64>,
+    /// What the sessions took that had it in hand.
+    took: Took,
+}
+
+impl ListItem {
+    fn estimate(&self, window: Window) -> Estimate {
+        let task = format!("- [ ] {}", self.text);
+        Estimate::of(&task, &self.files, window.usable_tokens(), None)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,13 +118,17 @@ impl ItemList {
                         ticked,
                         tries: 0,
                         files: Vec::new(),
+                        took: Took::default(),
                     });
                 }
                 None => {}
             }
         }
+        // The sizes of open items only are looked at; those of a done one stay what they were.
         for item in &mut self.items {
-            item.files = sizes.get(&item.text).cloned().unwrap_or_default();
+            if let Some(sizes) = sizes.get(&item.text) {
+                item.files.clone_from(sizes);
+            }
         }
     }
 
@@ -212,6 +226,14 @@ impl ItemList {
         let percent = self.window.filter(|_| used > 0);
         let percent = percent.map(|window| window.percent(used));
         let is_late = session.is_late();
+        if let Some(item) = self.in_hand.and_then(|at| self.items.get_mut(at)) {
+            item.took = item.took.plus(Took {
+                context_tokens: used,
+                sessions: 1,
+                duration: ended.counters.duration,
+                spend: ended.counters.spend,
+            });
+        }
         self.history.push(Iteration {
             iteration: session.attempt.id.session.get(),
             peak_percent: percent,
@@ -264,10 +286,41 @@ impl Relay {
         let list = self.items.as_ref()?;
         let at = list.in_hand?;
         let item = list.items.get(at)?;
-        let window = list.window.unwrap_or_else(|| self.settings.window());
-        let task = format!("- [ ] {}", item.text);
-        let estimate = Estimate::of(&task, &item.files, window.usable_tokens(), None);
-        Some((at + 1, item, estimate))
+        Some((at + 1, item, item.estimate(self.window_of(list))))
+    }
+
+    /// What the item in hand may take, in percent of the usable window, as far as the items before it tell.
+    pub fn item_percents(&self) -> Option<Range> {
+        let (_, _, estimate) = self.item_in_hand()?;
+        let past: Vec<Past> = self.past_items().collect();
+        let usable = self.window_of(self.items.as_ref()?).usable_tokens();
+        let tokens = Learned::of(&past, Kind::Item)
+            .context()
+            .range(estimate.tokens);
+        Some(tokens.map(|tokens| tokens.saturating_mul(100).div_ceil(usable)))
+    }
+
+    fn window_of(&self, list: &ItemList) -> Window {
+        list.window.unwrap_or_else(|| self.settings.window())
+    }
+
+    /// What became of the items that are done.
+    pub fn past_items(&self) -> impl Iterator<Item = Past> {
+        let done = self.items_with(ItemState::Done);
+        let past = done.map(|(estimated, took)| Past {
+            kind: Kind::Item,
+            estimated,
+            took,
+        });
+        past.filter(|past| past.took.sessions > 0)
+    }
+
+    /// What is expected of the items in a state, in tokens, and what they took so far.
+    pub fn items_with(&self, state: ItemState) -> impl Iterator<Item = (u64, Took)> {
+        self.items.iter().flat_map(move |list| {
+            let of_state = list.items.iter().filter(move |item| item.state == state);
+            of_state.map(|item| (item.estimate(self.window_of(list)).tokens, item.took))
+        })
     }
 }
 

@@ -269,7 +269,7 @@ pub struct ShardPrompt {
     pub file: Option<String>,
 }
 
-fn id(number: usize) -> String {
+pub(crate) fn id(number: usize) -> String {
     format!("S{number:02}")
 }
 

@@ -14,6 +14,7 @@ pub mod dispatch;
 pub mod doctor;
 mod documents;
 mod editor;
+pub mod estimate;
 mod everywhere;
 pub mod execute;
 mod follow;

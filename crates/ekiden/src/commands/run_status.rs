@@ -1,12 +1,13 @@
 //! How a run stands, as `status` and what watches a run tell it.
 
+use ekiden_core::estimate::Range;
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::text::in_full;
-use ekiden_core::time::Timestamp;
+use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;
 use ekiden_engine::clock::{Clock, SystemClock};
 use ekiden_engine::history::{self, RunSummary};
@@ -73,6 +74,8 @@ pub(super) struct RunStatus {
     holder: Option<Holder>,
     /// What it does just now.
     pub(super) board: Board,
+    /// How much longer it works, in milliseconds, where somebody asked.
+    pub(super) left: Option<Range>,
 }
 
 /// How a run stands.
@@ -107,6 +110,7 @@ impl RunStatus {
             summary,
             holder: None,
             board,
+            left: None,
         };
         status.look_who_holds(holder);
         status
@@ -197,6 +201,7 @@ impl RunStatus {
             "run_budget": budget,
             "started": phrase::utc(run.started_at()),
             "updated": phrase::utc(self.summary.last.time),
+            "left_ms": self.left,
             "waits_until": self.waits_until().map(phrase::utc),
             "outcome": outcome,
             "exit_code": outcome.map(|outcome| Exit::of(outcome).code()),
@@ -278,7 +283,12 @@ impl RunStatus {
         let now = SystemClock.now();
         let from = phrase::clock(began, now, zone);
         if self.holder.is_some() {
-            return format!("since {from}, {}", phrase::duration(now.since(began)));
+            let worked = phrase::duration(now.since(began));
+            let left = self.left.map_or(String::new(), |left| {
+                let left = phrase::range(left, |millis| phrase::duration(Millis(millis)));
+                format!(", {left} left")
+            });
+            return format!("since {from}, {worked}{left}");
         }
         format!("{from} to {}", phrase::clock(last, began, zone))
     }

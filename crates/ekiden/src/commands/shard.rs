@@ -219,7 +219,7 @@ pub(super) fn split_here(dir: &Path, text: &str, window: &Window, split: Split) 
 }
 
 /// Where a manifest and its parts go.
-struct Place {
+pub(super) struct Place {
     work_dir: PathBuf,
     manifest: PathBuf,
     /// The directory of the parts, from the work dir.
@@ -227,7 +227,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(output: &Path, work_dir: &Path) -> Result<Self, Failure> {
+    pub(super) fn of(output: &Path, work_dir: &Path) -> Result<Self, Failure> {
         let is_dir = output.is_dir() || output.to_string_lossy().ends_with('/');
         let manifest = match is_dir {
             true => output.join("plan.toml"),
@@ -251,7 +251,12 @@ impl Place {
         })
     }
 
-    fn write(&self, shards: &Shards, spec: &Task, force: bool) -> Result<PathBuf, Failure> {
+    pub(super) fn write(
+        &self,
+        shards: &Shards,
+        spec: &Task,
+        force: bool,
+    ) -> Result<PathBuf, Failure> {
         let ShardPlan { manifest, files } = shard_plan(shards, &spec.text, &spec.name, &self.parts);
         let parts = self.work_dir.join(&self.parts);
         let mut new = vec![&self.manifest];

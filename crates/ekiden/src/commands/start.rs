@@ -22,6 +22,7 @@ use crate::output::Output;
 use crate::output::json::Fields;
 use crate::output::live::Live;
 use crate::output::phrase;
+use crate::past;
 use crate::tracker::Feed;
 
 /// The first record of a new run.
@@ -149,6 +150,8 @@ pub(super) fn begin(
         &workspace.dir,
         &header.settings.agent,
     );
+    past::expect(&mut header, workspace);
+    let warnings = past::warnings(&header, &past::of_project(workspace));
     let header = RunStarted {
         in_session: invocation.environment.is_inside_a_session(),
         issue,
@@ -164,7 +167,8 @@ pub(super) fn begin(
     let mut live = invocation.live(output, workspace)?;
     live.begun = split.begun;
     live.tracker = Feed::new(trackers, workspace, &header);
-    notes.iter().for_each(|note| live.warn(note));
+    let notes = notes.iter().chain(&warnings);
+    notes.for_each(|note| live.warn(note));
     if header.settings.guided {
         live.guide(guide::listen(workspace, &header.run));
     }

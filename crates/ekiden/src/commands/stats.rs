@@ -16,6 +16,7 @@ use crate::output::table::{Cell, Column, Side, lines as table_lines};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 use crate::settings::table;
+use crate::stats::deferrals::Deferrals;
 use crate::stats::gather::{self, Transcripts};
 use crate::stats::metrics::{ClientSessions, Fraction, Metrics, RunMetrics};
 use crate::stats::spending::{Spending, Used};
@@ -75,12 +76,21 @@ pub fn stats(args: &StatsArgs, output: &mut Output) -> Result<Exit, Failure> {
     let lines = match args.threshold {
         true => {
             let found = threshold(&spending.sessions);
+            let mut deferrals = Deferrals::default();
+            let workspace = invocation.workspace()?;
+            let watched = gather::watched(&workspace, since);
+            watched.for_each(|records| deferrals.take(&records));
+            let suggestion = deferrals.suggestion(invocation.given.need(&table::GUARD_LEVELS)?);
             if json {
-                output.json(&threshold_answer(args.days, &spending, found.as_ref()));
+                let answer = threshold_answer(args.days, &spending, found.as_ref());
+                let answer = answer.with("deferrals", deferrals);
+                output.json(&answer.with("earlier_levels", suggestion));
                 return Ok(Exit::Done);
             }
             let levels = invocation.given.need(&table::LEVELS)?;
-            threshold_lines(args.days, &spending, found.as_ref(), levels)
+            let mut lines = threshold_lines(args.days, &spending, found.as_ref(), levels);
+            lines.extend(deferral_lines(&deferrals, suggestion));
+            lines
         }
         false => {
             let metrics = metrics(&invocation, &transcripts, since, output)?;
@@ -433,6 +443,28 @@ fn best_lines(best: &Best, levels: Levels) -> Vec<Line> {
         );
     }
     lines
+}
+
+/// What became of reminders to hand off; nothing where none came.
+fn deferral_lines(deferrals: &Deferrals, suggestion: Option<[u8; 3]>) -> Vec<Line> {
+    if deferrals.deferred.of == 0 {
+        return Vec::new();
+    }
+    let told = format!(
+        "of the reminders to hand off; a compaction came first after {} of those, and after {} of the others",
+        share(deferrals.compacted),
+        share(deferrals.compacted_at_once)
+    );
+    let head = Line::new(Tone::Plain, format!("{:<8}", "put off"))
+        .with(Tone::Done, share(deferrals.deferred))
+        .with(Tone::Quiet, format!("  {told}"))
+        .hanging(8);
+    let earlier = suggestion.map(|levels| {
+        let [warn, handoff, force] = levels;
+        let set = format!("ekiden config set guard.levels {warn},{handoff},{force}");
+        Line::new(Tone::Quiet, "        to be reminded earlier  ").with(Tone::Plain, set)
+    });
+    [Line::default(), head].into_iter().chain(earlier).collect()
 }
 
 #[expect(

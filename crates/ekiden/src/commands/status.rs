@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
+use crate::past;
 use crate::settings::flags::{Asking, Typed};
 
 const EXAMPLES: &str = "\
@@ -76,6 +77,8 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
             if !status.is_over() {
                 let run = &status.summary.run;
                 Tails::default().look(&workspace, run, &mut status.board);
+                let past = past::of_project(&workspace);
+                status.left = past::left(run, &past, SystemClock.now());
             }
             status
         });

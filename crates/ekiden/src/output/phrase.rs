@@ -2,12 +2,23 @@
 
 use std::path::Path;
 
+use ekiden_core::estimate::Range;
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::relay::{Phase, Relay, ReviewStep};
 use ekiden_core::time::Millis;
 pub use ekiden_report::phrase::*;
 
 use super::outcome;
+
+/// `41k to 143k`.
+pub fn range(range: Range, told: impl Fn(u64) -> String) -> String {
+    let (p50, p90) = (told(range.p50), told(range.p90));
+    if p50 == p90 {
+        p50
+    } else {
+        format!("{p50} to {p90}")
+    }
+}
 
 /// The least likeness, from 0 to 1, at which a word is offered in place of another.
 const LIKENESS_MIN: f64 = 0.65;

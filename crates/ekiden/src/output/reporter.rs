@@ -277,7 +277,9 @@ impl Reporter {
     }
 
     fn session_started(&self, stage: &StageId, start: &StartAttempt, run: &Run) -> Entry {
-        let item = run.relay(stage).and_then(Relay::item_in_hand);
+        let item = run
+            .relay(stage)
+            .and_then(|relay| Some((relay.item_in_hand()?, relay.item_percents()?)));
         let (session, attempt) = (start.attempt.session.get(), start.attempt.attempt.get());
         let mut rest = format!(" · {}", self.clock(run));
         if attempt > 1 {
@@ -288,17 +290,18 @@ impl Reporter {
         }
         Entry::of_session("session_started", session)
             .fields(fields! { "attempt": attempt, "conversation": start.mode })
-            .fields(item.as_ref().map(|(number, item, estimate)| {
-                fields! { "item": item.text, "item_number": number, "item_percent": estimate.percent }
+            .fields(item.as_ref().map(|((number, item, estimate), percents)| {
+                fields! { "item": item.text, "item_number": number, "item_percent": estimate.percent, "item_percents": percents }
             }))
             .line(Line::new(Tone::Plain, format!("session {session}")).with(Tone::Quiet, rest))
-            .lines(item.map(|(number, item, estimate)| {
+            .lines(item.map(|((number, item, estimate), percents)| {
                 let text = format!("{number}: {}", one_line(&item.text));
                 let hint = match estimate.advice {
                     Advice::Run => "",
                     Advice::ConsiderSharding | Advice::ShardFirst => "; it is asked to use subagents",
                 };
-                let size = format!(" · about {}% of the context{hint}", estimate.percent);
+                let percents = phrase::range(percents, |percent| format!("{percent}%"));
+                let size = format!(" · {percents} of the context{hint}");
                 Line::labelled("item", Tone::Plain, text).with(Tone::Quiet, size)
             }))
     }

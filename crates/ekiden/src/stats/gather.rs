@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use ekiden_core::guard::watch::WatchRecord;
 use ekiden_core::relay::ItemState;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::history;
@@ -117,15 +118,18 @@ pub fn project(
             (Err(_), _) => unreadable += 1,
         }
     }
-    for session in watched_sessions(&workspace.state_dir) {
-        let disk = Arc::new(RealDisk::fenced(&workspace.dir));
-        let files = GuardFiles::new(disk, &workspace.state_dir, &session);
-        let Ok(records) = files.records() else {
-            continue;
-        };
-        if records.last().is_some_and(|record| record.time >= since) {
-            metrics.of_watched(&records);
-        }
-    }
+    watched(workspace, since).for_each(|records| metrics.of_watched(&records));
     Ok(unreadable)
+}
+
+/// The logs of the watched sessions of a project that were written to since then.
+pub fn watched(workspace: &Workspace, since: Timestamp) -> impl Iterator<Item = Vec<WatchRecord>> {
+    let sessions = watched_sessions(&workspace.state_dir).into_iter();
+    let records = sessions.filter_map(|session| {
+        let disk = Arc::new(RealDisk::fenced(&workspace.dir));
+        GuardFiles::new(disk, &workspace.state_dir, &session)
+            .records()
+            .ok()
+    });
+    records.filter(move |records| records.last().is_some_and(|record| record.time >= since))
 }

@@ -60,7 +60,7 @@ pub struct RunMetrics {
 }
 
 impl Fraction {
-    fn count(&mut self, is_part: bool) {
+    pub(super) fn count(&mut self, is_part: bool) {
         self.of += 1;
         self.part += u64::from(is_part);
     }

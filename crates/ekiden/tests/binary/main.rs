@@ -20,6 +20,7 @@ mod defects;
 mod dispatch;
 mod doctor;
 mod environment;
+mod estimate;
 mod everywhere;
 mod examples;
 mod exec;

@@ -72,7 +72,7 @@ fn the_plan_quotes_each_part_whole_and_is_carried_out() {
     insta::assert_snapshot!(environment.read("plan.toml"), @r#"
     format = 1
     project = "spec.md"
-    description = "Made by `ekiden shard` of spec.md."
+    description = "Parts of spec.md, made by ekiden."
 
     [[stage]]
     id = "S01"

@@ -1,0 +1,486 @@
+//! `ekiden estimate`: what work will take, as ranges with their reasons, and how it fits into sessions.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ekiden_core::estimate::{
+    Kind, Learned, Outlook, Past, Range, Session, Sessions, Unit, Windows,
+};
+use ekiden_core::guard::Level;
+use ekiden_core::guard::estimate::{Advice, Estimate};
+use ekiden_core::manifest::Stage;
+use ekiden_core::shard::Spec;
+use ekiden_core::text::shell_word;
+use ekiden_core::time::Millis;
+
+use super::Invocation;
+use super::issue::OfIssue;
+use super::shard::Place;
+use super::task::Task;
+use crate::client::settings::ClientSettings;
+use crate::client::window;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::guard::file_bytes;
+use crate::output::json::{Fields, fields};
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::table::{self, Cell, Column, Side};
+use crate::output::{Output, phrase};
+use crate::past;
+use crate::plan::read;
+use crate::settings::chosen;
+use crate::settings::flags::{Asking, Typed};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden estimate spec.md                       tokens, sessions, time and money, with the reasons
+  ekiden estimate plan.toml --items             stage by stage
+  ekiden estimate ANV-123
+  ekiden estimate spec.md --sessions            its open items, grouped into sessions
+  ekiden estimate ANV-1 ANV-2 ANV-3 --sessions -o plan.toml
+";
+/// Past work of about this size that is shown.
+const SIMILAR: usize = 3;
+
+/// Estimate what work will take, from its text and from what past work here took
+///
+/// Each figure is a range: half of such work takes no more than the first, nine of ten pieces no more than the second.
+/// The logs of this project's runs say what past work took; until ten pieces of a kind are over, the ranges are wide.
+/// Time and money are told once one run with them is over.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct EstimateArgs {
+    /// A file, the task itself in quotes, a plan's manifest, or an issue; several are one list
+    #[arg(value_name = "TASK|PLAN|ISSUE", required = true)]
+    subjects: Vec<String>,
+    /// Show each item, stage or issue
+    #[arg(long)]
+    items: bool,
+    /// Group what is open into sessions: by what needs what, and by files in common
+    #[arg(long)]
+    sessions: bool,
+    /// Write the sessions as a manifest: a file, or a directory for `plan.toml` in it
+    #[arg(short, long, value_name = "PATH", requires = "sessions")]
+    output: Option<PathBuf>,
+    /// Write over files that exist
+    #[arg(long, requires = "output")]
+    force: bool,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+pub fn estimate(args: &EstimateArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let invocation = Invocation::new(args.typed.flags())?;
+    let work = Work::read(&args.subjects, &invocation, output)?;
+    let sessions = args.sessions.then(|| work.sessions());
+    let manifest = match args.output.as_ref().zip(sessions.as_ref()) {
+        Some((path, sessions)) => Some(work.write(path, sessions, args.force, &invocation)?),
+        None => None,
+    };
+    if invocation.json()? {
+        let answer = Fields::versioned().and(work.json());
+        let answer = answer.and(args.items.then(|| fields! { "items": work.items_json() }));
+        output.json(
+            &answer
+                .and(sessions.as_ref())
+                .and(manifest.map(|path| fields! { "manifest": path })),
+        );
+        return Ok(Exit::Done);
+    }
+    let mut lines = work.lines();
+    if args.items {
+        lines.push(Line::default());
+        lines.extend(work.item_lines(output.columns()));
+    }
+    if let Some(sessions) = &sessions {
+        lines.push(Line::default());
+        lines.extend(work.session_lines(sessions, output.columns()));
+    }
+    lines.push(Line::default());
+    let next = work.next(args, manifest.as_deref());
+    lines.push(Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+    lines.iter().for_each(|line| output.line(line));
+    Ok(Exit::Done)
+}
+
+/// What is asked about, and what is known of such work.
+struct Work {
+    name: String,
+    /// What all of it is.
+    kind: Kind,
+    /// One document, a plan, or a list of issues.
+    is_document: bool,
+    head: String,
+    units: Vec<Unit>,
+    /// What the manifest itself says of its stages; 0 where it says nothing.
+    stated: Vec<u64>,
+    /// What was counted in all of it.
+    counted: Estimate,
+    /// The usable window, and the context at which a session hands off.
+    window_tokens: u64,
+    session_tokens: u64,
+    past: Vec<Past>,
+}
+
+impl Work {
+    fn read(
+        subjects: &[String],
+        invocation: &Invocation,
+        output: &mut Output,
+    ) -> Result<Self, Failure> {
+        let workspace = invocation.workspace_here()?;
+        let mut settings = chosen::settings(&invocation.given, &invocation.here)?;
+        let isolated = settings.agent.permissions.isolated;
+        window::lower(
+            &mut settings,
+            &ClientSettings::read(&invocation.environment, &workspace.dir, isolated),
+        );
+        let window = settings.window();
+        let mut work = Self {
+            name: one_line(&subjects.join(", ")),
+            kind: Kind::Run,
+            is_document: false,
+            head: String::new(),
+            units: Vec::new(),
+            stated: Vec::new(),
+            counted: Estimate::of("", &[], window.usable_tokens(), None),
+            window_tokens: window.usable_tokens(),
+            session_tokens: window.tokens_of(settings.levels, Level::L2),
+            past: past::of_project(&workspace),
+        };
+        match subjects {
+            [plan] if is_manifest(plan) => {
+                let file = read::read(Path::new(plan), &invocation.given, &settings, &workspace)?;
+                work.kind = Kind::Stage;
+                work.take_stages(&file.document.stages, &workspace.dir);
+            }
+            [one] => {
+                let task = read_task(one, invocation, output)?;
+                work.name = one_line(&task.name);
+                work.is_document = true;
+                work.take_document(&task.text, &workspace.dir);
+            }
+            several => {
+                for one in several {
+                    let task = read_task(one, invocation, output)?;
+                    let sizes = file_bytes(&workspace.dir, &task.text);
+                    work.units.push(Unit::new(
+                        &task.name,
+                        &format!("## {}\n\n{}", task.name, task.text),
+                        &sizes,
+                    ));
+                }
+            }
+        }
+        work.stated.resize(work.units.len(), 0);
+        if !work.is_document {
+            let learned = Learned::of(&work.past, work.kind);
+            work.counted = work.windows(&learned).estimate(&work.units);
+        }
+        Ok(work)
+    }
+
+    fn take_document(&mut self, text: &str, dir: &Path) {
+        let file_bytes = file_bytes(dir, text);
+        let spec = Spec {
+            text,
+            file_bytes: &file_bytes,
+            window_tokens: self.window_tokens,
+        };
+        (self.head, self.units) = Unit::of_document(&spec);
+        let sizes: Vec<u64> = file_bytes.values().copied().collect();
+        self.counted = Estimate::of(text, &sizes, self.window_tokens, None);
+    }
+
+    fn take_stages(&mut self, stages: &[Stage], dir: &Path) {
+        for stage in stages {
+            let title = format!("{} {}", stage.id, stage.task_name);
+            let place = |id| stages.iter().position(|other| other.id == id);
+            let needs = stage.part.needs.iter().map(|need| need.stage.clone());
+            self.units.push(Unit {
+                needs: needs.filter_map(place).collect(),
+                ..Unit::new(&title, &stage.task, &file_bytes(dir, &stage.task))
+            });
+            self.stated.push(stage.part.estimate_tokens);
+        }
+    }
+
+    fn windows<'a>(&'a self, learned: &'a Learned) -> Windows<'a> {
+        Windows {
+            head: &self.head,
+            window_tokens: self.window_tokens,
+            model: learned.context(),
+        }
+    }
+
+    fn sessions(&self) -> Sessions {
+        self.windows(&Learned::of(&self.past, self.kind))
+            .sessions(&self.units)
+    }
+
+    /// Each unit, as a piece of work of its own.
+    fn outlooks(&self) -> Vec<Outlook> {
+        let kind = if self.is_document {
+            Kind::Item
+        } else {
+            self.kind
+        };
+        let learned = Learned::of(&self.past, kind);
+        let of = |(unit, stated): (&Unit, &u64)| {
+            let counted = self.windows(&learned).estimate([unit]).tokens;
+            let estimated = if *stated > 0 { *stated } else { counted };
+            learned.outlook(estimated, self.session_tokens)
+        };
+        self.units.iter().zip(&self.stated).map(of).collect()
+    }
+
+    fn outlook(&self, learned: &Learned) -> Outlook {
+        let sum = self.outlooks().into_iter().reduce(Outlook::plus);
+        let alone = || learned.outlook(self.counted.tokens, self.session_tokens);
+        sum.filter(|_| !self.is_document).unwrap_or_else(alone)
+    }
+
+    fn write(
+        &self,
+        path: &Path,
+        sessions: &Sessions,
+        force: bool,
+        invocation: &Invocation,
+    ) -> Result<PathBuf, Failure> {
+        if self.kind == Kind::Stage {
+            let text = format!(
+                "{} is a plan already: its stages have validations, which sessions would lose",
+                self.name
+            );
+            return Err(Failure::new(Exit::Settings, text)
+                .hint("leave out `--output`, and join stages in the manifest by hand"));
+        }
+        let dir = invocation.workspace_here()?.dir;
+        let text = Task {
+            text: sessions.text.clone(),
+            name: self.name.clone(),
+        };
+        Place::of(&invocation.here.join(path), &dir)?.write(&sessions.shards, &text, force)
+    }
+
+    fn json(&self) -> Fields {
+        let learned = Learned::of(&self.past, self.kind);
+        fields! {
+            "subject": self.name,
+            "kind": self.kind,
+            "counted": self.counted,
+            "window_tokens": self.window_tokens,
+            "expected": self.outlook(&learned),
+            "samples": learned.samples,
+            "errors": learned.errors,
+            "past": self.past,
+        }
+    }
+
+    fn items_json(&self) -> Vec<Fields> {
+        let item = |(unit, outlook): (&Unit, Outlook)| fields! { "title": unit.title, "expected": outlook };
+        self.units.iter().zip(self.outlooks()).map(item).collect()
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let learned = Learned::of(&self.past, self.kind);
+        let outlook = self.outlook(&learned);
+        let share = outlook
+            .context_tokens
+            .map(|tokens| tokens.saturating_mul(100).div_ceil(self.window_tokens));
+        let share = format!(
+            " · {} of the usable window",
+            phrase::range(share, |percent| format!("{percent}%"))
+        );
+        let rows = [
+            (
+                "context",
+                Some(phrase::range(outlook.context_tokens, phrase::tokens) + " tokens"),
+            ),
+            (
+                "sessions",
+                Some(phrase::range(outlook.sessions, |count| count.to_string())),
+            ),
+            (
+                "spent",
+                outlook.spent_tokens.map(|tokens| {
+                    phrase::range(tokens, phrase::tokens) + " tokens, read afresh and written"
+                }),
+            ),
+            (
+                "time",
+                outlook
+                    .duration_ms
+                    .map(|time| phrase::range(time, |millis| phrase::duration(Millis(millis)))),
+            ),
+            (
+                "cost",
+                outlook.micro_usd.map(|cost| {
+                    phrase::range(cost, |micro_usd| phrase::cost(micro_usd, true, false))
+                }),
+            ),
+        ];
+        let head = Line::new(Tone::Plain, self.name.clone()).with(Tone::Quiet, share);
+        let rows = rows
+            .into_iter()
+            .filter_map(|(name, figure)| Some(row(name, figure?)));
+        let mut lines: Vec<Line> = std::iter::once(head).chain(rows).collect();
+        lines.push(row("why", self.reasons()));
+        lines.push(row("learned", self.learned(&learned)));
+        if self.counted.advice != Advice::Run && self.is_document {
+            lines.push(row(
+                "advice",
+                format!(
+                    "shard it, into {}",
+                    phrase::count(self.counted.shards(), "part")
+                ),
+            ));
+        }
+        lines
+    }
+
+    fn reasons(&self) -> String {
+        let Estimate {
+            tokens,
+            text_tokens,
+            file_tokens,
+            files,
+            items,
+            ..
+        } = self.counted;
+        let named = phrase::files(usize::try_from(files).unwrap_or(usize::MAX));
+        let [tokens, text, of_files] = [tokens, text_tokens, file_tokens].map(phrase::tokens);
+        let items = phrase::count(items, "open item");
+        format!(
+            "counted {tokens}: {text} for the text, {of_files} for {named} that it names, {items}, and what any task takes"
+        )
+    }
+
+    fn learned(&self, learned: &Learned) -> String {
+        let what = match self.kind {
+            Kind::Run => "run",
+            Kind::Stage => "stage",
+            Kind::Item => "item",
+            Kind::Session => "session",
+        };
+        if learned.samples == 0 {
+            return format!(
+                "no {what} with an estimate is over here: the ranges are wide, and time and cost unknown"
+            );
+        }
+        let distance = |past: &&Past| past.estimated.abs_diff(self.counted.tokens);
+        let mut similar: Vec<&Past> = self
+            .past
+            .iter()
+            .filter(|past| past.kind == self.kind)
+            .collect();
+        similar.sort_by_key(distance);
+        let similar = similar
+            .iter()
+            .take(SIMILAR)
+            .map(|past| phrase::tokens(past.took.context_tokens));
+        let similar = similar.collect::<Vec<_>>().join(", ");
+        let errors = learned.errors.map_or(String::new(), |errors| {
+            format!(
+                "; the middle was off by {:.0}% (MAPE), and p90 held {:.0}%",
+                errors.p50_off_percent, errors.p90_held_percent
+            )
+        });
+        let count = phrase::count(learned.samples as u64, what);
+        format!("from {count} here; the most similar took {similar} tokens{errors}")
+    }
+
+    fn item_lines(&self, wide: Option<usize>) -> Vec<Line> {
+        let columns = [
+            Column::new("item", Side::Left, 0),
+            Column::new("context", Side::Right, 0),
+            Column::new("time", Side::Right, 1),
+            Column::new("cost", Side::Right, 2),
+        ];
+        let or_none = |figure: Option<Range>, told: fn(u64) -> String| {
+            figure.map_or(String::new(), |figure| phrase::range(figure, told))
+        };
+        let row = |(unit, outlook): (&Unit, Outlook)| -> Vec<Cell> {
+            let cells = [
+                one_line(&unit.title),
+                phrase::range(outlook.context_tokens, phrase::tokens),
+                or_none(outlook.duration_ms, |millis| {
+                    phrase::duration(Millis(millis))
+                }),
+                or_none(outlook.micro_usd, |micro_usd| {
+                    phrase::cost(micro_usd, true, false)
+                }),
+            ];
+            cells.map(|text| (Tone::Plain, text)).into()
+        };
+        let rows: Vec<Vec<Cell>> = self.units.iter().zip(self.outlooks()).map(row).collect();
+        table::lines(&columns, &rows, wide)
+    }
+
+    fn session_lines(&self, sessions: &Sessions, wide: Option<usize>) -> Vec<Line> {
+        let columns = [
+            Column::new("session", Side::Left, 0),
+            Column::new("context", Side::Right, 0),
+            Column::new("needs", Side::Left, 1),
+            Column::new("items", Side::Left, 0),
+        ];
+        let row = |session: &Session| -> Vec<Cell> {
+            let tone = if session.is_over {
+                Tone::Attention
+            } else {
+                Tone::Plain
+            };
+            vec![
+                (Tone::Plain, session.id.clone()),
+                (tone, phrase::range(session.tokens, phrase::tokens)),
+                (Tone::Quiet, session.needs.join(", ")),
+                (Tone::Plain, one_line(&session.units.join(", "))),
+            ]
+        };
+        let rows: Vec<Vec<Cell>> = sessions.sessions.iter().map(row).collect();
+        let mut lines = table::lines(&columns, &rows, wide);
+        if sessions.sessions.iter().any(|session| session.is_over) {
+            let text =
+                "A single item may take more than the usable window: its session will hand off.";
+            lines.push(Line::new(Tone::Quiet, text));
+        }
+        lines
+    }
+
+    fn next(&self, args: &EstimateArgs, manifest: Option<&Path>) -> String {
+        let subjects = args.subjects.iter().map(|subject| shell_word(subject));
+        let subjects = subjects.collect::<Vec<_>>().join(" ");
+        match manifest {
+            Some(manifest) => format!("ekiden execute {}", phrase::path(manifest)),
+            None if self.kind == Kind::Stage => format!("ekiden execute {subjects}"),
+            None if args.sessions => format!("ekiden estimate {subjects} --sessions -o plan.toml"),
+            None if !self.is_document => format!("ekiden estimate {subjects} --sessions"),
+            None if self.counted.advice != Advice::Run => format!("ekiden shard {subjects}"),
+            None => format!("ekiden run {subjects}"),
+        }
+    }
+}
+
+fn is_manifest(name: &str) -> bool {
+    let path = Path::new(name);
+    let endings = ["toml", "json", "yaml", "yml"];
+    path.is_file()
+        && path
+            .extension()
+            .is_some_and(|end| endings.iter().any(|known| end == *known))
+}
+
+/// A file or words, or else an issue.
+fn read_task(subject: &str, invocation: &Invocation, output: &mut Output) -> Result<Task, Failure> {
+    let is_task =
+        subject == "-" || Path::new(subject).exists() || subject.contains(char::is_whitespace);
+    if is_task {
+        return Task::read(subject, output);
+    }
+    let workspace = invocation.workspace_here()?;
+    Ok(OfIssue::read(invocation, &workspace, subject, None, output)?.task)
+}
+
+fn row(name: &str, figure: String) -> Line {
+    Line::labelled(name, Tone::Plain, figure)
+}
