@@ -22,6 +22,7 @@
 )]
 
 pub mod client;
+pub mod fuzz;
 pub mod messages_api;
 pub mod pty;
 pub mod sim;

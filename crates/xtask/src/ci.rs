@@ -181,7 +181,7 @@ fn tests(client: Option<std::path::PathBuf>) -> Step<'static> {
     tallied("tests", program)
 }
 
-/// Tries so many seeds of the simulated relays and of the simulated plans.
+/// Tries so many seeds of the simulated relays and of the simulated plans, and ten times as many inputs of each reader.
 ///
 /// # Errors
 ///
@@ -189,7 +189,12 @@ fn tests(client: Option<std::path::PathBuf>) -> Step<'static> {
 pub(crate) fn soak(seeds: &str) -> Result<(), String> {
     let program = soak_program(seeds, first_seed())?;
     shell::say(&program.to_string());
-    program.run()
+    program.run()?;
+    let fuzz = Program::cargo(&["test", "--locked", "-p", "ekiden-testkit", "--test", "fuzz"])
+        .with("EKIDEN_FIRST_SEED", first_seed().to_string())
+        .with("EKIDEN_FUZZ_INPUTS", format!("{seeds}0"));
+    shell::say(&fuzz.to_string());
+    fuzz.run()
 }
 
 /// With the profile of the tests, which optimises what the simulations spend their time in.

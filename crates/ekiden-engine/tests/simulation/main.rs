@@ -390,6 +390,31 @@ fn budgets_and_quiet_hours() {
     });
 }
 
+/// A clock that goes back an hour again and again: nothing is lost or done twice, and every wait ends.
+// shows: DUR-04
+#[test]
+fn a_clock_that_goes_back() {
+    let scenario = Scenario {
+        verified: true,
+        git: true,
+        commits: true,
+        deeds: vec![(2, Deed::Limit), (3, Deed::Crash)],
+        bounds: Bounds {
+            session_timeout: Some(Millis::from_secs(20)),
+            ..Bounds::default()
+        },
+        clock_back: Millis::from_secs(60 * 60),
+        ..Scenario::of_items(6)
+    };
+    let ended = live_judged(
+        &Arc::new(machine(&scenario)),
+        &Rc::default(),
+        &scenario,
+        true,
+    );
+    ended.expect("a run that ends");
+}
+
 /// Long relays with several crashes each, drawn by chance. A failure prints its seed.
 // shows: DUR-02
 #[test]

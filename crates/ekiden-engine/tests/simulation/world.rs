@@ -92,6 +92,8 @@ pub(crate) struct Scenario {
     pub(crate) bounds: Bounds,
     /// A limit of sessions that ends the run before all is done.
     pub(crate) sessions_max: Option<u32>,
+    /// How far the clock goes back each time that a few things have happened.
+    pub(crate) clock_back: Millis,
 }
 
 impl Deed {
@@ -116,6 +118,7 @@ impl Scenario {
             follow_up: false,
             bounds: Bounds::default(),
             sessions_max: None,
+            clock_back: Millis(0),
         }
     }
 
@@ -665,7 +668,8 @@ fn run_to_end(
     known: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Option<Outcome>, EngineError> {
     let mut asked = false;
-    for _ in 0..10_000 {
+    let back = engine.runner.scenario.clock_back.0;
+    for step in 1..10_000 {
         let begun = engine
             .journal()
             .run()
@@ -678,6 +682,10 @@ fn run_to_end(
             }
         }
         world.borrow_mut().now += 1000;
+        if step % 7 == 0 {
+            let mut world = world.borrow_mut();
+            world.now = world.now.saturating_sub(back);
+        }
         let next = queue.borrow_mut().pop_front();
         let now = Timestamp(world.borrow().now);
         match next {

@@ -2,6 +2,7 @@
 
 use super::file::FileLoss;
 use super::tree::{Ino, Tree};
+use crate::fuzz::Chance;
 
 /// With more pending name changes than this their subsets are drawn instead of enumerated.
 const NAMES_ENUMERATED_MAX: usize = 10;
@@ -150,18 +151,4 @@ fn file_losses(tree: &Tree) -> Vec<Vec<(Ino, FileLoss)>> {
             .collect();
     }
     combinations
-}
-
-/// A small generator of pseudo-random numbers (splitmix64): the same seed, the same world.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, count: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let bound = count.max(1) as u64;
-        usize::try_from((bits ^ (bits >> 31)) % bound).unwrap_or(0)
-    }
 }

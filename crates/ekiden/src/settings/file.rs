@@ -289,6 +289,16 @@ mod tests {
         parse(text).unwrap_err().to_string()
     }
 
+    // shows: SEC-04
+    #[test]
+    fn no_change_of_settings_makes_the_reader_panic() {
+        let text = "# mine\nmax_sessions = 3\nlevels = [40, 50, 60]\nallowed_tool = [\"Read\"]\nquiet_hours = \"01:00-02:00\"\n\n\
+                    [context]\ncap_tokens = 100_000\n\n[agents.mine]\nkind = \"exec\"\ncommand = [\"a\", \"b c\"]\n";
+        ekiden_testkit::fuzz::fuzz("the reader of settings", &[text.into()], |bytes| {
+            let _ = parse(&String::from_utf8_lossy(bytes));
+        });
+    }
+
     // shows: RUN-03
     #[test]
     fn values_come_with_their_lines() {

@@ -302,6 +302,25 @@ fn a_script_that_will_not_go_does_not_outlive_ekiden() {
 
 // shows: DUR-04
 #[test]
+fn a_log_that_is_deleted_under_a_running_engine_is_told() {
+    let environment = Environment::with_git();
+    let log = ".git/ekiden/root/runs/*/log.jsonl";
+    let script = format!("{AGENT}to=$EKIDEN_HANDOFF\n{WRITE}[ -e prompt-1.txt ] || rm {log}\n");
+    let said = told(&environment, &script, &[]);
+    for part in [
+        "error: cannot append to `PROJECT/.git/ekiden/root/runs/",
+        "hint: the log was removed; what the sessions left is still beside it, under sessions/",
+        "--- exit code 74",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let runs = environment.dir().join(".git/ekiden/root/runs");
+    let run = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap();
+    assert!(run.path().join("sessions/1").exists());
+}
+
+// shows: DUR-04
+#[test]
 fn a_disk_that_fails_between_two_sessions_is_told_as_such_and_costs_nothing() {
     let environment = Environment::with_git();
     let sessions = ".git/ekiden/root/runs/*/sessions";
