@@ -416,10 +416,10 @@ settings! {
     /// What happens to a watched session's calls at L3: refuse (one call, with the reason), or advise
     GUARD_L3: bool = "guard.l3", One("HOW"), NoFlag, form::at_l3;
         default: Some("refuse");
-    /// The status line's parts in order: context, checkpoint, issue, phase, model, branch, trend, cost, time,
+    /// The status line's parts in order: context, next (time to the next level), checkpoint, issue, phase, model, branch, trend, cost, time,
     /// limits, wrapped (another program's line), and colour
     GUARD_LINE: LineFormat = "guard.line", One("PARTS"), NoFlag, form::line_format;
-        default: Some("context issue phase checkpoint");
+        default: Some("context next issue phase checkpoint");
 }
 
 #[cfg(test)]

@@ -653,7 +653,7 @@ fn every_part_of_the_line_can_be_chosen_in_any_order() {
         said.expect(0).stdout
     };
     let wrap = ["--wrap", "echo mine; echo below"];
-    insta::assert_snapshot!(line("limits time cost trend model context", &[]), @"[5h: 42% 7d: 7%] [13m] [$1.24] [+5000 tokens/min, L1 in 3m] [Haiku 4.5] [CTX: █████░░░░░ 59%]");
+    insta::assert_snapshot!(line("limits time cost trend next model context", &[]), @"[5h: 42% 7d: 7%] [13m] [$1.24] [+5000 tokens/min] [L1 in 3m] [Haiku 4.5] [CTX: █████░░░░░ 59%]");
     insta::assert_snapshot!(line("cost wrapped context", &wrap), @"[$1.24] mine [CTX: █████░░░░░ 59%]");
     insta::assert_snapshot!(line("cost", &wrap), @r"
     [$1.24]

@@ -144,7 +144,7 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
 
     ## Next Steps
 
-    1. Review the uncommitted changes (2 files): `git status`.
+    1. Review the uncommitted changes in src/a.rs, src/new.rs: `git status`.
 
     ## Resume
 
@@ -430,7 +430,7 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
                 ¦ **Active Spec**: docs/spec-profile.md
     decided     ¦ uploads go through src/a.rs
     next steps  ¦ 1. Continue: avatar
-                ¦ 2. Review the uncommitted changes (3 files): `git status`.
+                ¦ 2. Review the uncommitted changes in src/a.rs, docs/spec-profile.md, src/new.rs: `git status`.
                 ¦ 3. Read the agent's last words in the document and continue from there.
     --- exit code 0
     ");
