@@ -347,9 +347,10 @@ fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -
     }
     if row.user_only {
         let quoted = shlex::try_quote(value).unwrap_or_default().into_owned();
-        let flag = row.long().unwrap_or_default();
+        let flag = row.long().map(|flag| format!("`--{flag} {quoted}`, or "));
         return Became::Nothing(format!(
-            "a project's file may not set it: `--{flag} {quoted}`, or `ekiden config set {name} {quoted}`"
+            "a project's file may not set it: {}`ekiden config set {name} {quoted}`",
+            flag.unwrap_or_default()
         ));
     }
     let there = present.and_then(|file| file.values.iter().find(|value| value.name == name));

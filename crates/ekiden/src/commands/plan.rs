@@ -68,7 +68,7 @@ pub struct Writing {
     /// Write over files that exist
     #[arg(long)]
     force: bool,
-    /// The model that plans, in place of `--model`
+    /// The model that plans, in place of `models.plan` and `--model`
     #[arg(long, value_name = "NAME")]
     planning_model: Option<String>,
 }
@@ -198,9 +198,9 @@ impl<'a> Planner<'a> {
         let isolated = agent.permissions.isolated;
         let client = ClientSettings::read(&invocation.environment, &self.workspace.dir, isolated);
         settle_permissions(invocation, &client, agent, output)?;
-        let model = self.writing.planning_model.clone();
+        let typed = self.writing.planning_model.clone();
         let agent = AgentSpec {
-            model: model.or_else(|| agent.model.clone()),
+            model: typed.or(chosen::model(&invocation.given, &table::MODELS_PLAN)?),
             ..agent.clone()
         };
         let bounds = self.settings.bounds.clone();

@@ -40,11 +40,12 @@ fn settings_are_taken_over_key_by_key_and_what_has_no_counterpart_is_told() {
         .casmrc.json: maxTurnsPerSession=50           max_turns = 50
         .casmrc.json: model=sonnet                    model = sonnet
         .casmrc.json: permissionMode=bypassPermissions  not taken over: a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then
-        .casmrc.json: planningModel=opus              not taken over: give `--planning-model` to `ekiden plan`, `split` and `build`
+        .casmrc.json: planningModel=opus              models.plan = opus
         .casmrc.json: validation.lint=false           not taken over: it is off
-        .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `--verify 'npx tsc --noEmit'`, or `ekiden config set verify 'npx tsc --noEmit'`
+        .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `ekiden config set validation.type_check 'npx tsc --noEmit'`
         --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
     expect![[r#"
+        models.plan = "opus"
         model = "sonnet"
         max_turns = 50
         max_sessions = 20
@@ -73,9 +74,9 @@ fn twice_is_the_same_as_once() {
         .casmrc.json: maxTurnsPerSession=50           max_turns = 50 (it is so already)
         .casmrc.json: model=sonnet                    model = sonnet (it is so already)
         .casmrc.json: permissionMode=bypassPermissions  not taken over: a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then
-        .casmrc.json: planningModel=opus              not taken over: give `--planning-model` to `ekiden plan`, `split` and `build`
+        .casmrc.json: planningModel=opus              models.plan = opus (it is so already)
         .casmrc.json: validation.lint=false           not taken over: it is off
-        .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `--verify 'npx tsc --noEmit'`, or `ekiden config set verify 'npx tsc --noEmit'`
+        .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `ekiden config set validation.type_check 'npx tsc --noEmit'`
         --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
     assert_eq!(environment.read(".ekiden/config.toml"), once);
     // Every command works with the file that was made.
