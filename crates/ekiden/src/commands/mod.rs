@@ -22,6 +22,7 @@ mod guide;
 pub mod handoff;
 pub mod hook;
 pub mod import;
+mod imported;
 pub mod init;
 pub mod issue;
 pub mod knowledge;
