@@ -94,7 +94,7 @@ impl LargeSpec {
         let file = shell_word(name);
         format!(
             "{name} may take about {percent}% of the usable window. Shard it first, into {} parts:\n  {}\n\
-             `ekiden shard {file} -o plan.toml` writes them as a plan.",
+             `ekiden shard {file} -o plan.toml` writes them as a plan, `ekiden shard {file} --issues ISSUE` makes sub-issues of them.",
             parts.len(),
             parts.join("\n  "),
         )

@@ -240,7 +240,7 @@ fn a_document_of_70_percent_is_suggested_as_three_shards() {
           S01  item 0   28%  lines 3-12
           S02  item 10  26%  lines 13-21  needs S01 (the same section)
           S03  item 19  26%  lines 22-30  needs S02 (the same section)
-        `ekiden shard 'the shop.md' -o plan.toml` writes them as a plan."#]]
+        `ekiden shard 'the shop.md' -o plan.toml` writes them as a plan, `ekiden shard 'the shop.md' --issues ISSUE` makes sub-issues of them."#]]
     .assert_eq(&large(28).unwrap().told());
     assert_eq!(large(23), None, "at most 60%");
 }

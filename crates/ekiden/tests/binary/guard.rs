@@ -470,7 +470,7 @@ fn a_prompt_that_names_a_large_document_is_answered_with_its_parts() {
       S01  port a module  26%  lines 3-11
       S02  port a module  26%  lines 12-20  needs S01 (the same section)
       S03  port a module  28%  lines 21-30  needs S02 (the same section)
-    `ekiden shard docs/spec.md -o plan.toml` writes them as a plan.
+    `ekiden shard docs/spec.md -o plan.toml` writes them as a plan, `ekiden shard docs/spec.md --issues ISSUE` makes sub-issues of them.
     ");
     assert!(
         agent(&answer).contains("`ekiden shard` shows them"),

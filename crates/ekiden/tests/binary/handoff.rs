@@ -385,6 +385,39 @@ fn transcript(environment: &Environment, lines: &[&str]) -> PathBuf {
     path
 }
 
+// shows: SHD-002, HND-004
+#[test]
+fn a_session_on_a_part_of_a_plan_hands_on_to_the_next_part() {
+    let environment = repository();
+    let section = |title: &str| format!("## {title}\n\n{}\n", "- [ ] do it well\n".repeat(40));
+    let spec = format!("# Spec\n\n{}{}", section("Lexer"), section("Parser"));
+    environment.write("spec.md", &spec);
+    environment
+        .run(&["shard", "spec.md", "--into", "2", "-o", "plan.toml"])
+        .expect(0);
+    let steps = |prompt: &str| {
+        let line =
+            serde_json::json!({"type": "user", "uuid": prompt, "message": {"content": prompt}});
+        transcript(&environment, &[&line.to_string()]);
+        environment.run(&["handoff", "--new"]).expect(0);
+        environment.told(&["orient"])
+    };
+    let first = steps("Do S01 of plan.toml");
+    assert!(
+        first.contains("When S01 of plan.toml is done, the next part is S02: Parser"),
+        "{first}"
+    );
+    let last = steps("Do S02 of plan.toml, then stop");
+    assert!(!last.contains("the next part"), "{last}");
+    let by_file = steps("Do what plan.parts/S01.md says");
+    assert!(
+        by_file.contains("asked to do S02 of plan.toml"),
+        "{by_file}"
+    );
+    let none = steps("Read plan.toml");
+    assert!(!none.contains("the next part"), "{none}");
+}
+
 // shows: HND-004, HND-006, HND-09, HND-005
 #[test]
 fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {

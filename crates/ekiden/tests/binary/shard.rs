@@ -211,7 +211,7 @@ fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
       S01  Small letters                             23%  lines 5-55
       S02  Small letters (continued), Large letters  23%  lines 57-107  needs S01 (the same section)
       S03  Large letters (continued)                 23%  lines 109-157  needs S01 (names “Small letters”), S02 (the same section)
-    `ekiden shard spec.md -o plan.toml` writes them as a plan.
+    `ekiden shard spec.md -o plan.toml` writes them as a plan, `ekiden shard spec.md --issues ISSUE` makes sub-issues of them.
     --- exit code 0
     ");
     let told = environment.told(&["run", "spec.md", "--agent", "claude"]);

@@ -21,6 +21,8 @@ pub struct Facts {
     pub issue: Option<String>,
     /// What the tracker says of it, or why it says nothing; empty where no tracker is asked.
     pub tracker: Vec<String>,
+    /// What follows the part of a plan that the session works on.
+    pub next_part: Option<String>,
     pub tree: Tree,
     pub told: TranscriptFacts,
     /// Files of standing instructions that are there.

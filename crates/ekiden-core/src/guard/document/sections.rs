@@ -347,6 +347,7 @@ fn next_steps(facts: &Facts) -> String {
             "Read the agent's last words in the document and continue from there.".to_owned(),
         );
     }
+    steps.extend(facts.next_part.as_deref().map(|part| one_line(part, 400)));
     if steps.is_empty() {
         steps.push("Nothing is recorded as open: ask what comes next.".to_owned());
     }

@@ -14,6 +14,7 @@ use crate::time::Millis;
 fn bare() -> Facts {
     Facts {
         tracker: Vec::new(),
+        next_part: None,
         session: None,
         at: LocalTime {
             date: "2026-01-07".into(),
@@ -481,6 +482,7 @@ fn with(text: &str) -> Facts {
     };
     Facts {
         issue: own(),
+        next_part: own(),
         tree: Tree::Git(Box::new(GitTree {
             branch: own(),
             head: own(),
