@@ -19,6 +19,7 @@ use super::tool::{Outcome, Tool};
 use super::turn::{Mind, Move};
 
 const IDEA: &str = "# Idea\n\n";
+const DONE: &str = "# Task of the run\n\n";
 const DOCUMENT: &str = "# Document\n\n";
 const TASK: &str = "# Task to ask about\n\n";
 const WRITE_TO: &str = "\n# Document\n\nWrite it to this file:\n";
@@ -59,7 +60,7 @@ impl Mind for Planner {
     /// A message that is not a prompt asks for the same again.
     fn read(&mut self, blocks: &[String]) {
         let stable = blocks.first().map(String::as_str).unwrap_or_default();
-        let idea = stable.strip_prefix(IDEA);
+        let idea = stable.strip_prefix(IDEA).or(stable.strip_prefix(DONE));
         if let Some((idea, path)) = idea.and_then(|rest| rest.rsplit_once(WRITE_TO)) {
             let path = self.dir.join(path.trim());
             let content = document(idea);

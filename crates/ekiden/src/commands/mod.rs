@@ -9,6 +9,7 @@ pub mod completions;
 pub mod config;
 pub mod continue_run;
 pub mod dash;
+mod debrief;
 pub mod diff;
 pub mod dispatch;
 pub mod doctor;

@@ -19,7 +19,7 @@ use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::ids::StageId;
 use ekiden_core::limits;
 use ekiden_core::outcome::WaitCause;
-use ekiden_core::prompt::{self, DocumentFault, Question};
+use ekiden_core::prompt::{self, DocumentFault, PromptBlocks, Question};
 use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
 use ekiden_engine::clock::{Clock, SystemClock};
@@ -89,10 +89,20 @@ pub fn check_planner(agent: &AgentSpec) -> Result<(), Failure> {
 impl Author<'_> {
     /// Has the document written to `path`, which is `name` from the work dir.
     pub fn architecture(&mut self, idea: &str, name: &str, path: &Path) -> Result<(), Failure> {
+        self.document(prompt::architecture_prompt(idea, name), name, path)
+    }
+
+    /// Has a document written to `path`, which is `name` from the work dir.
+    pub fn document(
+        &mut self,
+        prompt: PromptBlocks,
+        name: &str,
+        path: &Path,
+    ) -> Result<(), Failure> {
         self.begins(&format!("writes {name}"));
         let before = stamp(path);
         let session = PlanningSession {
-            prompt: prompt::architecture_prompt(idea, name),
+            prompt,
             schema: None,
             document: path,
         };
@@ -107,11 +117,7 @@ impl Author<'_> {
         match fault {
             None => Ok(()),
             Some(fault) => {
-                let text = format!(
-                    "there is no plan: the document {} {}",
-                    phrase::path(path),
-                    fault.told()
-                );
+                let text = format!("the document {} {}", phrase::path(path), fault.told());
                 Err(Failure::new(Exit::Unfinished, text)
                     .hint("`--verbose` shows what the agent does; its permissions may keep it from writing"))
             }

@@ -251,6 +251,14 @@ pub(super) const CATALOGUE: &[Entry] = &[
         texts: &[planning::TASK, planning::QUESTIONS],
     },
     Entry {
+        name: "Debrief",
+        channel: "first message of the session that `ekiden report --debrief` holds",
+        why: "Six headings that people know from cleave. Every claim with what shows it, since a model that sums up its own \
+              work praises it.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[planning::DONE, planning::REPORT, planning::DEBRIEF],
+    },
+    Entry {
         name: "Planning: mend",
         channel: "message into the same conversation",
         why: "Every fault at once, word for word with its place; what is right stays.",
