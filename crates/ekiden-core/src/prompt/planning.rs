@@ -18,6 +18,7 @@ use crate::text::{clean, grouped, one_line};
 pub(super) const ARCHITECTURE: &str = include_str!("texts/architecture.md");
 pub(super) const SPLIT: &str = include_str!("texts/split.md");
 pub(super) const DEBRIEF: &str = include_str!("texts/debrief.md");
+pub(super) const SHARDS: &str = include_str!("texts/shards.md");
 pub(super) const QUESTIONS: &str = include_str!("texts/questions.md");
 pub(super) const MEND: &str = include_str!("texts/mend_manifest.md");
 pub(super) const MEND_DOCUMENT: &str = include_str!("texts/mend_document.md");
@@ -31,6 +32,7 @@ pub(super) const DOCUMENT: &str = "# Document";
 pub(super) const TASK: &str = "# Task to ask about";
 pub(super) const DONE: &str = "# Task of the run";
 pub(super) const REPORT: &str = "# Report";
+pub(super) const PARTS: &str = "# Parts";
 pub(super) const DOCUMENT_INTRO: &str = "Write it to this file:";
 pub(super) const MORE_FAULTS: &str = "and {count} more, which are reported once these are fixed";
 
@@ -64,6 +66,19 @@ pub fn debrief_prompt(tasks: &str, report: &str, path: &str) -> PromptBlocks {
         ),
         foreign: format!("{REPORT}\n\n{report}\n"),
         now: now(DEBRIEF, &[]),
+    }
+}
+
+/// The prompt of the session that names the parts of a document and their needs. `parts` are their lines.
+pub fn shards_prompt(document: &str, parts: &[String], path: &str) -> PromptBlocks {
+    let path = plain_name(path, PATH_CHARS_MAX);
+    let room = limits::PLANNING_DOCUMENT_TOKENS_MAX;
+    let parts = quoted_within(&parts.join("\n"), room, Keep::First, "the command");
+    let document = quoted_within(document, room, Keep::First, &path);
+    PromptBlocks {
+        stable: String::new(),
+        foreign: format!("{PARTS}\n\n{parts}\n{DOCUMENT}\n\n{document}\n"),
+        now: now(SHARDS, &[]),
     }
 }
 

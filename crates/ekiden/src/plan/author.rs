@@ -20,6 +20,7 @@ use ekiden_core::ids::StageId;
 use ekiden_core::limits;
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::prompt::{self, DocumentFault, PromptBlocks, Question};
+use ekiden_core::shard::{self, Shards};
 use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
 use ekiden_engine::clock::{Clock, SystemClock};
@@ -171,6 +172,33 @@ impl Author<'_> {
             None
         })?;
         asked.ok_or_else(|| Failure::new(Exit::Unfinished, "the agent's questions cannot be read"))
+    }
+
+    /// Has the parts of a document named, and their needs said. Where no answer is right they stay as they are, which
+    /// is the error's text.
+    pub fn shards(
+        &mut self,
+        shards: &mut Shards,
+        text: &str,
+        file: &Path,
+    ) -> Result<Option<String>, Failure> {
+        let name = phrase::path(file);
+        self.begins(&format!("names the parts of {name}"));
+        let session = PlanningSession {
+            prompt: prompt::shards_prompt(text, &shards.table(), &name),
+            schema: Some(shard::SCHEMA.to_owned()),
+            document: file,
+        };
+        let mut fault = Some(prompt::NO_MANIFEST.to_owned());
+        self.hold(&session, MANIFEST_MENDS_MAX, &mut |answer| {
+            fault = match said(&answer) {
+                Some(said) => shards.refine(said).err(),
+                None => Some(prompt::NO_MANIFEST.to_owned()),
+            };
+            let faults = fault.clone()?;
+            Some(prompt::mend_manifest(&[faults]))
+        })?;
+        Ok(fault)
     }
 
     fn begins(&mut self, what: &str) {

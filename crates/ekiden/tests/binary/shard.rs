@@ -222,6 +222,35 @@ fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
     assert!(!told.contains("Shard it"), "its window is another: {told}");
 }
 
+// shows: SHD-001
+#[test]
+fn a_planner_may_name_the_parts_and_what_they_need() {
+    let environment = environment(1, 2).with("EKIDEN_AGENT", "rehearsal");
+    let plain = ["shard", "spec.md", "--into", "2", "--json"];
+    let parts = |args: &[&str]| -> serde_json::Value {
+        let said = environment.run(args).expect(0).stdout;
+        serde_json::from_str(said.lines().last().unwrap()).unwrap()
+    };
+    let (before, after) = (
+        parts(&plain),
+        parts(&[&plain[..], &["--with-model"]].concat()),
+    );
+    let of = |answer: &serde_json::Value, key: &str| {
+        let shards = answer["shards"].as_array().unwrap();
+        shards
+            .iter()
+            .map(|shard| shard[key].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of(&after, "title"),
+        ["Do: Small letters", "Do: Large letters"]
+    );
+    assert_eq!(of(&after, "range"), of(&before, "range"), "the cuts stay");
+    assert_eq!(after["shards"][1]["needs"][0]["id"], "S01");
+    assert!(environment.runs().is_empty());
+}
+
 // shows: SHD-003
 #[test]
 fn sub_issues_are_made_once_somebody_agrees_and_not_twice() {

@@ -259,6 +259,13 @@ pub(super) const CATALOGUE: &[Entry] = &[
         texts: &[planning::DONE, planning::REPORT, planning::DEBRIEF],
     },
     Entry {
+        name: "Planning: parts",
+        channel: "first message of the session of `ekiden shard --with-model`, whose answer a schema holds",
+        why: "Names and needs only: the cuts and the text of each part stay those of the document.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[planning::PARTS, planning::SHARDS],
+    },
+    Entry {
         name: "Planning: mend",
         channel: "message into the same conversation",
         why: "Every fault at once, word for word with its place; what is right stays.",
