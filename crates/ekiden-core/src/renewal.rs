@@ -11,9 +11,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::handoff::OpenItems;
+use crate::handoff::{HandoffFiles, Inspection, OpenItems, accept};
 use crate::ids::{RunId, SessionNumber};
-use crate::prompt::Notes;
+use crate::prompt::{Author, Notes};
 
 /// A task in the place of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,4 +49,22 @@ pub struct LastSession {
     pub vanished: Vec<String>,
     /// The last valid `NEXT_PROMPT.md`: rescues in a row must not lose it.
     pub next_prompt: Option<String>,
+}
+
+impl LastSession {
+    /// What a session of another program left in these files.
+    pub fn of_files(session: SessionNumber, files: &HandoffFiles, inspection: &Inspection) -> Self {
+        let (Ok(taken) | Err(taken)) = accept(files, inspection).map_err(|taken| *taken);
+        Self {
+            session,
+            open_items: taken.open_items,
+            vanished: Vec::new(),
+            next_prompt: Some(taken.next_prompt.clone()).filter(|text| !text.is_empty()),
+            notes: Notes {
+                by: Author::Agent,
+                progress: taken.progress,
+                next_prompt: taken.next_prompt,
+            },
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! What a run is started with. All of it is frozen into the log's first record, so that a resumed
 //! run reads no file again that somebody may have changed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentSpec, PermissionsChange};
@@ -8,7 +10,7 @@ use crate::bounds::{Bounds, BoundsChange};
 use crate::budget::{Prices, Spend};
 use crate::guard::{Levels, Window};
 use crate::handoff::Marker;
-use crate::ids::RunId;
+use crate::ids::{RunId, SessionNumber, StageId};
 use crate::issue::IssueRef;
 use crate::limits;
 use crate::manifest::Manifest;
@@ -56,6 +58,19 @@ pub struct Imported {
     pub from: String,
     /// SHA-256 of what was taken over, by which a second import knows it.
     pub hash: String,
+    /// Sessions of the other program whose texts are in the run's archive, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionNumber>,
+    /// What stages took that the other program finished, as it measured it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stages: BTreeMap<StageId, Took>,
+}
+
+/// What a stage took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Took {
+    pub tokens: u64,
+    pub time: Millis,
 }
 
 /// Where a run works, and where it keeps what the agent sees.

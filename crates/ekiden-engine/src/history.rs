@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::event::Event;
-use ekiden_core::ids::{RunId, SessionNumber};
+use ekiden_core::handoff::{self, FileText, HandoffFile, HandoffFiles};
+use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber};
 use ekiden_core::manifest::Stage;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::relay::Relay;
-use ekiden_core::renewal::StartingPoint;
+use ekiden_core::renewal::{LastSession, StartingPoint};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::time::Timestamp;
@@ -23,6 +24,7 @@ use ekiden_store::state::StateDir;
 use crate::error::EngineError;
 use crate::journal::Journal;
 pub use crate::journal::RunSummary;
+use crate::session_archive::{Part, SessionArchive};
 use crate::workspace::Workspace;
 
 /// What the beginning of a run's log says.
@@ -140,12 +142,53 @@ pub fn starting_point(
     })?;
     match points.remove(&session).flatten() {
         Some(point) => Ok((StartingPoint { overtaken, ..point }, summary)),
-        None => Err(EngineError::NoHandoff {
-            run,
-            session,
-            sessions: points.into_keys().collect(),
-        }),
+        None => match imported_point(workspace, &summary.run, session)? {
+            Some(point) => Ok((point, summary)),
+            None => Err(EngineError::NoHandoff {
+                run,
+                session,
+                sessions: points.into_keys().collect(),
+            }),
+        },
     }
+}
+
+/// What a session left that another program held before the run took its relay over; nothing if it is no such session,
+/// or if nothing was kept of it.
+fn imported_point(
+    workspace: &Workspace,
+    run: &Run,
+    session: SessionNumber,
+) -> Result<Option<StartingPoint>, EngineError> {
+    let header = run.header();
+    let imported = header.imported.as_ref();
+    let is_of = imported.is_some_and(|imported| imported.sessions.contains(&session));
+    let Some(begun) = header.from.as_ref().filter(|_| is_of) else {
+        return Ok(None);
+    };
+    let archive = SessionArchive::of(workspace, &header.run, None, session);
+    let text = |file| -> Result<FileText, EngineError> {
+        let bytes = archive.read(Part::Handoff(file), AttemptNumber::FIRST)?;
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        Ok(text.map_or(FileText::Absent, FileText::Text))
+    };
+    let files = HandoffFiles {
+        progress: text(HandoffFile::Progress)?,
+        next_prompt: text(HandoffFile::NextPrompt)?,
+        knowledge: FileText::Absent,
+    };
+    if files.progress.text().or(files.next_prompt.text()).is_none() {
+        return Ok(None);
+    }
+    let inspection = handoff::inspect(&files, &header.settings.marker);
+    let known = text(HandoffFile::Knowledge)?;
+    Ok(Some(StartingPoint {
+        run: header.run.clone(),
+        last: LastSession::of_files(session, &files, &inspection),
+        knowledge: known.text().unwrap_or(&begun.knowledge).to_owned(),
+        overtaken: true,
+        task_changed: false,
+    }))
 }
 
 fn starts_after(record: &Record, session: SessionNumber) -> bool {

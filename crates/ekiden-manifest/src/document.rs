@@ -42,7 +42,7 @@ pub enum Format {
 }
 
 /// What holds for a stage that does not say otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defaults {
     /// How long a verification may take.
     pub timeout: Millis,
@@ -52,6 +52,8 @@ pub struct Defaults {
     pub turns_max: u32,
     /// Tokens that one session may take before it hands off.
     pub session_tokens: u64,
+    /// The project's commands that check types, lint and test.
+    pub checks: [Option<String>; 3],
 }
 
 impl Default for Defaults {
@@ -62,6 +64,7 @@ impl Default for Defaults {
             sessions_max: limits::SESSIONS_MAX_DEFAULT,
             turns_max: limits::STAGE_TURNS_DEFAULT,
             session_tokens: limits::STAGE_SESSION_TOKENS_DEFAULT,
+            checks: [const { None }; 3],
         }
     }
 }

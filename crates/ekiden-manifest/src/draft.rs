@@ -27,7 +27,7 @@ const ID_BYTES_MAX: usize = 64;
 /// Where CASM looks for the architecture that it shows its sessions, the first one first.
 const ARCHITECTURES: [&str; 3] = ["ARCHITECTURE.md", "architecture.md", "docs/architecture.md"];
 /// The checks of a project. Stages can name one as the kind of their validation.
-const CHECKS: [&str; 3] = ["type_check", "lint", "test"];
+pub(crate) const CHECKS: [&str; 3] = ["type_check", "lint", "test"];
 
 /// All in the terms of our own format.
 pub(crate) struct Draft {
@@ -64,7 +64,9 @@ impl Draft {
         let top = &self.top;
         let checks = top.get("validation");
         let check = |kind: &&str| checks?.text(kind).map(str::to_owned);
-        let checks = CHECKS.map(|kind| check(&kind));
+        let mut own = CHECKS.iter().map(check);
+        let checks = defaults.checks.clone();
+        let checks = checks.map(|default| own.next().flatten().or(default));
         let worktree = top.get("worktree");
         if let Some(worktree) = worktree {
             ask_paths("worktree", worktree, &["copy"], around, &mut self.findings);

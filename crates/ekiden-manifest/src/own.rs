@@ -7,6 +7,8 @@ use ekiden_core::limits::{JOBS_MAX, RETRIES_MAX, SESSIONS_MAX_MAX, TURNS_MAX_MAX
 use serde_json::{Value as Json, json};
 
 use crate::check::{RawStage, Reader, in_table};
+use crate::document::Defaults;
+use crate::draft;
 use crate::fault::{Fault, Findings, quoted};
 use crate::fields::{
     COMMAND, Fields, GLOBS, INSIDE, Kind, LINE, MARK, OUTPUTS, WORDS, fields, from, schema_of,
@@ -27,9 +29,9 @@ const TOP: Fields = fields! {
     "description": Kind::Prose;
     /// The architecture document; its summary is shown to every stage.
     "architecture": INSIDE;
-    /// Stages that may work at the same time. Default: 3.
+    /// Stages that may work at the same time. Default: the setting `plan.jobs`.
     "jobs": Kind::Whole(1, JOBS_MAX as i64);
-    /// Commands that must pass after every stage, on top of its own validation.
+    /// Commands that must pass after every stage, on top of its own validation. Default: the settings of the same names.
     "validation": Kind::Table(CHECKS);
     /// What a stage's own worktree needs before it works there.
     "worktree": Kind::Table(WORKTREE);
@@ -75,7 +77,7 @@ const STAGE: Fields = fields! {
     "validation": Kind::Table(VALIDATION);
     /// After its last try: `block` what needs it, `stop` the plan, or `skip` it. Default: `block`.
     "on_fail": Kind::Choice(&["block", "stop", "skip"]);
-    /// How often it is tried again. Default: 2.
+    /// How often it is tried again. Default: the setting `plan.retries`.
     "retries": Kind::Whole(0, RETRIES_MAX as i64);
     /// Sessions that it may take. Default: the setting `max_sessions`.
     "sessions_max": Kind::Whole(1, SESSIONS_MAX_MAX as i64);
@@ -134,7 +136,7 @@ pub fn schema() -> Json {
 }
 
 /// The table at the top. A newer format is the only fault of its file.
-pub(crate) fn read(root: &Node, reader: &mut Reader) -> Result<Node, Fault> {
+pub(crate) fn read(root: &Node, reader: &mut Reader, defaults: &Defaults) -> Result<Node, Fault> {
     if let Some(version) = root.whole::<i64>("format")
         && version > VERSION
     {
@@ -143,13 +145,19 @@ pub(crate) fn read(root: &Node, reader: &mut Reader) -> Result<Node, Fault> {
         return Err(Fault::new(line, &text).hint("update ekiden".to_owned()));
     }
     let top = reader.table(root, "", TOP);
+    let own = top.get("validation");
+    let is_check = |kind: &str| {
+        let mut known = draft::CHECKS.iter().zip(&defaults.checks);
+        known.any(|(check, default)| *check == kind && default.is_some())
+            || own.is_some_and(|own| own.text(kind).is_some())
+    };
     for stage in &reader.stages {
-        check_stage(stage, &top, &mut reader.findings);
+        check_stage(stage, &is_check, &mut reader.findings);
     }
     Ok(top)
 }
 
-fn check_stage(stage: &RawStage, top: &Node, findings: &mut Findings) {
+fn check_stage(stage: &RawStage, is_check: &dyn Fn(&str) -> bool, findings: &mut Findings) {
     let RawStage { who, node } = stage;
     match (node.get("prompt"), node.get("prompt_file")) {
         (Some(prompt), Some(_)) => {
@@ -188,13 +196,10 @@ fn check_stage(stage: &RawStage, top: &Node, findings: &mut Findings) {
                 &format!("{who_validation}: no files are named"),
             );
         }
-        "type_check" | "lint" | "test" => {
-            let checks = top.get("validation");
-            if checks.and_then(|checks| checks.text(kind)).is_none() {
-                let text = format!("{who}: validation {} has no command", quoted(kind));
-                let hint = format!("set {kind} in [validation] at the top");
-                findings.add(Fault::new(node.line, &text).hint(hint));
-            }
+        "type_check" | "lint" | "test" if !is_check(kind) => {
+            let text = format!("{who}: validation {} has no command", quoted(kind));
+            let hint = format!("set {kind} in [validation] at the top");
+            findings.add(Fault::new(node.line, &text).hint(hint));
         }
         _ => {}
     }

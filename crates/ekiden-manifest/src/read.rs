@@ -26,7 +26,7 @@ pub fn read(
         ..Reader::default()
     };
     let top = match format {
-        Format::Ekiden => own::read(&root, &mut reader)?,
+        Format::Ekiden => own::read(&root, &mut reader, defaults)?,
         Format::Casm => casm::read(&root, &mut reader),
         Format::Cleave => cleave::read(&root, &mut reader),
     };

@@ -31,6 +31,8 @@ pub const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// What is read of its beginning, where the first prompt follows the client's own lines.
 pub const HEAD_BYTES_MAX: u64 = 1024 * 1024;
 pub const EDITED_KEPT: usize = 40;
+/// What the person decided, by answers and by approving plans.
+pub const DECISIONS_KEPT: usize = 12;
 /// Items of an agent's list of things to do.
 pub const TODOS_KEPT: usize = 60;
 

@@ -11,6 +11,7 @@
 //! incomplete; those are skipped. What the client itself inserts (hook feedback, summaries, command output) does not
 //! count as a person's prompt.
 
+mod decisions;
 mod prompts;
 mod todos;
 
@@ -23,8 +24,9 @@ use serde_json::Value;
 use crate::lines::{Line, read_lines};
 use crate::stream::ClientEvent;
 use crate::tools::ToolKind;
-use crate::trace::{Trace, keep, last_line};
+use crate::trace::{Trace, first_place, keep, last_line};
 use crate::{json, limits};
+use decisions::decisions;
 use prompts::prompt_of;
 use todos::Todos;
 
@@ -35,6 +37,7 @@ pub struct Recall {
     edited: Vec<String>,
     test: Option<TestRun>,
     todos: Todos,
+    decided: Vec<String>,
     trace: Trace,
     last_line: Option<String>,
 }
@@ -81,6 +84,13 @@ impl Recall {
             task: self.first_prompt,
             asked_last,
             last_words: self.trace.last.last_words,
+            last_edit: self
+                .trace
+                .last
+                .last_edit
+                .as_deref()
+                .and_then(|edit| Some(edit.split_once(' ')?.1.to_owned())),
+            decided: self.decided,
             edited: self.edited,
             succeeded: self.trace.last.succeeded,
             failed: self.trace.last.failed,
@@ -107,7 +117,7 @@ impl Recall {
                 self.todos.answer(&result.tool_use_id, &result.excerpt);
             }
         }
-        let (edited, test) = (&mut self.edited, &mut self.test);
+        let (edited, test, decided) = (&mut self.edited, &mut self.test, &mut self.decided);
         self.trace.observe_calls(&event, |call, result| {
             if call.kind == ToolKind::Edit && !result.is_error {
                 edited.retain(|known| *known != call.target);
@@ -117,7 +127,12 @@ impl Recall {
                     command: call.target.clone(),
                     passed: !result.is_error,
                     last_line: last_line(&result.excerpt),
+                    place: first_place(&result.excerpt),
                 });
+            } else if !result.is_error {
+                for decision in decisions(&call.name, &line["toolUseResult"]) {
+                    keep(decided, decision, limits::DECISIONS_KEPT);
+                }
             }
         });
         if let Some(id) = line["uuid"].as_str() {

@@ -191,6 +191,19 @@ pub(crate) fn last_line(text: &str) -> String {
         .to_owned()
 }
 
+/// The first `file:line` that a text names.
+pub(crate) fn first_place(text: &str) -> Option<String> {
+    let mut words = text.split(|c: char| c.is_whitespace() || "()[]'\"`,".contains(c));
+    words.find_map(|word| {
+        let mut parts = word.split(':');
+        let (file, line) = (parts.next()?, parts.next()?);
+        let extension = file.rsplit_once('.')?.1;
+        let is_file = extension.starts_with(char::is_alphabetic);
+        let is_line = !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
+        (is_file && is_line).then(|| format!("{file}:{line}"))
+    })
+}
+
 /// Appends, and forgets the oldest above `most`.
 pub(crate) fn keep<T>(kept: &mut Vec<T>, new: T, most: usize) {
     if kept.len() == most {

@@ -19,6 +19,8 @@ use super::tool::{Outcome, Tool};
 use super::turn::{Mind, Move};
 
 const IDEA: &str = "# Idea\n\n";
+const PARTS: &str = "# Parts\n\n";
+const DONE: &str = "# Task of the run\n\n";
 const DOCUMENT: &str = "# Document\n\n";
 const TASK: &str = "# Task to ask about\n\n";
 const WRITE_TO: &str = "\n# Document\n\nWrite it to this file:\n";
@@ -42,7 +44,7 @@ enum Plan {
     },
     /// It answers with a manifest in every turn.
     Manifest(Value),
-    /// It asks about a task.
+    /// It asks about a task, or names parts.
     Questions(Value),
 }
 
@@ -59,7 +61,7 @@ impl Mind for Planner {
     /// A message that is not a prompt asks for the same again.
     fn read(&mut self, blocks: &[String]) {
         let stable = blocks.first().map(String::as_str).unwrap_or_default();
-        let idea = stable.strip_prefix(IDEA);
+        let idea = stable.strip_prefix(IDEA).or(stable.strip_prefix(DONE));
         if let Some((idea, path)) = idea.and_then(|rest| rest.rsplit_once(WRITE_TO)) {
             let path = self.dir.join(path.trim());
             let content = document(idea);
@@ -67,6 +69,8 @@ impl Mind for Planner {
                 write: Tool::Write { path, content },
                 written: false,
             };
+        } else if let Some(quoted) = stable.strip_prefix(PARTS) {
+            self.plan = Plan::Questions(in_a_row(quoted));
         } else if let Some(quoted) = stable.strip_prefix(DOCUMENT) {
             let lines = quoted.lines().filter_map(|line| line.strip_prefix(MARK));
             self.plan = Plan::Manifest(manifest(&lines.collect::<Vec<_>>().join("\n")));
@@ -104,6 +108,19 @@ impl Mind for Planner {
             Plan::Nothing | Plan::Document { .. } => None,
         }
     }
+}
+
+/// The parts of a document, each of which needs the one before. The titles get a mark.
+fn in_a_row(quoted: &str) -> Value {
+    let lines = quoted.lines().map_while(|line| line.strip_prefix(MARK));
+    let mut before: Vec<String> = Vec::new();
+    let parts = lines.filter_map(|line| {
+        let (id, rest) = line.split_once("  ")?;
+        let title = rest.split("  ").next()?.trim();
+        let needs = std::mem::replace(&mut before, vec![id.to_owned()]);
+        Some(json!({"id": id, "title": format!("Do: {title}"), "needs": needs}))
+    });
+    json!({"parts": parts.collect::<Vec<_>>()})
 }
 
 /// A line of the task that ends with a question mark is asked back.

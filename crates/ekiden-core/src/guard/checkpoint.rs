@@ -58,22 +58,29 @@ impl CheckpointReason {
         }
     }
 
-    /// A sentence for the document.
-    pub fn sentence(self, percent: Option<u64>) -> String {
-        let context = match (self, percent) {
-            (Self::Level2 | Self::Level3, Some(percent)) => {
-                return format!("Context reached {percent}% ({self} threshold).");
-            }
-            (_, Some(percent)) => format!(", with the context at {percent}%"),
-            (_, None) => String::new(),
+    /// A sentence for the document, with the item in hand.
+    pub fn sentence(self, percent: Option<u64>, in_hand: Option<&str>) -> String {
+        let of_level = match percent {
+            Some(percent) => format!("Context reached {percent}% ({self} threshold)"),
+            None => format!("Context reached the {self} threshold"),
         };
         let what = match self {
-            Self::Level2 | Self::Level3 => return format!("Context reached the {self} threshold."),
+            Self::Level2 | Self::Level3 => &of_level,
             Self::Compaction => "The client was about to summarise the conversation",
             Self::Manual => "The checkpoint was asked for",
             Self::Trajectory => "More lay ahead than there was room for",
         };
-        format!("{what}{context}.")
+        let during = in_hand.map_or(String::new(), |item| format!(" during: {item}"));
+        let context = match (self, percent) {
+            (Self::Level2 | Self::Level3, _) | (_, None) => String::new(),
+            (_, Some(percent)) => format!(", with the context at {percent}%"),
+        };
+        let stop = if during.ends_with(['.', '!', '?']) {
+            ""
+        } else {
+            "."
+        };
+        format!("{what}{context}{during}{stop}")
     }
 }
 
@@ -234,16 +241,16 @@ mod tests {
             format!(
                 "{} | {} | {}",
                 reason.trigger(Some(86)),
-                reason.sentence(Some(86)),
-                reason.sentence(None)
+                reason.sentence(Some(86), Some("UserProfile component")),
+                reason.sentence(None, None)
             )
         });
         expect_test::expect![[r#"
-            L2 (context at 86%) | Context reached 86% (L2 threshold). | Context reached the L2 threshold.
-            L3 (context at 86%) | Context reached 86% (L3 threshold). | Context reached the L3 threshold.
-            compaction (context at 86%) | The client was about to summarise the conversation, with the context at 86%. | The client was about to summarise the conversation.
-            manual (context at 86%) | The checkpoint was asked for, with the context at 86%. | The checkpoint was asked for.
-            trajectory (context at 86%) | More lay ahead than there was room for, with the context at 86%. | More lay ahead than there was room for."#]]
+            L2 (context at 86%) | Context reached 86% (L2 threshold) during: UserProfile component. | Context reached the L2 threshold.
+            L3 (context at 86%) | Context reached 86% (L3 threshold) during: UserProfile component. | Context reached the L3 threshold.
+            compaction (context at 86%) | The client was about to summarise the conversation, with the context at 86% during: UserProfile component. | The client was about to summarise the conversation.
+            manual (context at 86%) | The checkpoint was asked for, with the context at 86% during: UserProfile component. | The checkpoint was asked for.
+            trajectory (context at 86%) | More lay ahead than there was room for, with the context at 86% during: UserProfile component. | More lay ahead than there was room for."#]]
         .assert_eq(&told.join("\n"));
     }
 }

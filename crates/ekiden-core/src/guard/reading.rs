@@ -107,6 +107,14 @@ impl Reading {
             .filter(|rate| *rate > 0)?;
         (missing > 0).then(|| Millis(missing.saturating_mul(60_000) / rate))
     }
+
+    /// The next level, and how long it takes to it at the present rate.
+    pub fn next_level(&self, levels: Levels) -> Option<(Level, Millis)> {
+        let above = [Level::L1, Level::L2, Level::L3].into_iter();
+        above
+            .filter_map(|level| Some((level, self.time_to(levels, level)?)))
+            .next()
+    }
 }
 
 fn signed(tokens: u64) -> i64 {
@@ -153,6 +161,10 @@ mod tests {
         let levels = Profile::Watch.levels();
         let to_l1 = (167_000 * 70 / 100 - 64_000) * 60_000 / 2_000;
         assert_eq!(at_work.time_to(levels, Level::L1), Some(Millis(to_l1)));
+        assert_eq!(at_work.next_level(levels), Some((Level::L1, Millis(to_l1))));
+        let past = reading(&[(0, 118_000), (60, 120_000)]);
+        let next = past.next_level(levels).map(|(level, _)| level);
+        assert_eq!(next, Some(Level::L2));
     }
 
     // shows: MON-002

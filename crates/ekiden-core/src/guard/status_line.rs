@@ -14,6 +14,8 @@ use crate::text::clean;
 pub enum Part {
     Context,
     Checkpoint,
+    /// The time to the next level at the present growth.
+    Next,
     Issue,
     Phase,
     Model,
@@ -26,8 +28,9 @@ pub enum Part {
     Wrapped,
 }
 
-const PARTS: [(&str, Part); 11] = [
+const PARTS: [(&str, Part); 12] = [
     ("context", Part::Context),
+    ("next", Part::Next),
     ("checkpoint", Part::Checkpoint),
     ("issue", Part::Issue),
     ("phase", Part::Phase),
@@ -52,7 +55,13 @@ pub struct LineFormat {
 impl Default for LineFormat {
     fn default() -> Self {
         Self {
-            parts: vec![Part::Context, Part::Issue, Part::Phase, Part::Checkpoint],
+            parts: vec![
+                Part::Context,
+                Part::Next,
+                Part::Issue,
+                Part::Phase,
+                Part::Checkpoint,
+            ],
             colour: false,
         }
     }
@@ -198,7 +207,7 @@ mod tests {
         format.render(percent, level, text, columns)
     }
 
-    const USUAL: &str = "context issue phase checkpoint";
+    const USUAL: &str = "context next issue phase checkpoint";
 
     // shows: UIX-06, CHK-001
     #[test]

@@ -66,8 +66,8 @@ pub use messages::{
 pub use notes::{Author, Notes};
 pub use now::PromptSection;
 pub use planning::{
-    DocumentFault, NO_MANIFEST, QUESTIONS_SCHEMA, Question, architecture_prompt, mend_document,
-    mend_manifest, questions, questions_prompt, split_prompt,
+    DocumentFault, NO_MANIFEST, QUESTIONS_SCHEMA, Question, architecture_prompt, debrief_prompt,
+    mend_document, mend_manifest, questions, questions_prompt, shards_prompt, split_prompt,
 };
 pub use protocol::{Ordering, ProtocolSlots, protocol};
 pub use reply::extract_json;

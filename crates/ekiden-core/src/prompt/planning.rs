@@ -17,6 +17,8 @@ use crate::text::{clean, grouped, one_line};
 
 pub(super) const ARCHITECTURE: &str = include_str!("texts/architecture.md");
 pub(super) const SPLIT: &str = include_str!("texts/split.md");
+pub(super) const DEBRIEF: &str = include_str!("texts/debrief.md");
+pub(super) const SHARDS: &str = include_str!("texts/shards.md");
 pub(super) const QUESTIONS: &str = include_str!("texts/questions.md");
 pub(super) const MEND: &str = include_str!("texts/mend_manifest.md");
 pub(super) const MEND_DOCUMENT: &str = include_str!("texts/mend_document.md");
@@ -28,6 +30,9 @@ pub(super) const NO_SUMMARY: &str = "has nothing under a heading \"Summary\"";
 pub(super) const IDEA: &str = "# Idea";
 pub(super) const DOCUMENT: &str = "# Document";
 pub(super) const TASK: &str = "# Task to ask about";
+pub(super) const DONE: &str = "# Task of the run";
+pub(super) const REPORT: &str = "# Report";
+pub(super) const PARTS: &str = "# Parts";
 pub(super) const DOCUMENT_INTRO: &str = "Write it to this file:";
 pub(super) const MORE_FAULTS: &str = "and {count} more, which are reported once these are fixed";
 
@@ -45,6 +50,35 @@ pub fn architecture_prompt(idea: &str, path: &str) -> PromptBlocks {
         ),
         foreign: String::new(),
         now: now(ARCHITECTURE, &[]),
+    }
+}
+
+/// The prompt of the session that writes a debrief of a run to `path`. The tasks are the user's own words; the report
+/// holds words of agents.
+pub fn debrief_prompt(tasks: &str, report: &str, path: &str) -> PromptBlocks {
+    let path = plain_name(path, PATH_CHARS_MAX);
+    let room = limits::PLANNING_DOCUMENT_TOKENS_MAX;
+    let report = quoted_within(report, room, Keep::First, "the report of `ekiden report`");
+    PromptBlocks {
+        stable: format!(
+            "{DONE}\n\n{}{DOCUMENT}\n\n{DOCUMENT_INTRO}\n{path}\n\n",
+            on_lines(tasks)
+        ),
+        foreign: format!("{REPORT}\n\n{report}\n"),
+        now: now(DEBRIEF, &[]),
+    }
+}
+
+/// The prompt of the session that names the parts of a document and their needs. `parts` are their lines.
+pub fn shards_prompt(document: &str, parts: &[String], path: &str) -> PromptBlocks {
+    let path = plain_name(path, PATH_CHARS_MAX);
+    let room = limits::PLANNING_DOCUMENT_TOKENS_MAX;
+    let parts = quoted_within(&parts.join("\n"), room, Keep::First, "the command");
+    let document = quoted_within(document, room, Keep::First, &path);
+    PromptBlocks {
+        stable: String::new(),
+        foreign: format!("{PARTS}\n\n{parts}\n{DOCUMENT}\n\n{document}\n"),
+        now: now(SHARDS, &[]),
     }
 }
 

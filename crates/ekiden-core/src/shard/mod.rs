@@ -13,6 +13,7 @@
 mod cuts;
 mod needs;
 mod pieces;
+mod refine;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ use crate::markdown::line_of;
 use crate::prompt::budget::tokens;
 use crate::text::{one_line, shell_word, short};
 use pieces::Pieces;
+pub use refine::SCHEMA;
 
 /// The share of the usable window that a shard may take unless somebody says otherwise, in percent.
 pub const MAX_PERCENT: u64 = 30;
@@ -94,7 +96,7 @@ impl LargeSpec {
         let file = shell_word(name);
         format!(
             "{name} may take about {percent}% of the usable window. Shard it first, into {} parts:\n  {}\n\
-             `ekiden shard {file} -o plan.toml` writes them as a plan.",
+             `ekiden shard {file} -o plan.toml` writes them as a plan, `ekiden shard {file} --issues ISSUE` makes sub-issues of them.",
             parts.len(),
             parts.join("\n  "),
         )
@@ -149,6 +151,8 @@ pub enum Why {
     Names(String),
     /// Both name this file.
     File(String),
+    /// A model says so.
+    Planner,
 }
 
 impl Why {
@@ -158,6 +162,7 @@ impl Why {
             Self::Order(word) => format!("\u{201c}{word}\u{201d}"),
             Self::Names(title) => format!("names \u{201c}{}\u{201d}", short(title, 40)),
             Self::File(file) => file.clone(),
+            Self::Planner => "the planner".to_owned(),
         }
     }
 }

@@ -240,7 +240,50 @@ fn a_document_of_70_percent_is_suggested_as_three_shards() {
           S01  item 0   28%  lines 3-12
           S02  item 10  26%  lines 13-21  needs S01 (the same section)
           S03  item 19  26%  lines 22-30  needs S02 (the same section)
-        `ekiden shard 'the shop.md' -o plan.toml` writes them as a plan."#]]
+        `ekiden shard 'the shop.md' -o plan.toml` writes them as a plan, `ekiden shard 'the shop.md' --issues ISSUE` makes sub-issues of them."#]]
     .assert_eq(&large(28).unwrap().told());
     assert_eq!(large(23), None, "at most 60%");
+}
+
+// shows: SHD-001
+#[test]
+fn a_planners_answer_changes_names_and_needs_or_nothing() {
+    let text = "# T\n\n## One\n\nwords\n\n## Two\n\nwords\n\n## Three\n\nwords\n";
+    let spec = Spec {
+        text,
+        file_bytes: &BTreeMap::new(),
+        window_tokens: 100_000,
+    };
+    let shards = Shards::of(&spec, Split::Into(3));
+    let refused = |parts: &str| {
+        let mut same = shards.clone();
+        let fault = same
+            .refine(&format!("{{\"parts\": [{parts}]}}"))
+            .unwrap_err();
+        assert_eq!(same, shards);
+        fault
+    };
+    let part = |id: &str, needs: &str| {
+        format!(r#"{{"id":"{id}","title":"Make\n{id}","needs":[{needs}]}}"#)
+    };
+    let all = |first: &str, second: &str| {
+        [part("S01", first), part("S02", second), part("S03", "")].join(",")
+    };
+    assert_eq!(refused(&part("S01", "")), "part S02 is missing");
+    let extra = format!("{},{}", all("", ""), part("S09", ""));
+    assert_eq!(refused(&extra), "there are 3 parts, not 4");
+    assert_eq!(
+        refused(&all("\"S7\"", "")),
+        "part S01 needs S7, which is no part"
+    );
+    let circle = "these parts wait for each other: S01, S02";
+    assert_eq!(refused(&all("\"S02\"", "\"S01\"")), circle);
+    let mut refined = shards.clone();
+    let answer = all("\"S03\"", "\"S01\"");
+    refined
+        .refine(&format!("{{\"parts\": [{answer}]}}"))
+        .unwrap();
+    assert_eq!(refined.shards[0].title, "Make S01");
+    assert_eq!(refined.shards[0].told_needs(), "needs S03 (the planner)");
+    assert_eq!(refined.shards[2].range, shards.shards[2].range);
 }

@@ -65,6 +65,9 @@ pub struct Request {
     /// What its tracker says of it, or why it says nothing.
     #[serde(default)]
     pub tracker: Vec<String>,
+    /// What follows the part of a plan that the session works on.
+    #[serde(default)]
+    pub next_part: Option<String>,
     pub wip: Wip,
     /// What the commit is called, if not by the issue.
     #[serde(default)]
@@ -125,6 +128,7 @@ pub fn take(request: &Request) -> Result<Taken, CheckpointError> {
         remaining_tokens: request.remaining_tokens,
         issue,
         tracker: request.tracker.clone(),
+        next_part: request.next_part.clone(),
         instructions: surroundings::instructions(&workspace.dir),
         spec: surroundings::spec(&workspace.dir, &told, request.issue.as_deref()),
         filled: last

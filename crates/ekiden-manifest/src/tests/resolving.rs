@@ -57,6 +57,38 @@ fn every_stage_passes_its_own_validation_the_projects_checks_and_has_its_outputs
     assert_eq!(told(3), page);
 }
 
+// shows: PLN-11, PLN-21
+#[test]
+fn settings_fill_in_retries_and_checks_and_the_manifest_overrides_them() {
+    let defaults = Defaults {
+        retries: 5,
+        checks: [Some("mypy .".to_owned()), None, Some("pytest".to_owned())],
+        ..Defaults::default()
+    };
+    let told = |kind: &str, own: &str| {
+        let text = format!(
+            "format = 1\nproject = \"p\"\n{own}\n[[stage]]\nid = \"a\"\nname = \"a\"\nprompt = \"x\"\n\
+             [stage.validation]\nkind = \"{kind}\"\n"
+        );
+        crate::read(&text, Syntax::Toml, &defaults, &mut crate::TextAlone)
+            .map(|document| {
+                let check = document.stages[0]
+                    .verification
+                    .as_ref()
+                    .map(Verification::told);
+                (document.stages[0].part.retries, check.unwrap_or_default())
+            })
+            .map_err(|faults| faults.to_string())
+    };
+    let all = "mypy .\npytest".to_owned();
+    assert_eq!(told("type_check", ""), Ok((5, all.clone())));
+    assert_eq!(told("none", ""), Ok((5, all)));
+    let own = "[validation]\ntest = \"make test\"\n";
+    assert_eq!(told("test", own), Ok((5, "make test\nmypy .".to_owned())));
+    let missing = told("lint", own).unwrap_err();
+    assert!(missing.contains("\"lint\" has no command"), "{missing}");
+}
+
 // shows: PLN-05, PLN-11
 #[test]
 fn types_of_casm_run_what_casm_ran_and_only_where_they_stand() {

@@ -63,6 +63,8 @@ fn the_clients_own_transcript_is_read() {
             last_words: Some(
                 "a",
             ),
+            last_edit: None,
+            decided: [],
             edited: [],
             succeeded: [
                 "python3 -c 'import time;time.sleep(0.5)'",
@@ -97,7 +99,7 @@ fn what_was_done_is_told_each_once_and_newest_last() {
     lines.extend(shell(
         "s2",
         "cargo test -p core",
-        "Exit code 101\nrunning 3\n1 failed\n",
+        "Exit code 101\nrunning 3\npanicked at src/lexer.rs:12:5:\n1 failed\n",
         true,
     ));
     lines.push(says(&json!({"type": "text", "text": "One test fails."})));
@@ -113,7 +115,59 @@ fn what_was_done_is_told_each_once_and_newest_last() {
     );
     let test = told.test.expect("a test ran");
     assert_eq!((test.passed, test.last_line.as_str()), (false, "1 failed"));
+    assert_eq!(test.place.as_deref(), Some("src/lexer.rs:12"));
+    assert_eq!(told.last_edit.as_deref(), Some("/p/a.rs"));
     assert_eq!(told.last_words.as_deref(), Some("One test fails."));
+}
+
+// shows: HND-006
+#[test]
+fn answers_and_approved_plans_are_decisions() {
+    let with = |line: String, result: Value| {
+        let mut line: Value = serde_json::from_str(&line).expect("a line of ours");
+        line["toolUseResult"] = result;
+        line.to_string()
+    };
+    let asked = json!({"questions": [], "answers": {"Which store?": "SQLite", "Later?": "skipped"},
+        "annotations": {"Later?": {"unanswered": "skipped"}, "Which store?": {"notes": "small"}}});
+    let plan =
+        json!({"plan": "# Move the parser\n\n1. Lexer", "isAgent": false, "filePath": "/h/p.md"});
+    let ask = |id: &str| call(id, "AskUserQuestion", &json!({"questions": []}));
+    let leave = |id: &str| call(id, "ExitPlanMode", &json!({}));
+    let lines = [
+        ask("q1"),
+        with(answer("q1", "answered", false), asked.clone()),
+        leave("p1"),
+        with(answer("p1", "rejected", true), plan.clone()),
+        leave("p2"),
+        with(answer("p2", "User has approved your plan", false), plan),
+        call("r1", "Read", &json!({"file_path": "/p/x"})),
+        with(answer("r1", "text", false), asked),
+    ];
+    assert_eq!(
+        told(&lines).decided,
+        [
+            "Asked \"Which store?\": SQLite",
+            "Plan approved: Move the parser (/h/p.md)"
+        ]
+    );
+}
+
+#[test]
+fn the_first_place_is_a_file_and_a_line() {
+    let place = |text: &str| first_place(text);
+    assert_eq!(
+        place("  at f (src/a.test.js:5:10)").as_deref(),
+        Some("src/a.test.js:5")
+    );
+    assert_eq!(
+        place("tests/test_a.py:12: AssertionError").as_deref(),
+        Some("tests/test_a.py:12")
+    );
+    assert_eq!(
+        place("http://h.com:80/x 127.0.0.1:80 12:30 a.rs:x ok"),
+        None
+    );
 }
 
 // shows: HND-006, SEC-01

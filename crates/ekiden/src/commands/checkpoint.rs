@@ -164,15 +164,10 @@ impl<'a> Asked<'a> {
             ),
         );
         if let Some(rate) = reading.trend().tokens_per_minute {
-            let next = [Level::L1, Level::L2, Level::L3]
-                .into_iter()
-                .find_map(|level| {
-                    Some(format!(
-                        "; {level} in about {}",
-                        reading.time_to(levels, level)?
-                    ))
-                });
-            let next = next.unwrap_or_default();
+            let next = reading.next_level(levels);
+            let next = next.map_or(String::new(), |(level, time)| {
+                format!("; {level} in about {time}")
+            });
             say(output, format!("Trend       {rate} tokens a minute{next}"));
         }
         let last = self.watch.last.as_ref().map(|last| &last.taken);

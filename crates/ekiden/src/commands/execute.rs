@@ -62,7 +62,7 @@ pub struct ExecuteArgs {
     /// Skip this stage and those that need it (may be repeated)
     #[arg(long, value_name = "ID")]
     skip: Vec<String>,
-    /// Stages in parallel [default: the manifest's, else 3]
+    /// Stages in parallel [default: the manifest's, else `plan.jobs`]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: Option<u32>,
     /// Run the manifest's commands without asking

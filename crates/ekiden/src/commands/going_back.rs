@@ -76,6 +76,8 @@ pub fn header(
             task_changed,
             ..point
         })),
+        // It waits for no resume.
+        imported: None,
         ..header
     })
 }

@@ -93,6 +93,7 @@ fn take(
         used_tokens: reading.as_ref().map_or(0, |reading| reading.used_tokens),
         issue: invocation.given.get(&table::GUARD_ISSUE)?,
         tracker: Vec::new(),
+        next_part: None,
         wip: invocation.given.need(&table::GUARD_WIP)?,
         subject: watched.as_ref().and_then(|watched| {
             let percent = reading.as_ref().map(Reading::percent);

@@ -1,6 +1,8 @@
 //! `ekiden import`: takes over what other programs left in a project.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use clap::Args;
 use ekiden_core::renewal::StartingPoint;
@@ -18,7 +20,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::import::settings::{self, Foreign, Wish};
 use crate::import::source::Source;
-use crate::import::{Became, Finding, cleave, handoffs, plan};
+use crate::import::{Became, Finding, cleave, handoffs, plan, ralph, sessions};
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
@@ -89,6 +91,8 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     let marker = invocation.given.need(&table::COMPLETION_MARKER)?;
     let plan = plan::begun(&source)?;
     let relay = cleave::left(&source, &marker)?;
+    let earlier = relay.as_ref();
+    let earlier = earlier.map(|left| (left.hash.clone(), Rc::clone(&left.earlier)));
     if !args.dry_run {
         end_leftovers(&workspace, output);
     }
@@ -96,6 +100,7 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     let mut findings = take_settings(foreign, &file, environment, args.dry_run)?;
     findings.extend(take_documents(documents, &workspace, args.dry_run)?);
     findings.extend(not_documents);
+    findings.extend(ralph::take(&source, &workspace, args.dry_run)?);
     let (work, found) = work(plan, relay, args.task.is_some(), &workspace)?;
     findings.extend(found);
     if invocation.json()? {
@@ -114,6 +119,12 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
         Some(Work::Plan(begun)) => take_plan(&begun, args, &invocation, &workspace, output),
         Some(Work::Relay(left)) => take_relay(*left, args, &invocation, &workspace, output),
     }?;
+    // Also those of an import that was cut off here.
+    if let Some((hash, earlier)) = earlier
+        && let Some(run) = history::imported(&workspace, &hash)?
+    {
+        sessions::keep(&earlier, &workspace, &run)?;
+    }
     Ok(Exit::Done)
 }
 
@@ -283,6 +294,8 @@ fn take_relay(
     header.imported = Some(Imported {
         from: ".cleave".to_owned(),
         hash: left.hash,
+        sessions: left.earlier.iter().map(|session| session.number).collect(),
+        stages: BTreeMap::new(),
     });
     header.from = Some(Box::new(StartingPoint {
         run: header.run.clone(),
@@ -347,9 +360,10 @@ fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -
     }
     if row.user_only {
         let quoted = shlex::try_quote(value).unwrap_or_default().into_owned();
-        let flag = row.long().unwrap_or_default();
+        let flag = row.long().map(|flag| format!("`--{flag} {quoted}`, or "));
         return Became::Nothing(format!(
-            "a project's file may not set it: `--{flag} {quoted}`, or `ekiden config set {name} {quoted}`"
+            "a project's file may not set it: {}`ekiden config set {name} {quoted}`",
+            flag.unwrap_or_default()
         ));
     }
     let there = present.and_then(|file| file.values.iter().find(|value| value.name == name));

@@ -68,7 +68,7 @@ pub struct Writing {
     /// Write over files that exist
     #[arg(long)]
     force: bool,
-    /// The model that plans, in place of `--model`
+    /// The model that plans, in place of `models.plan` and `--model`
     #[arg(long, value_name = "NAME")]
     planning_model: Option<String>,
 }
@@ -103,6 +103,8 @@ pub(super) struct Planner<'a> {
     pub(super) invocation: Invocation,
     pub(super) workspace: Workspace,
     pub(super) settings: Settings,
+    /// The model that plans.
+    pub(super) model: Option<String>,
     writing: &'a Writing,
 }
 
@@ -117,6 +119,10 @@ impl<'a> Planner<'a> {
         Ok(Self {
             workspace: invocation.workspace_here()?,
             settings: chosen::settings(&invocation.given, &invocation.here)?,
+            model: match &writing.planning_model {
+                Some(typed) => Some(typed.clone()),
+                None => chosen::model(&invocation.given, &table::MODELS_PLAN)?,
+            },
             invocation,
             writing,
         })
@@ -191,16 +197,15 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn author<'o>(&mut self, output: &'o mut Output) -> Result<Author<'o>, Failure> {
+    pub(super) fn author<'o>(&mut self, output: &'o mut Output) -> Result<Author<'o>, Failure> {
         let (invocation, agent) = (&self.invocation, &mut self.settings.agent);
         author::check_planner(agent)?;
         check_agents([&*agent], invocation, &self.workspace.dir)?;
         let isolated = agent.permissions.isolated;
         let client = ClientSettings::read(&invocation.environment, &self.workspace.dir, isolated);
         settle_permissions(invocation, &client, agent, output)?;
-        let model = self.writing.planning_model.clone();
         let agent = AgentSpec {
-            model: model.or_else(|| agent.model.clone()),
+            model: self.model.clone(),
             ..agent.clone()
         };
         let bounds = self.settings.bounds.clone();

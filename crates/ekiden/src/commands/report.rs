@@ -1,17 +1,20 @@
 //! `ekiden report`: what a run came to, on one page.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ekiden_core::ids::RunId;
+use ekiden_engine::history;
+use ekiden_engine::workspace::Workspace;
 
-use super::{Invocation, asked_run, run_ids};
+use super::{Invocation, asked_run, debrief, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
-use crate::report;
+use crate::report::{self, Report};
 use crate::settings::flags::{Asking, Typed};
 
 const EXAMPLES: &str = "\
@@ -19,6 +22,7 @@ Examples:
   ekiden report              of the newest run here
   ekiden report --open       and look at it in the browser
   ekiden report 7f3a         of the run whose id begins so
+  ekiden report --debrief    and have a session write DEBRIEF.md about it
 ";
 
 /// What opens a file as the desktop does.
@@ -41,6 +45,10 @@ pub struct ReportArgs {
     /// Open it in the browser
     #[arg(long)]
     open: bool,
+    /// Also hold a last session with the run's agent that writes `DEBRIEF.md` in the work dir, for at most $1 unless
+    /// `session_budget` says otherwise
+    #[arg(long)]
+    debrief: bool,
     #[command(flatten)]
     typed: Typed<Asking>,
 }
@@ -55,22 +63,43 @@ pub fn report(args: &ReportArgs, output: &mut Output) -> Result<Exit, Failure> {
             "not all of the log could be read {left_out}; the report has what comes before"
         ));
     }
+    let debrief = match args.debrief {
+        true => Some(write_debrief(args, &workspace, &run, &report, output)?),
+        false => None,
+    };
     if json {
         output.json(&Fields::versioned().and(fields! {
             "run": run,
             "markdown": report.markdown,
             "html": report.html,
             "left_out": report.left_out,
+            "debrief": debrief,
         }));
     } else {
         let html = phrase::path(&report.html);
         output.line(&Line::new(Tone::Plain, html));
-        output.line(&Line::new(Tone::Plain, phrase::path(&report.markdown)));
+        let rest = [report.markdown].into_iter().chain(debrief);
+        rest.for_each(|path| output.line(&Line::new(Tone::Plain, phrase::path(&path))));
     }
     match args.open {
         true => open(&report.html),
         false => Ok(Exit::Done),
     }
+}
+
+fn write_debrief(
+    args: &ReportArgs,
+    workspace: &Workspace,
+    run: &RunId,
+    report: &Report,
+    output: &mut Output,
+) -> Result<PathBuf, Failure> {
+    let summary = history::read(workspace, run, |_, _| {})?;
+    let text = std::fs::read_to_string(&report.markdown).map_err(|error| {
+        let what = format!("cannot read {}", phrase::path(&report.markdown));
+        Failure::caused(Exit::State, &what, &error)
+    })?;
+    debrief::write(args.typed.flags(), &summary.run, &text, output)
 }
 
 fn open(file: &Path) -> Result<Exit, Failure> {

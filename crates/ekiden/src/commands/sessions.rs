@@ -6,7 +6,7 @@ use ekiden_engine::history;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::{ReadRun, RunArgs};
+use super::{ReadRun, RunArgs, imported};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::{Fields, fields};
@@ -59,19 +59,25 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
     };
     let rows: Vec<Row<'_>> = read.sessions.all().map(row).collect();
     let timeline = read.sessions.reporter.timeline();
+    let (earlier, from) = imported::of(&read);
     if read.json {
-        let sessions: Vec<Fields> = rows.iter().map(Row::json).collect();
+        let earlier = earlier.iter().map(|number| imported::json(*number, from));
+        let sessions: Vec<Fields> = earlier.chain(rows.iter().map(Row::json)).collect();
         let answer = read.json().with("sessions", sessions);
         output.json(&answer.and(timeline.and_then(problems::json)));
         return Ok(Exit::Done);
     }
-    let Some(last) = rows.last().map(|row| row.session.kept.number) else {
+    let last = rows.last().map(|row| row.session.kept.number);
+    let Some(last) = last.or(earlier.last().map(|number| number.get())) else {
         let text = format!("run {}: no session has begun yet", read.id);
         output.line(&Line::new(Tone::Plain, text));
         return Ok(Exit::Done);
     };
     let (zone, started) = (&read.sessions.reporter.zone, read.run.started_at());
-    let cells: Vec<Vec<Cell>> = rows.iter().map(|row| row.cells(started, zone)).collect();
+    let earlier = earlier.iter();
+    let earlier = earlier.map(|number| imported::cells(*number, from, COLUMNS.len()));
+    let own = rows.iter().map(|row| row.cells(started, zone));
+    let cells: Vec<Vec<Cell>> = earlier.chain(own).collect();
     let next = format!("ekiden show {last}{}", read.named);
     table::lines(&COLUMNS, &cells, output.columns())
         .into_iter()

@@ -16,6 +16,7 @@ use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_tracker::NewIssue;
 
 use super::Invocation;
+use super::plan::{Planner, Writing};
 use super::task::Task;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -24,7 +25,7 @@ use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::plan::author;
-use crate::settings::flags::{Asking, Typed};
+use crate::settings::flags::{Planning, Typed};
 use crate::tracker::{Trackers, failure};
 
 const EXAMPLES: &str = "\
@@ -43,7 +44,8 @@ const MADE_WITHIN: Millis = Millis::from_secs(90 * 24 * 60 * 60);
 ///
 /// The cuts are at its headings, or between the items of its lists; no code block, table or item is cut. What
 /// stands before the first section is told to every part. Which part needs which is read from the text: references to
-/// sections, files in common, words such as `then`. No model is asked, and the same text gives the same parts.
+/// sections, files in common, words such as `then`. No model is asked, and the same text gives the same parts, unless
+/// `--with-model` is given.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ShardArgs {
@@ -56,6 +58,9 @@ pub struct ShardArgs {
     /// The most of the usable window that a part may take
     #[arg(long, value_name = "PERCENT", default_value = "30%", value_parser = percent, conflicts_with = "into")]
     max: u64,
+    /// Have a model name the parts and say what each needs; the cuts stay
+    #[arg(long)]
+    with_model: bool,
     /// Write a manifest there: a file, or a directory for `plan.toml` in it
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
@@ -69,7 +74,7 @@ pub struct ShardArgs {
     #[arg(long, requires = "issues")]
     yes: bool,
     #[command(flatten)]
-    typed: Typed<Asking>,
+    typed: Typed<Planning>,
 }
 
 fn percent(text: &str) -> Result<u64, String> {
@@ -87,7 +92,19 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
         Some(parts) => Split::Into(usize::try_from(parts).unwrap_or(SHARDS_MAX)),
         None => Split::Max(args.max),
     };
-    let shards = split_here(&dir, &spec.text, &window, split);
+    let mut shards = split_here(&dir, &spec.text, &window, split);
+    if args.with_model {
+        let writing = Writing::default();
+        let mut planner = Planner::new(args.typed.flags(), &writing)?;
+        let file = dir.join(&args.spec);
+        let fault = planner
+            .author(output)?
+            .shards(&mut shards, &spec.text, &file)?;
+        fault.iter().for_each(|fault| {
+            let fault = one_line(fault);
+            output.warn(&format!("the parts stay as they were: {fault}"));
+        });
+    }
     let written = match &args.output {
         Some(path) => {
             Some(Place::of(&invocation.here.join(path), &dir)?.write(&shards, &spec, args.force)?)

@@ -11,7 +11,7 @@ use ekiden_core::text::in_full;
 use ekiden_engine::EngineError;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 
-use super::{ReadRun, RunArgs};
+use super::{ReadRun, RunArgs, imported};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::{Fields, fields};
@@ -67,6 +67,10 @@ pub struct ShowArgs {
 
 pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
     let read = ReadRun::of(&args.of, output)?;
+    let parts = args.parts();
+    if let Some(exit) = imported::show(&read, args.session, &parts, output)? {
+        return Ok(exit);
+    }
     let session = read.session(args.session)?;
     let attempt = attempt(session, args.attempt)?;
     let shown = Shown {
@@ -80,7 +84,6 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
         session,
         read: &read,
     };
-    let parts = args.parts();
     match (read.json, parts.as_slice()) {
         (true, [Part::Events]) => output.foreign(&shown.archived(Part::Events)?),
         (true, parts) => output.json(&shown.json(parts)?),

@@ -28,9 +28,9 @@ use ekiden_store::guard::GuardFiles;
 use ekiden_store::place::ProjectPlace;
 use ekiden_wire::recall::Recall;
 
-use super::Watched;
 use super::hook::settle;
 use super::watched::given;
+use super::{Watched, part};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::chosen;
@@ -75,6 +75,7 @@ impl Watched {
             used_tokens: reading.map_or(0, |reading| reading.used_tokens),
             issue: self.issue.clone(),
             tracker: Vec::new(),
+            next_part: None,
             wip: self.wip,
             subject: self.loop_subject(reason, reading.map(Reading::percent)),
             now: self.now,
@@ -250,6 +251,10 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     };
     let request = Request {
         tracker: ask_tracker(&request, &place),
+        next_part: request.transcript.as_deref().and_then(|transcript| {
+            let recall = Recall::of(&mut File::open(transcript).ok()?).ok()?;
+            part::next(&place.dir, &recall.into_told())
+        }),
         ..request
     };
     let disk = Arc::new(RealDisk::fenced(&place.dir));

@@ -23,6 +23,7 @@
 mod checkpoint;
 mod handoff;
 mod hook;
+mod part;
 mod ralph;
 mod report;
 mod statusline;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ekiden_agent::detached;
-use ekiden_core::guard::{Level, Levels, LineFormat, Part, Reading};
+use ekiden_core::guard::{Level, LineFormat, Part, Reading};
 use ekiden_core::ids::RunId;
 use ekiden_core::time::Millis;
 use ekiden_store::guard::Figure;
@@ -67,7 +67,14 @@ fn line(
         }
         Part::Model => named("", &told.model_name),
         Part::Branch => named("", &watched.place.branch()?),
-        Part::Trend => trend(reading.as_ref()?, levels),
+        Part::Next => {
+            let (level, time) = reading.as_ref()?.next_level(levels)?;
+            Some(format!("{level} in {time}"))
+        }
+        Part::Trend => {
+            let rate = reading.as_ref()?.trend().tokens_per_minute?;
+            Some(format!("{rate:+} tokens/min"))
+        }
         Part::Cost => Some(format!("${:.2}", told.cost_usd)),
         Part::Time => Some(Millis(told.duration_ms).to_string()),
         Part::Limits => limits(told),
@@ -101,14 +108,6 @@ fn stage_of_branch(branch: &str) -> Option<String> {
     let (run, stage) = branch.strip_prefix("ekiden/")?.split_once('-')?;
     RunId::try_from(run.to_owned()).ok()?;
     Some(stage.to_owned())
-}
-
-fn trend(reading: &Reading, levels: Levels) -> Option<String> {
-    let rate = reading.trend().tokens_per_minute?;
-    let next = [Level::L1, Level::L2, Level::L3]
-        .into_iter()
-        .find_map(|level| Some(format!(", {level} in {}", reading.time_to(levels, level)?)));
-    Some(format!("{rate:+} tokens/min{}", next.unwrap_or_default()))
 }
 
 fn limits(told: &StatusInput) -> Option<String> {

@@ -1,12 +1,14 @@
 //! A relay of cleave, in any edition: its handoff, its knowledge, and how many sessions it had.
 
+use std::rc::Rc;
+
 use ekiden_core::handoff::{self, FileText, HandoffFiles, Marker, Status};
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::SessionNumber;
 use ekiden_core::knowledge::{CORE, Knowledge};
-use ekiden_core::prompt::{Author, Notes};
 use ekiden_core::renewal::LastSession;
 
+use super::sessions::{self, Earlier};
 use super::source::Source;
 use crate::failure::Failure;
 
@@ -31,6 +33,8 @@ pub struct Left {
     /// The task, if a prompt that was kept has it.
     pub task: Option<String>,
     pub last: LastSession,
+    /// The sessions of which something was kept.
+    pub earlier: Rc<[Earlier]>,
     pub knowledge: String,
     /// It was done there.
     pub is_complete: bool,
@@ -46,7 +50,7 @@ pub fn left(source: &Source, marker: &Marker) -> Result<Option<Left>, Failure> {
         return Ok(None);
     }
     let knowledge = text("KNOWLEDGE.md")?.unwrap_or_default();
-    let number = sessions(source)?;
+    let number = newest(source)?;
     let known = known(&knowledge, number.get());
     let task = text("logs/session_1_prompt.md")?.and_then(|prompt| task_of(&prompt));
     let said = |text: &Option<String>| text.clone().map_or(FileText::Absent, FileText::Text);
@@ -56,7 +60,6 @@ pub fn left(source: &Source, marker: &Marker) -> Result<Option<Left>, Failure> {
         knowledge: FileText::Absent,
     };
     let inspection = handoff::inspect(&files, marker);
-    let (Ok(taken) | Err(taken)) = handoff::accept(&files, &inspection).map_err(|taken| *taken);
     let signal = text(".handoff_signal")?.unwrap_or_default();
     let status = source.object(".cleave/status.json")?.unwrap_or_default();
     let status = status.get("status").and_then(|status| status.as_str());
@@ -71,24 +74,15 @@ pub fn left(source: &Source, marker: &Marker) -> Result<Option<Left>, Failure> {
     Ok(Some(Left {
         hash: sha256_hex(format!("{number}\0{}", all.join("\0")).as_bytes()),
         task,
-        last: LastSession {
-            session: number,
-            open_items: taken.open_items,
-            vanished: Vec::new(),
-            next_prompt: Some(taken.next_prompt.clone()).filter(|text| !text.is_empty()),
-            notes: Notes {
-                by: Author::Agent,
-                progress: taken.progress,
-                next_prompt: taken.next_prompt,
-            },
-        },
+        last: LastSession::of_files(number, &files, &inspection),
+        earlier: sessions::earlier(source)?.into(),
         knowledge: known.render(),
         is_complete,
     }))
 }
 
 /// The knowledge without cleave's own words. Of what has none of its headings, everything is a fact.
-fn known(text: &str, session: u32) -> Knowledge {
+pub(super) fn known(text: &str, session: u32) -> Knowledge {
     let is_ours = |line: &&str| {
         let line = line.trim().to_lowercase();
         !EXPLANATIONS.iter().any(|words| line.starts_with(words))
@@ -105,7 +99,7 @@ fn known(text: &str, session: u32) -> Knowledge {
 }
 
 /// The number of the newest session that any of cleave's counters knows.
-fn sessions(source: &Source) -> Result<SessionNumber, Failure> {
+fn newest(source: &Source) -> Result<SessionNumber, Failure> {
     let mut numbers = Vec::new();
     for name in [".session_count", ".session_counter"] {
         let text = source.text(&format!(".cleave/{name}"))?.unwrap_or_default();

@@ -3,12 +3,15 @@
 use std::time::SystemTime;
 
 use ekiden_store::documents::minute_of;
+use serde_json::Value;
 
 use super::source::Source;
 use super::{Became, Finding};
 use crate::failure::Failure;
 
 const DIR: &str = ".claude/handoffs";
+/// The state of a watched session.
+const CHECKPOINT_STATE: &str = ".claude/checkpoint-state.json";
 
 /// A document, named by its minute.
 #[derive(Debug)]
@@ -40,20 +43,15 @@ pub fn documents(source: &Source) -> Result<(Vec<Document>, Vec<Finding>), Failu
             });
         }
     }
-    for (name, why) in [
-        (
-            "checkpoint-state.json",
-            "context use is measured anew; the handoff that it names is listed above",
-        ),
-        (
-            "ralph-state.json",
-            "`ekiden ralph init` makes `.ekiden/ralph-state.json`, beside your PROMPT.md and fix_plan.md",
-        ),
-    ] {
-        let name = format!(".claude/{name}");
-        if source.text(&name)?.is_some() {
-            findings.push(Finding::new(name, Became::Nothing(why.to_owned())));
-        }
+    if let Some(state) = source.object(CHECKPOINT_STATE)? {
+        let issue = state.get("linearIssue").and_then(Value::as_str);
+        let issue = issue.and_then(|issue| shlex::try_quote(issue).ok());
+        let issue = issue.map(|issue| {
+            format!("; unless the branch names its issue: `ekiden config set guard.issue {issue}`")
+        });
+        let why = "context use is measured anew, and the handoff that it names is listed above";
+        let why = format!("{why}{}", issue.unwrap_or_default());
+        findings.push(Finding::new(CHECKPOINT_STATE, Became::Nothing(why)));
     }
     Ok((documents, findings))
 }

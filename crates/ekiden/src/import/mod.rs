@@ -6,6 +6,8 @@
 pub mod cleave;
 pub mod handoffs;
 pub mod plan;
+pub mod ralph;
+pub mod sessions;
 pub mod settings;
 pub mod source;
 

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use ekiden_core::hash::sha256_hex;
+use ekiden_core::ids::StageId;
 use ekiden_core::limits::RETRIES_MAX;
 use ekiden_core::manifest::{Manifest, Take};
-use ekiden_core::settings::Imported;
+use ekiden_core::settings::{Imported, Took};
+use ekiden_core::time::Millis;
 use serde_json::Value;
 
 use super::source::Source;
@@ -43,6 +45,8 @@ pub struct Done {
     pub retries: Option<u32>,
     /// What finished stages of CASM handed on: files from the project's directory, named `<stage>-<title>.md`.
     pub handoffs: Vec<String>,
+    /// What stages of a pipeline of cleave learned, for those that follow.
+    pub knowledge: Option<String>,
     pub imported: Imported,
 }
 
@@ -76,6 +80,7 @@ pub fn begun(source: &Source) -> Result<Option<Begun>, Failure> {
             ".casm" => handoffs(source)?,
             _ => Vec::new(),
         };
+        let shared = format!("{dir}/shared/KNOWLEDGE.md");
         let of = format!("{text}\0{finished:?}");
         return Ok(Some(Begun {
             manifest: source.dir.join(manifest),
@@ -85,14 +90,29 @@ pub fn begun(source: &Source) -> Result<Option<Begun>, Failure> {
                 retries: retries
                     .map(|number| u32::try_from(number).unwrap_or(u32::MAX).min(RETRIES_MAX)),
                 handoffs,
+                knowledge: source.text(&shared)?.map(|_| shared),
                 imported: Imported {
                     from: dir.to_owned(),
                     hash: sha256_hex(of.as_bytes()),
+                    sessions: Vec::new(),
+                    stages: stages.iter().filter_map(took).collect(),
                 },
             },
         }));
     }
     Ok(None)
+}
+
+/// What CASM says that a session took.
+fn took((id, stage): (&String, &Value)) -> Option<(StageId, Took)> {
+    let result = stage.get("result")?;
+    let figure = |name: &str| result.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let took = Took {
+        tokens: figure("tokensUsed"),
+        time: Millis(figure("duration")),
+    };
+    let id = StageId::try_from(id.clone()).ok()?;
+    (took != Took::default()).then_some((id, took))
 }
 
 /// Names with which a pattern could be meant are left out: what a stage is shown may be patterns.
@@ -117,6 +137,7 @@ impl Done {
                     .filter(move |name| name.starts_with(&of))
             });
             stage.part.context.extend(of.cloned());
+            stage.part.context.extend(self.knowledge.clone());
         }
         for stage in &mut manifest.stages {
             if self.stages.contains(stage.id.as_str()) && stage.verification.is_some() {

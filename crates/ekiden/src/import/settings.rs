@@ -35,8 +35,8 @@ enum To {
     Duration(&'static str),
     /// One percentage, at which the handoff is ordered.
     Threshold,
-    /// A switch for a check with this command, or a command itself.
-    Check(&'static str),
+    /// The setting of a switch for a check with this command, or of a command itself.
+    Check(&'static str, &'static str),
     /// It takes every question away from the user.
     Never,
     Nothing(&'static str),
@@ -79,19 +79,16 @@ const CLEAVE: &[(&str, To)] = &[
 /// The keys of `.casmrc.json`.
 const CASM: &[(&str, To)] = &[
     ("model", Key("model")),
-    (
-        "planningModel",
-        Nothing("give `--planning-model` to `ekiden plan`, `split` and `build`"),
-    ),
-    (
-        "maxRetriesPerSession",
-        Nothing("`retries` of a stage, in its manifest; an imported plan has them"),
-    ),
+    ("planningModel", Key("models.plan")),
+    ("maxRetriesPerSession", Key("plan.retries")),
     ("maxTurnsPerSession", Key("max_turns")),
     ("tokenBudgetPerSession", Key("session_tokens")),
-    ("validation.typeCheck", Check("npx tsc --noEmit")),
-    ("validation.lint", Check("npm run lint")),
-    ("validation.test", Check("npm test")),
+    (
+        "validation.typeCheck",
+        Check("validation.type_check", "npx tsc --noEmit"),
+    ),
+    ("validation.lint", Check("validation.lint", "npm run lint")),
+    ("validation.test", Check("validation.test", "npm test")),
     (
         "output.logsDir",
         Nothing("a run's log and archives are in its state; `ekiden log` and `show` read them"),
@@ -171,9 +168,9 @@ fn wish(keys: &[(&str, To)], key: &str, value: &str) -> Wish {
             Some(levels) => Wish::Set("levels", levels),
             None => nothing("it is no percentage from 11 to 89"),
         },
-        Some(Check(_)) if value == "false" => nothing("it is off"),
-        Some(Check(command)) if value == "true" => Wish::Set("verify", command.to_owned()),
-        Some(Check(_)) => Wish::Set("verify", value.to_owned()),
+        Some(Check(..)) if value == "false" => nothing("it is off"),
+        Some(Check(name, command)) if value == "true" => Wish::Set(name, command.to_owned()),
+        Some(Check(name, _)) => Wish::Set(name, value.to_owned()),
         Some(Never) => nothing(
             "a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then",
         ),

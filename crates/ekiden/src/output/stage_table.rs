@@ -7,6 +7,7 @@ use ekiden_core::manifest::Stage;
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
+use ekiden_core::settings::Took;
 use ekiden_core::text;
 use serde::Serialize;
 
@@ -26,6 +27,8 @@ pub struct Row<'a> {
     /// Why it is where it is, if that needs words.
     why: Option<String>,
     tries: u32,
+    /// What it took in another program, which finished it.
+    imported: Option<Took>,
 }
 
 /// The states in which a stage can be, in the order in which the summary counts them.
@@ -67,6 +70,7 @@ impl State {
 pub fn rows(run: &Run) -> Vec<Row<'_>> {
     let is_plan = run.header().manifest.plan.is_some();
     let stages = run.plan().states().filter(|_| is_plan);
+    let imported = run.header().imported.as_ref();
     stages
         .map(|(id, state)| {
             let (state, why) = state_of(run, id, state);
@@ -77,6 +81,7 @@ pub fn rows(run: &Run) -> Vec<Row<'_>> {
                 state,
                 why,
                 tries: run.plan().tries(id),
+                imported: imported.and_then(|imported| imported.stages.get(id).copied()),
             }
         })
         .collect()
@@ -198,6 +203,8 @@ impl Row<'_> {
             "tries": self.tries,
             "running_ms": totals.running,
             "tokens": spend.tokens,
+            "imported_ms": self.imported.map(|took| took.time),
+            "imported_tokens": self.imported.map(|took| took.tokens),
             "cost_micro_usd": spend.micro_usd,
             "needs": needs.map(|need| &need.stage).collect::<Vec<_>>(),
             "why": self.why,
@@ -205,17 +212,25 @@ impl Row<'_> {
     }
 
     fn line(&self, ids: usize, states: usize, names: usize) -> Line {
-        let running = self.relay.map(|relay| relay.totals.running.as_secs());
-        let time = match running.unwrap_or(0) {
+        let own = self.relay.map(|relay| relay.totals.running.as_secs());
+        let own = (
+            own.unwrap_or(0),
+            self.relay.map_or(0, |relay| relay.spend().tokens),
+        );
+        let imported = self.imported.filter(|_| own == (0, 0));
+        let (secs, tokens) = imported.map_or(own, |took| (took.time.as_secs(), took.tokens));
+        let time = match secs {
             0 => String::new(),
             secs => format!("{}:{:02}", secs / 60, secs % 60),
         };
-        let tokens = match self.relay.map_or(0, |relay| relay.spend().tokens) {
+        let tokens = match tokens {
             0 => String::new(),
             tokens => phrase::tokens(tokens),
         };
         let tries = (self.tries > 1).then(|| format!("try {}", self.tries));
-        let rest: Vec<String> = tries.into_iter().chain(self.why.clone()).collect();
+        let imported = imported.map(|_| "before the import".to_owned());
+        let rest = tries.into_iter().chain(imported).chain(self.why.clone());
+        let rest: Vec<String> = rest.collect();
         let name = self.name();
         let gap = " ".repeat(names.saturating_sub(name.chars().count()));
         let rest = match rest.is_empty() {

@@ -19,7 +19,8 @@ use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::ids::StageId;
 use ekiden_core::limits;
 use ekiden_core::outcome::WaitCause;
-use ekiden_core::prompt::{self, DocumentFault, Question};
+use ekiden_core::prompt::{self, DocumentFault, PromptBlocks, Question};
+use ekiden_core::shard::{self, Shards};
 use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
 use ekiden_engine::clock::{Clock, SystemClock};
@@ -89,10 +90,20 @@ pub fn check_planner(agent: &AgentSpec) -> Result<(), Failure> {
 impl Author<'_> {
     /// Has the document written to `path`, which is `name` from the work dir.
     pub fn architecture(&mut self, idea: &str, name: &str, path: &Path) -> Result<(), Failure> {
+        self.document(prompt::architecture_prompt(idea, name), name, path)
+    }
+
+    /// Has a document written to `path`, which is `name` from the work dir.
+    pub fn document(
+        &mut self,
+        prompt: PromptBlocks,
+        name: &str,
+        path: &Path,
+    ) -> Result<(), Failure> {
         self.begins(&format!("writes {name}"));
         let before = stamp(path);
         let session = PlanningSession {
-            prompt: prompt::architecture_prompt(idea, name),
+            prompt,
             schema: None,
             document: path,
         };
@@ -107,11 +118,7 @@ impl Author<'_> {
         match fault {
             None => Ok(()),
             Some(fault) => {
-                let text = format!(
-                    "there is no plan: the document {} {}",
-                    phrase::path(path),
-                    fault.told()
-                );
+                let text = format!("the document {} {}", phrase::path(path), fault.told());
                 Err(Failure::new(Exit::Unfinished, text)
                     .hint("`--verbose` shows what the agent does; its permissions may keep it from writing"))
             }
@@ -165,6 +172,33 @@ impl Author<'_> {
             None
         })?;
         asked.ok_or_else(|| Failure::new(Exit::Unfinished, "the agent's questions cannot be read"))
+    }
+
+    /// Has the parts of a document named, and their needs said. Where no answer is right they stay as they are, which
+    /// is the error's text.
+    pub fn shards(
+        &mut self,
+        shards: &mut Shards,
+        text: &str,
+        file: &Path,
+    ) -> Result<Option<String>, Failure> {
+        let name = phrase::path(file);
+        self.begins(&format!("names the parts of {name}"));
+        let session = PlanningSession {
+            prompt: prompt::shards_prompt(text, &shards.table(), &name),
+            schema: Some(shard::SCHEMA.to_owned()),
+            document: file,
+        };
+        let mut fault = Some(prompt::NO_MANIFEST.to_owned());
+        self.hold(&session, MANIFEST_MENDS_MAX, &mut |answer| {
+            fault = match said(&answer) {
+                Some(said) => shards.refine(said).err(),
+                None => Some(prompt::NO_MANIFEST.to_owned()),
+            };
+            let faults = fault.clone()?;
+            Some(prompt::mend_manifest(&[faults]))
+        })?;
+        Ok(fault)
     }
 
     fn begins(&mut self, what: &str) {

@@ -45,6 +45,12 @@ pub fn read(
             .bounds
             .turns_max
             .unwrap_or(limits::STAGE_TURNS_DEFAULT),
+        retries: given.need(&table::PLAN_RETRIES)?,
+        checks: [
+            given.get(&table::VALIDATION_TYPE_CHECK)?,
+            given.get(&table::VALIDATION_LINT)?,
+            given.get(&table::VALIDATION_TEST)?,
+        ],
         ..Defaults::default()
     };
     let mut asked = Asked {
@@ -56,6 +62,7 @@ pub fn read(
     let syntax = Syntax::of(&path.to_string_lossy(), &text);
     let mut document = ekiden_manifest::read(&text, syntax, &defaults, &mut asked)
         .map_err(|faults| faulty(path, &faults))?;
+    document.jobs = document.jobs.or(Some(given.need(&table::PLAN_JOBS)?));
     // A plan may come with a project: it can lower what the user has set, never raise it.
     if given.origin(&table::MAX_SESSIONS.row) != Origin::Default {
         for stage in &mut document.stages {

@@ -16,7 +16,7 @@ use ekiden_otel::{Endpoints, Fault};
 use super::agents::{self, Agent};
 use super::environment::Environment;
 use super::given::Given;
-use super::table;
+use super::table::{self, Setting};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -187,7 +187,7 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
         name,
         kind,
         command,
-        model: given.get(&table::MODEL)?,
+        model: model(given, &table::MODELS_WORK)?,
         permissions: Permissions {
             mode: permissions.mode,
             skip: permissions.skip.unwrap_or(false),
@@ -197,6 +197,13 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
         },
         interface: interface(given, kind)?,
     })
+}
+
+/// The model for one kind of work; `--model` and the like hold for it where they are nearer to the user.
+pub fn model(given: &Given, kind: &Setting<String>) -> Result<Option<String>, Failure> {
+    let is_nearer = given.origin(&kind.row) >= given.origin(&table::MODEL.row);
+    let of_kind = given.get(kind)?.filter(|_| is_nearer);
+    of_kind.map_or_else(|| given.get(&table::MODEL), |model| Ok(Some(model)))
 }
 
 /// An agent for one stage that is not the run's. It has the permissions of the run's agent.
@@ -298,6 +305,26 @@ mod tests {
             agent_of(&both, &[]),
             ("claude".to_owned(), AgentKind::Claude, words)
         );
+    }
+
+    // shows: RUN-03
+    #[test]
+    fn a_model_for_a_kind_of_work_holds_where_it_is_as_near_as_model() {
+        let model = |flags: &[(&'static str, &str)], env: &[(&str, &str)]| {
+            let planner = super::model(&given(flags, env), &table::MODELS_PLAN).unwrap();
+            (chosen(flags, env).unwrap().agent.model, planner)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let env = [
+            ("EKIDEN_MODELS_WORK", "haiku"),
+            ("EKIDEN_MODELS_PLAN", "opus"),
+        ];
+        assert_eq!(model(&[], &env), (some("haiku"), some("opus")));
+        let both = [env[0], ("EKIDEN_MODEL", "sonnet")];
+        assert_eq!(model(&[], &both), (some("haiku"), some("sonnet")));
+        let typed = [("model", "sonnet")];
+        assert_eq!(model(&typed, &env), (some("sonnet"), some("sonnet")));
+        assert_eq!(model(&[], &[]), (None, None));
     }
 
     #[test]

@@ -406,6 +406,8 @@ mod tests {
             git_commit
             branch
             model
+            models.work
+            models.plan
             subagents
             levels
             context.cap_tokens
@@ -420,6 +422,8 @@ mod tests {
             quiet_hours
             stall_sessions
             research
+            plan.jobs
+            plan.retries
             notify.kinds
             notify.desktop
             notify.desktop_kinds

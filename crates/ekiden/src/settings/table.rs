@@ -8,7 +8,7 @@ use ekiden_core::guard::checkpoint::Wip;
 use ekiden_core::guard::{Levels, LineFormat};
 use ekiden_core::handoff::Marker;
 use ekiden_core::issue::TrackerKind;
-use ekiden_core::limits::{SESSIONS_MAX_MAX, TURNS_MAX_MAX};
+use ekiden_core::limits::{JOBS_MAX, RETRIES_MAX, SESSIONS_MAX_MAX, TURNS_MAX_MAX};
 use ekiden_core::notice::NoticeKind;
 use ekiden_core::quiet::QuietHours;
 use ekiden_core::time::Millis;
@@ -233,6 +233,10 @@ settings! {
         user_only: true;
     /// The model, by the agent's own name for it
     MODEL: String = "model", One("MODEL"), Agent, form::text;
+    /// The model of sessions that work on a task or a stage [default: `model`]
+    MODELS_WORK: String = "models.work", One("MODEL"), NoFlag, form::text;
+    /// The model that plans, as `--planning-model` says it [default: `model`]
+    MODELS_PLAN: String = "models.plan", One("MODEL"), NoFlag, form::text;
     /// The agent's permission mode, by its own name, such as acceptEdits
     PERMISSION_MODE: String = "permission_mode", One("MODE"), Permission, form::text;
         user_only: true;
@@ -299,6 +303,23 @@ settings! {
     RESEARCH: bool = "research", Switch, Relay, form::switch;
         // It takes the bound on sessions without progress away.
         raises: Some(|new, own| form::switch(new) != Ok(false) && form::switch(own) == Ok(false));
+    /// Stages of a plan that may work at the same time, where neither its manifest nor `--jobs` says it
+    PLAN_JOBS: u32 = "plan.jobs", One("N"), NoFlag, |text| form::number(text, 1..=JOBS_MAX);
+        raises: Some(|new, own| is_more(&PLAN_JOBS, new, own)),
+        default: Some("3");
+    /// How often a stage is tried again that failed, where its manifest does not say it
+    PLAN_RETRIES: u32 = "plan.retries", One("N"), NoFlag, |text| form::number(text, 0..=RETRIES_MAX);
+        raises: Some(|new, own| is_more(&PLAN_RETRIES, new, own)),
+        default: Some("2");
+    /// Command that checks the types after every stage of a plan, unless its manifest has one
+    VALIDATION_TYPE_CHECK: String = "validation.type_check", One("COMMAND"), NoFlag, form::text;
+        user_only: true;
+    /// Command that runs the linter after every stage of a plan, unless its manifest has one
+    VALIDATION_LINT: String = "validation.lint", One("COMMAND"), NoFlag, form::text;
+        user_only: true;
+    /// Command that runs the tests after every stage of a plan, unless its manifest has one
+    VALIDATION_TEST: String = "validation.test", One("COMMAND"), NoFlag, form::text;
+        user_only: true;
     /// Notifications when the run ends, needs you, waits for a limit or repeats itself; --no-notify for none
     NOTIFY: bool = "notify", Switch, Run, form::switch;
         // In files it is the table of the others.
@@ -416,10 +437,10 @@ settings! {
     /// What happens to a watched session's calls at L3: refuse (one call, with the reason), or advise
     GUARD_L3: bool = "guard.l3", One("HOW"), NoFlag, form::at_l3;
         default: Some("refuse");
-    /// The status line's parts in order: context, checkpoint, issue, phase, model, branch, trend, cost, time,
+    /// The status line's parts in order: context, next (time to the next level), checkpoint, issue, phase, model, branch, trend, cost, time,
     /// limits, wrapped (another program's line), and colour
     GUARD_LINE: LineFormat = "guard.line", One("PARTS"), NoFlag, form::line_format;
-        default: Some("context issue phase checkpoint");
+        default: Some("context next issue phase checkpoint");
 }
 
 #[cfg(test)]

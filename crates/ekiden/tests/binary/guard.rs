@@ -470,7 +470,7 @@ fn a_prompt_that_names_a_large_document_is_answered_with_its_parts() {
       S01  port a module  26%  lines 3-11
       S02  port a module  26%  lines 12-20  needs S01 (the same section)
       S03  port a module  28%  lines 21-30  needs S02 (the same section)
-    `ekiden shard docs/spec.md -o plan.toml` writes them as a plan.
+    `ekiden shard docs/spec.md -o plan.toml` writes them as a plan, `ekiden shard docs/spec.md --issues ISSUE` makes sub-issues of them.
     ");
     assert!(
         agent(&answer).contains("`ekiden shard` shows them"),
@@ -653,7 +653,7 @@ fn every_part_of_the_line_can_be_chosen_in_any_order() {
         said.expect(0).stdout
     };
     let wrap = ["--wrap", "echo mine; echo below"];
-    insta::assert_snapshot!(line("limits time cost trend model context", &[]), @"[5h: 42% 7d: 7%] [13m] [$1.24] [+5000 tokens/min, L1 in 3m] [Haiku 4.5] [CTX: █████░░░░░ 59%]");
+    insta::assert_snapshot!(line("limits time cost trend next model context", &[]), @"[5h: 42% 7d: 7%] [13m] [$1.24] [+5000 tokens/min] [L1 in 3m] [Haiku 4.5] [CTX: █████░░░░░ 59%]");
     insta::assert_snapshot!(line("cost wrapped context", &wrap), @"[$1.24] mine [CTX: █████░░░░░ 59%]");
     insta::assert_snapshot!(line("cost", &wrap), @r"
     [$1.24]

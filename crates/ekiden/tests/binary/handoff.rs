@@ -144,7 +144,7 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
 
     ## Next Steps
 
-    1. Review the uncommitted changes (2 files): `git status`.
+    1. Review the uncommitted changes in src/a.rs, src/new.rs: `git status`.
 
     ## Resume
 
@@ -385,6 +385,39 @@ fn transcript(environment: &Environment, lines: &[&str]) -> PathBuf {
     path
 }
 
+// shows: SHD-002, HND-004
+#[test]
+fn a_session_on_a_part_of_a_plan_hands_on_to_the_next_part() {
+    let environment = repository();
+    let section = |title: &str| format!("## {title}\n\n{}\n", "- [ ] do it well\n".repeat(40));
+    let spec = format!("# Spec\n\n{}{}", section("Lexer"), section("Parser"));
+    environment.write("spec.md", &spec);
+    environment
+        .run(&["shard", "spec.md", "--into", "2", "-o", "plan.toml"])
+        .expect(0);
+    let steps = |prompt: &str| {
+        let line =
+            serde_json::json!({"type": "user", "uuid": prompt, "message": {"content": prompt}});
+        transcript(&environment, &[&line.to_string()]);
+        environment.run(&["handoff", "--new"]).expect(0);
+        environment.told(&["orient"])
+    };
+    let first = steps("Do S01 of plan.toml");
+    assert!(
+        first.contains("When S01 of plan.toml is done, the next part is S02: Parser"),
+        "{first}"
+    );
+    let last = steps("Do S02 of plan.toml, then stop");
+    assert!(!last.contains("the next part"), "{last}");
+    let by_file = steps("Do what plan.parts/S01.md says");
+    assert!(
+        by_file.contains("asked to do S02 of plan.toml"),
+        "{by_file}"
+    );
+    let none = steps("Read plan.toml");
+    assert!(!none.contains("the next part"), "{none}");
+}
+
 // shows: HND-004, HND-006, HND-09, HND-005
 #[test]
 fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
@@ -430,7 +463,7 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
                 ¦ **Active Spec**: docs/spec-profile.md
     decided     ¦ uploads go through src/a.rs
     next steps  ¦ 1. Continue: avatar
-                ¦ 2. Review the uncommitted changes (3 files): `git status`.
+                ¦ 2. Review the uncommitted changes in src/a.rs, docs/spec-profile.md, src/new.rs: `git status`.
                 ¦ 3. Read the agent's last words in the document and continue from there.
     --- exit code 0
     ");

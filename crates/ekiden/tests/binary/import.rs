@@ -40,11 +40,12 @@ fn settings_are_taken_over_key_by_key_and_what_has_no_counterpart_is_told() {
         .casmrc.json: maxTurnsPerSession=50           max_turns = 50
         .casmrc.json: model=sonnet                    model = sonnet
         .casmrc.json: permissionMode=bypassPermissions  not taken over: a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then
-        .casmrc.json: planningModel=opus              not taken over: give `--planning-model` to `ekiden plan`, `split` and `build`
+        .casmrc.json: planningModel=opus              models.plan = opus
         .casmrc.json: validation.lint=false           not taken over: it is off
-        .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `--verify 'npx tsc --noEmit'`, or `ekiden config set verify 'npx tsc --noEmit'`
+        .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `ekiden config set validation.type_check 'npx tsc --noEmit'`
         --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
     expect![[r#"
+        models.plan = "opus"
         model = "sonnet"
         max_turns = 50
         max_sessions = 20
@@ -73,9 +74,9 @@ fn twice_is_the_same_as_once() {
         .casmrc.json: maxTurnsPerSession=50           max_turns = 50 (it is so already)
         .casmrc.json: model=sonnet                    model = sonnet (it is so already)
         .casmrc.json: permissionMode=bypassPermissions  not taken over: a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then
-        .casmrc.json: planningModel=opus              not taken over: give `--planning-model` to `ekiden plan`, `split` and `build`
+        .casmrc.json: planningModel=opus              models.plan = opus (it is so already)
         .casmrc.json: validation.lint=false           not taken over: it is off
-        .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `--verify 'npx tsc --noEmit'`, or `ekiden config set verify 'npx tsc --noEmit'`
+        .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `ekiden config set validation.type_check 'npx tsc --noEmit'`
         --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
     assert_eq!(environment.read(".ekiden/config.toml"), once);
     // Every command works with the file that was made.
@@ -247,6 +248,106 @@ fn a_finished_relay_is_not_begun_again_unless_there_is_another_task() {
 
 // shows: RUN-15
 #[test]
+fn earlier_sessions_of_cleave_are_listed_shown_and_gone_back_to() {
+    let environment = with_fixture("sdk-waits", ".cleave");
+    let theirs = |name: &str| environment.read(&format!(".cleave/logs/{name}"));
+    environment.run(&REHEARSAL).expect(0);
+    let listed = environment.told(&["sessions"]);
+    for number in ["1", "2"] {
+        let row = listed
+            .lines()
+            .find(|line| line.trim_start().starts_with(number));
+        assert!(
+            row.is_some_and(|row| row.ends_with("imported from .cleave")),
+            "{listed}"
+        );
+    }
+    let show = |args: &[&str]| {
+        let said = environment.run(&[&["show"], args].concat()).expect(0);
+        said.stdout
+    };
+    assert_eq!(
+        show(&["1", "--next-prompt"]),
+        theirs("session_1_next_prompt.md")
+    );
+    let prompt = show(&["1", "--prompt"]);
+    assert_eq!(prompt.trim_end(), theirs("session_1_prompt.md"));
+    let newest = show(&[]);
+    assert!(
+        newest.starts_with("session 2 of run ") && newest.contains("progress.md"),
+        "{newest}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&show(&["2", "--json", "--progress"])).unwrap();
+    assert_eq!(
+        json["texts"]["progress.md"],
+        theirs("session_2_progress.md")
+    );
+    let missing = environment.told(&["show", "1", "--verify"]);
+    assert!(
+        missing.contains(".cleave kept no verify.log of session 1"),
+        "{missing}"
+    );
+    // Twice is the same as once.
+    environment.run(&REHEARSAL).expect(0);
+    environment.run(&["resume", "-r", "1", "-m", "1"]).expect(4);
+    let prompt = environment.kept(2, "prompt.md");
+    let left = theirs("session_1_next_prompt.md");
+    let line = left
+        .lines()
+        .find(|line| !line.is_empty() && !line.starts_with('#'));
+    assert!(
+        prompt.contains(line.expect("it says something")),
+        "{prompt}"
+    );
+    assert_eq!(environment.runs().len(), 2);
+    environment.run(&["resume", "-r", "7"]).expect(66);
+}
+
+// shows: RUN-15
+#[test]
+fn the_state_of_a_loop_is_taken_over_where_there_is_none() {
+    let environment = Environment::new();
+    let state = r#"{"iteration": 4, "context_checkpoint": {"active": true, "level": "L2", "percent_at_checkpoint": 87,
+        "handoff_file": ".claude/handoffs/2026-01-07-1145.md", "current_todo_item": "Implement OAuth callback"},
+        "context_history": [{"iteration": 1, "peak_percent": 45, "checkpoint": false}]}"#;
+    environment.write(".claude/ralph-state.json", state);
+    let dry = environment.told(&["import", "--dry-run"]);
+    assert!(
+        dry.contains(".claude/ralph-state.json  .ekiden/ralph-state.json"),
+        "{dry}"
+    );
+    assert!(!environment.exists(".ekiden/ralph-state.json"));
+    environment.run(&["import"]).expect(0);
+    let taken: serde_json::Value =
+        serde_json::from_str(&environment.read(".ekiden/ralph-state.json")).unwrap();
+    assert_eq!(taken["context_checkpoint"]["percent_at_checkpoint"], 87);
+    assert_eq!(
+        (
+            &taken["context_history"][0]["peak_percent"],
+            &taken["iteration"]
+        ),
+        (&45.into(), &4.into())
+    );
+    let again = environment.told(&["import"]);
+    assert!(again.contains("(it is so already)"), "{again}");
+    environment.write(".ekiden/ralph-state.json", r#"{"version": 1}"#);
+    let other = environment.told(&["import"]);
+    assert!(
+        other.contains("not taken over: .ekiden/ralph-state.json is there"),
+        "{other}"
+    );
+    environment.shell("rm -r .ekiden");
+    environment.write(".claude/ralph-state.json", r#"{"context_history": 3}"#);
+    let wrong = environment.told(&["import"]);
+    assert!(
+        wrong.contains("not taken over: it is no state of a loop"),
+        "{wrong}"
+    );
+}
+
+// shows: RUN-15
+#[test]
 fn an_unfinished_run_is_not_set_aside_unasked() {
     let environment = with_fixture("shell-waits", ".cleave");
     environment.write("task.md", &items(7));
@@ -271,11 +372,12 @@ fn handoffs_of_ccs_are_found_by_orient_and_imported_once() {
     environment.write(".claude/handoffs/2026-01-05-1045.md", document);
     environment.write(".claude/handoffs/notes.md", "mine\n");
     environment.shell("touch -d '2026-01-05 10:45' .claude/handoffs/2026-01-05-1045.md");
-    environment.write(".claude/checkpoint-state.json", "{}");
+    let state = r#"{"version": "1.0.0", "currentLevel": "L1", "linearIssue": "ANV-123"}"#;
+    environment.write(".claude/checkpoint-state.json", state);
     expect![[r#"
         .claude/handoffs/2026-01-05-1045.md  .ekiden/handoffs/2026-01-05-1045.md
         .claude/handoffs/notes.md            not taken over: its name is no time, as in 2026-01-07-1045.md
-        .claude/checkpoint-state.json        not taken over: context use is measured anew; the handoff that it names is listed above
+        .claude/checkpoint-state.json        not taken over: context use is measured anew, and the handoff that it names is listed above; unless the branch names its issue: `ekiden config set guard.issue ANV-123`
         --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
     assert_eq!(
         environment.read(".ekiden/handoffs/2026-01-05-1045.md"),
@@ -358,6 +460,15 @@ fn a_plan_half_done_continues_and_what_is_done_counts_if_its_validation_passes()
         (&stages[1]["part"]["take"], &stages[1]["part"]["retries"]),
         (&"run".into(), &1.into())
     );
+    let status = environment.told(&["status"]);
+    let row = status
+        .lines()
+        .find(|line| line.contains("S01"))
+        .unwrap_or_default();
+    assert!(
+        row.contains("1:00") && row.contains("9k") && row.contains("before the import"),
+        "{status}"
+    );
     environment.run(&["resume"]).expect(0);
     assert_eq!(environment.read("S03.txt"), "made\n");
     let prompt = environment
@@ -419,6 +530,8 @@ fn hostile_state_is_refused_and_no_run_is_made() {
         "truncate -s 1G .cleave/KNOWLEDGE.md",
         "printf '\\377' > .cleave/PROGRESS.md",
         "rm -r .cleave/logs; ln -s ../.. .cleave/logs",
+        "ln -sf ../../../secret .cleave/logs/session_1_progress.md",
+        "truncate -s 1G .cleave/logs/session_2_prompt.md",
         "echo '[' > .cleave/status.json",
     ]
     .map(told);
@@ -427,6 +540,8 @@ fn hostile_state_is_refused_and_no_run_is_made() {
         error: cannot import .cleave/KNOWLEDGE.md: it is larger than 1 MiB
         error: cannot import .cleave/PROGRESS.md: it is not UTF-8 text
         error: cannot import .cleave/logs: it leads out of the project, to ROOT
+        error: cannot import .cleave/logs/session_1_progress.md: it leads out of the project, to ROOT/secret
+        error: cannot import .cleave/logs/session_2_prompt.md: it is larger than 1 MiB
         error: cannot import .cleave/status.json: it is no JSON object: invalid type: sequence, expected a map at line 1 column 0"#]].assert_eq(&said.join("\n"));
 }
 
@@ -442,12 +557,18 @@ fn a_pipeline_half_done_continues_with_the_stage_that_is_left() {
         );
     }
     environment.write("one.txt", "made before\n");
+    environment.write(".cleave/shared/KNOWLEDGE.md", "- The port is 8080\n");
     environment
         .run(&[&REHEARSAL[..], &["--yes"]].concat())
         .expect(0);
     environment.run(&["resume"]).expect(0);
     assert_eq!(environment.read("one.txt"), "made before\n");
     assert_eq!(environment.read("two.txt"), "made\n");
+    let prompt = environment
+        .run_dir()
+        .join("stages/two/sessions/1/prompt.md");
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    assert!(prompt.contains("The port is 8080"), "{prompt}");
 }
 
 // shows: RUN-15

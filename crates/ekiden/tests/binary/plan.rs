@@ -156,6 +156,15 @@ fn a_dry_run_shows_waves_and_commands_and_starts_nothing() {
     let answer: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(answer["waves"][1][1]["id"], "C");
     assert_eq!(answer["commands"].as_array().unwrap().len(), 4);
+    let environment = environment
+        .with("EKIDEN_PLAN_JOBS", "2")
+        .with("EKIDEN_VALIDATION_LINT", "true");
+    let said = environment.told(&["execute", "plan.toml", "--dry-run"]);
+    assert!(
+        said.starts_with("demo · 4 stages, at most 2 at a time"),
+        "{said}"
+    );
+    assert!(said.contains("\n  true   (A, B, C, D)\n"), "{said}");
 }
 
 // shows: PLN-06, SEC-01

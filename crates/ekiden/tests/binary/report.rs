@@ -53,6 +53,33 @@ fn a_run_that_works_has_a_report_when_it_is_asked_for() {
     assert!(report(&environment, "report.md").contains("**complete (not verified)**"));
 }
 
+// shows: REL-27
+#[test]
+fn a_last_session_writes_a_debrief_when_it_is_asked_for() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &format!("Make the three items.\n\n{}", items(3)));
+    environment.run(&RUN).expect(0);
+    let said = environment
+        .run(&["report", "--debrief", "--json"])
+        .expect(0);
+    let said: Value = serde_json::from_str(said.stdout.lines().last().unwrap()).unwrap();
+    assert!(said["debrief"].as_str().unwrap().ends_with("DEBRIEF.md"));
+    let written = environment.read("DEBRIEF.md");
+    assert!(
+        written.starts_with("## Summary\n\nMake the three items."),
+        "{written}"
+    );
+    expect_test::expect![[r"
+        --- standard error
+        error: DEBRIEF.md exists already
+        hint: it was left as it is; move it away
+        --- exit code 78"]]
+    .assert_eq(&environment.told(&["report", "--debrief"]));
+    assert_eq!(environment.runs().len(), 1, "the session is of no run");
+    let inside = environment.with("EKIDEN_RUN", "7f3a0b1c");
+    inside.run(&["report", "--debrief"]).expect(77);
+}
+
 /// A run that waits for the file `go`.
 fn waiting(environment: &Environment) -> Running {
     let waits = "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made";

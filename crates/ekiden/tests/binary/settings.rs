@@ -71,77 +71,84 @@ fn every_setting_says_where_it_comes_from() {
         "model = 'opus'\npause = 60\n[agents.mine]\nkind = 'exec'\ncommand = ['mine', '-p']\n";
     std::fs::write(user.join("config.toml"), text).unwrap();
     insta::assert_snapshot!(environment.run(&["config", "show"]), @r"
-    max_sessions                4                                 .ekiden/config.toml:1
-    work_dir                    .                                 default
-    pause                       3                                 EKIDEN_PAUSE
-    completion_marker           ALL_COMPLETE                      default
-    verify                      -                                 default
-    verify_timeout              120                               default
-    git_commit                  false                             default
-    branch                      -                                 default
-    agent                       mine                              EKIDEN_AGENT
-    agent_command               -                                 default
-    model                       opus                              ~/.config/ekiden/config.toml:1
-    permission_mode             -                                 default
-    skip_permissions            false                             default
-    allowed_tool                -                                 default
-    safe_mode                   false                             default
-    isolated                    false                             default
-    tui                         false                             default
-    subagents                   false                             default
-    levels                      10,20,30                          .ekiden/config.toml:2
-    context.cap_tokens          200000                            default
-    session_timeout             30m                               default
-    max_turns                   -                                 default
-    session_budget              -                                 default
-    run_budget                  -                                 default
-    session_tokens              -                                 default
-    run_tokens                  -                                 default
-    max_wait                    6h                                default
-    on_rate_limit               wait                              default
-    quiet_hours                 -                                 default
-    stall_sessions              3                                 default
-    research                    false                             default
-    notify                      true                              default
-    notify.kinds                needs_you,limit,loop,done,failed  default
-    notify.text                 false                             default
-    notify.desktop              true                              default
-    notify.desktop_kinds        -                                 default
-    notify.command              -                                 default
-    notify.command_kinds        -                                 default
-    notify.webhook              -                                 default
-    notify.webhook_kinds        -                                 default
-    notify.ntfy                 -                                 default
-    notify.ntfy_kinds           -                                 default
-    otel.endpoint               -                                 default
-    tracker.kind                -                                 default
-    tracker.linear.url          https://api.linear.app/graphql    default
-    tracker.github.url          https://api.github.com            default
-    tracker.github.repo         -                                 default
-    tracker.local.dir           .issues                           default
-    tracker.credential_command  -                                 default
-    tracker.label               context-checkpointed              default
-    tracker.state               -                                 default
-    tracker.branch              -                                 default
-    tracker.on_complete         comment                           default
-    tracker.document_url        -                                 default
-    tracker.trust               -                                 default
-    on_hangup                   continue                          default
-    guard.wip                   ref                               default
-    guard.issue                 -                                 default
-    memory.record               true                              default
-    memory.exclude              -                                 default
-    memory.context              true                              default
-    mcp                         true                              default
-    guided                      false                             default
-    verbose                     false                             default
-    json                        false                             default
-    trust_state                 false                             default
-    state_dir                   -                                 default
-    guard.levels                70,85,95                          default
-    guard.reminder              true                              default
-    guard.l3                    refuse                            default
-    guard.line                  context issue phase checkpoint    default
+    max_sessions                4                                    .ekiden/config.toml:1
+    work_dir                    .                                    default
+    pause                       3                                    EKIDEN_PAUSE
+    completion_marker           ALL_COMPLETE                         default
+    verify                      -                                    default
+    verify_timeout              120                                  default
+    git_commit                  false                                default
+    branch                      -                                    default
+    agent                       mine                                 EKIDEN_AGENT
+    agent_command               -                                    default
+    model                       opus                                 ~/.config/ekiden/config.toml:1
+    models.work                 -                                    default
+    models.plan                 -                                    default
+    permission_mode             -                                    default
+    skip_permissions            false                                default
+    allowed_tool                -                                    default
+    safe_mode                   false                                default
+    isolated                    false                                default
+    tui                         false                                default
+    subagents                   false                                default
+    levels                      10,20,30                             .ekiden/config.toml:2
+    context.cap_tokens          200000                               default
+    session_timeout             30m                                  default
+    max_turns                   -                                    default
+    session_budget              -                                    default
+    run_budget                  -                                    default
+    session_tokens              -                                    default
+    run_tokens                  -                                    default
+    max_wait                    6h                                   default
+    on_rate_limit               wait                                 default
+    quiet_hours                 -                                    default
+    stall_sessions              3                                    default
+    research                    false                                default
+    plan.jobs                   3                                    default
+    plan.retries                2                                    default
+    validation.type_check       -                                    default
+    validation.lint             -                                    default
+    validation.test             -                                    default
+    notify                      true                                 default
+    notify.kinds                needs_you,limit,loop,done,failed     default
+    notify.text                 false                                default
+    notify.desktop              true                                 default
+    notify.desktop_kinds        -                                    default
+    notify.command              -                                    default
+    notify.command_kinds        -                                    default
+    notify.webhook              -                                    default
+    notify.webhook_kinds        -                                    default
+    notify.ntfy                 -                                    default
+    notify.ntfy_kinds           -                                    default
+    otel.endpoint               -                                    default
+    tracker.kind                -                                    default
+    tracker.linear.url          https://api.linear.app/graphql       default
+    tracker.github.url          https://api.github.com               default
+    tracker.github.repo         -                                    default
+    tracker.local.dir           .issues                              default
+    tracker.credential_command  -                                    default
+    tracker.label               context-checkpointed                 default
+    tracker.state               -                                    default
+    tracker.branch              -                                    default
+    tracker.on_complete         comment                              default
+    tracker.document_url        -                                    default
+    tracker.trust               -                                    default
+    on_hangup                   continue                             default
+    guard.wip                   ref                                  default
+    guard.issue                 -                                    default
+    memory.record               true                                 default
+    memory.exclude              -                                    default
+    memory.context              true                                 default
+    mcp                         true                                 default
+    guided                      false                                default
+    verbose                     false                                default
+    json                        false                                default
+    trust_state                 false                                default
+    state_dir                   -                                    default
+    guard.levels                70,85,95                             default
+    guard.reminder              true                                 default
+    guard.l3                    refuse                               default
+    guard.line                  context next issue phase checkpoint  default
     [agents.mine]  ~/.config/ekiden/config.toml:3
     --- exit code 0
     ");
@@ -187,18 +194,18 @@ fn a_project_lowers_limits_and_raises_none_without_an_approval() {
             .join("\n")
     };
     insta::assert_snapshot!(shown(&["--max-wait", "9h"]), @r"
-    max_sessions                6                                 ~/.config/ekiden/config.toml:3 (not 40 of .ekiden/config.toml:3: it needs `ekiden config approve`)
-    verify_timeout              60                                .ekiden/config.toml:10
-    context.cap_tokens          200000                            default (not 0 of .ekiden/config.toml:9: it needs `ekiden config approve`)
-    session_timeout             20m                               ~/.config/ekiden/config.toml:8 (not none of .ekiden/config.toml:8: it needs `ekiden config approve`)
-    max_turns                   50                                .ekiden/config.toml:7
-    session_budget              2                                 .ekiden/config.toml:11
-    run_budget                  5                                 ~/.config/ekiden/config.toml:1 (not 500 of .ekiden/config.toml:1: it needs `ekiden config approve`)
-    session_tokens              300k                              .ekiden/config.toml:2
-    max_wait                    9h                                --max-wait
-    on_rate_limit               stop                              ~/.config/ekiden/config.toml:4 (not wait of .ekiden/config.toml:4: it needs `ekiden config approve`)
-    quiet_hours                 22:00-07:00                       ~/.config/ekiden/config.toml:5 (not none of .ekiden/config.toml:5: it needs `ekiden config approve`)
-    research                    false                             default (not true of .ekiden/config.toml:12: it needs `ekiden config approve`)
+    max_sessions                6                                    ~/.config/ekiden/config.toml:3 (not 40 of .ekiden/config.toml:3: it needs `ekiden config approve`)
+    verify_timeout              60                                   .ekiden/config.toml:10
+    context.cap_tokens          200000                               default (not 0 of .ekiden/config.toml:9: it needs `ekiden config approve`)
+    session_timeout             20m                                  ~/.config/ekiden/config.toml:8 (not none of .ekiden/config.toml:8: it needs `ekiden config approve`)
+    max_turns                   50                                   .ekiden/config.toml:7
+    session_budget              2                                    .ekiden/config.toml:11
+    run_budget                  5                                    ~/.config/ekiden/config.toml:1 (not 500 of .ekiden/config.toml:1: it needs `ekiden config approve`)
+    session_tokens              300k                                 .ekiden/config.toml:2
+    max_wait                    9h                                   --max-wait
+    on_rate_limit               stop                                 ~/.config/ekiden/config.toml:4 (not wait of .ekiden/config.toml:4: it needs `ekiden config approve`)
+    quiet_hours                 22:00-07:00                          ~/.config/ekiden/config.toml:5 (not none of .ekiden/config.toml:5: it needs `ekiden config approve`)
+    research                    false                                default (not true of .ekiden/config.toml:12: it needs `ekiden config approve`)
     ");
     environment.write("task.md", "- [ ] It\n");
     let said = environment

@@ -211,7 +211,7 @@ fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
       S01  Small letters                             23%  lines 5-55
       S02  Small letters (continued), Large letters  23%  lines 57-107  needs S01 (the same section)
       S03  Large letters (continued)                 23%  lines 109-157  needs S01 (names “Small letters”), S02 (the same section)
-    `ekiden shard spec.md -o plan.toml` writes them as a plan.
+    `ekiden shard spec.md -o plan.toml` writes them as a plan, `ekiden shard spec.md --issues ISSUE` makes sub-issues of them.
     --- exit code 0
     ");
     let told = environment.told(&["run", "spec.md", "--agent", "claude"]);
@@ -220,6 +220,35 @@ fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
     assert!(told.contains("works through it all the same"), "{told}");
     let told = environment.told(&["run", "spec.md", "--agent", "rehearsal", "-m", "1"]);
     assert!(!told.contains("Shard it"), "its window is another: {told}");
+}
+
+// shows: SHD-001
+#[test]
+fn a_planner_may_name_the_parts_and_what_they_need() {
+    let environment = environment(1, 2).with("EKIDEN_AGENT", "rehearsal");
+    let plain = ["shard", "spec.md", "--into", "2", "--json"];
+    let parts = |args: &[&str]| -> serde_json::Value {
+        let said = environment.run(args).expect(0).stdout;
+        serde_json::from_str(said.lines().last().unwrap()).unwrap()
+    };
+    let (before, after) = (
+        parts(&plain),
+        parts(&[&plain[..], &["--with-model"]].concat()),
+    );
+    let of = |answer: &serde_json::Value, key: &str| {
+        let shards = answer["shards"].as_array().unwrap();
+        shards
+            .iter()
+            .map(|shard| shard[key].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of(&after, "title"),
+        ["Do: Small letters", "Do: Large letters"]
+    );
+    assert_eq!(of(&after, "range"), of(&before, "range"), "the cuts stay");
+    assert_eq!(after["shards"][1]["needs"][0]["id"], "S01");
+    assert!(environment.runs().is_empty());
 }
 
 // shows: SHD-003

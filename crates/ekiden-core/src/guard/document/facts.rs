@@ -21,6 +21,8 @@ pub struct Facts {
     pub issue: Option<String>,
     /// What the tracker says of it, or why it says nothing; empty where no tracker is asked.
     pub tracker: Vec<String>,
+    /// What follows the part of a plan that the session works on.
+    pub next_part: Option<String>,
     pub tree: Tree,
     pub told: TranscriptFacts,
     /// Files of standing instructions that are there.
@@ -116,6 +118,10 @@ pub struct TranscriptFacts {
     pub asked_last: Option<String>,
     /// What the agent said last.
     pub last_words: Option<String>,
+    /// The file of the last edit, with its lines if the client recorded them.
+    pub last_edit: Option<String>,
+    /// What the person decided by an answer or by approving a plan, newest last.
+    pub decided: Vec<String>,
     /// Files that were edited, each once, newest last.
     pub edited: Vec<String>,
     /// Commands that succeeded, newest last.
@@ -136,6 +142,8 @@ pub struct TestRun {
     pub passed: bool,
     /// The last line that it printed.
     pub last_line: String,
+    /// The first `file:line` that it printed.
+    pub place: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

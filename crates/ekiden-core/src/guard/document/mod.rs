@@ -15,8 +15,8 @@
 //! - A document has at most [`limits::DOCUMENT_MADE_TOKENS_MAX`](crate::limits) tokens when it is made,
 //!   which leaves the agent room up to [`DOCUMENT_TOKENS_MAX`](crate::limits). Every section has its
 //!   share; what was left out is said.
-//! - Text of an agent, a tool or a file stands only on lines that begin with `- `, `> ` or a number and a
-//!   point, or as a quoted value of the front matter. So it opens no section, whatever it says.
+//! - Text of an agent, a tool or a file stands only on lines that begin with `- `, `> `, a number and a point or
+//!   words of ours, or as a quoted value of the front matter. So it opens no section, whatever it says.
 //! - What [`load`] gives marks every line of the document as data.
 
 mod facts;

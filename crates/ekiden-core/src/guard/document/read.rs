@@ -52,7 +52,10 @@ impl Filled {
         let text = body(document);
         Self {
             done: lines_of(text, sections::DONE),
-            decisions: lines_of(text, sections::DECISIONS),
+            decisions: lines_of(text, sections::DECISIONS)
+                .into_iter()
+                .filter(|line| !line.starts_with(sections::SHOWN))
+                .collect(),
             blockers: lines_of(text, sections::BLOCKERS),
         }
     }
@@ -100,11 +103,7 @@ impl KeyPoints {
     pub fn of(document: &str) -> Self {
         let text = body(document);
         let reason = lines_of(text, sections::REASON);
-        let Filled {
-            done,
-            decisions,
-            blockers,
-        } = Filled::of(document);
+        let Filled { done, blockers, .. } = Filled::of(document);
         let made = value(document, "session_date").map(|date| {
             value(document, "session_time").map_or(date.clone(), |time| format!("{date} {time}"))
         });
@@ -121,7 +120,7 @@ impl KeyPoints {
             issue_state: lines_of(text, sections::ISSUE),
             reload: lines_of(text, sections::RELOAD),
             done,
-            decisions,
+            decisions: lines_of(text, sections::DECISIONS),
             blockers,
             next_steps: lines_of(text, sections::NEXT),
         }

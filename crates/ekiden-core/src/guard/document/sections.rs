@@ -1,6 +1,6 @@
 //! The sections of a document.
 
-use super::facts::{Facts, GitTree, TodoState, TranscriptFacts, Tree, WipState};
+use super::facts::{ChangedFile, Facts, GitTree, TodoState, TranscriptFacts, Tree, WipState};
 use super::page::Section;
 use crate::prompt::FailedCommand;
 use crate::text::{clean, grouped, one_line};
@@ -24,6 +24,8 @@ const DONE_EMPTY: &str =
 const DECISIONS_EMPTY: &str =
     "the agent fills in what was decided, and the facts that each decision rests on._";
 const BLOCKERS_EMPTY: &str = "the agent fills in what is in the way, or \"none\"._";
+/// How a decision begins that the transcript shows: the agent did not write it.
+pub(super) const SHOWN: &str = "(transcript) ";
 /// The line of the task begins with it.
 pub(super) const TASK: &str = "Task: ";
 
@@ -36,6 +38,8 @@ const TASK_CHARS_MAX: usize = 400;
 const WORDS_CHARS_MAX: usize = 700;
 /// Files of a list. Git lists all of them.
 const FILES_MAX: usize = 20;
+/// Files that a step names.
+const FILES_NAMED_MAX: usize = 3;
 /// Headings of a file of instructions.
 const HEADINGS_MAX: usize = 10;
 const COMMANDS_MAX: usize = 5;
@@ -77,11 +81,7 @@ pub(super) fn all(facts: &Facts) -> [Section<'_>; 11] {
         (BUDGET, "the transcript", budget(facts)),
         (GIT, "`git status`", git(facts)),
         (DONE, before, filled_in(&filled.done, DONE_EMPTY)),
-        (
-            DECISIONS,
-            before,
-            filled_in(&filled.decisions, DECISIONS_EMPTY),
-        ),
+        (DECISIONS, before, decisions(facts)),
         (
             BLOCKERS,
             before,
@@ -109,7 +109,12 @@ fn reason(facts: &Facts) -> String {
     ]
     .concat();
     let gap = if items.is_empty() { "" } else { "\n" };
-    format!("{}\n{gap}{items}", facts.reason.sentence(facts.percent))
+    let told = &facts.told;
+    let item = todos(told, TodoState::Now).next();
+    let asked = told.asked_last.as_ref().or(told.task.as_ref());
+    let in_hand = item.or_else(|| Some(line(asked?.trim().lines().next()?)));
+    let reason = facts.reason.sentence(facts.percent, in_hand.as_deref());
+    format!("{reason}\n{gap}{items}")
 }
 
 fn reload(facts: &Facts) -> String {
@@ -232,6 +237,19 @@ fn filled_in(lines: &[String], empty: &str) -> String {
     or_else(text, &format!("{EMPTY} {empty}\n"))
 }
 
+/// The agent's own; until it wrote some, what the person decided as the transcript shows it.
+fn decisions(facts: &Facts) -> String {
+    let empty = filled_in(&facts.filled.decisions, DECISIONS_EMPTY);
+    if facts.told.decided.is_empty() || !facts.filled.decisions.is_empty() {
+        return empty;
+    }
+    let shown = last(&facts.told.decided).iter();
+    let shown: Vec<String> = shown
+        .map(|text| format!("{SHOWN}{}", one_line(text, 250)))
+        .collect();
+    format!("{}\n{empty}", items(&shown, COMMANDS_MAX))
+}
+
 fn seen(told: &TranscriptFacts) -> String {
     let done: Vec<String> = todos(told, TodoState::Done).collect();
     let failed: Vec<String> = told.failed.iter().map(failed_line).collect();
@@ -291,11 +309,21 @@ fn next_steps(facts: &Facts) -> String {
     let under_way = under_way.map(|what| format!("Finish {}, which git is in.", line(what)));
     let failing = told.test.as_ref().filter(|test| !test.passed);
     let failing = failing.map(|test| {
+        let place = test.place.as_deref().map(line);
+        let place = place.map_or(String::new(), |place| format!(", at {place}"));
         let test = with_output(&test.command, &test.last_line);
-        format!("Fix the failing test: {test}")
+        format!("Fix the failing test: {test}{place}")
     });
-    let now = todos(told, TodoState::Now).map(|text| format!("Continue: {text}"));
-    let planned = now.chain(todos(told, TodoState::Open));
+    let place = told.last_edit.as_deref().map(line);
+    let mut now: Vec<String> = todos(told, TodoState::Now)
+        .map(|text| format!("Continue: {text}"))
+        .collect();
+    match (now.first_mut(), place) {
+        (Some(first), Some(place)) => first.push_str(&format!(", last edited: {place}")),
+        (None, Some(place)) => now.push(format!("Continue at the last edit: {place}")),
+        (_, None) => {}
+    }
+    let planned = now.into_iter().chain(todos(told, TodoState::Open));
     let mut steps: Vec<String> = under_way
         .into_iter()
         .chain(failing)
@@ -308,11 +336,10 @@ fn next_steps(facts: &Facts) -> String {
             "{more} more items of the agent's list are in the transcript."
         ));
     }
-    let changed = git.map_or(0, |git| git.changed.len());
-    if changed > 0 {
-        let files = if changed == 1 { "file" } else { "files" };
+    if let Some(changed) = git.map(|git| &git.changed).filter(|all| !all.is_empty()) {
         steps.push(format!(
-            "Review the uncommitted changes ({changed} {files}): `git status`."
+            "Review the uncommitted changes in {}: `git status`.",
+            some_files(changed)
         ));
     }
     if told.last_words.is_some() {
@@ -320,6 +347,7 @@ fn next_steps(facts: &Facts) -> String {
             "Read the agent's last words in the document and continue from there.".to_owned(),
         );
     }
+    steps.extend(facts.next_part.as_deref().map(|part| one_line(part, 400)));
     if steps.is_empty() {
         steps.push("Nothing is recorded as open: ask what comes next.".to_owned());
     }
@@ -327,6 +355,17 @@ fn next_steps(facts: &Facts) -> String {
     steps
         .map(|(number, step)| format!("{number}. {step}\n"))
         .collect()
+}
+
+/// The first of these files by name, and how many more there are.
+fn some_files(changed: &[ChangedFile]) -> String {
+    let named = changed.iter().take(FILES_NAMED_MAX);
+    let mut names: Vec<String> = named.map(|file| line(&file.path)).collect();
+    let more = changed.len() - names.len();
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
 }
 
 fn todos(told: &TranscriptFacts, state: TodoState) -> impl Iterator<Item = String> {

@@ -14,6 +14,7 @@ use crate::time::Millis;
 fn bare() -> Facts {
     Facts {
         tracker: Vec::new(),
+        next_part: None,
         session: None,
         at: LocalTime {
             date: "2026-01-07".into(),
@@ -72,6 +73,8 @@ fn told() -> TranscriptFacts {
         ),
         asked_last: Some("now the avatar upload".into()),
         last_words: Some("The form renders.\n\nNext I will wire the upload to api.ts.".into()),
+        last_edit: Some("src/components/Feature.tsx (lines 45-120)".into()),
+        decided: vec!["Asked \"Which storage?\": the bucket".into()],
         edited: vec!["/home/dev/app/src/components/Feature.tsx".into()],
         succeeded: vec!["npm run build".into()],
         failed: vec![FailedCommand {
@@ -83,6 +86,7 @@ fn told() -> TranscriptFacts {
             command: "npm test".into(),
             passed: false,
             last_line: "1 failed, 12 passed".into(),
+            place: Some("src/Feature.test.tsx:12".into()),
         }),
         todos: vec![
             todo("Profile form", TodoState::Done),
@@ -252,10 +256,13 @@ fn an_issue_that_is_no_key_has_its_own_field() {
     );
 }
 
+fn steps(facts: &Facts) -> Vec<String> {
+    KeyPoints::of(&document(facts)).next_steps
+}
+
 // shows: HND-004
 #[test]
 fn steps_begin_with_what_blocks_and_are_never_empty() {
-    let steps = |facts: &Facts| KeyPoints::of(&document(facts)).next_steps;
     assert_eq!(
         steps(&bare()),
         ["Nothing is recorded as open: ask what comes next."]
@@ -267,18 +274,68 @@ fn steps_begin_with_what_blocks_and_are_never_empty() {
         .told
         .todos
         .extend((0..20).map(|n| todo(&format!("item {n}"), TodoState::Open)));
-    let steps = steps(&facts);
+    let steps = self::steps(&facts);
     assert_eq!(steps[0], "Finish a rebase, which git is in.");
     assert_eq!(
         steps[1],
-        "Fix the failing test: npm test — 1 failed, 12 passed"
+        "Fix the failing test: npm test — 1 failed, 12 passed, at src/Feature.test.tsx:12"
     );
-    assert_eq!(steps[2], "Continue: Avatar upload");
+    assert_eq!(
+        steps[2],
+        "Continue: Avatar upload, last edited: src/components/Feature.tsx (lines 45-120)"
+    );
     assert_eq!(
         steps[8],
         "16 more items of the agent's list are in the transcript."
     );
     assert_eq!(steps.len(), 11, "{steps:?}");
+    facts.told.todos.clear();
+    assert_eq!(
+        self::steps(&facts)[2],
+        "Continue at the last edit: src/components/Feature.tsx (lines 45-120)"
+    );
+}
+
+// shows: HND-001
+#[test]
+fn the_reason_names_the_item_in_hand() {
+    let reason = |change: &dyn Fn(&mut TranscriptFacts)| {
+        let mut facts = full();
+        change(&mut facts.told);
+        let made = document(&facts);
+        line_with(&made, "Context reached")
+    };
+    let with = |item: &str| format!("Context reached 86% (L2 threshold) during: {item}");
+    assert_eq!(reason(&|_| ()), with("Avatar upload."));
+    assert_eq!(
+        reason(&|told| told.todos.clear()),
+        with("now the avatar upload.")
+    );
+    assert_eq!(
+        reason(&|told| {
+            told.todos.clear();
+            told.asked_last = None;
+        }),
+        with("Implement the UserProfile component.")
+    );
+}
+
+// shows: HND-006
+#[test]
+fn until_the_agent_decided_the_transcript_tells_what_the_person_did() {
+    let first = document(&full());
+    let shown = "(transcript) Asked \"Which storage?\": the bucket";
+    assert_eq!(KeyPoints::of(&first).decisions, [shown]);
+    assert_eq!(
+        Filled::of(&first).missing(),
+        ["Done", "Decisions", "Blockers"]
+    );
+    let filled = Filled {
+        decisions: vec!["uploads go through api.ts".into()],
+        ..Filled::default()
+    };
+    let next = KeyPoints::of(&document(&Facts { filled, ..full() }));
+    assert_eq!(next.decisions, ["uploads go through api.ts"]);
 }
 
 // shows: HND-006, CHK-10
@@ -354,13 +411,15 @@ fn the_key_points_come_back() {
                 "**Active Spec**: .claude/specs/current/SPEC-ANV-123.md",
             ],
             done: [],
-            decisions: [],
+            decisions: [
+                "(transcript) Asked \"Which storage?\": the bucket",
+            ],
             blockers: [],
             next_steps: [
-                "Fix the failing test: npm test — 1 failed, 12 passed",
-                "Continue: Avatar upload",
+                "Fix the failing test: npm test — 1 failed, 12 passed, at src/Feature.test.tsx:12",
+                "Continue: Avatar upload, last edited: src/components/Feature.tsx (lines 45-120)",
                 "Error page",
-                "Review the uncommitted changes (2 files): `git status`.",
+                "Review the uncommitted changes in src/components/Feature.tsx, src/services/api.ts: `git status`.",
                 "Read the agent's last words in the document and continue from there.",
             ],
         }
@@ -423,6 +482,7 @@ fn with(text: &str) -> Facts {
     };
     Facts {
         issue: own(),
+        next_part: own(),
         tree: Tree::Git(Box::new(GitTree {
             branch: own(),
             head: own(),
@@ -434,6 +494,8 @@ fn with(text: &str) -> Facts {
             task: own(),
             asked_last: own(),
             last_words: own(),
+            last_edit: own(),
+            decided: list(),
             edited: list(),
             succeeded: list(),
             failed: vec![failed],
@@ -441,6 +503,7 @@ fn with(text: &str) -> Facts {
                 command: text.into(),
                 passed: false,
                 last_line: text.into(),
+                place: own(),
             }),
             todos: vec![todo(text, TodoState::Now), todo(text, TodoState::Done)],
             compacted: true,
@@ -478,7 +541,7 @@ fn own_lines(document: &str) -> Vec<String> {
     document
         .lines()
         .filter(|line| !is_data(line) && !is_value(line))
-        .map(str::to_owned)
+        .map(|line| line.split(" during: ").next().unwrap_or(line).to_owned())
         .collect()
 }
 
@@ -488,12 +551,21 @@ fn unmarked(text: &str) -> Vec<&str> {
         .collect()
 }
 
+/// Text from elsewhere adds no line in ekiden's name. What does not fit takes some away, which is said.
+fn only_own_lines(text: &str) -> bool {
+    let made = document(&with(text));
+    let (own, of_x) = (own_lines(&made), own_lines(&document(&with("x"))));
+    let is_cut = made.contains("lines left out here; the whole is in `");
+    own == of_x || (is_cut && own.iter().all(|line| of_x.contains(line)))
+}
+
 #[test]
 fn a_cut_adds_no_line_of_ours() {
     let text = "x𛅕ౘ￼ࡰ🛜𞹾𛅤®𐊀A¡ﯓਖ਼\u{b82}🌀ຌ𑍐\n\u{a51}A0Aￚצּ ᪐ 00\u{c00}ቊᾶ\u{11366} aaA𐖣aΣ𛅤 ¡\n!®a aa𖠀0aa𛅐AAΣ୦¡ 𑎷Σ𞅎¡ A𑤕\\ൊ𜽐 0x";
-    let (made, short) = (document(&with(text)), document(&with("x")));
-    assert!(made.contains("- [1 lines left out here; the whole is in `git status`]"));
-    assert_eq!(own_lines(&made), own_lines(&short));
+    for times in 1..9 {
+        assert!(only_own_lines(&text.repeat(times)), "{times} times");
+    }
+    assert!(document(&with(&text.repeat(8))).contains("lines left out here; the whole is in `"));
 }
 
 proptest! {
@@ -513,7 +585,7 @@ proptest! {
     #[test]
     fn whatever_text_says_ekidens_own_lines_stay(text in hostile()) {
         let text = format!("x{text}x");
-        prop_assert_eq!(own_lines(&document(&with(&text))), own_lines(&document(&with("x"))));
+        prop_assert!(only_own_lines(&text));
     }
 
     // shows: HND-07, SEC-01

@@ -251,6 +251,21 @@ pub(super) const CATALOGUE: &[Entry] = &[
         texts: &[planning::TASK, planning::QUESTIONS],
     },
     Entry {
+        name: "Debrief",
+        channel: "first message of the session that `ekiden report --debrief` holds",
+        why: "Six headings that people know from cleave. Every claim with what shows it, since a model that sums up its own \
+              work praises it.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[planning::DONE, planning::REPORT, planning::DEBRIEF],
+    },
+    Entry {
+        name: "Planning: parts",
+        channel: "first message of the session of `ekiden shard --with-model`, whose answer a schema holds",
+        why: "Names and needs only: the cuts and the text of each part stay those of the document.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[planning::PARTS, planning::SHARDS],
+    },
+    Entry {
         name: "Planning: mend",
         channel: "message into the same conversation",
         why: "Every fault at once, word for word with its place; what is right stays.",

@@ -314,6 +314,22 @@ fn planning_texts_read_so() {
         &split.to_archive(),
         1_000,
     );
+    let debrief = debrief_prompt("Sell tea.\n", "# Run\n\n## Cost\n", "DEBRIEF.md");
+    golden(
+        &expect_file!["../golden/debrief.md"],
+        &debrief.to_archive(),
+        1_000,
+    );
+    assert!(tokens(&debrief.now) <= limits::PLANNING_TOKENS_MAX);
+    assert!(debrief.foreign.contains("\n¦ ## Cost\n"));
+    let parts = shards_prompt(
+        "# Shop\n\nsee @x\n",
+        &["S01  Shop  9%".to_owned()],
+        "shop.md",
+    );
+    assert!(parts.foreign.starts_with("# Parts\n\n¦ S01  Shop  9%\n"));
+    assert!(parts.foreign.contains("\n¦ # Shop\n"));
+    assert!(tokens(&parts.now) <= limits::PLANNING_TOKENS_MAX);
     let asks = questions_prompt("Sell tea.\n");
     assert_eq!(asks.stable, "# Task to ask about\n\nSell tea.\n\n");
     let mend = mend_manifest(&[

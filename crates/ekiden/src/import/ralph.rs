@@ -1,0 +1,62 @@
+//! The state of a Ralph loop as CCS specifies it, taken over by the loop here.
+
+use ekiden_core::ralph::RalphState;
+use ekiden_engine::EngineError;
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::disk::RealDisk;
+use ekiden_store::layout::Published;
+use ekiden_store::published::prepare_project;
+use ekiden_store::ralph;
+
+use super::source::Source;
+use super::{Became, Finding};
+use crate::failure::Failure;
+
+const STATE: &str = ".claude/ralph-state.json";
+
+/// Takes it over where there is no loop yet.
+pub fn take(
+    source: &Source,
+    workspace: &Workspace,
+    dry_run: bool,
+) -> Result<Option<Finding>, Failure> {
+    let Some(theirs) = source.object(STATE)? else {
+        return Ok(None);
+    };
+    let finding = |became| Ok(Some(Finding::new(STATE, became)));
+    let theirs: RalphState = match serde_json::from_value(theirs.into()) {
+        Ok(theirs) => theirs,
+        Err(error) => {
+            return finding(Became::Nothing(format!(
+                "it is no state of a loop: {error}"
+            )));
+        }
+    };
+    let (disk, published) = (
+        RealDisk::fenced(&workspace.dir),
+        Published::new(&workspace.dir),
+    );
+    let name = ".ekiden/ralph-state.json".to_owned();
+    let is_taken = |ours: &RalphState| {
+        (&ours.context_checkpoint, &ours.others) == (&theirs.context_checkpoint, &theirs.others)
+    };
+    match ralph::state(&disk, &published).map_err(EngineError::from)? {
+        Some(ours) if is_taken(&ours) => return finding(Became::Known(name)),
+        Some(_) => {
+            let why = format!("{name} is there, and further on");
+            return finding(Became::Nothing(why));
+        }
+        None if dry_run => return finding(Became::New(name)),
+        None => {}
+    }
+    let git = workspace.git.as_ref().map(|git| &*git.common_dir);
+    prepare_project(&disk, &workspace.dir, &workspace.state_dir, git)?;
+    let taken = ralph::change(&disk, &published, |state| {
+        *state = RalphState {
+            version: 1,
+            ..theirs
+        };
+    });
+    taken.map_err(EngineError::from)?;
+    finding(Became::New(name))
+}
