@@ -88,6 +88,9 @@ struct Context {
     told: Option<u64>,
     window: u64,
     bytes: u64,
+    /// What it was when the last response began, and the one before.
+    now: u64,
+    before: u64,
     /// It was told in the turn at work, before a second call of a tool.
     is_live: bool,
     results: u32,
@@ -200,6 +203,11 @@ impl Acp {
             };
             self.request(method, &params);
         }
+        let models = &told["models"];
+        let mut known = json::elements(&models["availableModels"]).iter();
+        let current = known.find(|model| model["modelId"] == models["currentModelId"]);
+        self.context.window =
+            current.map_or(0, |model| json::field(&model["_meta"]["contextLimit"]));
         let modes = json::elements(&told["modes"]["availableModes"]);
         let mode = self.start.permissions.mode.clone();
         if let Some(mode) = mode.filter(|mode| modes.iter().any(|known| known["id"] == **mode)) {
@@ -377,6 +385,8 @@ impl Acp {
         }
         if std::mem::take(&mut self.has_results) {
             self.response += 1;
+            self.context.before = self.context.now;
+            self.context.now = self.context.tokens();
             if let Some(sent) = self.sent.take_if(|sent| sent.joins) {
                 self.out.delivered(sent.uuid);
             }
@@ -466,8 +476,10 @@ impl Acp {
         let response = Response {
             number: self.response,
             model: &model,
+            // What was there before is read from the cache, as all of them have one.
             usage: Usage {
-                input: self.context.tokens(),
+                input: self.context.tokens().saturating_sub(self.context.before),
+                cache_read: self.context.tokens().min(self.context.before),
                 ..Usage::default()
             },
         };
@@ -476,15 +488,18 @@ impl Acp {
 
     /// A request for permission becomes a question to the guard for each path that it names.
     fn permission(&mut self, id: &Value, params: &Value) {
-        let mut call = OpenCall::new(json::text(&params["toolCall"]["toolCallId"]));
-        if let Some(known) = self.calls.iter().find(|known| known.id == call.id) {
-            call = known.clone();
-        }
-        call.learn(&params["toolCall"]);
+        let told = &params["toolCall"];
+        self.heard();
+        self.flush_words();
+        self.call(told);
+        let call = self
+            .calls
+            .iter()
+            .find(|call| told["toolCallId"] == *call.id);
+        let hooks = call.cloned().unwrap_or_default().hooks(&self.start.dir);
         let offer = (id.clone(), params["options"].clone());
         keep(&mut self.offers, offer, limits::OPEN_CALLBACKS_MAX);
-        self.questions
-            .ask(id, call.hooks(&self.start.dir), &mut self.out);
+        self.questions.ask(id, hooks, &mut self.out);
     }
 }
 

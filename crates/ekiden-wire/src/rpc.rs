@@ -239,15 +239,8 @@ pub(crate) fn of_status(status: Option<u16>) -> ApiError {
 /// What an error says to people, with its details.
 pub(crate) fn words_of(error: &Value) -> String {
     let message = json::text(&error["message"]);
-    match &error["data"] {
-        Value::Null => message,
-        data => format!(
-            "{message} {}",
-            data["details"]
-                .as_str()
-                .map_or_else(|| data.to_string(), str::to_owned)
-        ),
-    }
+    let details = error["data"]["details"].as_str();
+    details.map_or(message.clone(), |details| format!("{message} {details}"))
 }
 
 #[cfg(test)]

@@ -623,6 +623,8 @@ mod tests {
 
     fn conversation() -> Conversation {
         Conversation {
+            dialect: None,
+            protocol: String::new(),
             kind: AgentKind::Claude,
             id: serde_json::from_value(json!(OURS)).unwrap(),
             attempt: AttemptId::first(SessionNumber::FIRST),
