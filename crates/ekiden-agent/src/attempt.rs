@@ -47,6 +47,9 @@ pub struct AttemptSpec {
     pub message: Prompt,
     /// The same message in the session's archive, for an agent that reads its prompt from a file.
     pub prompt_file: PathBuf,
+    /// Where the stream of this session's attempts is kept: an agent that names its conversations itself told the
+    /// name there.
+    pub events_file: PathBuf,
     /// The JSON Schema that the answer of every turn is held to, for an agent that can: then
     /// [`Report::Answered`] comes before the end of a turn.
     pub schema: Option<String>,

@@ -58,8 +58,10 @@ pub fn start(spec: AttemptSpec, reports: mpsc::Sender<Report>) -> AttemptHandle 
     tokio::spawn(async move {
         let ended = match (spec.agent.kind, spec.agent.interface) {
             (AgentKind::Claude, Interface::Terminal) => terminal::run(spec, &mut engine).await,
-            (AgentKind::Claude | AgentKind::Rehearsal, _) => stream::run(spec, &mut engine).await,
             (AgentKind::Exec, _) => exec::run(spec, &mut engine).await,
+            (AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Acp | AgentKind::Codex, _) => {
+                stream::run(spec, &mut engine).await
+            }
         };
         engine.tell(Report::Ended(Box::new(ended))).await;
     });

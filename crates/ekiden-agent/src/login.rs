@@ -8,13 +8,15 @@ use ekiden_core::hash::sha256_hex;
 use crate::terminal::launch::config_dir;
 
 /// What the client takes in place of its own login, and where it sends it.
-const LOGINS: [&str; 6] = [
+const LOGINS: [&str; 8] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_BASE_URL",
     "CLAUDE_CODE_OAUTH_TOKEN",
     "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX",
+    "CODEX_HOME",
+    "OPENAI_API_KEY",
 ];
 
 /// A name for the agent with the account that it has here: a hash, since keys are among what makes it.
@@ -22,8 +24,8 @@ pub fn login(agent: &AgentSpec) -> String {
     let logins = LOGINS.map(|name| std::env::var_os(name).unwrap_or_default());
     let dir = config_dir().unwrap_or_default().into_os_string();
     let command = match agent.kind {
-        AgentKind::Exec => agent.command.as_slice(),
-        AgentKind::Claude | AgentKind::Rehearsal => &[],
+        AgentKind::Exec | AgentKind::Acp => agent.command.as_slice(),
+        AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Codex => &[],
     };
     let command = command.iter().map(OsString::from);
     let all: Vec<OsString> = command.chain([dir]).chain(logins).collect();

@@ -90,6 +90,10 @@ pub enum AgentKind {
     Claude,
     /// The built-in agent without a model, over the same wire.
     Rehearsal,
+    /// Any agent that speaks the Agent Client Protocol.
+    Acp,
+    /// Codex, by its `app-server`.
+    Codex,
     /// Any command: prompt on standard input, handoff by files alone.
     Exec,
 }
@@ -99,14 +103,14 @@ impl AgentKind {
     pub fn reserve_tokens(self) -> u64 {
         match self {
             Self::Claude => limits::RESERVE_TOKENS_CLAUDE,
-            Self::Rehearsal | Self::Exec => 0,
+            Self::Rehearsal | Self::Acp | Self::Codex | Self::Exec => 0,
         }
     }
 
     /// What a model costs that never told it.
     pub fn price_unknown(self) -> Price {
         match self {
-            Self::Claude => Price::usual(limits::PRICE_UNKNOWN_NANO_USD),
+            Self::Claude | Self::Acp | Self::Codex => Price::usual(limits::PRICE_UNKNOWN_NANO_USD),
             Self::Rehearsal | Self::Exec => Price::usual(0),
         }
     }
@@ -115,7 +119,7 @@ impl AgentKind {
     /// for, and it reports its calls of tools and its use of context.
     pub fn takes_messages(self) -> bool {
         match self {
-            Self::Claude | Self::Rehearsal => true,
+            Self::Claude | Self::Rehearsal | Self::Acp | Self::Codex => true,
             Self::Exec => false,
         }
     }
@@ -125,6 +129,8 @@ impl AgentKind {
         match self {
             Self::Claude => "claude",
             Self::Rehearsal => "rehearsal",
+            Self::Acp => "acp",
+            Self::Codex => "codex",
             Self::Exec => "exec",
         }
     }

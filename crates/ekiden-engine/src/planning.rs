@@ -256,6 +256,7 @@ impl Planner {
             protocol_file: PathBuf::new(),
             message: Prompt::Fresh(session.prompt.clone()),
             prompt_file,
+            events_file: events.clone(),
             schema: session.schema.clone(),
             prices: history::newest_run(&self.work_dir.workspace)
                 .map(|run| run.prices())

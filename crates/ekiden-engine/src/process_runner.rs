@@ -176,6 +176,7 @@ impl ProcessRunner {
             protocol_file: relay.protocol(),
             message: launch.message,
             prompt_file: session.prompt(),
+            events_file: session.events(),
             schema: None,
             // The keepers get it.
             lock: Some(lock_attempt(&relay.attempt_lock(), Duration::ZERO)?),

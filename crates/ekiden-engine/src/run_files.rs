@@ -135,7 +135,7 @@ impl RunFiles {
             .relay(stage)
             .map_or(&run.header().settings.agent, |relay| &relay.settings.agent);
         match agent.kind {
-            AgentKind::Claude | AgentKind::Rehearsal => {}
+            AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Acp | AgentKind::Codex => {}
             AgentKind::Exec => return Default::default(),
         }
         let events = self.paths.relay(stage).session(attempt.session).events();

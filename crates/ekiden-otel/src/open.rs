@@ -141,6 +141,8 @@ impl OpenSession {
         match self.kind {
             AgentKind::Claude => "anthropic",
             AgentKind::Rehearsal => "ekiden",
+            AgentKind::Codex => "openai",
+            AgentKind::Acp => "acp",
             AgentKind::Exec => "exec",
         }
     }

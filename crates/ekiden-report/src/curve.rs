@@ -8,6 +8,7 @@ use std::io::{self, Read};
 
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_wire::lines::read_lines;
+use ekiden_wire::saved::Saved;
 use ekiden_wire::stream::{Block, ClientEvent};
 use ekiden_wire::usage::ContextMeter;
 
@@ -51,11 +52,12 @@ impl Streams {
     /// Reads the stream of a session. What cannot be read of it is left out.
     pub fn read(&mut self, stage: usize, session: u32, stream: impl Read) -> io::Result<()> {
         let (mut context, mut open) = (ContextMeter::default(), HashMap::new());
-        let mut responses = Vec::new();
+        let (mut responses, mut saved) = (Vec::new(), Saved::default());
         let read = read_lines(stream, |line| {
-            let event = ClientEvent::of(line);
-            responses.extend(context.observe(&event));
-            self.count(&event, &mut open);
+            saved.read(line, |event| {
+                responses.extend(context.observe(event));
+                self.count(event, &mut open);
+            });
         });
         self.responses.insert((stage, session), responses);
         read

@@ -13,8 +13,11 @@
 //!
 //! What must not be known here: files, processes, time, async, what a run does with an event.
 
+pub mod acp;
 pub mod agent_side;
 pub mod client_settings;
+pub mod codex;
+pub mod consent;
 pub mod context_usage;
 pub mod control;
 pub mod done;
@@ -28,7 +31,9 @@ pub mod lines;
 pub mod reading;
 pub mod recall;
 pub mod requests;
+pub mod rpc;
 pub mod rules;
+pub mod saved;
 pub mod spending;
 pub mod status_line;
 pub mod stream;

@@ -11,6 +11,7 @@ use ekiden_core::prompt::{FailedCommand, HANDOFF_DIR};
 use crate::limits;
 use crate::lines::read_lines;
 use crate::rules::rule_for;
+use crate::saved::Saved;
 use crate::stream::{Assistant, Block, ClientEvent, RateLimitInfo, RateLimitStatus, ToolResult};
 use crate::tools::{Call, ToolKind};
 
@@ -39,11 +40,12 @@ pub struct TraceCounts {
 impl Trace {
     /// The trace of a saved stream, with a look at each event.
     pub fn from_stream(stream: impl Read, mut look: impl FnMut(&ClientEvent)) -> io::Result<Self> {
-        let mut trace = Self::default();
+        let (mut trace, mut saved) = (Self::default(), Saved::default());
         read_lines(stream, |line| {
-            let event = ClientEvent::of(line);
-            look(&event);
-            trace.observe(&event);
+            saved.read(line, |event| {
+                look(event);
+                trace.observe(event);
+            });
         })?;
         Ok(trace)
     }

@@ -70,6 +70,10 @@ impl ContextMeter {
             *self = Self::default();
             return None;
         }
+        if let ClientEvent::Context { tokens, .. } = event {
+            self.context_tokens = *tokens;
+            return Some(*tokens);
+        }
         let ClientEvent::Assistant(response) = event else {
             return None;
         };

@@ -17,6 +17,9 @@ use ekiden_wire::context_usage::ContextUsage;
 use ekiden_wire::control::{self, TextBlock};
 use ekiden_wire::ends::{self, EndedByUs, Exit, Observed};
 use ekiden_wire::hooks::HookEvent;
+use ekiden_wire::lines::{Line, read_lines};
+use ekiden_wire::rpc::{self, Dialect};
+use ekiden_wire::saved::Saved;
 use ekiden_wire::spending::SpendEstimate;
 use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, ToolResult, TurnResult};
 use ekiden_wire::tools::Call;
@@ -24,6 +27,7 @@ use ekiden_wire::trace::Trace;
 use ekiden_wire::usage::ContextMeter;
 use serde_json::Value;
 
+use super::dialect;
 use crate::attempt::{Activity, Answer, AttemptSpec, Ended, HookAnswer, Report};
 
 /// How long the client waits for an answer of ours. A day: the engine may be stopped by a debugger
@@ -36,11 +40,14 @@ const HOOKS: [HookEvent; 3] = [
 ];
 /// What is shown of the client's words about a failure of the service.
 const FAILURE_CHARS_MAX: usize = 300;
-const INITIALIZE: &str = "initialize";
+const INITIALIZE: &str = rpc::BEGUN;
 const USAGE: &str = "usage";
 const INTERRUPT: &str = "interrupt";
 
 pub(super) struct Conversation {
+    /// The protocol of an agent that does not speak Claude Code's.
+    dialect: Option<Box<dyn Dialect>>,
+    protocol: String,
     kind: AgentKind,
     id: ConversationId,
     attempt: AttemptId,
@@ -94,6 +101,8 @@ struct Window {
 impl Conversation {
     pub(super) fn new(spec: &AttemptSpec) -> Self {
         Self {
+            dialect: dialect::of_attempt(spec),
+            protocol: spec.protocol.clone(),
             kind: spec.agent.kind,
             id: spec.conversation,
             attempt: spec.attempt,
@@ -130,6 +139,10 @@ impl Conversation {
     /// Registers our hooks, asks for the window, and sends the first message. Nothing need be waited
     /// for in between.
     pub(super) fn open(&mut self, message: &Prompt) {
+        if let Some(dialect) = &mut self.dialect {
+            dialect.begin(&texts(&self.protocol, message));
+            return self.take_in();
+        }
         self.lines.push_back(control::initialize(
             INITIALIZE,
             &HOOKS,
@@ -158,13 +171,17 @@ impl Conversation {
     /// message that opens a turn, so the last block is a constant of ours.
     pub(super) fn say(&mut self, text: &str) {
         let uuid = self.next_uuid();
+        self.undelivered = Some(Undelivered {
+            uuid: uuid.clone(),
+            joins_next: false,
+        });
+        if let Some(dialect) = &mut self.dialect {
+            dialect.say(text, &uuid);
+            return self.take_in();
+        }
         let blocks = [text.into(), prompt::SIGNATURE.into()];
         self.lines
             .push_back(control::user_message(&blocks, Some(&uuid)));
-        self.undelivered = Some(Undelivered {
-            uuid,
-            joins_next: false,
-        });
     }
 
     /// A message waits although no turn is running: the client should begin one at once.
@@ -181,9 +198,13 @@ impl Conversation {
     pub(super) fn answer(&mut self, callback: &str, answer: &HookAnswer) {
         self.seen.callback_answered(callback);
         let is_this = |(id, _): &mut (String, String)| id == callback;
-        let asked = self.asked.extract_if(.., is_this).map(|(_, call)| call);
+        let asked: Vec<_> = self.asked.extract_if(.., is_this).collect();
         if matches!(answer, HookAnswer::Deny(_)) {
-            self.refused.extend(asked);
+            self.refused.extend(asked.into_iter().map(|(_, call)| call));
+        }
+        if let Some(dialect) = &mut self.dialect {
+            dialect.answer(callback, answer);
+            return self.take_in();
         }
         self.lines
             .push_back(control::answer(callback, &answer.output()));
@@ -192,6 +213,10 @@ impl Conversation {
     pub(super) fn interrupt(&mut self) {
         self.interrupted = true;
         self.seen.interrupt_sent();
+        if let Some(dialect) = &mut self.dialect {
+            dialect.interrupt();
+            return self.take_in();
+        }
         self.lines.push_back(control::interrupt(INTERRUPT));
     }
 
@@ -200,8 +225,37 @@ impl Conversation {
         self.seen.ended_by_us(why);
     }
 
+    /// Its input is closed. What other agents than Claude Code exit with then means nothing.
+    pub(super) fn closing(&mut self) {
+        if self.dialect.is_some() {
+            self.ending(EndedByUs::Done);
+        }
+    }
+
+    /// Takes the next line of the stream.
+    pub(super) fn hear_line(&mut self, line: Line<'_>) {
+        match &mut self.dialect {
+            Some(dialect) => {
+                dialect.hear(line);
+                self.take_in();
+            }
+            None => self.hear(&ClientEvent::of(line)),
+        }
+    }
+
+    /// Takes what the dialect has to send and what it saw.
+    fn take_in(&mut self) {
+        while let Some(outbox) = self.dialect.as_mut().map(|dialect| dialect.outbox()) {
+            self.lines.append(&mut outbox.lines);
+            let Some(event) = outbox.events.pop_front() else {
+                return;
+            };
+            self.hear(&event);
+        }
+    }
+
     /// Takes the next event of the stream.
-    pub(super) fn hear(&mut self, event: &ClientEvent) {
+    fn hear(&mut self, event: &ClientEvent) {
         self.seen.observe(event);
         self.trace.observe(event);
         if let Some(context_tokens) = self.context.observe(event) {
@@ -249,6 +303,13 @@ impl Conversation {
                 });
             }
             ClientEvent::ModelFallback { to } => self.fell_back(to),
+            ClientEvent::Context { window, .. } => {
+                if let Some(tokens) = window {
+                    let model = self.model.clone().filter(|model| !model.is_empty());
+                    self.report_window(*tokens, None, model, Vec::new());
+                }
+            }
+            ClientEvent::Notice(text) => self.warn(text.clone()),
             ClientEvent::CompactBoundary { pre_tokens } => {
                 self.reports.push_back(Report::Compacted {
                     context_tokens: *pre_tokens,
@@ -279,7 +340,11 @@ impl Conversation {
             cause: ends::cause(&self.seen),
             counters,
             traces: self.trace.last,
-            resumable: self.kind == AgentKind::Claude && self.context.responses() > 0,
+            resumable: self.context.responses() > 0
+                && match &self.dialect {
+                    Some(dialect) => dialect.conversation().is_some(),
+                    None => self.kind == AgentKind::Claude,
+                },
         }
     }
 
@@ -368,7 +433,7 @@ impl Conversation {
             return;
         }
         self.window.fallback = None;
-        if known.is_some_and(|known| known != model) {
+        if known.is_some_and(|known| known != model) && self.dialect.is_none() {
             self.lines.push_back(control::get_context_usage(USAGE));
         }
     }
@@ -465,23 +530,39 @@ pub fn from_saved_stream(
     prices: Prices,
 ) -> std::io::Result<Ended> {
     let mut spending = SpendEstimate::new(prices, kind.price_unknown());
-    let trace = Trace::from_stream(stream, |event| {
-        // Attempts at one session share its stream.
-        if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == INITIALIZE)
-        {
-            spending.begin_anew();
-        }
-        spending.observe(event);
+    let mut trace = Trace::default();
+    let mut saved = Saved::default();
+    read_lines(stream, |line| {
+        saved.read(line, |event| {
+            // Attempts at one session share its stream.
+            if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == INITIALIZE)
+            {
+                spending.begin_anew();
+            }
+            spending.observe(event);
+            trace.observe(event);
+        });
     })?;
     spending.end();
     let counters = counters(&trace, &spending);
-    let resumable = kind == AgentKind::Claude && trace.counts.calls + trace.counts.turns > 0;
+    let worked = trace.counts.calls + trace.counts.turns > 0;
     Ok(Ended {
         cause: EndCause::EngineLost,
         counters,
         traces: trace.last,
-        resumable,
+        resumable: worked && (kind == AgentKind::Claude || saved.conversation().is_some()),
     })
+}
+
+/// The first message of a conversation. Such an agent has no system prompt of ours, so the protocol comes first.
+fn texts<'a>(protocol: &'a str, message: &'a Prompt) -> Vec<&'a str> {
+    match message {
+        Prompt::Fresh(prompt) => {
+            let protocol = Some(protocol).filter(|protocol| !protocol.is_empty());
+            protocol.into_iter().chain(prompt.blocks()).collect()
+        }
+        Prompt::Resume(text) => vec![text.as_str()],
+    }
 }
 
 fn counters(trace: &Trace, spending: &SpendEstimate) -> Counters {
@@ -543,6 +624,8 @@ mod tests {
 
     fn conversation() -> Conversation {
         Conversation {
+            dialect: None,
+            protocol: String::new(),
             kind: AgentKind::Claude,
             id: serde_json::from_value(json!(OURS)).unwrap(),
             attempt: AttemptId::first(SessionNumber::FIRST),

@@ -6,7 +6,6 @@ use ekiden_core::limits;
 use ekiden_core::relay::Prompt;
 use ekiden_wire::ends::{EndedByUs, Exit};
 use ekiden_wire::lines::LineSplitter;
-use ekiden_wire::stream::ClientEvent;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -49,9 +48,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> Ended {
     }
     while err.rest().is_some() {}
     let conversation = &mut driver.conversation;
-    driver
-        .lines
-        .finish(|line| conversation.hear(&ClientEvent::of(line)));
+    driver.lines.finish(|line| conversation.hear_line(line));
     driver.flush(engine).await;
     let exit = match end {
         ChildEnd::Exited(code) => Exit::Code(code),
@@ -130,8 +127,7 @@ impl Driver {
             self.end_by = Instant::now() + limits::SILENCE_MAX.into();
         }
         let conversation = &mut self.conversation;
-        self.lines
-            .push(bytes, |line| conversation.hear(&ClientEvent::of(line)));
+        self.lines.push(bytes, |line| conversation.hear_line(line));
     }
 
     fn obey(&mut self, command: AgentCommand) {
@@ -148,6 +144,7 @@ impl Driver {
             AgentCommand::Interrupt => self.conversation.interrupt(),
             AgentCommand::Close => {
                 self.input = None;
+                self.conversation.closing();
                 self.closing = true;
                 self.end_by = Instant::now() + limits::CLOSE_GRACE.into();
             }

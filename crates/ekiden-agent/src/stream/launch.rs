@@ -27,7 +27,10 @@ pub(crate) const CLAUDE_ENV: [(&str, &str); 3] = [
 /// The child of an attempt. Without a command of its own the rehearsal agent is this very program in
 /// another role.
 pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
-    let mut args = conversation_args(spec);
+    let mut args = Vec::new();
+    if matches!(spec.agent.kind, AgentKind::Claude | AgentKind::Rehearsal) {
+        args = conversation_args(spec);
+    }
     let env: &[(&str, &str)] = match spec.agent.kind {
         AgentKind::Claude => {
             args.extend(["--settings".to_owned(), SETTINGS.to_owned()]);
@@ -38,7 +41,7 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
             args.extend([rehearsal::ATTEMPT_ARG.to_owned(), spec.attempt.to_string()]);
             &[]
         }
-        AgentKind::Exec => &[],
+        AgentKind::Acp | AgentKind::Codex | AgentKind::Exec => &[],
     };
     if spec.agent.kind == AgentKind::Rehearsal && spec.agent.command.is_empty() {
         let own = [

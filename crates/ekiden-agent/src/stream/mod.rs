@@ -1,5 +1,5 @@
-//! Agents that speak Claude Code's stream and control protocol: Claude Code itself, headless, and
-//! the built-in rehearsal agent.
+//! Agents that speak by lines: Claude Code itself, headless, and the built-in rehearsal agent by its stream and
+//! control protocol; others in a dialect of JSON-RPC, which becomes the same events.
 //!
 //! ```text
 //!                    ┌───────────────── one task an attempt ─────────────────┐
@@ -12,6 +12,7 @@
 //! can never block the one that hears it. Closing it is dropping that task's channel.
 
 mod conversation;
+mod dialect;
 mod driver;
 mod launch;
 

@@ -38,6 +38,7 @@ fn agent(script: &str, dir: &Path) -> (AttemptHandle, mpsc::Receiver<Report>) {
         protocol_file: dir.join("protocol.md"),
         message: Prompt::Resume(String::new()),
         prompt_file: dir.join("prompt.md"),
+        events_file: dir.join("events.jsonl"),
         schema: None,
         prices: Prices::default(),
         env: Vec::new(),

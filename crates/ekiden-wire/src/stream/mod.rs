@@ -54,6 +54,13 @@ pub enum ClientEvent {
         /// The context before, in tokens.
         pre_tokens: u64,
     },
+    /// How full the context is, told by itself, and the window where that is known; in tokens.
+    Context {
+        tokens: u64,
+        window: Option<u64>,
+    },
+    /// Something that a person should know of the agent.
+    Notice(String),
     /// The client switched to another model.
     ModelFallback {
         /// The one that answers from now on in this turn.

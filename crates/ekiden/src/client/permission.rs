@@ -71,8 +71,13 @@ pub fn settle(
         return Err(Failure::new(Exit::NotPermitted, text).hint(found.remedy));
     }
     // In the client's own interface a person is there to answer.
-    let unattended = agent.kind == AgentKind::Claude && agent.interface == Interface::Headless;
-    if !unattended || is_chosen(agent) || client.choose_permissions() {
+    let asks = matches!(
+        agent.kind,
+        AgentKind::Claude | AgentKind::Acp | AgentKind::Codex
+    );
+    let unattended = asks && agent.interface == Interface::Headless;
+    let client_chose = agent.kind == AgentKind::Claude && client.choose_permissions();
+    if !unattended || is_chosen(agent) || client_chose {
         return Ok(None);
     }
     if remembered.everything {

@@ -13,6 +13,7 @@ use ekiden_engine::history::{self, Follower};
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
 use ekiden_wire::lines::LineSplitter;
+use ekiden_wire::saved::Saved;
 use ekiden_wire::stream::{Block, ClientEvent};
 use ekiden_wire::trace::Trace;
 use ekiden_wire::usage::ContextMeter;
@@ -123,6 +124,7 @@ struct Tail {
     attempt: AttemptId,
     read_bytes: u64,
     splitter: LineSplitter,
+    saved: Saved,
     context: ContextMeter,
     trace: Trace,
     activity: Option<Activity>,
@@ -134,6 +136,7 @@ impl Tail {
             attempt,
             read_bytes: 0,
             splitter: LineSplitter::new(),
+            saved: Saved::default(),
             context: ContextMeter::default(),
             trace: Trace::default(),
             activity: None,
@@ -161,13 +164,15 @@ impl Tail {
             self.read_bytes += count as u64;
             let (context, trace, activity) =
                 (&mut self.context, &mut self.trace, &mut self.activity);
+            let saved = &mut self.saved;
             self.splitter.push(&piece[..count], |line| {
-                let event = ClientEvent::of(line);
-                context.observe(&event);
-                trace.observe(&event);
-                if let Some(text) = doing(&event) {
-                    *activity = Some(Activity { text, since });
-                }
+                saved.read(line, |event| {
+                    context.observe(event);
+                    trace.observe(event);
+                    if let Some(text) = doing(event) {
+                        *activity = Some(Activity { text, since });
+                    }
+                });
             });
         }
     }

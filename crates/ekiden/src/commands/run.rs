@@ -321,6 +321,7 @@ pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, &'static 
         AgentKind::Claude => {
             "install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`"
         }
+        AgentKind::Acp | AgentKind::Codex => "install it, or name another with `--agent`",
         AgentKind::Rehearsal | AgentKind::Exec => "name another with `--agent`",
     })
 }

@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use ekiden_agent::attempt::Activity;
 use ekiden_core::text;
 use ekiden_wire::lines::read_lines;
+use ekiden_wire::saved::Saved;
 use ekiden_wire::stream::{Assistant, Block, ClientEvent};
 
 use super::line::{Line, Tone, one_line};
@@ -40,10 +41,11 @@ pub fn lines(activity: &Activity) -> Vec<Line> {
 
 /// The lines of a saved stream, one by one.
 pub fn of_stream(stream: impl Read, mut show: impl FnMut(Line)) -> io::Result<()> {
+    let mut saved = Saved::default();
     read_lines(stream, |line| {
-        of_event(&ClientEvent::of(line))
-            .into_iter()
-            .for_each(&mut show);
+        saved.read(line, |event| {
+            of_event(event).into_iter().for_each(&mut show)
+        });
     })
 }
 
@@ -66,8 +68,10 @@ fn of_event(event: &ClientEvent) -> Vec<Line> {
             note(Tone::Attention, "the agent compacted its context")
         }
         ClientEvent::Result(_) => note(Tone::Quiet, "the turn is over"),
+        ClientEvent::Notice(text) => note(Tone::Attention, text),
         ClientEvent::Malformed => note(Tone::Quiet, "a line that could not be read"),
         ClientEvent::Init
+        | ClientEvent::Context { .. }
         | ClientEvent::Lifecycle { .. }
         | ClientEvent::RateLimit(_)
         | ClientEvent::ModelFallback { .. }

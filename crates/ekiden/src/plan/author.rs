@@ -72,7 +72,7 @@ pub struct Voice<'a> {
 pub fn check_planner(agent: &AgentSpec) -> Result<(), Failure> {
     let refuse = |text: String, hint: &str| Err(Failure::new(Exit::Settings, text).hint(hint));
     match (agent.kind, agent.interface) {
-        (AgentKind::Exec, _) => refuse(
+        (AgentKind::Exec | AgentKind::Acp | AgentKind::Codex, _) => refuse(
             format!(
                 "agent `{}` cannot plan: its answers cannot be checked against a schema",
                 agent.name

@@ -31,14 +31,25 @@ pub struct Agent {
     pub command: Vec<String>,
 }
 
+/// The agents that need no row, with their commands.
+const BUILT_IN: [(&str, AgentKind, &[&str]); 7] = [
+    ("claude", AgentKind::Claude, &["claude"]),
+    ("rehearsal", AgentKind::Rehearsal, &[]),
+    ("codex", AgentKind::Codex, &["codex", "app-server"]),
+    ("opencode", AgentKind::Acp, &["opencode", "acp"]),
+    ("qwen", AgentKind::Acp, &["qwen", "--acp"]),
+    ("gemini", AgentKind::Acp, &["gemini", "--acp"]),
+    ("copilot", AgentKind::Acp, &["copilot", "--acp"]),
+];
+
 /// The agent of this name. The last row of a name wins.
 pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
     let row = rows.iter().rev().find(|row| row.name == name);
-    let built_in = match name {
-        "claude" => Some((AgentKind::Claude, vec!["claude".to_owned()])),
-        "rehearsal" => Some((AgentKind::Rehearsal, Vec::new())),
-        _ => None,
-    };
+    let built_in = BUILT_IN.iter().find(|(known, ..)| *known == name);
+    let built_in = built_in.map(|(_, kind, command)| {
+        let words = command.iter().map(|word| (*word).to_owned());
+        (*kind, words.collect::<Vec<_>>())
+    });
     let kind = row.and_then(|row| row.kind);
     let kind = kind.or(built_in.as_ref().map(|built_in| built_in.0));
     let command = row.and_then(|row| row.command.clone());
@@ -54,7 +65,7 @@ pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
                 command,
             });
         }
-        (None, _) => "kind = \"claude\" or kind = \"exec\"",
+        (None, _) => "kind = \"acp\" or kind = \"exec\"",
         (Some(_), None) => "command = \"...\"",
     };
     let Some(row) = row else {
@@ -67,14 +78,15 @@ pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
 
 /// The kind of this name, as settings files call it.
 pub fn kind(name: &str) -> Read<AgentKind> {
-    let mut kinds = [AgentKind::Claude, AgentKind::Rehearsal, AgentKind::Exec].into_iter();
+    use AgentKind::{Acp, Claude, Codex, Exec, Rehearsal};
+    let mut kinds = [Claude, Rehearsal, Acp, Codex, Exec].into_iter();
     let kind = kinds.find(|kind| kind.name() == name);
-    kind.ok_or_else(|| "claude, rehearsal or exec".to_owned())
+    kind.ok_or_else(|| "claude, rehearsal, acp, codex or exec".to_owned())
 }
 
 /// The names that can be used, those of the settings files last.
 pub fn names(rows: &[AgentRow]) -> Vec<String> {
-    let known = ["claude", "rehearsal"].into_iter();
+    let known = BUILT_IN.iter().map(|(name, ..)| *name);
     let names = known.chain(rows.iter().map(|row| row.name.as_str()));
     names.map(str::to_owned).collect()
 }
@@ -124,14 +136,14 @@ mod tests {
     fn what_is_missing_is_said() {
         let text = |rows: &[AgentRow], name| find(rows, name).unwrap_err().to_string();
         expect_test::expect![[r"
-            error: there is no agent `codex`
-            hint: there are: claude, rehearsal, mine
+            error: there is no agent `goose`
+            hint: there are: claude, rehearsal, codex, opencode, qwen, gemini, copilot, mine
             hint: any other program works for one run with `--agent-command 'PROGRAM ARGUMENTS'`"]]
-        .assert_eq(&text(&[row("mine", None, None)], "codex"));
+        .assert_eq(&text(&[row("mine", None, None)], "goose"));
         expect_test::expect![[r#"error: config.toml:4: agent `mine` needs command = "...""#]]
             .assert_eq(&text(&[row("mine", Some(AgentKind::Exec), None)], "mine"));
         expect_test::expect![[
-            r#"error: config.toml:4: agent `mine` needs kind = "claude" or kind = "exec""#
+            r#"error: config.toml:4: agent `mine` needs kind = "acp" or kind = "exec""#
         ]]
         .assert_eq(&text(&[row("mine", None, Some("x"))], "mine"));
     }

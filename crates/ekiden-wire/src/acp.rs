@@ -1,0 +1,616 @@
+//! The Agent Client Protocol, by which some thirty agents can be driven.
+//!
+//! ```text
+//!  initialize ─► session/new | resume | load ─► session/prompt ─► session/update … ─► its answer: the turn is over
+//!                                                     ▲ a message: by one of three ways, see `Joining`
+//! ```
+//!
+//! What an agent can do is asked at the start and not guessed: see [`Able`]. Files and terminals are not offered to
+//! it, so it works with its own tools, and asks for permission where its own rules say so. Its names of tools become
+//! Claude Code's, so that rules, traces and the guard are the same for all agents.
+
+mod able;
+mod call;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ekiden_core::limits::{BYTES_PER_TOKEN, WINDOW_TOKENS_DEFAULT};
+use serde_json::{Value, json};
+
+use crate::consent::{Consent, Decided, Questions};
+use crate::hook_output::HookAnswer;
+use crate::lines::Line;
+use crate::rpc::{
+    Dialect, INITIALIZE, LATER, Message, OPEN, Outbox, Response, Start, ended, of_status, words_of,
+};
+use crate::stream::{
+    ApiError, ApiErrorKind, Block, ClientEvent, ModelUsage, TerminalReason, TurnResult,
+};
+use crate::trace::keep;
+use crate::usage::Usage;
+use crate::{excerpt, json, limits};
+
+use able::{Able, Joining};
+use call::OpenCall;
+
+/// An agent that wants somebody to log in.
+const AUTH_REQUIRED: i64 = -32_000;
+/// What is held of words that come in pieces.
+const WORDS_BYTES_MAX: usize = 8 * 1024;
+/// What stands in a conversation before anything was said, in tokens: instructions and tools.
+const BASE_TOKENS: u64 = 20_000;
+const UNTOLD: &str = "this agent does not tell how full its context is while it works, so the handoff is ordered by the bytes that pass (`--session-timeout` orders it by time)";
+
+/// A conversation by this protocol.
+pub struct Acp {
+    out: Outbox,
+    start: Start,
+    /// The texts of the first message, until the conversation is begun.
+    first: Vec<String>,
+    able: Able,
+    /// The agent's id of the conversation.
+    session: String,
+    /// The conversation is begun. What is told before is history.
+    is_open: bool,
+    last_id: u64,
+    /// Prompts that are not answered.
+    prompts: BTreeSet<u64>,
+    /// A message that no request holds, and how it gets there.
+    sent: Option<Sent>,
+    calls: Vec<OpenCall>,
+    questions: Questions,
+    /// The answers that a request for permission offers, by its id.
+    offers: Vec<(Value, Value)>,
+    words: String,
+    response: u64,
+    /// Results came since the last response began.
+    has_results: bool,
+    context: Context,
+    /// What the conversation has cost, in US dollars.
+    cost_usd: f64,
+    charged_usd: f64,
+}
+
+#[derive(Debug)]
+struct Sent {
+    uuid: String,
+    /// Not sent yet: the turn has to be over first.
+    waits: Option<String>,
+    /// The turn was told to end for it.
+    cancels: bool,
+    /// It joined a turn at work, so it is delivered with the results of tools.
+    joins: bool,
+}
+
+/// How full the context is, as it was told and as it is guessed in between.
+#[derive(Debug, Default)]
+struct Context {
+    told: Option<u64>,
+    window: u64,
+    bytes: u64,
+    /// What it was when the last response began, and the one before.
+    now: u64,
+    before: u64,
+    /// It was told in the turn at work, before a second call of a tool.
+    is_live: bool,
+    results: u32,
+    has_warned: bool,
+}
+
+impl Context {
+    fn tokens(&self) -> u64 {
+        let told = self.told.unwrap_or(BASE_TOKENS);
+        told.saturating_add(self.bytes / BYTES_PER_TOKEN as u64)
+    }
+}
+
+impl Acp {
+    pub fn new(start: Start) -> Self {
+        let consent = Consent::new(&start.permissions, &start.dir);
+        Self {
+            out: Outbox::default(),
+            session: start.resume.clone().unwrap_or_default(),
+            start,
+            first: Vec::new(),
+            able: Able::default(),
+            is_open: false,
+            last_id: LATER,
+            prompts: BTreeSet::new(),
+            sent: None,
+            calls: Vec::new(),
+            questions: Questions::new(consent),
+            offers: Vec::new(),
+            words: String::new(),
+            response: 0,
+            has_results: true,
+            context: Context::default(),
+            cost_usd: 0.0,
+            charged_usd: 0.0,
+        }
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> u64 {
+        self.last_id += 1;
+        self.out.request(self.last_id, method, params);
+        self.last_id
+    }
+
+    fn prompt(&mut self, texts: &[String]) {
+        let blocks: Vec<Value> = texts
+            .iter()
+            .map(|text| json!({"type": "text", "text": text}))
+            .collect();
+        self.context.bytes += texts.iter().map(|text| text.len() as u64).sum::<u64>();
+        let params = json!({"sessionId": self.session, "prompt": blocks});
+        let id = self.request("session/prompt", &params);
+        self.prompts.insert(id);
+    }
+
+    fn answered(&mut self, id: u64, answer: Result<Value, Value>) {
+        match (id, answer) {
+            (INITIALIZE, Ok(told)) => {
+                self.able = Able::of(&told);
+                self.out.begun();
+                self.open();
+            }
+            (OPEN, Ok(told)) => self.opened(&told),
+            (INITIALIZE | OPEN, Err(error)) if !needs_login(&error) => self.out.unopened(&error),
+            (INITIALIZE | OPEN, Err(error)) => self.failed(&error),
+            (id, Ok(told)) if !told["stopReason"].is_null() => {
+                self.prompts.remove(&id);
+                self.turn_ended(&told);
+            }
+            (_, Ok(told)) if told["outcome"] == "injected" => self.delivered(),
+            (_, Ok(_)) => {}
+            (id, Err(error)) if self.prompts.remove(&id) || self.prompts.is_empty() => {
+                self.prompt_failed(&error);
+            }
+            // It does not take messages in this way after all: the turn is ended for them.
+            (_, Err(_)) => self.able.joining = Joining::Cancel,
+        }
+    }
+
+    fn open(&mut self) {
+        let (dir, session) = (&self.start.dir, &self.session);
+        let (method, params) = match &self.start.resume {
+            Some(_) => (
+                self.able.resume.unwrap_or("session/load"),
+                json!({"sessionId": session, "cwd": dir, "mcpServers": []}),
+            ),
+            None => ("session/new", json!({"cwd": dir, "mcpServers": []})),
+        };
+        self.out.request(OPEN, method, &params);
+    }
+
+    fn opened(&mut self, told: &Value) {
+        if let Some(id) = told["sessionId"].as_str() {
+            id.clone_into(&mut self.session);
+        }
+        self.is_open = true;
+        let session = self.session.clone();
+        if let Some(model) = self.start.model.clone() {
+            let options = json::elements(&told["configOptions"]);
+            let option = options.iter().find(|option| option["category"] == "model");
+            let (method, params) = match option {
+                Some(option) => (
+                    "session/set_config_option",
+                    json!({"sessionId": session, "configId": option["id"], "value": model}),
+                ),
+                None => (
+                    "session/set_model",
+                    json!({"sessionId": session, "modelId": model}),
+                ),
+            };
+            self.request(method, &params);
+        }
+        let models = &told["models"];
+        let mut known = json::elements(&models["availableModels"]).iter();
+        let current = known.find(|model| model["modelId"] == models["currentModelId"]);
+        self.context.window =
+            current.map_or(0, |model| json::field(&model["_meta"]["contextLimit"]));
+        let modes = json::elements(&told["modes"]["availableModes"]);
+        let mode = self.start.permissions.mode.clone();
+        if let Some(mode) = mode.filter(|mode| modes.iter().any(|known| known["id"] == **mode)) {
+            self.request(
+                "session/set_mode",
+                &json!({"sessionId": session, "modeId": mode}),
+            );
+        }
+        let first = std::mem::take(&mut self.first);
+        if !first.is_empty() {
+            self.prompt(&first);
+            self.out.see(ClientEvent::Init);
+        }
+    }
+
+    /// The turn at work is over once all its prompts are answered.
+    fn turn_ended(&mut self, told: &Value) {
+        self.flush_words();
+        if !self.prompts.is_empty() {
+            return;
+        }
+        let stopped = told["stopReason"].as_str().unwrap_or_default();
+        if self.send_waiting() && stopped == "cancelled" {
+            return;
+        }
+        self.turn_over();
+        let reason = match stopped {
+            "end_turn" => TerminalReason::Completed,
+            "cancelled" => TerminalReason::AbortedTools,
+            "max_turn_requests" => TerminalReason::MaxTurns,
+            "max_tokens" => {
+                let error = ApiError {
+                    kind: ApiErrorKind::MaxOutputTokens,
+                    status: None,
+                };
+                let words = "the answer is too long";
+                return self.out.failed(error, TerminalReason::ApiError, words);
+            }
+            "refusal" => TerminalReason::ApiError,
+            other => TerminalReason::Other(excerpt::of_text(other, limits::TARGET)),
+        };
+        let result = TurnResult {
+            stop_reason: Some(stopped.to_owned()),
+            usage_since_last: self.used(&told["usage"]),
+            ..ended(reason != TerminalReason::Completed, reason)
+        };
+        self.out.see(ClientEvent::Result(Box::new(result)));
+    }
+
+    /// What the turn used, where it is told.
+    fn used(&mut self, told: &Value) -> Option<BTreeMap<String, ModelUsage>> {
+        let tokens = |name: &str| json::field(&told[name]);
+        let usage = ModelUsage {
+            input_tokens: tokens("inputTokens"),
+            output_tokens: tokens("outputTokens"),
+            cache_read_input_tokens: tokens("cachedReadTokens"),
+            cache_creation_input_tokens: tokens("cachedWriteTokens"),
+            cost_usd: (self.cost_usd - self.charged_usd).max(0.0),
+            context_window: 0,
+        };
+        self.charged_usd = self.cost_usd;
+        let is_told = usage.input_tokens + usage.output_tokens > 0 && usage.cost_usd > 0.0;
+        is_told.then(|| [(self.model(), usage)].into())
+    }
+
+    fn prompt_failed(&mut self, error: &Value) {
+        self.flush_words();
+        // A turn that was ended for a message may say so as an error.
+        if self.sent.as_ref().is_some_and(|sent| sent.cancels) && self.send_waiting() {
+            return;
+        }
+        if self.prompts.is_empty() {
+            self.failed(error);
+        }
+    }
+
+    fn failed(&mut self, error: &Value) {
+        self.turn_over();
+        let data = &error["data"];
+        let status = ["status", "statusCode", "httpStatusCode"];
+        let status = status.iter().find_map(|name| data[*name].as_u64());
+        let found = match needs_login(error) {
+            true => ApiError {
+                kind: ApiErrorKind::AuthenticationFailed,
+                status: None,
+            },
+            false => of_status(status.and_then(|status| u16::try_from(status).ok())),
+        };
+        self.out
+            .failed(found, TerminalReason::ApiError, &words_of(error));
+    }
+
+    fn turn_over(&mut self) {
+        self.calls.clear();
+        self.questions.clear();
+        self.offers.clear();
+        if let Some(sent) = self.sent.take_if(|sent| sent.joins) {
+            self.out.delivered(sent.uuid);
+        }
+        self.has_results = true;
+    }
+
+    /// Sends the message that waited for the end of the turn.
+    fn send_waiting(&mut self) -> bool {
+        let waits = self.sent.as_mut().and_then(|sent| sent.waits.take());
+        if let Some(text) = &waits {
+            self.calls.clear();
+            self.prompt(std::slice::from_ref(text));
+        }
+        waits.is_some()
+    }
+
+    /// Ends the turn for the message that waits, as soon as no call is at work.
+    fn make_way(&mut self) {
+        let busy = self.calls.iter().any(|call| call.is_shown);
+        if let Some(sent) = self.sent.as_mut()
+            && sent.waits.is_some()
+            && !sent.cancels
+            && !busy
+        {
+            sent.cancels = true;
+            let params = json!({"sessionId": self.session});
+            self.out.notify("session/cancel", &params);
+        }
+    }
+
+    fn delivered(&mut self) {
+        if let Some(sent) = self.sent.take_if(|sent| sent.waits.is_none()) {
+            self.out.delivered(sent.uuid);
+        }
+    }
+
+    fn update(&mut self, update: &Value) {
+        let kind = update["sessionUpdate"].as_str().unwrap_or_default();
+        match kind {
+            "agent_message_chunk" | "agent_thought_chunk" | "tool_call" | "plan" => self.heard(),
+            _ => {}
+        }
+        match kind {
+            "agent_message_chunk" => {
+                let text = update["content"]["text"].as_str().unwrap_or_default();
+                self.words.push_str(text);
+                self.context.bytes += text.len() as u64;
+                if self.words.len() > WORDS_BYTES_MAX {
+                    self.words = excerpt::of_text(&self.words, limits::WORDS);
+                }
+                let used = update["_meta"]["usage"]["inputTokens"].as_u64();
+                self.told(used, 0);
+            }
+            "agent_thought_chunk" => {
+                let text = update["content"]["text"].as_str().unwrap_or_default();
+                self.context.bytes += text.len() as u64;
+            }
+            "tool_call" | "tool_call_update" => {
+                self.flush_words();
+                self.call(update);
+            }
+            "usage_update" if self.able.is_trusted => {
+                let cost = &update["cost"];
+                if cost["currency"] == "USD" {
+                    self.cost_usd = cost["amount"].as_f64().unwrap_or(0.0).max(self.cost_usd);
+                }
+                self.told(update["used"].as_u64(), json::field(&update["size"]));
+            }
+            _ => {}
+        }
+    }
+
+    /// Something of the model's came, so a turn is at work.
+    fn heard(&mut self) {
+        let opens = |sent: &Sent| !sent.joins && sent.waits.is_none();
+        if self.sent.as_ref().is_some_and(opens) && !self.prompts.is_empty() {
+            self.out.see(ClientEvent::Init);
+            self.delivered();
+        }
+        if std::mem::take(&mut self.has_results) {
+            self.response += 1;
+            self.context.before = self.context.now;
+            self.context.now = self.context.tokens();
+            if let Some(sent) = self.sent.take_if(|sent| sent.joins) {
+                self.out.delivered(sent.uuid);
+            }
+        }
+    }
+
+    fn told(&mut self, used: Option<u64>, window: u64) {
+        let Some(tokens) = used.filter(|used| *used > 0) else {
+            return;
+        };
+        let before = self.context.told.replace(tokens).unwrap_or(0);
+        self.context.bytes = 0;
+        self.context.is_live |= !self.prompts.is_empty();
+        if window > 0 {
+            self.context.window = window;
+        }
+        // Nothing but a summary makes a conversation so much smaller.
+        if tokens < before / 2 {
+            self.out
+                .see(ClientEvent::CompactBoundary { pre_tokens: before });
+        }
+        self.out.see(ClientEvent::Context {
+            tokens,
+            window: Some(self.context.window).filter(|window| *window > 0),
+        });
+    }
+
+    fn call(&mut self, update: &Value) {
+        let id = json::text(&update["toolCallId"]);
+        let place = match self.calls.iter().position(|call| call.id == id) {
+            Some(place) => place,
+            None => {
+                keep(&mut self.calls, OpenCall::new(id), limits::OPEN_CALLS_MAX);
+                self.calls.len() - 1
+            }
+        };
+        let call = &mut self.calls[place];
+        call.learn(update);
+        if !call.is_shown && call.is_ready() {
+            call.is_shown = true;
+            let block = Block::Call(call.told());
+            self.respond(block);
+        }
+        if self.calls[place].is_over() {
+            let call = self.calls.remove(place);
+            self.context.bytes += call.bytes;
+            self.context.results += 1;
+            self.has_results = true;
+            self.out.see(ClientEvent::ToolResults(vec![call.result()]));
+            self.guess();
+            self.make_way();
+        }
+    }
+
+    /// What can be known of the context where it is not told.
+    fn guess(&mut self) {
+        if self.context.results >= 2 && !self.context.is_live {
+            if !std::mem::replace(&mut self.context.has_warned, true) {
+                self.out.see(ClientEvent::Notice(UNTOLD.to_owned()));
+            }
+            let window = match self.context.window {
+                0 => WINDOW_TOKENS_DEFAULT,
+                told => told,
+            };
+            self.out.see(ClientEvent::Context {
+                tokens: self.context.tokens(),
+                window: Some(window),
+            });
+        }
+    }
+
+    fn model(&self) -> String {
+        self.start.model.clone().unwrap_or_default()
+    }
+
+    /// Tells the words that came in pieces.
+    fn flush_words(&mut self) {
+        if self.words.is_empty() {
+            return;
+        }
+        let words = std::mem::take(&mut self.words);
+        self.respond(Block::Text(excerpt::of_text(&words, limits::WORDS)));
+    }
+
+    fn respond(&mut self, block: Block) {
+        let model = self.model();
+        let response = Response {
+            number: self.response,
+            model: &model,
+            // What was there before is read from the cache, as all of them have one.
+            usage: Usage {
+                input: self.context.tokens().saturating_sub(self.context.before),
+                cache_read: self.context.tokens().min(self.context.before),
+                ..Usage::default()
+            },
+        };
+        self.out.respond(&response, Some(block));
+    }
+
+    /// A request for permission becomes a question to the guard for each path that it names.
+    fn permission(&mut self, id: &Value, params: &Value) {
+        let told = &params["toolCall"];
+        self.heard();
+        self.flush_words();
+        self.call(told);
+        let call = self
+            .calls
+            .iter()
+            .find(|call| told["toolCallId"] == *call.id);
+        let hooks = call.cloned().unwrap_or_default().hooks(&self.start.dir);
+        let offer = (id.clone(), params["options"].clone());
+        keep(&mut self.offers, offer, limits::OPEN_CALLBACKS_MAX);
+        self.questions.ask(id, hooks, &mut self.out);
+    }
+}
+
+impl Dialect for Acp {
+    fn outbox(&mut self) -> &mut Outbox {
+        &mut self.out
+    }
+
+    fn begin(&mut self, texts: &[&str]) {
+        self.first = texts.iter().map(|text| (*text).to_owned()).collect();
+        let params = json!({
+            "protocolVersion": 1,
+            "clientCapabilities": {
+                "fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false,
+            },
+            "clientInfo": {"name": "ekiden", "version": env!("CARGO_PKG_VERSION")},
+        });
+        self.out.request(INITIALIZE, "initialize", &params);
+    }
+
+    fn say(&mut self, text: &str, uuid: &str) {
+        let mut sent = Sent {
+            uuid: uuid.to_owned(),
+            waits: None,
+            cancels: false,
+            joins: false,
+        };
+        let text = text.to_owned();
+        match self.able.joining {
+            _ if self.prompts.is_empty() => self.prompt(&[text]),
+            Joining::Steer => {
+                sent.joins = true;
+                let blocks = json!([{"type": "text", "text": text}]);
+                let params = json!({"sessionId": self.session, "prompt": blocks});
+                self.request("_session/steering", &params);
+            }
+            Joining::Prompt => {
+                sent.joins = true;
+                self.has_results = false;
+                self.prompt(&[text]);
+            }
+            Joining::Cancel => sent.waits = Some(text),
+        }
+        self.sent = Some(sent);
+        self.make_way();
+    }
+
+    fn answer(&mut self, callback: &str, answer: &HookAnswer) {
+        if let Some(decided) = self.questions.answer(callback, answer) {
+            self.permit(decided);
+        }
+    }
+
+    fn interrupt(&mut self) {
+        let params = json!({"sessionId": self.session});
+        self.out.notify("session/cancel", &params);
+    }
+
+    fn hear(&mut self, line: Line<'_>) {
+        match Message::of(line) {
+            Message::Answer { id, answer } => self.answered(id, answer),
+            Message::Notice { method, params } if method == "session/update" => {
+                let is_ours = params["sessionId"] == *self.session;
+                if is_ours && self.is_open {
+                    self.update(&params["update"]);
+                }
+            }
+            Message::Notice { .. } => {}
+            Message::Request { id, method, params } if method == "session/request_permission" => {
+                self.permission(&id, &params);
+            }
+            Message::Request { id, method, .. } => self.out.refuse(&id, &method),
+            Message::Odd => {
+                // It may have been the end of a call.
+                self.calls.clear();
+                self.out.see(ClientEvent::Malformed);
+                self.make_way();
+            }
+        }
+    }
+
+    fn conversation(&self) -> Option<&str> {
+        let can = self.able.resume.is_some() && !self.session.is_empty();
+        can.then_some(&self.session)
+    }
+}
+
+impl Acp {
+    fn permit(&mut self, decided: Decided) {
+        let kind = match decided.may {
+            true => "allow_once",
+            false => "reject_once",
+        };
+        let is_this = |offer: &mut (Value, Value)| offer.0 == decided.id;
+        let options = self.offers.extract_if(.., is_this).next();
+        let options = options.map(|(_, options)| options).unwrap_or_default();
+        let option = json::elements(&options)
+            .iter()
+            .find(|option| option["kind"] == kind);
+        let outcome = match option {
+            Some(option) => json!({"outcome": "selected", "optionId": option["optionId"]}),
+            None => json!({"outcome": "cancelled"}),
+        };
+        self.out.answer(&decided.id, &json!({"outcome": outcome}));
+        self.out.refused(decided.refused);
+    }
+}
+
+fn needs_login(error: &Value) -> bool {
+    error["code"] == AUTH_REQUIRED
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! What an agent may do that asks us each time: the run's own choice, by the same rules as Claude Code's.
+//!
+//! Where nothing allows a call it is refused, since nobody is there to answer. Reading in the work tree needs no rule.
+
+use std::path::{Component, Path, PathBuf};
+
+use ekiden_core::agent::Permissions;
+use ekiden_core::guard::{HookInput, ToolUse};
+
+use serde_json::Value;
+
+use crate::hook_output::HookAnswer;
+use crate::hooks::HookCall;
+use crate::limits;
+use crate::rpc::Outbox;
+use crate::stream::ClientEvent;
+use crate::trace::keep;
+
+/// A mode in which files in the work tree may be edited.
+const EDITS: [&str; 2] = ["acceptEdits", "auto"];
+const EVERYTHING: &str = "bypassPermissions";
+
+/// Requests of an agent for permission: each becomes a question to the guard for each file that it names.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    consent: Consent,
+    asked: Vec<Asked>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    /// The agent's id of the request, as JSON.
+    id: String,
+    hooks: Vec<HookCall>,
+    /// How many of them the guard has not answered.
+    open: usize,
+    answer: Option<HookAnswer>,
+}
+
+/// What becomes of a request.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Decided {
+    pub(crate) id: Value,
+    pub(crate) may: bool,
+    /// What nobody allowed, as the call's id and the tool.
+    pub(crate) refused: Vec<(String, String)>,
+}
+
+impl Questions {
+    pub(crate) fn new(consent: Consent) -> Self {
+        Self {
+            consent,
+            asked: Vec::new(),
+        }
+    }
+
+    /// Puts a request to the guard.
+    pub(crate) fn ask(&mut self, id: &Value, hooks: Vec<HookCall>, out: &mut Outbox) {
+        let id = id.to_string();
+        for (at, hook) in hooks.iter().enumerate() {
+            out.see(ClientEvent::HookCallback {
+                request_id: format!("{id}#{at}"),
+                call: Box::new(hook.clone()),
+            });
+        }
+        let asked = Asked {
+            id,
+            open: hooks.len(),
+            hooks,
+            answer: None,
+        };
+        keep(&mut self.asked, asked, limits::OPEN_CALLBACKS_MAX);
+    }
+
+    /// Takes an answer of the guard. With the last one a request is decided: the strictest counts.
+    pub(crate) fn answer(&mut self, callback: &str, answer: &HookAnswer) -> Option<Decided> {
+        let (id, _) = callback.rsplit_once('#')?;
+        let place = self.asked.iter().position(|asked| asked.id == id)?;
+        let asked = &mut self.asked[place];
+        asked.open = asked.open.saturating_sub(1);
+        asked.answer = Some(match (asked.answer.take(), answer) {
+            (Some(HookAnswer::Deny(why)), _) => HookAnswer::Deny(why),
+            (_, HookAnswer::Deny(why)) => HookAnswer::Deny(why.clone()),
+            (None | Some(HookAnswer::Allow), HookAnswer::Allow) => HookAnswer::Allow,
+            _ => HookAnswer::Pass,
+        });
+        if asked.open > 0 {
+            return None;
+        }
+        let asked = self.asked.remove(place);
+        let ours = asked.answer == Some(HookAnswer::Pass);
+        let unallowed = |hook: &&HookCall| ours && !self.consent.allows_hook(hook);
+        let refused: Vec<_> = asked.hooks.iter().filter(unallowed).collect();
+        let name = |hook: &HookCall| (hook.tool_use_id.clone(), hook.tool.clone());
+        Some(Decided {
+            id: serde_json::from_str(&asked.id).unwrap_or_default(),
+            may: refused.is_empty()
+                && matches!(asked.answer, Some(HookAnswer::Allow | HookAnswer::Pass)),
+            refused: refused.into_iter().map(name).collect(),
+        })
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.asked.clear();
+    }
+}
+
+/// The run's choice, for one work tree.
+#[derive(Debug, Clone, Default)]
+pub struct Consent {
+    everything: bool,
+    edits: bool,
+    rules: Vec<String>,
+    dir: PathBuf,
+}
+
+impl Consent {
+    pub fn new(permissions: &Permissions, dir: &Path) -> Self {
+        let mode = permissions.mode.as_deref().unwrap_or_default();
+        Self {
+            everything: permissions.skip || mode == EVERYTHING,
+            edits: EDITS.contains(&mode),
+            rules: permissions.allowed_tools.clone(),
+            dir: dir.to_owned(),
+        }
+    }
+
+    /// Everything runs without a question.
+    pub fn is_everything(&self) -> bool {
+        self.everything
+    }
+
+    /// Files in the work tree may be edited.
+    pub fn edits(&self) -> bool {
+        self.everything || self.edits
+    }
+
+    /// The call of the tool of this name may run.
+    pub fn allows(&self, name: &str, used: &ToolUse) -> bool {
+        let by_choice = match used {
+            ToolUse::Read(path) => self.is_inside(path),
+            ToolUse::Write(path) => self.edits && self.is_inside(path),
+            ToolUse::Shell(_)
+            | ToolUse::Schedule
+            | ToolUse::Handoff
+            | ToolUse::Own { .. }
+            | ToolUse::Other => false,
+        };
+        self.everything || by_choice || self.rules.iter().any(|rule| matches(rule, name, used))
+    }
+
+    /// The same for the call of a hook.
+    pub(crate) fn allows_hook(&self, hook: &HookCall) -> bool {
+        match &hook.input {
+            HookInput::PreTool { tool, .. } => self.allows(&hook.tool, tool),
+            HookInput::Stop { .. } | HookInput::PreCompact | HookInput::Other => false,
+        }
+    }
+
+    /// A path in the work tree by its text.
+    fn is_inside(&self, path: &Path) -> bool {
+        let climbs = path.components().any(|part| part == Component::ParentDir);
+        !climbs && path.starts_with(&self.dir)
+    }
+}
+
+/// A rule names a tool, or a shell command or its beginning too.
+fn matches(rule: &str, name: &str, used: &ToolUse) -> bool {
+    let named = |tool: &str| match used {
+        ToolUse::Write(_) => tool == "Write" || tool == "Edit",
+        ToolUse::Read(_) => tool == "Read",
+        ToolUse::Shell(_) => tool == "Bash",
+        ToolUse::Schedule | ToolUse::Handoff | ToolUse::Own { .. } | ToolUse::Other => tool == name,
+    };
+    let Some((tool, rest)) = rule.split_once('(') else {
+        return named(rule);
+    };
+    let (ToolUse::Shell(command), Some(form)) = (used, rest.strip_suffix(')')) else {
+        return false;
+    };
+    let command = command.trim();
+    let Some(beginning) = form.strip_suffix(":*") else {
+        return named(tool) && command == form;
+    };
+    // A second command in the line is no part of what was allowed.
+    let is_one = !command.contains(['&', '|', ';', '<', '>', '$', '`', '(', '\n']);
+    let rest = command.strip_prefix(beginning);
+    named(tool) && is_one && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn consent(mode: Option<&str>, rules: &[&str]) -> Consent {
+        let permissions = Permissions {
+            mode: mode.map(str::to_owned),
+            allowed_tools: rules.iter().map(|rule| (*rule).to_owned()).collect(),
+            ..Permissions::default()
+        };
+        Consent::new(&permissions, Path::new("/w"))
+    }
+
+    fn shell(command: &str) -> ToolUse {
+        ToolUse::Shell(command.to_owned())
+    }
+
+    // shows: AGT-15
+    #[test]
+    fn a_rule_allows_what_it_names_and_no_second_command() {
+        let consent = consent(None, &["Bash(make:*)", "Bash(git status)", "WebFetch"]);
+        for (command, allowed) in [
+            ("make", true),
+            ("make test", true),
+            ("makeup", false),
+            ("make && rm -rf /", false),
+            ("make; sh", false),
+            ("make $(sh)", false),
+            ("git status", true),
+            ("git status -s", false),
+            ("sh", false),
+        ] {
+            assert_eq!(
+                consent.allows("Bash", &shell(command)),
+                allowed,
+                "{command}"
+            );
+        }
+        assert!(consent.allows("WebFetch", &ToolUse::Other));
+        assert!(!consent.allows("Other", &ToolUse::Other));
+    }
+
+    // shows: AGT-15
+    #[test]
+    fn the_work_tree_is_read_freely_and_edited_by_choice() {
+        let inside = ToolUse::Write("/w/a.rs".into());
+        assert!(!consent(None, &[]).allows("Edit", &inside));
+        assert!(consent(None, &["Write"]).allows("Edit", &inside));
+        let edits = consent(Some("acceptEdits"), &[]);
+        assert!(edits.allows("Edit", &inside));
+        assert!(edits.allows("Read", &ToolUse::Read("/w/a.rs".into())));
+        for outside in ["/etc/passwd", "/w/../etc/passwd", "/www/a"] {
+            assert!(!edits.allows("Edit", &ToolUse::Write(outside.into())));
+            assert!(!edits.allows("Read", &ToolUse::Read(outside.into())));
+        }
+        assert!(!edits.allows("Bash", &shell("make")));
+        assert!(consent(Some(EVERYTHING), &[]).allows("Bash", &shell("make")));
+    }
+}

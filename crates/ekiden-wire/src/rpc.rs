@@ -1,0 +1,289 @@
+//! JSON-RPC by lines, as agents speak it that are not Claude Code: what is common to their dialects.
+//!
+//! A dialect folds the agent's lines into the same [`ClientEvent`]s that Claude Code's stream gives, so whoever
+//! watches a session needs to know only those. What is to be sent and what was seen collects in its [`Outbox`].
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use ekiden_core::agent::Permissions;
+use serde_json::{Value, json};
+
+use crate::hook_output::HookAnswer;
+use crate::lines::Line;
+use crate::stream::{
+    ApiError, ApiErrorKind, Assistant, Block, ClientEvent, Lifecycle, TerminalReason, TurnResult,
+};
+use crate::usage::Usage;
+use crate::{excerpt, json, limits};
+
+/// The ids of our first requests. They are the same in each process, so a saved stream of answers can be read.
+pub(crate) const INITIALIZE: u64 = 1;
+pub(crate) const OPEN: u64 = 2;
+/// Later requests count from here.
+pub(crate) const LATER: u64 = 10;
+/// What a dialect calls the answer to `initialize`: with it an attempt begins.
+pub const BEGUN: &str = "initialize";
+
+/// A dialect's lines and events on their way.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    pub lines: VecDeque<String>,
+    pub events: VecDeque<ClientEvent>,
+}
+
+/// One agent's protocol, folded over its lines.
+pub trait Dialect: Send {
+    fn outbox(&mut self) -> &mut Outbox;
+    /// Begins a conversation, or resumes the one of [`Dialect::conversation`], with these texts as its first message.
+    fn begin(&mut self, texts: &[&str]);
+    /// Sends a message into the conversation; `uuid` is our name for it.
+    fn say(&mut self, text: &str, uuid: &str);
+    /// Answers a [`ClientEvent::HookCallback`].
+    fn answer(&mut self, callback: &str, answer: &HookAnswer);
+    fn interrupt(&mut self);
+    /// Takes the agent's next line.
+    fn hear(&mut self, line: Line<'_>);
+    /// The agent's own name of the conversation, if it can be resumed.
+    fn conversation(&self) -> Option<&str>;
+}
+
+/// How a conversation is begun.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    pub dir: PathBuf,
+    pub permissions: Permissions,
+    pub model: Option<String>,
+    /// The agent's id of the conversation to resume.
+    pub resume: Option<String>,
+}
+
+/// What an agent wrote.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Message {
+    /// It waits for an answer. The id may be a number or a text.
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    Notice {
+        method: String,
+        params: Value,
+    },
+    Answer {
+        id: u64,
+        answer: Result<Value, Value>,
+    },
+    /// No message, or one that is too long to read.
+    Odd,
+}
+
+impl Message {
+    pub(crate) fn of(line: Line<'_>) -> Self {
+        match line {
+            Line::Whole(line) => json::parse(line).map_or(Self::Odd, Self::of_value),
+            Line::Oversized { .. } => Self::Odd,
+        }
+    }
+
+    fn of_value(mut line: Value) -> Self {
+        let Some(members) = line.as_object_mut() else {
+            return Self::Odd;
+        };
+        let mut take = |name: &str| members.remove(name);
+        let (id, params) = (take("id"), take("params").unwrap_or_default());
+        let (result, error) = (take("result"), take("error"));
+        match (take("method"), id) {
+            (Some(Value::String(method)), Some(id)) => Self::Request { id, method, params },
+            (Some(Value::String(method)), None) => Self::Notice { method, params },
+            (None, Some(id)) => match (id.as_u64(), error, result) {
+                (Some(id), Some(error), _) if !error.is_null() => Self::Answer {
+                    id,
+                    answer: Err(error),
+                },
+                (Some(id), _, Some(result)) => Self::Answer {
+                    id,
+                    answer: Ok(result),
+                },
+                _ => Self::Odd,
+            },
+            _ => Self::Odd,
+        }
+    }
+}
+
+impl Outbox {
+    pub(crate) fn request(&mut self, id: u64, method: &str, params: &Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+    }
+
+    pub(crate) fn notify(&mut self, method: &str, params: &Value) {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    pub(crate) fn answer(&mut self, id: &Value, result: &Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    }
+
+    /// Refuses a request that we do not serve: what an agent does for itself needs none of them.
+    pub(crate) fn refuse(&mut self, id: &Value, method: &str) {
+        let error = json!({"code": -32601, "message": format!("not offered: {method}")});
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    }
+
+    fn send(&mut self, message: &Value) {
+        self.lines.push_back(format!("{message}\n"));
+    }
+
+    pub(crate) fn see(&mut self, event: ClientEvent) {
+        self.events.push_back(event);
+    }
+
+    /// The agent answered `initialize`.
+    pub(crate) fn begun(&mut self) {
+        self.see(ClientEvent::ControlResponse {
+            request_id: BEGUN.to_owned(),
+            answer: Ok(Value::Null),
+        });
+    }
+
+    pub(crate) fn respond(&mut self, response: &Response<'_>, block: Option<Block>) {
+        let size = match &block {
+            Some(Block::Text(text)) => text.len(),
+            Some(Block::Call(call)) => call.target.len(),
+            None => 0,
+        };
+        self.see(ClientEvent::Assistant(Box::new(Assistant {
+            message_id: format!("r{}", response.number),
+            model: response.model.to_owned(),
+            usage: response.usage,
+            main_thread: true,
+            synthetic: false,
+            blocks: block.into_iter().collect(),
+            error: None,
+            content_bytes: size as u64,
+        })));
+    }
+
+    pub(crate) fn delivered(&mut self, uuid: String) {
+        self.see(ClientEvent::Lifecycle {
+            uuid,
+            state: Lifecycle::Started,
+        });
+    }
+
+    /// These calls were refused, as nobody allowed them.
+    pub(crate) fn refused(&mut self, calls: Vec<(String, String)>) {
+        for (tool_use_id, tool) in calls {
+            self.see(ClientEvent::PermissionDenied { tool_use_id, tool });
+        }
+    }
+
+    /// A turn ended in an error of the service or of the agent, which says so in these words.
+    pub(crate) fn failed(&mut self, error: ApiError, reason: TerminalReason, words: &str) {
+        self.see(ClientEvent::Assistant(Box::new(Assistant {
+            message_id: String::new(),
+            model: String::new(),
+            usage: Usage::default(),
+            main_thread: true,
+            synthetic: true,
+            blocks: vec![Block::Text(excerpt::of_text(words, limits::WORDS))],
+            error: Some(error),
+            content_bytes: 0,
+        })));
+        self.see(ClientEvent::Result(Box::new(TurnResult {
+            api_error_status: error.status,
+            errors: vec![excerpt::of_text(words, limits::ERROR)],
+            ..ended(true, reason)
+        })));
+    }
+
+    /// The conversation could not be begun.
+    pub(crate) fn unopened(&mut self, error: &Value) {
+        self.see(ClientEvent::Result(Box::new(TurnResult {
+            is_error: true,
+            errors: vec![excerpt::of_text(&words_of(error), limits::ERROR)],
+            ..TurnResult::default()
+        })));
+    }
+}
+
+/// What belongs to one response of the model.
+#[derive(Debug)]
+pub(crate) struct Response<'a> {
+    /// Which one of the conversation it is.
+    pub(crate) number: u64,
+    pub(crate) model: &'a str,
+    pub(crate) usage: Usage,
+}
+
+/// The result of a turn that ended for this reason.
+pub(crate) fn ended(is_error: bool, reason: TerminalReason) -> TurnResult {
+    TurnResult {
+        is_error,
+        num_turns: 1,
+        terminal_reason: Some(reason),
+        ..TurnResult::default()
+    }
+}
+
+/// The failure of the service of this HTTP status.
+pub(crate) fn of_status(status: Option<u16>) -> ApiError {
+    ApiError {
+        kind: ApiErrorKind::Unknown,
+        status,
+    }
+}
+
+/// What an error says to people, with its details.
+pub(crate) fn words_of(error: &Value) -> String {
+    let message = json::text(&error["message"]);
+    let details = error["data"]["details"].as_str();
+    details.map_or(message.clone(), |details| format!("{message} {details}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Message {
+        Message::of(Line::Whole(line.as_bytes()))
+    }
+
+    // shows: AGT-08
+    #[test]
+    fn a_line_is_a_request_a_notice_an_answer_or_odd() {
+        let id = Value::from("a");
+        let (method, params) = ("m".to_owned(), Value::Null);
+        assert_eq!(
+            of(r#"{"id":"a","method":"m"}"#),
+            Message::Request { id, method, params }
+        );
+        assert_eq!(
+            of(r#"{"id":3,"result":null}"#),
+            Message::Answer {
+                id: 3,
+                answer: Ok(Value::Null)
+            }
+        );
+        assert_eq!(
+            of(r#"{"id":3,"result":1,"error":{"code":1}}"#),
+            Message::Answer {
+                id: 3,
+                answer: Err(json!({"code": 1}))
+            }
+        );
+        for odd in [
+            "",
+            "[]",
+            "{}",
+            "3",
+            r#"{"id":-1,"result":1}"#,
+            r#"{"method":7}"#,
+            r#"{"id":3}"#,
+        ] {
+            assert_eq!(of(odd), Message::Odd, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! A saved stream, of whichever agent: what it is written in shows its first line.
+
+use crate::acp::Acp;
+use crate::codex::Codex;
+use crate::lines::Line;
+use crate::rpc::{Dialect, INITIALIZE, Message, Start};
+use crate::stream::ClientEvent;
+
+/// How the lines of Claude Code's stream begin.
+const OURS: &[u8] = br#"{"type":"#;
+
+/// Reads the lines of a saved stream, from its beginning.
+#[derive(Default)]
+pub struct Saved(Option<Box<dyn Dialect>>);
+
+impl Saved {
+    /// Looks at each event of the next line.
+    pub fn read(&mut self, line: Line<'_>, mut look: impl FnMut(&ClientEvent)) {
+        if self.0.is_none() {
+            self.0 = dialect_of(line);
+        }
+        let Some(dialect) = &mut self.0 else {
+            return look(&ClientEvent::of(line));
+        };
+        dialect.hear(line);
+        let outbox = std::mem::take(dialect.outbox());
+        outbox.events.iter().for_each(look);
+    }
+
+    /// The agent's own name of the last conversation that can be resumed.
+    pub fn conversation(&self) -> Option<&str> {
+        self.0.as_ref()?.conversation()
+    }
+}
+
+/// What an agent that answers our first request in this way speaks.
+fn dialect_of(line: Line<'_>) -> Option<Box<dyn Dialect>> {
+    if matches!(line, Line::Whole(line) if line.starts_with(OURS)) {
+        return None;
+    }
+    let Message::Answer {
+        id: INITIALIZE,
+        answer: Ok(told),
+    } = Message::of(line)
+    else {
+        return None;
+    };
+    match told["userAgent"].is_string() {
+        true => Some(Box::new(Codex::new(Start::default()))),
+        false => Some(Box::new(Acp::new(Start::default()))),
+    }
+}
