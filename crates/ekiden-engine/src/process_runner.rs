@@ -176,7 +176,7 @@ impl ProcessRunner {
             protocol_file: relay.protocol(),
             message: launch.message,
             prompt_file: session.prompt(),
-            schema: None,
+            schema: launch.schema,
             // The keepers get it.
             lock: Some(lock_attempt(&relay.attempt_lock(), Duration::ZERO)?),
             raw: raw_stream(Arc::clone(&self.disk), &session.events())?,

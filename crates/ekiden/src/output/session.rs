@@ -7,6 +7,7 @@ use ekiden_core::guard::{Level, Window};
 use ekiden_core::handoff::Fault;
 use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::outcome::Outcome;
+use ekiden_core::prompt::Finding;
 use ekiden_core::relay::{HANDOFF_DIR, Relay};
 use ekiden_core::run::Run;
 
@@ -139,6 +140,7 @@ impl Reporter {
             }
             AttemptEvent::Ended(_)
             | AttemptEvent::Started { .. }
+            | AttemptEvent::Answered { .. }
             | AttemptEvent::MessageDelivered
             | AttemptEvent::StopAsked { .. }
             | AttemptEvent::TurnEnded { .. }
@@ -223,6 +225,10 @@ impl Reporter {
             line = line.with(Tone::Plain, format!(" · more than the {usable}"));
         }
         self.add_of(stage, entry.line(line).lines(oddities(ended, cautions)));
+        if let Some(Some(findings)) = relay.found() {
+            self.add_of(stage, findings_entry(session, findings));
+            return;
+        }
         match &end.handoff {
             Ok(handoff) => self.add_of(stage, handoff_entry(relay, session, handoff)),
             Err(rest) if end.is_rescued => {
@@ -236,6 +242,21 @@ impl Reporter {
             Err(_) => {}
         }
     }
+}
+
+/// What a reviewer says, in its own words.
+fn findings_entry(session: u32, findings: &[Finding]) -> Entry {
+    let line = |finding: &Finding| {
+        let text = format!(
+            "{}: {}",
+            one_line(&finding.place),
+            one_line(&finding.reason)
+        );
+        Line::labelled("finding", Tone::Plain, text)
+    };
+    Entry::of_session("review", session)
+        .fields(fields! { "findings": findings })
+        .lines(findings.iter().map(line))
 }
 
 /// A session's spend reached a mark.
@@ -306,6 +327,8 @@ fn end_line(
         (Left::Handoff, _) => (Tone::Plain, "handed off"),
         (Left::Completion, _) => (Tone::Plain, "says all is done"),
         (Left::Question, _) => (Tone::Attention, "needs your input"),
+        (Left::Passed, _) => (Tone::Plain, "review passed"),
+        (Left::Findings, _) => (Tone::Attention, "review found faults"),
         (Left::Nothing, EndCause::Stopped | EndCause::Interrupted) => (Tone::Plain, "stopped"),
         (Left::Nothing, EndCause::LimitKnown { .. }) => (Tone::Plain, "not started"),
         (Left::Nothing, EndCause::RateLimited { .. } | EndCause::Overloaded) => {
