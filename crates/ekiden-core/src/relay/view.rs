@@ -17,7 +17,7 @@ impl Relay {
 
     /// The session that is at work, waits, was broken off or was last over; the first before there is one.
     pub fn session(&self) -> SessionNumber {
-        let last = self.last.as_ref().map(|last| last.session);
+        let last = self.last.as_ref().map(|_| self.newest());
         match &self.phase {
             Phase::Running(session) => session.attempt.id.session,
             Phase::Waiting { next, .. } | Phase::Paused { next, .. } => next.id.session,

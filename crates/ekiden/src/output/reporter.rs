@@ -295,7 +295,8 @@ impl Reporter {
             }
         }
         Entry::of_session("session_started", session)
-            .fields(fields! { "attempt": attempt, "conversation": start.mode, "purpose": start.purpose })
+            .fields(fields! { "attempt": attempt, "conversation": start.mode })
+            .fields((start.purpose == Purpose::Review).then(|| fields! { "purpose": start.purpose }))
             .fields(item.as_ref().map(|(number, item, estimate)| {
                 fields! { "item": item.text, "item_number": number, "item_percent": estimate.percent }
             }))

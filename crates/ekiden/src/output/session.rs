@@ -8,7 +8,7 @@ use ekiden_core::handoff::Fault;
 use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::prompt::Finding;
-use ekiden_core::relay::{HANDOFF_DIR, Relay};
+use ekiden_core::relay::{HANDOFF_DIR, Purpose, Relay};
 use ekiden_core::run::Run;
 
 use ekiden_report::timeline::cautions;
@@ -220,7 +220,7 @@ impl Reporter {
         });
         let beyond = percent.filter(|percent| *percent > 100);
         let beyond = beyond.and(self.windows.get(stage).map(|(window, _)| usable(*window)));
-        let mut line = end_line(end.left, ended, percent, tool_calls);
+        let mut line = end_line(relay.purpose(), end.left, ended, percent, tool_calls);
         if let Some(usable) = beyond {
             line = line.with(Tone::Plain, format!(" · more than the {usable}"));
         }
@@ -317,12 +317,17 @@ fn window_full(usage_tokens: u64, share: Option<String>, by: &[(String, u64)]) -
 }
 
 fn end_line(
+    purpose: Purpose,
     left: Left,
     ended: &AttemptEnded,
     percent: Option<u64>,
     tool_calls: Option<u32>,
 ) -> Line {
     let counters = &ended.counters;
+    let (without, ended_without) = match purpose {
+        Purpose::Work => ("without a handoff", "ended without a handoff"),
+        Purpose::Review => ("without a verdict", "ended without a verdict"),
+    };
     let (tone, what) = match (left, &ended.cause) {
         (Left::Handoff, _) => (Tone::Plain, "handed off"),
         (Left::Completion, _) => (Tone::Plain, "says all is done"),
@@ -335,8 +340,8 @@ fn end_line(
             (Tone::Plain, "interrupted")
         }
         // The label has said "ended" where it has no figures to show.
-        (Left::Nothing, _) if counters.usage_tokens == 0 => (Tone::Failed, "without a handoff"),
-        (Left::Nothing, _) => (Tone::Failed, "ended without a handoff"),
+        (Left::Nothing, _) if counters.usage_tokens == 0 => (Tone::Failed, without),
+        (Left::Nothing, _) => (Tone::Failed, ended_without),
     };
     let mut figures = format!(" after {}", phrase::duration(counters.duration));
     if let Some(calls) = tool_calls {

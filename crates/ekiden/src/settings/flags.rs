@@ -195,7 +195,13 @@ mod tests {
     fn every_flag_of_the_table_is_understood() {
         for row in TABLE {
             let Some(long) = row.long() else { continue };
-            let (words, text) = if row.takes == Takes::Switch {
+            let (words, text) = if matches!(row.takes, Takes::Maybe(_)) {
+                let bare = [format!("--{long}")];
+                let bare: Vec<&str> = bare.iter().map(String::as_str).collect();
+                let unsaid = vec![(row.name, Takes::UNSAID.to_owned())];
+                assert_eq!(typed::<Starting>(&bare), Ok(unsaid));
+                (vec![format!("--{long}=-x")], "-x")
+            } else if row.takes == Takes::Switch {
                 (vec![format!("--{long}")], "true")
             } else {
                 (vec![format!("--{long}"), "-x".to_owned()], "-x")
