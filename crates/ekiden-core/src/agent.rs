@@ -21,6 +21,19 @@ pub struct AgentSpec {
 }
 
 impl AgentSpec {
+    /// The same agent where it may only look.
+    pub fn read_only(self) -> Self {
+        Self {
+            permissions: Permissions {
+                isolated: self.permissions.isolated,
+                read_only: true,
+                ..Permissions::default()
+            },
+            interface: Interface::Headless,
+            ..self
+        }
+    }
+
     /// Both have the same program and model, whatever they may do.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.kind, &self.command, &self.model) == (other.kind, &other.command, &other.model)
@@ -52,6 +65,9 @@ pub struct Permissions {
     /// It has ekiden's MCP server, whose tools run without asking.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mcp: bool,
+    /// It reads, and does nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
 }
 
 /// Permissions that whoever carries a run on wants changed; nothing where one stays.

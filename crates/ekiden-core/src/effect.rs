@@ -11,6 +11,7 @@ use crate::ids::{AttemptId, ConversationId, SessionNumber, StageId};
 use crate::judge::Warning;
 use crate::notice::NoticeKind;
 use crate::outcome::Outcome;
+use crate::relay::Purpose;
 
 /// What a run wants done, as the log holds it beside the event that it follows from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +118,8 @@ pub struct StartAttempt {
     pub attempt: AttemptId,
     pub conversation: ConversationId,
     pub mode: StartMode,
+    #[serde(default, skip_serializing_if = "Purpose::is_work")]
+    pub purpose: Purpose,
     /// SHA-256 of the prompt, in hexadecimal. The text follows from state and is archived before
     /// the agent starts.
     pub prompt: String,

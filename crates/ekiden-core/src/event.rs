@@ -197,6 +197,10 @@ pub enum AttemptEvent {
         /// Tool calls of the attempt so far.
         tool_calls: u32,
     },
+    /// The answer of a turn of a reviewer, bounded.
+    Answered {
+        answer: String,
+    },
     /// The agent's turn is over; its process waits for the next message.
     TurnEnded {
         /// The handoff files at this time.
@@ -316,6 +320,9 @@ pub struct Survey {
     /// The sizes of the files that an open item names, in bytes, by the item.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub item_files: BTreeMap<String, Vec<u64>>,
+    /// All changes since the relay began, bounded, where a reviewer is to read them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub diff: String,
 }
 
 /// What came of a commit.

@@ -12,6 +12,18 @@ pub const SESSIONS_MAX_DEFAULT: u32 = 10;
 pub const SESSIONS_MAX_MAX: u32 = 10_000;
 /// Attempts at one session: after three the session is given up and rescued.
 pub const ATTEMPTS_MAX: u32 = 3;
+/// How often what reviewers found is given back to be mended; then a person is asked.
+pub const REVIEW_ROUNDS_MAX: u32 = 2;
+/// The most of a reviewer's answer that is kept, in characters.
+pub const REVIEW_ANSWER_CHARS_MAX: usize = 24_000;
+/// Faults of one review that are passed on.
+pub const FINDINGS_MAX: usize = 10;
+/// The most of a diff that is kept for a reviewer, in bytes.
+pub const REVIEW_DIFF_BYTES_MAX: usize = 64 * 1024;
+/// The room of a diff in a reviewer's prompt, in tokens; the rest it can read.
+pub const REVIEW_DIFF_TOKENS_MAX: usize = 12_000;
+/// The room of findings in a session's prompt, in tokens.
+pub const FINDINGS_TOKENS_MAX: usize = 2_500;
 /// Sessions in a row that ended in a crash: then the cause is not chance.
 pub const CRASHES_IN_A_ROW_MAX: u32 = 3;
 /// Notes of which more than this is the same as before say nothing new.

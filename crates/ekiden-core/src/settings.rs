@@ -15,6 +15,7 @@ use crate::issue::IssueRef;
 use crate::limits;
 use crate::manifest::Manifest;
 use crate::memory::MemoryUse;
+use crate::relay::Purpose;
 use crate::renewal::StartingPoint;
 use crate::time::Millis;
 
@@ -100,6 +101,9 @@ pub struct Settings {
     /// The longest wait for a usage limit.
     pub wait_max: Millis,
     pub agent: AgentSpec,
+    /// Who judges a claim of completion before it counts, if anybody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviewer: Option<Box<AgentSpec>>,
     /// What it may use of money, tokens, time and turns.
     pub bounds: Bounds,
     /// By which rules sessions are judged, if they are.
@@ -127,6 +131,14 @@ impl Settings {
             compaction_tokens: None,
             reserve_tokens: self.agent.kind.reserve_tokens(),
             cap_tokens: self.cap_tokens,
+        }
+    }
+
+    /// Who works in a session of this purpose.
+    pub fn agent_for(&self, purpose: Purpose) -> &AgentSpec {
+        match (purpose, &self.reviewer) {
+            (Purpose::Review, Some(reviewer)) => reviewer,
+            (Purpose::Review, None) | (Purpose::Work, _) => &self.agent,
         }
     }
 

@@ -72,6 +72,8 @@ pub struct Launch {
     pub prices: Prices,
     pub protocol: String,
     pub message: Prompt,
+    /// The JSON Schema that its answers are held to.
+    pub schema: Option<String>,
 }
 
 /// A verification to run.

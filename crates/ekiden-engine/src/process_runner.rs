@@ -177,7 +177,7 @@ impl ProcessRunner {
             message: launch.message,
             prompt_file: session.prompt(),
             events_file: session.events(),
-            schema: None,
+            schema: launch.schema,
             // The keepers get it.
             lock: Some(lock_attempt(&relay.attempt_lock(), Duration::ZERO)?),
             raw: raw_stream(Arc::clone(&self.disk), &session.events())?,

@@ -133,7 +133,7 @@ impl RunFiles {
     ) -> (Traces, Counters, bool) {
         let agent = run
             .relay(stage)
-            .map_or(&run.header().settings.agent, |relay| &relay.settings.agent);
+            .map_or(&run.header().settings.agent, Relay::agent);
         match agent.kind {
             AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Acp | AgentKind::Codex => {}
             AgentKind::Exec => return Default::default(),

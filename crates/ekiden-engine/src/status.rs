@@ -1,7 +1,7 @@
 //! The content of `status.json` for a run. Its format is in the store.
 
 use ekiden_core::outcome::{Outcome, WaitCause};
-use ekiden_core::relay::{Phase, Relay};
+use ekiden_core::relay::{Phase, Purpose, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::secrets::mask;
 use ekiden_core::time::Timestamp;
@@ -63,6 +63,10 @@ fn words(relay: &Relay) -> (StatusWord, String) {
         Phase::Running(_) if relay.wishes.paused => (
             StatusWord::Running,
             format!("Session #{session} active; paused after it"),
+        ),
+        Phase::Running(_) if relay.purpose() == Purpose::Review => (
+            StatusWord::Running,
+            format!("Session #{session} reviews the work"),
         ),
         Phase::Running(_) => (StatusWord::Running, format!("Session #{session} active")),
         Phase::Reviewing { .. } => (

@@ -293,6 +293,7 @@ fn stage_of(
             marker: node
                 .text("marker")
                 .and_then(|marker| Marker::try_from(marker.to_owned()).ok()),
+            review: node.is_true("review"),
             knowledge_apart: node.is_true("knowledge_apart"),
             ..Part::default()
         },

@@ -95,6 +95,8 @@ const STAGE: Fields = fields! {
     "agent": LINE;
     /// The word by which its agent claims to be done. Default: the setting `completion_marker`.
     "marker": MARK;
+    /// A fresh session that only reads judges it before it counts as done. Default: the setting `review`.
+    "review": Kind::Flag;
     /// What it learns is not told to other stages, nor theirs to it. Default: false.
     "knowledge_apart": Kind::Flag;
 };

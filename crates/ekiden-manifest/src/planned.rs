@@ -17,7 +17,7 @@ use crate::syntax::Syntax;
 /// What only the user says of a plan.
 const USERS: [&str; 3] = ["$schema", "architecture", "jobs"];
 /// What only the user says of a stage.
-const USERS_OF_STAGE: [&str; 10] = [
+const USERS_OF_STAGE: [&str; 11] = [
     "prompt_file",
     "retries",
     "sessions_max",
@@ -27,6 +27,7 @@ const USERS_OF_STAGE: [&str; 10] = [
     "model",
     "agent",
     "marker",
+    "review",
     "knowledge_apart",
 ];
 /// Keywords of our schema that readers of schemas take in different ways.

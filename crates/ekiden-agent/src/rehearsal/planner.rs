@@ -3,7 +3,7 @@
 //! It only copies. The document repeats the idea's first paragraph and its items with their blocks. Each item becomes
 //! a stage, and the item is the stage's prompt. An item that says `(after: 1)` waits for the first one; all others are
 //! independent. A block marked `check` is the stage's validation. Of a task that has not begun it asks
-//! back the lines that end with a question mark.
+//! back the lines that end with a question mark. Work that it reviews it passes, unless a scenario says otherwise.
 //!
 //! In the prompt the document's lines are marked as data. They stay data: the text of a manifest that a person
 //! approves.
@@ -23,6 +23,7 @@ const PARTS: &str = "# Parts\n\n";
 const DONE: &str = "# Task of the run\n\n";
 const DOCUMENT: &str = "# Document\n\n";
 const TASK: &str = "# Task to ask about\n\n";
+const REVIEWED: &str = "# Task\n\n";
 const WRITE_TO: &str = "\n# Document\n\nWrite it to this file:\n";
 /// How an item says that it waits for others.
 const AFTER: &str = "(after:";
@@ -46,6 +47,8 @@ enum Plan {
     Manifest(Value),
     /// It asks about a task, or names parts.
     Questions(Value),
+    /// It judges work, and has nothing against any.
+    Review,
 }
 
 impl Planner {
@@ -76,6 +79,8 @@ impl Mind for Planner {
             self.plan = Plan::Manifest(manifest(&lines.collect::<Vec<_>>().join("\n")));
         } else if let Some(task) = stable.strip_prefix(TASK) {
             self.plan = Plan::Questions(asked_back(task));
+        } else if stable.starts_with(REVIEWED) {
+            self.plan = Plan::Review;
         } else if let Plan::Document { written, .. } = &mut self.plan {
             *written = false;
         }
@@ -92,6 +97,7 @@ impl Mind for Planner {
             }
             Plan::Document { .. } | Plan::Manifest(_) => "The plan is made.",
             Plan::Questions(_) => "These are the questions.",
+            Plan::Review => "Nothing speaks against it.",
             Plan::Nothing => "There is nothing to plan in this conversation.",
         };
         Move::End {
@@ -105,6 +111,7 @@ impl Mind for Planner {
     fn answer(&self) -> Option<String> {
         match &self.plan {
             Plan::Manifest(answer) | Plan::Questions(answer) => Some(answer.to_string()),
+            Plan::Review => Some(json!({"verdict": "pass", "findings": []}).to_string()),
             Plan::Nothing | Plan::Document { .. } => None,
         }
     }

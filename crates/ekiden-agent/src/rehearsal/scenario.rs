@@ -88,6 +88,8 @@ enum Deed {
     Limit(i64),
     /// Asks the user this, in its handoff.
     Question(String),
+    /// Answers with this from now on, where a schema is asked for.
+    Answer(String),
     /// Leaves with this exit code.
     Exit(i32),
     /// Is killed by this signal.
@@ -230,6 +232,7 @@ impl<W: Write> Agent<W> {
                     return Err(self.fail(TOO_MANY_REQUESTS, Some(resets_in_s))?);
                 }
                 Deed::Question(question) => self.revise(|of| of.question = Some(question)),
+                Deed::Answer(text) => self.answer = Some(text),
                 Deed::Exit(code) => std::process::exit(code),
                 Deed::Die(signal) => {
                     // A number that is no signal changes nothing.

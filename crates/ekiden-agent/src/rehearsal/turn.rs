@@ -73,6 +73,8 @@ pub(super) struct Agent<W> {
     pub(super) setup: super::Setup,
     /// A scenario has it read no message but its prompt.
     pub(super) is_deaf: bool,
+    /// A scenario has it answer so, whatever it was asked.
+    pub(super) answer: Option<String>,
     prompted: bool,
     responses: u32,
     calls: u32,
@@ -98,6 +100,7 @@ impl<W: Write> Agent<W> {
             mind,
             setup,
             is_deaf: false,
+            answer: None,
             prompted: false,
             responses: 0,
             calls: 0,
@@ -327,7 +330,11 @@ impl<W: Write> Agent<W> {
             total_cost_usd: self.total.cost_usd,
             model_usage: [(self.host.writer.model.clone(), self.total)].into(),
             denials: turn.denied.clone(),
-            structured: self.mind.answer().filter(|_| completed),
+            structured: self
+                .answer
+                .clone()
+                .or(self.mind.answer())
+                .filter(|_| completed),
             ..TurnResult::default()
         };
         self.results += 1;

@@ -13,6 +13,8 @@ use crate::rehearsal;
 /// Tools by which an agent would continue later, when ekiden no longer listens. `Monitor` even gives a
 /// second turn without a message of ours and keeps the client alive after its input was closed.
 const UNATTENDED_TOOLS: &str = "Monitor,ScheduleWakeup,CronCreate,CronDelete,CronList";
+/// Tools that change something, which a session that only reads goes without.
+const WRITING_TOOLS: &str = "Bash,Edit,MultiEdit,Write,NotebookEdit";
 /// Git's state changes all the time and comes before the prompt; ekiden tells the agent itself.
 const SETTINGS: &str = r#"{"includeGitInstructions":false}"#;
 
@@ -87,7 +89,10 @@ fn conversation_args(spec: &AttemptSpec) -> Vec<String> {
 pub(crate) fn claude_flags(spec: &AttemptSpec) -> Vec<String> {
     let permissions = &spec.agent.permissions;
     // Flags that take several values are written with `=`, so that none swallows its neighbour.
-    let mut args = vec![format!("--disallowedTools={UNATTENDED_TOOLS}")];
+    let mut args = vec![match permissions.read_only {
+        true => format!("--disallowedTools={UNATTENDED_TOOLS},{WRITING_TOOLS}"),
+        false => format!("--disallowedTools={UNATTENDED_TOOLS}"),
+    }];
     if let Some(model) = &spec.agent.model {
         args.extend(["--model".to_owned(), model.clone()]);
     }
@@ -95,7 +100,13 @@ pub(crate) fn claude_flags(spec: &AttemptSpec) -> Vec<String> {
         args.extend(["--permission-mode".to_owned(), mode.clone()]);
     }
     if permissions.isolated {
-        args.extend(["--setting-sources", "", "--strict-mcp-config"].map(str::to_owned));
+        args.extend(["--setting-sources", ""].map(str::to_owned));
+    }
+    if permissions.isolated || permissions.read_only {
+        args.push("--strict-mcp-config".to_owned());
+    }
+    if permissions.read_only {
+        args.extend(["--permission-mode", "default"].map(str::to_owned));
     }
     if permissions.skip {
         args.push("--dangerously-skip-permissions".to_owned());

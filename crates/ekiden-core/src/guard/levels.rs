@@ -107,6 +107,8 @@ pub enum Profile {
     Watch,
     /// A session of a relay, where a handoff costs little.
     Relay,
+    /// A session that judges others' work.
+    Review,
 }
 
 impl Profile {
@@ -116,7 +118,7 @@ impl Profile {
             Self::Watch => Levels {
                 percent: [70, 85, 95],
             },
-            Self::Relay => Levels {
+            Self::Relay | Self::Review => Levels {
                 percent: [50, 60, 70],
             },
         }

@@ -90,20 +90,44 @@ pub enum Denial {
     SubagentHandoff,
     /// Nothing may be scheduled for later in an unattended session.
     Unattended,
+    /// A reviewer only reads, and nothing that sessions wrote about themselves.
+    ReadOnly,
 }
 
 pub fn verdict(view: &GuardView, input: &HookInput) -> Verdict {
     match input {
         HookInput::PreTool { tool, subagent } => tool_verdict(view, tool, *subagent),
         HookInput::PreCompact => match view.profile {
-            Profile::Relay => Verdict::Block,
+            Profile::Relay | Profile::Review => Verdict::Block,
             Profile::Watch => Verdict::Pass,
         },
         HookInput::Stop { .. } | HookInput::Other => Verdict::Pass,
     }
 }
 
+/// A reviewer's tool: the agent's own rules are those of a mode in which whatever is not listed here asks first.
+fn reading_verdict(view: &GuardView, tool: &ToolUse) -> Verdict {
+    match tool {
+        ToolUse::Read(path)
+            if !within(path, &view.handoff_dir)
+                && !view.engine_dirs.iter().any(|dir| within(path, dir)) =>
+        {
+            Verdict::Pass
+        }
+        ToolUse::Other => Verdict::Pass,
+        ToolUse::Read(_)
+        | ToolUse::Write(_)
+        | ToolUse::Shell(_)
+        | ToolUse::Schedule
+        | ToolUse::Handoff
+        | ToolUse::Own { .. } => Verdict::Deny(Denial::ReadOnly),
+    }
+}
+
 fn tool_verdict(view: &GuardView, tool: &ToolUse, subagent: bool) -> Verdict {
+    if view.profile == Profile::Review {
+        return reading_verdict(view, tool);
+    }
     match tool {
         ToolUse::Write(path) if within(path, &view.handoff_dir) => {
             if subagent {

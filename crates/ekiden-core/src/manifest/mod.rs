@@ -121,6 +121,9 @@ pub struct Part {
     /// The word by which its agent claims to be done, in place of the run's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marker: Option<Marker>,
+    /// A reviewer judges it before it counts as done, whether or not the run wants that of all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub review: bool,
     /// Its sessions work through the items of [`crate::relay::ITEMS_FILE`], one each; it is done when all are.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub items: bool,

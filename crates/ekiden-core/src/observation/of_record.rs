@@ -78,6 +78,7 @@ fn of_stage(
                 | AttemptEvent::Compacted { .. }
                 | AttemptEvent::MessageDelivered
                 | AttemptEvent::StopAsked { .. }
+                | AttemptEvent::Answered { .. }
                 | AttemptEvent::TurnEnded { .. }
                 | AttemptEvent::RefusalsSpent => Vec::new(),
             }

@@ -20,9 +20,10 @@ pub(super) const HANDING_OFF: &str = include_str!("texts/refusal_handing_off.md"
 pub(super) const ENGINE_OWNED: &str = include_str!("texts/refusal_engine_owned.md");
 pub(super) const SUBAGENT: &str = include_str!("texts/refusal_subagent.md");
 pub(super) const SCHEDULED: &str = include_str!("texts/refusal_scheduled.md");
+pub(super) const READ_ONLY: &str = include_str!("texts/refusal_read_only.md");
 
 /// The wordings of these messages.
-pub(super) const TEXTS: [&str; 9] = [
+pub(super) const TEXTS: [&str; 10] = [
     ORDER,
     GO_ON,
     ASK_AGAIN,
@@ -32,6 +33,7 @@ pub(super) const TEXTS: [&str; 9] = [
     ENGINE_OWNED,
     SUBAGENT,
     SCHEDULED,
+    READ_ONLY,
 ];
 
 /// Why a compaction is blocked.
@@ -91,6 +93,7 @@ pub fn refusal(denial: &Denial, handoff_dir: &str) -> String {
         Denial::EngineOwned => (ENGINE_OWNED, ""),
         Denial::SubagentHandoff => (SUBAGENT, ""),
         Denial::Unattended => (SCHEDULED, ""),
+        Denial::ReadOnly => (READ_ONLY, ""),
     };
     let values = [("handoff_dir", handoff_dir), ("missing", missing)];
     fill(text.trim_end(), &values)

@@ -12,6 +12,7 @@
 //! loaded_handoff      at a watched session's start: the document that the one before it left
 //! stage_prompt        the same for a stage of a plan: with the whole, files and earlier results
 //! architecture_prompt, split_prompt, mend_document, mend_manifest    an idea becomes a document, then stages
+//! review_prompt, mend_verdict, answer_now    a fresh session judges a claim of completion
 //! issue_task          a task from a tracker: the user's sentence, then the issue as data
 //! skills              commands inside a session: checkpoint, handoff, orient
 //! read_prompt         where the prompt lies, for a client in its own interface
@@ -47,6 +48,7 @@ pub mod quote;
 mod reply;
 mod rescue;
 mod result;
+mod review;
 mod session;
 mod setback;
 mod skills;
@@ -73,6 +75,10 @@ pub use protocol::{Ordering, ProtocolSlots, protocol};
 pub use reply::extract_json;
 pub use rescue::{CheckFacts, FailedCommand, RescueFacts, rescue};
 pub use result::{FailedAttempt, FailureFacts, StageFacts, diagnosis, stage_result};
+pub use review::{
+    Finding, NO_TREE, REVIEW_SCHEMA, ReviewInput, answer_now, faults_left, mend_verdict,
+    no_verdict, review_prompt, tree_changed, verdict,
+};
 pub use session::{PromptBlocks, SessionInput, session_prompt};
 pub use setback::MergeSide;
 pub use skills::{SKILL_MARK, Skill, SkillNames};

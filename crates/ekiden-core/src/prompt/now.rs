@@ -11,6 +11,7 @@ use super::fill::fill;
 use super::notes::Author;
 use super::quote::{MARK, quoted};
 use super::rescue::CheckFacts;
+use super::review::{self, Finding};
 use super::setback::{self, MergeSide};
 use crate::ids::{SessionNumber, StageId};
 use crate::limits::MEMORY_TOKENS_MAX;
@@ -51,6 +52,8 @@ pub enum PromptSection {
         /// The end of its output.
         tail: String,
     },
+    /// A reviewer found these faults in what was claimed to be done.
+    Findings(Vec<Finding>),
     /// Another branch is checked out than the one on which the user wants commits.
     OtherBranch,
     /// Handoffs repeat and nothing changes.
@@ -98,6 +101,7 @@ pub(super) const CONFLICT: &str = "The task is carried out, but its changes conf
 pub(super) const MERGE_BROKE: &str = "The task is carried out, but the check fails now that the changes of other stages are in the tree, as described under \"The check fails on the merge\". Find what does not go together, and mend it so that either side keeps what it wanted. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const RETRY: &str = "The last attempt at this stage failed, as described under \"What happened before\". Reproduce it and find the cause before you change anything, then mend the cause. If the check itself is wrong, leave it as it is and report BLOCKED with the evidence.";
 pub(super) const VETO: &str = "The last session reported all done, but the check failed; its last output is under \"Measured by ekiden\". Find the cause before anything else.";
+pub(super) const FINDINGS: &str = "The last session reported all done, but a reviewer who saw only the task and the tree found faults, listed under \"Findings of a reviewer\". Look at each before anything else: mend it if it is one, and if it is none, leave it and say why under \"Issues\".";
 pub(super) const OTHER_BRANCH: &str = "The last session checked out another branch than the one that the user named for this run, so its work is not committed. Before anything else, go back to the user's branch with git switch (git reflog names it), and bring along what is not committed.";
 pub(super) const REPEATED: &str = "The last {k} handoffs were almost the same and the tree did not change: take another way, and name it.";
 pub(super) const TASK_CHANGED: &str = "The user has changed the task: the text under \"Task\" is valid, and notes may follow the old one.";
@@ -151,17 +155,18 @@ impl PromptSection {
             Self::MergeBroke { .. } => (1, MERGE_BROKE),
             Self::Retry { .. } => (2, RETRY),
             Self::Veto { .. } => (3, VETO),
-            Self::OtherBranch => (4, OTHER_BRANCH),
-            Self::Repeated { .. } => (5, REPEATED),
-            Self::TaskChanged => (6, TASK_CHANGED),
-            Self::NewTask => (7, NEW_TASK),
-            Self::GoneBack => (8, GONE_BACK),
-            Self::Operator(_) => (9, OPERATOR),
-            Self::Item { .. } => (10, ITEM),
-            Self::Delegation => (11, DELEGATION),
-            Self::Interrupted => (12, INTERRUPTED),
-            Self::Remembered(_) => (13, REMEMBERED),
-            Self::Query(_) => (14, QUERY),
+            Self::Findings(_) => (4, FINDINGS),
+            Self::OtherBranch => (5, OTHER_BRANCH),
+            Self::Repeated { .. } => (6, REPEATED),
+            Self::TaskChanged => (7, TASK_CHANGED),
+            Self::NewTask => (8, NEW_TASK),
+            Self::GoneBack => (9, GONE_BACK),
+            Self::Operator(_) => (10, OPERATOR),
+            Self::Item { .. } => (11, ITEM),
+            Self::Delegation => (12, DELEGATION),
+            Self::Interrupted => (13, INTERRUPTED),
+            Self::Remembered(_) => (14, REMEMBERED),
+            Self::Query(_) => (15, QUERY),
         }
     }
 
@@ -200,6 +205,9 @@ impl PromptSection {
         {
             let tries = (*attempt, *max);
             return Some(setback::retry(tries, cause, diff_stat, check.as_ref()));
+        }
+        if let Self::Findings(findings) = self {
+            return Some(review::part(findings));
         }
         if let Self::Remembered(lines) = self {
             let mark = Mark::new(MARK, "the memory");

@@ -131,6 +131,11 @@ fn all_slots() -> Vec<PromptSection> {
         PromptSection::Operator("Leave tests/legacy alone. See @docs/plan.md\n".to_owned()),
         PromptSection::TaskChanged,
         PromptSection::NewTask,
+        PromptSection::Findings(vec![Finding {
+            place: "src/round.py:3".to_owned(),
+            reason: "rounds down".to_owned(),
+            seen: "read the file".to_owned(),
+        }]),
         PromptSection::GoneBack,
         PromptSection::Repeated { k: 2 },
         PromptSection::Veto {

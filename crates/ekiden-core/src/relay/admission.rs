@@ -15,6 +15,10 @@ impl Relay {
     /// Starts an attempt, or holds it back while a person wants a pause, or waits until it may start, or
     /// ends the run because it may not. Every start goes through here.
     pub(super) fn admit(&mut self, at: Timestamp, next: NextAttempt) -> Vec<RelayEffect> {
+        if let Some(end) = self.claim_of_old_task(&next) {
+            let passed = self.last_pass();
+            return self.reviewed(at, Some(end), passed);
+        }
         if self.wishes.paused {
             return self.hold_back(at, next);
         }

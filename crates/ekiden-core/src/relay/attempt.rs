@@ -7,7 +7,7 @@
 
 use super::spending::Bound;
 use super::start::HANDOFF_DIR;
-use super::{NextAttempt, Phase, Prompt, Relay};
+use super::{NextAttempt, Phase, Prompt, Purpose, Relay};
 use crate::budget::{Share, Spend};
 use crate::effect::{AttemptEffect, RelayEffect};
 use crate::ends::EndCause;
@@ -49,6 +49,8 @@ pub struct Session {
     /// budget is up.
     pub(super) stop_by: Option<Timestamp>,
     pub(super) compacted: bool,
+    /// What a reviewer answered last.
+    pub(super) answer: Option<String>,
 }
 
 /// The agent's process.
@@ -146,6 +148,7 @@ impl Session {
             order_by: None,
             stop_by: None,
             compacted: false,
+            answer: None,
         }
     }
 
@@ -242,6 +245,10 @@ impl Session {
                 let (callback, hold) = (callback.clone(), hold.flatten());
                 Some(AttemptEffect::AnswerStop { callback, hold })
             }
+            AttemptEvent::Answered { answer } => {
+                self.answer = Some(answer.clone());
+                None
+            }
             AttemptEvent::TurnEnded {
                 handoff,
                 tool_calls,
@@ -286,12 +293,13 @@ impl Session {
     }
 
     fn say_order(&mut self, settings: &Settings) -> Option<AttemptEffect> {
-        let hears = settings.agent.kind.takes_messages() && self.process.is_some();
+        let purpose = self.attempt.purpose;
+        let hears = settings.agent_for(purpose).kind.takes_messages() && self.process.is_some();
         if self.is_used_up() || !hears {
             return None;
         }
         let open = self.channel.open().filter(|open| !open.undelivered)?;
-        let text = open.give_order(settings)?;
+        let text = open.give_order(purpose, settings)?;
         open.undelivered = true;
         Some(AttemptEffect::Say { text })
     }
@@ -299,10 +307,14 @@ impl Session {
     /// The reason to hold a turn that wants to end, if there is one.
     fn hold(&mut self, handoff: &Inspection, calls: u32, settings: &Settings) -> Option<String> {
         let (level, is_used_up) = (self.level, self.is_used_up());
+        let purpose = self.attempt.purpose;
         let open = self.channel.open().filter(|_| !is_used_up)?;
         if open.undelivered {
             // The message becomes a turn of its own, but for an order that is still waiting.
-            return open.give_order(settings);
+            return open.give_order(purpose, settings);
+        }
+        if purpose == Purpose::Review {
+            return None;
         }
         open.objection(level, handoff, calls, HoldMethod::StopCallback, settings)
     }
@@ -314,7 +326,8 @@ impl Session {
         failed: bool,
         settings: &Settings,
     ) -> Option<AttemptEffect> {
-        let hears = settings.agent.kind.takes_messages() && !failed;
+        let purpose = self.attempt.purpose;
+        let hears = settings.agent_for(purpose).kind.takes_messages() && !failed;
         let (level, is_used_up) = (self.level, self.is_used_up());
         let open = self.channel.open()?;
         // A message that waits in the agent becomes a turn of its own; there is nothing left for one.
@@ -324,8 +337,11 @@ impl Session {
             true | false => {}
         }
         let may_ask = hears && !is_used_up;
-        let text =
-            may_ask.then(|| open.objection(level, handoff, calls, HoldMethod::Message, settings));
+        let answer = self.answer.as_deref();
+        let text = may_ask.then(|| match purpose {
+            Purpose::Work => open.objection(level, handoff, calls, HoldMethod::Message, settings),
+            Purpose::Review => open.ask_for_verdict(answer),
+        });
         let Some(text) = text.flatten() else {
             self.channel = Channel::Closed;
             return Some(AttemptEffect::Close);
@@ -359,12 +375,22 @@ impl Channel {
 }
 
 impl Open {
-    fn give_order(&mut self, settings: &Settings) -> Option<String> {
+    fn give_order(&mut self, purpose: Purpose, settings: &Settings) -> Option<String> {
         let Order::Due(reason) = self.order else {
             return None;
         };
         self.order = Order::Given;
-        Some(prompt::order(reason, HANDOFF_DIR, &settings.marker))
+        Some(match purpose {
+            Purpose::Work => prompt::order(reason, HANDOFF_DIR, &settings.marker),
+            Purpose::Review => prompt::answer_now(),
+        })
+    }
+
+    /// What a reviewer is told, once, whose answer is no verdict.
+    fn ask_for_verdict(&mut self, answer: Option<&str>) -> Option<String> {
+        let is_asked = self.asked || answer.and_then(prompt::verdict).is_some();
+        self.asked = true;
+        (!is_asked).then(prompt::mend_verdict)
     }
 
     /// What the agent is told, unless its turn may end: there is room to go on, or its handoff is missing

@@ -12,7 +12,7 @@
 //!
 //! One file for each part of a session's life: `start` orders attempts and writes their prompts,
 //! `attempt` is the conversation while the agent works, `spending` its bounds, `review` what follows its
-//! end, `judging` what the judge says of it, `notes` what the next session reads of it, `wishes` what
+//! end, `reviewer` a second pair of eyes on a claim, `judging` what the judge says of it, `notes` what the next session reads of it, `wishes` what
 //! people ask for meanwhile, `renewing` another task, or a beginning from another run's session.
 //!
 //! A gentle stop lets the session hand off and be reviewed, and starts nothing after that; where no
@@ -33,6 +33,7 @@ mod notes;
 mod phase;
 mod renewing;
 mod review;
+mod reviewer;
 mod shared_limits;
 mod spending;
 mod start;
@@ -60,7 +61,8 @@ pub use attempt::Session;
 pub use items::{ITEMS_FILE, ItemList, ItemState, ListItem};
 pub use judging::Seen;
 pub(crate) use notes::check_facts;
-pub use phase::{Consumed, Next, NextAttempt, Phase, ReviewStep, Reviewed, SessionEnd};
+pub use phase::{Consumed, Next, NextAttempt, Phase, Purpose, ReviewStep, Reviewed, SessionEnd};
+use reviewer::Claim;
 pub use shared_limits::{Member, SharedLimits};
 pub use start::{HANDOFF_DIR, Prompt};
 pub use wishes::Wishes;
@@ -92,6 +94,12 @@ pub struct Relay {
     handoff_spend: Spend,
     /// The same as the run before has learned it: it counts until this relay has handed off.
     handoff_spend_before: Spend,
+    /// A claim of completion that a reviewer looks at.
+    claim: Option<Box<Claim>>,
+    /// How often in a row reviewers found faults.
+    review_rounds: u32,
+    /// The user's last answer to a question, which reviewers are told too.
+    answer: Option<String>,
     /// Its place in a plan, if it belongs to one.
     member: Option<Member>,
 }
@@ -146,7 +154,10 @@ impl Relay {
                 from: 0,
                 over: 0,
             },
-            surveys: header.place.git || settings.judging.is_some() || stage.part.items,
+            surveys: header.place.git
+                || settings.judging.is_some()
+                || settings.reviewer.is_some()
+                || stage.part.items,
             commits: header.place.git && settings.commit.is_some(),
             phase: Phase::Planned,
             knowledge: Knowledge::default(),
@@ -163,6 +174,9 @@ impl Relay {
                 true => header.handoff_spend,
                 false => Spend::default(),
             },
+            claim: None,
+            review_rounds: 0,
+            answer: None,
             stage,
             settings,
             member,
@@ -239,6 +253,9 @@ impl Relay {
             self.session_limit.from = self.session_limit.over;
             self.session_limit.max = sessions_max.unwrap_or(self.session_limit.max);
             self.crashes_in_a_row = 0;
+        }
+        if anew {
+            self.review_rounds = 0;
         }
     }
 
@@ -329,6 +346,7 @@ impl Relay {
         let alone = self.member.is_none();
         let notice = notice::of_end(&outcome, self.totals.sessions, self.settings.notify_text);
         let notice = notice.filter(|_| alone);
+        let next = self.without_reviewer(next);
         self.phase = Phase::Ended { outcome, next };
         self.publish_and_notify(notice)
     }

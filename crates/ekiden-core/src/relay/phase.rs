@@ -1,12 +1,14 @@
 //! The phases of a relay's life, each with what exists in it and nothing else.
 
+use serde::{Deserialize, Serialize};
+
 use super::Session;
 use super::judging::Crash;
 use crate::budget::Spend;
 use crate::effect::StartMode;
 use crate::ends::EndCause;
 use crate::event::Traces;
-use crate::handoff::Handoff;
+use crate::handoff::{Handoff, Status};
 use crate::ids::{AttemptId, ConversationId};
 use crate::outcome::{Outcome, WaitCause};
 use crate::time::{Millis, Timestamp};
@@ -44,6 +46,10 @@ pub enum ReviewStep {
     Commit,
     Survey,
     Verification,
+    /// The tree as a reviewer will find it.
+    BeforeReviewer,
+    /// The tree as the reviewer has left it.
+    AfterReviewer,
 }
 
 /// Where a resume continues.
@@ -56,6 +62,7 @@ pub enum Next {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextAttempt {
     pub id: AttemptId,
+    pub purpose: Purpose,
     pub conversation: ConversationId,
     pub mode: StartMode,
     /// The conversation goes on only to hand off: it was cut off at or above L2.
@@ -67,6 +74,22 @@ pub struct NextAttempt {
     pub waited: Millis,
     /// What earlier attempts at this session used.
     pub consumed: Consumed,
+}
+
+/// What a session is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    #[default]
+    Work,
+    /// To judge what the sessions before it claim to have done.
+    Review,
+}
+
+impl Purpose {
+    pub fn is_work(&self) -> bool {
+        *self == Self::Work
+    }
 }
 
 /// What attempts at one session used of its bounds, and of its conversation.
@@ -100,4 +123,20 @@ pub struct SessionEnd {
     pub unchanged: bool,
     /// The tree was surveyed, but the verification was cancelled. The next survey adds to that one.
     pub surveyed: bool,
+}
+
+impl SessionEnd {
+    /// The status that it left.
+    pub(super) fn status(&self) -> Option<Status> {
+        match &self.handoff {
+            Ok(handoff) => Some(handoff.status.clone()),
+            Err(left) if left.status != Status::InProgress => Some(left.status.clone()),
+            Err(_) => None,
+        }
+    }
+
+    /// It ran out of room while it worked on its item.
+    pub(super) fn goes_on(&self) -> bool {
+        self.is_late && self.traces.last_edit.is_some()
+    }
 }

@@ -130,7 +130,7 @@ impl Relay {
         }
     }
 
-    fn newest(&self) -> SessionNumber {
+    pub(super) fn newest(&self) -> SessionNumber {
         SessionNumber::try_from(self.session_limit.over).unwrap_or(SessionNumber::FIRST)
     }
 

@@ -2,7 +2,8 @@
 
 use super::judging::Crash;
 use super::{
-    Baseline, Next, NextAttempt, Phase, Relay, ReviewStep, Reviewed, Session, SessionEnd, backoff,
+    Baseline, Next, NextAttempt, Phase, Purpose, Relay, ReviewStep, Reviewed, Session, SessionEnd,
+    backoff,
 };
 use crate::bounds::OnRateLimit;
 use crate::effect::{RelayEffect, StartMode};
@@ -24,6 +25,9 @@ impl Relay {
         session: &Session,
         ended: &AttemptEnded,
     ) -> Vec<RelayEffect> {
+        if session.attempt.purpose == Purpose::Review {
+            return self.reviewer_ended(session, ended);
+        }
         self.totals.add(&ended.counters);
         self.prices.merge(&ended.counters.prices);
         let inspection = self.inspect(&ended.files);
@@ -93,7 +97,7 @@ impl Relay {
         self.end(Outcome::AgentFailed { cause }, Next::Attempt(next))
     }
 
-    fn wait_for_limit(
+    pub(super) fn wait_for_limit(
         &mut self,
         at: Timestamp,
         cause: &EndCause,
@@ -217,6 +221,12 @@ impl Relay {
         at: Timestamp,
         survey: &Result<Survey, String>,
     ) -> Vec<RelayEffect> {
+        if let Some(Some(end)) = self.awaited(ReviewStep::BeforeReviewer) {
+            return self.before_reviewer(end, survey);
+        }
+        if let Some(Some(end)) = self.awaited(ReviewStep::AfterReviewer) {
+            return self.after_reviewer(at, end, survey);
+        }
         let Some(mut after) = self.awaited(ReviewStep::Survey) else {
             return Vec::new();
         };
@@ -293,7 +303,7 @@ impl Relay {
     }
 
     /// Everything is known: end the run, or start the next session.
-    fn reviewed(
+    pub(super) fn reviewed(
         &mut self,
         at: Timestamp,
         after: Reviewed,
@@ -305,12 +315,15 @@ impl Relay {
             }
             return self.start_first(at);
         };
-        let status = match &end.handoff {
-            Ok(handoff) => Some(handoff.status.clone()),
-            Err(left) if left.status != Status::InProgress => Some(left.status.clone()),
-            Err(_) => None,
+        let status = end.status();
+        let findings = match self.take_findings() {
+            Some(findings) => findings,
+            None if self.wants_reviewer(&end, status.as_ref(), passed) => {
+                return self.ask_reviewer(at, end);
+            }
+            None => Vec::new(),
         };
-        let next = end.attempt.session.next();
+        let next = self.unused();
         let empty = self.count_crash(&mut end);
         let cause = end.cause.clone();
         if let Some(rules) = denied_in_vain(&end, status.as_ref(), passed, self.wishes.stop) {
@@ -328,6 +341,7 @@ impl Relay {
             self.veto();
         }
         let outcome = self.verdict_on(passed, status, cause, judged.standstill.take());
+        let outcome = self.without_faults(outcome, findings);
         let confirms = claimed || outcome.as_ref().is_some_and(Outcome::is_complete);
         let asks = matches!(outcome, Some(Outcome::Blocked { .. }));
         if asks || confirms && passed != Some(false) {
@@ -352,7 +366,7 @@ impl Relay {
 
     /// How the run ends with this session, if it does. A question to a person comes before a pass:
     /// a blocked run can go on, and a complete one would never show the question.
-    fn verdict_on(
+    pub(super) fn verdict_on(
         &self,
         passed: Option<bool>,
         status: Option<Status>,
@@ -389,8 +403,7 @@ impl Relay {
         let Some(list) = &mut self.items else {
             return said;
         };
-        let goes_on = end.is_late && end.traces.last_edit.is_some();
-        if let Some(item) = list.settle(passed, goes_on) {
+        if let Some(item) = list.settle(passed, end.goes_on()) {
             judged.warnings.push(Warning::ItemSetAside {
                 session: end.attempt.session,
                 item: item.text.clone(),
@@ -412,11 +425,11 @@ impl Relay {
     /// What follows from an end. An agent that ends at once and did nothing is broken, whatever it says
     /// of its end: else it would use up all sessions within seconds. An agent without figures may have
     /// worked all the same; there the tree decides, once it was surveyed.
-    fn class_of(&self, ended: &AttemptEnded) -> EndClass {
+    pub(super) fn class_of(&self, ended: &AttemptEnded) -> EndClass {
         let counters = &ended.counters;
         let did_nothing =
             counters.tool_calls == 0 && counters.usage_tokens == 0 && ended.was_short();
-        let known = self.settings.agent.kind.takes_messages();
+        let known = self.agent().kind.takes_messages();
         let nothing = ended.cause == EndCause::Completed && did_nothing && known;
         if nothing {
             EndClass::Retry

@@ -111,6 +111,7 @@ impl Relay {
             member.sections = of_stage;
         }
         self.crashes_in_a_row = 0;
+        self.review_rounds = 0;
         self.session_limit.from = self.session_limit.over;
         self.seen.judge_anew(&self.stage.task);
         self.start_first(at)

@@ -1,6 +1,6 @@
 //! Before a session: the prompt, and the order to start.
 
-use super::{Consumed, Next, NextAttempt, Phase, Relay, Session, backoff};
+use super::{Consumed, Next, NextAttempt, Phase, Purpose, Relay, Session, backoff};
 use crate::agent::AgentKind;
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
 use crate::ends::{EndCause, EndClass};
@@ -52,7 +52,7 @@ impl Relay {
         after_nothing: bool,
     ) -> Vec<RelayEffect> {
         let next = self.fresh(session);
-        if self.session_limit.over - self.session_limit.from >= self.session_limit.max {
+        if self.sessions_are_used() {
             return self.end(Outcome::SessionLimit, Next::Attempt(next));
         }
         let pause = self.settings.pause;
@@ -70,8 +70,15 @@ impl Relay {
         self.admit(at, next)
     }
 
+    pub(super) fn sessions_are_used(&self) -> bool {
+        self.session_limit.over - self.session_limit.from >= self.session_limit.max
+    }
+
     /// Starts an attempt that was admitted.
     pub(super) fn start(&mut self, next: NextAttempt) -> Vec<RelayEffect> {
+        if next.purpose == Purpose::Review {
+            return self.look_before_reviewer(next);
+        }
         let next = self.renewed(next);
         self.give_words(next.mode);
         if let Some(list) = &mut self.items {
@@ -85,10 +92,15 @@ impl Relay {
             StartMode::Resume => Prompt::Resume(prompt::resume_note()),
             StartMode::Fresh => Prompt::Fresh(self.session_prompt(&next)),
         };
+        self.start_with(next, prompt)
+    }
+
+    pub(super) fn start_with(&mut self, next: NextAttempt, prompt: Prompt) -> Vec<RelayEffect> {
         let start = StartAttempt {
             attempt: next.id,
             conversation: next.conversation,
             mode: next.mode,
+            purpose: next.purpose,
             prompt: hash::sha256_hex(prompt.to_archive().as_bytes()),
         };
         let session = Session::new(next, prompt, self.share_of(&next));
@@ -101,6 +113,7 @@ impl Relay {
         let conversation = self.conversation_of(id);
         NextAttempt {
             id,
+            purpose: Purpose::Work,
             conversation,
             mode: StartMode::Fresh,
             hand_off: false,
@@ -149,6 +162,7 @@ impl Relay {
         let consumed = session.consumed(mode, &ended.counters);
         NextAttempt {
             id,
+            purpose: before.purpose,
             conversation,
             mode,
             hand_off: is_late && mode == StartMode::Resume,

@@ -1,6 +1,7 @@
 //! What can be asked of a relay, beside its fields.
 
-use super::{Next, Phase, Relay, ReviewStep, Session};
+use super::{Next, Phase, Purpose, Relay, ReviewStep, Session};
+use crate::agent::AgentSpec;
 use crate::handoff::{HandoffFiles, Inspection, inspect_after};
 use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
 use crate::outcome::Outcome;
@@ -16,7 +17,7 @@ impl Relay {
 
     /// The session that is at work, waits, was broken off or was last over; the first before there is one.
     pub fn session(&self) -> SessionNumber {
-        let last = self.last.as_ref().map(|last| last.session);
+        let last = self.last.as_ref().map(|_| self.newest());
         match &self.phase {
             Phase::Running(session) => session.attempt.id.session,
             Phase::Waiting { next, .. } | Phase::Paused { next, .. } => next.id.session,
@@ -35,6 +36,24 @@ impl Relay {
                 last.unwrap_or(SessionNumber::FIRST)
             }
         }
+    }
+
+    /// What the session is for that is at work, or waits to begin.
+    pub fn purpose(&self) -> Purpose {
+        match &self.phase {
+            Phase::Running(session) => session.attempt.purpose,
+            Phase::Waiting { next, .. } | Phase::Paused { next, .. } => next.purpose,
+            Phase::Reviewing { step, .. } => match step {
+                ReviewStep::BeforeReviewer | ReviewStep::AfterReviewer => Purpose::Review,
+                ReviewStep::Commit | ReviewStep::Survey | ReviewStep::Verification => Purpose::Work,
+            },
+            Phase::Planned | Phase::Ended { .. } => Purpose::Work,
+        }
+    }
+
+    /// Who works in it.
+    pub fn agent(&self) -> &AgentSpec {
+        self.settings.agent_for(self.purpose())
     }
 
     /// The number of the last session that may begin.

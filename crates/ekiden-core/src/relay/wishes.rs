@@ -130,6 +130,7 @@ impl Relay {
             "Answer to the question of session {asked}:\n{}",
             words.trim()
         );
+        self.answer = Some(words.clone());
         self.wishes.words.insert(0, words);
     }
 

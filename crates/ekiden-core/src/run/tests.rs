@@ -917,6 +917,7 @@ fn settings(bounds: Bounds) -> Settings {
             research: false,
         }),
         bounds,
+        reviewer: None,
         agent: AgentSpec {
             name: "claude".to_owned(),
             kind: AgentKind::Claude,

@@ -56,6 +56,9 @@ impl Run {
                 ..AgentSpec::clone(agent)
             };
         }
+        if stage.part.review && settings.reviewer.is_none() {
+            settings.reviewer = Some(Box::new(settings.agent.clone().read_only()));
+        }
         // A plan may come with a project: it can lower the user's limits, never raise them.
         settings.bounds.session = settings.bounds.session.at_most(stage.part.session);
         if let Some(tokens) = stage.part.session_tokens {

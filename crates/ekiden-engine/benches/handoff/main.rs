@@ -115,6 +115,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
             pause: Millis(0),
             wait_max: limits::WAIT_MAX_DEFAULT,
             judging: None,
+            reviewer: None,
             agent: agent(workspace)?,
             commit: None,
             notify: false,

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use ekiden_agent::attempt::{Activity, AgentCommand, Ended, HookAnswer, Report};
+use ekiden_agent::attempt::{Activity, AgentCommand, Answer, Ended, HookAnswer, Report};
 use ekiden_core::agent::AgentKind;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, AttemptEvent, RelayEvent};
-use ekiden_core::guard::{self, Denial, GuardView, HookInput, Level, Verdict};
+use ekiden_core::guard::{self, Denial, GuardView, HookInput, Level, Profile, Verdict};
 use ekiden_core::handoff::{Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Inspection};
 use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::limits;
 use ekiden_core::prompt;
-use ekiden_core::relay::HANDOFF_DIR;
+use ekiden_core::relay::{HANDOFF_DIR, Purpose, Relay};
 
 use super::Engine;
 use crate::effect_runner::EffectRunner;
@@ -56,8 +56,15 @@ impl<R: EffectRunner> Engine<'_, R> {
                     .into_iter()
                     .collect()
             }
-            // A relay asks for no schema.
-            Report::Answered(_) => Vec::new(),
+            Report::Answered(Answer { structured, words }) => {
+                let answer = structured.unwrap_or(words);
+                vec![AttemptEvent::Answered {
+                    answer: answer
+                        .chars()
+                        .take(limits::REVIEW_ANSWER_CHARS_MAX)
+                        .collect(),
+                }]
+            }
             Report::Activity(activity) => {
                 if let (Activity::Tool { .. }, Some(live)) = (&activity, live) {
                     live.tool_calls += 1;
@@ -119,6 +126,12 @@ impl<R: EffectRunner> Engine<'_, R> {
     }
 
     fn guard_view(&self, stage: &StageId) -> GuardView {
+        if self.relay(stage).map(Relay::purpose) == Some(Purpose::Review) {
+            return GuardView {
+                profile: Profile::Review,
+                ..self.files.guard_view(stage)
+            };
+        }
         let live = self.attempts.get(stage);
         let level = live.map_or(Level::L0, |live| live.meter.level);
         let missing = if level == Level::L3 {
@@ -196,7 +209,7 @@ impl<R: EffectRunner> Engine<'_, R> {
                         *text = FileText::NotText(what);
                     }
                 }
-                let unguided = relay.settings.agent.kind == AgentKind::Exec;
+                let unguided = relay.agent().kind == AgentKind::Exec;
                 if unguided && !was_lost {
                     event.misplaced = take_misplaced(&mut touched, &mut event.files);
                 }

@@ -7,7 +7,7 @@ use ekiden_core::event::TaskOutcome;
 use ekiden_core::ids::{AttemptId, EffectId, SessionNumber, StageId};
 use ekiden_core::notice::NoticeKind;
 use ekiden_core::prompt::{ContextInput, ResultInput};
-use ekiden_core::relay::Relay;
+use ekiden_core::relay::{Purpose, Relay};
 use ekiden_store::error::StoreError;
 
 use super::{Engine, LiveAttempt};
@@ -249,11 +249,16 @@ fn since(relay: &Relay, is_plan: bool) -> Since {
     let survey = relay.seen.survey.as_ref();
     let last = survey.and_then(|survey| survey.head.clone());
     let first = relay.seen.first_commit.clone();
+    let is_review = relay.purpose() == Purpose::Review;
     Since {
-        base: first.clone().filter(|_| is_plan).or_else(|| last.clone()),
+        base: first
+            .clone()
+            .filter(|_| is_plan || is_review)
+            .or_else(|| last.clone()),
         last,
         first,
         items: relay.items.is_some(),
+        diff: is_review,
     }
 }
 

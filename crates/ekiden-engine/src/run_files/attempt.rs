@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
-use ekiden_core::relay::Relay;
+use ekiden_core::prompt::REVIEW_SCHEMA;
+use ekiden_core::relay::{Purpose, Relay};
 use ekiden_core::run::Run;
 use ekiden_store::archive::{archive_dir, differs, ensure_dir, make_dir};
 use ekiden_store::disk::{DiskResult, parent};
@@ -66,7 +67,12 @@ impl RunFiles {
         let (relay, prompt) = to_start.ok_or_else(|| EngineError::NoStage {
             stage: stage.clone(),
         })?;
-        let protocol = self.freeze_stage(stage, relay)?;
+        // A reviewer leaves no handoff, so it is not told how.
+        let is_review = start.purpose == Purpose::Review;
+        let protocol = match is_review {
+            true => String::new(),
+            false => self.freeze_stage(stage, relay)?,
+        };
         let path = self.prompt(stage, start.attempt);
         let text = prompt.to_archive();
         // A power cut may leave part of a prompt that no agent was given yet: it is written again.
@@ -86,7 +92,8 @@ impl RunFiles {
             run: run.header().run.clone(),
             stage: stage.clone(),
             attempt: start.attempt,
-            agent: relay.settings.agent.clone(),
+            agent: relay.agent().clone(),
+            schema: is_review.then(|| REVIEW_SCHEMA.to_owned()),
             conversation: start.conversation,
             mode: start.mode,
             prices: run.prices(),

@@ -20,6 +20,9 @@ const COMMITTED: &str =
 /// Whatever the user has set for `diff`.
 const DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
                     --src-prefix=a/ --dst-prefix=b/ --unified=0 --find-renames";
+/// The same with what stands around each change.
+const WHOLE_DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
+                          --src-prefix=a/ --dst-prefix=b/ --find-renames";
 /// New files with tests that are read, since tests that moved there are not gone.
 const NEW_TESTS_MAX: usize = 100;
 
@@ -32,11 +35,12 @@ pub(super) async fn survey(
 ) -> Result<Survey, GitError> {
     let changed = Changed::find(git, to_root).await?;
     let (tree, substance) = fingerprints(git, dir, &changed).await;
-    let (commits, committed, diff_stat, weakened) = tokio::join!(
+    let (commits, committed, diff_stat, weakened, diff) = tokio::join!(
         commits(git, since, &changed),
         committed(git, since, &changed),
         diff_stat(git, since, &changed),
         weakened(git, dir, since, &changed),
+        diff(git, dir, since, &changed),
     );
     let entries = changed.status.entries.iter().take(limits::SURVEY_LINES_MAX);
     Ok(Survey {
@@ -50,6 +54,7 @@ pub(super) async fn survey(
         weakened,
         items: None,
         item_files: BTreeMap::new(),
+        diff,
     })
 }
 
@@ -173,6 +178,36 @@ async fn weakened(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> Ve
     };
     diff.push_str(&tokio::task::spawn_blocking(read).await.unwrap_or_default());
     weakened_tests(&diff)
+}
+
+/// All changes since the first commit, new files last. Where git cannot tell them, there are none.
+async fn diff(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> String {
+    if !since.diff {
+        return String::new();
+    }
+    let base = since.base.as_deref().or(changed.status.head.as_deref());
+    let mut diff = String::new();
+    if let Some(base) = base {
+        let paths = [base, "--", ".", ":(exclude).ekiden"];
+        diff = git.run(WHOLE_DIFF, &paths).await.unwrap_or_default();
+    }
+    let new = changed
+        .status
+        .entries
+        .iter()
+        .filter(|entry| entry.is_untracked());
+    let new: Vec<(String, PathBuf)> = new
+        .take(limits::SURVEY_LINES_MAX)
+        .map(|entry| (entry.shown(), dir.join(changed.seen_from_dir(entry))))
+        .collect();
+    let read = move || {
+        new.iter()
+            .map(|(name, path)| as_added(name, path))
+            .collect::<String>()
+    };
+    diff.push_str(&tokio::task::spawn_blocking(read).await.unwrap_or_default());
+    diff.truncate(diff.floor_char_boundary(limits::REVIEW_DIFF_BYTES_MAX));
+    diff
 }
 
 /// A new file as a difference would show it.

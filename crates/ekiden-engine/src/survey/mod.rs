@@ -38,6 +38,8 @@ pub struct Since {
     pub base: Option<String>,
     /// The relay works through a list of items, which is read.
     pub items: bool,
+    /// A reviewer is to read all changes.
+    pub diff: bool,
 }
 
 /// Looks at the work tree. Dropped before it is done, it ends what it started.

@@ -790,6 +790,7 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
                 stall_sessions: 0,
                 research: false,
             }),
+            reviewer: None,
             agent: AgentSpec {
                 name: "scripted".to_owned(),
                 kind: AgentKind::Rehearsal,

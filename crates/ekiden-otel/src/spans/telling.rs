@@ -127,7 +127,16 @@ impl Trace {
         let error = match (session.lost, session.left) {
             (true, _) => Some("engine_lost".to_owned()),
             (false, None | Some(Left::Nothing)) => Some("no_handoff".to_owned()),
-            (false, Some(Left::Handoff | Left::Completion | Left::Question)) => None,
+            (
+                false,
+                Some(
+                    Left::Handoff
+                    | Left::Completion
+                    | Left::Question
+                    | Left::Passed
+                    | Left::Findings,
+                ),
+            ) => None,
         };
         let Value::String(agent) = name("", &session.agent).value else {
             return;

@@ -63,6 +63,7 @@ fn reason_of_attempt(event: &AttemptEvent) -> Option<&'static str> {
             Bound::Turns => "turns",
         }),
         AttemptEvent::Started { .. }
+        | AttemptEvent::Answered { .. }
         | AttemptEvent::WindowChanged { .. }
         | AttemptEvent::MessageDelivered
         | AttemptEvent::StopAsked { .. }

@@ -337,6 +337,11 @@ fn ended(session: &Session) -> Text {
         Left::Handoff => Text::own("handed off"),
         Left::Completion => Text::own("said that all is done"),
         Left::Question => Text::own("asked something"),
+        Left::Passed => Text::own("reviewed the work and passed it"),
+        Left::Findings => Text::own("reviewed the work and found faults"),
+        Left::Nothing if session.is_review => {
+            Text::own("came to no verdict: ").and_said(&end.cause.to_string())
+        }
         Left::Nothing => Text::own("left no handoff: ").and_said(&end.cause.to_string()),
     }
 }

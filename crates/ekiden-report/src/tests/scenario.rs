@@ -325,6 +325,7 @@ pub(super) fn header(manifest: Manifest) -> RunStarted {
             pause: Millis(0),
             wait_max: limits::WAIT_MAX_DEFAULT,
             judging: None,
+            reviewer: None,
             agent: AgentSpec {
                 name: "claude".to_owned(),
                 kind: AgentKind::Claude,

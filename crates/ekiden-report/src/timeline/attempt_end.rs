@@ -16,6 +16,10 @@ pub enum Left {
     Completion,
     /// A handoff that needs a person's input.
     Question,
+    /// A reviewer found nothing against the claim.
+    Passed,
+    /// A reviewer found faults.
+    Findings,
     /// Nothing that can be used.
     Nothing,
 }
@@ -44,6 +48,19 @@ pub struct AttemptEnd {
 
 impl AttemptEnd {
     pub fn of(relay: &Relay, session: SessionNumber, ended: &AttemptEnded) -> Self {
+        if let Some(found) = relay.found() {
+            let inspection = handoff::inspect(&ended.files, &relay.settings.marker);
+            return Self {
+                handoff: handoff::accept(&ended.files, &inspection),
+                left: match found {
+                    Some([]) => Left::Passed,
+                    Some(_) => Left::Findings,
+                    None => Left::Nothing,
+                },
+                goes_on: false,
+                is_rescued: false,
+            };
+        }
         let review = reviewed(relay);
         let handoff = match review {
             Some(end) => end.handoff.clone(),

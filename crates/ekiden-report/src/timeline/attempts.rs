@@ -7,7 +7,7 @@ use ekiden_core::event::{AttemptEnded, AttemptEvent};
 use ekiden_core::handoff::{Fault, Handoff, OpenItems};
 use ekiden_core::ids::AttemptId;
 use ekiden_core::prompt::{Author, Notes};
-use ekiden_core::relay::Relay;
+use ekiden_core::relay::{Purpose, Relay};
 use ekiden_core::text::short;
 
 use super::fold::ever_known;
@@ -78,6 +78,7 @@ impl Timeline {
                 return self.attempt_ended(place, relay, id, ended);
             }
             AttemptEvent::Started { .. }
+            | AttemptEvent::Answered { .. }
             | AttemptEvent::MessageDelivered
             | AttemptEvent::StopAsked { .. }
             | AttemptEvent::TurnEnded { .. } => None,
@@ -144,6 +145,7 @@ impl Timeline {
             sessions.push(Session {
                 number,
                 began: at,
+                is_review: start.purpose == Purpose::Review,
                 // Most sessions have one, and a vector would take room for four.
                 attempts: Vec::with_capacity(1),
                 ..Session::default()

@@ -10,7 +10,7 @@ use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::prompt::Author;
 use ekiden_core::record::Record;
-use ekiden_core::relay::{Phase, Relay};
+use ekiden_core::relay::{Phase, Purpose, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::{Steering, StopRequest};
@@ -39,7 +39,9 @@ pub enum Before {
 
 impl Before {
     fn of(relay: &Relay) -> Self {
-        let Phase::Reviewing { after, .. } = &relay.phase else {
+        // Around a reviewer it is looked whether that one wrote.
+        let (Phase::Reviewing { after, .. }, Purpose::Work) = (&relay.phase, relay.purpose())
+        else {
             return Self::Otherwise;
         };
         after

@@ -137,6 +137,8 @@ pub enum State {
 pub struct Session {
     pub number: u32,
     pub began: Timestamp,
+    /// It judges what the session before it claimed.
+    pub is_review: bool,
     pub attempts: Vec<Attempt>,
     /// What its last attempt left, once that is over.
     pub left: Option<Left>,

@@ -99,6 +99,7 @@ pub fn is_chosen(agent: &AgentSpec) -> bool {
         allowed_tools,
         isolated: _,
         mcp: _,
+        read_only: _,
     } = &agent.permissions;
     let by_flag = |word: &String| CHOOSING_FLAGS.iter().any(|flag| word.starts_with(flag));
     *skip || mode.is_some() || !allowed_tools.is_empty() || agent.command.iter().any(by_flag)

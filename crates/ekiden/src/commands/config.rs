@@ -182,7 +182,10 @@ pub(super) fn written(row: &Row, values: &[String]) -> Result<String, Failure> {
         (Takes::Switch, [text, ..]) => form::switch(text).unwrap_or_default().to_string(),
         (Takes::One(_), [text]) if text.parse::<i64>().is_ok() => text.clone(),
         (Takes::Lines(_), _) => format!("[{}]", texts.join(", ")),
-        (Takes::Switch | Takes::One(_) | Takes::Commas(_) | Takes::Words(_), _) => texts.concat(),
+        (
+            Takes::Switch | Takes::One(_) | Takes::Maybe(_) | Takes::Commas(_) | Takes::Words(_),
+            _,
+        ) => texts.concat(),
     })
 }
 
@@ -313,7 +316,7 @@ fn setting(row: &Row, given: &Given) -> Fields {
     let text = given.value(row).map(|value| value.text.as_str());
     let value = match row.takes {
         Takes::Lines(_) => fields! { "value": text.map(|text| text.lines().collect::<Vec<_>>()) },
-        Takes::Switch | Takes::One(_) | Takes::Commas(_) | Takes::Words(_) => {
+        Takes::Switch | Takes::One(_) | Takes::Maybe(_) | Takes::Commas(_) | Takes::Words(_) => {
             fields! { "value": text }
         }
     };

@@ -123,6 +123,7 @@ impl Row<'_> {
         fields! {
             "session": told.number,
             "state": self.state,
+            "review": told.is_review,
             "began": phrase::utc(told.began),
             "attempts": told.attempts.len(),
             "duration_ms": told.duration(),
@@ -187,6 +188,12 @@ impl Row<'_> {
                 }
                 Left::Completion => (Tone::Plain, "says all is done".to_owned()),
                 Left::Question => (Tone::Attention, "needs your input".to_owned()),
+                Left::Passed => (Tone::Plain, "review passed".to_owned()),
+                Left::Findings => (Tone::Attention, "review found faults".to_owned()),
+                Left::Nothing if self.session.told.is_review => (
+                    Tone::Attention,
+                    format!("review without a verdict: {cause}"),
+                ),
                 Left::Nothing => (Tone::Attention, cause.to_string()),
             },
         };

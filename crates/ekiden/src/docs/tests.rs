@@ -146,7 +146,7 @@ fn push_row(text: &mut String, row: &Row) {
     let form = match row.takes {
         Takes::Lines(_) => " A list.",
         Takes::Commas(_) | Takes::Words(_) => " May be an array in a file.",
-        Takes::Switch | Takes::One(_) => "",
+        Takes::Switch | Takes::One(_) | Takes::Maybe(_) => "",
     };
     let trust = match (row.user_only, row.raises) {
         (true, _) => " *User only.*",

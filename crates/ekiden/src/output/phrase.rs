@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ekiden_core::estimate::Range;
 use ekiden_core::outcome::WaitCause;
-use ekiden_core::relay::{Phase, Relay, ReviewStep};
+use ekiden_core::relay::{Phase, Purpose, Relay, ReviewStep};
 use ekiden_core::time::Millis;
 pub use ekiden_report::phrase::*;
 
@@ -75,6 +75,7 @@ pub fn doing(relay: &Relay) -> String {
         Phase::Planned => "not begun",
         Phase::Reviewing { step: at, .. } => reviewing(*at),
         Phase::Running(session) if session.is_handing_off() => "handing off",
+        Phase::Running(_) if relay.purpose() == Purpose::Review => "reviewing",
         Phase::Running(_) => "working",
         Phase::Waiting { cause, .. } => match cause {
             WaitCause::UsageLimit => "waiting (usage limit)",
@@ -95,6 +96,7 @@ pub fn reviewing(at: ReviewStep) -> &'static str {
         ReviewStep::Commit => "committing",
         ReviewStep::Survey => "looking at the work tree",
         ReviewStep::Verification => "verifying",
+        ReviewStep::BeforeReviewer | ReviewStep::AfterReviewer => "looking at the work tree",
     }
 }
 

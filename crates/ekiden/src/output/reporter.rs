@@ -17,7 +17,7 @@ use ekiden_core::ids::{AttemptId, RunId, StageId};
 use ekiden_core::manifest::{Isolation, PlanRules, Verification};
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::record::Record;
-use ekiden_core::relay::{NextAttempt, Phase, Relay, Totals};
+use ekiden_core::relay::{NextAttempt, Phase, Purpose, Relay, Totals};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::time::{Millis, Timestamp};
@@ -280,8 +280,16 @@ impl Reporter {
         let item = run
             .relay(stage)
             .and_then(|relay| Some((relay.item_in_hand()?, relay.item_percents()?)));
+        let item = item.filter(|_| start.purpose == Purpose::Work);
         let (session, attempt) = (start.attempt.session.get(), start.attempt.attempt.get());
-        let mut rest = format!(" · {}", self.clock(run));
+        let mut rest = match start.purpose {
+            Purpose::Work => format!(" · {}", self.clock(run)),
+            Purpose::Review => {
+                let agent = run.relay(stage).map(|relay| one_line(&relay.agent().name));
+                let agent = agent.unwrap_or_default();
+                format!(" · reviews the work, by {agent} · {}", self.clock(run))
+            }
+        };
         if attempt > 1 {
             rest.push_str(&format!(" · attempt {attempt}"));
             if start.mode == StartMode::Resume {
@@ -290,6 +298,7 @@ impl Reporter {
         }
         Entry::of_session("session_started", session)
             .fields(fields! { "attempt": attempt, "conversation": start.mode })
+            .fields((start.purpose == Purpose::Review).then(|| fields! { "purpose": start.purpose }))
             .fields(item.as_ref().map(|((number, item, estimate), percents)| {
                 fields! { "item": item.text, "item_number": number, "item_percent": estimate.percent, "item_percents": percents }
             }))

@@ -7,7 +7,8 @@ use ekiden_core::guard::{Level, Window};
 use ekiden_core::handoff::Fault;
 use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::outcome::Outcome;
-use ekiden_core::relay::{HANDOFF_DIR, Relay};
+use ekiden_core::prompt::Finding;
+use ekiden_core::relay::{HANDOFF_DIR, Purpose, Relay};
 use ekiden_core::run::Run;
 
 use ekiden_report::timeline::cautions;
@@ -139,6 +140,7 @@ impl Reporter {
             }
             AttemptEvent::Ended(_)
             | AttemptEvent::Started { .. }
+            | AttemptEvent::Answered { .. }
             | AttemptEvent::MessageDelivered
             | AttemptEvent::StopAsked { .. }
             | AttemptEvent::TurnEnded { .. }
@@ -218,11 +220,15 @@ impl Reporter {
         });
         let beyond = percent.filter(|percent| *percent > 100);
         let beyond = beyond.and(self.windows.get(stage).map(|(window, _)| usable(*window)));
-        let mut line = end_line(end.left, ended, percent, tool_calls);
+        let mut line = end_line(relay.purpose(), end.left, ended, percent, tool_calls);
         if let Some(usable) = beyond {
             line = line.with(Tone::Plain, format!(" · more than the {usable}"));
         }
         self.add_of(stage, entry.line(line).lines(oddities(ended, cautions)));
+        if let Some(Some(findings)) = relay.found() {
+            self.add_of(stage, findings_entry(session, findings));
+            return;
+        }
         match &end.handoff {
             Ok(handoff) => self.add_of(stage, handoff_entry(relay, session, handoff)),
             Err(rest) if end.is_rescued => {
@@ -236,6 +242,21 @@ impl Reporter {
             Err(_) => {}
         }
     }
+}
+
+/// What a reviewer says, in its own words.
+fn findings_entry(session: u32, findings: &[Finding]) -> Entry {
+    let line = |finding: &Finding| {
+        let text = format!(
+            "{}: {}",
+            one_line(&finding.place),
+            one_line(&finding.reason)
+        );
+        Line::labelled("finding", Tone::Plain, text)
+    };
+    Entry::of_session("review", session)
+        .fields(fields! { "findings": findings })
+        .lines(findings.iter().map(line))
 }
 
 /// A session's spend reached a mark.
@@ -296,24 +317,31 @@ fn window_full(usage_tokens: u64, share: Option<String>, by: &[(String, u64)]) -
 }
 
 fn end_line(
+    purpose: Purpose,
     left: Left,
     ended: &AttemptEnded,
     percent: Option<u64>,
     tool_calls: Option<u32>,
 ) -> Line {
     let counters = &ended.counters;
+    let (without, ended_without) = match purpose {
+        Purpose::Work => ("without a handoff", "ended without a handoff"),
+        Purpose::Review => ("without a verdict", "ended without a verdict"),
+    };
     let (tone, what) = match (left, &ended.cause) {
         (Left::Handoff, _) => (Tone::Plain, "handed off"),
         (Left::Completion, _) => (Tone::Plain, "says all is done"),
         (Left::Question, _) => (Tone::Attention, "needs your input"),
+        (Left::Passed, _) => (Tone::Plain, "review passed"),
+        (Left::Findings, _) => (Tone::Attention, "review found faults"),
         (Left::Nothing, EndCause::Stopped | EndCause::Interrupted) => (Tone::Plain, "stopped"),
         (Left::Nothing, EndCause::LimitKnown { .. }) => (Tone::Plain, "not started"),
         (Left::Nothing, EndCause::RateLimited { .. } | EndCause::Overloaded) => {
             (Tone::Plain, "interrupted")
         }
         // The label has said "ended" where it has no figures to show.
-        (Left::Nothing, _) if counters.usage_tokens == 0 => (Tone::Failed, "without a handoff"),
-        (Left::Nothing, _) => (Tone::Failed, "ended without a handoff"),
+        (Left::Nothing, _) if counters.usage_tokens == 0 => (Tone::Failed, without),
+        (Left::Nothing, _) => (Tone::Failed, ended_without),
     };
     let mut figures = format!(" after {}", phrase::duration(counters.duration));
     if let Some(calls) = tool_calls {

@@ -244,6 +244,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
             pause: Millis(0),
             wait_max: limits::WAIT_MAX_DEFAULT,
             judging: None,
+            reviewer: None,
             agent: AgentSpec {
                 name: "claude".to_owned(),
                 kind: AgentKind::Claude,

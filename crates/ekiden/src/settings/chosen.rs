@@ -16,13 +16,14 @@ use ekiden_otel::{Endpoints, Fault};
 use super::agents::{self, Agent};
 use super::environment::Environment;
 use super::given::Given;
-use super::table::{self, Setting};
+use super::table::{self, Setting, Takes};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
 /// The settings of a run that begins.
 pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
     let cap = given.need(&table::CAP_TOKENS)?;
+    let agent = agent(given, here)?;
     let mut limits = Bounds::default();
     limits.change(&bounds(given)?);
     limits.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
@@ -36,7 +37,8 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
             stall_sessions: given.need(&table::STALL_SESSIONS)?,
             research: given.need(&table::RESEARCH)?,
         }),
-        agent: agent(given, here)?,
+        reviewer: reviewer(given, &agent)?,
+        agent,
         // The paths that stay out of the commits are added when the run begins.
         commit: given.need(&table::GIT_COMMIT)?.then(CommitPlan::default),
         notify: given.need(&table::NOTIFY)?,
@@ -194,6 +196,7 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
             allowed_tools: permissions.allowed_tools,
             isolated: given.need(&table::ISOLATED)?,
             mcp: kind == AgentKind::Claude && given.need(&table::MCP)?,
+            read_only: false,
         },
         interface: interface(given, kind)?,
     })
@@ -216,6 +219,26 @@ pub fn agent_named(given: &Given, name: &str, of_run: &AgentSpec) -> Result<Agen
         model: of_run.model.clone().filter(|_| agent.kind == of_run.kind),
         ..of_run.clone()
     })
+}
+
+/// Who judges claims, if anybody does: an agent by its name, else a model of the run's agent.
+fn reviewer(given: &Given, of_run: &AgentSpec) -> Result<Option<Box<AgentSpec>>, Failure> {
+    let named = given.need(&table::REVIEW)?;
+    let reviewer = match &*named {
+        "off" => return Ok(None),
+        Takes::UNSAID => of_run.clone(),
+        name if agents::names(&given.agents)
+            .iter()
+            .any(|known| known == name) =>
+        {
+            agent_named(given, name, of_run)?
+        }
+        model => AgentSpec {
+            model: Some(model.to_owned()),
+            ..of_run.clone()
+        },
+    };
+    Ok(Some(Box::new(reviewer.read_only())))
 }
 
 /// Only Claude Code has an interface that hooks can lead.

@@ -266,7 +266,7 @@ fn text_of(value: &DeValue<'_>, takes: Takes) -> Option<String> {
             let text = |item: &Spanned<DeValue<'_>>| text_of(item.get_ref(), Takes::Switch);
             let texts: Vec<String> = items.iter().map(text).collect::<Option<_>>()?;
             match takes {
-                Takes::Switch | Takes::One(_) => None,
+                Takes::Switch | Takes::One(_) | Takes::Maybe(_) => None,
                 Takes::Lines(_) => Some(texts.join("\n")),
                 Takes::Commas(_) => Some(texts.join(",")),
                 Takes::Words(_) => shlex::try_join(texts.iter().map(String::as_str)).ok(),

@@ -107,6 +107,7 @@ pub fn words(flags: &Flags) -> Vec<String> {
         match row.takes {
             Takes::Switch if text == "true" => words.push(format!("--{long}")),
             Takes::Switch => words.push(format!("--{}", off(row))),
+            Takes::Maybe(_) => words.push(format!("--{long}={text}")),
             Takes::One(_) | Takes::Commas(_) | Takes::Words(_) => {
                 words.extend([format!("--{long}"), text.clone()]);
             }
@@ -136,6 +137,13 @@ fn args_of(row: &'static Row) -> Vec<Arg> {
                 opposite.action(ArgAction::SetTrue).overrides_with(row.name),
             ];
         }
+        Takes::Maybe(value) => {
+            arg = arg
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value(Takes::UNSAID);
+            (value, ArgAction::Set)
+        }
         Takes::One(value) | Takes::Commas(value) | Takes::Words(value) => (value, ArgAction::Set),
         Takes::Lines(value) => (value, ArgAction::Append),
     };
@@ -157,7 +165,7 @@ fn text_of(row: &Row, matches: &ArgMatches) -> Option<String> {
     match row.takes {
         Takes::Switch if typed(row.name) => Some("true".to_owned()),
         Takes::Switch => typed(&off(row)).then(|| "false".to_owned()),
-        Takes::One(_) | Takes::Commas(_) | Takes::Words(_) | Takes::Lines(_) => {
+        Takes::One(_) | Takes::Maybe(_) | Takes::Commas(_) | Takes::Words(_) | Takes::Lines(_) => {
             let values: Vec<String> = matches.get_many(row.name)?.cloned().collect();
             Some(values.join("\n"))
         }
@@ -187,7 +195,13 @@ mod tests {
     fn every_flag_of_the_table_is_understood() {
         for row in TABLE {
             let Some(long) = row.long() else { continue };
-            let (words, text) = if row.takes == Takes::Switch {
+            let (words, text) = if matches!(row.takes, Takes::Maybe(_)) {
+                let bare = [format!("--{long}")];
+                let bare: Vec<&str> = bare.iter().map(String::as_str).collect();
+                let unsaid = vec![(row.name, Takes::UNSAID.to_owned())];
+                assert_eq!(typed::<Starting>(&bare), Ok(unsaid));
+                (vec![format!("--{long}=-x")], "-x")
+            } else if row.takes == Takes::Switch {
                 (vec![format!("--{long}")], "true")
             } else {
                 (vec![format!("--{long}"), "-x".to_owned()], "-x")

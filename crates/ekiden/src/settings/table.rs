@@ -17,7 +17,7 @@ use ekiden_engine::runner::OnHangup;
 use super::form::{self, Read};
 use crate::output::phrase;
 use Group::{Agent, All, Budget, Guided, NoFlag, Permission, Relay, Result, Run, Show, State};
-use Takes::{Commas, Lines, One, Switch, Words};
+use Takes::{Commas, Lines, Maybe, One, Switch, Words};
 
 /// A setting whose values are of type `T`.
 #[derive(Debug)]
@@ -55,12 +55,19 @@ pub enum Takes {
     /// Nothing. `--no-NAME` says the opposite.
     Switch,
     One(&'static str),
+    /// One value behind `=`, or none, which means [`Takes::UNSAID`].
+    Maybe(&'static str),
     /// One value; an array is joined by commas.
     Commas(&'static str),
     /// One value; an array holds the words of a command.
     Words(&'static str),
     /// Several values, one a line; the flag may be given more than once.
     Lines(&'static str),
+}
+
+impl Takes {
+    /// What a flag means that takes a value and was given none.
+    pub const UNSAID: &str = "own";
 }
 
 /// The settings whose flags the same commands take.
@@ -112,7 +119,7 @@ impl Row {
             short: None,
             default: match takes {
                 Switch => Some("false"),
-                One(_) | Commas(_) | Words(_) | Lines(_) => None,
+                One(_) | Maybe(_) | Commas(_) | Words(_) | Lines(_) => None,
             },
             in_files: true,
             user_only: false,
@@ -219,6 +226,10 @@ settings! {
     VERIFY_TIMEOUT: Millis = "verify_timeout", One("SECONDS"), Result, |text| form::seconds(text, 1..=86_400);
         raises: Some(|new, own| is_more(&VERIFY_TIMEOUT, new, own)),
         default: Some("120");
+    /// Before a claim of done counts, a fresh session that only reads judges it: by this agent, or this model of
+    /// the run's agent; own for the run's agent as it is, off for nobody
+    REVIEW: String = "review", Maybe("AGENT|MODEL"), Result, form::text;
+        default: Some("off"), user_only: true;
     /// Commit what each session changed; the repository's hooks run
     GIT_COMMIT: bool = "git_commit", Switch, Result, form::switch;
         short: Some('g');

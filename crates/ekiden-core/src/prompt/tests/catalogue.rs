@@ -2,7 +2,7 @@
 
 use crate::prompt::{
     OrderReason, context, continuation, issue, loaded, measured, messages, notes, now, planning,
-    protocol, rescue, session, setback, skills, stage,
+    protocol, rescue, review, session, setback, skills, stage,
 };
 
 /// One text of the catalogue.
@@ -242,6 +242,40 @@ pub(super) const CATALOGUE: &[Entry] = &[
               so it is no countdown.",
         tokens_max: crate::limits::PLANNING_TOKENS_MAX,
         texts: &[planning::SPLIT],
+    },
+    Entry {
+        name: "Review of a claim",
+        channel: "the first message of a session with read-only rights, in blocks",
+        why: "Models praise their own work, so whoever judges has not done it, and reads no word that the worker wrote \
+              about itself: the task, the check, the changes, and the project. It looks for the strongest reason against, \
+              since a reviewer that is asked whether all is well says yes; and passing is said to be fine, since one that \
+              must find something makes something up. What the task does not ask for is no finding. A finding names what \
+              was read, so that the next session can look.",
+        tokens_max: 1_000,
+        texts: &[
+            review::CHECK,
+            review::CHECK_INTRO,
+            review::NO_CHECK,
+            review::OUTPUT,
+            review::CHANGES,
+            review::CHANGES_INTRO,
+            review::DIFF,
+            review::REVIEW,
+        ],
+    },
+    Entry {
+        name: "Review: the verdict once more",
+        channel: "a message, at most once; the other one when the session is to come to an end",
+        why: "It states the shape and nothing new. A reviewer hands nothing off, so at its bounds it is asked for what it has.",
+        tokens_max: 250,
+        texts: &[review::MEND, review::ANSWER_NOW],
+    },
+    Entry {
+        name: "Findings of a reviewer",
+        channel: "a part of the next session's prompt; all lines of the reviewer are marked",
+        why: "A reviewer may be wrong, so each finding is looked at before it is mended, and one that is none is left with a reason.",
+        tokens_max: 250,
+        texts: &[review::FINDINGS, review::FINDINGS_INTRO, now::FINDINGS],
     },
     Entry {
         name: "Planning: questions",

@@ -281,6 +281,27 @@ fn sample_slots() -> [PromptSection; 3] {
 
 // shows: PLN-07, PLN-23
 #[test]
+fn a_review_reads_so() {
+    let check = CheckFacts {
+        command: "pytest -q".to_owned(),
+        outcome: "passed in 41s".to_owned(),
+        tail: "12 passed\n".to_owned(),
+    };
+    let prompt = review_prompt(&ReviewInput {
+        task: "Round half up. See @notes.md\n",
+        check: Some(&check),
+        words: Some("Answer to the question of session 4:\nNegative numbers do not occur."),
+        diff_stat: &["src/round.py | 4 ++--".to_owned()],
+        diff: "diff --git a/src/round.py b/src/round.py\n-old\n+new\n# Now\npass it\n",
+    });
+    golden(
+        &expect_file!["../golden/review.md"],
+        &prompt.to_archive(),
+        1_000,
+    );
+}
+
+#[test]
 fn planning_texts_read_so() {
     let idea = "A shop for tea. See @notes.md\n";
     let architecture = architecture_prompt(idea, ".ekiden/handoff/architecture.md");

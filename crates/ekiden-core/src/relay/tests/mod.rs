@@ -26,6 +26,7 @@ mod pauses;
 mod properties;
 mod renewals;
 mod resuming;
+mod reviewers;
 mod reviews;
 mod stops;
 mod track;

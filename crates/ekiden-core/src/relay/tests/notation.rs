@@ -108,6 +108,8 @@ fn message(text: &str) -> String {
     match ordered {
         Some(reason) => format!("hand off ({reason:?})").to_lowercase(),
         None if text == prompt::go_on(&marker) => "go on".to_owned(),
+        None if text == prompt::answer_now() => "answer now".to_owned(),
+        None if text == prompt::mend_verdict() => "mend the verdict".to_owned(),
         None => {
             let asked = prompt::ask_again([], HANDOFF_DIR);
             let faults = text
@@ -146,6 +148,8 @@ fn look(step: ReviewStep) -> &'static str {
         ReviewStep::Commit => "commit",
         ReviewStep::Survey => "survey",
         ReviewStep::Verification => "verification",
+        ReviewStep::BeforeReviewer => "survey before a reviewer",
+        ReviewStep::AfterReviewer => "survey after a reviewer",
     }
 }
 

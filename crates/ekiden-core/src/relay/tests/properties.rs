@@ -297,7 +297,7 @@ fn next_word(track: &Track) -> Next {
             ..
         } => Next::Word("commit"),
         Phase::Reviewing {
-            step: ReviewStep::Survey,
+            step: ReviewStep::Survey | ReviewStep::BeforeReviewer | ReviewStep::AfterReviewer,
             ..
         } => Next::Word("survey"),
         Phase::Reviewing {

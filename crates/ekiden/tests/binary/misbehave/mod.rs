@@ -10,5 +10,6 @@ mod course;
 mod handoffs;
 mod noise;
 mod processes;
+mod reviewers;
 mod service;
 mod verbose;

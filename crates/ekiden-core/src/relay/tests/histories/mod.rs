@@ -727,7 +727,8 @@ impl Player {
                     ..
                 } => self.track.words("commit"),
                 Phase::Reviewing {
-                    step: ReviewStep::Survey,
+                    step:
+                        ReviewStep::Survey | ReviewStep::BeforeReviewer | ReviewStep::AfterReviewer,
                     ..
                 } => self.track.words(survey),
                 Phase::Reviewing {

@@ -1,0 +1,191 @@
+//! The texts of a review: what a reviewer is asked, how its answer is read, and what becomes of its findings.
+//!
+//! It gets the task, the check and the changes, and no word that the sessions before wrote about themselves. Its
+//! findings are data like any agent's words.
+
+use serde::{Deserialize, Serialize};
+
+use super::budget::Keep;
+use super::fill::fill;
+use super::quote::{lines, outcome_line, quoted_within};
+use super::rescue::CheckFacts;
+use super::session::{FROM_USER, TASK, on_lines};
+use super::{PromptBlocks, extract_json};
+use crate::ends::EndCause;
+use crate::ids::SessionNumber;
+use crate::limits;
+use crate::text::{clean, one_line};
+
+pub(super) const REVIEW: &str = include_str!("texts/review.md");
+pub(super) const MEND: &str = include_str!("texts/mend_verdict.md");
+pub(super) const ANSWER_NOW: &str = include_str!("texts/answer_now.md");
+pub(super) const CHECK: &str = "# Check";
+pub(super) const CHECK_INTRO: &str = "ekiden ran it on this tree:";
+pub(super) const NO_CHECK: &str =
+    "There is none: nothing but the reading of the work says whether it is done.";
+pub(super) const OUTPUT: &str = "The end of its output:";
+pub(super) const CHANGES: &str = "# Changes";
+pub(super) const CHANGES_INTRO: &str =
+    "Read from git, since the relay began; what has no room here can be read in the project.";
+pub(super) const DIFF: &str = "The diff:";
+pub(super) const FINDINGS: &str = "# Findings of a reviewer";
+pub(super) const FINDINGS_INTRO: &str = "Place, reason, and how it was seen.";
+
+/// What a person is asked where the work tree cannot be compared.
+pub const NO_TREE: &str = "The work is claimed to be done, but nobody could review it: the work tree could not be read. Resume to have it verified and reviewed again.";
+const TREE_CHANGED: &str = "The work tree changed while session {number} reviewed it, so its verdict does not count. Look at the changes (git status, git diff), then resume to have the work verified and reviewed again.";
+const NO_VERDICT: &str = "The work is claimed to be done, but session {number} came to no verdict (last attempt: {cause}). Resume to have it reviewed again.";
+const FAULTS_LEFT: &str =
+    "A reviewer still finds faults. Say which are to be mended, and which are none:";
+
+/// A check's line and output, and the list of changes, in tokens.
+const CHECK_TOKENS_MAX: usize = 100;
+const OUTPUT_TOKENS_MAX: usize = 600;
+const STAT_TOKENS_MAX: usize = 1_000;
+const STAT_CHARS_MAX: usize = 160;
+/// Parts of a finding, in characters.
+const PLACE_CHARS_MAX: usize = 200;
+const REASON_CHARS_MAX: usize = 600;
+const SEEN_CHARS_MAX: usize = 400;
+/// The most that a question tells of a finding, in characters.
+const TOLD_CHARS_MAX: usize = 240;
+
+/// The shape to which a reviewer's answer is held.
+pub const REVIEW_SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["verdict","findings"],"properties":{"verdict":{"enum":["pass","findings"]},"findings":{"type":"array","maxItems":10,"items":{"type":"object","additionalProperties":false,"required":["place","reason","seen"],"properties":{"place":{"type":"string","maxLength":200},"reason":{"type":"string","maxLength":600},"seen":{"type":"string","maxLength":400}}}}}}"#;
+
+/// What a reviewer is given.
+#[derive(Debug, Clone, Copy)]
+pub struct ReviewInput<'a> {
+    /// The user's words; they are never cut or changed.
+    pub task: &'a str,
+    /// What the verification said.
+    pub check: Option<&'a CheckFacts>,
+    /// The user's answer to an earlier question.
+    pub words: Option<&'a str>,
+    pub diff_stat: &'a [String],
+    pub diff: &'a str,
+}
+
+/// A fault that a reviewer found. All of it is the model's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub place: String,
+    pub reason: String,
+    /// How it was seen.
+    pub seen: String,
+}
+
+/// The prompt of the session that judges a claim.
+pub fn review_prompt(input: &ReviewInput<'_>) -> PromptBlocks {
+    let check = match input.check {
+        None => format!("{NO_CHECK}\n"),
+        Some(check) => {
+            let line = outcome_line(&check.command, &check.outcome);
+            let line = quoted_within(&line, CHECK_TOKENS_MAX, Keep::First, "the settings");
+            let output = check.tail.trim_matches('\n');
+            let output = quoted_within(output, OUTPUT_TOKENS_MAX, Keep::Last, "the check\'s log");
+            format!("{CHECK_INTRO}\n{line}{OUTPUT}\n{output}")
+        }
+    };
+    let stat = lines(input.diff_stat, STAT_CHARS_MAX);
+    let stat = quoted_within(&stat, STAT_TOKENS_MAX, Keep::Last, "git");
+    let diff = quoted_within(
+        input.diff,
+        limits::REVIEW_DIFF_TOKENS_MAX,
+        Keep::First,
+        "the files",
+    );
+    let words = input
+        .words
+        .map(|words| format!("{FROM_USER}\n\n{}", on_lines(words)));
+    PromptBlocks {
+        stable: format!("{TASK}\n\n{}", on_lines(input.task)),
+        foreign: format!(
+            "{CHECK}\n\n{check}\n{CHANGES}\n\n{CHANGES_INTRO}\n{stat}{DIFF}\n{diff}\n{}",
+            words.unwrap_or_default()
+        ),
+        now: format!("{}\n\n{REVIEW}", super::now::HEADING),
+    }
+}
+
+/// The verdict in an answer: what was found, which is nothing for a pass. None where it cannot be read, or says
+/// both.
+pub fn verdict(answer: &str) -> Option<Vec<Finding>> {
+    #[derive(Deserialize)]
+    struct Answer {
+        verdict: String,
+        #[serde(default)]
+        findings: Vec<Finding>,
+    }
+    let Answer { verdict, findings } = serde_json::from_str(extract_json(answer)?).ok()?;
+    let line = |text: &str, max| one_line(&clean(text).text, max);
+    let findings: Vec<Finding> = findings
+        .iter()
+        .take(limits::FINDINGS_MAX)
+        .map(|finding| Finding {
+            place: line(&finding.place, PLACE_CHARS_MAX),
+            reason: line(&finding.reason, REASON_CHARS_MAX),
+            seen: line(&finding.seen, SEEN_CHARS_MAX),
+        })
+        .collect();
+    let says_why = findings.iter().all(|finding| !finding.reason.is_empty());
+    match verdict.as_str() {
+        "pass" if findings.is_empty() => Some(findings),
+        "findings" if !findings.is_empty() && says_why => Some(findings),
+        _ => None,
+    }
+}
+
+/// What a reviewer is told whose answer is no verdict.
+pub fn mend_verdict() -> String {
+    MEND.trim_end().to_owned()
+}
+
+/// What a reviewer is told that is to come to an end.
+pub fn answer_now() -> String {
+    ANSWER_NOW.trim_end().to_owned()
+}
+
+/// The findings as a part of the next session's prompt.
+pub(super) fn part(findings: &[Finding]) -> String {
+    let told: Vec<String> = findings
+        .iter()
+        .zip(1..)
+        .map(
+            |(
+                Finding {
+                    place,
+                    reason,
+                    seen,
+                },
+                n,
+            )| format!("{n}. {place}: {reason}\n   {seen}"),
+        )
+        .collect();
+    let room = limits::FINDINGS_TOKENS_MAX;
+    let told = quoted_within(&told.join("\n"), room, Keep::First, "the run's log");
+    format!("{FINDINGS}\n\n{FINDINGS_INTRO}\n{told}\n")
+}
+
+/// What a person is asked about faults that are still found. The faults are a model's words.
+pub fn faults_left(findings: &[Finding]) -> String {
+    let told = findings.iter().zip(1..).map(|(finding, n)| {
+        let line = format!("{n}. {}: {}", finding.place, finding.reason);
+        format!("\n{}", one_line(&line, TOLD_CHARS_MAX))
+    });
+    format!("{FAULTS_LEFT}{}", told.collect::<String>())
+}
+
+/// What a person is asked where the tree is not as the reviewer found it.
+pub fn tree_changed(session: SessionNumber) -> String {
+    fill(TREE_CHANGED, &[("number", &session.to_string())])
+}
+
+/// What a person is asked where a reviewer came to no verdict.
+pub fn no_verdict(session: SessionNumber, cause: &EndCause) -> String {
+    let values = [
+        ("number", &*session.to_string()),
+        ("cause", &cause.to_string()),
+    ];
+    fill(NO_VERDICT, &values)
+}
