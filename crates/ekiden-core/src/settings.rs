@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentSpec, PermissionsChange};
+use crate::agent::{AgentSpec, PermissionsChange, Purpose};
 use crate::bounds::{Bounds, BoundsChange};
 use crate::budget::{Prices, Spend};
 use crate::guard::{Levels, Window};
@@ -13,7 +13,6 @@ use crate::issue::IssueRef;
 use crate::limits;
 use crate::manifest::Manifest;
 use crate::memory::MemoryUse;
-use crate::relay::Purpose;
 use crate::renewal::StartingPoint;
 use crate::time::Millis;
 
