@@ -40,6 +40,22 @@ impl AgentSpec {
     }
 }
 
+/// What a session is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    #[default]
+    Work,
+    /// To judge what the sessions before it claim to have done.
+    Review,
+}
+
+impl Purpose {
+    pub fn is_work(&self) -> bool {
+        *self == Self::Work
+    }
+}
+
 /// How an agent is driven.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -7,11 +7,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::Purpose;
 use crate::ids::{AttemptId, ConversationId, SessionNumber, StageId};
 use crate::judge::Warning;
 use crate::notice::NoticeKind;
 use crate::outcome::Outcome;
-use crate::relay::Purpose;
 
 /// What a run wants done, as the log holds it beside the event that it follows from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

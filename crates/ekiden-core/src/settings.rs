@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentSpec, PermissionsChange};
+use crate::agent::{AgentSpec, PermissionsChange, Purpose};
 use crate::bounds::{Bounds, BoundsChange};
 use crate::budget::{Prices, Spend};
 use crate::guard::{Levels, Window};
@@ -15,7 +15,6 @@ use crate::issue::IssueRef;
 use crate::limits;
 use crate::manifest::Manifest;
 use crate::memory::MemoryUse;
-use crate::relay::Purpose;
 use crate::renewal::StartingPoint;
 use crate::time::Millis;
 

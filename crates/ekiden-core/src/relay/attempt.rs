@@ -114,6 +114,10 @@ impl Relay {
                 let session = session.clone();
                 self.attempt_ended(at, &session, ended)
             }
+            (Phase::Running(session), AttemptEvent::Answered { answer }) => {
+                session.answer = Some(answer.clone());
+                session.tell(None)
+            }
             (Phase::Running(session), event) => {
                 let effect = session.event(at, event, &self.settings);
                 session.tell(effect)
@@ -245,10 +249,6 @@ impl Session {
                 let (callback, hold) = (callback.clone(), hold.flatten());
                 Some(AttemptEffect::AnswerStop { callback, hold })
             }
-            AttemptEvent::Answered { answer } => {
-                self.answer = Some(answer.clone());
-                None
-            }
             AttemptEvent::TurnEnded {
                 handoff,
                 tool_calls,
@@ -259,7 +259,7 @@ impl Session {
                 self.window = Some(*window);
                 None
             }
-            AttemptEvent::Ended(_) => None,
+            AttemptEvent::Answered { .. } | AttemptEvent::Ended(_) => None,
         }
     }
 

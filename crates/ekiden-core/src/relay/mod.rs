@@ -57,11 +57,12 @@ use crate::settings::{LimitsChanged, RunStarted, Settings};
 use crate::steering::StopRequest;
 use crate::time::{Millis, Timestamp};
 
+pub use crate::agent::Purpose;
 pub use attempt::Session;
 pub use items::{ITEMS_FILE, ItemList, ItemState, ListItem};
 pub use judging::Seen;
 pub(crate) use notes::check_facts;
-pub use phase::{Consumed, Next, NextAttempt, Phase, Purpose, ReviewStep, Reviewed, SessionEnd};
+pub use phase::{Consumed, Next, NextAttempt, Phase, ReviewStep, Reviewed, SessionEnd};
 use reviewer::Claim;
 pub use shared_limits::{Member, SharedLimits};
 pub use start::{HANDOFF_DIR, Prompt};

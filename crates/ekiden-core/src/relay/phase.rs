@@ -1,9 +1,8 @@
 //! The phases of a relay's life, each with what exists in it and nothing else.
 
-use serde::{Deserialize, Serialize};
-
 use super::Session;
 use super::judging::Crash;
+use crate::agent::Purpose;
 use crate::budget::Spend;
 use crate::effect::StartMode;
 use crate::ends::EndCause;
@@ -74,22 +73,6 @@ pub struct NextAttempt {
     pub waited: Millis,
     /// What earlier attempts at this session used.
     pub consumed: Consumed,
-}
-
-/// What a session is for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Purpose {
-    #[default]
-    Work,
-    /// To judge what the sessions before it claim to have done.
-    Review,
-}
-
-impl Purpose {
-    pub fn is_work(&self) -> bool {
-        *self == Self::Work
-    }
 }
 
 /// What attempts at one session used of its bounds, and of its conversation.

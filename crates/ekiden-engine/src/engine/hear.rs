@@ -56,15 +56,7 @@ impl<R: EffectRunner> Engine<'_, R> {
                     .into_iter()
                     .collect()
             }
-            Report::Answered(Answer { structured, words }) => {
-                let answer = structured.unwrap_or(words);
-                vec![AttemptEvent::Answered {
-                    answer: answer
-                        .chars()
-                        .take(limits::REVIEW_ANSWER_CHARS_MAX)
-                        .collect(),
-                }]
-            }
+            Report::Answered(answer) => vec![answered(answer)],
             Report::Activity(activity) => {
                 if let (Activity::Tool { .. }, Some(live)) = (&activity, live) {
                     live.tool_calls += 1;
@@ -250,6 +242,15 @@ fn take_misplaced(touched: &mut Vec<Touched>, files: &mut HandoffFiles) -> Vec<S
         false
     });
     taken
+}
+
+/// What a reviewer says, as far as it is kept.
+fn answered(Answer { structured, words }: Answer) -> AttemptEvent {
+    let answer = structured.unwrap_or(words);
+    let answer = answer.chars().take(limits::REVIEW_ANSWER_CHARS_MAX);
+    AttemptEvent::Answered {
+        answer: answer.collect(),
+    }
 }
 
 pub(crate) fn hook_answer(verdict: Verdict) -> HookAnswer {
