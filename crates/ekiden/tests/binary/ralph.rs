@@ -408,7 +408,7 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
             "level": "L2",
             "percent_at_checkpoint": 87,
             "progress_on_item": "50%",
-            "resume_summary": "Review the uncommitted changes (4 files): `git status`.",
+            "resume_summary": "Review the uncommitted changes in src/api.rs, PROMPT.md, fix_plan.md, 1 more: `git status`.",
             "timestamp": null
           },
           "context_history": [
