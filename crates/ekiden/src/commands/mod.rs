@@ -16,6 +16,7 @@ mod documents;
 mod editor;
 mod everywhere;
 pub mod execute;
+pub mod fleet;
 mod follow;
 mod going_back;
 mod guide;
