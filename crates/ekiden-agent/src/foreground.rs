@@ -9,7 +9,10 @@
 )]
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,6 +34,16 @@ pub fn read(program: &OsStr, args: &[OsString], text: &str) -> io::Result<ExitSt
         let _ = input.write_all(text.as_bytes());
     }
     child.wait()
+}
+
+/// Becomes another program, which reads `input` if there is any. Comes back only with the reason why not.
+pub fn become_program(program: &Path, args: &[&str], input: Option<File>) -> io::Error {
+    let mut command = Command::new(program);
+    command.args(args);
+    if let Some(input) = input {
+        command.stdin(input);
+    }
+    command.exec()
 }
 
 fn leave_signals_to_it() -> io::Result<()> {

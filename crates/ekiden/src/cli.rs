@@ -15,7 +15,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::{CommandLine, wizard};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, dispatch,
-    doctor, estimate, execute, handoff, hook, import, init, issue, knowledge, log, man, mcp,
+    doctor, estimate, execute, fleet, handoff, hook, import, init, issue, knowledge, log, man, mcp,
     memory, orient, plan, ralph, report, resume, run, sessions, setup, shard, show, split, stats,
     status, steer, tracker,
 };
@@ -76,6 +76,8 @@ commands! {
     Estimate(estimate::EstimateArgs) estimate::estimate;
     Execute(execute::ExecuteArgs) execute::execute;
     Build(build::BuildArgs) build::build;
+    Worker(fleet::WorkerArgs) fleet::worker;
+    Fleet(fleet::FleetArgs) fleet::fleet;
     Ralph(ralph::RalphArgs) ralph::ralph;
     Resume(resume::ResumeArgs) resume::resume;
     Answer(answer::AnswerArgs) answer::answer;
@@ -273,7 +275,7 @@ mod tests {
             continue: detach file from-pr help run
             plan: force help output planning-model
             split: force help output planning-model
-            execute: detach dry-run from help issue jobs new only skip sub-issues yes
+            execute: detach dry-run from help issue jobs lease new on only queue remote skip sub-issues yes
             build: dry-run force help issue jobs new output planning-model sub-issues yes
         "#]]
         .assert_eq(&others);

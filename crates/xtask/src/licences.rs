@@ -3,6 +3,8 @@
 //! `cargo deny` is what checks them where it is installed. This is for machines that lack it: it reads the same
 //! `deny.toml` and the packages of `Cargo.lock`, and knows no advisories.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 use crate::shell::{self, Program};
@@ -20,6 +22,9 @@ struct Package {
     version: String,
     /// An SPDX expression. Older packages write `/` for `OR`.
     license: Option<String>,
+    /// Its licence's text, from the manifest's directory, where that stands for the expression.
+    license_file: Option<String>,
+    manifest_path: PathBuf,
     /// Nothing for our own crates.
     source: Option<String>,
 }
@@ -39,7 +44,7 @@ pub(crate) fn check() -> Result<String, String> {
     let faults: Vec<String> = metadata
         .packages
         .iter()
-        .filter_map(|package| fault(package, &allowed))
+        .filter_map(|package| fault(package, &allowed.of(&package.name)))
         .collect();
     if faults.is_empty() {
         return Ok("without cargo deny, which is not installed".to_owned());
@@ -47,16 +52,54 @@ pub(crate) fn check() -> Result<String, String> {
     Err(faults.join("\n"))
 }
 
-/// `[licenses] allow`.
-fn allowed(deny: &str) -> Result<Vec<String>, String> {
-    let deny: toml::Table = deny
-        .parse()
-        .map_err(|error| format!("cannot read deny.toml: {error}"))?;
-    let allow = deny.get("licenses").and_then(|table| table.get("allow"));
-    let names = allow.and_then(toml::Value::as_array).into_iter().flatten();
-    Ok(names
-        .filter_map(|name| Some(name.as_str()?.to_owned()))
-        .collect())
+#[derive(Deserialize)]
+struct Deny {
+    licenses: Allowed,
+}
+
+/// `[licenses]` of `deny.toml`.
+#[derive(Deserialize)]
+struct Allowed {
+    allow: Vec<String>,
+    #[serde(default)]
+    exceptions: Vec<Exception>,
+}
+
+#[derive(Deserialize)]
+struct Exception {
+    #[serde(rename = "crate")]
+    name: String,
+    allow: Vec<String>,
+}
+
+impl Allowed {
+    /// What a package may be under.
+    fn of(&self, package: &str) -> Vec<String> {
+        let own = self.exceptions.iter().filter(|one| one.name == package);
+        let own = own.flat_map(|one| &one.allow);
+        self.allow.iter().chain(own).cloned().collect()
+    }
+}
+
+fn allowed(deny: &str) -> Result<Allowed, String> {
+    let deny: Deny =
+        toml::from_str(deny).map_err(|error| format!("cannot read deny.toml: {error}"))?;
+    Ok(deny.licenses)
+}
+
+impl Package {
+    /// The expression, or what the text of its licence is.
+    fn terms(&self) -> Option<String> {
+        self.license.clone().or_else(|| {
+            let path = self
+                .manifest_path
+                .with_file_name(self.license_file.as_ref()?);
+            let text = shell::read(&path).ok()?;
+            let begin =
+                "Permission is hereby granted, free of charge, to any person obtaining a copy";
+            text.contains(begin).then(|| "MIT".to_owned())
+        })
+    }
 }
 
 fn fault(package: &Package, allowed: &[String]) -> Option<String> {
@@ -65,8 +108,8 @@ fn fault(package: &Package, allowed: &[String]) -> Option<String> {
     if source != REGISTRY {
         return Some(format!("{named} comes from {source}, not from crates.io"));
     }
-    match &package.license {
-        Some(license) if permits(license, allowed) => None,
+    match package.terms() {
+        Some(license) if permits(&license, allowed) => None,
         Some(license) => Some(format!(
             "{named} is under {license}, which deny.toml does not allow"
         )),
@@ -107,6 +150,8 @@ mod tests {
                 version: "1.0.0".to_owned(),
                 license: license.map(ToOwned::to_owned),
                 source: Some(source.to_owned()),
+                license_file: None,
+                manifest_path: PathBuf::new(),
             };
             super::fault(&package, &allowed)
         };

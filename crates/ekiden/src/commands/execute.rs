@@ -10,6 +10,7 @@ use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_engine::workspace::Workspace;
 use ekiden_manifest::Fault;
 
+use super::fleet::Placement;
 use super::issue::PlanIssue;
 use super::run::{check_agents, settle_permissions};
 use super::{Invocation, start};
@@ -33,6 +34,7 @@ Examples:
   ekiden execute plan.toml --pull-request
   ekiden execute plan.toml --from S04     after a fix by hand; the stages before are checked
   ekiden execute plan.toml --agent rehearsal --yes
+  ekiden execute plan.toml --on fleet     on workers of other machines
 ";
 
 /// Run a plan, and watch it
@@ -75,6 +77,8 @@ pub struct ExecuteArgs {
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
     #[command(flatten)]
+    place: Placement,
+    #[command(flatten)]
     issue: PlanIssue,
     #[command(flatten)]
     typed: Typed<Executing>,
@@ -93,6 +97,8 @@ pub(super) struct How<'a> {
     /// Run it in the background.
     pub(super) detach: bool,
     pub(super) issue: Option<&'a PlanIssue>,
+    /// Who carries it out, if that was asked.
+    pub(super) place: Option<&'a Placement>,
     /// What another program did of it.
     pub(super) done: Option<&'a Done>,
 }
@@ -116,6 +122,7 @@ pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure>
         dry_run: args.dry_run,
         detach: args.detach,
         issue: Some(&args.issue),
+        place: Some(&args.place),
         done: None,
     };
     carry_out(
@@ -182,6 +189,9 @@ pub(super) fn carry_out(
     };
     if let Some(issue) = how.issue {
         issue.settle(&mut header, invocation, workspace)?;
+    }
+    if let Some(place) = how.place.filter(|place| place.is_fleet()) {
+        return place.submit(&header, workspace, how.detach);
     }
     start::begin(
         invocation,

@@ -18,6 +18,7 @@ mod editor;
 pub mod estimate;
 mod everywhere;
 pub mod execute;
+pub mod fleet;
 mod follow;
 mod going_back;
 mod guide;

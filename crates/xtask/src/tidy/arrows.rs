@@ -25,6 +25,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["ekiden-core", "ekiden-store", "ekiden-engine"],
     ),
     (
+        "ekiden-fleet",
+        &["ekiden-core", "ekiden-agent", "ekiden-engine"],
+    ),
+    (
         "ekiden",
         &[
             "ekiden-core",
@@ -43,7 +47,13 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Crates that only help to build and test: free to know any, known by none.
 pub(crate) const NEVER_SHIPPED: &[&str] = &["ekiden-testkit", "xtask"];
 /// Where a runtime may be known. Everything else is ordinary Rust that can be called without one.
-const ASYNC_CRATES: &[&str] = &["ekiden-agent", "ekiden-engine", "ekiden", "ekiden-testkit"];
+const ASYNC_CRATES: &[&str] = &[
+    "ekiden-agent",
+    "ekiden-engine",
+    "ekiden-fleet",
+    "ekiden",
+    "ekiden-testkit",
+];
 /// Crates that decide or translate: no library that reaches for files, processes or the network.
 const PURE_CRATES: &[&str] = &[
     "ekiden-core",

@@ -1,0 +1,144 @@
+//! Git commands of a worker: each under a keeper, and in a bounded time.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ekiden_agent::child::{ChildEnd, ChildSpec};
+use ekiden_agent::{keeper, task};
+use ekiden_core::text::one_line;
+
+use crate::fault::Fault;
+
+const TIMEOUT: Duration = Duration::from_secs(600);
+/// What is kept of a command's output.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The most of git's own words in a message.
+const SAID_CHARS: usize = 400;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Git {
+    dir: PathBuf,
+    env: Vec<(OsString, OsString)>,
+}
+
+/// How a command ended that may fail.
+pub(crate) struct Ended {
+    pub(crate) ok: bool,
+    pub(crate) stdout: String,
+    pub(crate) said: String,
+}
+
+impl Git {
+    pub(crate) fn at(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            env: vec![("GIT_TERMINAL_PROMPT".into(), "0".into())],
+        }
+    }
+
+    /// The same with an index of its own, for files below another directory.
+    pub(crate) fn indexing(&self, index: &Path, tree: &Path) -> Self {
+        let mut git = Self::at(tree);
+        git.env.push(("GIT_INDEX_FILE".into(), index.into()));
+        git.env
+            .push(("GIT_DIR".into(), self.dir.join(".git").into()));
+        git.env.push(("GIT_WORK_TREE".into(), tree.into()));
+        git
+    }
+
+    /// Runs a command whose failure is an answer.
+    pub(crate) async fn ended(&self, args: &[&str], input: &[u8]) -> Result<Ended, Fault> {
+        let keeper = keeper::executable().map_err(Fault::io("find this program"))?;
+        let quiet = ["-c", "gc.auto=0", "-c", "maintenance.auto=false"];
+        let spec = ChildSpec {
+            args: quiet.iter().chain(args).map(OsString::from).collect(),
+            env_set: self.env.clone(),
+            ..ChildSpec::new(keeper, "git", &self.dir)
+        };
+        let output = task::run_output(spec, input, tokio::time::sleep(TIMEOUT), BYTES_MAX).await?;
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Ended {
+            ok: output.end == ChildEnd::Exited(0),
+            stdout: text(&output.stdout),
+            said: text(&output.stderr),
+        })
+    }
+
+    /// Runs a command, and gives its answer without white space around it.
+    pub(crate) async fn line(&self, args: &[&str]) -> Result<String, Fault> {
+        self.fed(args, b"").await
+    }
+
+    pub(crate) async fn fed(&self, args: &[&str], input: &[u8]) -> Result<String, Fault> {
+        let ended = self.ended(args, input).await?;
+        match ended.ok {
+            true => Ok(ended.stdout.trim().to_owned()),
+            false => Err(Fault::Git {
+                command: args.join(" "),
+                said: one_line(&ended.said, SAID_CHARS),
+            }),
+        }
+    }
+
+    /// The object of a name, if there is one.
+    pub(crate) async fn object(&self, name: &str) -> Result<Option<String>, Fault> {
+        let ended = self
+            .ended(&["rev-parse", "--quiet", "--verify", name], b"")
+            .await?;
+        Ok(ended.ok.then(|| ended.stdout.trim().to_owned()))
+    }
+
+    /// Moves a branch or ref at the remote from what we know it to be at; nothing if it must not exist yet.
+    pub(crate) async fn push(
+        &self,
+        remote: &str,
+        name: &str,
+        from: Option<&str>,
+        to: &str,
+    ) -> Result<(), Fault> {
+        let lease = format!("--force-with-lease={name}:{}", from.unwrap_or_default());
+        let to = format!("{to}:{name}");
+        let args = [
+            "push",
+            "--quiet",
+            "--porcelain",
+            "--no-verify",
+            &lease,
+            remote,
+            &to,
+        ];
+        let ended = self.ended(&args, b"").await?;
+        if ended.ok {
+            return Ok(());
+        }
+        // A push that arrived and was not answered is found here when it is tried again.
+        if ended.stdout.contains("stale info") || ended.said.contains("stale info") {
+            return Err(Fault::Taken);
+        }
+        let said = format!("{} {}", ended.said, ended.stdout);
+        Err(Fault::Git {
+            command: format!("push to {name}"),
+            said: one_line(&said, SAID_CHARS),
+        })
+    }
+}
+
+/// A bare repository of a worker, which its clones borrow objects from.
+pub(crate) async fn mirror(dir: &Path) -> Result<PathBuf, Fault> {
+    let mirror = dir.join("mirror.git");
+    let path = mirror.to_string_lossy();
+    Git::at(dir)
+        .line(&["init", "--quiet", "--bare", &path])
+        .await?;
+    Ok(mirror)
+}
+
+/// A clone without files, in `place`.
+pub(crate) async fn clone(mirror: &Path, place: &Path) -> Result<PathBuf, Fault> {
+    let tree = place.join("tree");
+    let (from, to) = (mirror.to_string_lossy(), tree.to_string_lossy());
+    let args = ["clone", "--quiet", "--shared", "--no-checkout", &from, &to];
+    Git::at(place).line(&args).await?;
+    Ok(tree)
+}

@@ -1,0 +1,139 @@
+//! Plans on Temporal: the program beside `ekiden` that works in a fleet, and submits plans to one.
+//!
+//! ```text
+//! ekiden execute --on fleet ─► submit ─► Temporal ◄─► workflow (core's Plan) ─┬─► stage, merge
+//! ekiden worker ─────────────► worker ◄─────┘                                 │
+//!                                └─► attempt ─► `ekiden-fleet __stage`, an engine ◄┘
+//! ```
+//!
+//! `ekiden` parses, asks and approves; this program takes what came of it as JSON. Both have the same version.
+
+mod attempt;
+mod fault;
+mod git;
+mod merge;
+mod order;
+mod stage;
+mod submit;
+mod worker;
+mod workflow;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use ekiden_core::outcome::Outcome;
+use ekiden_core::text::in_full;
+
+/// Exit codes, as in `ekiden`.
+const UNFINISHED: u8 = 1;
+const USAGE: u8 = 2;
+const STOPPED_EARLY: u8 = 3;
+const BLOCKED: u8 = 4;
+const UNDELIVERED: u8 = 5;
+const UNREACHABLE: u8 = 69;
+const BUG: u8 = 70;
+const SETTINGS: u8 = 78;
+
+/// Why nothing came of it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    text: String,
+    hint: &'static str,
+}
+
+impl Failure {
+    pub(crate) fn settings(text: String) -> Self {
+        let (code, hint) = (SETTINGS, "docs/fleet.md says what a fleet needs");
+        Self { code, text, hint }
+    }
+
+    pub(crate) fn bug(text: String) -> Self {
+        let (code, hint) = (BUG, "this is a bug in ekiden");
+        Self { code, text, hint }
+    }
+
+    pub(crate) fn unreachable(error: impl std::error::Error) -> Self {
+        Self {
+            code: UNREACHABLE,
+            text: format!("the Temporal server does not answer: {}", in_full(&error)),
+            hint: "TEMPORAL_ADDRESS names it; `ekiden fleet dev` starts one to try",
+        }
+    }
+
+    pub(crate) fn unreachable_remote(text: String) -> Self {
+        let (code, hint) = (
+            UNREACHABLE,
+            "`--remote` names a repository that all workers reach",
+        );
+        Self { code, text, hint }
+    }
+}
+
+fn main() -> ExitCode {
+    // The same executable is the keeper and the rehearsal agent; those roles never return.
+    ekiden_agent::keeper::run_if_asked();
+    ekiden_agent::terminal::hook::run_if_asked();
+    ekiden_agent::rehearsal::run_if_asked();
+    let mut words = std::env::args().skip(1);
+    let code = match (words.next().as_deref(), words.next()) {
+        (Some(stage::ROLE), _) => u8::try_from(stage::run()).unwrap_or(BUG),
+        (Some("submit"), None) => ended(submission()),
+        (Some("worker"), Some(wanted)) => ended(working(&wanted)),
+        (Some("--version"), None) => {
+            let _ = writeln!(
+                std::io::stdout(),
+                "ekiden-fleet {}",
+                env!("CARGO_PKG_VERSION")
+            );
+            0
+        }
+        _ => {
+            say("`ekiden worker` and `ekiden execute --on fleet` start this program");
+            USAGE
+        }
+    };
+    ExitCode::from(code)
+}
+
+fn working(wanted: &str) -> Result<u8, Failure> {
+    let wanted = serde_json::from_str(wanted).map_err(|error| Failure::bug(in_full(&error)))?;
+    runtime()?.block_on(worker::work(wanted)).map(|()| 0)
+}
+
+fn submission() -> Result<u8, Failure> {
+    let read = serde_json::from_reader(std::io::stdin().lock());
+    let submission = read.map_err(|error| Failure::bug(in_full(&error)))?;
+    let outcome = runtime()?.block_on(submit::submit(submission))?;
+    if let Outcome::Undelivered { command, .. } = &outcome {
+        let _ = writeln!(std::io::stdout(), "{command}");
+        return Ok(UNDELIVERED);
+    }
+    Ok(match outcome.is_complete() {
+        true => 0,
+        false if matches!(outcome, Outcome::Blocked { .. }) => BLOCKED,
+        false if matches!(outcome, Outcome::Stopped { .. }) => STOPPED_EARLY,
+        false => UNFINISHED,
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let made = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    made.map_err(|error| Failure::bug(in_full(&error)))
+}
+
+fn ended(ended: Result<u8, Failure>) -> u8 {
+    ended.unwrap_or_else(|failure| {
+        say(&format!("error: {}", failure.text));
+        say(&format!("hint: {}", failure.hint));
+        failure.code
+    })
+}
+
+/// Says something to whoever started the program.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,193 @@
+//! A worker: takes stages and merges from the queue, and carries them out.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ekiden_core::text::in_full;
+use serde::{Deserialize, Serialize};
+use temporalio_client::envconfig::LoadClientConfigProfileOptions;
+use temporalio_client::{Client, ClientOptions, Connection};
+use temporalio_macros::activities;
+use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
+use temporalio_sdk::{Runtime, Worker, WorkerOptions};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Mutex, watch};
+
+use crate::Failure;
+use crate::attempt::{Attempt, Base};
+use crate::fault::Fault;
+use crate::git::Git;
+use crate::merge::merge;
+use crate::order::{MergeDone, MergeTask, StageDone, StageTask};
+use crate::workflow::FleetPlan;
+
+/// How often a worker says that a stage is at work. A cancellation comes back with the answer, so this is what it takes
+/// to reach an agent, however long a worker may be silent.
+const BEAT: Duration = Duration::from_secs(2);
+/// How long stages have to stop, and to push what they have, once the worker is to leave.
+const LEAVING_MAX: Duration = Duration::from_secs(60);
+/// Workflow tasks and merges that a worker does beside its stages.
+const BESIDE: usize = 4;
+
+/// What `ekiden worker` passes on.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    pub(crate) remote: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) slots: usize,
+    pub(crate) queue: String,
+}
+
+pub(crate) struct Activities {
+    base: Arc<Base>,
+}
+
+#[activities]
+impl Activities {
+    #[activity]
+    pub(crate) async fn stage(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        task: StageTask,
+    ) -> Result<StageDone, ActivityError> {
+        let number = ctx.info().attempt;
+        let work = async {
+            crate::say(&format!("{} {}: attempt {number}", task.run, task.stage));
+            let attempt = Attempt::begin(&self.base, &task, number).await?;
+            attempt.carry_out(ctx.cancelled()).await
+        };
+        let done = beating(&ctx, work).await;
+        crate::say(&format!("{} {}: {}", task.run, task.stage, told(&done)));
+        settled(&ctx, &self.base, done)
+    }
+
+    #[activity]
+    pub(crate) async fn merge(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        task: MergeTask,
+    ) -> Result<MergeDone, ActivityError> {
+        let work = async {
+            tokio::select! {
+                merged = merge(&self.base, &task) => merged,
+                () = ctx.cancelled() => Err(Fault::Refused("cancelled".to_owned())),
+            }
+        };
+        let done = beating(&ctx, work).await;
+        settled(&ctx, &self.base, done)
+    }
+}
+
+fn told(done: &Result<StageDone, Fault>) -> String {
+    match done {
+        Ok(done) => done.outcome.to_string(),
+        Err(fault) => in_full(fault),
+    }
+}
+
+/// Tells the server that work goes on, until it is done.
+async fn beating<T>(ctx: &ActivityContext, work: impl Future<Output = T>) -> T {
+    let beats = async {
+        loop {
+            // What the server does not hear it takes for silence.
+            let _ = ctx.record_heartbeat(()).await;
+            tokio::time::sleep(BEAT).await;
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        () = beats => unreachable!("the loop above has no end"),
+    }
+}
+
+/// What the server is told: a stage that stopped because its worker leaves goes on elsewhere.
+fn settled<T>(
+    ctx: &ActivityContext,
+    base: &Base,
+    done: Result<T, Fault>,
+) -> Result<T, ActivityError> {
+    if *base.leaving.borrow() && done.is_err() {
+        return Err(Fault::Refused("its worker leaves".to_owned()).into());
+    }
+    if ctx.is_cancelled() && done.is_err() {
+        return Err(ActivityError::cancelled());
+    }
+    Ok(done?)
+}
+
+/// A client of the server that the environment names, by Temporal's own conventions.
+pub(crate) async fn connect() -> Result<Client, Failure> {
+    let options = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default());
+    let (mut server, client) = options.map_err(|error| Failure::settings(in_full(&error)))?;
+    if server.identity.is_empty() {
+        server.identity = format!("ekiden-fleet {}", std::process::id());
+    }
+    let connected = Connection::connect(server)
+        .await
+        .map_err(Failure::unreachable)?;
+    Client::new(connected, client).map_err(Failure::unreachable)
+}
+
+pub(crate) async fn work(wanted: Wanted) -> Result<(), Failure> {
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .create(&wanted.dir);
+    made.map_err(|error| Failure::settings(format!("{}: {error}", wanted.dir.display())))?;
+    let git = Git::at(&wanted.dir);
+    let known = git.line(&["var", "GIT_COMMITTER_IDENT"]).await;
+    known.map_err(|fault| Failure::settings(in_full(&fault)))?;
+    let client = connect().await?;
+    let (leave, leaving) = watch::channel(false);
+    let activities = Activities {
+        base: Arc::new(Base {
+            dir: wanted.dir,
+            remote: wanted.remote,
+            fetching: Mutex::new(()),
+            leaving,
+        }),
+    };
+    let slots = |count| FixedSizeSlotSupplier::new(count);
+    let tuner = TunerHolder::builder()
+        .workflow_task_slot_supplier(slots(BESIDE))
+        .activity_task_slot_supplier(slots(wanted.slots))
+        .local_activity_task_slot_supplier(slots(1))
+        .nexus_task_slot_supplier(slots(1))
+        .build();
+    let options = WorkerOptions::new(wanted.queue)
+        .register_workflow::<FleetPlan>()
+        .map_err(|error| Failure::bug(error.to_string()))?
+        .register_activities(activities)
+        .tuner(tuner)
+        .max_heartbeat_throttle_interval(BEAT)
+        .default_heartbeat_throttle_interval(BEAT)
+        .graceful_shutdown_period(LEAVING_MAX)
+        .build();
+    let runtime = Runtime::from_current_tokio(Default::default());
+    let runtime = runtime.map_err(|error| Failure::bug(error.to_string()))?;
+    let mut worker = Worker::new(&runtime, client, options).map_err(Failure::unreachable)?;
+    let shut_down = worker.shutdown_handle();
+    tokio::spawn(async move {
+        asked_to_leave().await;
+        crate::say("leaving: stages stop, push what they have, and go on elsewhere");
+        leave.send_replace(true);
+        shut_down();
+    });
+    crate::say("waiting for stages");
+    worker.run().await.map_err(Failure::unreachable)
+}
+
+/// Ctrl-C, or SIGTERM as from a service manager.
+pub(crate) async fn asked_to_leave() {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}

