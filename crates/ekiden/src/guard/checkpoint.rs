@@ -237,6 +237,13 @@ fn ask_tracker(request: &Request, place: &ProjectPlace) -> Vec<String> {
         .map_or_else(|why| vec![format!("Tracker: {why}")], |issue| issue.told())
 }
 
+/// What follows the part of a plan that the session was asked for.
+fn next_part(request: &Request, place: &ProjectPlace) -> Option<String> {
+    let mut transcript = File::open(request.transcript.as_deref()?).ok()?;
+    let recall = Recall::of(&mut transcript).ok()?;
+    part::next(&place.dir, &recall.into_told())
+}
+
 /// Takes it here and now, and records how that ended.
 pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     let request = Request {
@@ -251,10 +258,7 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     };
     let request = Request {
         tracker: ask_tracker(&request, &place),
-        next_part: request.transcript.as_deref().and_then(|transcript| {
-            let recall = Recall::of(&mut File::open(transcript).ok()?).ok()?;
-            part::next(&place.dir, &recall.into_told())
-        }),
+        next_part: next_part(&request, &place),
         ..request
     };
     let disk = Arc::new(RealDisk::fenced(&place.dir));
