@@ -84,17 +84,11 @@ pub fn tell_checkpoint(
         head: format!("{}{short}. This comment is kept up to date.", HEADS[1]),
         entry: Box::new(entry.bounded()),
     };
-    let mut all = vec![queued("entry", comment)];
-    all.extend(
-        trackers
-            .marks()
-            .into_iter()
-            .map(|(what, write)| queued(what, write)),
-    );
-    for queued in all {
-        queued
-            .queue(&outbox)
-            .map_err(|error| format!("cannot {}", in_full(&error)))?;
+    let marks = trackers.marks();
+    let marks = marks.into_iter().map(|(what, write)| queued(what, write));
+    for queued in std::iter::once(queued("entry", comment)).chain(marks) {
+        let queue = queued.queue(&outbox);
+        queue.map_err(|error| format!("cannot {}", in_full(&error)))?;
     }
     super::begin(&request.project_dir).map_err(|error| format!("start the sending: {error}"))
 }
