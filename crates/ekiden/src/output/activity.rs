@@ -44,7 +44,7 @@ pub fn of_stream(stream: impl Read, mut show: impl FnMut(Line)) -> io::Result<()
     let mut saved = Saved::default();
     read_lines(stream, |line| {
         saved.read(line, |event| {
-            of_event(event).into_iter().for_each(&mut show)
+            of_event(event).into_iter().for_each(&mut show);
         });
     })
 }
