@@ -39,6 +39,8 @@ pub struct Codex {
     /// The turn at work.
     turn: Option<String>,
     last_id: u64,
+    /// The last request to steer a turn.
+    steered: Option<u64>,
     /// A message that no request holds: our name for it, and its text.
     sent: Option<(String, String)>,
     /// The files that changes want to touch, by the item's id.
@@ -61,6 +63,7 @@ impl Codex {
             model: String::new(),
             turn: None,
             last_id: LATER,
+            steered: None,
             sent: None,
             changes: BTreeMap::new(),
             questions: Questions::new(consent),
@@ -117,12 +120,8 @@ impl Codex {
             }
             (INITIALIZE | OPEN, Err(error)) => self.out.unopened(&error),
             (_, Ok(_)) => {}
-            // The turn that was to be steered is over, or cannot be.
-            (_, Err(_)) if self.sent.is_some() => {
-                if self.turn.is_none() {
-                    self.say_anew();
-                }
-            }
+            // The message opens a turn of its own once this one is over.
+            (id, Err(_)) if self.steered == Some(id) => {}
             (_, Err(error)) => {
                 self.turn = None;
                 self.fail(&error);
@@ -347,6 +346,7 @@ impl Dialect for Codex {
             "input": [{"type": "text", "text": text}],
         });
         self.request("turn/steer", &params);
+        self.steered = Some(self.last_id);
     }
 
     fn answer(&mut self, callback: &str, answer: &HookAnswer) {

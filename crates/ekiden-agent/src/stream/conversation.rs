@@ -4,30 +4,25 @@
 use std::collections::VecDeque;
 
 use ekiden_core::agent::AgentKind;
-use ekiden_core::budget::{Prices, TokenCounts};
-use ekiden_core::ends::EndCause;
-use ekiden_core::event::Counters;
 use ekiden_core::ids::{AttemptId, ConversationId};
-use ekiden_core::limits;
 use ekiden_core::prompt;
 use ekiden_core::relay::Prompt;
 use ekiden_core::text::one_line;
 use ekiden_core::time::Millis;
-use ekiden_wire::context_usage::ContextUsage;
 use ekiden_wire::control::{self, TextBlock};
 use ekiden_wire::ends::{self, EndedByUs, Exit, Observed};
 use ekiden_wire::hooks::HookEvent;
-use ekiden_wire::lines::{Line, read_lines};
+use ekiden_wire::lines::Line;
 use ekiden_wire::rpc::{self, Dialect};
-use ekiden_wire::saved::Saved;
 use ekiden_wire::spending::SpendEstimate;
 use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, ToolResult, TurnResult};
 use ekiden_wire::tools::Call;
 use ekiden_wire::trace::Trace;
 use ekiden_wire::usage::ContextMeter;
-use serde_json::Value;
 
 use super::dialect;
+use super::saved::counters;
+use super::window::Window;
 use crate::attempt::{Activity, Answer, AttemptSpec, Ended, HookAnswer, Report};
 
 /// How long the client waits for an answer of ours. A day: the engine may be stopped by a debugger
@@ -40,7 +35,7 @@ const HOOKS: [HookEvent; 3] = [
 ];
 /// What is shown of the client's words about a failure of the service.
 const FAILURE_CHARS_MAX: usize = 300;
-const INITIALIZE: &str = rpc::BEGUN;
+pub(super) const INITIALIZE: &str = rpc::BEGUN;
 const USAGE: &str = "usage";
 const INTERRUPT: &str = "interrupt";
 
@@ -85,17 +80,6 @@ struct Undelivered {
     uuid: String,
     /// Results of tools came since it was sent, so the next response is to a request that holds it.
     joins_next: bool,
-}
-
-/// What the client said of the window.
-#[derive(Debug, Default)]
-struct Window {
-    /// Zero before it has answered.
-    tokens: u64,
-    /// The model that answers in place of the chosen one.
-    fallback: Option<String>,
-    /// The last report: the model's window, and the compaction window.
-    reported: Option<(u64, Option<u64>)>,
 }
 
 impl Conversation {
@@ -293,7 +277,8 @@ impl Conversation {
             }
             ClientEvent::ControlResponse { request_id, answer } if request_id == USAGE => {
                 if let Ok(answer) = answer {
-                    self.window(answer);
+                    let model = self.model.clone();
+                    self.reports.extend(self.window.answered(answer, model));
                 }
             }
             ClientEvent::ApiRetry { attempt, error } => {
@@ -306,7 +291,7 @@ impl Conversation {
             ClientEvent::Context { window, .. } => {
                 if let Some(tokens) = window {
                     let model = self.model.clone().filter(|model| !model.is_empty());
-                    self.report_window(*tokens, None, model, Vec::new());
+                    self.reports.extend(self.window.told(*tokens, model));
                 }
             }
             ClientEvent::Notice(text) => self.warn(text.clone()),
@@ -438,68 +423,16 @@ impl Conversation {
         }
     }
 
-    /// Another model answers for the rest of the turn. The client still names the first one's window,
-    /// and the true one only with the turn's result; until then a small one is assumed.
     fn fell_back(&mut self, to: &str) {
         self.show(Activity::Warning(format!("another model answers: {to}")));
-        self.window.fallback = Some(to.to_owned());
-        let model_tokens = self.window.tokens.min(limits::WINDOW_TOKENS_DEFAULT);
-        if self.window.tokens > 0 {
-            self.report_window(model_tokens, None, Some(to.to_owned()), Vec::new());
-        }
-    }
-
-    fn window(&mut self, answer: &Value) {
-        let Some(usage) = ContextUsage::of(answer) else {
-            return;
-        };
-        self.window.tokens = usage.window_tokens;
-        if self.window.fallback.is_none() {
-            let model = usage.model.or_else(|| self.model.clone());
-            self.report_window(usage.window_tokens, None, model, usage.categories);
-        }
-    }
-
-    /// A result has the true window of each model. What the client tells itself is its compaction
-    /// window, where one is set.
-    fn window_of_result(&mut self, result: &TurnResult) {
-        let Some(model) = self.model.clone() else {
-            return;
-        };
-        // 2.1.197 lists a window of a million by the model's name with `[1m]` behind it.
-        let names = [model.clone(), format!("{model}[1m]")];
-        let used = names.iter().filter_map(|name| result.model_usage.get(name));
-        let size = used.map(|usage| usage.context_window).max().unwrap_or(0);
-        if size > 0 {
-            let has_lower =
-                self.window.fallback.is_none() && (1..size).contains(&self.window.tokens);
-            let lower = has_lower.then_some(self.window.tokens);
-            self.report_window(size, lower, Some(model), Vec::new());
-        }
-    }
-
-    /// The same window is not reported twice.
-    fn report_window(
-        &mut self,
-        model_tokens: u64,
-        compaction_tokens: Option<u64>,
-        model: Option<String>,
-        filled_by: Vec<(String, u64)>,
-    ) {
-        let reported = (model_tokens, compaction_tokens);
-        if self.window.reported.replace(reported) != Some(reported) {
-            self.reports.push_back(Report::Window {
-                model_tokens,
-                compaction_tokens,
-                model,
-                filled_by,
-            });
-        }
+        self.reports.extend(self.window.fell_back(to));
     }
 
     fn turn_ended(&mut self, result: &TurnResult) {
         self.between_turns = true;
-        self.window_of_result(result);
+        if let Some(model) = self.model.clone() {
+            self.reports.extend(self.window.of_result(result, model));
+        }
         let refused = std::mem::take(&mut self.refused);
         let theirs = |call: &&Call| !self.has_lifecycles && !refused.contains(&call.id);
         for call in result.denials.iter().filter(theirs) {
@@ -522,38 +455,6 @@ impl Conversation {
     }
 }
 
-/// The last attempt in a saved event stream, whose engine died. The turn that was cut off is estimated at
-/// `prices`.
-pub fn from_saved_stream(
-    stream: impl std::io::Read,
-    kind: AgentKind,
-    prices: Prices,
-) -> std::io::Result<Ended> {
-    let mut spending = SpendEstimate::new(prices, kind.price_unknown());
-    let mut trace = Trace::default();
-    let mut saved = Saved::default();
-    read_lines(stream, |line| {
-        saved.read(line, |event| {
-            // Attempts at one session share its stream.
-            if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == INITIALIZE)
-            {
-                spending.begin_anew();
-            }
-            spending.observe(event);
-            trace.observe(event);
-        });
-    })?;
-    spending.end();
-    let counters = counters(&trace, &spending);
-    let worked = trace.counts.calls + trace.counts.turns > 0;
-    Ok(Ended {
-        cause: EndCause::EngineLost,
-        counters,
-        traces: trace.last,
-        resumable: worked && (kind == AgentKind::Claude || saved.conversation().is_some()),
-    })
-}
-
 /// The first message of a conversation. Such an agent has no system prompt of ours, so the protocol comes first.
 fn texts<'a>(protocol: &'a str, message: &'a Prompt) -> Vec<&'a str> {
     match message {
@@ -565,20 +466,6 @@ fn texts<'a>(protocol: &'a str, message: &'a Prompt) -> Vec<&'a str> {
     }
 }
 
-fn counters(trace: &Trace, spending: &SpendEstimate) -> Counters {
-    Counters {
-        tool_calls: u32::try_from(trace.counts.calls).unwrap_or(u32::MAX),
-        malformed_lines: u32::try_from(trace.counts.malformed).unwrap_or(u32::MAX),
-        spend: spending.spend(),
-        turns: spending.turns(),
-        subscription: spending.subscription(),
-        prices: spending.prices().clone(),
-        models: spending.models(),
-        kinds: Some(spending.kinds()).filter(|kinds| *kinds != TokenCounts::default()),
-        ..Counters::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use ekiden_core::ids::SessionNumber;
@@ -586,7 +473,10 @@ mod tests {
     use ekiden_wire::usage::Usage;
     use serde_json::json;
 
+    use ekiden_core::budget::Prices;
+
     use super::*;
+    use crate::stream::from_saved_stream;
 
     fn attempt(message: &str, input: u64) -> String {
         let writer = AgentWriter {

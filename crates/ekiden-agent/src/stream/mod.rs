@@ -15,7 +15,9 @@ mod conversation;
 mod dialect;
 mod driver;
 mod launch;
+mod saved;
+mod window;
 
-pub use conversation::from_saved_stream;
 pub(crate) use driver::run;
 pub(crate) use launch::{CLAUDE_ENV, claude_flags, id_flag};
+pub use saved::from_saved_stream;

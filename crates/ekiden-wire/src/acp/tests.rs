@@ -1,1 +1,385 @@
+use ekiden_core::agent::Permissions;
+use ekiden_core::ends::EndCause;
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
+use super::*;
+use crate::ends::{Observed, cause};
+use crate::hook_output::HookAnswer;
+use crate::lines::Line;
+use crate::rpc::Dialect as _;
+use crate::saved::Saved;
+
+fn start() -> Start {
+    Start {
+        dir: "/w".into(),
+        permissions: Permissions {
+            allowed_tools: vec!["Bash(make:*)".to_owned()],
+            ..Permissions::default()
+        },
+        ..Start::default()
+    }
+}
+
+/// An agent that said this of itself, in the turn that our first message opened.
+fn at_work(of_itself: &Value) -> Acp {
+    let mut acp = Acp::new(start());
+    acp.begin(&["protocol", "task"]);
+    tell(&mut acp, &json!({"id": 1, "result": of_itself}));
+    tell(&mut acp, &json!({"id": 2, "result": {"sessionId": "s"}}));
+    drop(sent(&mut acp));
+    acp.out.events.clear();
+    acp
+}
+
+fn tell(acp: &mut Acp, message: &Value) {
+    acp.hear(Line::Whole(message.to_string().as_bytes()));
+}
+
+fn update(acp: &mut Acp, update: &Value) {
+    let params = json!({"sessionId": "s", "update": update});
+    tell(acp, &json!({"method": "session/update", "params": params}));
+}
+
+fn call(acp: &mut Acp, id: &str, status: &str) {
+    let update_of = json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "kind": "execute",
+        "status": status, "rawInput": {"command": "make"}});
+    update(acp, &update_of);
+}
+
+/// What we sent, as method and parameters; of an answer the result.
+fn sent(acp: &mut Acp) -> Vec<(String, Value)> {
+    let lines = acp.out.lines.drain(..);
+    lines
+        .map(|line| {
+            let mut line: Value = serde_json::from_str(&line).unwrap();
+            let method = line["method"].as_str().unwrap_or("answer").to_owned();
+            let what = ["params", "result", "error"].map(|name| line[name].take());
+            (
+                method,
+                what.into_iter()
+                    .find(|what| !what.is_null())
+                    .unwrap_or_default(),
+            )
+        })
+        .collect()
+}
+
+fn methods(acp: &mut Acp) -> Vec<String> {
+    sent(acp).into_iter().map(|(method, _)| method).collect()
+}
+
+fn recorded(name: &str) -> Vec<String> {
+    let path = format!(
+        "{}/fixtures/agents/{name}.jsonl",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// What a recorded stream tells: its contexts, its calls with what they are about, how many results, how it ended.
+fn told(name: &str) -> (Vec<u64>, Vec<String>, usize, String) {
+    let (mut contexts, mut calls, mut results) = (Vec::new(), Vec::new(), 0);
+    let (mut saved, mut seen) = (Saved::default(), Observed::default());
+    for line in recorded(name) {
+        saved.read(Line::Whole(line.as_bytes()), |event| {
+            seen.observe(event);
+            match event {
+                ClientEvent::Context { tokens, .. } => contexts.push(*tokens),
+                ClientEvent::Assistant(response) => {
+                    calls.extend(response.blocks.iter().filter_map(|block| match block {
+                        Block::Call(call) => Some(format!("{} {}", call.name, call.target)),
+                        Block::Text(_) => None,
+                    }));
+                }
+                ClientEvent::ToolResults(more) => results += more.len(),
+                _ => {}
+            }
+        });
+    }
+    calls.dedup();
+    contexts.dedup();
+    (contexts, calls, results, format!("{:?}", cause(&seen)))
+}
+
+// shows: AGT-15
+#[test]
+fn recorded_streams_tell_the_same_of_every_agent() {
+    // Qwen's recording stops before its turn ends.
+    let unfinished = "Protocol(\"its output ended without a result\")";
+    for (name, last_context, calls, ended) in [
+        ("opencode", 170_000, 6, "Completed"),
+        ("codex-acp", 170_100, 6, "Completed"),
+        ("qwen", 110_065, 4, unfinished),
+        ("claude-agent-acp", 170_100, 6, "Completed"),
+    ] {
+        let (contexts, names, results, end) = told(name);
+        let shell = "Bash echo hello-from-tool";
+        assert!(names.iter().all(|name| name == shell), "{name}: {names:?}");
+        assert!(results >= calls, "{name}: {results} results");
+        let fullest = contexts.iter().max().copied().unwrap_or(0);
+        assert!(fullest >= last_context, "{name}: {contexts:?}");
+        assert!(contexts.iter().all(|tokens| *tokens < 300_000), "{name}");
+        assert_eq!(end, ended, "{name}");
+    }
+}
+
+// shows: AGT-15
+#[test]
+fn a_message_steers_joins_or_makes_way_as_the_agent_can() {
+    let steers = json!({"_meta": {"steering": {"supported": true}}});
+    let mut acp = at_work(&steers);
+    acp.say("hand off", "u");
+    assert_eq!(methods(&mut acp), ["_session/steering"]);
+    let id = acp.last_id;
+    let injected = json!({"id": id, "result": {"outcome": "injected"}});
+    tell(&mut acp, &injected);
+    assert!(is_delivered(&mut acp));
+
+    let mut acp = at_work(&json!({"agentInfo": {"name": "OpenCode"}}));
+    acp.say("hand off", "u");
+    assert_eq!(methods(&mut acp), ["session/prompt"]);
+    call(&mut acp, "a", "completed");
+    assert!(!is_delivered(&mut acp), "the next request holds it");
+    update(
+        &mut acp,
+        &json!({"sessionUpdate": "tool_call", "toolCallId": "b", "status": "pending"}),
+    );
+    assert!(is_delivered(&mut acp));
+
+    let mut acp = at_work(&json!({}));
+    call(&mut acp, "a", "in_progress");
+    acp.say("hand off", "u");
+    assert_eq!(methods(&mut acp), [""; 0], "a call is at work");
+    call(&mut acp, "a", "completed");
+    assert_eq!(methods(&mut acp), ["session/cancel"]);
+    let first = *acp.prompts.first().unwrap();
+    tell(
+        &mut acp,
+        &json!({"id": first, "result": {"stopReason": "cancelled"}}),
+    );
+    assert_eq!(methods(&mut acp), ["session/prompt"]);
+    let is_result = |event: &ClientEvent| matches!(event, ClientEvent::Result(_));
+    assert!(!acp.out.events.iter().any(is_result), "the turn goes on");
+    update(
+        &mut acp,
+        &json!({"sessionUpdate": "agent_message_chunk", "content": {"text": "Yes"}}),
+    );
+    assert!(is_delivered(&mut acp));
+}
+
+fn is_delivered(acp: &mut Acp) -> bool {
+    let events: Vec<_> = acp.out.events.drain(..).collect();
+    let is_ours =
+        |event: &ClientEvent| matches!(event, ClientEvent::Lifecycle { uuid, .. } if uuid == "u");
+    events.iter().any(is_ours)
+}
+
+fn asks(acp: &mut Acp, input: &Value, answers: &[HookAnswer]) -> Value {
+    let kind = if input["command"].is_null() {
+        "edit"
+    } else {
+        "execute"
+    };
+    let options =
+        json!([{"optionId": "y", "kind": "allow_once"}, {"optionId": "n", "kind": "reject_once"}]);
+    let params = json!({"sessionId": "s", "options": options, "toolCall":
+        {"toolCallId": input.to_string(), "kind": kind, "rawInput": input, "locations": input["more"]}});
+    tell(
+        acp,
+        &json!({"id": "q", "method": "session/request_permission", "params": params}),
+    );
+    let callbacks: Vec<String> = acp
+        .out
+        .events
+        .drain(..)
+        .filter_map(|event| match event {
+            ClientEvent::HookCallback { request_id, .. } => Some(request_id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(callbacks.len(), answers.len(), "{input}");
+    for (callback, answer) in callbacks.iter().zip(answers) {
+        acp.answer(callback, answer);
+    }
+    let [(_, answer)] = &sent(acp)[..] else {
+        panic!("one answer to {input}")
+    };
+    answer["outcome"]["optionId"].clone()
+}
+
+// shows: AGT-15, AGT-13
+#[test]
+fn the_guard_answers_first_and_the_runs_rules_where_it_passes() {
+    let mut acp = at_work(&json!({}));
+    let deny = || HookAnswer::Deny("no".to_owned());
+    let shell = |command: &str| json!({"command": command});
+    let (pass, allow) = (HookAnswer::Pass, HookAnswer::Allow);
+    let file = json!({"file_path": "/w/a"});
+    assert_eq!(asks(&mut acp, &file, &[allow.clone()]), "y");
+    assert_eq!(
+        asks(&mut acp, &json!({"path": "/w/b"}), &[pass.clone()]),
+        "n"
+    );
+    assert_eq!(asks(&mut acp, &shell("make all"), &[pass.clone()]), "y");
+    assert_eq!(asks(&mut acp, &shell("make x"), &[deny()]), "n");
+    assert_eq!(
+        asks(&mut acp, &shell("make; rm -rf /"), &[pass.clone()]),
+        "n"
+    );
+    // One of two files is nobody's to allow.
+    let both =
+        json!({"file_path": "/w/.ekiden/handoff/PROGRESS.md", "more": [{"path": "/etc/passwd"}]});
+    assert_eq!(asks(&mut acp, &both, &[allow.clone(), pass]), "n");
+    let both = json!({"file_path": "/w/c", "more": [{"path": "/w/.ekiden/x"}]});
+    assert_eq!(asks(&mut acp, &both, &[allow, deny()]), "n");
+}
+
+// shows: AGT-15
+#[test]
+fn files_and_terminals_are_refused() {
+    let mut acp = at_work(&json!({}));
+    for method in [
+        "fs/read_text_file",
+        "fs/write_text_file",
+        "terminal/create",
+        "new/thing",
+    ] {
+        tell(
+            &mut acp,
+            &json!({"id": 7, "method": method, "params": {"path": "/w/a"}}),
+        );
+        let [(_, error)] = &sent(&mut acp)[..] else {
+            panic!("one answer to {method}")
+        };
+        assert_eq!(error["code"], -32601);
+    }
+}
+
+fn end_of(of_itself: &Value, answer: &Value) -> EndCause {
+    let mut acp = at_work(of_itself);
+    let first = *acp.prompts.first().unwrap();
+    let mut message = answer.clone();
+    message["id"] = first.into();
+    tell(&mut acp, &message);
+    let mut seen = Observed::default();
+    acp.out.events.iter().for_each(|event| seen.observe(event));
+    cause(&seen)
+}
+
+// shows: AGT-15, AGT-08
+#[test]
+fn a_turn_ends_by_its_structured_fields() {
+    let stopped = |reason: &str| end_of(&json!({}), &json!({"result": {"stopReason": reason}}));
+    assert_eq!(stopped("end_turn"), EndCause::Completed);
+    assert_eq!(stopped("max_turn_requests"), EndCause::TurnLimit);
+    assert_eq!(stopped("max_tokens"), EndCause::OutputLimit);
+    assert_eq!(stopped("refusal"), EndCause::Refused);
+    assert!(matches!(stopped("a new word"), EndCause::Protocol(_)));
+    let failed = |error: Value| end_of(&json!({}), &json!({ "error": error }));
+    let code = json!({"code": -32000, "message": "Authentication required"});
+    assert_eq!(failed(code), EndCause::AuthenticationFailed);
+    let status = |status: u16| failed(json!({"code": -32603, "data": {"statusCode": status}}));
+    assert!(status(429).is_limit());
+    assert_eq!(status(529), EndCause::Overloaded);
+    assert_eq!(status(401), EndCause::AuthenticationFailed);
+    // Prose decides nothing.
+    let words = json!({"code": -32603, "message": "usage limit 429 unauthorized"});
+    assert_eq!(failed(words), EndCause::ServerError);
+}
+
+// shows: AGT-15, REL-02
+#[test]
+fn an_agent_that_tells_no_context_is_measured_by_its_bytes_and_the_user_is_told() {
+    let mut acp = at_work(&json!({"agentInfo": {"name": "Copilot"}}));
+    for id in ["a", "b", "c"] {
+        update(
+            &mut acp,
+            &json!({"sessionUpdate": "usage_update", "used": 8_662, "size": 128_000}),
+        );
+        let text = "x".repeat(90_000);
+        let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+        update(
+            &mut acp,
+            &json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "kind": "read",
+            "status": "completed", "content": content}),
+        );
+    }
+    let events: Vec<_> = acp.out.events.drain(..).collect();
+    let is_notice = |event: &&ClientEvent| matches!(event, ClientEvent::Notice(_));
+    assert_eq!(events.iter().filter(is_notice).count(), 1);
+    let contexts: Vec<u64> = events
+        .iter()
+        .filter_map(|event| match event {
+            ClientEvent::Context { tokens, .. } => Some(*tokens),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        contexts[0] > 80_000 && contexts[1] > 110_000,
+        "{contexts:?}"
+    );
+}
+
+// shows: AGT-15
+#[test]
+fn a_conversation_is_resumed_by_its_own_name_and_its_history_is_not_taken_for_work() {
+    let mut acp = Acp::new(Start {
+        resume: Some("s".to_owned()),
+        ..start()
+    });
+    acp.begin(&["go on"]);
+    tell(
+        &mut acp,
+        &json!({"id": 1, "result": {"agentCapabilities": {"loadSession": true}}}),
+    );
+    call(&mut acp, "old", "completed");
+    assert_eq!(methods(&mut acp), ["initialize", "session/load"]);
+    tell(&mut acp, &json!({"id": 2, "result": null}));
+    assert_eq!(methods(&mut acp), ["session/prompt"]);
+    let is_result = |event: &ClientEvent| matches!(event, ClientEvent::ToolResults(_));
+    assert!(!acp.out.events.iter().any(is_result));
+    assert_eq!(acp.conversation(), Some("s"));
+}
+
+// shows: AGT-08
+#[test]
+fn an_oversized_result_does_not_hold_up_a_message() {
+    let mut acp = at_work(&json!({}));
+    call(&mut acp, "a", "in_progress");
+    acp.say("hand off", "u");
+    let head = vec![b'x'; 100];
+    acp.hear(Line::Oversized {
+        len: 100_000_000,
+        head: &head,
+    });
+    assert_eq!(methods(&mut acp), ["session/cancel"]);
+    assert!(acp.out.events.contains(&ClientEvent::Malformed));
+}
+
+proptest! {
+    // shows: AGT-08
+    #[test]
+    fn no_line_panics_and_each_request_is_answered(cut in 0usize..4000, line in 0usize..30, byte in any::<u8>()) {
+        for name in ["opencode", "codex-acp", "qwen", "gemini", "codex-app-server"] {
+            let lines = recorded(name);
+            let mut bytes = lines[line % lines.len()].clone().into_bytes();
+            let at = cut % bytes.len();
+            bytes[at] = byte;
+            for open in [false, true] {
+                let mut acp = if open { at_work(&json!({})) } else { Acp::new(start()) };
+                acp.hear(Line::Whole(&bytes));
+                acp.hear(Line::Whole(&bytes[..at]));
+                let mut codex = crate::codex::Codex::new(start());
+                codex.hear(Line::Whole(&bytes));
+                codex.hear(Line::Whole(&bytes[..at]));
+            }
+        }
+        let mut acp = at_work(&json!({}));
+        let odd = json!({"id": byte, "method": "session/request_permission", "params": [line]});
+        tell(&mut acp, &odd);
+        let answered = acp.out.events.iter().any(|event| matches!(event, ClientEvent::HookCallback { .. }));
+        prop_assert!(answered, "the guard is asked, so an answer follows");
+    }
+}

@@ -1,1 +1,260 @@
+use ekiden_core::agent::Permissions;
+use ekiden_core::ends::EndCause;
 
+use super::*;
+use crate::ends::{Observed, cause};
+use crate::saved::Saved;
+
+fn tell(codex: &mut Codex, message: &Value) {
+    codex.hear(Line::Whole(message.to_string().as_bytes()));
+}
+
+fn notice(codex: &mut Codex, method: &str, mut params: Value) {
+    params["threadId"] = "t".into();
+    tell(codex, &json!({"method": method, "params": params}));
+}
+
+fn sent(codex: &mut Codex) -> Vec<Value> {
+    let lines = codex.out.lines.drain(..);
+    lines
+        .map(|line| serde_json::from_str(&line).unwrap())
+        .collect()
+}
+
+fn at_work(permissions: Permissions) -> Codex {
+    let mut codex = Codex::new(Start {
+        dir: "/w".into(),
+        permissions,
+        ..Start::default()
+    });
+    codex.begin(&["protocol", "task"]);
+    tell(&mut codex, &json!({"id": 1, "result": {"userAgent": "x"}}));
+    tell(
+        &mut codex,
+        &json!({"id": 2, "result": {"thread": {"id": "t"}, "model": "m"}}),
+    );
+    notice(&mut codex, "turn/started", json!({"turn": {"id": "u1"}}));
+    codex
+}
+
+fn end_of(codex: &Codex) -> EndCause {
+    let mut seen = Observed::default();
+    codex
+        .out
+        .events
+        .iter()
+        .for_each(|event| seen.observe(event));
+    cause(&seen)
+}
+
+// shows: AGT-16
+#[test]
+fn a_recorded_stream_tells_the_context_of_each_call() {
+    let path = format!(
+        "{}/fixtures/agents/codex-app-server.jsonl",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let (mut saved, mut contexts, mut calls) = (Saved::default(), Vec::new(), Vec::new());
+    let mut seen = Observed::default();
+    for line in text.lines() {
+        saved.read(Line::Whole(line.as_bytes()), |event| {
+            seen.observe(event);
+            if let ClientEvent::Context { tokens, window } = event {
+                contexts.push((*tokens, *window));
+            }
+            if let ClientEvent::Assistant(response) = event {
+                calls.extend(response.blocks.iter().filter_map(|block| match block {
+                    Block::Call(call) => Some(call.target.clone()),
+                    Block::Text(_) => None,
+                }));
+            }
+        });
+    }
+    assert_eq!(
+        contexts,
+        [50_100, 70_100, 90_100].map(|tokens| (tokens, Some(190_000)))
+    );
+    assert_eq!(calls, ["echo hello-from-tool"; 3]);
+    assert_eq!(
+        saved.conversation(),
+        Some("01a2036f-e235-74e3-a906-508a57c6d185")
+    );
+    assert!(matches!(
+        cause(&seen),
+        EndCause::AutoModeBlocked | EndCause::Interrupted
+    ));
+}
+
+// shows: AGT-16
+#[test]
+fn its_compaction_is_off_and_its_sandbox_is_the_runs_choice() {
+    let opened = |mode: Option<&str>, skip| {
+        let mut codex = at_work(Permissions {
+            mode: mode.map(str::to_owned),
+            skip,
+            ..Permissions::default()
+        });
+        let sent = sent(&mut codex);
+        let start = sent
+            .iter()
+            .find(|line| line["method"] == "thread/start")
+            .unwrap();
+        let params = &start["params"];
+        assert!(params["config"]["model_auto_compact_token_limit"].as_u64() > Some(1 << 60));
+        (params["approvalPolicy"].clone(), params["sandbox"].clone())
+    };
+    assert_eq!(
+        opened(None, true),
+        ("never".into(), "danger-full-access".into())
+    );
+    assert_eq!(
+        opened(Some("acceptEdits"), false),
+        ("on-request".into(), "workspace-write".into())
+    );
+    assert_eq!(
+        opened(Some("default"), false),
+        ("on-request".into(), "read-only".into())
+    );
+}
+
+// shows: AGT-16
+#[test]
+fn a_message_steers_the_turn_or_opens_the_next_one() {
+    let mut codex = at_work(Permissions::default());
+    drop(sent(&mut codex));
+    codex.say("hand off", "m1");
+    let steered = sent(&mut codex).remove(0);
+    assert_eq!(
+        (&steered["method"], &steered["params"]["expectedTurnId"]),
+        (&"turn/steer".into(), &"u1".into())
+    );
+    let item =
+        |client: &str| json!({"item": {"type": "userMessage", "id": "i", "clientId": client}});
+    codex.out.events.clear();
+    notice(&mut codex, "item/started", item("another"));
+    assert!(codex.out.events.is_empty());
+    notice(&mut codex, "item/started", item("m1"));
+    assert!(matches!(&codex.out.events[0], ClientEvent::Lifecycle { uuid, .. } if uuid == "m1"));
+    // The turn ends before it is taken.
+    codex.say("once more", "m2");
+    drop(sent(&mut codex));
+    notice(
+        &mut codex,
+        "turn/completed",
+        json!({"turn": {"id": "u1", "status": "completed"}}),
+    );
+    let id = codex.last_id - 1;
+    let refused = json!({"id": id, "error": {"code": -32600, "message": "no turn"}});
+    tell(&mut codex, &refused);
+    let again: Vec<_> = sent(&mut codex)
+        .into_iter()
+        .map(|line| line["method"].clone())
+        .collect();
+    assert_eq!(again, ["turn/start"]);
+}
+
+fn failed(info: &Value) -> EndCause {
+    let mut codex = at_work(Permissions::default());
+    let window = |percent: u64, mins: u64, reset: u64| json!({"usedPercent": percent, "windowDurationMins": mins, "resetsAt": reset});
+    let limits = json!({"rateLimits": {"primary": window(100, 300, 1_900_000_000), "secondary": window(40, 10_080, 1_900_900_000)}});
+    notice(&mut codex, "account/rateLimits/updated", limits);
+    let error = json!({"message": "the usage limit is reached", "codexErrorInfo": info});
+    notice(
+        &mut codex,
+        "turn/completed",
+        json!({"turn": {"id": "u1", "status": "failed", "error": error}}),
+    );
+    end_of(&codex)
+}
+
+// shows: AGT-16, REL-11
+#[test]
+fn a_failure_is_known_by_its_field_and_a_limit_by_its_window() {
+    let limited = failed(&"usageLimitExceeded".into());
+    assert!(
+        matches!(
+            limited,
+            EndCause::RateLimited {
+                kind: LimitKind::FiveHour,
+                ..
+            }
+        ),
+        "{limited:?}"
+    );
+    assert_eq!(limited.resets_at().map(|at| at.0), Some(1_900_000_000_000));
+    assert_eq!(
+        failed(&"unauthorized".into()),
+        EndCause::AuthenticationFailed
+    );
+    assert_eq!(
+        failed(&"contextWindowExceeded".into()),
+        EndCause::ContextFull
+    );
+    assert_eq!(failed(&"serverOverloaded".into()), EndCause::Overloaded);
+    let status = json!({"responseTooManyFailedAttempts": {"httpStatusCode": 401}});
+    assert_eq!(failed(&status), EndCause::AuthenticationFailed);
+    // Prose decides nothing, nor does an unknown word.
+    assert_eq!(failed(&"aNewWord".into()), EndCause::ServerError);
+    assert_eq!(failed(&Value::Null), EndCause::ServerError);
+}
+
+// shows: AGT-16, AGT-13
+#[test]
+fn a_change_is_judged_by_its_files_and_a_command_without_its_shell() {
+    let mut codex = at_work(Permissions {
+        allowed_tools: vec!["Bash(make:*)".to_owned()],
+        ..Permissions::default()
+    });
+    let change = json!({"item": {"type": "fileChange", "id": "c", "changes": [
+        {"path": "/w/.ekiden/handoff/PROGRESS.md"}, {"path": "/etc/x", "kind": {"type": "update", "move_path": "/etc/y"}}]}});
+    notice(&mut codex, "item/started", change);
+    codex.out.events.clear();
+    let mut ask = |method: &str, params: Value, answer: &HookAnswer| {
+        drop(sent(&mut codex));
+        tell(
+            &mut codex,
+            &json!({"id": 5, "method": method, "params": params}),
+        );
+        let events: Vec<_> = codex.out.events.drain(..).collect();
+        let mut asked = 0;
+        for event in events {
+            if let ClientEvent::HookCallback { request_id, .. } = event {
+                asked += 1;
+                codex.answer(&request_id, answer);
+            }
+        }
+        codex.out.events.clear();
+        let answer = sent(&mut codex).pop().unwrap();
+        (asked, answer["result"]["decision"].clone())
+    };
+    let (file, command) = (
+        "item/fileChange/requestApproval",
+        "item/commandExecution/requestApproval",
+    );
+    let pass = &HookAnswer::Pass;
+    assert_eq!(
+        ask(file, json!({"itemId": "c"}), &HookAnswer::Allow),
+        (3, "accept".into())
+    );
+    assert_eq!(
+        ask(file, json!({"itemId": "c"}), pass),
+        (3, "decline".into())
+    );
+    assert_eq!(
+        ask(file, json!({"itemId": "c", "grantRoot": "/"}), pass).0,
+        0,
+        "no root is granted"
+    );
+    let line =
+        |command: &str| json!({"itemId": "d", "command": format!("/bin/bash -lc '{command}'")});
+    assert_eq!(ask(command, line("make all"), pass), (1, "accept".into()));
+    assert_eq!(
+        ask(command, line("make; rm -rf /"), pass),
+        (1, "decline".into())
+    );
+    assert_eq!(
+        ask(command, json!({"itemId": "d"}), pass),
+        (1, "decline".into())
+    );
+}

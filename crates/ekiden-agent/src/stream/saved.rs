@@ -1,0 +1,60 @@
+//! An attempt by the stream that was saved of it.
+
+use ekiden_core::agent::AgentKind;
+use ekiden_core::budget::{Prices, TokenCounts};
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::Counters;
+use ekiden_wire::lines::read_lines;
+use ekiden_wire::saved::Saved;
+use ekiden_wire::spending::SpendEstimate;
+use ekiden_wire::stream::ClientEvent;
+use ekiden_wire::trace::Trace;
+
+use super::conversation::INITIALIZE;
+use crate::attempt::Ended;
+
+/// The last attempt in a saved event stream, whose engine died. The turn that was cut off is estimated at
+/// `prices`.
+pub fn from_saved_stream(
+    stream: impl std::io::Read,
+    kind: AgentKind,
+    prices: Prices,
+) -> std::io::Result<Ended> {
+    let mut spending = SpendEstimate::new(prices, kind.price_unknown());
+    let mut trace = Trace::default();
+    let mut saved = Saved::default();
+    read_lines(stream, |line| {
+        saved.read(line, |event| {
+            // Attempts at one session share its stream.
+            if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == INITIALIZE)
+            {
+                spending.begin_anew();
+            }
+            spending.observe(event);
+            trace.observe(event);
+        });
+    })?;
+    spending.end();
+    let counters = counters(&trace, &spending);
+    let worked = trace.counts.calls + trace.counts.turns > 0;
+    Ok(Ended {
+        cause: EndCause::EngineLost,
+        counters,
+        traces: trace.last,
+        resumable: worked && (kind == AgentKind::Claude || saved.conversation().is_some()),
+    })
+}
+
+pub(super) fn counters(trace: &Trace, spending: &SpendEstimate) -> Counters {
+    Counters {
+        tool_calls: u32::try_from(trace.counts.calls).unwrap_or(u32::MAX),
+        malformed_lines: u32::try_from(trace.counts.malformed).unwrap_or(u32::MAX),
+        spend: spending.spend(),
+        turns: spending.turns(),
+        subscription: spending.subscription(),
+        prices: spending.prices().clone(),
+        models: spending.models(),
+        kinds: Some(spending.kinds()).filter(|kinds| *kinds != TokenCounts::default()),
+        ..Counters::default()
+    }
+}

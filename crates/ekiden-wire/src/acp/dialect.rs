@@ -1,0 +1,134 @@
+//! What the conversation is told by us, and its questions of permission.
+
+use serde_json::{Value, json};
+
+use super::able::Joining;
+use super::{Acp, Sent};
+use crate::consent::Decided;
+use crate::hook_output::HookAnswer;
+use crate::lines::Line;
+use crate::rpc::{Dialect, INITIALIZE, Message, Outbox};
+use crate::stream::ClientEvent;
+use crate::trace::keep;
+use crate::{json, limits};
+
+impl Dialect for Acp {
+    fn outbox(&mut self) -> &mut Outbox {
+        &mut self.out
+    }
+
+    fn begin(&mut self, texts: &[&str]) {
+        self.first = texts.iter().map(|text| (*text).to_owned()).collect();
+        let params = json!({
+            "protocolVersion": 1,
+            "clientCapabilities": {
+                "fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false,
+            },
+            "clientInfo": {"name": "ekiden", "version": env!("CARGO_PKG_VERSION")},
+        });
+        self.out.request(INITIALIZE, "initialize", &params);
+    }
+
+    fn say(&mut self, text: &str, uuid: &str) {
+        let mut sent = Sent {
+            uuid: uuid.to_owned(),
+            waits: None,
+            cancels: false,
+            joins: false,
+        };
+        let text = text.to_owned();
+        match self.able.joining {
+            _ if self.prompts.is_empty() => self.prompt(&[text]),
+            Joining::Steer => {
+                sent.joins = true;
+                let blocks = json!([{"type": "text", "text": text}]);
+                let params = json!({"sessionId": self.session, "prompt": blocks});
+                self.request("_session/steering", &params);
+            }
+            Joining::Prompt => {
+                sent.joins = true;
+                self.has_results = false;
+                self.prompt(&[text]);
+            }
+            Joining::Cancel => sent.waits = Some(text),
+        }
+        self.sent = Some(sent);
+        self.make_way();
+    }
+
+    fn answer(&mut self, callback: &str, answer: &HookAnswer) {
+        if let Some(decided) = self.questions.answer(callback, answer) {
+            self.permit(decided);
+        }
+    }
+
+    fn interrupt(&mut self) {
+        let params = json!({"sessionId": self.session});
+        self.out.notify("session/cancel", &params);
+    }
+
+    fn hear(&mut self, line: Line<'_>) {
+        match Message::of(line) {
+            Message::Answer { id, answer } => self.answered(id, answer),
+            Message::Notice { method, params } if method == "session/update" => {
+                let is_ours = params["sessionId"] == *self.session;
+                if is_ours && self.is_open {
+                    self.update(&params["update"]);
+                }
+            }
+            Message::Notice { .. } => {}
+            Message::Request { id, method, params } if method == "session/request_permission" => {
+                self.permission(&id, &params);
+            }
+            Message::Request { id, method, .. } => self.out.refuse(&id, &method),
+            Message::Odd => {
+                // It may have been the end of a call.
+                self.calls.clear();
+                self.out.see(ClientEvent::Malformed);
+                self.make_way();
+            }
+        }
+    }
+
+    fn conversation(&self) -> Option<&str> {
+        let can = self.able.resume.is_some() && !self.session.is_empty();
+        can.then_some(&self.session)
+    }
+}
+
+impl Acp {
+    /// A request for permission becomes a question to the guard for each path that it names.
+    pub(super) fn permission(&mut self, id: &Value, params: &Value) {
+        let told = &params["toolCall"];
+        self.heard();
+        self.flush_words();
+        self.call(told);
+        let call = self
+            .calls
+            .iter()
+            .find(|call| told["toolCallId"] == *call.id);
+        let hooks = call.cloned().unwrap_or_default().hooks(&self.start.dir);
+        let offer = (id.clone(), params["options"].clone());
+        keep(&mut self.offers, offer, limits::OPEN_CALLBACKS_MAX);
+        self.questions.ask(id, hooks, &mut self.out);
+    }
+
+    fn permit(&mut self, decided: Decided) {
+        let kind = match decided.may {
+            true => "allow_once",
+            false => "reject_once",
+        };
+        let is_this = |offer: &mut (Value, Value)| offer.0 == decided.id;
+        let options = self.offers.extract_if(.., is_this).next();
+        let options = options.map(|(_, options)| options).unwrap_or_default();
+        let option = json::elements(&options)
+            .iter()
+            .find(|option| option["kind"] == kind);
+        let outcome = match option {
+            Some(option) => json!({"outcome": "selected", "optionId": option["optionId"]}),
+            None => json!({"outcome": "cancelled"}),
+        };
+        self.out.answer(&decided.id, &json!({"outcome": outcome}));
+        self.out.refused(decided.refused);
+    }
+}
