@@ -57,6 +57,7 @@ if [ "$FAKE" = asks ]; then
     update '{"sessionUpdate":"tool_call","toolCallId":"'$1'","title":"'$1'","kind":"'$2'","status":"pending","rawInput":'"$3"'}'
     say '{"jsonrpc":"2.0","id":"ask-'$1'","method":"session/request_permission","params":{"sessionId":"ses_'$n'","toolCall":{"toolCallId":"'$1'"},"options":[{"optionId":"yes","kind":"allow_once","name":"Yes"},{"optionId":"ever","kind":"allow_always","name":"Always"},{"optionId":"no","kind":"reject_once","name":"No"}]}}'
     hear
+    update '{"sessionUpdate":"tool_call_update","toolCallId":"'$1'","status":"completed"}'
   }
   ask handoff edit '{"file_path":"'"$EKIDEN_HANDOFF"'/PROGRESS.md"}'
   ask published edit '{"file_path":"'"$PWD"'/.ekiden/PROGRESS.md"}'

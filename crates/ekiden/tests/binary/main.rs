@@ -7,6 +7,7 @@
     reason = "a test starts the program and may stop"
 )]
 
+mod acp;
 mod answering;
 mod approval;
 mod bounds;
