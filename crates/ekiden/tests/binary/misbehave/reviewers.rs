@@ -1,6 +1,12 @@
 //! Reviewers of all kinds: a claim counts only where one has judged it and left the tree alone.
 
+use rustix::process::Signal;
+
 use super::course::{play, stage, stage_in_git};
+use crate::environment::{Environment, items};
+use crate::plan::{EXECUTE, plan, repository, stage as stage_of_plan};
+use crate::processes::expect_nothing_alive;
+use crate::running::wait_until;
 
 /// The course of a run whose second session, a reviewer, does this when it has its prompt.
 fn reviewed(deed: &str, flags: &[&str]) -> String {
@@ -144,4 +150,42 @@ fn a_reviewer_writes_nothing() {
         &unasked,
         &["changed while session 2 reviewed it", "exit code 4"],
     );
+}
+
+// shows: REL-38
+#[test]
+fn a_stage_of_a_plan_is_reviewed_where_the_manifest_says_so() {
+    let environment = repository();
+    let (a, b) = (
+        stage_of_plan("A", "review = true", "echo a > a", "test -e a"),
+        stage_of_plan("B", "", "echo b > b", "test -e b"),
+    );
+    environment.write("plan.toml", &plan(&[a, b]));
+    environment.commit_all();
+    let said = environment.run(&EXECUTE).expect(0).stdout;
+    let reviews: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("reviews the work"))
+        .collect();
+    assert!(
+        matches!(reviews[..], [only] if only.starts_with("A ")),
+        "{said}"
+    );
+}
+
+// shows: REL-38, DUR-02
+#[test]
+fn a_review_that_a_kill_cut_off_is_made_again() {
+    let scenario = "[[act]]\nsession = 2\nat = \"prompt\"\ndo = { sh = \"test -e ../looked || { touch ../looked; sleep 60; }\" }\n";
+    let environment = Environment::with_git().with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
+    environment.write("task.md", &items(1));
+    environment.write("scenario.toml", scenario);
+    let run = environment.start(&["run", "task.md", "--agent", "rehearsal", "--review"]);
+    wait_until("the review", || environment.path("looked").exists());
+    run.signal(Signal::KILL);
+    run.end();
+    let said = environment.run(&["resume"]).expect(0).stdout;
+    assert!(said.contains("session 2 · reviews the work"), "{said}");
+    assert!(said.contains("complete"), "{said}");
+    expect_nothing_alive(&environment);
 }
