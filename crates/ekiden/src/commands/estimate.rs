@@ -456,7 +456,10 @@ impl Work {
             None if args.sessions => format!("ekiden estimate {subjects} --sessions -o plan.toml"),
             None if !self.is_document => format!("ekiden estimate {subjects} --sessions"),
             None if self.counted.advice != Advice::Run => format!("ekiden shard {subjects}"),
-            None => format!("ekiden run {subjects}"),
+            None if args.subjects.iter().all(|subject| is_task(subject)) => {
+                format!("ekiden run {subjects}")
+            }
+            None => format!("ekiden run --issue {subjects}"),
         }
     }
 }
@@ -470,11 +473,13 @@ fn is_manifest(name: &str) -> bool {
             .is_some_and(|end| endings.iter().any(|known| end == *known))
 }
 
-/// A file or words, or else an issue.
+/// A file or words; anything else names an issue.
+fn is_task(subject: &str) -> bool {
+    subject == "-" || Path::new(subject).exists() || subject.contains(char::is_whitespace)
+}
+
 fn read_task(subject: &str, invocation: &Invocation, output: &mut Output) -> Result<Task, Failure> {
-    let is_task =
-        subject == "-" || Path::new(subject).exists() || subject.contains(char::is_whitespace);
-    if is_task {
+    if is_task(subject) {
         return Task::read(subject, output);
     }
     let workspace = invocation.workspace_here()?;

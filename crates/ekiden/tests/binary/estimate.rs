@@ -128,3 +128,16 @@ fn a_run_warns_of_too_few_sessions_and_begins_all_the_same() {
     let small = environment.told(&["run", "spec.md", "--new", "--agent", "rehearsal", "-m", "2"]);
     assert!(!small.contains("may take"), "{small}");
 }
+
+// shows: EST-004
+#[test]
+fn an_issue_is_estimated_and_the_next_command_runs_it() {
+    let environment = environment();
+    environment.run(&["issue", "new", "Port it"]).expect(0);
+    let told = environment.run(&["estimate", "port-it"]).expect(0).stdout;
+    assert!(told.starts_with("port-it Port it · "), "{told}");
+    assert!(
+        told.ends_with("next  ekiden run --issue port-it\n"),
+        "{told}"
+    );
+}
