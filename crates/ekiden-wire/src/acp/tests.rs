@@ -1,3 +1,8 @@
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test looks at the events that it is about"
+)]
+
 use ekiden_core::agent::Permissions;
 use ekiden_core::ends::EndCause;
 use proptest::prelude::*;
@@ -217,15 +222,26 @@ fn the_guard_answers_first_and_the_runs_rules_where_it_passes() {
     let shell = |command: &str| json!({"command": command});
     let (pass, allow) = (HookAnswer::Pass, HookAnswer::Allow);
     let file = json!({"file_path": "/w/a"});
-    assert_eq!(asks(&mut acp, &file, &[allow.clone()]), "y");
+    assert_eq!(asks(&mut acp, &file, std::slice::from_ref(&allow)), "y");
     assert_eq!(
-        asks(&mut acp, &json!({"path": "/w/b"}), &[pass.clone()]),
+        asks(
+            &mut acp,
+            &json!({"path": "/w/b"}),
+            std::slice::from_ref(&pass)
+        ),
         "n"
     );
-    assert_eq!(asks(&mut acp, &shell("make all"), &[pass.clone()]), "y");
+    assert_eq!(
+        asks(&mut acp, &shell("make all"), std::slice::from_ref(&pass)),
+        "y"
+    );
     assert_eq!(asks(&mut acp, &shell("make x"), &[deny()]), "n");
     assert_eq!(
-        asks(&mut acp, &shell("make; rm -rf /"), &[pass.clone()]),
+        asks(
+            &mut acp,
+            &shell("make; rm -rf /"),
+            std::slice::from_ref(&pass)
+        ),
         "n"
     );
     // One of two files is nobody's to allow.

@@ -109,8 +109,10 @@ impl Hook<'_> {
         let ends = self.watched.follow_loop(&trigger, &watch, reading.as_ref());
         let own = trigger == Trigger::Begins(Source::Compact);
         if let Some(document) = &decision.consume {
-            self.watched
-                .or_complain(handoff::consume(self.watched, document));
+            let consumed = handoff::consume(self.watched, document);
+            if self.watched.or_complain(consumed) == Some(true) {
+                self.watched.tell_continued();
+            }
         }
         let orient = self.watched.names(self.plugin).orient;
         let loaded = decision

@@ -32,7 +32,7 @@ use crate::memory::{self, Capture, has_claude_mem};
 use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
 use crate::settings::table::{self, Setting};
-use crate::tracker::Trackers;
+use crate::tracker::{Trackers, tell_continued};
 
 /// The largest document that is looked at while a person waits, in bytes.
 const SPEC_BYTES_MAX: u64 = 1024 * 1024;
@@ -313,6 +313,15 @@ impl Watched {
         let trackers = Trackers::of_project(&self.place.dir)?;
         trackers.kind().and(trackers.outbox())?;
         self.issue_name()
+    }
+
+    /// The issue need no longer say that a handoff waits.
+    pub(super) fn tell_continued(&self) {
+        if let Some(issue) = self.told_issue()
+            && let Err(why) = tell_continued(&self.place.dir, &issue, &self.session, self.now)
+        {
+            super::report::note(&format!("the issue is not told: {why}"));
+        }
     }
 
     /// Where handoff documents lie, as the agent would name the directory.

@@ -32,7 +32,7 @@ use ekiden_tracker::{Fault, GitHub, Known, Linear, Local, RealWeb, Sender, Sent,
 
 pub use self::feed::Feed;
 pub use self::role::{ROLE, begin, run};
-pub use self::watched::{LoopInIssue, tell_checkpoint};
+pub use self::watched::{LoopInIssue, tell_checkpoint, tell_continued};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::environment::Environment;

@@ -1,5 +1,7 @@
 //! What a checkpoint of a watched session writes into its issue.
 
+use std::path::Path;
+
 use ekiden_core::guard::document::KeyPoints;
 use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
@@ -91,6 +93,33 @@ pub fn tell_checkpoint(
         queue.map_err(|error| format!("cannot {}", in_full(&error)))?;
     }
     super::begin(&request.project_dir).map_err(|error| format!("start the sending: {error}"))
+}
+
+/// Queues that the label goes: a session continues from the handoff. What goes wrong, as one line.
+pub fn tell_continued(dir: &Path, issue: &str, session: &str, at: Timestamp) -> Result<(), String> {
+    let Some(trackers) = Trackers::of_project(dir) else {
+        return Ok(());
+    };
+    let (Some(issue), Some(outbox), Some(name)) =
+        (trackers.of_name(issue), trackers.outbox(), trackers.label())
+    else {
+        return Ok(());
+    };
+    let queued = Queued {
+        v: Queued::VERSION,
+        key: format!("{session}/continued/label"),
+        at,
+        order: at.0,
+        dir: dir.to_owned(),
+        issue,
+        write: Write::Label {
+            name,
+            is_set: false,
+        },
+    };
+    let queue = queued.queue(&outbox);
+    queue.map_err(|error| format!("cannot {}", in_full(&error)))?;
+    super::begin(dir).map_err(|error| format!("start the sending: {error}"))
 }
 
 impl Trackers {
