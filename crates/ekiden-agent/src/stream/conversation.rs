@@ -35,7 +35,7 @@ const HOOKS: [HookEvent; 3] = [
 ];
 /// What is shown of the client's words about a failure of the service.
 const FAILURE_CHARS_MAX: usize = 300;
-pub(super) const INITIALIZE: &str = rpc::BEGUN;
+const INITIALIZE: &str = rpc::BEGUN;
 const USAGE: &str = "usage";
 const INTERRUPT: &str = "interrupt";
 
