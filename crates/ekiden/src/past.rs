@@ -114,11 +114,14 @@ fn kind(header: &RunStarted) -> Kind {
 }
 
 fn took(session: &Session) -> Took {
+    let kinds = session.kinds();
     Took {
         context_tokens: session.usage().map_or(0, |(tokens, _)| tokens),
         sessions: 1,
         duration: session.duration(),
         spend: session.spend(),
+        read_tokens: kinds.input.saturating_add(kinds.cache_write),
+        written_tokens: kinds.output,
     }
 }
 

@@ -28,6 +28,10 @@ pub struct Took {
     pub sessions: u64,
     pub duration: Millis,
     pub spend: Spend,
+    /// Tokens read afresh, where the agent tells it apart.
+    pub read_tokens: u64,
+    /// The same for what it wrote.
+    pub written_tokens: u64,
 }
 
 /// A piece of work that is over.
@@ -44,7 +48,8 @@ pub struct Learned {
     context: Model,
     duration: Option<Model>,
     micro_usd: Option<Model>,
-    spent_tokens: Option<Model>,
+    read_tokens: Option<Model>,
+    written_tokens: Option<Model>,
     /// Pieces of work of this kind that it is learned from.
     pub samples: usize,
     /// How far it was off on them.
@@ -60,8 +65,10 @@ pub struct Outlook {
     /// Nothing where nothing of the kind is over yet.
     pub duration_ms: Option<Range>,
     pub micro_usd: Option<Range>,
-    /// Read afresh and written, in tokens.
-    pub spent_tokens: Option<Range>,
+    /// Read afresh, in tokens.
+    pub read_tokens: Option<Range>,
+    /// Written, in tokens.
+    pub written_tokens: Option<Range>,
 }
 
 impl Learned {
@@ -91,7 +98,8 @@ impl Learned {
             context: Model::of(&measured(&all, context)),
             duration: model(|took| took.duration.0),
             micro_usd: model(|took| took.spend.micro_usd),
-            spent_tokens: model(|took| took.spend.tokens),
+            read_tokens: model(|took| took.read_tokens),
+            written_tokens: model(|took| took.written_tokens),
             samples: own.len(),
             errors: Errors::of(&measured(&own, context), 0),
         }
@@ -110,7 +118,8 @@ impl Learned {
             sessions: context_tokens.map(|tokens| tokens.div_ceil(session_tokens.max(1)).max(1)),
             duration_ms: range(&self.duration),
             micro_usd: range(&self.micro_usd),
-            spent_tokens: range(&self.spent_tokens),
+            read_tokens: range(&self.read_tokens),
+            written_tokens: range(&self.written_tokens),
         }
     }
 }
@@ -122,6 +131,8 @@ impl Took {
             sessions: self.sessions.saturating_add(other.sessions),
             duration: Millis(self.duration.0.saturating_add(other.duration.0)),
             spend: self.spend.plus(other.spend),
+            read_tokens: self.read_tokens.saturating_add(other.read_tokens),
+            written_tokens: self.written_tokens.saturating_add(other.written_tokens),
         }
     }
 }
@@ -135,7 +146,8 @@ impl Outlook {
             sessions: self.sessions.plus(other.sessions),
             duration_ms: sum(self.duration_ms, other.duration_ms),
             micro_usd: sum(self.micro_usd, other.micro_usd),
-            spent_tokens: sum(self.spent_tokens, other.spent_tokens),
+            read_tokens: sum(self.read_tokens, other.read_tokens),
+            written_tokens: sum(self.written_tokens, other.written_tokens),
         }
     }
 }
@@ -149,7 +161,8 @@ mod tests {
             context_tokens: tokens,
             sessions: 1,
             duration: Millis(tokens / 10),
-            spend: Spend::default(),
+            written_tokens: tokens / 100,
+            ..Took::default()
         };
         Past {
             kind,
@@ -188,8 +201,12 @@ mod tests {
             }
         );
         assert_eq!(
-            (now.duration_ms, now.micro_usd),
-            (Some(Range { p50: 100, p90: 100 }), None)
+            (now.duration_ms, now.written_tokens, now.read_tokens),
+            (
+                Some(Range { p50: 100, p90: 100 }),
+                Some(Range { p50: 10, p90: 10 }),
+                None
+            )
         );
         let run = Learned::of(&all, Kind::Run).outlook(2_000, 5_000);
         assert_eq!(

@@ -227,11 +227,14 @@ impl ItemList {
         let percent = percent.map(|window| window.percent(used));
         let is_late = session.is_late();
         if let Some(item) = self.in_hand.and_then(|at| self.items.get_mut(at)) {
+            let kinds = ended.counters.kinds.unwrap_or_default();
             item.took = item.took.plus(Took {
                 context_tokens: used,
                 sessions: 1,
                 duration: ended.counters.duration,
                 spend: ended.counters.spend,
+                read_tokens: kinds.input.saturating_add(kinds.cache_write),
+                written_tokens: kinds.output,
             });
         }
         self.history.push(Iteration {

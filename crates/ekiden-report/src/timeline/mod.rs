@@ -14,7 +14,7 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use ekiden_core::budget::{Budget, Spend};
+use ekiden_core::budget::{Budget, Spend, TokenCounts};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, Commit, Delivery, Merge};
 use ekiden_core::guard::{Level, Levels, Window};
@@ -191,6 +191,8 @@ pub struct End {
     pub spend: Spend,
     /// What each model took of it, as far as the agent told.
     pub models: BTreeMap<String, Spend>,
+    /// Its tokens by kind, as far as the agent told.
+    pub kinds: TokenCounts,
     pub subscription: bool,
 }
 
@@ -376,6 +378,11 @@ impl Session {
             .fold(Spend::default(), |sum, end| sum.plus(end.spend))
     }
 
+    pub fn kinds(&self) -> TokenCounts {
+        self.ends()
+            .fold(TokenCounts::default(), |sum, end| sum.plus(end.kinds))
+    }
+
     pub fn duration(&self) -> Millis {
         Millis(self.ends().map(|end| end.duration.0).sum())
     }
@@ -447,6 +454,7 @@ impl End {
             turns: counters.turns,
             spend: counters.spend,
             models: counters.models.clone(),
+            kinds: counters.kinds.unwrap_or_default(),
             subscription: counters.subscription,
         }
     }

@@ -302,10 +302,16 @@ impl Work {
                 Some(phrase::range(outlook.sessions, |count| count.to_string())),
             ),
             (
-                "spent",
-                outlook.spent_tokens.map(|tokens| {
-                    phrase::range(tokens, phrase::tokens) + " tokens, read afresh and written"
-                }),
+                "read",
+                outlook
+                    .read_tokens
+                    .map(|tokens| phrase::range(tokens, phrase::tokens) + " tokens, afresh"),
+            ),
+            (
+                "written",
+                outlook
+                    .written_tokens
+                    .map(|tokens| phrase::range(tokens, phrase::tokens) + " tokens"),
             ),
             (
                 "time",

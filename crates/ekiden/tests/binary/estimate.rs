@@ -106,6 +106,10 @@ fn what_runs_took_is_learned_from_their_logs() {
         after["expected"]["duration_ms"]["p90"].as_u64() > Some(0),
         "{after}"
     );
+    for kind in ["read_tokens", "written_tokens"] {
+        let told = &after["expected"][kind]["p90"];
+        assert!(told.as_u64() > Some(0), "{kind}: {after}");
+    }
     assert!(after["expected"]["context_tokens"] != before["expected"]["context_tokens"]);
     let stated = environment.told(&["estimate", "spec.md"]);
     assert!(
