@@ -275,8 +275,8 @@ mod tests {
             continue: detach file from-pr help run
             plan: force help output planning-model
             split: force help output planning-model
-            execute: detach dry-run from help issue jobs lease new on only queue remote skip sub-issues yes
-            build: dry-run force help issue jobs new output planning-model sub-issues yes
+            execute: detach dry-run from help issue jobs lease new on only pull-request queue remote skip sub-issues yes
+            build: dry-run force help issue jobs new output planning-model pull-request sub-issues yes
         "#]]
         .assert_eq(&others);
     }

@@ -30,6 +30,7 @@ mod plan;
 mod report;
 mod settings;
 mod setup;
+mod specs;
 mod stats;
 mod tracker;
 

@@ -18,9 +18,9 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_report::Timeline;
 use ekiden_report::timeline::{Session, Stage, State};
 
-use crate::guard::file_bytes;
 use crate::output::line::one_line;
 use crate::output::phrase;
+use crate::specs::file_bytes;
 
 /// The newest runs that are read.
 const RUNS_MAX: usize = 30;

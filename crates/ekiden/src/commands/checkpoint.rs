@@ -11,10 +11,11 @@ use ekiden_engine::workspace::Workspace;
 use super::end_leftovers;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::guard::{Watched, large_spec, take_checkpoint};
+use crate::guard::{Watched, take_checkpoint};
 use crate::output::json::fields;
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
+use crate::specs::large_spec;
 
 const EXAMPLES: &str = "\
 Examples:

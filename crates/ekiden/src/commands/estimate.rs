@@ -21,7 +21,6 @@ use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::guard::file_bytes;
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::table::{self, Cell, Column, Side};
@@ -30,6 +29,7 @@ use crate::past;
 use crate::plan::read;
 use crate::settings::chosen;
 use crate::settings::flags::{Asking, Typed};
+use crate::specs::file_bytes;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -23,13 +23,14 @@ use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::guard::{Compaction, WINDOW_UNKNOWN, large_spec};
+use crate::guard::{Compaction, WINDOW_UNKNOWN};
 use crate::output::{Output, phrase};
 use crate::settings::approval::{Approvals, WITHDRAW};
 use crate::settings::file;
 use crate::settings::flags::{Starting, Typed};
 use crate::settings::given::Flags;
 use crate::settings::{chosen, table};
+use crate::specs::large_spec;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -20,12 +20,13 @@ use super::plan::{Planner, Writing};
 use super::task::Task;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::guard::{Compaction, WINDOW_UNKNOWN, file_bytes};
+use crate::guard::{Compaction, WINDOW_UNKNOWN};
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::plan::author;
 use crate::settings::flags::{Planning, Typed};
+use crate::specs::file_bytes;
 use crate::tracker::{Trackers, failure};
 
 const EXAMPLES: &str = "\

@@ -18,9 +18,10 @@ use ekiden_wire::hooks::{HookCall, HookEvent};
 use ekiden_wire::tools::runs_guard;
 use serde_json::Value;
 
-use super::{Watched, checkpoint, handoff, large_spec, ralph};
+use super::{Watched, checkpoint, handoff, ralph};
 use crate::client::guard::is_in_settings;
 use crate::settings::environment::Environment;
+use crate::specs::large_spec;
 
 /// How long a call waits for another that decides about the same session.
 const LOCK_PATIENCE: Duration = Duration::from_millis(5);

@@ -31,7 +31,7 @@ mod watched;
 mod window;
 
 pub use checkpoint::take as take_checkpoint;
-pub use watched::{Watched, file_bytes, large_spec};
+pub use watched::Watched;
 pub use window::{Compaction, WINDOW_UNKNOWN};
 
 use std::ffi::{OsStr, OsString};

@@ -1,16 +1,14 @@
 //! What a call of the guard reads: the project, the session's files, its settings, its context.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ekiden_core::guard::alert::CommandNames;
 use ekiden_core::guard::checkpoint::{Wip, issue_of_branch};
-use ekiden_core::guard::estimate::{Estimate, named_files};
+use ekiden_core::guard::estimate::Estimate;
 use ekiden_core::guard::watch::{Decision, Trigger, Watch, WatchSettings, decide};
 use ekiden_core::guard::{CheckpointState, Level, LineFormat, Profile, Reading, StateOf, Window};
 use ekiden_core::observation::{Observation, Origin};
-use ekiden_core::shard::{LargeSpec, Spec};
 use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
@@ -32,39 +30,11 @@ use crate::memory::{self, Capture, has_claude_mem};
 use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
 use crate::settings::table::{self, Setting};
+use crate::specs::file_bytes;
 use crate::tracker::{Trackers, tell_continued};
 
-/// The largest document that is looked at while a person waits, in bytes.
-const SPEC_BYTES_MAX: u64 = 1024 * 1024;
 /// How long what was seen of a session is kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
-
-/// The files of the project that a text names, with their sizes.
-pub fn file_bytes(dir: &Path, text: &str) -> BTreeMap<String, u64> {
-    let size = |file: &str| {
-        let metadata = dir.join(file).metadata().ok()?;
-        metadata
-            .is_file()
-            .then(|| (file.to_owned(), metadata.len()))
-    };
-    named_files(text).into_iter().filter_map(size).collect()
-}
-
-/// A document of the project, if it is better sharded before it is begun.
-pub fn large_spec(dir: &Path, name: &str, window: &Window) -> Option<LargeSpec> {
-    let path = dir.join(name);
-    let is_read = |size: u64| size <= SPEC_BYTES_MAX;
-    path.metadata()
-        .ok()
-        .filter(|meta| meta.is_file() && is_read(meta.len()))?;
-    let text = std::fs::read_to_string(path).ok()?;
-    let spec = Spec {
-        text: &text,
-        file_bytes: &file_bytes(dir, &text),
-        window_tokens: window.usable_tokens(),
-    };
-    LargeSpec::of(name, &spec)
-}
 
 /// A watched session and what surrounds it.
 #[derive(Debug)]

@@ -373,7 +373,7 @@ mod tests {
             ),
             (
                 "agents.x.kind = 'robot'",
-                "config.toml:1: `kind` must be claude, rehearsal or exec",
+                "config.toml:1: `kind` must be claude, rehearsal, acp, codex or exec",
             ),
         ];
         for (text, wanted) in cases {

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ekiden_core::effect::Effect;
+use ekiden_core::estimate::Past;
 use ekiden_core::event::Event;
 use ekiden_core::guard::Level;
 use ekiden_core::handoff::{Heading, said};
@@ -33,6 +34,7 @@ use jiff::tz::TimeZone;
 use super::Trackers;
 use super::comments::Listener;
 use crate::output::phrase;
+use crate::past;
 use crate::report;
 use crate::settings::table;
 
@@ -62,6 +64,8 @@ pub struct Feed {
     /// Sends at this moment.
     sending: Option<JoinHandle<()>>,
     has_failed: bool,
+    /// What past work took, as it was when the run began or went on.
+    past: Vec<Past>,
 }
 
 impl Feed {
@@ -85,6 +89,7 @@ impl Feed {
             looked: Timestamp::default(),
             sending: None,
             has_failed: false,
+            past: past::of_project(workspace),
         })
     }
 
@@ -220,7 +225,13 @@ impl Feed {
             let mut stages = run.header().manifest.stages.iter();
             let is_list = stages.any(|of_it| of_it.id == *stage && of_it.part.items);
             let word = if is_list { "Iteration" } else { "Session" };
-            let entry = self.entry(name, (word, number), session, last, record.time);
+            let mut entry = self.entry(name, (word, number), session, last, record.time);
+            if let Some(left) = past::left(run, &self.past, record.time) {
+                let left = phrase::range(left, |millis| phrase::duration(Millis(millis)));
+                entry
+                    .facts
+                    .push(format!("Time left, by past work here: {left}."));
+            }
             writes.push((format!("{stage}/entry"), self.comment(entry, run)));
         }
         let is_over = run.outcome().is_some_and(Outcome::is_complete);

@@ -364,6 +364,24 @@ const PULL_RUN: [&str; 8] = [
     "--pull-request",
 ];
 
+// shows: EST-004, LIN-003
+#[test]
+fn the_comment_says_how_much_time_is_left() {
+    let server = linear(&["Five files"]);
+    let environment = with_linear(Environment::with_git(), &server);
+    environment.write("task.md", &items(5));
+    let run = ["run", "task.md", "--new", "--agent", "rehearsal"];
+    environment.run(&run).expect(0);
+    (1..=5).for_each(|n| {
+        std::fs::remove_file(environment.dir().join(format!("item-{n}.txt"))).unwrap();
+    });
+    let issue = [&run[..], &["--issue", "ANV-1"]].concat();
+    environment.run(&issue).expect(0);
+    sent(&environment);
+    let text = body(&server);
+    assert!(text.contains("Time left, by past work here: "), "{text}");
+}
+
 // shows: TRK-09
 #[test]
 fn a_verified_run_opens_a_pull_request_and_follow_up_work_updates_it() {
