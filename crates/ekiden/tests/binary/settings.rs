@@ -77,6 +77,7 @@ fn every_setting_says_where_it_comes_from() {
     completion_marker           ALL_COMPLETE                         default
     verify                      -                                    default
     verify_timeout              120                                  default
+    review                      off                                  default
     git_commit                  false                                default
     branch                      -                                    default
     agent                       mine                                 EKIDEN_AGENT

@@ -186,10 +186,10 @@ fn an_agent_that_is_not_there_is_told_before_anything_is_created() {
     hint: install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`
     --- exit code 69
     ");
-    insta::assert_snapshot!(environment.told(&["run", "task.md", "--agent", "codex"]), @r"
+    insta::assert_snapshot!(environment.told(&["run", "task.md", "--agent", "nobody"]), @r"
     --- standard error
-    error: there is no agent `codex`
-    hint: there are: claude, rehearsal
+    error: there is no agent `nobody`
+    hint: there are: claude, rehearsal, codex, opencode, qwen, gemini, copilot
     hint: any other program works for one run with `--agent-command 'PROGRAM ARGUMENTS'`
     --- exit code 78
     ");

@@ -55,6 +55,8 @@ do = "ignore_messages"
     attempt_ended attempt=1 cause="interrupted" left="nothing" session=1
     rescue cause="interrupted" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     run_ended exit_code=3 outcome={"kind":"session_limit"} sessions=1 trouble={"rescues":[1]}
+    --- standard error
+    warning: task.md may take 3 to 8 sessions, and may have 1; `-m 8` allows more, `ekiden estimate` says why
     --- exit code 3
     "#);
 }
