@@ -47,7 +47,7 @@ pub(super) const TELL_ROLE: &str = "__telemetry";
 pub(super) const END_ROLE: &str = "__remember";
 /// How often, and for how long, it looks for the turn's last response. The client writes its transcript in
 /// batches of some 100 ms.
-const TURN_LOOKS: u32 = 30;
+const TURN_LOOKS: u32 = 100;
 const TURN_PAUSE: Duration = Duration::from_millis(100);
 
 impl From<CheckpointError> for Failure {
