@@ -12,7 +12,7 @@ pub const SESSIONS_MAX_DEFAULT: u32 = 10;
 pub const SESSIONS_MAX_MAX: u32 = 10_000;
 /// Attempts at one session: after three the session is given up and rescued.
 pub const ATTEMPTS_MAX: u32 = 3;
-/// How often what reviewers found is given back to be mended; then a person is asked.
+/// How often a reviewer's findings go to another session. After that a person is asked.
 pub const REVIEW_ROUNDS_MAX: u32 = 2;
 /// The most of a reviewer's answer that is kept, in characters.
 pub const REVIEW_ANSWER_CHARS_MAX: usize = 24_000;

@@ -120,7 +120,7 @@ fn took(session: &Session) -> Took {
         sessions: 1,
         duration: session.duration(),
         spend: session.spend(),
-        read_tokens: kinds.input.saturating_add(kinds.cache_write),
+        read_tokens: kinds.read_afresh(),
         written_tokens: kinds.output,
     }
 }

@@ -3,7 +3,7 @@
 //! It only copies. The document repeats the idea's first paragraph and its items with their blocks. Each item becomes
 //! a stage, and the item is the stage's prompt. An item that says `(after: 1)` waits for the first one; all others are
 //! independent. A block marked `check` is the stage's validation. Of a task that has not begun it asks
-//! back the lines that end with a question mark. Work that it reviews it passes, unless a scenario says otherwise.
+//! back the lines that end with a question mark. It passes what it reviews unless a scenario says otherwise.
 //!
 //! In the prompt the document's lines are marked as data. They stay data: the text of a manifest that a person
 //! approves.

@@ -58,6 +58,11 @@ impl TokenCounts {
             .saturating_add(self.output)
     }
 
+    /// What was read, but not from the cache.
+    pub fn read_afresh(self) -> u64 {
+        self.input.saturating_add(self.cache_write)
+    }
+
     /// All but cache reads, in quarters of a fresh token.
     fn fresh_quarters(self) -> u128 {
         u128::from(self.input) * 4 + u128::from(self.cache_write) * 5 + u128::from(self.output) * 20

@@ -233,7 +233,7 @@ impl ItemList {
                 sessions: 1,
                 duration: ended.counters.duration,
                 spend: ended.counters.spend,
-                read_tokens: kinds.input.saturating_add(kinds.cache_write),
+                read_tokens: kinds.read_afresh(),
                 written_tokens: kinds.output,
             });
         }

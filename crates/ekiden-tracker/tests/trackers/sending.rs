@@ -156,7 +156,7 @@ fn shard(order: u64, id: &str, is_done: bool) -> Queued {
     }
 }
 
-/// At each checkpoint the comment counts anew, with what this very record closed.
+/// Each checkpoint counts again, and this record may just have closed a shard.
 // shows: SHD-004
 #[test]
 fn the_living_comment_says_how_many_shards_are_done() {
