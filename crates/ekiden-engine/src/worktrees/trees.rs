@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::Isolation;
-use ekiden_store::disk::DiskResult;
+use ekiden_store::disk::{DiskResult, Reach};
 
 use super::{StageJob, Worktrees, no_worktrees};
 use crate::git::{Cancelled, GitError, git_dir_of};
@@ -236,13 +236,39 @@ impl Worktrees {
             git.long(remove, &[&path], b"", cancelled).await
         };
         let removed = remove().await;
-        if removed.is_ok() || git_dir_of(tree).is_some() {
+        if !matches!(removed, Err(GitError::Failed { .. })) {
             return removed.map(drop);
         }
-        // A git that was killed left half a `.git` file, or none. Then git removes nothing before it has mended that.
-        let git = self.users_git();
-        git.long("worktree repair", &[], b"", cancelled).await?;
+        // A git that was killed left half of what it writes about a worktree. Then git removes nothing before that is
+        // mended.
+        if git_dir_of(tree).is_none() {
+            let git = self.users_git();
+            git.long("worktree repair", &[], b"", cancelled).await?;
+        }
+        self.complete_git_dir(tree)?;
         remove().await.map(drop)
+    }
+
+    /// Writes what git needs to recognise a worktree, where a git that was killed did not come to it. `repair` does not.
+    fn complete_git_dir(&self, tree: &Path) -> DiskResult<()> {
+        let common_dir = self.paths.workspace.git.as_ref();
+        let ours = common_dir.map(|git| git.common_dir.join("worktrees"));
+        let Some(dir) = git_dir_of(tree).filter(|dir| dir.parent() == ours.as_deref()) else {
+            return Ok(());
+        };
+        for (name, text) in [("commondir", "../..\n"), ("HEAD", "ref: refs/heads/none\n")] {
+            let file = dir.join(name);
+            let found = self.disk.stat(&file)?;
+            if found.is_some_and(|found| found.len > 0) {
+                continue;
+            }
+            if found.is_some() {
+                self.disk.remove(&file)?;
+            }
+            self.disk
+                .create_file(&file, text.as_bytes(), Reach::Cache)?;
+        }
+        Ok(())
     }
 
     /// Removes the locks that a killed git left on our own branches, which only ekiden moves. Only for when

@@ -1,5 +1,6 @@
 //! kill -9 and ctrl-c in the middle of a plan.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
@@ -51,7 +52,7 @@ fn a_plan_that_is_killed_while_a_merge_is_validated_goes_on() {
 // shows: PLN-08, RUN-11
 #[test]
 fn a_worktree_of_the_whole_with_half_a_git_file_is_made_again() {
-    for half in ["", "gone"] {
+    for half in ["", "gone", "early", "empty"] {
         let diamond = Diamond::new().slow_merge("B").ready();
         let run = diamond.start();
         diamond.wait_for_gates(&["B"]);
@@ -63,6 +64,17 @@ fn a_worktree_of_the_whole_with_half_a_git_file_is_made_again() {
         let git_file = trees.find(|tree| tree.ends_with(&id)).unwrap().join(".git");
         match half {
             "gone" => std::fs::remove_file(git_file).unwrap(),
+            "early" | "empty" => {
+                let file = std::fs::read_to_string(&git_file).unwrap();
+                let git_dir = Path::new(file.strip_prefix("gitdir: ").unwrap().trim_end());
+                for name in ["HEAD", "commondir", "index"] {
+                    std::fs::remove_file(git_dir.join(name)).unwrap();
+                }
+                if half == "empty" {
+                    std::fs::write(git_dir.join("HEAD"), "").unwrap();
+                }
+                std::fs::write(git_file, "").unwrap();
+            }
             half => std::fs::write(git_file, half).unwrap(),
         }
         diamond.resume().expect(0);
