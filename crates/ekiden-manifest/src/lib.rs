@@ -32,7 +32,7 @@ mod yaml;
 
 pub use document::{Architecture, Defaults, Document, Format, FoundText, Surroundings, TextAlone};
 pub use fault::{Fault, Faults};
-pub use own::schema;
+pub use own::{VERSION, schema};
 pub use planned::{Refused, planned, planned_schema};
 pub use read::read;
 pub use shards::{ShardPlan, shard_plan};

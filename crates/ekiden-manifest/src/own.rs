@@ -16,7 +16,7 @@ use crate::fields::{
 use crate::tree::{Node, Value};
 
 /// The version of the format.
-pub(crate) const VERSION: i64 = 1;
+pub const VERSION: i64 = 1;
 
 const TOP: Fields = fields! {
     /// The version of this format.

@@ -9,8 +9,11 @@
 pub mod mistakes;
 
 use std::ffi::OsString;
+use std::sync::LazyLock;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use ekiden_store::format;
 
 use crate::commands::{CommandLine, wizard};
 use crate::commands::{
@@ -21,7 +24,7 @@ use crate::commands::{
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,13 +35,27 @@ Examples:
   ekiden resume                               continue the unfinished run
 ";
 
+/// The commit that it is built from, and the versions of what it reads and writes.
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    let files = [format::LOG, format::STATE, format::STATUS, format::RECEIPT];
+    let files = files.map(|format| format!("{} {}", format.name, format.version));
+    format!(
+        "{} ({})\nformats: {}, manifest {}, JSON output {}",
+        env!("CARGO_PKG_VERSION"),
+        env!("EKIDEN_COMMIT"),
+        files.join(", "),
+        ekiden_manifest::VERSION,
+        json::VERSION,
+    )
+});
+
 /// Examples first, then what it does, then every argument.
 const TEMPLATE: &str =
     "{before-help}{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}{after-help}\n";
 
 /// Runs long tasks on coding agents as a relay of fresh sessions.
 #[derive(Parser)]
-#[command(name = "ekiden", version, before_help = EXAMPLES)]
+#[command(name = "ekiden", version, long_version = LONG_VERSION.as_str(), before_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(arg_required_else_help = true)]
 #[command(override_usage = "ekiden [COMMAND] [OPTIONS]\n       ekiden TASK [OPTIONS]")]

@@ -7,12 +7,14 @@
 //!     └─ real-client                     the agent that the tests run against
 //! soak                                   more of the simulated worlds than CI has time for
 //! bench                                  the promises about time and size
+//! dist                                   what a release hands out
 //! ```
 //!
 //! Nothing of this is shipped. Whatever touches the system goes through [`shell`].
 
 mod bench;
 mod ci;
+mod dist;
 mod licences;
 mod real_client;
 mod requirements;
@@ -34,6 +36,7 @@ cargo xtask soak 50                   so many
 cargo xtask bench                     measures what is promised about time and size
 cargo xtask bench PART                the same of one part, such as `view`
 cargo xtask bench --write             all, and writes docs/benchmarks.md
+cargo xtask dist [TARGET]             archive and npm packages of a release, below target/dist
 cargo xtask real-client               installs the pinned client for the tests, prints its path";
 
 fn main() -> ExitCode {
@@ -59,6 +62,8 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["bench"] => bench::run(bench::Page::Keep, None),
         ["bench", "--write"] => bench::run(bench::Page::Write, None),
         ["bench", part] => bench::run(bench::Page::Keep, Some(part)),
+        ["dist"] => dist::run(None),
+        ["dist", target] => dist::run(Some(target)),
         ["size"] => size::print(),
         ["size", "--write"] => size::write(),
         ["real-client"] => real_client::install().map(|clients| {

@@ -86,13 +86,14 @@ pub(crate) fn remove(directory: &Path) -> Result<(), String> {
         .map_err(|error| format!("cannot remove {}: {error}", directory.display()))
 }
 
-/// Another program, about to run in the workspace's directory.
+/// Another program, about to run, in the workspace's directory unless another is named.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     program: OsString,
     arguments: Vec<OsString>,
     variables: Vec<(&'static str, OsString)>,
     input: Option<PathBuf>,
+    dir: PathBuf,
 }
 
 impl Program {
@@ -104,6 +105,7 @@ impl Program {
             arguments,
             variables: Vec::new(),
             input: None,
+            dir: root().to_owned(),
         }
     }
 
@@ -119,6 +121,12 @@ impl Program {
     /// With one more variable in its environment.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.variables.push((name, value.into()));
+        self
+    }
+
+    /// In another directory than the workspace's.
+    pub(crate) fn within(mut self, dir: &Path) -> Self {
+        dir.clone_into(&mut self.dir);
         self
     }
 
@@ -144,6 +152,7 @@ impl Program {
             arguments: ["-qfec".into(), command.into(), "/dev/null".into()].into(),
             variables: self.variables,
             input: None,
+            dir: self.dir,
         }
         .with("TERM", "xterm")
     }
@@ -239,7 +248,7 @@ impl Program {
         command
             .args(&self.arguments)
             .envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.current_dir(root());
+        command.current_dir(&self.dir);
         command
     }
 

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// The version of everything that `--json` prints.
-const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 
 /// An object, as the text between its braces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -18,6 +18,34 @@ fn bytes(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
+/// The commit is the one of the tree that the tests are built from, where there is one.
+// shows: OPS-05
+#[test]
+fn the_program_names_its_commit_and_its_formats() {
+    let environment = Environment::with_git();
+    let said = environment.run(&["--version"]).expect(0).stdout;
+    let commit = said
+        .split_once(" (")
+        .unwrap()
+        .1
+        .split_once(")\n")
+        .unwrap()
+        .0;
+    let (hash, day) = commit.split_once(' ').unwrap();
+    assert!(hash == "no" || hash.len() >= 10, "{said}");
+    assert!(
+        day == "commit" || day.parse::<jiff::civil::Date>().is_ok(),
+        "{said}"
+    );
+    let said = said.replace(commit, "COMMIT");
+    insta::assert_snapshot!(said.trim_end(), @r"
+    ekiden 0.1.0 (COMMIT)
+    formats: ekiden-log 1, ekiden-state 1, ekiden-status 1, ekiden-setup 1, manifest 1, JSON output 1
+    ");
+    let short = environment.run(&["-V"]).expect(0).stdout;
+    assert_eq!(short, "ekiden 0.1.0\n");
+}
+
 // shows: DUR-05
 #[test]
 fn a_log_of_a_newer_version_is_not_written() {
