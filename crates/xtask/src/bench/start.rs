@@ -10,7 +10,7 @@ const PAIRS: usize = 200;
 /// What starting may cost beside a program that does nothing.
 const EXTRA_MS_MAX: f64 = 2.0;
 /// What a user downloads.
-const BINARY_BYTES_MAX: u64 = 12_000_000;
+const BINARY_BYTES_MAX: u64 = 20_000_000;
 
 pub(super) fn measure() -> Result<Vec<Row>, String> {
     let ekiden = shell::target_dir().join("release/ekiden");

@@ -19,6 +19,7 @@ mod judging;
 mod kept_log;
 mod knowledge;
 mod lists;
+mod long;
 mod notation;
 mod notices;
 mod outstanding;

@@ -142,6 +142,12 @@ impl Track {
         self
     }
 
+    /// Only the records of the last session are kept.
+    pub(super) fn forget(&mut self) {
+        self.records.drain(..self.records.len().saturating_sub(20));
+        self.told.clear();
+    }
+
     /// The agent adds this to what later sessions should know.
     pub(super) fn learns(&mut self, knowledge: &str) {
         self.files.knowledge = FileText::Text(knowledge.to_owned());
