@@ -347,7 +347,9 @@ impl LockedWorkDir {
         let run = journal.run();
         let worktrees = self.worktrees(run.header());
         let stages = run.with_worktrees().filter_map(|id| run.stage(id));
-        let restoring = worktrees.restore(stages.cloned().collect(), run.integration_commit());
+        let all = run.header().manifest.stages.iter().map(|stage| &stage.id);
+        let stages = stages.cloned().collect();
+        let restoring = worktrees.restore(all, stages, run.integration_commit());
         runtime()?
             .block_on(restoring)
             .map_err(|why| EngineError::Worktree {

@@ -257,8 +257,8 @@ async fn clear_away(
 
 /// Work of somebody may be there that is not committed, or not on the branch.
 async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>) -> bool {
-    // It is gone, and only to be forgotten.
-    if tree.symlink_metadata().is_err() {
+    // It is gone, and only to be forgotten, or its removal was broken off.
+    if tree.symlink_metadata().is_err() || trees.is_half_removed(tree) {
         return false;
     }
     let (git, place) = (trees.git(tree), tree.display());

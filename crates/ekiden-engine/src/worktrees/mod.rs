@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::event::{PreparedWorktree, WorktreeEvent};
+use ekiden_core::ids::StageId;
 use ekiden_core::manifest::{Isolation, Stage};
 use ekiden_core::prompt::ContextInput;
 use ekiden_core::text::in_full;
@@ -102,17 +103,18 @@ impl Worktrees {
         }
     }
 
-    /// Repairs the worktrees of stages that continue after a crash: a person may have cleared away
-    /// what looked forgotten. Nobody works in them now.
+    /// Repairs the worktrees of `stages`, which continue after a crash: a person may have cleared away
+    /// what looked forgotten. Nobody works in the run now.
     pub(crate) async fn restore(
         &self,
+        all: impl Iterator<Item = &StageId>,
         stages: Vec<Stage>,
         integrated: Option<&str>,
     ) -> Result<(), String> {
         let Isolation::Worktrees { .. } = &self.isolation else {
             return Ok(());
         };
-        let unlocked = self.unlock_branches(stages.iter().map(|stage| &stage.id));
+        let unlocked = self.unlock_branches(all);
         unlocked.map_err(|error| in_full(&error))?;
         let (_nobody, never) = watch::channel(0);
         for stage in stages {

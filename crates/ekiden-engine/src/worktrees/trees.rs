@@ -1,5 +1,6 @@
 //! Making and removing worktrees: one for each stage, and the one in which merges are validated.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::ids::StageId;
@@ -17,6 +18,10 @@ const LOCKS: [&str; 5] = [
     "AUTO_MERGE.lock",
     "logs/HEAD.lock",
 ];
+/// Stands in the git directory of a worktree from the moment on when it is removed.
+const REMOVED: &str = "ekiden-removed";
+/// A path that git wrote into a file.
+const PATH_BYTES_MAX: u64 = 8_192;
 /// Removes what git does not know, except what it ignores.
 const CLEAN: &str = "clean --quiet -ffd";
 
@@ -185,7 +190,26 @@ impl Worktrees {
         let dir = git_dir_of(tree)?;
         let files = ["HEAD", "commondir", "index"];
         let is_complete = files.iter().all(|name| dir.join(name).exists());
-        is_complete.then_some(dir)
+        (is_complete && !dir.join(REMOVED).exists()).then_some(dir)
+    }
+
+    /// The same by what git knows of its worktrees, whatever is left of this one.
+    fn known_git_dir(&self, tree: &Path) -> Option<PathBuf> {
+        let git = self.paths.workspace.git.as_ref()?;
+        let all = git.common_dir.join("worktrees");
+        let names = self.disk.list(&all).ok()?;
+        let place = tree.join(".git");
+        let is_its = |dir: &PathBuf| {
+            let told = self.disk.read(&dir.join("gitdir"), PATH_BYTES_MAX);
+            told.is_ok_and(|told| told.trim_ascii_end() == place.as_os_str().as_bytes())
+        };
+        names.into_iter().map(|name| all.join(name)).find(is_its)
+    }
+
+    /// Its removal has begun, so nothing in it is worth keeping.
+    pub(super) fn is_half_removed(&self, tree: &Path) -> bool {
+        let dir = self.known_git_dir(tree);
+        dir.is_some_and(|dir| dir.join(REMOVED).exists())
     }
 
     /// Adds a worktree at this commit. `--force` twice takes the place of one that git knows and that is
@@ -203,6 +227,7 @@ impl Worktrees {
             // Nobody ever works where merges are validated.
             let is_integration = self.paths.integration_tree().as_deref() == Some(tree);
             let is_broken_off = is_integration
+                || self.is_half_removed(tree)
                 || (tree.join(".git").exists()
                     && !self.paths.within(tree).join(".ekiden").exists());
             if !is_broken_off {
@@ -229,6 +254,10 @@ impl Worktrees {
         tree: &Path,
         cancelled: &Cancelled,
     ) -> Result<(), GitError> {
+        let known = self.known_git_dir(tree);
+        if let Some(dir) = &known {
+            self.write_missing(&dir.join(REMOVED), "")?;
+        }
         let path = tree.to_string_lossy();
         let remove = || async {
             let remove = "worktree remove --force --force";
@@ -240,35 +269,26 @@ impl Worktrees {
             return removed.map(drop);
         }
         // A git that was killed left half of what it writes about a worktree. Then git removes nothing before that is
-        // mended.
+        // mended, and `repair` mends only a part.
         if git_dir_of(tree).is_none() {
             let git = self.users_git();
             git.long("worktree repair", &[], b"", cancelled).await?;
         }
-        self.complete_git_dir(tree)?;
+        if let Some(dir) = known {
+            self.write_missing(&dir.join("commondir"), "../..\n")?;
+            self.write_missing(&dir.join("HEAD"), "ref: refs/heads/none\n")?;
+        }
         remove().await.map(drop)
     }
 
-    /// Writes what git needs to recognise a worktree, where a git that was killed did not come to it. `repair` does not.
-    fn complete_git_dir(&self, tree: &Path) -> DiskResult<()> {
-        let common_dir = self.paths.workspace.git.as_ref();
-        let ours = common_dir.map(|git| git.common_dir.join("worktrees"));
-        let Some(dir) = git_dir_of(tree).filter(|dir| dir.parent() == ours.as_deref()) else {
-            return Ok(());
-        };
-        for (name, text) in [("commondir", "../..\n"), ("HEAD", "ref: refs/heads/none\n")] {
-            let file = dir.join(name);
-            let found = self.disk.stat(&file)?;
-            if found.is_some_and(|found| found.len > 0) {
-                continue;
-            }
-            if found.is_some() {
-                self.disk.remove(&file)?;
-            }
-            self.disk
-                .create_file(&file, text.as_bytes(), Reach::Cache)?;
+    /// Writes a file that is not there, or empty.
+    fn write_missing(&self, file: &Path, text: &str) -> DiskResult<()> {
+        match self.disk.stat(file)? {
+            Some(found) if found.len > 0 => return Ok(()),
+            Some(_) => self.disk.remove(file)?,
+            None => {}
         }
-        Ok(())
+        self.disk.create_file(file, text.as_bytes(), Reach::Cache)
     }
 
     /// Removes the locks that a killed git left on our own branches, which only ekiden moves. Only for when

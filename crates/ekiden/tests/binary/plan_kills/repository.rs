@@ -358,6 +358,25 @@ fn a_worktree_that_is_not_complete_is_told_and_nothing_in_it_is_lost() {
     diamond.expect_complete();
 }
 
+/// Nothing says any more that nobody's work is in there, but that its removal had begun.
+// shows: PLN-08, RUN-11
+#[test]
+fn a_worktree_whose_removal_was_broken_off_is_removed() {
+    let diamond = Diamond::new().slow_merge("D").ready();
+    let run = diamond.start();
+    diamond.wait_for_gates(&["D"]);
+    run.signal(Signal::KILL);
+    run.end().expect(137);
+    crate::processes::expect_nothing_alive(&diamond.environment);
+    let tree = diamond.worktree_of("B");
+    let file = std::fs::read_to_string(tree.join(".git")).unwrap();
+    let git_dir = file.strip_prefix("gitdir: ").unwrap().trim_end();
+    std::fs::write(format!("{git_dir}/ekiden-removed"), "").unwrap();
+    std::fs::remove_file(tree.join(".git")).unwrap();
+    diamond.resume().expect(0);
+    diamond.expect_complete();
+}
+
 // shows: PLN-08, RUN-11
 #[test]
 fn locks_that_a_killed_git_left_on_our_branches_are_removed() {
@@ -367,14 +386,18 @@ fn locks_that_a_killed_git_left_on_our_branches_are_removed() {
     run.signal(Signal::KILL);
     run.end().expect(137);
     crate::processes::expect_nothing_alive(&diamond.environment);
-    let lock = format!(".git/refs/heads/{}.lock", diamond.branch());
-    diamond.environment.write(&lock, "");
+    let whole = format!(".git/refs/heads/{}.lock", diamond.branch());
+    // A stage whose worktree was being made for the first time.
+    let of_stage = format!(".git/refs/heads/{}-B.lock", diamond.branch());
+    diamond.environment.write(&whole, "");
+    diamond.environment.write(&of_stage, "");
     // A branch of the user's: nobody but them may unlock it.
     let of_another = ".git/refs/heads/other.lock";
     diamond.environment.write(of_another, "");
     diamond.resume().expect(0);
     let is_there = |name: &str| diamond.environment.dir().join(name).exists();
-    assert_eq!((is_there(&lock), is_there(of_another)), (false, true));
+    let left = [&whole, &of_stage, of_another].map(is_there);
+    assert_eq!(left, [false, false, true]);
     diamond.environment.shell(&format!("rm {of_another}"));
     diamond.expect_complete();
 }
