@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ekiden_core::estimate::{Kind, Learned, Past, Range, Took};
+use ekiden_core::estimate::{Kind, Learned, Past, Range, SAMPLES_MAX, Sample, Took};
 use ekiden_core::guard::Level;
 use ekiden_core::guard::estimate::Estimate;
 use ekiden_core::ids::RunId;
@@ -126,15 +126,26 @@ fn took(session: &Session) -> Took {
 }
 
 /// Notes in a run's first record what is expected of each stage, where the manifest does not say it: the files that a
-/// task names change, so it cannot be told afterwards. The plan's scheduler has it too.
-pub fn expect(header: &mut RunStarted, workspace: &Workspace) {
+/// task names change, so it cannot be told afterwards. And what the past makes of it, for the plan's scheduler and for the
+/// items of lists.
+pub fn expect(header: &mut RunStarted, workspace: &Workspace, past: &[Past]) {
     let window = header.settings.window().usable_tokens();
+    let learned = Learned::of(past, kind(header));
+    let items = past.iter().filter(|past| past.kind == Kind::Item);
+    let mut items: Vec<Sample> = items.map(Past::context).collect();
+    items.drain(..items.len().saturating_sub(SAMPLES_MAX));
     for stage in &mut header.manifest.stages {
         if stage.part.estimate_tokens == 0 {
             let files: Vec<u64> = file_bytes(&workspace.dir, &stage.task)
                 .into_values()
                 .collect();
             stage.part.estimate_tokens = Estimate::of(&stage.task, &files, window, None).tokens;
+        }
+        if stage.part.items {
+            stage.part.items_before.clone_from(&items);
+        } else if learned.samples > 0 {
+            let expected = learned.context().range(stage.part.estimate_tokens);
+            stage.part.expected_tokens = expected.p50;
         }
     }
 }

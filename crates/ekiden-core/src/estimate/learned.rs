@@ -124,6 +124,16 @@ impl Learned {
     }
 }
 
+impl Past {
+    /// The context that was expected and the one that was used.
+    pub fn context(&self) -> Sample {
+        Sample {
+            estimated: self.estimated,
+            actual: self.took.context_tokens,
+        }
+    }
+}
+
 impl Took {
     pub fn plus(self, other: Self) -> Self {
         Self {

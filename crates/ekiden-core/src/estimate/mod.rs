@@ -5,12 +5,12 @@
 //! residual, and the quantiles of the residuals are the range of the next one. The power is 1 (a table of ratios), 1/2,
 //! or 0 (the past alone, for estimates that say nothing), whichever left the smallest residuals.
 //!
-//! Figures are for people: nothing that a run decides hangs on them, so that rounding cannot change a decision.
+//! A run decides by them only as they stand in its first record, so that rounding cannot change a decision.
 
 mod learned;
 mod windows;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use learned::{Kind, Learned, Outlook, Past, Took};
 pub use windows::{Session, Sessions, Unit, Windows};
@@ -18,14 +18,14 @@ pub use windows::{Session, Sessions, Unit, Windows};
 /// Fewer samples than this are padded.
 pub const SAMPLES_MIN: usize = 10;
 /// Samples that count: the newest, because work and agents change.
-const SAMPLES_MAX: usize = 100;
+pub const SAMPLES_MAX: usize = 100;
 /// What pads the residuals of nobody's work, as ratios; the first give way first. So the far ones stay until there are
 /// enough samples, and a range is wide while little is known.
 const PADDING: [f64; SAMPLES_MIN] = [1.0, 1.0, 0.9, 1.2, 0.75, 1.5, 0.6, 2.0, 0.5, 3.5];
 const POWERS: [f64; 3] = [1.0, 0.5, 0.0];
 
 /// What was expected of a piece of work, and what it took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     pub estimated: u64,
     pub actual: u64,

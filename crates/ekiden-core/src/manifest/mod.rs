@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentSpec;
 use crate::budget::Budget;
+use crate::estimate::Sample;
 use crate::handoff::Marker;
 use crate::ids::StageId;
 use crate::time::Millis;
@@ -107,6 +108,13 @@ pub struct Part {
     pub retries: u32,
     /// The tokens that it is thought to take, 0 if nobody said.
     pub estimate_tokens: u64,
+    /// What a run of such a size takes half of the time, learned when the run began, in tokens; 0 where nobody knows. The
+    /// scheduler goes by it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub expected_tokens: u64,
+    /// Where it has items: what those of earlier runs took, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub items_before: Vec<Sample>,
     /// Its own agent, in place of the run's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Box<AgentSpec>>,
@@ -244,10 +252,6 @@ impl Verification {
     }
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(code: &i32) -> bool {
-    *code == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }

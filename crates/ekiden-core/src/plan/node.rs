@@ -129,9 +129,10 @@ pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>)
             tries: 1,
             mends: 0,
             begun: false,
-            estimate: match stage.part.estimate_tokens {
-                0 => TOKENS_UNKNOWN,
-                estimate => estimate,
+            estimate: match (stage.part.expected_tokens, stage.part.estimate_tokens) {
+                (0, 0) => TOKENS_UNKNOWN,
+                (0, estimate) => estimate,
+                (expected, _) => expected,
             },
             is_verified: stage.verification.is_some(),
         })

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::{Relay, Session};
-use crate::estimate::{Kind, Learned, Past, Range, Took};
+use crate::estimate::{Kind, Model, Past, Range, Sample, Took};
 use crate::event::{AttemptEnded, Survey};
 use crate::guard::estimate::Estimate;
 use crate::guard::{Level, Window};
@@ -295,11 +295,11 @@ impl Relay {
     /// What the item in hand may take, in percent of the usable window, as far as the items before it tell.
     pub fn item_percents(&self) -> Option<Range> {
         let (_, _, estimate) = self.item_in_hand()?;
-        let past: Vec<Past> = self.past_items().collect();
+        let own = self.past_items().map(|past| past.context());
+        let before = self.stage.part.items_before.iter().copied();
+        let samples: Vec<Sample> = before.chain(own).collect();
         let usable = self.window_of(self.items.as_ref()?).usable_tokens();
-        let tokens = Learned::of(&past, Kind::Item)
-            .context()
-            .range(estimate.tokens);
+        let tokens = Model::of(&samples).range(estimate.tokens);
         Some(tokens.map(|tokens| tokens.saturating_mul(100).div_ceil(usable)))
     }
 

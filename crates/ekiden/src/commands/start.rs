@@ -150,8 +150,9 @@ pub(super) fn begin(
         &workspace.dir,
         &header.settings.agent,
     );
-    past::expect(&mut header, workspace);
-    let warnings = past::warnings(&header, &past::of_project(workspace));
+    let past = past::of_project(workspace);
+    past::expect(&mut header, workspace, &past);
+    let warnings = past::warnings(&header, &past);
     let header = RunStarted {
         in_session: invocation.environment.is_inside_a_session(),
         issue,

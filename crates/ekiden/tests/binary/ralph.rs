@@ -330,6 +330,11 @@ fn an_item_is_estimated_and_a_large_one_gets_the_hint() {
             .contains("Give bulky work to subagents")
     };
     assert!(hinted(1) && !hinted(2));
+    environment.write("fix_plan.md", "- [ ] port big.txt once more\n");
+    let again = environment.told(&[&RUN[..], &["--new"]].concat());
+    let again = again.lines().map(str::trim);
+    let again = again.filter(|line| line.starts_with("item "));
+    expect!["item      1: port big.txt once more · 37% to 123% of the context; it is asked to use subagents"].assert_eq(&again.collect::<Vec<_>>().join("\n"));
 }
 
 /// A loop of a person's own: the hooks of one iteration, then of the next one.

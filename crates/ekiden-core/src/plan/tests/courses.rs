@@ -21,6 +21,7 @@ fn stage(line: &str) -> Stage {
     for word in rest.split_whitespace() {
         match word.split_once('=') {
             Some(("retries", count)) => part.retries = count.parse().unwrap(),
+            Some(("expected", count)) => part.expected_tokens = count.parse().unwrap(),
             Some(("tokens", count)) => part.estimate_tokens = count.parse().unwrap(),
             Some(("fail", "skip")) => part.on_fail = OnFail::Skip,
             Some(("fail", "stop")) => part.on_fail = OnFail::Stop,
@@ -580,5 +581,19 @@ fn what_was_under_way_when_an_engine_died_is_wanted_once() {
             resume:
             d: end complete
         "#]],
+    );
+}
+
+// shows: PLN-12, EST-004
+#[test]
+fn what_such_work_took_goes_before_what_was_counted() {
+    let stages = "A: tokens=90000 expected=1000\nB: tokens=1000 expected=90000\nC: tokens=50000";
+    check(
+        2,
+        stages,
+        "",
+        expect![[r#"
+        begin: prepare B, prepare C
+    "#]],
     );
 }
