@@ -54,6 +54,8 @@ pub struct Defaults {
     pub session_tokens: u64,
     /// The project's commands that check types, lint and test.
     pub checks: [Option<String>; 3],
+    /// The model that reviews a stage that wants it.
+    pub review_model: Option<String>,
 }
 
 impl Default for Defaults {
@@ -65,6 +67,7 @@ impl Default for Defaults {
             turns_max: limits::STAGE_TURNS_DEFAULT,
             session_tokens: limits::STAGE_SESSION_TOKENS_DEFAULT,
             checks: [const { None }; 3],
+            review_model: None,
         }
     }
 }

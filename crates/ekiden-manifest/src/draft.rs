@@ -294,6 +294,10 @@ fn stage_of(
                 .text("marker")
                 .and_then(|marker| Marker::try_from(marker.to_owned()).ok()),
             review: node.is_true("review"),
+            review_model: node
+                .text("review_model")
+                .map(str::to_owned)
+                .or(defaults.review_model.clone()),
             knowledge_apart: node.is_true("knowledge_apart"),
             ..Part::default()
         },

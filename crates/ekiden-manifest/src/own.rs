@@ -97,6 +97,8 @@ const STAGE: Fields = fields! {
     "marker": MARK;
     /// A fresh session that only reads judges it before it counts as done. Default: the setting `review`.
     "review": Kind::Flag;
+    /// The model of whoever judges it, where that is its own agent. Default: the setting `models.review`.
+    "review_model": LINE;
     /// What it learns is not told to other stages, nor theirs to it. Default: false.
     "knowledge_apart": Kind::Flag;
 };

@@ -17,7 +17,7 @@ use crate::syntax::Syntax;
 /// What only the user says of a plan.
 const USERS: [&str; 3] = ["$schema", "architecture", "jobs"];
 /// What only the user says of a stage.
-const USERS_OF_STAGE: [&str; 11] = [
+const USERS_OF_STAGE: [&str; 12] = [
     "prompt_file",
     "retries",
     "sessions_max",
@@ -28,6 +28,7 @@ const USERS_OF_STAGE: [&str; 11] = [
     "agent",
     "marker",
     "review",
+    "review_model",
     "knowledge_apart",
 ];
 /// Keywords of our schema that readers of schemas take in different ways.

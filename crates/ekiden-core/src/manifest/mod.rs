@@ -132,6 +132,9 @@ pub struct Part {
     /// A reviewer judges it before it counts as done, whether or not the run wants that of all.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub review: bool,
+    /// The reviewer's model, where that is its own agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub review_model: Option<String>,
     /// Its sessions work through the items of [`crate::relay::ITEMS_FILE`], one each; it is done when all are.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub items: bool,

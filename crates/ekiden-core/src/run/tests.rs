@@ -69,6 +69,40 @@ proptest! {
     }
 }
 
+// shows: REL-38
+#[test]
+fn a_stage_has_the_reviewer_and_the_model_of_it_that_the_manifest_names() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 0); 3],
+        jobs: 3,
+        budget: None,
+    });
+    for (stage, (review, model)) in header.manifest.stages.iter_mut().zip([
+        (true, Some("haiku")),
+        (true, None),
+        (false, Some("haiku")),
+    ]) {
+        stage.part.review = review;
+        stage.part.review_model = model.map(str::to_owned);
+    }
+    header.settings.agent.model = Some("opus".to_owned());
+    let models = |header: &RunStarted| -> Vec<Option<String>> {
+        let (run, _) = Run::begin(Timestamp(0), header);
+        let model = |stage: &Stage| {
+            let reviewer = run.settings_of(stage).reviewer?;
+            assert!(reviewer.permissions.read_only);
+            reviewer.model
+        };
+        header.manifest.stages.iter().map(model).collect()
+    };
+    let some = |model: &str| Some(model.to_owned());
+    assert_eq!(models(&header), [some("haiku"), some("opus"), None]);
+    let mut other = header.settings.agent.clone().read_only();
+    (other.name, other.model) = ("codex".to_owned(), some("gpt"));
+    header.settings.reviewer = Some(Box::new(other));
+    assert_eq!(models(&header), [some("gpt"), some("gpt"), some("gpt")]);
+}
+
 // shows: PLN-24
 #[test]
 fn stages_that_begin_together_get_equal_shares() {

@@ -59,6 +59,11 @@ impl Run {
         if stage.part.review && settings.reviewer.is_none() {
             settings.reviewer = Some(Box::new(settings.agent.clone().read_only()));
         }
+        if let (Some(reviewer), Some(model)) = (&mut settings.reviewer, &stage.part.review_model)
+            && reviewer.name == settings.agent.name
+        {
+            reviewer.model = Some(model.clone());
+        }
         // A plan may come with a project: it can lower the user's limits, never raise them.
         settings.bounds.session = settings.bounds.session.at_most(stage.part.session);
         if let Some(tokens) = stage.part.session_tokens {

@@ -17,6 +17,7 @@ use crate::commands::task::file_meant;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
+use crate::settings::chosen;
 use crate::settings::given::{Given, Origin};
 use crate::settings::table;
 
@@ -51,6 +52,10 @@ pub fn read(
             given.get(&table::VALIDATION_LINT)?,
             given.get(&table::VALIDATION_TEST)?,
         ],
+        review_model: match settings.reviewer {
+            None => chosen::model_alone(given, &table::MODELS_REVIEW)?,
+            Some(_) => None,
+        },
         ..Defaults::default()
     };
     let mut asked = Asked {

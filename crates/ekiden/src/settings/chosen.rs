@@ -204,9 +204,14 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
 
 /// The model for one kind of work; `--model` and the like hold for it where they are nearer to the user.
 pub fn model(given: &Given, kind: &Setting<String>) -> Result<Option<String>, Failure> {
-    let is_nearer = given.origin(&kind.row) >= given.origin(&table::MODEL.row);
-    let of_kind = given.get(kind)?.filter(|_| is_nearer);
+    let of_kind = model_alone(given, kind)?;
     of_kind.map_or_else(|| given.get(&table::MODEL), |model| Ok(Some(model)))
+}
+
+/// The same where nothing but its own setting counts.
+pub fn model_alone(given: &Given, kind: &Setting<String>) -> Result<Option<String>, Failure> {
+    let is_nearer = given.origin(&kind.row) >= given.origin(&table::MODEL.row);
+    Ok(given.get(kind)?.filter(|_| is_nearer))
 }
 
 /// An agent for one stage that is not the run's. It has the permissions of the run's agent.
@@ -226,7 +231,10 @@ fn reviewer(given: &Given, of_run: &AgentSpec) -> Result<Option<Box<AgentSpec>>,
     let named = given.need(&table::REVIEW)?;
     let reviewer = match &*named {
         "off" => return Ok(None),
-        Takes::UNSAID => of_run.clone(),
+        Takes::UNSAID => AgentSpec {
+            model: model_alone(given, &table::MODELS_REVIEW)?.or(of_run.model.clone()),
+            ..of_run.clone()
+        },
         name if agents::names(&given.agents)
             .iter()
             .any(|known| known == name) =>
@@ -348,6 +356,23 @@ mod tests {
         let typed = [("model", "sonnet")];
         assert_eq!(model(&typed, &env), (some("sonnet"), some("sonnet")));
         assert_eq!(model(&[], &[]), (None, None));
+    }
+
+    // shows: RUN-03, REL-38
+    #[test]
+    fn a_reviewer_has_its_model_where_it_is_the_runs_agent() {
+        let reviewer = |review: &str, env: &[(&str, &str)]| {
+            let reviewer = chosen(&[("review", review)], env).unwrap().reviewer;
+            reviewer.unwrap().model
+        };
+        let env = [
+            ("EKIDEN_MODELS_REVIEW", "haiku"),
+            ("EKIDEN_MODELS_WORK", "opus"),
+        ];
+        assert_eq!(reviewer("own", &env).as_deref(), Some("haiku"));
+        assert_eq!(reviewer("sonnet", &env).as_deref(), Some("sonnet"));
+        assert_eq!(reviewer("rehearsal", &env), None);
+        assert_eq!(reviewer("own", &env[1..]).as_deref(), Some("opus"));
     }
 
     #[test]

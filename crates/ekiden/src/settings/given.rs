@@ -408,6 +408,7 @@ mod tests {
             model
             models.work
             models.plan
+            models.review
             subagents
             levels
             context.cap_tokens

@@ -248,6 +248,8 @@ settings! {
     MODELS_WORK: String = "models.work", One("MODEL"), NoFlag, form::text;
     /// The model that plans, as `--planning-model` says it [default: `model`]
     MODELS_PLAN: String = "models.plan", One("MODEL"), NoFlag, form::text;
+    /// The model that judges claims, where the run's own agent does [default: that of the work]
+    MODELS_REVIEW: String = "models.review", One("MODEL"), NoFlag, form::text;
     /// The agent's permission mode, by its own name, such as acceptEdits
     PERMISSION_MODE: String = "permission_mode", One("MODE"), Permission, form::text;
         user_only: true;

@@ -85,6 +85,7 @@ fn every_setting_says_where_it_comes_from() {
     model                       opus                                 ~/.config/ekiden/config.toml:1
     models.work                 -                                    default
     models.plan                 -                                    default
+    models.review               -                                    default
     permission_mode             -                                    default
     skip_permissions            false                                default
     allowed_tool                -                                    default
