@@ -403,6 +403,43 @@ fn a_compaction_waits_for_its_checkpoint_and_takes_one_only() {
     assert!(agent(&loaded).contains("It reads:"), "its own: {loaded}");
 }
 
+/// A person puts the handoff off each time, and each time the client compacts first.
+// shows: EST-05
+#[test]
+fn reminders_that_are_put_off_into_compactions_should_come_earlier() {
+    let session = Watched::new();
+    let put_off = || {
+        session.uses(86).batch("ls");
+        session
+            .environment
+            .run(&["checkpoint", "--defer"])
+            .expect(0);
+        session.uses(89).batch("ls");
+        session.hook("PreCompact", &json!({"trigger": "auto"}));
+        session.hook("SessionStart", &json!({"source": "compact"}));
+        session.uses(10).batch("ls");
+    };
+    let told = || session.environment.told(&["stats", "--threshold"]);
+    for _ in 0..4 {
+        put_off();
+    }
+    let few = told();
+    assert!(
+        few.contains("put off") && !few.contains("guard.levels"),
+        "{few}"
+    );
+    put_off();
+    let said = told();
+    let (_, said) = said
+        .split_once("\n\nput off")
+        .unwrap_or_else(|| panic!("{said}"));
+    insta::assert_snapshot!(said, @r"");
+    assert!(
+        !session.environment.exists(".ekiden/config.toml"),
+        "only suggested"
+    );
+}
+
 // shows: CHK-07, CHK-12
 #[test]
 fn a_person_asks_and_puts_off() {
