@@ -545,6 +545,42 @@ fn hostile_state_is_refused_and_no_run_is_made() {
         error: cannot import .cleave/status.json: it is no JSON object: invalid type: sequence, expected a map at line 1 column 0"#]].assert_eq(&said.join("\n"));
 }
 
+/// What belongs to another user is read like anything else that a stranger may have written, and stays theirs.
+// shows: RUN-15
+#[test]
+fn files_of_another_user_are_input_as_any() {
+    use std::os::unix::fs::MetadataExt as _;
+    let environment = with_fixture("shell-waits", ".cleave");
+    let is_root = std::fs::metadata(environment.dir()).unwrap().uid() == 0;
+    if !is_root {
+        println!("left out: only root can give a file to another user");
+        return;
+    }
+    environment.write(
+        ".casmrc.json",
+        r#"{"mode": "bypassPermissions", "model": "haiku"}"#,
+    );
+    environment.shell("chown -R 12345 .cleave .casmrc.json");
+    let before = tree(&environment);
+    let said = environment.told(&REHEARSAL);
+    assert!(said.contains("a run whose first session is 3"), "{said}");
+    assert!(
+        !environment
+            .read(".ekiden/config.toml")
+            .contains("skip_permissions"),
+        "{said}"
+    );
+    environment.run(&["resume"]).expect(4);
+    assert_eq!(tree(&environment), before);
+    let owner = environment
+        .dir()
+        .join(".cleave/PROGRESS.md")
+        .metadata()
+        .unwrap()
+        .uid();
+    assert_eq!(owner, 12345);
+}
+
 /// cleave 5 keeps a copy of the pipeline; its prompts lie in the project.
 // shows: RUN-15
 #[test]
