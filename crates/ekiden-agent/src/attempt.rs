@@ -130,7 +130,8 @@ impl AttemptSpec {
             .env
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
-        let env = own.chain(env.iter().copied());
+        let account = self.agent.account_variable();
+        let env = own.chain(env.iter().copied()).chain(account);
         ChildSpec {
             program: command.next().unwrap_or_default().into(),
             args: command.map(OsString::from).collect(),

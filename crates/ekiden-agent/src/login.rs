@@ -22,12 +22,15 @@ const LOGINS: [&str; 8] = [
 /// A name for the agent with the account that it has here: a hash, since keys are among what makes it.
 pub fn login(agent: &AgentSpec) -> String {
     let logins = LOGINS.map(|name| std::env::var_os(name).unwrap_or_default());
-    let dir = config_dir().unwrap_or_default().into_os_string();
+    let dir = config_dir(agent.account.as_deref())
+        .unwrap_or_default()
+        .into_os_string();
     let command = match agent.kind {
         AgentKind::Exec | AgentKind::Acp => agent.command.as_slice(),
         AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Codex => &[],
     };
     let command = command.iter().map(OsString::from);
     let all: Vec<OsString> = command.chain([dir]).chain(logins).collect();
-    sha256_hex(format!("{} {all:?}", agent.kind.name()).as_bytes())
+    let (kind, account) = (agent.kind.name(), &agent.account);
+    sha256_hex(format!("{kind} {account:?} {all:?}").as_bytes())
 }

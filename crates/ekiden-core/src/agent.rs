@@ -15,6 +15,9 @@ pub struct AgentSpec {
     pub command: Vec<String>,
     /// The model, if the user chose one.
     pub model: Option<String>,
+    /// The directory in which the agent keeps the account's login and settings, in place of its usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
     /// What it may do without asking.
     pub permissions: Permissions,
     pub interface: Interface,
@@ -34,9 +37,45 @@ impl AgentSpec {
         }
     }
 
-    /// Both have the same program and model, whatever they may do.
+    /// Both have the same program, model and account, whatever they may do.
     pub fn is_same(&self, other: &Self) -> bool {
-        (self.kind, &self.command, &self.model) == (other.kind, &other.command, &other.model)
+        (self.kind, &self.command, &self.model, &self.account)
+            == (other.kind, &other.command, &other.model, &other.account)
+    }
+
+    /// Why it cannot keep to these permissions, if it cannot.
+    pub fn cannot_hold(&self, permissions: &Permissions) -> Option<&'static str> {
+        match self.kind {
+            AgentKind::Exec if !permissions.skip => {
+                Some("an agent of kind `exec` asks nobody, so it cannot be held to permissions")
+            }
+            AgentKind::Acp | AgentKind::Codex if permissions.isolated => {
+                Some("it cannot leave out your own settings of it (`isolated`)")
+            }
+            AgentKind::Claude
+            | AgentKind::Rehearsal
+            | AgentKind::Acp
+            | AgentKind::Codex
+            | AgentKind::Exec => None,
+        }
+    }
+
+    /// The variable that leads it to its account's directory.
+    pub fn account_variable(&self) -> Option<(&'static str, &str)> {
+        let variable = match self.kind {
+            AgentKind::Claude => "CLAUDE_CONFIG_DIR",
+            AgentKind::Codex => "CODEX_HOME",
+            AgentKind::Rehearsal | AgentKind::Acp | AgentKind::Exec => return None,
+        };
+        Some((variable, self.account.as_deref()?))
+    }
+
+    /// As people tell it from others: `claude:haiku`.
+    pub fn told(&self) -> String {
+        match &self.model {
+            Some(model) => format!("{}:{model}", self.name),
+            None => self.name.clone(),
+        }
     }
 }
 

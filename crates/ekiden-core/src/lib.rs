@@ -20,6 +20,7 @@ pub mod effect;
 pub mod ends;
 pub mod estimate;
 pub mod event;
+pub mod fallback;
 pub mod guard;
 pub mod handoff;
 pub mod hash;

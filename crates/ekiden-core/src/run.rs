@@ -9,9 +9,9 @@ use crate::agent::AgentSpec;
 use crate::budget::{Prices, Spend};
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Continued, Delivery, Event, RelayEvent, RunResumed, WorktreeEvent};
+use crate::fallback::Outages;
 use crate::ids::{MessageId, StageId};
 use crate::knowledge::Knowledge;
-use crate::limits;
 use crate::manifest::{Isolation, Stage};
 use crate::notice;
 use crate::outcome::Outcome;
@@ -64,6 +64,8 @@ pub struct Run {
     /// What the plan wants and is not carried out yet.
     decided: Vec<PlanDecision>,
     paused: bool,
+    /// What its relays know of agents that are out.
+    outages: Outages,
     heard: BTreeSet<MessageId>,
 }
 
@@ -89,6 +91,7 @@ impl Run {
             failures: BTreeMap::new(),
             decided: Vec::new(),
             paused: false,
+            outages: Outages::default(),
             heard: BTreeSet::new(),
         };
         let effects = run.carry_on(at);
@@ -299,6 +302,9 @@ impl Run {
         }
         self.take_limits(&resumed.limits);
         self.paused &= self.outcome().is_none();
+        if self.outcome().is_some() {
+            self.outages.forgive();
+        }
         let answer = resumed.answer.as_ref();
         self.plan.resume(answer.map(|answer| &answer.stage));
         // A limit that a relay waits for holds the others still, if only an engine died.
@@ -331,23 +337,6 @@ impl Run {
             .collect()
     }
 
-    /// A usage limit holds all stages, also where the session that met it had handed off before and its
-    /// relay need not wait.
-    fn learn_limit(&mut self, at: Timestamp, event: &RelayEvent) {
-        let Some((_, ended)) = event.ended() else {
-            return;
-        };
-        let Some(resets_at) = ended.cause.resets_at() else {
-            return;
-        };
-        let until = resets_at + limits::RESET_BUFFER;
-        // What is too far is for the next session that meets it to say.
-        let is_near = at < resets_at && until.since(at) <= self.settings.wait_max;
-        if is_near && self.header.manifest.plan.is_some() {
-            self.plan.hold(until);
-        }
-    }
-
     /// Lets a relay act, and the plan hear of it if the relay has ended by that, or has met a limit.
     fn of_relay(
         &mut self,
@@ -361,7 +350,9 @@ impl Run {
         };
         let before = relay.totals;
         relay.share_limits(shared);
+        relay.row.outages.learn(&self.outages);
         let mut effects = act(relay);
+        self.outages.learn(&relay.row.outages);
         let spend = relay.totals.spend;
         self.spent = self.spent.plus(spend.since(before.spend));
         self.sessions += relay.totals.sessions.saturating_sub(before.sessions);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::{AgentSpec, PermissionsChange, Purpose};
 use crate::bounds::{Bounds, BoundsChange};
 use crate::budget::{Prices, Spend};
+use crate::fallback::Fallback;
 use crate::guard::{Levels, Window};
 use crate::handoff::Marker;
 use crate::ids::{RunId, SessionNumber, StageId};
@@ -103,6 +104,9 @@ pub struct Settings {
     /// Who judges a claim of completion before it counts, if anybody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewer: Option<Box<AgentSpec>>,
+    /// Who goes on when it is out.
+    #[serde(default, skip_serializing_if = "Fallback::is_empty")]
+    pub fallback: Fallback,
     /// What it may use of money, tokens, time and turns.
     pub bounds: Bounds,
     /// By which rules sessions are judged, if they are.

@@ -147,6 +147,7 @@ mod tests {
             kind: AgentKind::Claude,
             command: vec!["claude".to_owned()],
             model: model.map(str::to_owned),
+            account: None,
             permissions: Permissions::default(),
             interface: Interface::Headless,
         }

@@ -27,7 +27,10 @@ const LIMIT_PATIENCE: Duration = Duration::from_secs(3);
 const UNHEARD_AGAIN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> Ended {
-    let unhooked = Unhooked::new(&spec.conversation.to_string());
+    let unhooked = Unhooked::new(
+        &spec.conversation.to_string(),
+        spec.agent.account.as_deref(),
+    );
     let (child, mut listener) = match begin(&mut spec) {
         Ok(begun) => begun,
         Err(why) => return Ended::unstarted(&why),

@@ -37,7 +37,8 @@ pub(super) fn child(spec: &mut AttemptSpec, ekiden: &Path, socket: &Path) -> Chi
 }
 
 fn flags(spec: &AttemptSpec, ekiden: &Path, socket: &Path) -> Vec<String> {
-    let settings = settings(ekiden, socket, !has_status_line(&settings_files(&spec.dir)));
+    let files = settings_files(&spec.dir, spec.agent.account.as_deref());
+    let settings = settings(ekiden, socket, !has_status_line(&files));
     let mut flags = vec![
         id_flag(spec.mode).to_owned(),
         spec.conversation.to_string(),
@@ -83,18 +84,21 @@ fn quoted(word: &str) -> String {
 }
 
 /// The client's settings files, in which a user may have a status line.
-fn settings_files(dir: &Path) -> Vec<PathBuf> {
+fn settings_files(dir: &Path, account: Option<&str>) -> Vec<PathBuf> {
     let project = dir.join(".claude");
     let mut files = vec![
         project.join("settings.json"),
         project.join("settings.local.json"),
     ];
-    files.extend(config_dir().map(|config| config.join("settings.json")));
+    files.extend(config_dir(account).map(|config| config.join("settings.json")));
     files
 }
 
 /// Where the client keeps its settings and transcripts.
-pub(crate) fn config_dir() -> Option<PathBuf> {
+pub(crate) fn config_dir(account: Option<&str>) -> Option<PathBuf> {
+    if let Some(account) = account {
+        return Some(PathBuf::from(account));
+    }
     let named = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty());
     named
         .map(PathBuf::from)

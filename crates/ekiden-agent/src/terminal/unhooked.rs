@@ -21,6 +21,7 @@ const LAST_WORDS_BYTES: u64 = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Unhooked {
     pub(super) transcript: Option<PathBuf>,
+    account: Option<String>,
     /// How long it was when this attempt began. Limits that are told before that are over.
     earlier_bytes: u64,
     warned: bool,
@@ -30,11 +31,12 @@ pub(super) struct Unhooked {
 
 impl Unhooked {
     /// The watch over a conversation whose client is about to be started.
-    pub(super) fn new(conversation: &str) -> Self {
-        let transcript = find_transcript(conversation);
+    pub(super) fn new(conversation: &str, account: Option<&str>) -> Self {
+        let transcript = find_transcript(conversation, account);
         let metadata = transcript.as_ref().and_then(|path| path.metadata().ok());
         Self {
             transcript,
+            account: account.map(str::to_owned),
             earlier_bytes: metadata.map_or(0, |metadata| metadata.len()),
             ..Self::default()
         }
@@ -42,7 +44,7 @@ impl Unhooked {
 
     pub(super) fn look(&mut self, conversation: &mut Conversation) {
         if self.transcript.is_none() {
-            self.transcript = find_transcript(conversation.id());
+            self.transcript = find_transcript(conversation.id(), self.account.as_deref());
         }
         let Some(transcript) = self.transcript.as_deref() else {
             return;
@@ -92,9 +94,9 @@ pub(super) fn last_response(transcript: &Path) -> Option<LastResponse> {
 
 /// A conversation's transcript lies in the directory of its project, whose name is the client's own
 /// matter.
-fn find_transcript(conversation: &str) -> Option<PathBuf> {
+fn find_transcript(conversation: &str, account: Option<&str>) -> Option<PathBuf> {
     let name = format!("{conversation}.jsonl");
-    let projects = fs::read_dir(config_dir()?.join("projects")).ok()?;
+    let projects = fs::read_dir(config_dir(account)?.join("projects")).ok()?;
     projects
         .flatten()
         .map(|project| project.path().join(&name))

@@ -27,6 +27,7 @@ fn agent(script: &str, dir: &Path) -> (AttemptHandle, mpsc::Receiver<Report>) {
             kind: AgentKind::Exec,
             command: ["sh", "-c", script].map(str::to_owned).to_vec(),
             model: None,
+            account: None,
             permissions: Permissions::default(),
             interface: Interface::Headless,
         },

@@ -5,7 +5,8 @@
 //! Where other stages hold what is left, the relay waits for what they do not spend.
 
 use super::{Next, NextAttempt, Relay};
-use crate::effect::RelayEffect;
+use crate::bounds::OnRateLimit;
+use crate::effect::{RelayEffect, StartMode};
 use crate::ids::AttemptNumber;
 use crate::limits;
 use crate::outcome::{Outcome, WaitCause};
@@ -32,11 +33,34 @@ impl Relay {
         if let Some(until) = self.held_until(at) {
             return self.wait(at, until.since(at), WaitCause::UsageLimit, next);
         }
+        let free_at = self.row.free_at(at, &self.settings.agent.permissions);
+        if next.mode == StartMode::Fresh && free_at > at {
+            return self.wait_for_row(at, free_at, next);
+        }
         let bounds = &self.settings.bounds;
         match bounds.quiet_hours.until(at, bounds.utc_offset_secs) {
             Some(until) => self.wait(at, until.since(at), WaitCause::QuietHours, next),
-            None => self.start(next),
+            None => self.start(at, next),
         }
+    }
+
+    /// All agents of the row are out until then.
+    fn wait_for_row(
+        &mut self,
+        at: Timestamp,
+        until: Timestamp,
+        mut next: NextAttempt,
+    ) -> Vec<RelayEffect> {
+        let length = until.since(at);
+        next.waited.0 = next.waited.0.saturating_add(length.0);
+        let outcome = match self.settings.bounds.on_rate_limit {
+            OnRateLimit::Stop => Outcome::RateLimited { until },
+            OnRateLimit::Wait if next.waited > self.settings.wait_max => {
+                Outcome::LimitTooFar { until }
+            }
+            OnRateLimit::Wait => return self.wait(at, length, WaitCause::UsageLimit, next),
+        };
+        self.end(outcome, Next::Attempt(next))
     }
 
     /// The UTC offset changed, so quiet hours may end at another time.

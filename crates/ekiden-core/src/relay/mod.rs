@@ -45,6 +45,7 @@ mod wishes;
 use crate::budget::{Prices, Spend};
 use crate::effect::RelayEffect;
 use crate::event::{CheckOutcome, Counters, RelayEvent, RunResumed, TaskOutcome};
+use crate::fallback::Row;
 use crate::ids::RunId;
 use crate::knowledge::Knowledge;
 use crate::limits;
@@ -79,6 +80,7 @@ pub struct Relay {
     surveys: bool,
     commits: bool,
     pub phase: Phase,
+    pub(crate) row: Row,
     session_limit: SessionLimit,
     crashes_in_a_row: u32,
     pub knowledge: Knowledge,
@@ -161,6 +163,7 @@ impl Relay {
                 || stage.part.items,
             commits: header.place.git && settings.commit.is_some(),
             phase: Phase::Planned,
+            row: Row::new(&settings.agent, &settings.fallback),
             knowledge: Knowledge::default(),
             last: None,
             items: stage.part.items.then(ItemList::default),
@@ -241,6 +244,9 @@ impl Relay {
         }
         if let Some(list) = self.items.as_mut().filter(|_| ended) {
             list.forgive();
+        }
+        if ended {
+            self.row.outages.forgive();
         }
         self.wishes.paused &= !ended;
     }

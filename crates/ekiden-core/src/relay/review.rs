@@ -68,6 +68,14 @@ impl Relay {
         if let Some(outcome) = session.window_too_full() {
             return self.end(outcome, Next::Attempt(next));
         }
+        if next.purpose.is_work() && self.gives_way(at, &ended.cause, &next) {
+            if ended.counters.tool_calls > 0 || is_cut_off || self.is_out_of_budget(&next) {
+                return self.session_over(at, session, ended, Err(left));
+            }
+            let consumed = session.consumed(StartMode::Fresh, &ended.counters);
+            let next = self.by_another(NextAttempt { consumed, ..next });
+            return self.admit(at, next);
+        }
         match class {
             EndClass::Wait | EndClass::Retry if is_cut_off || self.is_out_of_budget(&next) => {
                 self.session_over(at, session, ended, Err(left))

@@ -1,7 +1,7 @@
 //! Before a session: the prompt, and the order to start.
 
 use super::{Consumed, Next, NextAttempt, Phase, Purpose, Relay, Session, backoff};
-use crate::agent::AgentKind;
+use crate::agent::{AgentKind, AgentSpec};
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
 use crate::ends::{EndCause, EndClass};
 use crate::event::AttemptEnded;
@@ -74,12 +74,43 @@ impl Relay {
         self.session_limit.over - self.session_limit.from >= self.session_limit.max
     }
 
+    /// The agent ended so, and another one of the row can go on sooner.
+    pub(super) fn gives_way(
+        &mut self,
+        at: Timestamp,
+        cause: &EndCause,
+        next: &NextAttempt,
+    ) -> bool {
+        let permissions = &self.settings.agent.permissions;
+        let waited = next.waited;
+        self.row.gives_way(at, cause, waited, permissions)
+    }
+
+    /// The same session in a conversation of its own: another agent has not got the old one.
+    pub(super) fn by_another(&self, next: NextAttempt) -> NextAttempt {
+        NextAttempt {
+            mode: StartMode::Fresh,
+            hand_off: false,
+            conversation: self.conversation_of(next.id),
+            ..next
+        }
+    }
+
     /// Starts an attempt that was admitted.
-    pub(super) fn start(&mut self, next: NextAttempt) -> Vec<RelayEffect> {
+    pub(super) fn start(&mut self, at: Timestamp, next: NextAttempt) -> Vec<RelayEffect> {
         if next.purpose == Purpose::Review {
             return self.look_before_reviewer(next);
         }
         let next = self.renewed(next);
+        if next.mode == StartMode::Fresh
+            && let Some(agent) = self.row.take(at, &self.settings.agent.permissions)
+        {
+            let permissions = self.settings.agent.permissions.clone();
+            self.settings.agent = AgentSpec {
+                permissions,
+                ..agent.clone()
+            };
+        }
         self.give_words(next.mode);
         if let Some(list) = &mut self.items {
             list.take_in_hand();

@@ -56,6 +56,11 @@ impl Relay {
         self.settings.agent_for(self.purpose())
     }
 
+    /// The same as people tell it, where others can go on for it.
+    pub fn one_of_row(&self) -> Option<String> {
+        self.row.has_others().then(|| self.agent().told())
+    }
+
     /// The number of the last session that may begin.
     pub fn session_max(&self) -> u32 {
         self.session_limit.from + self.session_limit.max

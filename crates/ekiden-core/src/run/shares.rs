@@ -1,9 +1,11 @@
-//! The run's budget among its stages.
+//! The run's budget and its usage limits among its stages.
 
 use super::Run;
 use crate::budget::Spend;
 use crate::effect::Effect;
+use crate::event::RelayEvent;
 use crate::ids::StageId;
+use crate::limits;
 use crate::outcome::WaitCause;
 use crate::relay::{Relay, SharedLimits};
 use crate::time::Timestamp;
@@ -22,6 +24,26 @@ impl Run {
             effects.extend(self.carry_on(at));
         }
         effects
+    }
+
+    /// A usage limit holds all stages, also where the session that met it had handed off before and its
+    /// relay need not wait. Where others can go on, a relay waits only when all of them are out.
+    pub(super) fn learn_limit(&mut self, at: Timestamp, event: &RelayEvent) {
+        if !self.settings.fallback.is_empty() {
+            return;
+        }
+        let Some((_, ended)) = event.ended() else {
+            return;
+        };
+        let Some(resets_at) = ended.cause.resets_at() else {
+            return;
+        };
+        let until = resets_at + limits::RESET_BUFFER;
+        // What is too far is for the next session that meets it to say.
+        let is_near = at < resets_at && until.since(at) <= self.settings.wait_max;
+        if is_near && self.header.manifest.plan.is_some() {
+            self.plan.hold(until);
+        }
     }
 
     /// What the other relays mean for one. Only those at work are looked at, which are few.

@@ -957,6 +957,7 @@ fn settings(bounds: Bounds) -> Settings {
             kind: AgentKind::Claude,
             command: vec!["claude".to_owned()],
             model: None,
+            account: None,
             permissions: Permissions::default(),
             interface: Interface::Headless,
         },
@@ -966,5 +967,6 @@ fn settings(bounds: Bounds) -> Settings {
         subagents: false,
         guided: false,
         memory: crate::memory::MemoryUse::default(),
+        fallback: crate::fallback::Fallback::default(),
     }
 }

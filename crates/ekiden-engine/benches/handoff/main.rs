@@ -123,6 +123,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
             subagents: false,
             guided: false,
             memory: ekiden_core::memory::MemoryUse::default(),
+            fallback: ekiden_core::fallback::Fallback::default(),
             bounds: Bounds::default(),
         },
         prices: Prices::default(),
@@ -152,6 +153,7 @@ fn agent(workspace: &Workspace) -> Result<AgentSpec, Box<dyn Error>> {
             life,
         ],
         model: None,
+        account: None,
         permissions: Permissions::default(),
         interface: Interface::Headless,
     })

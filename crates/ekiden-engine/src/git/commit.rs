@@ -41,6 +41,8 @@ pub struct CommitJob {
     pub branch: Option<String>,
     /// The issue that the run works on, as people name it.
     pub issue: Option<String>,
+    /// Who worked, where others can go on.
+    pub agent: Option<String>,
     /// It was ordered before a crash, and may have been made then.
     pub is_repeated: bool,
     /// The worktree is the stage's own: nothing in it is the user's, not even the index.
@@ -139,7 +141,10 @@ impl Work<'_> {
         }
         let issue = self.job.issue.as_ref();
         let issue = issue.map(|issue| format!("Issue: {issue}\n"));
-        let trailer = issue.unwrap_or_default() + &trailer(&self.job.effect);
+        let agent = self.job.agent.as_ref();
+        let agent = agent.map(|agent| format!("Ekiden-Agent: {agent}\n"));
+        let trailers = issue.unwrap_or_default() + &agent.unwrap_or_default();
+        let trailer = trailers + &trailer(&self.job.effect);
         let message = ["-m", &self.job.subject, "-m", &trailer];
         // `git add --all` would add a repository inside as a mere name.
         let result = if self.job.own_tree && !changes.has_repositories {

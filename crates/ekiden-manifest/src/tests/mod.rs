@@ -88,6 +88,7 @@ impl Surroundings for Around {
             kind: AgentKind::Claude,
             command: vec!["claude".to_owned()],
             model: model.map(str::to_owned),
+            account: None,
             permissions: Permissions::default(),
             interface: Interface::Headless,
         })

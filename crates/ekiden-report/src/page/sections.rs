@@ -170,7 +170,12 @@ impl View<'_> {
         let subscription = end.is_some_and(|end| end.subscription);
         let check = session.check.as_ref();
         vec![
-            Text::own(self.session(stage, session.number)),
+            match &session.agent {
+                Some(agent) => Text::own(self.session(stage, session.number))
+                    .and(" · ")
+                    .and_said(agent),
+                None => Text::own(self.session(stage, session.number)),
+            },
             Text::own(self.clock(session.began)),
             Text::own(phrase::duration(session.duration())),
             Text::own(usage.unwrap_or_default()),

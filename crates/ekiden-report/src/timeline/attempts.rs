@@ -137,7 +137,7 @@ impl Timeline {
         }));
     }
 
-    pub(super) fn started(&mut self, place: usize, start: &StartAttempt) {
+    pub(super) fn started(&mut self, place: usize, start: &StartAttempt, agent: Option<String>) {
         let (at, number) = (self.last, start.attempt.session.get());
         let model = self.model.clone();
         let sessions = &mut self.stages[place].sessions;
@@ -156,6 +156,7 @@ impl Timeline {
             }
         }
         if let Some(session) = sessions.last_mut() {
+            session.agent = agent;
             session.attempts.push(Attempt {
                 number: start.attempt.attempt.get(),
                 began: at,

@@ -60,7 +60,7 @@ impl Timeline {
         self.pass_time(record);
         self.of_event(&record.event, run);
         for effect in &record.effects {
-            self.of_effect(effect);
+            self.of_effect(effect, run);
         }
         for stage in touched(record, run) {
             if let (Some(place), Some(relay)) = (self.place(&stage), run.relay(&stage)) {
@@ -217,14 +217,15 @@ impl Timeline {
         }
     }
 
-    fn of_effect(&mut self, effect: &Effect) {
+    fn of_effect(&mut self, effect: &Effect, run: &Run) {
         match effect {
             Effect::Stage { stage, effect } => {
                 let Some(place) = self.place(stage) else {
                     return;
                 };
                 if let RelayEffect::StartAttempt(start) = effect {
-                    self.started(place, start);
+                    let agent = run.relay(stage).and_then(Relay::one_of_row);
+                    self.started(place, start, agent);
                 } else if let RelayEffect::Warn { warning } = effect
                     && let Some((kind, session, why)) = of_warning(warning)
                 {

@@ -139,6 +139,8 @@ pub struct Session {
     pub began: Timestamp,
     /// It judges what the session before it claimed.
     pub is_review: bool,
+    /// Who worked in it, where others can go on.
+    pub agent: Option<String>,
     pub attempts: Vec<Attempt>,
     /// What its last attempt left, once that is over.
     pub left: Option<Left>,

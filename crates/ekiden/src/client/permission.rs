@@ -253,6 +253,7 @@ mod tests {
             kind: AgentKind::Claude,
             command: command.iter().map(|&word| word.to_owned()).collect(),
             model: None,
+            account: None,
             permissions,
             interface: Interface::Headless,
         }

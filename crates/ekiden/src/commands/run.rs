@@ -351,6 +351,7 @@ mod tests {
             kind,
             command: vec![program.to_owned()],
             model: None,
+            account: None,
             permissions: Permissions::default(),
             interface: Interface::Headless,
         }

@@ -124,6 +124,7 @@ impl Row<'_> {
             "session": told.number,
             "state": self.state,
             "review": told.is_review,
+            "agent": told.agent,
             "began": phrase::utc(told.began),
             "attempts": told.attempts.len(),
             "duration_ms": told.duration(),
@@ -197,6 +198,9 @@ impl Row<'_> {
                 Left::Nothing => (Tone::Attention, cause.to_string()),
             },
         };
+        if let Some(agent) = &self.session.told.agent {
+            text.push_str(&format!(" · {agent}"));
+        }
         if let attempts @ 2.. = self.session.told.attempts.len() {
             text.push_str(&format!(" ({attempts} attempts)"));
         }

@@ -36,7 +36,7 @@ value and who set it. `run` freezes all of them into the run's log; `resume` tak
 const AGENTS: &str = "
 ## Agents
 
-`--agent NAME` names a built-in agent (`claude`, `rehearsal`) or one of the user's own:
+`--agent NAME` names a built-in agent (`claude`, `rehearsal`, `codex`, `opencode`, `qwen`, `gemini`, `copilot`) or one of the user's own:
 
 ```toml
 [agents.nightly]

@@ -143,6 +143,7 @@ mod tests {
             kind: AgentKind::Claude,
             command: Vec::new(),
             model: None,
+            account: None,
             permissions: Permissions {
                 isolated,
                 mcp: true,

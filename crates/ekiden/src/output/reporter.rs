@@ -282,8 +282,14 @@ impl Reporter {
             .and_then(|relay| Some((relay.item_in_hand()?, relay.item_percents()?)));
         let item = item.filter(|_| start.purpose == Purpose::Work);
         let (session, attempt) = (start.attempt.session.get(), start.attempt.attempt.get());
+        let agent = run.relay(stage).and_then(Relay::one_of_row);
         let mut rest = match start.purpose {
-            Purpose::Work => format!(" · {}", self.clock(run)),
+            Purpose::Work => {
+                let by = agent
+                    .as_deref()
+                    .map(|agent| format!(" · {}", one_line(agent)));
+                format!("{} · {}", by.unwrap_or_default(), self.clock(run))
+            }
             Purpose::Review => {
                 let agent = run.relay(stage).map(|relay| one_line(&relay.agent().name));
                 let agent = agent.unwrap_or_default();
@@ -298,6 +304,7 @@ impl Reporter {
         }
         Entry::of_session("session_started", session)
             .fields(fields! { "attempt": attempt, "conversation": start.mode })
+            .fields(agent.map(|agent| fields! { "agent": agent }))
             .fields((start.purpose == Purpose::Review).then(|| fields! { "purpose": start.purpose }))
             .fields(item.as_ref().map(|((number, item, estimate), percents)| {
                 fields! { "item": item.text, "item_number": number, "item_percent": estimate.percent, "item_percents": percents }

@@ -1,7 +1,7 @@
 //! The entries of a session: how its attempts go and end.
 
 use ekiden_core::budget::{Crossing, Mark, Measure};
-use ekiden_core::ends::EndCause;
+use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::event::{AttemptEnded, AttemptEvent, RelayEvent, TaskOutcome};
 use ekiden_core::guard::{Level, Window};
 use ekiden_core::handoff::Fault;
@@ -223,6 +223,14 @@ impl Reporter {
         let mut line = end_line(relay.purpose(), end.left, ended, percent, tool_calls);
         if let Some(usable) = beyond {
             line = line.with(Tone::Plain, format!(" · more than the {usable}"));
+        }
+        // Where nobody goes on for it, the wait or the end of the run says it.
+        let is_out = matches!(ended.cause.class(), EndClass::Wait | EndClass::Stop(_));
+        if is_out && relay.one_of_row().is_some() {
+            line = line.with(
+                Tone::Attention,
+                format!(" · {}", one_line(&ended.cause.to_string())),
+            );
         }
         self.add_of(stage, entry.line(line).lines(oddities(ended, cautions)));
         if let Some(Some(findings)) = relay.found() {

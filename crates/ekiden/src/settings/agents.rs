@@ -17,6 +17,8 @@ pub struct AgentRow {
     pub kind: Option<AgentKind>,
     /// The program and its first arguments.
     pub command: Option<Vec<String>>,
+    /// Where it keeps the login and settings of its account.
+    pub account: Option<String>,
     pub path: PathBuf,
     /// The line that it begins on, from 1.
     pub line: usize,
@@ -29,6 +31,8 @@ pub struct Agent {
     pub kind: AgentKind,
     /// The program and its first arguments; nothing for the one that is built in.
     pub command: Vec<String>,
+    /// Where it keeps the login and settings of its account, if that is not its usual place.
+    pub account: Option<String>,
 }
 
 /// The agents that need no row, with their commands.
@@ -55,7 +59,8 @@ pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
     let command = row.and_then(|row| row.command.clone());
     let command = command
         .or(built_in.map(|built_in| built_in.1))
-        .or((kind == Some(AgentKind::Rehearsal)).then(Vec::new));
+        .or(kind.and_then(usual_command));
+    let account = row.and_then(|row| row.account.clone());
     let missing = match (kind, command) {
         (Some(kind), Some(command)) => {
             let name = name.to_owned();
@@ -63,6 +68,7 @@ pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
                 name,
                 kind,
                 command,
+                account,
             });
         }
         (None, _) => "kind = \"acp\" or kind = \"exec\"",
@@ -74,6 +80,13 @@ pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
     let place = format!("{}:{}", phrase::path(&row.path), row.line);
     let text = format!("{place}: agent `{name}` needs {missing}");
     Err(Failure::new(Exit::Settings, text))
+}
+
+/// What an agent of this kind is called by, where its row does not say.
+fn usual_command(kind: AgentKind) -> Option<Vec<String>> {
+    let is_its = |(_, of, _): &&(_, AgentKind, _)| *of == kind && kind != AgentKind::Acp;
+    let (_, _, command) = BUILT_IN.iter().find(is_its)?;
+    Some(command.iter().map(|word| (*word).to_owned()).collect())
 }
 
 /// The kind of this name, as settings files call it.
@@ -108,6 +121,7 @@ mod tests {
             name: name.to_owned(),
             kind,
             command,
+            account: None,
             path: PathBuf::from("config.toml"),
             line: 4,
         }

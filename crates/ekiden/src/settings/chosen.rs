@@ -15,6 +15,7 @@ use ekiden_otel::{Endpoints, Fault};
 
 use super::agents::{self, Agent};
 use super::environment::Environment;
+use super::fallback::fallback;
 use super::given::Given;
 use super::table::{self, Setting, Takes};
 use crate::exit::Exit;
@@ -38,6 +39,7 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
             research: given.need(&table::RESEARCH)?,
         }),
         reviewer: reviewer(given, &agent)?,
+        fallback: fallback(given, &agent)?,
         agent,
         // The paths that stay out of the commits are added when the run begins.
         commit: given.need(&table::GIT_COMMIT)?.then(CommitPlan::default),
@@ -177,6 +179,7 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
         name,
         kind,
         mut command,
+        account,
     } = named(given)?;
     let permissions = permissions(given)?;
     if kind == AgentKind::Claude {
@@ -190,6 +193,7 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
         kind,
         command,
         model: model(given, &table::MODELS_WORK)?,
+        account,
         permissions: Permissions {
             mode: permissions.mode,
             skip: permissions.skip.unwrap_or(false),
@@ -221,6 +225,7 @@ pub fn agent_named(given: &Given, name: &str, of_run: &AgentSpec) -> Result<Agen
         name: agent.name,
         kind: agent.kind,
         command: agent.command,
+        account: agent.account,
         model: of_run.model.clone().filter(|_| agent.kind == of_run.kind),
         ..of_run.clone()
     })
@@ -289,15 +294,16 @@ fn named(given: &Given) -> Result<Agent, Failure> {
         name: program.to_string_lossy().into_owned(),
         kind: AgentKind::Exec,
         command,
+        account: None,
     })
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::given::Flags;
     use super::*;
 
-    fn given(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Given {
+    pub(crate) fn given(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Given {
         let flags: Flags = flags
             .iter()
             .map(|(name, text)| (*name, (*text).to_owned()))

@@ -200,6 +200,7 @@ impl Parser<'_> {
                 name: name.get_ref().to_string(),
                 kind: None,
                 command: None,
+                account: None,
                 path: self.file.path.clone(),
                 line: self.line(name.span()),
             };
@@ -209,8 +210,10 @@ impl Parser<'_> {
                 let read = match key_name {
                     "kind" => agents::kind(&text).map(|kind| row.kind = Some(kind)),
                     "command" => form::command(&text).map(|words| row.command = Some(words)),
+                    "account" => form::user_dir(&text).map(|dir| row.account = Some(dir)),
                     other => {
-                        let meant = phrase::nearest(other, ["kind", "command"].into_iter());
+                        let known = ["kind", "command", "account"].into_iter();
+                        let meant = phrase::nearest(other, known);
                         return Err(self.unknown(key.span(), other, meant));
                     }
                 };

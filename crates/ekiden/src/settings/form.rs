@@ -5,10 +5,11 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 use ekiden_core::bounds::OnRateLimit;
+use ekiden_core::fallback::Returns;
 use ekiden_core::guard::Levels;
 use ekiden_core::guard::LineFormat;
 use ekiden_core::guard::checkpoint::Wip;
@@ -137,6 +138,41 @@ pub fn text(text: &str) -> Read<String> {
         "" => Err("a text that is not empty".to_owned()),
         _ => Ok(text.to_owned()),
     }
+}
+
+/// Agents that go on for each other; none at all is an answer, too.
+pub fn agents(text: &str) -> Read<Vec<String>> {
+    let names = text.split(',').map(str::trim);
+    let names: Vec<String> = names
+        .filter(|name| *name != "none")
+        .map(str::to_owned)
+        .collect();
+    match names.iter().any(String::is_empty) {
+        true => Err("names of agents, such as codex or claude:haiku; or none".to_owned()),
+        false => Ok(names),
+    }
+}
+
+pub fn returns(text: &str) -> Read<Returns> {
+    either(
+        text,
+        [
+            ("next-session", Returns::NextSession),
+            ("never", Returns::Never),
+        ],
+    )
+}
+
+/// A directory of the user's, from the root or from their home.
+pub fn user_dir(text: &str) -> Read<String> {
+    let text = text.trim();
+    let in_home = || Some(std::env::home_dir()?.join(text.strip_prefix("~/")?));
+    let dir = match text.starts_with('/') {
+        true => Some(PathBuf::from(text)),
+        false => in_home(),
+    };
+    let dir = dir.and_then(|dir| dir.into_os_string().into_string().ok());
+    dir.ok_or_else(|| "a directory, as /home/me/.claude-work or ~/.claude-work".to_owned())
 }
 
 /// Kinds of notices; none at all is an answer, too.

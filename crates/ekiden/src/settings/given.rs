@@ -339,6 +339,7 @@ mod tests {
             "local",
             "comment",
             "me/app",
+            "never",
             "a",
         ];
         let fits = |text: &&str| (row.check)(text).is_ok();
@@ -405,6 +406,7 @@ mod tests {
             verify_timeout
             git_commit
             branch
+            fallback_return
             model
             models.work
             models.plan

@@ -13,6 +13,7 @@ pub mod agents;
 pub mod approval;
 pub mod chosen;
 pub mod environment;
+mod fallback;
 pub mod file;
 pub mod flags;
 pub mod form;

@@ -4,6 +4,7 @@
 //! `docs/settings.md` are all made from [`TABLE`]; nothing about a setting is said anywhere else.
 
 use ekiden_core::bounds::OnRateLimit;
+use ekiden_core::fallback::Returns;
 use ekiden_core::guard::checkpoint::Wip;
 use ekiden_core::guard::{Levels, LineFormat};
 use ekiden_core::handoff::Marker;
@@ -242,6 +243,13 @@ settings! {
     /// standard input
     AGENT_COMMAND: Vec<String> = "agent_command", Words("COMMAND"), Agent, form::command;
         user_only: true;
+    /// Who goes on when the agent is at a limit, out, or not logged in: agents, with a model or another account behind
+    /// a colon, such as claude:work,codex,claude:haiku; none for nobody
+    FALLBACK: Vec<String> = "fallback", Commas("AGENTS"), Agent, form::agents;
+        user_only: true;
+    /// When an agent that was out is taken again: next-session (the first that begins after its reset) or never
+    FALLBACK_RETURN: Returns = "fallback_return", One("WHEN"), NoFlag, form::returns;
+        default: Some("next-session");
     /// The model, by the agent's own name for it
     MODEL: String = "model", One("MODEL"), Agent, form::text;
     /// The model of sessions that work on a task or a stage [default: `model`]

@@ -553,7 +553,7 @@ fn files_of_another_user_are_input_as_any() {
     let environment = with_fixture("shell-waits", ".cleave");
     let is_root = std::fs::metadata(environment.dir()).unwrap().uid() == 0;
     if !is_root {
-        println!("left out: only root can give a file to another user");
+        // Only root can give a file to another user.
         return;
     }
     environment.write(

@@ -25,6 +25,7 @@ mod estimate;
 mod everywhere;
 mod examples;
 mod exec;
+mod fallback;
 mod files;
 mod guard;
 mod guiding;

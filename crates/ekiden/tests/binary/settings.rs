@@ -82,6 +82,8 @@ fn every_setting_says_where_it_comes_from() {
     branch                      -                                    default
     agent                       mine                                 EKIDEN_AGENT
     agent_command               -                                    default
+    fallback                    -                                    default
+    fallback_return             next-session                         default
     model                       opus                                 ~/.config/ekiden/config.toml:1
     models.work                 -                                    default
     models.plan                 -                                    default

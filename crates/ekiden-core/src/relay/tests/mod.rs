@@ -13,6 +13,7 @@ mod attempts;
 mod bounds;
 mod budgets;
 mod commits;
+mod fallback;
 mod guiding;
 mod histories;
 mod judging;

@@ -21,6 +21,8 @@ const GIVEN: &[&str] = &[
     "git commits notify check",
     "exec check claim",
     "wait=400",
+    "row=codex,haiku git wait=400",
+    "row=codex stays judged exec budget=9",
     "judged git check",
     "judged exec stall=1",
     "judged research stall=0",

@@ -10,6 +10,7 @@ use crate::event::{
     Answer, AttemptEnded, AttemptEvent, Check, CheckOutcome, Commit, Continued, Counters, Event,
     RelayEvent, RunResumed, Survey, TaskOutcome, Traces,
 };
+use crate::fallback::{Fallback, Returns};
 use crate::guard::{Level, Profile, Window};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS, files};
 use crate::handoff::{FileText, HandoffFiles, Marker, open_items};
@@ -864,6 +865,7 @@ fn header(given: &str) -> RunStarted {
             } else {
                 AgentKind::Claude
             }),
+            fallback: row(given),
             commit: has("commits").then(CommitPlan::default),
             notify: has("notify"),
             notify_text: has("text"),
@@ -945,12 +947,34 @@ fn answer(what: &str) -> &'static str {
     }
 }
 
+/// `row=codex,haiku`: those that go on, and `stays` if there is no way back.
+fn row(given: &str) -> Fallback {
+    let names = given.split_whitespace();
+    let names = names.filter_map(|word| word.strip_prefix("row="));
+    let named = |name: &str| AgentSpec {
+        name: name.to_owned(),
+        account: Some(format!("/home/{name}")),
+        ..agent(AgentKind::Claude)
+    };
+    Fallback {
+        agents: names
+            .flat_map(|names| names.split(','))
+            .map(named)
+            .collect(),
+        returns: match given.contains("stays") {
+            true => Returns::Never,
+            false => Returns::NextSession,
+        },
+    }
+}
+
 fn agent(kind: AgentKind) -> AgentSpec {
     AgentSpec {
         name: kind.name().to_owned(),
         kind,
         command: vec![kind.name().to_owned()],
         model: None,
+        account: None,
         permissions: Permissions::default(),
         interface: Interface::Headless,
     }

@@ -1,0 +1,197 @@
+//! The row of agents that go on for each other: who begins a conversation, and until when the others are out.
+//!
+//! The row is frozen in the run's header. Which of it is out follows from the ends in the log, so a resumed run
+//! decides the same.
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{AgentKind, AgentSpec, Permissions};
+use crate::ends::{EndCause, EndClass, Hint, LimitKind};
+use crate::time::{Millis, Timestamp};
+
+/// Who goes on when the run's own agent is out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fallback {
+    /// In this order, after the run's own agent. What they may do is what that one may.
+    pub agents: Vec<AgentSpec>,
+    pub returns: Returns,
+}
+
+/// When an agent that was out is taken again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Returns {
+    /// With the first conversation that begins after its reset.
+    #[default]
+    NextSession,
+    /// Only when the one that went on for it is out.
+    Never,
+}
+
+impl Fallback {
+    pub fn is_empty(&self) -> bool {
+        self.agents.is_empty()
+    }
+}
+
+/// Whom a run does not ask before some time. All relays of a run know the same.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Outages(Vec<Outage>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Outage {
+    agent: AgentSpec,
+    reach: Reach,
+    until: Timestamp,
+}
+
+/// Who shares an outage with the agent that met it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Whoever works by the same account.
+    Account,
+    /// Whoever works by the same account with the same model.
+    Model,
+}
+
+impl Outages {
+    /// Until when this agent is out.
+    fn until(&self, agent: &AgentSpec) -> Timestamp {
+        let is_out = |outage: &&Outage| {
+            let is_same = outage.reach == Reach::Account || outage.agent.model == agent.model;
+            is_same && has_same_account(&outage.agent, agent)
+        };
+        let until = self.0.iter().filter(is_out).map(|outage| outage.until);
+        until.max().unwrap_or_default()
+    }
+
+    fn note(&mut self, agent: &AgentSpec, cause: &EndCause, until: Timestamp) {
+        let of_model = matches!(
+            cause,
+            EndCause::Overloaded
+                | EndCause::RateLimited {
+                    kind: LimitKind::SevenDayModel,
+                    ..
+                }
+                | EndCause::LimitKnown {
+                    kind: LimitKind::SevenDayModel,
+                    ..
+                }
+        );
+        let reach = if of_model {
+            Reach::Model
+        } else {
+            Reach::Account
+        };
+        let is_its = |outage: &Outage| outage.reach == reach && outage.agent.is_same(agent);
+        self.0.retain(|outage| !is_its(outage));
+        self.0.push(Outage {
+            agent: agent.clone(),
+            reach,
+            until,
+        });
+    }
+
+    /// What another relay met.
+    pub(crate) fn learn(&mut self, other: &Self) {
+        for outage in &other.0 {
+            if !self.0.contains(outage) {
+                self.0.push(outage.clone());
+            }
+        }
+    }
+
+    /// A person carries the run on: whoever was out is tried again.
+    pub(crate) fn forgive(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Both count against the same limits. Of agents by a command, the command is the account.
+fn has_same_account(one: &AgentSpec, other: &AgentSpec) -> bool {
+    let by_command = matches!(one.kind, AgentKind::Acp | AgentKind::Exec);
+    (one.kind, &one.account) == (other.kind, &other.account)
+        && (!by_command || one.command == other.command)
+}
+
+/// The row as one relay has seen it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    /// The run's own agent first.
+    agents: Vec<AgentSpec>,
+    returns: Returns,
+    /// Who began the last conversation.
+    current: usize,
+    pub(crate) outages: Outages,
+}
+
+impl Row {
+    pub(crate) fn new(first: &AgentSpec, fallback: &Fallback) -> Self {
+        Self {
+            agents: std::iter::once(first)
+                .chain(&fallback.agents)
+                .cloned()
+                .collect(),
+            returns: fallback.returns,
+            current: 0,
+            outages: Outages::default(),
+        }
+    }
+
+    /// Somebody else can go on.
+    pub(crate) fn has_others(&self) -> bool {
+        self.agents.len() > 1
+    }
+
+    /// The current agent ended so: whether another one is to go on, because it can sooner.
+    pub(crate) fn gives_way(
+        &mut self,
+        at: Timestamp,
+        cause: &EndCause,
+        waited: Millis,
+        permissions: &Permissions,
+    ) -> bool {
+        if !self.has_others() {
+            return false;
+        }
+        let until = match cause.class() {
+            EndClass::Wait => at + cause.wait(at, waited),
+            // Only a person can change that.
+            EndClass::Stop(Hint::LogIn | Hint::Pay) => Timestamp(u64::MAX),
+            EndClass::Stop(_)
+            | EndClass::Fine
+            | EndClass::Retry
+            | EndClass::Left
+            | EndClass::TooLate => return false,
+        };
+        if let Some(agent) = self.agents.get(self.current) {
+            self.outages.note(agent, cause, until);
+        }
+        self.free_at(at, permissions) < until
+    }
+
+    /// When the next conversation may begin.
+    pub(crate) fn free_at(&self, at: Timestamp, permissions: &Permissions) -> Timestamp {
+        let may = self.may_begin(permissions);
+        let until = may.map(|(_, agent)| self.outages.until(agent).max(at));
+        until.min().unwrap_or(at)
+    }
+
+    /// Who begins a conversation now: whoever is free first; of those that are free at once the first in the row, or
+    /// the current one if there is no way back.
+    pub(crate) fn take(&mut self, at: Timestamp, permissions: &Permissions) -> Option<&AgentSpec> {
+        let stays = |place: usize| self.returns == Returns::Never && place == self.current;
+        let next = self
+            .may_begin(permissions)
+            .min_by_key(|(place, agent)| (self.outages.until(agent).max(at), !stays(*place)));
+        self.current = next?.0;
+        self.agents.get(self.current)
+    }
+
+    /// Those that can keep to the permissions, with their places. A person may have changed these since the run began.
+    fn may_begin(&self, permissions: &Permissions) -> impl Iterator<Item = (usize, &AgentSpec)> {
+        let agents = self.agents.iter().enumerate();
+        agents.filter(|(place, agent)| *place == 0 || agent.cannot_hold(permissions).is_none())
+    }
+}

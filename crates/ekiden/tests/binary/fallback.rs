@@ -1,0 +1,128 @@
+//! On with another agent when one is out.
+
+use serde_json::Value;
+
+use crate::environment::{Environment, items};
+use crate::plan::{plan, repository, stage};
+use crate::processes::expect_nothing_alive;
+
+/// Two more accounts: one on which all goes well, and one that is at its limit for longer.
+fn with_accounts(environment: Environment, first: &str) -> Environment {
+    let program = env!("CARGO_BIN_EXE_ekiden");
+    let scenario = |name: &str, act: &str| {
+        let path = environment.path(name);
+        std::fs::write(&path, act).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let does = |what: &str| format!("[[act]]\nat = \"call\"\ndo = {what}\n");
+    let first = scenario("first.toml", &does(first));
+    let row = |name: &str, act: &str| {
+        let file = scenario(&format!("{name}.toml"), act);
+        format!(
+            "[agents.{name}]\nkind = \"rehearsal\"\naccount = \"/home/me/{name}\"\n\
+             command = [\"env\", \"EKIDEN_REHEARSAL_SCENARIO={file}\", \"{program}\", \"__rehearsal\"]\n"
+        )
+    };
+    let rows = row("second", "") + &row("late", &does("{ limit = 7200 }"));
+    environment.write("../home/.config/ekiden/config.toml", &rows);
+    environment.with("EKIDEN_REHEARSAL_SCENARIO", &first)
+}
+
+fn run<'a>(fallback: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let run = [
+        "run",
+        "task.md",
+        "--agent",
+        "rehearsal",
+        "--fallback",
+        fallback,
+    ];
+    [&run[..], more].concat()
+}
+
+// shows: REL-39
+#[test]
+fn another_account_goes_on_and_everybody_is_told_who_did_what() {
+    let environment = with_accounts(repository(), "{ limit = 18000 }");
+    environment.write("task.md", &items(3));
+    let said = environment
+        .run(&run("rehearsal:second", &["-g"]))
+        .expect(0)
+        .stdout;
+    assert!(said.contains("session 1 · rehearsal · "), "{said}");
+    assert!(
+        said.contains("0 tool calls · the 5-hour limit is reached\nsession 1 · second · "),
+        "{said}"
+    );
+    let log = environment.run(&["log", "--json"]).expect(0).stdout;
+    assert!(
+        log.contains("\"five_hour\"") && log.contains("\"agent\":\"second\""),
+        "{log}"
+    );
+    let commit = environment.git(&["log", "-1", "--format=%(trailers:key=Ekiden-Agent)"]);
+    assert_eq!(commit.trim(), "Ekiden-Agent: second");
+    let report = std::fs::read_to_string(environment.run_dir().join("report.md")).unwrap();
+    assert!(report.contains("1 · `second`"), "{report}");
+    for (command, told) in [
+        (&["sessions"][..], "says all is done · second"),
+        (&["status"], " · second"),
+    ] {
+        let said = environment.run(command).expect(0).stdout;
+        assert!(said.contains(told), "{command:?}: {said}");
+    }
+    expect_nothing_alive(&environment);
+}
+
+// shows: REL-39
+#[test]
+fn a_plan_of_twelve_stages_spreads_over_two_accounts() {
+    let environment = with_accounts(repository(), "{ limit = 18000 }");
+    let stages: Vec<String> = (0..12)
+        .map(|n| {
+            stage(
+                &format!("S{n}"),
+                "",
+                &format!("echo {n} > s{n}"),
+                &format!("test -e s{n}"),
+            )
+        })
+        .collect();
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let execute = [
+        "execute",
+        "plan.toml",
+        "--yes",
+        "--agent",
+        "rehearsal",
+        "--fallback",
+        "second",
+    ];
+    let said = environment.run(&execute).expect(0).stdout;
+    assert!(
+        said.contains("12 of 12") || said.contains("12 stages"),
+        "{said}"
+    );
+    let sessions = |agent: &str| said.matches(&format!(" · {agent} · ")).count();
+    assert_eq!(sessions("second"), 12, "{said}");
+    // Those that began beside each other met the limit; whoever began later knew of it.
+    assert!((1..=3).contains(&sessions("rehearsal")), "{said}");
+    expect_nothing_alive(&environment);
+}
+
+/// The second meets a limit that ends later: the wait is for the first, and here it is too long.
+// shows: REL-39
+#[test]
+fn all_at_their_limits_wait_for_the_earliest_reset() {
+    let environment = with_accounts(Environment::with_git(), "{ limit = 3600 }");
+    environment.write("task.md", &items(3));
+    let said = environment.run(&run("late", &["--max-wait", "10m", "--json"]));
+    let said = said.expect(3).stdout;
+    let ended: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(ended["outcome"]["kind"], "limit_too_far", "{said}");
+    let until = ended["outcome"]["until"].as_i64().unwrap() / 1000;
+    let now: jiff::Timestamp = ended["time"].as_str().unwrap().parse().unwrap();
+    let wait = until - now.as_second();
+    assert!((3_600..3_700).contains(&wait), "{wait} s: {said}");
+    assert_eq!(said.matches("\"session_started\"").count(), 2, "{said}");
+}
