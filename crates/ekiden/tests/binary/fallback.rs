@@ -1,10 +1,12 @@
 //! On with another agent when one is out.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::environment::{Environment, items};
 use crate::plan::{plan, repository, stage};
 use crate::processes::expect_nothing_alive;
+use crate::running::wait_until;
 
 /// Two more accounts: one on which all goes well, and one that is at its limit for longer.
 fn with_accounts(environment: Environment, first: &str) -> Environment {
@@ -125,4 +127,25 @@ fn all_at_their_limits_wait_for_the_earliest_reset() {
     let wait = until - now.as_second();
     assert!((3_600..3_700).contains(&wait), "{wait} s: {said}");
     assert_eq!(said.matches("\"session_started\"").count(), 2, "{said}");
+}
+
+/// ekiden tells the agent where the login is, and reads nothing there.
+// shows: REL-39
+#[test]
+fn an_account_is_a_directory_that_the_agent_is_told() {
+    for (kind, variable) in [("claude", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME")] {
+        let environment = Environment::with_git();
+        environment.script("agent.sh", &format!("echo ${variable} > ../told; sleep 60"));
+        let row = format!(
+            "[agents.mine]\nkind = \"{kind}\"\ncommand = \"./agent.sh\"\naccount = \"~/.mine\"\n"
+        );
+        environment.write("../home/.config/ekiden/config.toml", &row);
+        let run = environment.start(&["run", "Do it.", "--agent", "mine", "--skip-permissions"]);
+        wait_until("the agent", || environment.read("../told").ends_with('\n'));
+        run.signal(Signal::KILL);
+        run.end().expect(137);
+        let home = environment.path("home/.mine");
+        assert_eq!(environment.read("../told").trim(), home.to_str().unwrap());
+        assert!(!home.exists());
+    }
 }

@@ -209,7 +209,10 @@ fn said(
     args: &[&str],
     patience: Millis,
 ) -> Result<(i32, String), String> {
-    let mut words = spec.command.iter().map(String::as_str);
+    let account = spec.account_variable();
+    let account = account.map(|(name, dir)| ["env".to_owned(), format!("{name}={dir}")]);
+    let words = account.iter().flatten().chain(&spec.command);
+    let mut words = words.map(String::as_str);
     let program = words.next().unwrap_or_default();
     let args: Vec<&str> = words.chain(args.iter().copied()).collect();
     let output = run_quick(program, &args, dir, patience).map_err(|error| in_full(&error))?;
