@@ -104,6 +104,9 @@ pub struct Settings {
     /// Who judges a claim of completion before it counts, if anybody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewer: Option<Box<AgentSpec>>,
+    /// A person who carried the run on wants no more of it. A review that was under way is made to its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_review: bool,
     /// Who goes on when it is out.
     #[serde(default, skip_serializing_if = "Fallback::is_empty")]
     pub fallback: Fallback,
@@ -152,6 +155,7 @@ impl Settings {
         self.agent.permissions.change(&limits.permissions);
         self.wait_max = limits.wait_max.unwrap_or(self.wait_max);
         self.pause = limits.pause.unwrap_or(self.pause);
+        self.no_review |= limits.no_review;
     }
 }
 
@@ -172,6 +176,9 @@ pub struct LimitsChanged {
     pub research: Option<bool>,
     /// Whether somebody sits there to guide it.
     pub guided: Option<bool>,
+    /// Nobody judges claims any more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_review: bool,
     /// Other bounds of money, tokens, time and turns.
     pub bounds: BoundsChange,
     /// What the agent may do without asking, from the next attempt on.

@@ -55,7 +55,7 @@ impl Relay {
         status: Option<&Status>,
         passed: Option<bool>,
     ) -> bool {
-        if self.settings.reviewer.is_none() {
+        if self.settings.reviewer.is_none() || self.settings.no_review {
             return false;
         }
         let mut status = status.cloned();

@@ -952,6 +952,7 @@ fn settings(bounds: Bounds) -> Settings {
         }),
         bounds,
         reviewer: None,
+        no_review: false,
         agent: AgentSpec {
             name: "claude".to_owned(),
             kind: AgentKind::Claude,

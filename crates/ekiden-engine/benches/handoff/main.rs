@@ -116,6 +116,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
             wait_max: limits::WAIT_MAX_DEFAULT,
             judging: None,
             reviewer: None,
+            no_review: false,
             agent: agent(workspace)?,
             commit: None,
             notify: false,

@@ -791,6 +791,7 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
                 research: false,
             }),
             reviewer: None,
+            no_review: false,
             agent: AgentSpec {
                 name: "scripted".to_owned(),
                 kind: AgentKind::Rehearsal,

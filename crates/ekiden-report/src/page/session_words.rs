@@ -67,6 +67,7 @@ impl View<'_> {
                     ("Done", &words.done),
                     ("Stopped at", &words.stopped_at),
                     ("Issues", &words.issues),
+                    ("Found by the review", &words.found),
                 ];
                 let parts = parts.into_iter();
                 blocks.extend(

@@ -326,6 +326,7 @@ pub(super) fn header(manifest: Manifest) -> RunStarted {
             wait_max: limits::WAIT_MAX_DEFAULT,
             judging: None,
             reviewer: None,
+            no_review: false,
             agent: AgentSpec {
                 name: "claude".to_owned(),
                 kind: AgentKind::Claude,

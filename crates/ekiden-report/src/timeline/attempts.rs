@@ -116,12 +116,15 @@ impl Timeline {
             session.left = Some(end.left);
             session.is_rescued |= end.is_rescued;
             session.items = left.open_items.as_ref().map(OpenItems::counts);
-            // Until the relay has taken it over.
-            session.words = Some(Words::of(&Notes {
-                by: Author::Agent,
-                progress: left.progress.clone(),
-                next_prompt: left.next_prompt.clone(),
-            }));
+            session.words = Some(match relay.found() {
+                Some(Some(findings)) => Words::of_reviewer(findings),
+                // Until the relay has taken it over.
+                Some(None) | None => Words::of(&Notes {
+                    by: Author::Agent,
+                    progress: left.progress.clone(),
+                    next_prompt: left.next_prompt.clone(),
+                }),
+            });
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is kept of a handoff: the agent's own words.
 
 use ekiden_core::handoff::{Heading, said};
-use ekiden_core::prompt::{Author, Notes};
+use ekiden_core::prompt::{Author, Finding, Notes};
 use ekiden_core::text::short;
 
 use super::WORDS_CHARS_MAX;
@@ -18,6 +18,8 @@ pub struct Words {
     pub done: Option<String>,
     pub stopped_at: Option<String>,
     pub issues: Option<String>,
+    /// What a reviewer found, one line each.
+    pub found: Option<String>,
     pub works: Option<String>,
     pub avoid: Option<String>,
     /// The files of the handoff.
@@ -25,6 +27,27 @@ pub struct Words {
 }
 
 impl Words {
+    /// A reviewer's findings, each with its place, the reason and how it was seen.
+    pub(super) fn of_reviewer(findings: &[Finding]) -> Self {
+        let line = |finding: &Finding| {
+            let Finding {
+                place,
+                reason,
+                seen,
+            } = finding;
+            format!("{place}: {reason} ({seen})")
+        };
+        let lines: Vec<String> = findings.iter().map(line).collect();
+        Self {
+            found: (!lines.is_empty()).then(|| short(&lines.join("\n"), WORDS_CHARS_MAX)),
+            ..Self::of(&Notes {
+                by: Author::Agent,
+                progress: String::new(),
+                next_prompt: String::new(),
+            })
+        }
+    }
+
     pub(super) fn of(notes: &Notes) -> Self {
         let words = |text: &str, heading: Heading| {
             said(text, heading.name()).map(|words| short(&words, WORDS_CHARS_MAX))
@@ -38,6 +61,7 @@ impl Words {
             done: words(progress, Heading::Done),
             stopped_at: words(progress, Heading::StoppedAt),
             issues: words(progress, Heading::Issues),
+            found: None,
             works: words(next_prompt, Heading::WhatWorks),
             avoid: words(next_prompt, Heading::WhatToAvoid),
             whole: [&notes.progress, &notes.next_prompt]

@@ -3,6 +3,7 @@
 use clap::Args;
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::SessionNumber;
+use ekiden_core::settings::LimitsChanged;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::runner;
 
@@ -20,6 +21,7 @@ Examples:
   ekiden resume                  the unfinished run here
   ekiden resume -m 10            with up to 10 more sessions
   ekiden resume --allowed-tool 'Bash(make:*)'    the agent may run make
+  ekiden resume --no-review      the work counts without the review
   ekiden resume --task task.md   with an edited task
   ekiden resume -r 3             a new run from what session 3 left
   ekiden resume 7f3a             the run whose id begins with 7f3a
@@ -48,6 +50,9 @@ pub struct ResumeArgs {
     /// Continue from a log that was changed since ekiden wrote it; look at it first with `ekiden log`
     #[arg(long)]
     accept_log: bool,
+    /// From now on work counts without the review that the run was begun with
+    #[arg(long)]
+    no_review: bool,
     /// Continue in the background: print the run's id and return once it works
     #[arg(long)]
     detach: bool,
@@ -59,7 +64,10 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let mut workspace = invocation.workspace()?;
     let prefix = args.run.as_deref();
-    let limits = chosen::limits_typed(&invocation.given)?;
+    let limits = LimitsChanged {
+        no_review: args.no_review,
+        ..chosen::limits_typed(&invocation.given)?
+    };
     let task = args.task.as_deref().map(|task| Task::read(task, output));
     let task = task.transpose()?;
     if args.accept_log {

@@ -148,6 +148,7 @@ fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
         stall_sessions,
         research,
         guided,
+        no_review,
         bounds,
         permissions,
     } = limits;
@@ -180,6 +181,7 @@ fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
             .map(|max| format!("{} without progress", phrase::count(max.into(), "session"))),
         either(*research, "it is research", "it is not research"),
         either(*guided, "guided", "not guided"),
+        no_review.then(|| "no review".to_owned()),
         mode.map(|mode| format!("permission mode {}", one_line(mode))),
         either(
             permissions.skip,

@@ -245,6 +245,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
             wait_max: limits::WAIT_MAX_DEFAULT,
             judging: None,
             reviewer: None,
+            no_review: false,
             agent: AgentSpec {
                 name: "claude".to_owned(),
                 kind: AgentKind::Claude,

@@ -39,6 +39,7 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
             research: given.need(&table::RESEARCH)?,
         }),
         reviewer: reviewer(given, &agent)?,
+        no_review: false,
         fallback: fallback(given, &agent)?,
         agent,
         // The paths that stay out of the commits are added when the run begins.
@@ -157,6 +158,7 @@ pub fn limits_typed(given: &Given) -> Result<LimitsChanged, Failure> {
         stall_sessions: typed.get(&table::STALL_SESSIONS)?,
         research: typed.get(&table::RESEARCH)?,
         guided: typed.get(&table::GUIDED)?,
+        no_review: false,
         bounds: bounds(&typed)?,
         permissions,
     })

@@ -762,6 +762,7 @@ fn resumed(limit: &str) -> RunResumed {
     RunResumed {
         ekiden: "0.1.0".to_owned(),
         limits: LimitsChanged {
+            no_review: false,
             sessions_max: limit.parse().ok(),
             wait_max: wait.map(Millis::from_secs),
             pause: pause.map(Millis::from_secs),
@@ -841,6 +842,7 @@ fn header(given: &str) -> RunStarted {
             },
         }),
         settings: Settings {
+            no_review: false,
             marker: Marker::default(),
             levels: Profile::Relay.levels(),
             cap_tokens: None,

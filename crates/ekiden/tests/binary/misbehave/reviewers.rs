@@ -95,6 +95,43 @@ fn faults_that_stay_are_for_a_person() {
     );
 }
 
+// shows: REL-38, REL-27
+#[test]
+fn a_person_reads_what_was_found_and_may_go_on_without_the_review() {
+    let deed = finding("says made, not done");
+    let scenario = format!("[[act]]\nsession = [2, 4, 6]\nat = \"prompt\"\ndo = {deed}\n");
+    let environment = Environment::with_git().with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
+    environment.write("task.md", &items(1));
+    environment.write("scenario.toml", &scenario);
+    let run = ["run", "task.md", "--agent", "rehearsal", "--review"];
+    environment.run(&run).expect(4);
+    let report = || std::fs::read_to_string(environment.run_dir().join("report.md")).unwrap();
+    let found = "Found by the review:\n\n```text\nitem-1.txt:1: says made, not done (read it)";
+    assert!(report().contains(found), "{}", report());
+    let said = environment.run(&["resume", "--no-review"]).expect(0).stdout;
+    assert!(!said.contains("reviews the work"), "{said}");
+}
+
+/// It reads the prompt on its standard input, and answers on its standard output.
+// shows: REL-38
+#[test]
+fn a_program_may_review() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(1));
+    let script = "cat > ../asked; grep -q 'made > item-1' ../asked && echo '{\"verdict\": \"pass\", \"findings\": []}'";
+    environment.script("reviewer.sh", script);
+    let row = "[agents.mine]\nkind = \"exec\"\ncommand = \"./reviewer.sh\"\n";
+    environment.write("../home/.config/ekiden/config.toml", row);
+    environment.commit_all();
+    let run = ["run", "task.md", "--agent", "rehearsal", "--review=mine"];
+    let said = environment.run(&run).expect(0).stdout;
+    assert!(
+        said.contains("session 2 · reviews the work, by mine"),
+        "{said}"
+    );
+    assert!(said.contains("complete"), "{said}");
+}
+
 // shows: REL-38
 #[test]
 fn a_reviewer_without_a_verdict_lets_nothing_pass() {
