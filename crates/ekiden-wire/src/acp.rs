@@ -103,7 +103,7 @@ impl Context {
 
 impl Acp {
     pub fn new(start: Start) -> Self {
-        let consent = Consent::new(&start.permissions, &start.dir);
+        let consent = Consent::new(&start);
         Self {
             out: Outbox::default(),
             session: start.resume.clone().unwrap_or_default(),

@@ -54,7 +54,7 @@ pub struct Codex {
 
 impl Codex {
     pub fn new(start: Start) -> Self {
-        let consent = Consent::new(&start.permissions, &start.dir);
+        let consent = Consent::new(&start);
         Self {
             out: Outbox::default(),
             thread: start.resume.clone().unwrap_or_default(),
@@ -81,7 +81,7 @@ impl Codex {
 
     fn open(&mut self) {
         self.out.notify("initialized", &json!({}));
-        let consent = Consent::new(&self.start.permissions, &self.start.dir);
+        let consent = Consent::new(&self.start);
         let (policy, sandbox) = match (consent.is_everything(), consent.edits()) {
             (true, _) => ("never", "danger-full-access"),
             (false, true) => ("on-request", "workspace-write"),

@@ -4,7 +4,6 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use ekiden_core::agent::Permissions;
 use ekiden_core::guard::{HookInput, ToolUse};
 
 use serde_json::Value;
@@ -12,7 +11,7 @@ use serde_json::Value;
 use crate::hook_output::HookAnswer;
 use crate::hooks::HookCall;
 use crate::limits;
-use crate::rpc::Outbox;
+use crate::rpc::{Outbox, Start};
 use crate::stream::ClientEvent;
 use crate::trace::keep;
 
@@ -112,16 +111,21 @@ pub struct Consent {
     edits: bool,
     rules: Vec<String>,
     dir: PathBuf,
+    resolve: Option<fn(&Path) -> PathBuf>,
 }
 
 impl Consent {
-    pub fn new(permissions: &Permissions, dir: &Path) -> Self {
+    pub fn new(start: &Start) -> Self {
+        let (permissions, dir) = (&start.permissions, &start.dir);
         let mode = permissions.mode.as_deref().unwrap_or_default();
         Self {
             everything: permissions.skip || mode == EVERYTHING,
             edits: EDITS.contains(&mode),
             rules: permissions.allowed_tools.clone(),
-            dir: dir.to_owned(),
+            dir: start
+                .resolve
+                .map_or_else(|| dir.clone(), |resolve| resolve(dir)),
+            resolve: start.resolve,
         }
     }
 
@@ -157,10 +161,11 @@ impl Consent {
         }
     }
 
-    /// A path in the work tree by its text.
+    /// A path in the work tree, by its text and by where its links lead.
     fn is_inside(&self, path: &Path) -> bool {
         let climbs = path.components().any(|part| part == Component::ParentDir);
-        !climbs && path.starts_with(&self.dir)
+        let leads = self.resolve.map(|resolve| resolve(path));
+        !climbs && leads.as_deref().unwrap_or(path).starts_with(&self.dir)
     }
 }
 
@@ -190,6 +195,8 @@ fn matches(rule: &str, name: &str, used: &ToolUse) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ekiden_core::agent::Permissions;
+
     use super::*;
 
     fn consent(mode: Option<&str>, rules: &[&str]) -> Consent {
@@ -198,7 +205,11 @@ mod tests {
             allowed_tools: rules.iter().map(|rule| (*rule).to_owned()).collect(),
             ..Permissions::default()
         };
-        Consent::new(&permissions, Path::new("/w"))
+        Consent::new(&Start {
+            dir: PathBuf::from("/w"),
+            permissions,
+            ..Start::default()
+        })
     }
 
     fn shell(command: &str) -> ToolUse {
@@ -245,5 +256,26 @@ mod tests {
         }
         assert!(!edits.allows("Bash", &shell("make")));
         assert!(consent(Some(EVERYTHING), &[]).allows("Bash", &shell("make")));
+    }
+
+    // shows: AGT-15, SEC-02
+    #[test]
+    fn a_link_leads_no_edit_out_of_the_work_tree() {
+        let edits = Consent::new(&Start {
+            dir: PathBuf::from("/link-to-w"),
+            permissions: Permissions {
+                mode: Some("acceptEdits".to_owned()),
+                ..Permissions::default()
+            },
+            resolve: Some(|path| {
+                let path = path.to_string_lossy();
+                let path = path.replace("/link-to-w", "/w");
+                PathBuf::from(path.replace("/w/link", "/etc"))
+            }),
+            ..Start::default()
+        });
+        let write = |path: &str| edits.allows("Edit", &ToolUse::Write(path.into()));
+        assert!(write("/link-to-w/a.rs") && write("/w/a.rs"));
+        assert!(!write("/w/link/passwd") && !write("/link-to-w/link/passwd"));
     }
 }

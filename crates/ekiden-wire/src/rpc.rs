@@ -4,7 +4,7 @@
 //! watches a session needs to know only those. What is to be sent and what was seen collects in its [`Outbox`].
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ekiden_core::agent::Permissions;
 use serde_json::{Value, json};
@@ -56,6 +56,8 @@ pub struct Start {
     pub model: Option<String>,
     /// The agent's id of the conversation to resume.
     pub resume: Option<String>,
+    /// Where a path leads, with symbolic links resolved as far as it exists.
+    pub resolve: Option<fn(&Path) -> PathBuf>,
 }
 
 /// What an agent wrote.
