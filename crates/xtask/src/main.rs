@@ -7,11 +7,13 @@
 //!     └─ real-client                     the agent that the tests run against
 //! soak                                   more of the simulated worlds than CI has time for
 //! bench                                  the promises about time and size
+//! agents                                 what other agents call what we use
 //! dist                                   what a release hands out
 //! ```
 //!
 //! Nothing of this is shipped. Whatever touches the system goes through [`shell`].
 
+mod agents;
 mod bench;
 mod ci;
 mod dist;
@@ -36,6 +38,8 @@ cargo xtask soak 50                   so many
 cargo xtask bench                     measures what is promised about time and size
 cargo xtask bench PART                the same of one part, such as `view`
 cargo xtask bench --write             all, and writes docs/benchmarks.md
+cargo xtask agents                    the names of Codex's protocol that are used, held against the pinned Codex
+cargo xtask agents --write            the same, and writes the fixture anew
 cargo xtask dist [TARGET]             archive and npm packages of a release, below target/dist
 cargo xtask real-client               installs the pinned client for the tests, prints its path";
 
@@ -62,6 +66,8 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["bench"] => bench::run(bench::Page::Keep, None),
         ["bench", "--write"] => bench::run(bench::Page::Write, None),
         ["bench", part] => bench::run(bench::Page::Keep, Some(part)),
+        ["agents"] => agents::run(false),
+        ["agents", "--write"] => agents::run(true),
         ["dist"] => dist::run(None),
         ["dist", target] => dist::run(Some(target)),
         ["size"] => size::print(),

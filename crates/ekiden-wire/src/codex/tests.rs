@@ -258,3 +258,125 @@ fn a_change_is_judged_by_its_files_and_a_command_without_its_shell() {
         (1, "decline".into())
     );
 }
+
+/// What the pinned version calls things: `cargo xtask agents` asks it.
+fn names() -> Value {
+    serde_json::from_str(include_str!("../../fixtures/agents/codex-names.json")).unwrap()
+}
+
+fn has(list: &Value, name: &str) -> bool {
+    list.as_array().unwrap().iter().any(|known| known == name)
+}
+
+// shows: AGT-16
+#[test]
+fn each_request_has_the_names_of_the_pinned_version() {
+    let names = names();
+    let mut requests = Vec::new();
+    for (mode, skip, resume) in [
+        (None, false, None),
+        (Some("acceptEdits"), false, Some("t".to_owned())),
+        (None, true, None),
+    ] {
+        let mut codex = Codex::new(Start {
+            dir: "/w".into(),
+            permissions: Permissions {
+                mode: mode.map(str::to_owned),
+                skip,
+                ..Permissions::default()
+            },
+            model: Some("m".to_owned()),
+            resume,
+            ..Start::default()
+        });
+        codex.begin(&["protocol", "task"]);
+        tell(&mut codex, &json!({"id": 1, "result": {}}));
+        tell(
+            &mut codex,
+            &json!({"id": 2, "result": {"thread": {"id": "t"}, "model": "m"}}),
+        );
+        notice(&mut codex, "turn/started", json!({"turn": {"id": "u1"}}));
+        codex.say("hand off", "uuid");
+        codex.interrupt();
+        requests.extend(sent(&mut codex));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for request in requests.iter().filter(|request| request["id"].is_u64()) {
+        let method = request["method"].as_str().unwrap();
+        let known = &names["requests"][method];
+        assert!(known.is_object(), "{request}");
+        let params = request["params"].as_object().unwrap();
+        for name in params.keys() {
+            assert!(has(&known["fields"], name), "{name}: {request}");
+        }
+        for required in known["required"].as_array().unwrap() {
+            assert!(params.contains_key(required.as_str().unwrap()), "{request}");
+        }
+        for (field, words) in [
+            ("approvalPolicy", "AskForApproval"),
+            ("sandbox", "SandboxMode"),
+        ] {
+            if let Some(word) = params.get(field).and_then(Value::as_str) {
+                assert!(has(&names["types"][words], word), "{request}");
+            }
+        }
+        seen.insert(method);
+    }
+    let all = names["requests"].as_object().unwrap();
+    assert_eq!(
+        seen.len(),
+        all.len(),
+        "each is sent once at least: {seen:?}"
+    );
+}
+
+// shows: AGT-16
+#[test]
+fn what_is_read_has_the_names_of_the_pinned_version() {
+    let types = &names()["types"];
+    for (name, fields) in [
+        ("ThreadTokenUsage", &["last", "modelContextWindow"][..]),
+        (
+            "TokenUsageBreakdown",
+            &["inputTokens", "cachedInputTokens", "outputTokens"],
+        ),
+        ("RateLimitSnapshot", &["primary", "secondary"]),
+        (
+            "RateLimitWindow",
+            &["usedPercent", "windowDurationMins", "resetsAt"],
+        ),
+        ("TurnStatus", &["completed", "interrupted"]),
+        (
+            "CodexErrorInfo",
+            &[
+                "usageLimitExceeded",
+                "rateLimitExceeded",
+                "unauthorized",
+                "serverOverloaded",
+                "flexUnavailable",
+                "modelNotFound",
+                "badRequest",
+                "contextWindowExceeded",
+                "sessionBudgetExceeded",
+            ],
+        ),
+    ] {
+        for field in fields {
+            assert!(has(&types[name], field), "{name}: {field}");
+        }
+    }
+    let notices = &names()["notices"];
+    for (notice, fields) in [
+        ("turn/started", &["threadId", "turn"][..]),
+        ("turn/completed", &["threadId", "turn"]),
+        ("item/started", &["item"]),
+        ("item/completed", &["item"]),
+        ("thread/tokenUsage/updated", &["tokenUsage"]),
+        ("account/rateLimits/updated", &["rateLimits"]),
+        ("error", &["error", "willRetry"]),
+    ] {
+        for field in fields {
+            assert!(has(&notices[notice]["fields"], field), "{notice}: {field}");
+        }
+    }
+}

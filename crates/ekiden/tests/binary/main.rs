@@ -14,6 +14,7 @@ mod bounds;
 mod branches;
 mod browser;
 mod chain;
+mod codex;
 mod commits;
 mod dash;
 mod dash_steering;

@@ -1,0 +1,113 @@
+//! Codex by its app-server: here, a script made from recorded streams.
+
+use crate::environment::Environment;
+use crate::processes::expect_nothing_alive;
+
+const SETTINGS: &str = "[agents.mine]\nkind = \"codex\"\ncommand = [\"./agent.sh\"]\n";
+const RUN: [&str; 8] = [
+    "run",
+    "Make three parts.",
+    "--agent",
+    "mine",
+    "--permission-mode",
+    "acceptEdits",
+    "--allowed-tool",
+    "Bash(make:*)",
+];
+
+/// An agent that does this otherwise than a good one.
+fn with(fake: &str) -> Environment {
+    let environment = Environment::with_git().with("FAKE", fake);
+    environment.script(
+        "agent.sh",
+        include_str!("../../../ekiden-testkit/src/agents/codex.sh"),
+    );
+    environment.write("../home/.config/ekiden/config.toml", SETTINGS);
+    environment
+}
+
+fn heard(environment: &Environment, method: &str) -> usize {
+    let heard = environment.read("heard.jsonl");
+    heard.matches(&format!("\"method\":\"{method}\"")).count()
+}
+
+// shows: AGT-16, REL-01
+#[test]
+fn a_chain_of_three_sessions_each_steered_in_mid_turn_by_the_context_of_its_calls() {
+    let environment = with("");
+    let said = environment.run(&RUN).expect(0).stdout;
+    assert_eq!(said.matches("4 tool calls").count(), 3, "{said}");
+    // The sum that it tells beside is far beyond any window.
+    assert!(said.contains("93% 186k"), "{said}");
+    assert!(
+        said.contains("complete (not verified) · 3 sessions"),
+        "{said}"
+    );
+    assert_eq!(heard(&environment, "turn/steer"), 3, "{said}");
+    assert_eq!(heard(&environment, "turn/start"), 3, "{said}");
+    let heard = environment.read("heard.jsonl");
+    assert!(
+        heard.contains("\"approvalPolicy\":\"on-request\""),
+        "{heard}"
+    );
+    assert!(heard.contains("\"sandbox\":\"workspace-write\""), "{heard}");
+    assert!(heard.contains("model_auto_compact_token_limit"), "{heard}");
+    expect_nothing_alive(&environment);
+}
+
+// shows: AGT-16
+#[test]
+fn a_usage_limit_is_known_by_its_fields_and_a_missing_login_by_its_own() {
+    let environment = with("limited");
+    let said = environment.run(&[&RUN[..], &["--max-wait", "10m"]].concat());
+    said.expect(3);
+    let log = environment.run(&["log", "--json"]).expect(0).stdout;
+    assert!(log.contains("\"kind\":\"five_hour\"}}"), "{log}");
+    assert!(log.contains("\"limit_too_far\""), "{log}");
+    let said = with("no-login").run(&RUN).expect(69).to_string();
+    assert!(said.contains("login"), "{said}");
+}
+
+// shows: AGT-16
+#[test]
+fn what_no_rule_allows_is_refused() {
+    let environment = with("asks");
+    environment.run(&RUN).expect(0);
+    let heard = environment.read("heard.jsonl");
+    let decided = |id: &str, decision: &str| {
+        let line = format!(
+            "{{\"id\":\"{id}\",\"jsonrpc\":\"2.0\",\"result\":{{\"decision\":\"{decision}\"}}}}"
+        );
+        heard.contains(&line)
+    };
+    assert!(
+        decided("ask-ruled", "accept") && decided("ask-unruled", "decline"),
+        "{heard}"
+    );
+}
+
+// shows: AGT-16, RUN-10
+#[test]
+fn a_killed_session_is_resumed_in_its_thread_and_nothing_stays_alive() {
+    let environment = with("killed");
+    environment.run(&RUN).expect(0);
+    assert_eq!(heard(&environment, "thread/resume"), 1);
+    expect_nothing_alive(&environment);
+    let environment = with("grandchild");
+    environment.run(&RUN).expect(0);
+    expect_nothing_alive(&environment);
+}
+
+// shows: AGT-16, REL-05
+#[test]
+fn one_that_does_not_hand_off_and_one_that_says_too_much() {
+    let environment = with("deaf");
+    let said = environment.run(&[&RUN[..], &["-m", "1"]].concat());
+    let said = said.expect(3).stdout;
+    assert!(said.contains("rescue"), "{said}");
+    let said = with("huge").run(&RUN).expect(0).stdout;
+    assert!(
+        said.contains("complete (not verified) · 3 sessions"),
+        "{said}"
+    );
+}
