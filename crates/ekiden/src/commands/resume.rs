@@ -3,7 +3,6 @@
 use clap::Args;
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::SessionNumber;
-use ekiden_core::settings::LimitsChanged;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::runner;
 
@@ -64,10 +63,8 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let mut workspace = invocation.workspace()?;
     let prefix = args.run.as_deref();
-    let limits = LimitsChanged {
-        no_review: args.no_review,
-        ..chosen::limits_typed(&invocation.given)?
-    };
+    let mut limits = chosen::limits_typed(&invocation.given)?;
+    limits.no_review = args.no_review;
     let task = args.task.as_deref().map(|task| Task::read(task, output));
     let task = task.transpose()?;
     if args.accept_log {
