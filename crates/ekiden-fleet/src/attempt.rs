@@ -47,6 +47,8 @@ pub(crate) struct Base {
     /// Where it keeps its repository and its work.
     pub(crate) dir: PathBuf,
     pub(crate) remote: String,
+    /// Who may decide what runs here, as ssh-keygen(1) has allowed signers; whoever submits, if nobody is named.
+    pub(crate) trusted_keys: Option<PathBuf>,
     /// Held while something is fetched into the mirror.
     pub(crate) fetching: Mutex<()>,
     /// Whether the worker is leaving.
@@ -72,12 +74,45 @@ impl Base {
     }
 }
 
-/// The plan as it was submitted, from a repository that has it.
-pub(crate) async fn submission(git: &Git, plan: &str) -> Result<Submission, Fault> {
+/// The plan as it was submitted, from a repository that has it, and only if it may run here.
+///
+/// The server says what is to be done: of which run, at which stage, from which commit. Where keys are trusted, that must fit to
+/// a plan that the owner of one has signed: it is that run's, and the commit is one that the run made.
+pub(crate) async fn submission(
+    base: &Base,
+    git: &Git,
+    task: &StageTask,
+) -> Result<Submission, Fault> {
+    let plan = &task.plan;
+    if let Some(keys) = &base.trusted_keys {
+        let keys = format!("gpg.ssh.allowedSignersFile={}", keys.display());
+        let checked = git
+            .ended(&["-c", &keys, "verify-commit", plan], b"")
+            .await?;
+        if !checked.ok {
+            let text = "the plan is not signed by a key that this worker trusts";
+            return Err(Fault::Untrusted(text.to_owned()));
+        }
+    }
     let text = git
         .line(&["cat-file", "blob", &format!("{plan}:{PLAN_FILE}")])
         .await?;
-    Ok(serde_json::from_str(&text)?)
+    let submission: Submission = serde_json::from_str(&text)?;
+    if base.trusted_keys.is_some() {
+        let rules = submission.header.manifest.plan.as_deref();
+        let begun = rules.and_then(|rules| match &rules.isolation {
+            Isolation::Worktrees { base, .. } => Some(base.as_str()),
+            Isolation::InPlace => None,
+        });
+        let begun = begun.unwrap_or_default();
+        let ask = ["merge-base", "--is-ancestor", begun, &task.base];
+        let follows = git.ended(&ask, b"").await?.ok;
+        if submission.header.run != task.run || !follows {
+            let text = "the signed plan is that of another run, or begins elsewhere";
+            return Err(Fault::Untrusted(text.to_owned()));
+        }
+    }
+    Ok(submission)
 }
 
 pub(crate) struct Attempt<'a> {
@@ -137,8 +172,8 @@ impl<'a> Attempt<'a> {
             &claim,
         ];
         let tip = git.line(&args).await?;
+        let submission = submission(base, &git, task).await?;
         git.push(&base.remote, &name, left.as_deref(), &tip).await?;
-        let submission = submission(&git, &task.plan).await?;
         let attempt = Self {
             base,
             task,

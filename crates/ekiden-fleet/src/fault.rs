@@ -19,6 +19,9 @@ pub(crate) enum Fault {
     Json(#[from] serde_json::Error),
     #[error("{0}")]
     Refused(String),
+    /// What it would run was not approved by anybody whom this worker trusts.
+    #[error("{0}")]
+    Untrusted(String),
     /// Another worker has this stage now.
     #[error("another worker has taken over")]
     Taken,

@@ -46,7 +46,7 @@ pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, F
             false => Ok(conflict(files)),
         };
     }
-    let submission = submission(&git, &task.plan).await?;
+    let submission = submission(base, &git, task).await?;
     let mut stages = submission.header.manifest.stages.iter();
     let stage = stages
         .find(|stage| stage.id == task.stage)

@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 /// The largest input of a workflow, in bytes. The server refuses some megabytes; a history holds it for good.
 pub(crate) const ORDER_BYTES_MAX: usize = 64 * 1024;
 /// The most of a text or a list that an answer carries; the rest is in the stage's log.
-const TEXT_CHARS_MAX: usize = 2000;
+pub(crate) const TEXT_CHARS_MAX: usize = 2000;
 const FILES_MAX: usize = 50;
+/// Stages whose failure is told with its reason.
+pub(crate) const REASONS_MAX: usize = 20;
 
 /// A plan to be carried out: the input of the workflow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -43,6 +45,9 @@ pub(crate) struct Submission {
     pub(crate) remote: String,
     pub(crate) queue: String,
     pub(crate) lease_secs: u64,
+    /// The SSH key that signs the plan.
+    #[serde(default)]
+    pub(crate) sign_key: Option<PathBuf>,
 }
 
 /// One round at a stage: from a commit of the integration branch to a commit of its own.
@@ -88,6 +93,9 @@ pub(crate) struct PlanDone {
     /// The end of the integration branch.
     pub(crate) tip: String,
     pub(crate) merged: usize,
+    /// Why stages are not done, of the first [`REASONS_MAX`].
+    #[serde(default)]
+    pub(crate) reasons: Vec<(StageId, String)>,
 }
 
 /// What the plan decides from. Retries are the relay's own, in the activity.

@@ -63,6 +63,9 @@ pub(crate) async fn submit(submission: Submission) -> Result<Outcome, Failure> {
         }
     };
     crate::say(&format!("{} ({} merged)", done.outcome, done.merged));
+    for (stage, why) in &done.reasons {
+        crate::say(&format!("  {stage}  {why}"));
+    }
     match done.outcome.is_complete() {
         true => Ok(deliver(&git, &submission, branch.as_deref(), &base, done).await),
         false => Ok(done.outcome),
@@ -131,7 +134,15 @@ async fn publish(git: &Git, submission: &Submission, base: &str) -> Result<Strin
     let listed = format!("100644 blob {blob}\t{PLAN_FILE}\n");
     let tree = git.fed(&["mktree"], listed.as_bytes()).await?;
     let subject = format!("ekiden: the plan of {run}");
-    let plan = git.line(&["commit-tree", &tree, "-m", &subject]).await?;
+    let key = submission.sign_key.as_deref();
+    let key = key.map(|key| format!("user.signingKey={}", key.display()));
+    let mut args = Vec::new();
+    if let Some(key) = &key {
+        args.extend(["-c", "gpg.format=ssh", "-c", key]);
+    }
+    args.extend(["commit-tree", &tree, "-m", &subject]);
+    args.extend(key.as_ref().map(|_| "-S"));
+    let plan = git.line(&args).await?;
     git.push(&submission.remote, &refs::plan(run), None, &plan)
         .await?;
     git.push(&submission.remote, &refs::merged(run), None, base)

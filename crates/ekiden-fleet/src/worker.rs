@@ -8,6 +8,7 @@ use ekiden_core::text::in_full;
 use serde::{Deserialize, Serialize};
 use temporalio_client::envconfig::LoadClientConfigProfileOptions;
 use temporalio_client::{Client, ClientOptions, Connection};
+use temporalio_common::error::ApplicationFailure;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
@@ -38,6 +39,8 @@ pub(crate) struct Wanted {
     pub(crate) dir: PathBuf,
     pub(crate) slots: usize,
     pub(crate) queue: String,
+    #[serde(default)]
+    pub(crate) trusted_keys: Option<PathBuf>,
 }
 
 pub(crate) struct Activities {
@@ -114,7 +117,12 @@ fn settled<T>(
     if ctx.is_cancelled() && done.is_err() {
         return Err(ActivityError::cancelled());
     }
-    Ok(done?)
+    done.map_err(|fault| {
+        // Another try would find the same.
+        let is_final = matches!(fault, Fault::Untrusted(_));
+        let failure = ApplicationFailure::builder(fault).non_retryable(is_final);
+        failure.build().into()
+    })
 }
 
 /// A client of the server that the environment names, by Temporal's own conventions.
@@ -144,6 +152,7 @@ pub(crate) async fn work(wanted: Wanted) -> Result<(), Failure> {
         base: Arc::new(Base {
             dir: wanted.dir,
             remote: wanted.remote,
+            trusted_keys: wanted.trusted_keys,
             fetching: Mutex::new(()),
             leaving,
         }),

@@ -11,7 +11,7 @@ use ekiden_core::ids::StageId;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::{Plan, PlanDecision};
 use ekiden_core::steering::StopRequest;
-use ekiden_core::text::in_full;
+use ekiden_core::text::{in_full, one_line};
 use ekiden_core::time::Timestamp;
 use futures::future::{FutureExt as _, LocalBoxFuture, select_all};
 use temporalio_common::RetryPolicy;
@@ -21,7 +21,9 @@ use temporalio_sdk::{
     WorkflowResult,
 };
 
-use crate::order::{MergeDone, MergeTask, Order, PlanDone, StageDone, StageTask};
+use crate::order::{
+    MergeDone, MergeTask, Order, PlanDone, REASONS_MAX, StageDone, StageTask, TEXT_CHARS_MAX,
+};
 use crate::worker::Activities;
 
 /// The longest that a stage may take, usage limits included.
@@ -62,6 +64,7 @@ impl FleetPlan {
                         outcome,
                         tip,
                         merged,
+                        reasons: fleet.reasons.into_iter().take(REASONS_MAX).collect(),
                     });
                 }
             }
@@ -92,6 +95,8 @@ struct Fleet {
     made: BTreeMap<StageId, String>,
     rounds: BTreeMap<StageId, u32>,
     merged: usize,
+    /// Why stages are not done.
+    reasons: BTreeMap<StageId, String>,
     ended: Option<Outcome>,
 }
 
@@ -103,6 +108,7 @@ impl Fleet {
             made: BTreeMap::new(),
             rounds: BTreeMap::new(),
             merged: 0,
+            reasons: BTreeMap::new(),
             ended: None,
             order,
         }
@@ -210,6 +216,9 @@ impl Fleet {
                         why: in_full(&error),
                     },
                 };
+                if !outcome.is_complete() {
+                    self.reasons.insert(stage.clone(), told(&outcome));
+                }
                 self.plan.stage_ended(&stage, &outcome)
             }
             Step::Merge(stage, done) => {
@@ -217,6 +226,7 @@ impl Fleet {
                     Ok(MergeDone::Merged { commit }) => {
                         self.tip = commit;
                         self.merged += 1;
+                        self.reasons.remove(&stage);
                         self.plan.merged(&stage);
                     }
                     Ok(MergeDone::Conflict { files }) => {
@@ -232,6 +242,16 @@ impl Fleet {
             }
         }
     }
+}
+
+/// What became of a stage, in one bounded line.
+fn told(outcome: &Outcome) -> String {
+    let text = if let Outcome::NoWorktree { why } = outcome {
+        why.clone()
+    } else {
+        outcome.to_string()
+    };
+    one_line(&text, TEXT_CHARS_MAX)
 }
 
 /// The time of the history's last event.

@@ -377,6 +377,61 @@ fn a_worker_that_leaves_passes_its_stages_on_and_a_stop_waits_for_the_agents() {
     assert!(world.log("execute").contains("it was stopped"));
 }
 
+// shows: FLT-05
+#[test]
+fn a_worker_runs_only_what_a_trusted_key_has_signed() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    for name in ["key", "other"] {
+        let mut keygen = world.command(Path::new("ssh-keygen"), "");
+        keygen.args(["-q", "-t", "ed25519", "-N", "", "-f", name]);
+        assert!(keygen.status().unwrap().success());
+    }
+    let public = fs::read_to_string(world.path("key.pub")).unwrap();
+    fs::write(
+        world.path("trusted"),
+        format!("me@example.invalid {public}"),
+    )
+    .unwrap();
+    let configure = |sign: Option<&str>| {
+        let at = |name: &str| world.path(name).to_str().unwrap().to_owned();
+        let sign = sign.map(|key| format!("sign_key = {:?}\n", at(key)));
+        let text = format!("[fleet]\ntrusted_keys = {:?}\n", at("trusted"));
+        let dir = world.path("home/.config/ekiden");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("config.toml"), text + &sign.unwrap_or_default()).unwrap();
+    };
+    let one = plan()
+        .split("[[stage]]")
+        .take(2)
+        .collect::<Vec<_>>()
+        .join("[[stage]]");
+    fs::write(world.path("project/plan.toml"), one).unwrap();
+    world.git("project", &["commit", "-qam", "one stage"]);
+    configure(None);
+    let _server = world.server();
+    let _worker = world.worker("one");
+    for sign in [None, Some("other")] {
+        configure(sign);
+        assert_ne!(world.execute("60").code(), Some(0));
+        let said = world.log("execute");
+        assert!(
+            said.contains("is not signed by a key that this worker trusts"),
+            "{said}"
+        );
+        assert!(world.pushed_log("A").is_none() && !world.path("project/A.txt").exists());
+        fs::remove_file(world.path("execute.log")).unwrap();
+    }
+    configure(Some("key"));
+    assert_eq!(
+        world.execute("60").code(),
+        Some(0),
+        "{}",
+        world.log("execute")
+    );
+    assert!(world.path("project/A.txt").exists());
+}
+
 #[test]
 fn without_a_server_it_says_what_to_do() {
     let world = World::new(PathBuf::new());

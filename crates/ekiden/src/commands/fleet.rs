@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use ekiden_agent::child::find_program;
@@ -12,10 +12,13 @@ use ekiden_core::settings::RunStarted;
 use ekiden_engine::workspace::Workspace;
 use serde_json::json;
 
+use super::Invocation;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::settings::environment::Environment;
+use crate::settings::flags::{Asking, Typed};
+use crate::settings::table::{self, Setting};
 
 const PROGRAM: &str = "ekiden-fleet";
 
@@ -45,7 +48,8 @@ struct Queue {
 /// ctrl-c makes it leave: its stages stop, are pushed, and go on elsewhere.
 ///
 /// The server is named as for Temporal's own programs: `TEMPORAL_ADDRESS`, or a profile. Whoever may write to
-/// that server or to the remote decides which commands run here.
+/// that server or to the remote decides which commands run here, unless the setting `fleet.trusted_keys` names
+/// the keys whose owners may.
 #[derive(Args)]
 #[command(before_help = WORKER_EXAMPLES)]
 pub struct WorkerArgs {
@@ -60,6 +64,8 @@ pub struct WorkerArgs {
     slots: u8,
     #[command(flatten)]
     queue: Queue,
+    #[command(flatten)]
+    typed: Typed<Asking>,
 }
 
 /// Try a fleet on this machine
@@ -108,7 +114,7 @@ pub(super) struct Placement {
     queue: Queue,
 }
 
-pub fn worker(args: &WorkerArgs, _output: &mut Output) -> Result<Exit, Failure> {
+pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let home = Environment::of_process().state_home();
     let dir = args
         .dir
@@ -119,11 +125,17 @@ pub fn worker(args: &WorkerArgs, _output: &mut Output) -> Result<Exit, Failure> 
         Failure::new(Exit::Settings, text).hint("name one with `--dir`")
     })?;
     let dir = std::path::absolute(&dir).unwrap_or(dir);
+    let invocation = Invocation::new(args.typed.flags())?;
+    let trusted_keys = file(&invocation, &table::FLEET_TRUSTED_KEYS)?;
+    if trusted_keys.is_none() {
+        output.warn("plans run without a signature; `fleet.trusted_keys` names who may decide what runs here");
+    }
     let wanted = json!({
         "remote": args.remote,
         "dir": dir,
         "slots": args.slots,
         "queue": args.queue.queue,
+        "trusted_keys": trusted_keys,
     });
     become_it(&["worker", &wanted.to_string()], None)
 }
@@ -151,6 +163,7 @@ impl Placement {
     /// Passes a plan on to `ekiden-fleet`, which waits for its end.
     pub(super) fn submit(
         &self,
+        invocation: &Invocation,
         header: &RunStarted,
         workspace: &Workspace,
         detach: bool,
@@ -167,11 +180,26 @@ impl Placement {
             "remote": self.remote,
             "queue": self.queue.queue,
             "lease_secs": self.lease,
+            "sign_key": file(invocation, &table::FLEET_SIGN_KEY)?,
         });
         let file = in_a_file(submission.to_string().as_bytes());
         let what = "cannot pass the plan on";
         let file = file.map_err(|error| Failure::caused(Exit::State, what, &error))?;
         become_it(&["submit"], Some(file))
+    }
+}
+
+/// A file that a setting names, which must be there.
+fn file(invocation: &Invocation, setting: &Setting<String>) -> Result<Option<String>, Failure> {
+    let Some(path) = invocation.given.get(setting)? else {
+        return Ok(None);
+    };
+    match Path::new(&path).is_file() {
+        true => Ok(Some(path)),
+        false => {
+            let text = format!("`{}`: there is no file {path}", setting.row.name);
+            Err(Failure::new(Exit::Settings, text))
+        }
     }
 }
 

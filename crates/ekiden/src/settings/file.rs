@@ -210,7 +210,7 @@ impl Parser<'_> {
                 let read = match key_name {
                     "kind" => agents::kind(&text).map(|kind| row.kind = Some(kind)),
                     "command" => form::command(&text).map(|words| row.command = Some(words)),
-                    "account" => form::user_dir(&text).map(|dir| row.account = Some(dir)),
+                    "account" => form::user_path(&text).map(|dir| row.account = Some(dir)),
                     other => {
                         let known = ["kind", "command", "account"].into_iter();
                         let meant = phrase::nearest(other, known);

@@ -163,8 +163,8 @@ pub fn returns(text: &str) -> Read<Returns> {
     )
 }
 
-/// A directory of the user's, from the root or from their home.
-pub fn user_dir(text: &str) -> Read<String> {
+/// A path of the user's, from the root or from their home.
+pub fn user_path(text: &str) -> Read<String> {
     let text = text.trim();
     let in_home = || Some(std::env::home_dir()?.join(text.strip_prefix("~/")?));
     let dir = match text.starts_with('/') {
@@ -172,7 +172,7 @@ pub fn user_dir(text: &str) -> Read<String> {
         false => in_home(),
     };
     let dir = dir.and_then(|dir| dir.into_os_string().into_string().ok());
-    dir.ok_or_else(|| "a directory, as /home/me/.claude-work or ~/.claude-work".to_owned())
+    dir.ok_or_else(|| "a whole path, as /home/me/work or ~/work".to_owned())
 }
 
 /// Kinds of notices; none at all is an answer, too.

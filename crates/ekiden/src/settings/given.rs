@@ -340,6 +340,7 @@ mod tests {
             "comment",
             "me/app",
             "never",
+            "/etc/keys",
             "a",
         ];
         let fits = |text: &&str| (row.check)(text).is_ok();

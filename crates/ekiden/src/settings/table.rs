@@ -332,6 +332,12 @@ settings! {
     PLAN_RETRIES: u32 = "plan.retries", One("N"), NoFlag, |text| form::number(text, 0..=RETRIES_MAX);
         raises: Some(|new, own| is_more(&PLAN_RETRIES, new, own)),
         default: Some("2");
+    /// Who may decide what a fleet's worker runs, as ssh-keygen(1) has allowed signers [default: whoever submits]
+    FLEET_TRUSTED_KEYS: String = "fleet.trusted_keys", One("FILE"), NoFlag, form::user_path;
+        user_only: true;
+    /// The SSH key that signs the plans that go to a fleet
+    FLEET_SIGN_KEY: String = "fleet.sign_key", One("FILE"), NoFlag, form::user_path;
+        user_only: true;
     /// Command that checks the types after every stage of a plan, unless its manifest has one
     VALIDATION_TYPE_CHECK: String = "validation.type_check", One("COMMAND"), NoFlag, form::text;
         user_only: true;

@@ -110,6 +110,8 @@ fn every_setting_says_where_it_comes_from() {
     research                    false                                default
     plan.jobs                   3                                    default
     plan.retries                2                                    default
+    fleet.trusted_keys          -                                    default
+    fleet.sign_key              -                                    default
     validation.type_check       -                                    default
     validation.lint             -                                    default
     validation.test             -                                    default
