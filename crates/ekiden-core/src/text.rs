@@ -66,10 +66,20 @@ pub fn clean(text: &str) -> Clean {
 
 /// The text with every run of white space as one blank, in lower case: for comparing wordings.
 pub fn normal(text: &str) -> String {
-    text.split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .to_lowercase()
+    let mut normal = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !normal.is_empty() {
+            normal.push(' ');
+        }
+        normal.push_str(word);
+    }
+    match normal.is_ascii() {
+        true => {
+            normal.make_ascii_lowercase();
+            normal
+        }
+        false => normal.to_lowercase(),
+    }
 }
 
 /// The letters and digits of a text in lower case, so that Markdown and quotation marks make no difference.

@@ -61,6 +61,16 @@ impl Failure {
         }
     }
 
+    pub(crate) fn no_worker(queue: &str) -> Self {
+        Self {
+            code: UNREACHABLE,
+            text: format!(
+                "the plan has stages for the queue `{queue}`, and no worker takes from it"
+            ),
+            hint: "`ekiden worker --queue NAME` takes from a queue; it may be given more than once",
+        }
+    }
+
     pub(crate) fn unreachable_remote(text: String) -> Self {
         let (code, hint) = (
             UNREACHABLE,

@@ -17,7 +17,7 @@ use crate::attempt::PLAN_FILE;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::order::{ORDER_BYTES_MAX, Order, PlanDone, Submission, outline, refs};
-use crate::worker::{asked_to_leave, connect};
+use crate::worker::{asked_to_leave, connect, deserted};
 use crate::workflow::FleetPlan;
 
 /// The pause before the server is asked again.
@@ -28,6 +28,11 @@ pub(crate) async fn submit(submission: Submission) -> Result<Outcome, Failure> {
     let git = Git::at(&submission.repository);
     let run = submission.header.run.clone();
     let client = connect().await?;
+    let named = submission.header.manifest.stages.iter();
+    let named = named.filter_map(|stage| stage.part.queue.clone());
+    if let Some(queue) = deserted(&client, named.collect()).await? {
+        return Err(Failure::no_worker(&queue));
+    }
     let order = Order {
         ekiden: submission.header.ekiden.clone(),
         run: run.clone(),

@@ -1,20 +1,26 @@
 //! A worker: takes stages and merges from the queue, and carries them out.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ekiden_core::text::in_full;
+use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use temporalio_client::envconfig::LoadClientConfigProfileOptions;
-use temporalio_client::{Client, ClientOptions, Connection};
+use temporalio_client::{Client, ClientOptions, Connection, NamespacedClient as _};
 use temporalio_common::error::ApplicationFailure;
+use temporalio_common::protos::temporal::api::enums::v1::TaskQueueType;
+use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
+use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeTaskQueueRequest;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, watch};
+use tonic::Request;
 
 use crate::Failure;
 use crate::attempt::{Attempt, Base};
@@ -38,7 +44,8 @@ pub(crate) struct Wanted {
     pub(crate) remote: String,
     pub(crate) dir: PathBuf,
     pub(crate) slots: usize,
-    pub(crate) queue: String,
+    /// It takes stages from each of them.
+    pub(crate) queues: Vec<String>,
     #[serde(default)]
     pub(crate) trusted_keys: Option<PathBuf>,
 }
@@ -148,43 +155,79 @@ pub(crate) async fn work(wanted: Wanted) -> Result<(), Failure> {
     known.map_err(|fault| Failure::settings(in_full(&fault)))?;
     let client = connect().await?;
     let (leave, leaving) = watch::channel(false);
-    let activities = Activities {
-        base: Arc::new(Base {
-            dir: wanted.dir,
-            remote: wanted.remote,
-            trusted_keys: wanted.trusted_keys,
-            fetching: Mutex::new(()),
-            leaving,
-        }),
-    };
+    let base = Arc::new(Base {
+        dir: wanted.dir,
+        remote: wanted.remote,
+        trusted_keys: wanted.trusted_keys,
+        fetching: Mutex::new(()),
+        leaving,
+    });
+    let runtime = Runtime::from_current_tokio(Default::default());
+    let runtime = runtime.map_err(|error| Failure::bug(error.to_string()))?;
+    let mut workers = Vec::new();
+    for queue in wanted.queues {
+        let base = Arc::clone(&base);
+        let options = options(queue, wanted.slots, Activities { base })?;
+        let worker = Worker::new(&runtime, client.clone(), options);
+        workers.push(worker.map_err(Failure::unreachable)?);
+    }
+    let shut_down: Vec<_> = workers.iter().map(Worker::shutdown_handle).collect();
+    tokio::spawn(async move {
+        asked_to_leave().await;
+        crate::say("leaving: stages stop, push what they have, and go on elsewhere");
+        leave.send_replace(true);
+        shut_down.iter().for_each(|shut_down| shut_down());
+    });
+    crate::say("waiting for stages");
+    let all = try_join_all(workers.iter_mut().map(Worker::run)).await;
+    all.map(drop).map_err(Failure::unreachable)
+}
+
+/// How stages of one queue are taken, so many at the same time.
+fn options(queue: String, stages: usize, activities: Activities) -> Result<WorkerOptions, Failure> {
     let slots = |count| FixedSizeSlotSupplier::new(count);
     let tuner = TunerHolder::builder()
         .workflow_task_slot_supplier(slots(BESIDE))
-        .activity_task_slot_supplier(slots(wanted.slots))
+        .activity_task_slot_supplier(slots(stages))
         .local_activity_task_slot_supplier(slots(1))
         .nexus_task_slot_supplier(slots(1))
         .build();
-    let options = WorkerOptions::new(wanted.queue)
+    let options = WorkerOptions::new(queue)
         .register_workflow::<FleetPlan>()
-        .map_err(|error| Failure::bug(error.to_string()))?
+        .map_err(|error| Failure::bug(error.to_string()))?;
+    Ok(options
         .register_activities(activities)
         .tuner(tuner)
         .max_heartbeat_throttle_interval(BEAT)
         .default_heartbeat_throttle_interval(BEAT)
         .graceful_shutdown_period(LEAVING_MAX)
-        .build();
-    let runtime = Runtime::from_current_tokio(Default::default());
-    let runtime = runtime.map_err(|error| Failure::bug(error.to_string()))?;
-    let mut worker = Worker::new(&runtime, client, options).map_err(Failure::unreachable)?;
-    let shut_down = worker.shutdown_handle();
-    tokio::spawn(async move {
-        asked_to_leave().await;
-        crate::say("leaving: stages stop, push what they have, and go on elsewhere");
-        leave.send_replace(true);
-        shut_down();
-    });
-    crate::say("waiting for stages");
-    worker.run().await.map_err(Failure::unreachable)
+        .build())
+}
+
+/// A queue of which no worker takes stages, if there is one.
+pub(crate) async fn deserted(
+    client: &Client,
+    queues: BTreeSet<String>,
+) -> Result<Option<String>, Failure> {
+    for queue in queues {
+        let name = queue.clone();
+        let request = DescribeTaskQueueRequest {
+            namespace: client.namespace(),
+            task_queue: Some(TaskQueue {
+                name,
+                ..TaskQueue::default()
+            }),
+            task_queue_type: TaskQueueType::Activity.into(),
+            ..DescribeTaskQueueRequest::default()
+        };
+        let asked = client.connection().workflow_service();
+        let told = { asked }.describe_task_queue(Request::new(request)).await;
+        let told = told.map_err(Failure::unreachable)?;
+        if told.into_inner().pollers.is_empty() {
+            return Ok(Some(queue));
+        }
+    }
+    Ok(None)
 }
 
 /// Ctrl-C, or SIGTERM as from a service manager.

@@ -151,7 +151,10 @@ impl Fleet {
         let round = self.rounds.entry(stage.clone()).or_default();
         *round += 1;
         let task = self.task(&stage, self.tip.clone());
-        let work = ctx.execute_activity(Activities::stage, task, self.options());
+        let known = self.order.outline.stages.iter();
+        let mut known = known.filter(|known| known.id == stage);
+        let queue = known.find_map(|stage| stage.part.queue.clone());
+        let work = ctx.execute_activity(Activities::stage, task, self.options(queue));
         work.map(|done| Step::Stage(stage, done)).boxed_local()
     }
 
@@ -167,7 +170,7 @@ impl Fleet {
         };
         let task = self.task(&stage, self.order.base.clone());
         let input = MergeTask { task, commit };
-        let work = ctx.execute_activity(Activities::merge, input, self.options());
+        let work = ctx.execute_activity(Activities::merge, input, self.options(None));
         Some(work.map(|done| Step::Merge(stage, done)).boxed_local())
     }
 
@@ -181,7 +184,8 @@ impl Fleet {
         }
     }
 
-    fn options(&self) -> ActivityOptions {
+    /// For the workers of a queue; of the plan's own if none is named.
+    fn options(&self, queue: Option<String>) -> ActivityOptions {
         let lease = Duration::from_secs(self.order.lease_secs);
         let retries = RetryPolicy::builder()
             .maximum_interval(RETRY_PAUSE_MAX)
@@ -189,6 +193,7 @@ impl Fleet {
             .build();
         ActivityOptions::with_start_to_close_timeout(STAGE_TIME_MAX)
             .heartbeat_timeout(lease)
+            .maybe_task_queue(queue)
             // The workflow must not say that it is over while an agent lives.
             .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
             .retry_policy(retries)

@@ -203,8 +203,16 @@ impl World {
     }
 
     fn worker(&self, name: &str) -> Process {
+        self.worker_of(name, &["ekiden"])
+    }
+
+    fn worker_of(&self, name: &str, queues: &[&str]) -> Process {
         let mut command = self.command(&EKIDEN, "");
-        command.args(["worker", "--slots", "2", "--dir", name, "--remote"]);
+        command.arg("worker");
+        queues.iter().for_each(|queue| {
+            command.args(["--queue", queue]);
+        });
+        command.args(["--slots", "2", "--dir", name, "--remote"]);
         let worker = self.start(arg(command, &self.path("remote")), &format!("{name}.log"));
         wait_for("a worker", || self.says(name, "waiting for stages"));
         worker
@@ -375,6 +383,45 @@ fn a_worker_that_leaves_passes_its_stages_on_and_a_stop_waits_for_the_agents() {
     assert!(took < Duration::from_secs(25), "{took:?}");
     assert_eq!(world.at_work("two"), 0);
     assert!(world.log("execute").contains("it was stopped"));
+}
+
+// shows: FLT-04
+#[test]
+fn a_stage_goes_to_the_workers_of_its_queue_and_one_that_nobody_can_do_is_told_at_once() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let parts: Vec<String> = plan()
+        .split("[[stage]]")
+        .take(3)
+        .map(str::to_owned)
+        .collect();
+    let on_gpu = parts[2].replacen("\nname", "\nqueue = \"gpu\"\nname", 1);
+    let text = format!("{}[[stage]]{}[[stage]]{on_gpu}", parts[0], parts[1]);
+    fs::write(world.path("project/plan.toml"), text).unwrap();
+    world.git("project", &["commit", "-qam", "two stages"]);
+    let _server = world.server();
+    let _one = world.worker("one");
+    assert_eq!(
+        world.execute("60").code(),
+        Some(69),
+        "{}",
+        world.log("execute")
+    );
+    let said = world.log("execute");
+    assert!(
+        said.contains("stages for the queue `gpu`, and no worker takes from it"),
+        "{said}"
+    );
+    let _two = world.worker_of("two", &["gpu"]);
+    assert_eq!(
+        world.execute("60").code(),
+        Some(0),
+        "{}",
+        world.log("execute")
+    );
+    assert!(world.says("one", " A: attempt 1").is_some());
+    assert!(world.says("two", " B: attempt 1").is_some());
+    assert!(world.says("one", " B: attempt 1").is_none() && world.says("two", " A: ").is_none());
 }
 
 // shows: FLT-05

@@ -93,6 +93,8 @@ const STAGE: Fields = fields! {
     "model": LINE;
     /// Its own agent, by name.
     "agent": LINE;
+    /// In a fleet, the queue whose workers do it. Default: that of the plan.
+    "queue": MARK;
     /// The word by which its agent claims to be done. Default: the setting `completion_marker`.
     "marker": MARK;
     /// A fresh session that only reads judges it before it counts as done. Default: the setting `review`.

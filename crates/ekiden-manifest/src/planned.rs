@@ -17,7 +17,7 @@ use crate::syntax::Syntax;
 /// What only the user says of a plan.
 const USERS: [&str; 3] = ["$schema", "architecture", "jobs"];
 /// What only the user says of a stage.
-const USERS_OF_STAGE: [&str; 12] = [
+const USERS_OF_STAGE: [&str; 13] = [
     "prompt_file",
     "retries",
     "sessions_max",
@@ -27,6 +27,7 @@ const USERS_OF_STAGE: [&str; 12] = [
     "model",
     "agent",
     "marker",
+    "queue",
     "review",
     "review_model",
     "knowledge_apart",

@@ -89,12 +89,20 @@ fn is_ours(line: &str) -> bool {
 
 /// A line without numbers and ids.
 fn bare(line: &str) -> String {
-    let words: Vec<String> = normal(line)
-        .split(' ')
-        .filter(|word| !is_hash(word))
-        .map(|word| word.chars().filter(|c| !c.is_numeric()).collect())
-        .collect();
-    normal(&words.join(" "))
+    let line = normal(line);
+    let mut text = String::with_capacity(line.len());
+    for word in line.split(' ').filter(|word| !is_hash(word)) {
+        let before = text.len();
+        if before > 0 {
+            text.push(' ');
+        }
+        let begins = text.len();
+        text.extend(word.chars().filter(|c| !c.is_numeric()));
+        if text.len() == begins {
+            text.truncate(before);
+        }
+    }
+    text
 }
 
 fn is_hash(word: &str) -> bool {

@@ -33,14 +33,6 @@ Examples:
   ekiden fleet dev      a Temporal server on this machine, to try a fleet
 ";
 
-/// Where the queue is that a plan waits in, and a worker takes from.
-#[derive(Debug, Args)]
-struct Queue {
-    /// The Temporal task queue: workers do what is in theirs
-    #[arg(long, value_name = "NAME", default_value = "ekiden")]
-    queue: String,
-}
-
 /// Work on the stages of a fleet's plans
 ///
 /// Takes stages from a Temporal server and carries them out, each in a clone of its own. It pushes what they
@@ -59,11 +51,12 @@ pub struct WorkerArgs {
     /// Where it keeps a copy of the repository and its work [default: in ekiden's own directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Stages at the same time
+    /// Stages at the same time, of each queue
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     slots: u8,
-    #[command(flatten)]
-    queue: Queue,
+    /// The Temporal task queue to take from; may be given more than once
+    #[arg(long = "queue", value_name = "NAME", default_value = "ekiden")]
+    queues: Vec<String>,
     #[command(flatten)]
     typed: Typed<Asking>,
 }
@@ -110,8 +103,9 @@ pub(super) struct Placement {
     /// With `--on fleet`: seconds that a worker may be silent before its stage goes on elsewhere
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=86400))]
     lease: u64,
-    #[command(flatten)]
-    queue: Queue,
+    /// With `--on fleet`: the Temporal task queue whose workers do it; a stage may name another one
+    #[arg(long, value_name = "NAME", default_value = "ekiden")]
+    queue: String,
 }
 
 pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
@@ -134,7 +128,7 @@ pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
         "remote": args.remote,
         "dir": dir,
         "slots": args.slots,
-        "queue": args.queue.queue,
+        "queues": args.queues,
         "trusted_keys": trusted_keys,
     });
     become_it(&["worker", &wanted.to_string()], None)
@@ -178,7 +172,7 @@ impl Placement {
             "prefix": workspace.prefix(),
             "repository": workspace.dir,
             "remote": self.remote,
-            "queue": self.queue.queue,
+            "queue": self.queue,
             "lease_secs": self.lease,
             "sign_key": file(invocation, &table::FLEET_SIGN_KEY)?,
         });
