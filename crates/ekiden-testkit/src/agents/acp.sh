@@ -1,35 +1,11 @@
-#!/bin/sh
 # An agent that speaks the Agent Client Protocol, made from recorded streams (opencode 1.18, codex-acp 2.6,
 # claude-agent-acp 0.49). It works until it is ordered to hand off; what it does otherwise, FAKE says.
-n=$(cat .count 2> /dev/null || echo 0)
-n=$((n + 1))
-echo $n > .count
-say() { printf '%s\n' "$1"; }
 update() { say '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"ses_'$n'","update":'"$1"'}}'; }
 answer() { say '{"jsonrpc":"2.0","id":'$id',"result":'"$1"'}'; }
-# The next message: its id, its method, and all of it.
-hear() {
-  IFS= read -r line || exit 0
-  printf '%s\n' "$line" >> heard.jsonl
-  id=${line#*'"id":'}
-  id=${id%%[,\}]*}
-  method=${line#*'"method":"'}
-  method=${method%%'"'*}
-}
 call() {
   update '{"sessionUpdate":"tool_call","toolCallId":"c'$1'","title":"bash","kind":"execute","status":"pending","rawInput":{}}'
   update '{"sessionUpdate":"tool_call_update","toolCallId":"c'$1'","status":"in_progress","kind":"execute","rawInput":{"command":"make part'$1'"}}'
   update '{"sessionUpdate":"tool_call_update","toolCallId":"c'$1'","status":"completed","content":[{"type":"content","content":{"type":"text","text":"'"$2"'"}}],"rawOutput":{"metadata":{"exit":0}}}'
-}
-hand_off() {
-  status=IN_PROGRESS
-  [ $n -ge 3 ] && status=ALL_COMPLETE
-  printf '%s\n' "STATUS: $status" '' '## Done' '' 'part '$n', shown by `ls`' '' '## Stopped at' '' \
-    'nothing is half done' '' '## Issues' '' 'none' > "$EKIDEN_HANDOFF/PROGRESS.md"
-  printf '%s\n' '## Task' '' 'the next part' '' '## State' '' 'One part is there; the next one is not. It will' \
-    'have the same form as the first, since both are read by the same program.' '' '## Resume at' '' \
-    'write the next part' '' '## What works' '' 'make' '' '## What to avoid' '' 'nothing so far' '' \
-    '## How to verify' '' '`ls` shows the parts' > "$EKIDEN_HANDOFF/NEXT_PROMPT.md"
 }
 usage() {
   [ "$FAKE" = untold ] || update '{"sessionUpdate":"usage_update","used":'$1',"size":200000,"cost":{"amount":0.5,"currency":"USD"}}'

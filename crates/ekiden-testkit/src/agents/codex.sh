@@ -1,21 +1,7 @@
-#!/bin/sh
 # Codex's app-server, made from recorded streams of 0.169. It works until it is steered to hand off; what it does otherwise,
 # FAKE says.
-n=$(cat .count 2> /dev/null || echo 0)
-n=$((n + 1))
-echo $n > .count
-printf '%s\n' "$CODEX_HOME" > home.txt
-say() { printf '%s\n' "$1"; }
 notice() { say '{"method":"'"$1"'","params":{"threadId":"thr_'$n'",'"$2"'}}'; }
 answer() { say '{"id":'$id',"result":'"$1"'}'; }
-hear() {
-  IFS= read -r line || exit 0
-  printf '%s\n' "$line" >> heard.jsonl
-  id=${line#*'"id":'}
-  id=${id%%[,\}]*}
-  method=${line#*'"method":"'}
-  method=${method%%'"'*}
-}
 call() {
   item='"item":{"type":"commandExecution","id":"c'$1'","command":"/bin/bash -lc '"'make part$1'"'","cwd":"'"$PWD"'"'
   notice item/started "$item"',"status":"inProgress"}'
@@ -26,16 +12,6 @@ usage() {
 }
 told() { notice item/started '"item":{"type":"userMessage","id":"m'$1'","clientId":"'"$client"'","content":[]}'; }
 turn_over() { notice turn/completed '"turn":{"id":"u'$n'","status":"'$1'","error":'"${2:-null}"'}'; }
-hand_off() {
-  status=IN_PROGRESS
-  [ $n -ge 3 ] && status=ALL_COMPLETE
-  printf '%s\n' "STATUS: $status" '' '## Done' '' 'part '$n', shown by `ls`' '' '## Stopped at' '' \
-    'nothing is half done' '' '## Issues' '' 'none' > "$EKIDEN_HANDOFF/PROGRESS.md"
-  printf '%s\n' '## Task' '' 'the next part' '' '## State' '' 'One part is there; the next one is not. It will' \
-    'have the same form as the first, since both are read by the same program.' '' '## Resume at' '' \
-    'write the part after part '$n '' '## What works' '' 'make' '' '## What to avoid' '' 'nothing so far' '' \
-    '## How to verify' '' '`ls` shows the parts' > "$EKIDEN_HANDOFF/NEXT_PROMPT.md"
-}
 client_of() {
   client=${line#*'"clientUserMessageId":"'}
   client=${client%%'"'*}

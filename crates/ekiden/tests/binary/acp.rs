@@ -3,8 +3,7 @@
 use crate::environment::Environment;
 use crate::processes::expect_nothing_alive;
 
-const SETTINGS: &str = "[agents.mine]\nkind = \"acp\"\ncommand = [\"./agent.sh\"]\n";
-const RUN: [&str; 8] = [
+pub(crate) const RUN: [&str; 8] = [
     "run",
     "Make three parts.",
     "--agent",
@@ -14,21 +13,25 @@ const RUN: [&str; 8] = [
     "--allowed-tool",
     "Bash(make:*)",
 ];
+const COMMON: &str = include_str!("../../../ekiden-testkit/src/agents/common.sh");
 
-/// An agent that does this otherwise than a good one.
-fn with(fake: &str) -> Environment {
+/// An agent of this kind that does this otherwise than a good one.
+pub(crate) fn scripted(kind: &str, script: &str, fake: &str) -> Environment {
     let environment = Environment::with_git().with("FAKE", fake);
-    environment.script(
-        "agent.sh",
-        include_str!("../../../ekiden-testkit/src/agents/acp.sh"),
-    );
-    environment.write("../home/.config/ekiden/config.toml", SETTINGS);
+    environment.script("agent.sh", &[COMMON, script].concat());
+    let row = format!("[agents.mine]\nkind = \"{kind}\"\ncommand = [\"./agent.sh\"]\n");
+    environment.write("../home/.config/ekiden/config.toml", &row);
     environment
 }
 
-fn heard(environment: &Environment, method: &str) -> usize {
+pub(crate) fn heard(environment: &Environment, method: &str) -> usize {
     let heard = environment.read("heard.jsonl");
     heard.matches(&format!("\"method\":\"{method}\"")).count()
+}
+
+fn with(fake: &str) -> Environment {
+    let script = include_str!("../../../ekiden-testkit/src/agents/acp.sh");
+    scripted("acp", script, fake)
 }
 
 // shows: AGT-15, REL-01

@@ -1,34 +1,12 @@
 //! Codex by its app-server: here, a script made from recorded streams.
 
+use crate::acp::{RUN, heard, scripted};
 use crate::environment::Environment;
 use crate::processes::expect_nothing_alive;
 
-const SETTINGS: &str = "[agents.mine]\nkind = \"codex\"\ncommand = [\"./agent.sh\"]\n";
-const RUN: [&str; 8] = [
-    "run",
-    "Make three parts.",
-    "--agent",
-    "mine",
-    "--permission-mode",
-    "acceptEdits",
-    "--allowed-tool",
-    "Bash(make:*)",
-];
-
-/// An agent that does this otherwise than a good one.
 fn with(fake: &str) -> Environment {
-    let environment = Environment::with_git().with("FAKE", fake);
-    environment.script(
-        "agent.sh",
-        include_str!("../../../ekiden-testkit/src/agents/codex.sh"),
-    );
-    environment.write("../home/.config/ekiden/config.toml", SETTINGS);
-    environment
-}
-
-fn heard(environment: &Environment, method: &str) -> usize {
-    let heard = environment.read("heard.jsonl");
-    heard.matches(&format!("\"method\":\"{method}\"")).count()
+    let script = include_str!("../../../ekiden-testkit/src/agents/codex.sh");
+    scripted("codex", script, fake)
 }
 
 // shows: AGT-16, REL-01
