@@ -1,6 +1,6 @@
-//! The row of agents that go on for each other: who begins a conversation, and until when the others are out.
+//! Agents that go on for each other: who begins a conversation, and until when the others are out.
 //!
-//! The row is frozen in the run's header. Which of it is out follows from the ends in the log, so a resumed run
+//! Who they are is frozen in the run's header. Which of them is out follows from the ends in the log, so a resumed run
 //! decides the same.
 
 use serde::{Deserialize, Serialize};
@@ -115,9 +115,9 @@ fn has_same_account(one: &AgentSpec, other: &AgentSpec) -> bool {
         && (!by_command || one.command == other.command)
 }
 
-/// The row as one relay has seen it.
+/// Those who may begin a conversation, as one relay has seen them.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct Candidates {
     /// The run's own agent first.
     agents: Vec<AgentSpec>,
     returns: Returns,
@@ -126,7 +126,7 @@ pub(crate) struct Row {
     pub(crate) outages: Outages,
 }
 
-impl Row {
+impl Candidates {
     pub(crate) fn new(first: &AgentSpec, fallback: &Fallback) -> Self {
         Self {
             agents: std::iter::once(first)
@@ -178,7 +178,7 @@ impl Row {
         until.min().unwrap_or(at)
     }
 
-    /// Who begins a conversation now: whoever is free first; of those that are free at once the first in the row, or
+    /// Who begins a conversation now: whoever is free first; of those that are free at once the first in the list, or
     /// the current one if there is no way back.
     pub(crate) fn take(&mut self, at: Timestamp, permissions: &Permissions) -> Option<&AgentSpec> {
         let stays = |place: usize| self.returns == Returns::Never && place == self.current;

@@ -350,9 +350,9 @@ impl Run {
         };
         let before = relay.totals;
         relay.share_limits(shared);
-        relay.row.outages.learn(&self.outages);
+        relay.candidates.outages.learn(&self.outages);
         let mut effects = act(relay);
-        self.outages.learn(&relay.row.outages);
+        self.outages.learn(&relay.candidates.outages);
         let spend = relay.totals.spend;
         self.spent = self.spent.plus(spend.since(before.spend));
         self.sessions += relay.totals.sessions.saturating_sub(before.sessions);

@@ -33,9 +33,11 @@ impl Relay {
         if let Some(until) = self.held_until(at) {
             return self.wait(at, until.since(at), WaitCause::UsageLimit, next);
         }
-        let free_at = self.row.free_at(at, &self.settings.agent.permissions);
+        let free_at = self
+            .candidates
+            .free_at(at, &self.settings.agent.permissions);
         if next.mode == StartMode::Fresh && free_at > at {
-            return self.wait_for_row(at, free_at, next);
+            return self.wait_for_candidates(at, free_at, next);
         }
         let bounds = &self.settings.bounds;
         match bounds.quiet_hours.until(at, bounds.utc_offset_secs) {
@@ -44,8 +46,8 @@ impl Relay {
         }
     }
 
-    /// All agents of the row are out until then.
-    fn wait_for_row(
+    /// All agents that may go on are out until then.
+    fn wait_for_candidates(
         &mut self,
         at: Timestamp,
         until: Timestamp,

@@ -45,7 +45,7 @@ mod wishes;
 use crate::budget::{Prices, Spend};
 use crate::effect::RelayEffect;
 use crate::event::{CheckOutcome, Counters, RelayEvent, RunResumed, TaskOutcome};
-use crate::fallback::Row;
+use crate::fallback::Candidates;
 use crate::ids::RunId;
 use crate::knowledge::Knowledge;
 use crate::limits;
@@ -80,7 +80,7 @@ pub struct Relay {
     surveys: bool,
     commits: bool,
     pub phase: Phase,
-    pub(crate) row: Row,
+    pub(crate) candidates: Candidates,
     session_limit: SessionLimit,
     crashes_in_a_row: u32,
     pub knowledge: Knowledge,
@@ -163,7 +163,7 @@ impl Relay {
                 || stage.part.items,
             commits: header.place.git && settings.commit.is_some(),
             phase: Phase::Planned,
-            row: Row::new(&settings.agent, &settings.fallback),
+            candidates: Candidates::new(&settings.agent, &settings.fallback),
             knowledge: Knowledge::default(),
             last: None,
             items: stage.part.items.then(ItemList::default),
@@ -246,7 +246,7 @@ impl Relay {
             list.forgive();
         }
         if ended {
-            self.row.outages.forgive();
+            self.candidates.outages.forgive();
         }
         self.wishes.paused &= !ended;
     }

@@ -74,7 +74,7 @@ impl Relay {
         self.session_limit.over - self.session_limit.from >= self.session_limit.max
     }
 
-    /// The agent ended so, and another one of the row can go on sooner.
+    /// The agent ended so, and another one can go on sooner.
     pub(super) fn gives_way(
         &mut self,
         at: Timestamp,
@@ -83,7 +83,7 @@ impl Relay {
     ) -> bool {
         let permissions = &self.settings.agent.permissions;
         let waited = next.waited;
-        self.row.gives_way(at, cause, waited, permissions)
+        self.candidates.gives_way(at, cause, waited, permissions)
     }
 
     /// The same session in a conversation of its own: another agent has not got the old one.
@@ -103,7 +103,7 @@ impl Relay {
         }
         let next = self.renewed(next);
         if next.mode == StartMode::Fresh
-            && let Some(agent) = self.row.take(at, &self.settings.agent.permissions)
+            && let Some(agent) = self.candidates.take(at, &self.settings.agent.permissions)
         {
             let permissions = self.settings.agent.permissions.clone();
             self.settings.agent = AgentSpec {

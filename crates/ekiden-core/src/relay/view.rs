@@ -57,8 +57,8 @@ impl Relay {
     }
 
     /// The same as people tell it, where others can go on for it.
-    pub fn one_of_row(&self) -> Option<String> {
-        self.row.has_others().then(|| self.agent().told())
+    pub fn one_of_several(&self) -> Option<String> {
+        self.candidates.has_others().then(|| self.agent().told())
     }
 
     /// The number of the last session that may begin.

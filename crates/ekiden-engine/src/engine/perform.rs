@@ -178,7 +178,7 @@ impl<R: EffectRunner> Engine<'_, R> {
             plan: settings.commit.clone().unwrap_or_default(),
             branch: header.place.branch.clone(),
             issue: header.issue.as_ref().map(ToString::to_string),
-            agent: self.relay(stage).and_then(Relay::one_of_row),
+            agent: self.relay(stage).and_then(Relay::one_of_several),
             is_repeated,
             own_tree: self.files.paths().tree(stage).is_some(),
         };

@@ -224,7 +224,7 @@ impl Timeline {
                     return;
                 };
                 if let RelayEffect::StartAttempt(start) = effect {
-                    let agent = run.relay(stage).and_then(Relay::one_of_row);
+                    let agent = run.relay(stage).and_then(Relay::one_of_several);
                     self.started(place, start, agent);
                 } else if let RelayEffect::Warn { warning } = effect
                     && let Some((kind, session, why)) = of_warning(warning)

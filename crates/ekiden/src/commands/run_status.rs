@@ -235,7 +235,7 @@ impl RunStatus {
             let session = run.relays().map(|(_, relay)| relay.session().get()).max();
             let (session, max) = (session.unwrap_or(0), session_max(run));
             let doing = self.doing(zone);
-            let by = run.relays().find_map(|(_, relay)| relay.one_of_row());
+            let by = run.relays().find_map(|(_, relay)| relay.one_of_several());
             let by = by.map(|agent| format!(" · {}", one_line(&agent)));
             let by = by.unwrap_or_default();
             let rest =

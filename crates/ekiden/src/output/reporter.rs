@@ -282,7 +282,7 @@ impl Reporter {
             .and_then(|relay| Some((relay.item_in_hand()?, relay.item_percents()?)));
         let item = item.filter(|_| start.purpose == Purpose::Work);
         let (session, attempt) = (start.attempt.session.get(), start.attempt.attempt.get());
-        let agent = run.relay(stage).and_then(Relay::one_of_row);
+        let agent = run.relay(stage).and_then(Relay::one_of_several);
         let mut rest = match start.purpose {
             Purpose::Work => {
                 let by = agent

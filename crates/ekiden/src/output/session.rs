@@ -226,7 +226,7 @@ impl Reporter {
         }
         // Where nobody goes on for it, the wait or the end of the run says it.
         let is_out = matches!(ended.cause.class(), EndClass::Wait | EndClass::Stop(_));
-        if is_out && relay.one_of_row().is_some() {
+        if is_out && relay.one_of_several().is_some() {
             line = line.with(
                 Tone::Attention,
                 format!(" · {}", one_line(&ended.cause.to_string())),

@@ -1,4 +1,4 @@
-//! Who goes on when the run's agent is out: agents, accounts and models, in a row.
+//! Who goes on when the run's agent is out: agents, accounts and models, in their order.
 
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
 use ekiden_core::fallback::Fallback;
@@ -8,7 +8,7 @@ use super::{agents, chosen, table};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// The row behind the run's agent. Whoever cannot keep to its permissions is refused.
+/// Those behind the run's agent. Whoever cannot keep to its permissions is refused.
 pub fn fallback(given: &Given, of_run: &AgentSpec) -> Result<Fallback, Failure> {
     let names = given.get(&table::FALLBACK)?.unwrap_or_default();
     let agents = names.iter().map(|name| {

@@ -867,7 +867,7 @@ fn header(given: &str) -> RunStarted {
             } else {
                 AgentKind::Claude
             }),
-            fallback: row(given),
+            fallback: fallback(given),
             commit: has("commits").then(CommitPlan::default),
             notify: has("notify"),
             notify_text: has("text"),
@@ -949,10 +949,10 @@ fn answer(what: &str) -> &'static str {
     }
 }
 
-/// `row=codex,haiku`: those that go on, and `stays` if there is no way back.
-fn row(given: &str) -> Fallback {
+/// `fallback=codex,haiku`: those that go on, and `stays` if there is no way back.
+fn fallback(given: &str) -> Fallback {
     let names = given.split_whitespace();
-    let names = names.filter_map(|word| word.strip_prefix("row="));
+    let names = names.filter_map(|word| word.strip_prefix("fallback="));
     let named = |name: &str| AgentSpec {
         name: name.to_owned(),
         account: Some(format!("/home/{name}")),
