@@ -5,6 +5,7 @@
 //! ├── <session>.jsonl     what happened: one record a line, appended
 //! ├── <session>.lock      held while a decision is made and recorded
 //! ├── <session>.figure    the last figures of the client's status line
+//! ├── <session>.mod       written anew by the mod before each hook: its sign of life
 //! └── <session>.writing   held while a checkpoint is written
 //! ```
 //!
@@ -35,6 +36,8 @@ use crate::replace::replace_at_once;
 
 /// How often another process may have made a directory a moment before us: there are three to make.
 const MAKERS_MAX: u32 = 4;
+/// How long a sign of life of the mod holds. It is given right before the hooks of each event.
+const SIGN_LASTS: Duration = Duration::from_secs(2);
 /// The longest name of a session that is used as it is.
 const NAME_CHARS_MAX: usize = 64;
 
@@ -131,6 +134,25 @@ impl GuardFiles {
         }
     }
 
+    /// Where the mod writes its sign of life, in a directory that is there.
+    pub fn sign_of_mod(&self) -> DiskResult<PathBuf> {
+        self.make_dir()?;
+        Ok(self.path("mod"))
+    }
+
+    /// The mod has given a sign of life a moment ago.
+    pub fn is_mod_alive(&self) -> bool {
+        let written = std::fs::metadata(self.path("mod")).and_then(|found| found.modified());
+        written.is_ok_and(|at| at.elapsed().is_ok_and(|since| since <= SIGN_LASTS))
+    }
+
+    /// The session's log, and how long it is.
+    pub fn log(&self) -> (PathBuf, u64) {
+        let path = self.path("jsonl");
+        let bytes = std::fs::metadata(&path).map_or(0, |found| found.len());
+        (path, bytes)
+    }
+
     fn take(&self, kind: &str, patience: Duration) -> DiskResult<Option<File>> {
         let path = self.path(kind);
         let file = self.open(&path, OFlags::RDWR, Operation::Lock)?;
@@ -221,7 +243,7 @@ pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
     let is_old = |path: &PathBuf| {
         let kind = path.extension().and_then(std::ffi::OsStr::to_str);
         let modified = path.metadata().and_then(|found| found.modified());
-        matches!(kind, Some("jsonl" | "lock" | "figure" | "writing"))
+        matches!(kind, Some("jsonl" | "lock" | "figure" | "mod" | "writing"))
             && modified.is_ok_and(|modified| modified < before)
     };
     entries

@@ -35,6 +35,8 @@ pub enum HookEvent {
     SessionStart,
     SessionEnd,
     StopFailure,
+    /// Nothing runs. Only the guard's own function inside the client tells it.
+    Idle,
     #[default]
     #[serde(other)]
     Other,
@@ -53,6 +55,7 @@ impl HookEvent {
             Self::SessionStart => "SessionStart",
             Self::SessionEnd => "SessionEnd",
             Self::StopFailure => "StopFailure",
+            Self::Idle => "Idle",
             Self::Other => "Other",
         }
     }
@@ -86,6 +89,17 @@ pub struct HookCall {
     pub mode: String,
     /// After a batch of tools: its calls.
     pub calls: Vec<BatchCall>,
+    /// The context as the client itself counts it; only from a function inside the client.
+    pub context: Option<ClientContext>,
+}
+
+/// The client's own figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct ClientContext {
+    /// In use, in tokens; none before the first response.
+    pub tokens: Option<u64>,
+    /// The model's window, in tokens.
+    pub window: u64,
 }
 
 impl Default for HookCall {
@@ -126,6 +140,7 @@ impl HookCall {
             | HookEvent::SessionStart
             | HookEvent::SessionEnd
             | HookEvent::StopFailure
+            | HookEvent::Idle
             | HookEvent::Other => HookInput::Other,
         };
         Self {
@@ -149,6 +164,7 @@ impl HookCall {
             source: text("source"),
             mode: text("permission_mode"),
             calls: done::calls(&hook["tool_calls"]),
+            context: json::field(&hook["context"]),
         }
     }
 }

@@ -17,7 +17,7 @@ use ekiden_wire::status_line::StatusInput;
 use ekiden_wire::stream::{ApiErrorKind, RateLimitInfo};
 use ekiden_wire::trace::Trace;
 use ekiden_wire::transcript::LastResponse;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::hook::Asker;
@@ -41,6 +41,8 @@ pub(super) struct Conversation {
     pending: Option<String>,
     /// A turn is over and nothing has happened since: no hook will come unless a person types.
     idle: bool,
+    /// The client takes no prompt but a person's: the last turn was stopped by one.
+    refused_by_client: bool,
     waiting: Vec<Waiting>,
     asked: u64,
     /// Where the client keeps the conversation, once a hook has named it.
@@ -116,7 +118,23 @@ impl Conversation {
         match question.asker {
             Asker::StatusLine => self.status_line(question),
             Asker::Hook => self.hook(question, last),
+            Asker::Mod => self.asked_by_mod(question),
         }
+    }
+
+    /// The mod asks for a message that no hook carries, or gives one back that the client did not take.
+    fn asked_by_mod(&mut self, question: Question) {
+        let asked: Value = serde_json::from_str(&question.json).unwrap_or_default();
+        let mut answer = json!({});
+        if asked["session_id"] == self.id {
+            if let Some(text) = asked["dropped"].as_str() {
+                self.pending.get_or_insert_with(|| text.to_owned());
+                (self.refused_by_client, self.idle) = (true, true);
+            } else if self.is_unheard() && !self.refused_by_client {
+                answer["submit"] = self.say_anew().unwrap_or_default().into();
+            }
+        }
+        reply(question.answer, answer.to_string());
     }
 
     fn status_line(&mut self, question: Question) {
@@ -182,6 +200,7 @@ impl Conversation {
             HookEvent::UserPromptSubmit => {
                 // A person has spoken, and a new turn begins.
                 self.failure = Failure::None;
+                self.refused_by_client = false;
                 return reply(question.answer, self.said_with(call.event).to_string());
             }
             HookEvent::PreCompact
@@ -190,6 +209,7 @@ impl Conversation {
             | HookEvent::SessionStart
             | HookEvent::SessionEnd
             | HookEvent::Stop
+            | HookEvent::Idle
             | HookEvent::Other => {}
         }
         self.consult(call, question.answer);
@@ -232,6 +252,7 @@ impl Conversation {
             | HookEvent::SessionStart
             | HookEvent::SessionEnd
             | HookEvent::StopFailure
+            | HookEvent::Idle
             | HookEvent::Other => false,
         };
         if !decides {
@@ -546,6 +567,46 @@ mod tests {
         assert_eq!(talk.say_anew().as_deref(), Some("again"));
         assert_eq!(reports(&mut talk), ["Delivered"]);
         assert!(!talk.is_unheard());
+    }
+
+    // shows: AGT-18
+    #[test]
+    fn the_mod_gets_a_message_once_no_turn_runs_and_may_give_it_back() {
+        let mut talk = conversation();
+        let asked_by = |talk: &mut Conversation, id: &str, more: &str| {
+            let json = format!(r#"{{"session_id":"{id}"{more}}}"#);
+            let (answer, answered) = oneshot::channel();
+            let asker = Asker::Mod;
+            talk.ask(
+                Question {
+                    asker,
+                    json,
+                    answer,
+                },
+                |_| None,
+            );
+            text(answered)
+        };
+        let asked = |talk: &mut Conversation, more: &str| asked_by(talk, ID, more);
+        talk.say("hand off".to_owned());
+        assert_eq!(asked(&mut talk, ""), "{}", "a turn runs");
+        talk.answer("0", &HookAnswer::Pass);
+        let held = ask(&mut talk, "Stop", "", None);
+        talk.answer("1", &HookAnswer::Pass);
+        assert!(text(held).contains("hand off"), "the turn's end carries it");
+        ask(&mut talk, "Stop", "", None);
+        talk.answer("2", &HookAnswer::Pass);
+        talk.say("the rest".to_owned());
+        assert_eq!(asked_by(&mut talk, "other", ""), "{}", "another client");
+        assert_eq!(asked(&mut talk, ""), r#"{"submit":"the rest"}"#);
+        assert_eq!(asked(&mut talk, ""), "{}", "once");
+
+        // The client refused it: it waits for a person, or for a client that is started anew.
+        assert_eq!(asked(&mut talk, r#","dropped":"the rest""#), "{}");
+        assert_eq!(asked(&mut talk, ""), "{}");
+        assert!(talk.is_unheard());
+        let prompt = ask(&mut talk, "UserPromptSubmit", "", None);
+        assert!(text(prompt).contains("the rest"));
     }
 
     #[test]

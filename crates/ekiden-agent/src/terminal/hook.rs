@@ -20,6 +20,8 @@ pub const ROLE: &str = "__hook";
 pub(super) enum Asker {
     Hook,
     StatusLine,
+    /// Our function inside the client, once no turn runs.
+    Mod,
 }
 
 impl Asker {
@@ -28,11 +30,12 @@ impl Asker {
         match self {
             Self::Hook => "hook",
             Self::StatusLine => "status-line",
+            Self::Mod => "mod",
         }
     }
 
     pub(super) fn named(name: &str) -> Option<Self> {
-        [Self::Hook, Self::StatusLine]
+        [Self::Hook, Self::StatusLine, Self::Mod]
             .into_iter()
             .find(|asker| asker.name() == name)
     }

@@ -8,6 +8,7 @@ use ekiden_core::relay::Prompt;
 use ekiden_wire::hooks::HookEvent;
 use serde_json::{Map, Value, json};
 
+use super::MOD_DIR;
 use super::hook::{Asker, ROLE};
 use crate::attempt::AttemptSpec;
 use crate::child::{ChildSpec, StdinKind};
@@ -26,6 +27,8 @@ const HOOKS: [HookEvent; 8] = [
 ];
 /// How long the client waits for a hook of ours, in seconds: the engine may be suspended with it.
 const HOOK_TIMEOUT_SECS: u32 = 3600;
+/// Leads the mod to the engine.
+const MOD_VARIABLE: &str = "EKIDEN_TERMINAL";
 /// What the client's own interface would choose for itself is a mode that decides by itself what is
 /// allowed, so the mode is always named.
 const MODE_DEFAULT: &str = "default";
@@ -33,7 +36,10 @@ const MODE_DEFAULT: &str = "default";
 /// The child of an attempt, which finds `socket` through its hooks.
 pub(super) fn child(spec: &mut AttemptSpec, ekiden: &Path, socket: &Path) -> ChildSpec {
     let flags = flags(spec, ekiden, socket);
-    spec.child(flags, &CLAUDE_ENV, StdinKind::Terminal)
+    let engine = json!({"program": ekiden, "socket": socket}).to_string();
+    let [first, second, third] = CLAUDE_ENV;
+    let env = [first, second, third, (MOD_VARIABLE, engine.as_str())];
+    spec.child(flags, &env, StdinKind::Terminal)
 }
 
 fn flags(spec: &AttemptSpec, ekiden: &Path, socket: &Path) -> Vec<String> {
@@ -46,6 +52,11 @@ fn flags(spec: &AttemptSpec, ekiden: &Path, socket: &Path) -> Vec<String> {
         spec.protocol_file.display().to_string(),
         "--settings".to_owned(),
         settings.to_string(),
+        "--plugin-dir".to_owned(),
+        spec.protocol_file
+            .with_file_name(MOD_DIR)
+            .display()
+            .to_string(),
     ];
     if spec.agent.permissions.mode.is_none() && !spec.agent.permissions.skip {
         flags.extend(["--permission-mode".to_owned(), MODE_DEFAULT.to_owned()]);

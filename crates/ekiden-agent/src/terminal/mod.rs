@@ -18,7 +18,8 @@
 //! differs:
 //!
 //! - A message cannot be sent at any time. It waits, and reaches the agent with the answer to the next
-//!   hook that can carry a text: the end of a batch of tools, the end of a turn, the next prompt.
+//!   hook that can carry a text: the end of a batch of tools, the end of a turn, the next prompt. Where no turn
+//!   runs, a mod of ours asks for it and submits it as a prompt; a client without mods is started anew with it.
 //! - Context is read from the end of the transcript at each hook; the window and the cost come from the
 //!   status line, which is ours unless the user has one.
 //! - Closing the conversation is SIGTERM: the client puts the terminal in order and exits 143.
@@ -37,3 +38,20 @@ mod listener;
 mod unhooked;
 
 pub(crate) use driver::run;
+
+/// The mod that the client is started with, by the names of its files in [`MOD_DIR`]. The empty `hooks` is for a
+/// client without mods, which wants that field.
+pub const MOD: [(&str, &str); 4] = [
+    (
+        ".claude-plugin/plugin.json",
+        r#"{"name":"ekiden-terminal","version":"1.0.0","description":"Carries messages of an ekiden run","author":{"name":"The ekiden authors"},"types":"./types/relay.d.ts"}"#,
+    ),
+    (
+        "hooks/hooks.json",
+        r#"{"modules":["./relay.ts"],"hooks":{}}"#,
+    ),
+    ("hooks/relay.ts", include_str!("relay.ts")),
+    ("types/relay.d.ts", include_str!("relay.d.ts")),
+];
+/// Its directory, beside the protocol's file.
+pub const MOD_DIR: &str = "mod";

@@ -48,6 +48,9 @@ const AGENT_COMPACTED: &str = "Before this conversation was summarised, the guar
 const AGENT_REFUSED: &str = "Not run, this one time: the context of this session is nearly full, and a fresh \
      conversation continues from its handoff document in {directory}. The custom here is to fill in the document and \
      to end the turn. If the user wants the work to continue here, the call can be made again.";
+const AGENT_HELD: &str = "Before this turn ends: the context of this session is nearly full, and a fresh \
+     conversation continues from its handoff document in {directory}. The custom here is to fill in the document now, \
+     with {handoff} or by editing it. After that the turn ends.";
 const AGENT_LARGE: &str = "What is asked for here may not fit into what is left of this session's context. The custom \
      here is to tell the user so before beginning. Three ways are open: to split it into parts, to run {handoff} first \
      and begin it in a fresh session, or to continue all the same.";
@@ -57,13 +60,14 @@ const AGENT_SHARD: &str = "The document that is named here is larger than the go
      user wants the work to begin all the same, it does.";
 
 /// The wordings that agents read, for the lint, the manual and the benchmarks.
-pub const AGENT_TEXTS: [&str; 8] = [
+pub const AGENT_TEXTS: [&str; 9] = [
     AGENT_EARLY,
     AGENT_SOON,
     AGENT_NOW,
     AGENT_WRITTEN,
     AGENT_COMPACTED,
     AGENT_REFUSED,
+    AGENT_HELD,
     AGENT_LARGE,
     AGENT_SHARD,
 ];
@@ -102,6 +106,12 @@ pub fn said(alert: &Alert, names: &CommandNames, directory: &str, issue: Option<
                  `guard.l3 = \"advise\"` never refuses."
             ),
             AGENT_REFUSED.to_owned(),
+        ),
+        Alert::Held => (
+            "The context is nearly full, so ekiden asked for the handoff before the turn ends. \
+             `guard.l3 = \"advise\"` never does."
+                .to_owned(),
+            AGENT_HELD.to_owned(),
         ),
         Alert::NoHandoff { percent } => (
             format!(

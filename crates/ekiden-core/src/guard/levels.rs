@@ -184,7 +184,7 @@ impl Window {
         self.tokens_at(levels.percent(level))
     }
 
-    fn tokens_at(&self, percent: u8) -> u64 {
+    pub(super) fn tokens_at(&self, percent: u8) -> u64 {
         (self.usable_tokens().saturating_mul(u64::from(percent))).div_ceil(100)
     }
 }

@@ -11,6 +11,9 @@ pub(super) const OPENING_AGELESS: &str = "A handoff exists at {path}. It reads:"
 pub(super) const CLOSING: &str =
     "It may be out of date: where it and the tree differ, the tree is right.";
 
+pub(super) const REPLACED: &str = "The conversation until here was long, so its handoff document stands in its place: \
+     {path}. The agent of that conversation filled it in, and it is shown beside this message. The work goes on from there, \
+     in the same session and for the same user.";
 pub(super) const OFFERED: &str = "A handoff exists at {path}, {age} old, made on the branch `{branch}`. It is not \
      shown, since it is old or of another branch. If the user wants to continue from it, {orient} reads it.";
 
@@ -25,6 +28,11 @@ pub fn loaded_handoff(marked: &str, path: &str, age: Option<Millis>) -> String {
         None => fill(OPENING_AGELESS, &[("path", &path)]),
     };
     format!("{opening}\n{marked}{CLOSING}")
+}
+
+/// What stands in a conversation's place where the agent's own document does, and no summary.
+pub fn replaced_by_document(path: &str) -> String {
+    fill(REPLACED, &[("path", &one_line(path, PATH_CHARS_MAX))])
 }
 
 /// A document that is named at a session's start but not shown.

@@ -59,7 +59,7 @@ pub use context::{ContextInput, FileInput, ResultInput, StageContext};
 pub use continuation::{ContinuationFacts, continuation};
 pub use excerpt::{Excerpt, Excerpts};
 pub use issue::{comment_note, issue_task, review_task};
-pub use loaded::{loaded_handoff, offered_handoff};
+pub use loaded::{loaded_handoff, offered_handoff, replaced_by_document};
 pub use measured::Measured;
 pub use messages::{
     NO_COMPACTION, OrderReason, SIGNATURE, UNATTENDED, ask_again, go_on, order, read_prompt,

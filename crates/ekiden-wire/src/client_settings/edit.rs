@@ -58,7 +58,8 @@ pub fn remove(text: &str) -> Result<String, SettingsFault> {
     };
     remove_hooks(&settings);
     remove_status_line(&settings);
-    super::server::allow_tools(&format!("{mark}{root}"), false)
+    let without = super::server::allow_tools(&format!("{mark}{root}"), false)?;
+    super::server::use_mod(&without, None)
 }
 
 pub(super) fn split_mark(text: &str) -> (&str, &str) {

@@ -14,6 +14,9 @@ const NAME: &str = "ekiden";
 /// The rule that allows all its tools.
 pub const TOOLS_RULE: &str = "mcp__ekiden";
 const LIST: &str = "mcpServers";
+/// The marketplace of the mod that setup brings, and the mod's full name.
+const MARKETPLACE: &str = "ekiden-setup";
+const MOD: &str = "ekiden-mod@ekiden-setup";
 
 /// A state file with our server in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,6 +173,54 @@ pub fn allow_tools(text: &str, allowed: bool) -> Result<String, SettingsFault> {
         (Some(_), true) | (None, false) => {}
     }
     Ok(format!("{mark}{root}"))
+}
+
+/// The settings with the marketplace in `dir` and its mod switched on, or without both. What somebody set there stays,
+/// also where they switched the mod off.
+pub fn use_mod(text: &str, dir: Option<&str>) -> Result<String, SettingsFault> {
+    let (mark, body) = split_mark(text);
+    let (root, settings) = parse(body)?;
+    let markets = ("extraKnownMarketplaces", MARKETPLACE);
+    let plugins = ("enabledPlugins", MOD);
+    for (list, _) in [markets, plugins] {
+        if let Some(found) = settings.get(list) {
+            object(found.value(), &format!("`{list}`"))?;
+        }
+    }
+    if let Some(dir) = dir {
+        let list = settings.object_value_or_set(markets.0);
+        let wanted = json!({ "source": { "source": "directory", "path": dir } });
+        match list.get(markets.1) {
+            Some(found) if directory_of(&list).as_deref() != Some(dir) => found.set_value(wanted),
+            Some(_) => {}
+            None => {
+                list.append(markets.1, wanted);
+            }
+        }
+        let list = settings.object_value_or_set(plugins.0);
+        if list.get(plugins.1).is_none() {
+            list.append(plugins.1, json!(true));
+        }
+    } else {
+        for (list, entry) in [markets, plugins] {
+            let Some(list_of) = settings.object_value(list) else {
+                continue;
+            };
+            let was_there = list_of.get(entry).is_some();
+            remove_property(&list_of, entry);
+            if was_there && list_of.properties().is_empty() {
+                remove_property(&settings, list);
+            }
+        }
+    }
+    Ok(format!("{mark}{root}"))
+}
+
+/// The directory of our marketplace.
+fn directory_of(list: &CstObject) -> Option<String> {
+    let source = list.object_value(MARKETPLACE)?.object_value("source")?;
+    let path = source.get("path")?.value()?.as_string_lit()?;
+    path.decoded_value().ok()
 }
 
 /// The objects around the entry.

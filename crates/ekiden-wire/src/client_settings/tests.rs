@@ -501,7 +501,7 @@ fn the_plugin_has_the_same_hooks() {
     });
     let about = "Watches the context of the session. Stands aside where `ekiden setup` has installed the same hooks.";
     let text = format!(
-        "{{\n  \"description\": \"{about}\",\n  \"hooks\": {{\n{}\n  }}\n}}\n",
+        "{{\n  \"description\": \"{about}\",\n  \"modules\": [\"./guard.ts\"],\n  \"hooks\": {{\n{}\n  }}\n}}\n",
         hooks.join(",\n")
     );
     assert!(serde_json::from_str::<Value>(&text).is_ok());

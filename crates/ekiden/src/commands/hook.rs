@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::guard;
+use crate::guard::{self, Called};
 use crate::output::Output;
 
 const HOOK_EXAMPLES: &str = "\
@@ -35,6 +35,9 @@ pub struct HookArgs {
     /// Called by the plugin: does nothing if `ekiden setup` is installed too
     #[arg(long)]
     plugin: bool,
+    /// Called by the mod, the guard's function inside Claude Code: also says until when it need not call again
+    #[arg(long = "mod")]
+    by_mod: bool,
 }
 
 /// Print the status line of Claude Code
@@ -49,7 +52,10 @@ pub struct StatuslineArgs {
 }
 
 pub fn hook(args: &HookArgs, _output: &mut Output) -> Result<Exit, Failure> {
-    Ok(guard::hook(args.plugin))
+    Ok(guard::hook(Called {
+        by_plugin: args.plugin,
+        by_mod: args.by_mod,
+    }))
 }
 
 pub fn statusline(args: &StatuslineArgs, _output: &mut Output) -> Result<Exit, Failure> {

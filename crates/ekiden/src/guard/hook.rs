@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::{Watched, checkpoint, handoff, ralph};
 use crate::client::guard::is_in_settings;
+use crate::client::transcript;
 use crate::settings::environment::Environment;
 use crate::specs::large_spec;
 
@@ -31,26 +32,41 @@ const CONTEXT_CHARS_MAX: usize = 3_000;
 const OWN_PROMPTS: [&str; 2] = ["<task-notification>", "<system-reminder>"];
 
 /// Does what the event asks for, and answers.
-pub(super) fn run(plugin: bool) {
+pub(super) fn run(called: Called) {
     let call = HookCall::parse(&super::input());
     if call.agent_id.is_some() {
         return;
     }
-    let Some(watched) = Watched::of(&call.session_id, call.transcript.clone(), &call.cwd) else {
+    let Some(mut watched) = Watched::of(&call.session_id, call.transcript.clone(), &call.cwd)
+    else {
         return;
     };
+    if watched.transcript.as_os_str().is_empty() {
+        let found = transcript::find(&watched.environment, &call.session_id);
+        watched.transcript = found.unwrap_or_default();
+    }
     let project = &watched.place.dir;
-    if plugin && is_in_settings(call.event.name(), &Environment::of_process(), project) {
+    let event = if called.by_mod {
+        HookEvent::PostToolBatch
+    } else {
+        call.event
+    };
+    if called.by_plugin && is_in_settings(event.name(), &Environment::of_process(), project) {
         return;
     }
     let hook = Hook {
         watched: &watched,
         call: &call,
-        plugin,
+        called,
     };
-    let answer = match &call.input {
-        HookInput::PreTool { tool, .. } => hook.before_tool(tool),
-        HookInput::Stop { .. } | HookInput::PreCompact | HookInput::Other => hook.answer(),
+    let mod_watches = !called.by_mod && watched.files.is_mod_alive();
+    let answer = match (&call.input, call.event) {
+        _ if called.by_mod => Some(hook.for_mod()),
+        (HookInput::PreTool { tool, .. }, _) => hook.before_tool(tool, mod_watches),
+        (_, HookEvent::PostToolBatch | HookEvent::PostToolUse | HookEvent::Stop) if mod_watches => {
+            None
+        }
+        _ => hook.answer(),
     };
     if let Some(answer) = answer.filter(|answer| *answer != hook_output::pass()) {
         let mut out = std::io::stdout().lock();
@@ -58,20 +74,32 @@ pub(super) fn run(plugin: bool) {
     }
 }
 
+/// Who calls.
+#[derive(Debug, Clone, Copy)]
+pub struct Called {
+    /// The plugin, which stands aside where the settings have the same hooks.
+    pub by_plugin: bool,
+    /// The mod, not a hook.
+    pub by_mod: bool,
+}
+
 /// A call, with the session that it is about.
-struct Hook<'a> {
-    watched: &'a Watched,
-    call: &'a HookCall,
-    plugin: bool,
+pub(super) struct Hook<'a> {
+    pub(super) watched: &'a Watched,
+    pub(super) call: &'a HookCall,
+    pub(super) called: Called,
 }
 
 impl Hook<'_> {
-    fn answer(&self) -> Option<Value> {
-        let trigger = self.trigger()?;
+    pub(super) fn answer(&self) -> Option<Value> {
+        self.answer_to(&self.trigger()?)
+    }
+
+    pub(super) fn answer_to(&self, trigger: &Trigger) -> Option<Value> {
         if matches!(trigger, Trigger::Begins(_)) {
             self.watched.sweep();
         }
-        if trigger == Trigger::Prompt {
+        if *trigger == Trigger::Prompt {
             self.note_prompt();
             let (now, prompt) = (self.watched.now, &self.call.prompt);
             self.watched.remember(|from| {
@@ -79,26 +107,27 @@ impl Hook<'_> {
                 made.into_iter().collect()
             });
         }
-        if trigger == Trigger::Ends {
+        if *trigger == Trigger::Ends {
             self.watched
                 .or_complain(checkpoint::remember_end(self.watched));
         }
         let reading = self.watched.reading();
-        let (watch, decision) = settle(self.watched, &trigger, reading.as_ref());
+        let (watch, decision) = settle(self.watched, trigger, reading.as_ref());
         let mut alerts = decision.alerts;
-        if trigger == Trigger::Prompt
+        if *trigger == Trigger::Prompt
             && let Some(reading) = &reading
         {
             alerts.extend(self.large(reading));
         }
-        if self.call.event == HookEvent::Stop && !self.watched.recent().settled {
+        let is_stop = self.call.event == HookEvent::Stop && !self.called.by_mod;
+        if is_stop && !self.watched.recent().settled {
             self.watched
                 .or_complain(checkpoint::judge_turn(self.watched));
         }
         if let Some(reason) = decision.begin {
             let request = self.watched.checkpoint(reason, reading.as_ref());
             // Whoever summarises the session waits.
-            if trigger == Trigger::Compacts {
+            if *trigger == Trigger::Compacts {
                 self.watched.or_complain(checkpoint::take(&request));
             } else {
                 self.watched.or_complain(checkpoint::begin(&request));
@@ -107,22 +136,22 @@ impl Hook<'_> {
         if let Some(reading) = &reading {
             self.watched.publish(&watch, reading);
         }
-        let ends = self.watched.follow_loop(&trigger, &watch, reading.as_ref());
-        let own = trigger == Trigger::Begins(Source::Compact);
+        let ends = self.watched.follow_loop(trigger, &watch, reading.as_ref());
+        let own = *trigger == Trigger::Begins(Source::Compact);
         if let Some(document) = &decision.consume {
             let consumed = handoff::consume(self.watched, document);
             if self.watched.or_complain(consumed) == Some(true) {
                 self.watched.tell_continued();
             }
         }
-        let orient = self.watched.names(self.plugin).orient;
+        let orient = self.watched.names(self.called.by_plugin).orient;
         let loaded = decision
             .load
             .then(|| handoff::load(self.watched, own, &orient));
         let loaded = loaded
             .and_then(|loaded| self.watched.or_complain(loaded))
             .flatten();
-        let recent = self.recent(&trigger, loaded.as_deref().unwrap_or_default());
+        let recent = self.recent(trigger, loaded.as_deref().unwrap_or_default());
         let both: Vec<String> = loaded.into_iter().chain(recent).collect();
         let told = self.tell(&alerts, Some(&both.join("\n\n")));
         Some(match ends {
@@ -185,7 +214,9 @@ impl Hook<'_> {
             }),
             HookEvent::PreCompact => Some(Trigger::Compacts),
             HookEvent::SessionEnd => Some(Trigger::Ends),
-            HookEvent::PreToolUse | HookEvent::StopFailure | HookEvent::Other => None,
+            HookEvent::PreToolUse | HookEvent::StopFailure | HookEvent::Idle | HookEvent::Other => {
+                None
+            }
         }
     }
 
@@ -197,10 +228,11 @@ impl Hook<'_> {
         )
     }
 
-    /// A tool is about to run: the same verdict that a relay's session gets, by a person's rules.
-    fn before_tool(&self, tool: &ToolUse) -> Option<Value> {
+    /// A tool is about to run: the same verdict that a relay's session gets, by a person's rules. The level is left to
+    /// the mod where that watches.
+    pub(super) fn before_tool(&self, tool: &ToolUse, mod_watches: bool) -> Option<Value> {
         let watch = self.watched.watch();
-        let refuses = watch.refuses(self.watched.settings);
+        let refuses = !mod_watches && watch.refuses(self.watched.settings);
         let documents = self.watched.documents_dir();
         let view = GuardView {
             profile: Profile::Watch,
@@ -247,13 +279,13 @@ impl Hook<'_> {
         (estimate.files > 0 && estimate.fits == Some(false)).then_some(Alert::Large(estimate))
     }
 
-    fn said(&self, alert: &Alert) -> Said {
+    pub(super) fn said(&self, alert: &Alert) -> Said {
         let directory = self.watched.shown(&self.watched.documents_dir());
         let is_level = matches!(alert, Alert::Level { .. });
         let issue = is_level.then(|| self.watched.told_issue()).flatten();
         alert::said(
             alert,
-            &self.watched.names(self.plugin),
+            &self.watched.names(self.called.by_plugin),
             &directory,
             issue.as_deref(),
         )
@@ -272,6 +304,8 @@ impl Hook<'_> {
                 | HookEvent::UserPromptSubmit
                 | HookEvent::PostToolUse
                 | HookEvent::PostToolBatch
+                | HookEvent::PreToolUse
+                | HookEvent::Idle
         );
         let agent = if listens {
             agent.join("\n\n")

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! client ──► `ekiden hook EVENT` ──► Watched (files) ──► core: decide ──► log ──► answer on stdout
+//! the mod ──► `ekiden hook EVENT --mod`, and where a session is quiet nothing
 //!        ──► `ekiden statusline` ──► Watched          └──► core: a line  │
 //!                                                                       └──► `__checkpoint`, detached
 //!                                                                             git, document, log
@@ -21,6 +22,7 @@
 //!   remembered is appended to a file; a hook never waits for the memory's index.
 
 mod checkpoint;
+mod client_mod;
 mod handoff;
 mod hook;
 mod part;
@@ -31,6 +33,7 @@ mod watched;
 mod window;
 
 pub use checkpoint::take as take_checkpoint;
+pub use hook::Called;
 pub use watched::Watched;
 pub use window::{Compaction, WINDOW_UNKNOWN};
 
@@ -52,7 +55,11 @@ pub fn run_if_asked() -> Option<Exit> {
     let asks_for_help = rest.iter().any(|arg| arg == "--help" || arg == "-h");
     match role.to_str()? {
         "hook" if !asks_for_help && !rest.is_empty() => {
-            Some(hook(rest.iter().any(|arg| arg == "--plugin")))
+            let has = |flag: &str| rest.iter().any(|arg| arg == flag);
+            Some(hook(Called {
+                by_plugin: has("--plugin"),
+                by_mod: has("--mod"),
+            }))
         }
         "statusline" if !asks_for_help => {
             let wrap = rest
@@ -70,8 +77,8 @@ pub fn run_if_asked() -> Option<Exit> {
     }
 }
 
-pub fn hook(plugin: bool) -> Exit {
-    failing_open(|| hook::run(plugin))
+pub fn hook(called: Called) -> Exit {
+    failing_open(|| hook::run(called))
 }
 
 /// One call of a status line, over another program's if there is one.

@@ -127,9 +127,14 @@ fn keep_figure(watched: &Watched, told: &StatusInput) {
     let Some(window_tokens) = told.window_tokens else {
         return;
     };
+    keep(watched, told.used_tokens, window_tokens);
+}
+
+/// Keeps what the client itself says of its context, if it is news.
+pub(super) fn keep(watched: &Watched, used_tokens: Option<u64>, window_tokens: u64) {
     let figure = Figure {
         at: watched.now,
-        used_tokens: told.used_tokens,
+        used_tokens,
         window_tokens,
     };
     let same = |old: Figure| {

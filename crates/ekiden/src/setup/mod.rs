@@ -15,6 +15,7 @@
 //! * **What a person made their own is left alone:** a skill that was changed, a command of the same
 //!   name, a status line of an unknown form.
 
+mod client_mod;
 mod plan;
 mod program;
 mod skills;

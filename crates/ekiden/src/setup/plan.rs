@@ -12,8 +12,9 @@ use ekiden_store::receipt::Receipt;
 use ekiden_store::replace::{Durability, replace, replace_foreign};
 use ekiden_wire::client_settings::{self, SettingsFault, StatusLineFate};
 
+use super::client_mod;
 use super::skills::Skills;
-use super::target::Target;
+use super::target::{Scope, Target};
 use super::{FILE_BYTES_MAX, STATE_BYTES_MAX};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -74,13 +75,15 @@ impl Plan {
         // The rule goes by the server's name, so it would allow somebody else's tools.
         let allowed = mcp && server.note.is_none();
         let text = client_settings::allow_tools(&installed.text, allowed).map_err(failed)?;
+        let of_mod = (target.scope == Scope::User).then(|| client_mod::root(&target.dir));
+        let of_mod = of_mod.as_ref().map(|dir| dir.to_string_lossy());
+        let text = client_settings::use_mod(&text, of_mod.as_deref()).map_err(failed)?;
         let original = without_us(target, before.as_deref(), receipt.as_ref())?;
         let mut skills = Skills::of(target, receipt.as_ref());
         let commands = skills.install(program)?;
         skills.notes.extend(server.note);
         let mut dirs: BTreeSet<PathBuf> = [target.dir.clone(), target.dir.join("skills")].into();
-        let of_skills = skills.changes.iter().map(|change| parent(&change.path));
-        dirs.extend(of_skills.map(Path::to_owned));
+        dirs.extend(around(&skills.changes, target));
         dirs.retain(|dir| !dir.exists());
         dirs.extend(receipt.iter().flat_map(|receipt| receipt.dirs.clone()));
         let receipt = Receipt {
@@ -111,13 +114,9 @@ impl Plan {
         let after = without_us(target, before.as_deref(), receipt.as_ref())?;
         let mut skills = Skills::of(target, receipt.as_ref());
         skills.remove(before.as_deref())?;
-        let of_skills = skills
-            .changes
-            .iter()
-            .map(|change| parent(&change.path).to_owned());
         let created = receipt.iter().flat_map(|receipt| receipt.dirs.clone());
         Ok(Self {
-            dirs: created.chain(of_skills).collect(),
+            dirs: created.chain(around(&skills.changes, target)).collect(),
             settings: change_of(&target.settings, before, after)?,
             server: Server::of(target, receipt.as_ref(), None)?.change,
             skills: skills.changes,
@@ -230,6 +229,15 @@ fn put(disk: &RealDisk, change: &FileChange) -> DiskResult<()> {
         }
         (_, None) => disk.remove(path).and_then(|()| disk.sync_dir(parent(path))),
     }
+}
+
+/// The directories around these files, inside the client's.
+fn around(changes: &[FileChange], target: &Target) -> Vec<PathBuf> {
+    let dirs = changes.iter().flat_map(|change| {
+        let above = parent(&change.path).ancestors();
+        above.take_while(|dir| dir.starts_with(&target.dir) && *dir != target.dir)
+    });
+    dirs.map(Path::to_owned).collect()
 }
 
 /// The settings and the receipt as they are now.

@@ -1,5 +1,5 @@
-//! The skills in the client's directory, and the names under which they are installed: a command or skill of
-//! somebody else keeps its name, and ours takes one with `ekiden-` before it.
+//! The files in the client's directory. Those of the mod have fixed places. The skills are installed under free names: a
+//! command or skill of somebody else keeps its name, and ours takes one with `ekiden-` before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -10,9 +10,10 @@ use ekiden_core::prompt::{SKILL_MARK, Skill, SkillNames};
 use ekiden_store::receipt::Receipt;
 use ekiden_wire::client_settings::Survey;
 
+use super::client_mod;
 use super::plan::{FileChange, read};
 use super::program::for_skills;
-use super::target::Target;
+use super::target::{Scope, Target};
 use crate::failure::Failure;
 
 /// How deep commands may be in directories below each other.
@@ -54,8 +55,13 @@ impl<'p> Skills<'p> {
                 continue;
             }
             let program = for_skills(self.target.scope, program);
-            self.put(name, skill.text(&program, &names))?;
+            self.put(self.path(name), skill.text(&program, &names))?;
             commands.push(format!("/{name}"));
+        }
+        if self.target.scope == Scope::User {
+            for (path, text) in client_mod::files(&self.target.dir, program) {
+                self.put(path, text)?;
+            }
         }
         for path in self.written_before() {
             if !self.files.contains_key(&path) {
@@ -82,17 +88,25 @@ impl<'p> Skills<'p> {
         });
         let mut paths: BTreeSet<PathBuf> = self.written_before();
         paths.extend(Skill::ALL.map(|skill| self.path(names.of(skill))));
-        let texts: Vec<String> = (programs.iter())
+        let mut texts: Vec<String> = (programs.iter())
             .flat_map(|program| Skill::ALL.map(|skill| skill.text(program, &names)))
             .collect();
+        if scope == Scope::User {
+            for program in survey.programs() {
+                let (of_mod, text): (Vec<_>, Vec<_>) = client_mod::files(&self.target.dir, program)
+                    .into_iter()
+                    .unzip();
+                paths.extend(of_mod);
+                texts.extend(text);
+            }
+        }
         let is_ours = |text: &str| texts.iter().any(|ours| ours == text);
         paths
             .into_iter()
             .try_for_each(|path| self.take_out(path, is_ours))
     }
 
-    fn put(&mut self, name: &str, wanted: String) -> Result<(), Failure> {
-        let path = self.path(name);
+    fn put(&mut self, path: PathBuf, wanted: String) -> Result<(), Failure> {
         let before = read(self.target, &path)?;
         let written = self.receipt.and_then(|receipt| receipt.files.get(&path));
         let is_as_written = |text: &String| Some(&sha256_hex(text.as_bytes())) == written;

@@ -111,6 +111,24 @@ fn what_a_run_can_do_without_is_a_warning() {
     );
 }
 
+// shows: AGT-10, AGT-17
+#[test]
+fn an_agent_that_npm_kept_old_is_told_by_its_node() {
+    let with_node = |version: &str, node: &str| {
+        let environment = client(version, LOGGED_IN);
+        environment.script("bin/node", &format!("echo {node}\n"));
+        environment.script("bin/qwen", "exit 0\n");
+        environment
+    };
+    let old = with_node("2.1.197 (Claude Code)", "v20.20.2");
+    assert_eq!(found(&old, &CHOSEN, 0), one("node", "warning"));
+    let others = found(&old, &[&["--agent", "qwen"], &CHOSEN[..]].concat(), 0);
+    assert_eq!(others, one("node", "warning"));
+    assert_eq!(found(&with_node(TESTED, "v20.20.2"), &CHOSEN, 0), []);
+    let new = with_node("2.1.197 (Claude Code)", "v22.1.0");
+    assert_eq!(found(&new, &CHOSEN, 0), []);
+}
+
 // shows: AGT-10
 #[test]
 fn lines_say_what_to_do() {

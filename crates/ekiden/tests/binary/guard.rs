@@ -832,3 +832,146 @@ fn a_checkpoint_tells_its_issue_and_the_document_what_the_tracker_says() {
     );
     wait_until("no label", || labels().is_empty());
 }
+
+impl Watched {
+    /// What the mod is answered, with the client's own figure.
+    fn by_mod(&self, event: &str, percent: u64, more: &Value) -> Value {
+        let tokens = 167_000 * percent / 100 + 1;
+        let mut input =
+            json!({"context": {"tokens": tokens, "window": 200_000, "percent": percent}});
+        for (key, value) in more.as_object().unwrap() {
+            input[key] = value.clone();
+        }
+        let said = self
+            .environment
+            .fed(&["hook", event, "--mod"], &self.input(event, &input));
+        serde_json::from_str(&said.expect(0).stdout).unwrap()
+    }
+}
+
+// shows: AGT-18
+#[test]
+fn the_mod_is_told_what_a_hook_would_say_and_until_when_it_need_not_ask() {
+    let session = Watched::new();
+    let call = json!({"tool_calls": []});
+    let started = session.by_mod("Watch", 10, &json!({}));
+    assert_eq!(started["watch"]["from"], Value::Null, "{started}");
+    let quiet = session.by_mod("PostToolBatch", 10, &call);
+    let watch = &quiet["watch"];
+    assert_eq!(
+        json!([
+            watch["from"],
+            watch["to"],
+            watch["everyBatch"],
+            watch["refuses"],
+            watch["usable"]
+        ]),
+        json!([0, 100_200, false, false, 167_000])
+    );
+    assert_eq!(watch["levels"], json!([116_900, 141_950, 158_650]));
+    let log = session.guard(&format!("{SESSION}.jsonl"));
+    assert_eq!(watch["log"], log.to_str().unwrap());
+
+    let told = session.by_mod("PostToolBatch", 71, &call);
+    assert!(
+        person(&told["answer"]).starts_with("⚠️ Context at 71%"),
+        "{told}"
+    );
+    assert!(
+        agent(&told["answer"]).contains("finish the item at hand"),
+        "{told}"
+    );
+    assert_eq!(told["watch"]["logBytes"], log.metadata().unwrap().len());
+    let asked_again = session.by_mod("PostToolBatch", 72, &call);
+    assert_eq!(asked_again["answer"], json!({}));
+
+    // Before a call the use is known exactly, so the very call is refused.
+    let bash = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t"});
+    let refused = session.by_mod("PreToolUse", 96, &bash);
+    let decision = &refused["answer"]["hookSpecificOutput"]["permissionDecision"];
+    assert_eq!(decision, "deny", "{refused}");
+    let shown = person(&refused["answer"]);
+    assert!(
+        shown.contains("Emergency") && shown.contains("refused one call"),
+        "{shown}"
+    );
+    session.checkpointed();
+    let passed = session.by_mod("PreToolUse", 96, &bash);
+    assert_eq!(passed["answer"], json!({}));
+}
+
+// shows: AGT-18
+#[test]
+fn shell_hooks_stand_aside_as_long_as_the_sign_of_life_is_fresh() {
+    let session = Watched::new();
+    let started = session.by_mod("Watch", 10, &json!({}));
+    let sign = PathBuf::from(started["watch"]["sign"].as_str().unwrap());
+    session.uses(96);
+    let write = |path: &str| {
+        session.tool(
+            "Write",
+            &json!({"file_path": session.environment.dir().join(path)}),
+        )
+    };
+    std::fs::write(&sign, "").unwrap();
+    assert_eq!(session.batch("ls"), json!({}), "the mod watches");
+    assert_eq!(session.hook("Stop", &json!({})), json!({}));
+    assert!(!session.log().contains("crossed"), "{}", session.log());
+    // What no level decides stays theirs.
+    let fenced = write(".git/ekiden/root/guard/x");
+    assert_eq!(
+        fenced["hookSpecificOutput"]["permissionDecision"], "deny",
+        "{fenced}"
+    );
+
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(10);
+    let file = std::fs::File::options().write(true).open(&sign).unwrap();
+    file.set_modified(long_ago).unwrap();
+    assert!(person(&session.batch("ls")).contains("Context at 96%"));
+    session.checkpointed();
+}
+
+// shows: AGT-18
+#[test]
+fn a_document_that_comes_after_the_turn_is_asked_for_once_nothing_runs() {
+    let session = Watched::new();
+    let stopped = session.by_mod("Stop", 86, &json!({}));
+    assert!(
+        person(&stopped["answer"]).contains("Initiating checkpoint"),
+        "{stopped}"
+    );
+    session.checkpointed();
+    let idle = session.by_mod("Idle", 86, &json!({}));
+    assert!(
+        agent(&idle["answer"]).contains("fill in what is missing there"),
+        "{idle}"
+    );
+    assert_eq!(session.by_mod("Idle", 86, &json!({}))["answer"], json!({}));
+
+    let advised = Watched::new();
+    advised
+        .environment
+        .write(".ekiden/config.toml", "guard.l3 = \"advise\"\n");
+    advised.by_mod("Stop", 86, &json!({}));
+    advised.checkpointed();
+    assert_eq!(advised.by_mod("Idle", 86, &json!({}))["answer"], json!({}));
+}
+
+// shows: AGT-18
+#[test]
+fn the_end_of_a_turn_is_held_once_at_l3_and_never_if_that_is_not_wanted() {
+    let session = Watched::new();
+    let held = session.by_mod("Stop", 96, &json!({}));
+    assert_eq!(held["answer"]["decision"], "block", "{held}");
+    session.checkpointed();
+    let again = session.by_mod("Stop", 97, &json!({}));
+    assert_eq!(again["answer"]["decision"], Value::Null, "{again}");
+
+    let advised = Watched::new();
+    advised
+        .environment
+        .write(".ekiden/config.toml", "guard.l3 = \"advise\"\n");
+    let passed = advised.by_mod("Stop", 96, &json!({}));
+    assert_eq!(passed["answer"]["decision"], Value::Null, "{passed}");
+    advised.checkpointed();
+}

@@ -125,7 +125,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     insta::assert_snapshot!(done(&environment, &["--dry-run"]), @r#"
     --- /dev/null
     +++ HOME/.claude/settings.json
-    @@ -0,0 +1,89 @@
+    @@ -0,0 +1,100 @@
     +{
     +  "hooks": {
     +    "SessionStart": [
@@ -213,6 +213,17 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +  },
     +  "permissions": {
     +    "allow": ["mcp__ekiden"]
+    +  },
+    +  "extraKnownMarketplaces": {
+    +    "ekiden-setup": {
+    +      "source": {
+    +        "source": "directory",
+    +        "path": "HOME/.claude/ekiden"
+    +      }
+    +    }
+    +  },
+    +  "enabledPlugins": {
+    +    "ekiden-mod@ekiden-setup": true
     +  }
     +}
       to create  HOME/.claude/settings.json
@@ -222,6 +233,11 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
       to create  HOME/.claude/skills/orient/SKILL.md
       to create  HOME/.claude/skills/ralph/SKILL.md
       to create  HOME/.claude/skills/shard/SKILL.md
+      to create  HOME/.claude/ekiden/.claude-plugin/marketplace.json
+      to create  HOME/.claude/ekiden/mod/.claude-plugin/plugin.json
+      to create  HOME/.claude/ekiden/mod/hooks/hooks.json
+      to create  HOME/.claude/ekiden/mod/hooks/guard.ts
+      to create  HOME/.claude/ekiden/mod/types/guard.d.ts
     nothing was changed: this was a dry run
     "#);
     assert_eq!(home.all(), before, "a dry run changes nothing");
@@ -234,6 +250,11 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     created   HOME/.claude/skills/orient/SKILL.md
     created   HOME/.claude/skills/ralph/SKILL.md
     created   HOME/.claude/skills/shard/SKILL.md
+    created   HOME/.claude/ekiden/.claude-plugin/marketplace.json
+    created   HOME/.claude/ekiden/mod/.claude-plugin/plugin.json
+    created   HOME/.claude/ekiden/mod/hooks/hooks.json
+    created   HOME/.claude/ekiden/mod/hooks/guard.ts
+    created   HOME/.claude/ekiden/mod/types/guard.d.ts
     skills    /checkpoint, /handoff, /orient, /ralph, /shard in new sessions
     next      start a session; `ekiden setup --remove` removes the guard
     ");
@@ -246,6 +267,11 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     insta::assert_snapshot!(in_words(&removed), @r"
     removed   HOME/.claude/settings.json
     removed   HOME/.claude.json (MCP server)
+    removed   HOME/.claude/ekiden/.claude-plugin/marketplace.json
+    removed   HOME/.claude/ekiden/mod/.claude-plugin/plugin.json
+    removed   HOME/.claude/ekiden/mod/hooks/guard.ts
+    removed   HOME/.claude/ekiden/mod/hooks/hooks.json
+    removed   HOME/.claude/ekiden/mod/types/guard.d.ts
     removed   HOME/.claude/skills/checkpoint/SKILL.md
     removed   HOME/.claude/skills/handoff/SKILL.md
     removed   HOME/.claude/skills/orient/SKILL.md
@@ -755,7 +781,7 @@ fn programs_are_told_what_changed() {
         (&1.into(), &"user".into(), &true.into())
     );
     assert_eq!(done["diff"], dry["diff"]);
-    assert_eq!(done["files"].as_array().unwrap().len(), 7);
+    assert_eq!(done["files"].as_array().unwrap().len(), 12);
     assert_eq!(done["files"][0]["change"], "changed");
     assert_eq!(
         std::fs::read_to_string(Path::new(done["original"].as_str().unwrap())).unwrap(),

@@ -255,15 +255,19 @@ fn check_traces(log: &[Value]) {
     assert_eq!(traces["last_words"], "What shall I do?");
 }
 
-/// Nobody types, and no hook comes: after a minute the client is started anew with the request, and soon after
-/// that the session is rescued.
-// shows: AGT-02, REL-04, REL-05
+/// Nobody types, and no hook comes: the mod submits the request, and where there are no mods the client is started anew
+/// with it after a minute. Then the session is rescued.
+// shows: AGT-02, AGT-18, REL-04, REL-05
 #[test]
 fn an_agent_that_waits_for_nobody_is_asked_and_rescued() {
     let Some(client) = real_client_for("a silent person at the client's own interface") else {
         return;
     };
     let fixture = Fixture::new(|_| Box::new(talker()));
+    let hook = json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo start >> starts"}]}]}});
+    fixture
+        .project
+        .write(".claude/settings.json", &hook.to_string());
     let mut pty = fixture.start(&client, &["-m", "1"]);
     let end = pty.wait(2 * PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
@@ -273,6 +277,9 @@ fn an_agent_that_waits_for_nobody_is_asked_and_rescued() {
     assert_eq!(delivered.count(), 2, "{course:?}");
     assert_eq!(course.last().unwrap(), "ended \"completed\"", "{course:?}");
     assert_eq!(started(&fixture.project.log()), 1, "it is one attempt");
+    let starts = fixture.project.read("starts").lines().count();
+    let is_old = is_too_old(NEW, "a request by the mod", "there are no mods");
+    assert_eq!(starts, if is_old { 3 } else { 1 }, "{course:?}");
 }
 
 /// The order reaches a client that works on and on, and its handoff ends the session.

@@ -11,6 +11,7 @@
 mod acting;
 mod both;
 mod client;
+mod client_mod;
 mod cut_off;
 mod ends;
 mod guard;
@@ -22,6 +23,7 @@ mod plugin;
 mod project;
 mod ralph;
 mod relay;
+mod review;
 mod stage;
 mod watched;
 mod windows;

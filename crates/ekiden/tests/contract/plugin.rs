@@ -4,13 +4,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ekiden_testkit::client::{CleanEnvironment, real_client_for};
+use ekiden_testkit::client::{CleanEnvironment, is_too_old, real_client_for};
 use ekiden_testkit::messages_api::{Message, MessagesApi, Reply, Request};
 use serde_json::json;
 
 use crate::looks::{load_tools, offered_by_servers};
 use crate::project::Project;
-use crate::stage::Turn;
+use crate::stage::{NEW, Turn};
 
 /// The repository, whose root is a marketplace with one plugin.
 fn repository() -> PathBuf {
@@ -86,11 +86,12 @@ impl Fixture {
         expect_done(command.args(args).current_dir(self.project.path()))
     }
 
-    /// How the stand-in was called, in order, but for when the client starts servers, which is any time.
+    /// How the stand-in was called, in order, but for servers, which the client starts at any time, and for the mod, which
+    /// gets no answer and leaves everything to the hooks.
     fn calls(&self) -> Vec<String> {
         let calls = self.project.read("calls");
-        let calls = calls.lines().filter(|call| !call.starts_with("mcp"));
-        calls.map(str::to_owned).collect()
+        let of_hooks = |call: &&str| !call.starts_with("mcp") && !call.contains("--mod");
+        calls.lines().filter(of_hooks).map(str::to_owned).collect()
     }
 }
 
@@ -112,8 +113,29 @@ fn the_clients_own_validator_accepts_plugin_and_marketplace() {
     let Some(fixture) = Fixture::set("the plugin", |_| String::new()) else {
         return;
     };
-    for dir in [repository().join("plugin"), repository()] {
-        let said = fixture.client(&["plugin", "validate", dir.to_str().unwrap(), "--strict"]);
+    // 2.1.197 knows no types of a mod, and passes over them with a warning.
+    let is_old = is_too_old(NEW, "a strict look at the plugin", "mods are unknown");
+    let strict = (!is_old).then_some("--strict");
+    let setup = &mut fixture
+        .environment
+        .command(env!("CARGO_BIN_EXE_ekiden").as_ref());
+    expect_done(setup.arg("setup").current_dir(fixture.project.path()));
+    let of_setup = fixture.environment.home().join(".claude/ekiden");
+    for (name, text) in ekiden_agent::terminal::MOD {
+        fixture.project.write(&format!("terminal/{name}"), text);
+    }
+    let of_terminal = fixture.project.path().join("terminal");
+    let plugin = repository().join("plugin");
+    for dir in [
+        plugin,
+        repository(),
+        of_setup.join("mod"),
+        of_setup,
+        of_terminal,
+    ] {
+        let words = ["plugin", "validate", dir.to_str().unwrap()];
+        let words: Vec<&str> = words.into_iter().chain(strict).collect();
+        let said = fixture.client(&words);
         assert!(said.contains("Validation passed"), "{said}");
     }
     assert!(fixture.api.requests().is_empty());

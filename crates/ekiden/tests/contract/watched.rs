@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use ekiden_testkit::client::{CleanEnvironment, real_client_for};
+use ekiden_testkit::client::{CleanEnvironment, is_too_old, real_client_for};
 use ekiden_testkit::messages_api::{Message, MessagesApi, Reply, Request, Usage};
 use ekiden_testkit::pty::Pty;
 use serde_json::json;
 
 use crate::project::Project;
-use crate::stage::Turn;
+use crate::stage::{NEW, Turn};
 
 /// Long beside what anything here takes: the client alone needs seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -202,6 +202,34 @@ fn at_l3_the_person_reads_how_to_go_on_and_the_next_conversation_does() {
 }
 
 /// Without blanks and line ends, since the client breaks lines where it likes.
+/// A turn that ends over L2 without a call.
+fn ends_over_l2(request: &Request) -> Reply {
+    let words = match request.answers() {
+        0 => "all listed",
+        _ => "filled in",
+    };
+    Message::text(words).using(Usage::context(146_000)).into()
+}
+
+/// The document comes after the turn has ended, and the agent is asked for its part all the same.
+// shows: AGT-18
+#[test]
+fn an_idle_session_is_asked_for_its_document_and_a_draft_survives() {
+    let what = "an order to an idle session";
+    if is_too_old(NEW, what, "there are no mods") {
+        return;
+    }
+    let Some(mut person) = Person::sits_down(what, ends_over_l2) else {
+        return;
+    };
+    person.reads("alllisted");
+    person.terminal.press("a draft of mine").unwrap();
+    person.reads("Promptfromtheekiden-modplugin");
+    person.reads("filledin");
+    person.reads("adraftofmine");
+    person.leaves();
+}
+
 fn plain(shown: &str) -> String {
     shown.split_whitespace().collect()
 }

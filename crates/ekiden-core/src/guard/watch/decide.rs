@@ -36,8 +36,14 @@ pub enum Trigger {
     Begins(Source),
     /// A person's prompt begins a turn.
     Prompt,
+    /// A call is about to run, and the use is known exactly.
+    BeforeTool,
     /// A call is about to run that the verdict refuses at L3.
     Refuses,
+    /// The turn is about to end, and can be held.
+    Holds,
+    /// Nothing runs, and a prompt can be sent.
+    Idles,
     /// All tools of a response have run.
     AfterBatch(Batch),
     /// The turn is about to end.
@@ -105,6 +111,8 @@ pub enum Alert {
     Shard(LargeSpec),
     /// One call was refused.
     Refused,
+    /// The end of the turn was held, once.
+    Held,
     /// The turn ends with this use in percent and no handoff.
     NoHandoff { percent: u64 },
 }
@@ -141,7 +149,10 @@ pub fn decide(
     match trigger {
         Trigger::Begins(source) => judge.begins(*source),
         Trigger::Prompt => judge.prompt(),
-        Trigger::Refuses => judge.refuse(),
+        Trigger::BeforeTool => judge.follow_usage(),
+        Trigger::Refuses => judge.refuse(Alert::Refused),
+        Trigger::Holds => judge.refuse(Alert::Held),
+        Trigger::Idles => judge.idles(),
         Trigger::AfterBatch(batch) => judge.after_batch(*batch),
         Trigger::Stops { background } => judge.stops(*background),
         Trigger::Compacts => {
@@ -178,11 +189,18 @@ impl Judge<'_> {
         self.announce_document();
     }
 
-    fn refuse(&mut self) {
+    fn refuse(&mut self, alert: Alert) {
         if self.watch.refuses(self.settings) {
             self.record(WatchEvent::Refused);
             self.decision.refuse = true;
-            self.decision.alerts.push(Alert::Refused);
+            self.decision.alerts.push(alert);
+        }
+    }
+
+    /// A document of a full context that came after the end of the turn is filled in all the same.
+    fn idles(&mut self) {
+        if self.settings.refuse && self.watch.armed.level >= Level::L2 {
+            self.announce_document();
         }
     }
 
@@ -392,6 +410,20 @@ impl Judge<'_> {
 }
 
 impl Watch {
+    /// The last document says what this conversation came to, so that it can stand for it: the agent filled it in, and
+    /// little was done since.
+    pub fn document_stands(&self, reading: Option<&Reading>) -> bool {
+        let last = self
+            .last
+            .as_ref()
+            .filter(|last| last.filled && !last.outdated);
+        let percent = limits::DOCUMENT_COVERS_PERCENT;
+        last.zip(reading).is_some_and(|(last, reading)| {
+            let more = reading.window.usable_tokens() * percent / 100;
+            reading.used_tokens <= last.taken.used_tokens + more
+        })
+    }
+
     /// The next call that is not of the handoff is refused.
     pub fn refuses(&self, settings: WatchSettings) -> bool {
         let filled = self.last.as_ref().is_some_and(|last| last.filled);

@@ -5,10 +5,12 @@
 
 mod batch;
 mod decide;
+mod quiet;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub use batch::{Batch, BatchCall, judge_batch};
 pub use decide::{Alert, Decision, HandoffTime, Source, Trigger, WatchSettings, decide};
+pub use quiet::Quiet;
 pub use state::{Armed, LastCheckpoint, Phase, Taken, Watch, WatchEvent, WatchRecord};

@@ -103,9 +103,13 @@ fn name(event: &Trigger) -> String {
         Trigger::AfterBatch(_) => "batch".to_owned(),
         Trigger::Begins(source) => format!("begins {source:?}"),
         Trigger::Stops { background } => format!("stops, background {background}"),
-        Trigger::Prompt | Trigger::Refuses | Trigger::Compacts | Trigger::Ends => {
-            format!("{event:?}")
-        }
+        Trigger::Prompt
+        | Trigger::BeforeTool
+        | Trigger::Refuses
+        | Trigger::Holds
+        | Trigger::Idles
+        | Trigger::Compacts
+        | Trigger::Ends => format!("{event:?}"),
     }
 }
 

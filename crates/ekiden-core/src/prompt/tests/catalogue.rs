@@ -414,6 +414,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
             loaded::OPENING_AGELESS,
             loaded::CLOSING,
             loaded::OFFERED,
+            loaded::REPLACED,
         ],
     },
     Entry {

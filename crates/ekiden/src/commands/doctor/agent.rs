@@ -21,6 +21,9 @@ use crate::settings::environment::Environment;
 
 /// The versions of Claude Code that ekiden was tested with, both ends included.
 const TESTED: [Version; 2] = [Version([2, 1, 197]), Version([2, 1, 330])];
+/// From this version on the client needs Node.js 22.
+const NEEDS_NODE_22: Version = Version([2, 1, 198]);
+const NODE_OF_NEW_AGENTS: Version = Version([22, 0, 0]);
 /// How long the client may take to answer.
 const PATIENCE: Millis = Millis::from_secs(20);
 /// The same before a run, which starts without an answer.
@@ -34,9 +37,18 @@ pub(super) fn checks(spec: &AgentSpec, environment: &Environment, dir: &Path) ->
     let program = program(spec);
     let found = program.state == State::Ok;
     let mut checks = vec![program];
+    if spec.kind == AgentKind::Acp && found {
+        checks.extend(old_node(spec, dir));
+    }
     if spec.kind == AgentKind::Claude {
         if found {
-            checks.extend([version(spec, dir, PATIENCE), login(spec, dir, PATIENCE)]);
+            let told = said(spec, dir, &["--version"], PATIENCE);
+            let known = told.as_ref().ok().and_then(|(_, text)| Version::of(text));
+            let is_old =
+                known.is_some_and(|version| TESTED[0] <= version && version < NEEDS_NODE_22);
+            checks.push(version(told));
+            checks.extend(old_node(spec, dir).filter(|_| is_old));
+            checks.push(login(spec, dir, PATIENCE));
         }
         let client = ClientSettings::read(environment, dir, spec.permissions.isolated);
         let approvals = Approvals::read(environment);
@@ -91,11 +103,31 @@ fn program(spec: &AgentSpec) -> Check {
     }
 }
 
-fn version(spec: &AgentSpec, dir: &Path, patience: Millis) -> Check {
-    match said(spec, dir, &["--version"], patience) {
+fn version(told: Result<(i32, String), String>) -> Check {
+    match told {
         Ok((_, text)) => judge_version(&text),
         Err(why) => Check::failure("version", Exit::Unreachable, why, "reinstall the agent"),
     }
+}
+
+/// WHY: npm installs the newest version of an agent that the Node.js at hand can run, and says nothing when that is an old
+/// one.
+fn old_node(spec: &AgentSpec, dir: &Path) -> Option<Check> {
+    let node = AgentSpec {
+        command: vec!["node".to_owned()],
+        ..spec.clone()
+    };
+    let (_, text) = said(&node, dir, &["--version"], PATIENCE).ok()?;
+    let version = Version::of(text.trim_start_matches('v'))?;
+    (version < NODE_OF_NEW_AGENTS).then(|| {
+        Check::warning(
+            "node",
+            format!(
+                "{version}: with it npm installs an old version of an agent, and does not say so"
+            ),
+            "install Node.js 22 or later, then the agent again",
+        )
+    })
 }
 
 fn judge_version(text: &str) -> Check {

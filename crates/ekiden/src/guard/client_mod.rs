@@ -1,0 +1,122 @@
+//! Calls from the mod: the guard's own function inside the client, in `plugin/hooks/guard.ts`.
+//!
+//! ```text
+//! tool, end of a batch, end of the turn ──► mod: sign of life, exact use
+//!                                            │ quiet: nothing          crossed
+//!                                            ▼                            ▼
+//!                                 shell hooks stand aside    `ekiden hook EVENT --mod`
+//! ```
+//!
+//! Theory of operation: the mod holds no rule. Each answer tells it between which uses nothing is crossed ([`Quiet`]),
+//! and how long the session's log is; it calls again outside of those, or once the log has grown. What it is answered is
+//! what a shell hook would say.
+//!
+//! Invariants:
+//! - *One of them acts.* The mod writes its sign before the client calls the shell hooks of an event; they stand aside
+//!   as long as that is fresh, but for what no level decides: files of ekiden, prompts, the session's start and end.
+//! - *Without the mod nothing is missing.* It may be absent without a word; then there is no sign.
+
+use ekiden_core::guard::watch::{Quiet, Trigger};
+use ekiden_core::guard::{HookInput, Level, ToolUse};
+use ekiden_core::prompt::replaced_by_document;
+use ekiden_wire::hook_output;
+use ekiden_wire::hooks::HookEvent;
+use serde_json::{Value, json};
+
+use super::hook::{Hook, settle};
+use super::statusline;
+use crate::client::guard::look;
+
+impl Hook<'_> {
+    /// What is to be done, as a hook would say it, and until when the mod need not ask again.
+    pub(super) fn for_mod(&self) -> Value {
+        if let Some(context) = self.call.context {
+            statusline::keep(self.watched, context.tokens, context.window);
+        }
+        let answer = match (&self.call.input, self.call.event) {
+            (HookInput::PreTool { tool, .. }, _) => {
+                let told = self.answer_to(&Trigger::BeforeTool);
+                self.refusal(tool, told.as_ref()).or(told)
+            }
+            (_, HookEvent::Stop) => {
+                let told = self.answer();
+                self.hold().or(told)
+            }
+            (_, HookEvent::PreCompact) => self.replacement().or_else(|| self.answer()),
+            (_, HookEvent::Idle) => self.answer_to(&Trigger::Idles),
+            _ => self.answer(),
+        };
+        json!({"answer": answer, "watch": self.until()})
+    }
+
+    /// The refusal at L3, with what the person is told besides. Other fences are the shell hook's.
+    fn refusal(&self, tool: &ToolUse, told: Option<&Value>) -> Option<Value> {
+        let mut refusal = self.before_tool(tool, false)?;
+        let own = refusal["systemMessage"].as_str()?;
+        if let Some(before) = told.and_then(|told| told["systemMessage"].as_str()) {
+            refusal["systemMessage"] = format!("{before}\n{own}").into();
+        }
+        Some(refusal)
+    }
+
+    /// The end of a turn is held once at L3, as a call would be refused.
+    fn hold(&self) -> Option<Value> {
+        let (_, decision) = settle(self.watched, &Trigger::Holds, None);
+        let said = self.said(decision.alerts.first().filter(|_| decision.refuse)?);
+        let mut answer = hook_output::block(&said.agent);
+        answer["systemMessage"] = said.person.into();
+        Some(answer)
+    }
+
+    /// What stands in the conversation's place without a summary: the session's document, which the agent filled in. The
+    /// hook at the start after a compaction shows it.
+    fn replacement(&self) -> Option<Value> {
+        let watch = self.watched.watch();
+        let reading = self.watched.reading();
+        let last = watch.last.as_ref();
+        let document = last.filter(|_| watch.document_stands(reading.as_ref()))?;
+        let path = &document.taken.document;
+        let text = self.watched.place.dir.join(path).is_file();
+        text.then(|| json!({"compact": replaced_by_document(path)}))
+    }
+
+    fn until(&self) -> Value {
+        let watched = self.watched;
+        let Some(sign) = watched.or_complain(watched.files.sign_of_mod()) else {
+            return Value::Null;
+        };
+        let reading = watched.reading();
+        let watch = watched.watch();
+        let window = reading
+            .as_ref()
+            .map_or_else(|| watched.window_at_start(), |reading| reading.window);
+        let used = reading.as_ref().map_or(0, |reading| reading.used_tokens);
+        let quiet = Quiet::around(&watch, watched.settings, &window, used);
+        let levels = [Level::L1, Level::L2, Level::L3]
+            .map(|level| window.tokens_of(watched.settings.levels, level));
+        // Of an event that decides nothing of the use it is not known that nothing was crossed.
+        let is_decided = matches!(
+            self.call.event,
+            HookEvent::PreToolUse | HookEvent::PostToolBatch | HookEvent::Stop
+        );
+        let (log, log_bytes) = watched.files.log();
+        json!({
+            "sign": sign,
+            "log": log,
+            "logBytes": log_bytes,
+            "from": is_decided.then_some(quiet.from_tokens),
+            "to": quiet.to_tokens,
+            "refuses": watch.refuses(watched.settings),
+            "everyBatch": quiet.every_batch || watched.is_loop(),
+            "usable": window.usable_tokens(),
+            "levels": levels,
+            "line": !self.has_status_line(),
+        })
+    }
+
+    /// The status line of the guard is there already.
+    fn has_status_line(&self) -> bool {
+        let (files, _) = look(&self.watched.environment, &self.watched.place.dir);
+        files.iter().any(|file| file.survey.status_line.is_some())
+    }
+}

@@ -1,0 +1,22 @@
+/** What the guard's mod knows of the session at work. */
+export type Watch = {
+  session: string
+  /** All the rest is absent where nothing is watched: in ekiden's own runs, and beside another installation. */
+  sign?: string
+  log?: string
+  logBytes?: number
+  /** Between these uses of the context, in tokens, nothing is crossed. Without the first that is not known yet. */
+  from?: number | null
+  to?: number | null
+  everyBatch?: boolean
+  refuses?: boolean
+  usable?: number
+  levels?: readonly number[]
+  line?: boolean
+}
+
+declare module 'claude-code' {
+  interface PluginState {
+    ekiden: { watch: Watch; turn: boolean }
+  }
+}
