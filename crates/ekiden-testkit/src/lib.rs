@@ -24,6 +24,7 @@
 pub mod client;
 pub mod fuzz;
 pub mod messages_api;
+pub mod model_apis;
 pub mod pty;
 pub mod sim;
 pub mod stream_sample;

@@ -1,8 +1,11 @@
-//! `cargo xtask agents`: what ekiden believes of Codex's protocol, held against the pinned Codex itself.
+//! `cargo xtask agents`: what ekiden believes of other agents, held against the pinned agents themselves. Each is installed
+//! into its own folder, 1.1 GB in all, so that this is not part of CI but for Qwen, which takes 55 MB.
+//!
+//! The conformance suite of `crates/ekiden/tests/conformance` then runs the same scenarios with each of them.
 //!
 //! Codex makes the schema of its app-server on demand. The names in it that ekiden uses are kept in a fixture, against which
 //! the tests of `ekiden-wire` hold each message. Here the fixture is made again: a new version that calls something
-//! otherwise shows as a difference. Not part of CI: Codex takes 400 MB.
+//! otherwise shows as a difference.
 
 use std::path::Path;
 
@@ -48,11 +51,23 @@ const TYPES: &[&str] = &[
     "RateLimitWindow",
 ];
 
-/// Compares the fixture with what Codex says, or writes it.
+/// The folders of the agents.
+const AGENTS: [&str; 5] = ["codex", "opencode", "qwen", "gemini", "copilot"];
+
+/// Installs all, holds Codex's names against the fixture or writes it, and runs the suite.
 pub(crate) fn run(is_written: bool) -> Result<(), String> {
+    for agent in AGENTS {
+        let directory = shell::root().join("agents").join(agent);
+        let install = Program::new("npm", &["ci", "--no-audit", "--no-fund", "--silent"]);
+        install.within(&directory).run()?;
+    }
+    hold_names(is_written)?;
+    let suite = Program::cargo(&["test", "--locked", "-p", "ekiden", "--test", "conformance"]);
+    suite.with("EKIDEN_NEED_AGENTS", AGENTS.join(",")).run()
+}
+
+fn hold_names(is_written: bool) -> Result<(), String> {
     let directory = shell::root().join("agents/codex");
-    let install = Program::new("npm", &["ci", "--no-audit", "--no-fund", "--silent"]);
-    install.within(&directory).run()?;
     let out = shell::target_dir().join("codex-schema");
     shell::clear(&out)?;
     let codex = directory.join("node_modules/.bin/codex");

@@ -20,6 +20,8 @@ const SEED_SECONDS: &str = "30";
 
 /// What DUR-02 promises of the simulated worlds before a release.
 pub(crate) const SOAK_SEEDS: &str = "10000";
+/// Stages of a fleet's plan while all that can be killed is.
+pub(crate) const TORTURE_STAGES: &str = "100";
 
 /// Other platforms, and the C compiler that their libraries need.
 const PLATFORMS: &[(&str, &str)] = &[
@@ -195,6 +197,25 @@ pub(crate) fn soak(seeds: &str) -> Result<(), String> {
         .with("EKIDEN_FUZZ_INPUTS", format!("{seeds}0"));
     shell::say(&fuzz.to_string());
     fuzz.run()
+}
+
+/// A fleet on the real server while workers, the server and the network are killed at random moments.
+pub(crate) fn torture(stages: &str) -> Result<(), String> {
+    let test = "whatever_is_killed";
+    let fleet = [
+        "test",
+        "--locked",
+        "-p",
+        "ekiden-fleet",
+        "--test",
+        "fleet",
+        test,
+    ];
+    let program = Program::cargo(&[&fleet[..], &["--", "--nocapture"]].concat())
+        .with("EKIDEN_FLEET_STAGES", stages.to_owned())
+        .with("EKIDEN_FIRST_SEED", first_seed().to_string());
+    shell::say(&program.to_string());
+    program.run()
 }
 
 /// With the profile of the tests, which optimises what the simulations spend their time in.

@@ -6,6 +6,7 @@
 //!     ├─ requirements                    what is promised, and the tests that show it
 //!     └─ real-client                     the agent that the tests run against
 //! soak                                   more of the simulated worlds than CI has time for
+//! torture                                a fleet whose workers, server and network fail
 //! bench                                  the promises about time and size
 //! agents                                 what other agents call what we use
 //! dist                                   what a release hands out
@@ -35,10 +36,11 @@ cargo xtask size                      lines of Rust by crate and folder
 cargo xtask size --write              the same, written into docs/design/size.md
 cargo xtask soak                      10,000 seeds of the simulated worlds, before a release
 cargo xtask soak 50                   so many
+cargo xtask torture [STAGES]          a fleet's plan of a hundred stages, or so many, while all that can be killed is
 cargo xtask bench                     measures what is promised about time and size
 cargo xtask bench PART                the same of one part, such as `view`
 cargo xtask bench --write             all, and writes docs/benchmarks.md
-cargo xtask agents                    the names of Codex's protocol that are used, held against the pinned Codex
+cargo xtask agents                    the conformance suite with every pinned agent, and Codex's names (1.1 GB)
 cargo xtask agents --write            the same, and writes the fixture anew
 cargo xtask dist [TARGET]             archive and npm packages of a release, below target/dist
 cargo xtask real-client               installs the pinned client for the tests, prints its path";
@@ -60,6 +62,8 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["ci"] => ci::run(),
         ["soak"] => ci::soak(ci::SOAK_SEEDS),
         ["soak", seeds] => ci::soak(seeds),
+        ["torture"] => ci::torture(ci::TORTURE_STAGES),
+        ["torture", stages] => ci::torture(stages),
         ["tidy"] => tidy::run(),
         ["requirements"] => requirements::write(),
         ["requirements", "--check"] => requirements::run_check(),
