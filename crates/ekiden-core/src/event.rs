@@ -17,6 +17,7 @@ use crate::handoff::{HandoffFiles, Inspection, OpenItems};
 use crate::ids::{AttemptId, EffectId, StageId};
 use crate::judge::weakened::WeakenedTest;
 use crate::limits;
+use crate::outcome::Outcome;
 use crate::prompt::FailedCommand;
 use crate::renewal::NewTask;
 use crate::settings::{LimitsChanged, RunStarted};
@@ -73,6 +74,22 @@ pub enum Event {
         stage: StageId,
         event: RelayEvent,
     },
+    /// Something was learned of a stage that another machine carries out.
+    Elsewhere {
+        stage: StageId,
+        event: Elsewhere,
+    },
+}
+
+/// What is known of a stage that another machine carries out, in a run of its own. What happened to the stage itself comes as
+/// [`Event::Stage`], as in any run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Elsewhere {
+    /// What its run recorded that is not about one stage.
+    Recorded { event: Box<Event> },
+    /// It is over, and the plan was told how.
+    Ended { outcome: Outcome },
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,6 +231,20 @@ pub enum AttemptEvent {
     RefusalsSpent,
     /// The agent's process and all that it started are gone.
     Ended(Box<AttemptEnded>),
+}
+
+impl Event {
+    /// What the run of a stage recorded on another machine, as ours records it.
+    pub fn elsewhere(self, stage: &StageId) -> Self {
+        if matches!(self, Self::Stage { .. }) {
+            return self;
+        }
+        let event = Box::new(self);
+        Self::Elsewhere {
+            stage: stage.clone(),
+            event: Elsewhere::Recorded { event },
+        }
+    }
 }
 
 impl RelayEvent {

@@ -93,7 +93,8 @@ fn is_settled(effect: &Effect, id: EffectId, event: &Event) -> bool {
         | Event::UtcOffsetChanged { .. }
         | Event::Woke
         | Event::StopRequested(_)
-        | Event::Steered(_) => false,
+        | Event::Steered(_)
+        | Event::Elsewhere { .. } => false,
     }
 }
 

@@ -21,6 +21,7 @@ use crate::relay::{Member, Relay};
 use crate::settings::{RunStarted, Settings};
 use crate::time::Timestamp;
 
+mod elsewhere;
 mod shares;
 mod stage_facts;
 mod steering;
@@ -67,6 +68,8 @@ pub struct Run {
     /// What its relays know of agents that are out.
     outages: Outages,
     heard: BTreeSet<MessageId>,
+    /// The runs of stages that other machines carry out, each as its own log tells.
+    apart: BTreeMap<StageId, Self>,
 }
 
 impl Run {
@@ -83,7 +86,7 @@ impl Run {
             last_begun: None,
             spent: Spend::default(),
             sessions: 0,
-            shared: Knowledge::default(),
+            shared: header.knowledge(),
             integration_commit: None,
             results: BTreeMap::new(),
             contexts: BTreeMap::new(),
@@ -93,6 +96,7 @@ impl Run {
             paused: false,
             outages: Outages::default(),
             heard: BTreeSet::new(),
+            apart: BTreeMap::new(),
         };
         let effects = run.carry_on(at);
         (run, effects)
@@ -119,11 +123,16 @@ impl Run {
             }
             Event::StopRequested(request) => self.request_stop(at, *request),
             Event::Steered(steered) => self.steer(at, steered),
+            Event::Stage { stage, .. } if self.header.fleet.is_some() => {
+                self.recorded_elsewhere(at, stage, event)
+            }
+            Event::Elsewhere { stage, event } => self.elsewhere(at, stage, event),
             Event::Stage { stage, event } => {
                 self.learn_limit(at, event);
                 self.of_relay(at, stage, |relay| relay.step(at, event))
             }
             Event::Worktree { stage, event, .. } => {
+                self.settle_order(stage, event);
                 match event {
                     WorktreeEvent::Prepared { worktree } => self.prepared(stage, worktree),
                     WorktreeEvent::Merged { merge } => self.merged(stage, merge),
@@ -314,11 +323,9 @@ impl Run {
             .collect();
         limits.into_iter().for_each(|until| self.plan.hold(until));
         self.plan.pause(self.paused);
-        let stages: Vec<StageId> = self.relays.keys().cloned().collect();
-        for stage in &stages {
-            if let Some(relay) = self.relays.get_mut(stage) {
-                relay.resume(at, resumed);
-            }
+        if self.header.fleet.is_none() {
+            let relays = self.relays.values_mut();
+            relays.for_each(|relay| relay.resume(at, resumed));
         }
         Vec::new()
     }
@@ -344,6 +351,10 @@ impl Run {
         stage: &StageId,
         act: impl FnOnce(&mut Relay) -> Vec<RelayEffect>,
     ) -> Vec<Effect> {
+        // What another machine carries out is not ours to move.
+        if self.header.fleet.is_some() {
+            return Vec::new();
+        }
         let shared = self.shared_limits_of(stage, at);
         let Some(relay) = self.relays.get_mut(stage) else {
             return Vec::new();
@@ -432,6 +443,9 @@ impl Run {
     }
 
     fn start(&mut self, at: Timestamp, stage: &StageId) -> Vec<Effect> {
+        if self.header.fleet.is_some() {
+            return Vec::new();
+        }
         if !self.relays.contains_key(stage) {
             let Some(mut of_manifest) = self.stage(stage).cloned() else {
                 return Vec::new();

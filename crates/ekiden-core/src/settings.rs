@@ -13,6 +13,7 @@ use crate::guard::{Levels, Window};
 use crate::handoff::Marker;
 use crate::ids::{RunId, SessionNumber, StageId};
 use crate::issue::IssueRef;
+use crate::knowledge::Knowledge;
 use crate::limits;
 use crate::manifest::Manifest;
 use crate::memory::MemoryUse;
@@ -42,6 +43,12 @@ pub struct RunStarted {
     /// The branch for which a pull request is kept, and where; its id is the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<IssueRef>,
+    /// The fleet that carries it out, if it is not this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetPlace>,
+    /// What stages left that other machines carried out before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Box<Before>>,
     /// A session of ekiden started it, so sessions may go on with it, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_session: bool,
@@ -50,6 +57,45 @@ pub struct RunStarted {
     /// The most that a handoff of this agent cost in the run before; nothing if that is not known.
     #[serde(default, skip_serializing_if = "Spend::is_nothing")]
     pub handoff_spend: Spend,
+}
+
+impl RunStarted {
+    /// What is known before anything has begun.
+    pub fn knowledge(&self) -> Knowledge {
+        let before = self.before.as_ref();
+        before.map_or_else(Knowledge::default, |before| {
+            Knowledge::parse(&before.knowledge)
+        })
+    }
+}
+
+/// What a run of a single stage knows of the stages that it builds on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// Nearest first.
+    pub results: Vec<Earlier>,
+    /// What they learned, as it is published.
+    pub knowledge: String,
+}
+
+/// What a stage left that another one builds on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    pub stage: StageId,
+    pub name: String,
+    /// In Markdown, as [`crate::run::StageResult::text`].
+    pub text: String,
+}
+
+/// Where a fleet's plan is, besides on its Temporal server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetPlace {
+    /// The git repository that all workers reach.
+    pub remote: String,
+    /// The task queue of the plan.
+    pub queue: String,
+    /// For how long a worker may be silent before its stage goes on elsewhere, in seconds.
+    pub lease_secs: u64,
 }
 
 /// Where an imported run comes from.

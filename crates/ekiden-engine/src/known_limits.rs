@@ -10,7 +10,7 @@
 //!
 //! A note is a hint. Lost, damaged, past, or further ahead than any limit is, it holds nobody.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ekiden_agent::attempt::Ended;
@@ -51,16 +51,48 @@ pub fn held(workspace: &Workspace, agent: &AgentSpec, now: Timestamp) -> Option<
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     version: u32,
-    resets_at: Timestamp,
-    kind: LimitKind,
-    /// Who met it; none if it was planning.
+    #[serde(flatten)]
+    limit: Limit,
+    /// Who met it; none if it was planning, or on another machine.
     run: Option<RunId>,
+}
+
+/// A usage limit that is not lifted yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Whose account met it.
+    pub agent: AgentSpec,
+    pub resets_at: Timestamp,
+    pub kind: LimitKind,
+}
+
+/// The limits that a run met, of those that are noted in this directory.
+pub fn met(dir: &Path, run: &RunId, now: Timestamp) -> Vec<Limit> {
+    let known = KnownLimits::at(dir, None);
+    let notes = known.disk.list(dir).unwrap_or_default();
+    let notes = notes.into_iter();
+    let notes = notes.filter_map(|entry| known.read(&dir.join(entry), now));
+    let of_run = notes.filter(|note| note.run.as_ref() == Some(run));
+    of_run.map(|note| note.limit).collect()
+}
+
+/// Notes a limit that a session on another machine met, by an account that is this one's, too.
+pub fn note(dir: &Path, limit: &Limit, now: Timestamp) -> DiskResult<()> {
+    KnownLimits::at(dir, None).keep(limit, now)
 }
 
 impl KnownLimits {
     pub(crate) fn of(workspace: &Workspace, disk: Arc<dyn Disk>, run: Option<RunId>) -> Self {
-        let dir = workspace.user_dir.as_ref().map(|dir| dir.join("limits"));
+        let dir = workspace.limits_dir.clone();
         Self { disk, dir, run }
+    }
+
+    fn at(dir: &Path, run: Option<RunId>) -> Self {
+        Self {
+            disk: Arc::new(RealDisk::new()),
+            dir: Some(dir.to_owned()),
+            run,
+        }
     }
 
     /// The limit that another run met and that is not lifted yet.
@@ -68,7 +100,8 @@ impl KnownLimits {
         let of_model = |is_model: bool| self.read(&self.path(agent, is_model)?, now);
         let found = [of_model(false), of_model(true)].into_iter().flatten();
         let found = found.filter(|note| note.run != self.run);
-        let last = found.max_by_key(|note| note.resets_at)?;
+        let last = found.map(|note| note.limit);
+        let last = last.max_by_key(|limit| limit.resets_at)?;
         Some(EndCause::LimitKnown {
             resets_at: last.resets_at,
             kind: last.kind,
@@ -80,18 +113,29 @@ impl KnownLimits {
         let EndCause::RateLimited { resets_at, kind } = ended.cause else {
             return self.lifted(agent, ended, now);
         };
-        let is_model = kind == LimitKind::SevenDayModel;
-        let (Some(path), Some(resets_at)) = (self.path(agent, is_model), resets_at) else {
+        let Some(resets_at) = resets_at else {
+            return Ok(());
+        };
+        let limit = Limit {
+            agent: agent.clone(),
+            resets_at,
+            kind,
+        };
+        self.keep(&limit, now)
+    }
+
+    fn keep(&self, limit: &Limit, now: Timestamp) -> DiskResult<()> {
+        let is_model = limit.kind == LimitKind::SevenDayModel;
+        let Some(path) = self.path(&limit.agent, is_model) else {
             return Ok(());
         };
         let known = self.read(&path, now);
-        if known.is_some_and(|known| known.resets_at >= resets_at) {
+        if known.is_some_and(|known| known.limit.resets_at >= limit.resets_at) {
             return Ok(());
         }
         let note = Note {
             version: VERSION,
-            resets_at,
-            kind,
+            limit: limit.clone(),
             run: self.run.clone(),
         };
         if let Some(dir) = &self.dir {
@@ -114,10 +158,11 @@ impl KnownLimits {
     }
 
     /// A note that holds somebody; nothing else counts.
-    fn read(&self, path: &std::path::Path, now: Timestamp) -> Option<Note> {
+    fn read(&self, path: &Path, now: Timestamp) -> Option<Note> {
         let bytes = self.disk.read(path, SMALL_FILE_BYTES_MAX).ok()?;
         let note: Note = serde_json::from_slice(&bytes).ok()?;
-        let is_ahead = note.resets_at > now && note.resets_at.since(now) <= LIMIT_AHEAD_MAX;
+        let resets_at = note.limit.resets_at;
+        let is_ahead = resets_at > now && resets_at.since(now) <= LIMIT_AHEAD_MAX;
         (is_ahead && note.version <= VERSION).then_some(note)
     }
 
@@ -236,21 +281,27 @@ mod tests {
         one.learn(&agent, &limit(far, LimitKind::SevenDay), NOW)
             .unwrap();
         assert_eq!(other.met_elsewhere(&agent, NOW), None, "too far ahead");
+        let note = |version: u32, resets_at: u64| {
+            let agent = serde_json::to_string(&agent).unwrap();
+            let text = format!(
+                r#"{{"version":{version},"agent":{agent},"resets_at":{resets_at},"kind":"five_hour","run":"00000001"}}"#
+            );
+            text.into_bytes()
+        };
         for damaged in [
-            &b""[..],
-            b"{",
-            b"\xff",
-            b"[]",
-            br#"{"version":2,"resets_at":1792003600000,"kind":"five_hour","run":"00000001"}"#,
-            br#"{"version":1,"resets_at":18446744073709551615,"kind":"five_hour","run":"00000001"}"#,
-            br#"{"version":1,"resets_at":0,"kind":"five_hour","run":"00000001"}"#,
+            Vec::new(),
+            b"{".to_vec(),
+            b"\xff".to_vec(),
+            b"[]".to_vec(),
+            br#"{"version":1,"resets_at":1792003600000,"kind":"five_hour"}"#.to_vec(),
+            note(2, 1_792_003_600_000),
+            note(1, u64::MAX),
+            note(1, 0),
         ] {
-            replace_at_once(&*one.disk, &path, damaged).unwrap();
+            replace_at_once(&*one.disk, &path, &damaged).unwrap();
             assert_eq!(other.met_elsewhere(&agent, NOW), None, "{damaged:?}");
         }
-        let whole =
-            br#"{"version":1,"resets_at":1792003600000,"kind":"five_hour","run":"00000001"}"#;
-        replace_at_once(&*one.disk, &path, whole).unwrap();
+        replace_at_once(&*one.disk, &path, &note(1, 1_792_003_600_000)).unwrap();
         assert!(other.met_elsewhere(&agent, NOW).is_some());
         let homeless = KnownLimits { dir: None, ..one };
         homeless

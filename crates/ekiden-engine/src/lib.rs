@@ -34,6 +34,7 @@ pub mod paths;
 pub mod planning;
 mod process_runner;
 pub mod registry;
+pub mod remote_run;
 pub mod run_files;
 pub mod runner;
 mod runtime;

@@ -93,6 +93,7 @@ mod tests {
                 state_dir,
                 published,
                 user_dir: None,
+                limits_dir: None,
                 is_trusted: false,
             }
         };

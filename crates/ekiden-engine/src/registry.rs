@@ -158,6 +158,7 @@ impl WorkDir {
             state_dir: self.state_dir.clone(),
             published: self.dir.join(".ekiden"),
             user_dir: Some(user_dir.to_owned()),
+            limits_dir: None,
             is_trusted: false,
         };
         let unreadable = |error| Unread::Unreadable(Box::new(error));

@@ -358,7 +358,7 @@ impl LockedWorkDir {
             })
     }
 
-    fn paths(&self, header: &RunStarted) -> RunPaths {
+    pub(crate) fn paths(&self, header: &RunStarted) -> RunPaths {
         RunPaths::new(
             self.workspace.clone(),
             self.state.view().layout().run(&header.run),

@@ -25,6 +25,8 @@ pub struct Workspace {
     pub published: PathBuf,
     /// Ekiden's directory in the user's own state directory, where no project writes; none without a home.
     pub user_dir: Option<PathBuf>,
+    /// Where usage limits are noted that sessions met: see [`crate::known_limits`].
+    pub limits_dir: Option<PathBuf>,
     /// A person believes the state here, whatever is known about it.
     pub is_trusted: bool,
 }
@@ -91,6 +93,7 @@ impl Workspace {
             state_dir,
             published,
             user_dir: None,
+            limits_dir: None,
             is_trusted: false,
         })
     }
@@ -98,7 +101,12 @@ impl Workspace {
     /// The same for a user whose programs keep their state here.
     pub fn of_user(self, state_home: Option<PathBuf>) -> Self {
         let user_dir = state_home.map(|home| home.join("ekiden"));
-        Self { user_dir, ..self }
+        let limits_dir = user_dir.as_ref().map(|dir| dir.join("limits"));
+        Self {
+            user_dir,
+            limits_dir,
+            ..self
+        }
     }
 
     /// The linked worktree's name, nothing in the main one.

@@ -19,17 +19,21 @@ use std::time::Duration;
 
 use ekiden_agent::child::{Child, ChildEnd, ChildSpec, StdinKind, spawn};
 use ekiden_agent::keeper;
+use ekiden_core::budget::Spend;
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Isolation, Manifest};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::time::Millis;
 use tempfile::TempDir;
+use temporalio_client::Client;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::{Mutex, watch};
 
+use crate::earlier::before;
 use crate::fault::Fault;
 use crate::git::{self, Git};
+use crate::limits;
 use crate::order::{StageDone, StageTask, Submission, bounded, refs};
 use crate::stage::{Line, ROLE, STATE, StageJob};
 
@@ -51,6 +55,9 @@ pub(crate) struct Base {
     pub(crate) trusted_keys: Option<PathBuf>,
     /// Held while something is fetched into the mirror.
     pub(crate) fetching: Mutex<()>,
+    pub(crate) client: Client,
+    /// Whose usage limits the agents here count against, as the user of the fleet calls it.
+    pub(crate) account: String,
     /// Whether the worker is leaving.
     pub(crate) leaving: watch::Receiver<bool>,
 }
@@ -126,6 +133,8 @@ pub(crate) struct Attempt<'a> {
     tip: String,
     /// There is something to go on from.
     goes_on: bool,
+    /// What the stage has spent, as far as anybody has heard.
+    spent: &'a watch::Sender<Spend>,
 }
 
 impl<'a> Attempt<'a> {
@@ -134,6 +143,7 @@ impl<'a> Attempt<'a> {
         base: &'a Base,
         task: &'a StageTask,
         number: u32,
+        spent: &'a watch::Sender<Spend>,
     ) -> Result<Self, Fault> {
         let name = refs::handoff(task);
         // A pattern, since the ref need not exist.
@@ -183,6 +193,7 @@ impl<'a> Attempt<'a> {
             submission,
             tip,
             goes_on,
+            spent,
         };
         attempt.restore(&head).await?;
         Ok(attempt)
@@ -194,6 +205,10 @@ impl<'a> Attempt<'a> {
 
     fn state(&self) -> PathBuf {
         self.place.path().join(STATE)
+    }
+
+    fn limits(&self) -> PathBuf {
+        self.place.path().join("limits")
     }
 
     fn indexing(&self, what: &str, tree: &Path) -> Git {
@@ -288,7 +303,11 @@ impl<'a> Attempt<'a> {
         mut self,
         cancelled: impl Future<Output = ()>,
     ) -> Result<StageDone, Fault> {
-        let ended = self.run(cancelled).await;
+        let sharing = limits::share(self.base, &self.task.run, self.limits());
+        let ended = tokio::select! {
+            ended = self.run(cancelled) => ended,
+            never = sharing => match never {},
+        };
         let done = match ended {
             Ok(outcome) => self.finish(outcome).await,
             Err(fault) => Err(fault),
@@ -302,12 +321,21 @@ impl<'a> Attempt<'a> {
     }
 
     async fn run(&mut self, cancelled: impl Future<Output = ()>) -> Result<Outcome, Fault> {
-        let header = alone(&self.submission.header, self.task)?;
+        let mut header = alone(&self.submission.header, self.task)?;
+        if !self.goes_on {
+            let manifest = &self.submission.header.manifest;
+            let before = before(self.base, manifest, self.task).await?;
+            header.before = Some(Box::new(before));
+        }
         let job = StageJob {
             header,
             work_dir: self.tree().join(&self.submission.prefix),
             state_dir: self.state(),
+            limits_dir: self.limits(),
             goes_on: self.goes_on,
+            answer: self.task.answer.clone(),
+            budget: self.task.budget,
+            charged: *self.spent.borrow(),
         };
         let mut child = start(&job, self.place.path()).await?;
         let told = child
@@ -344,6 +372,9 @@ impl<'a> Attempt<'a> {
                     Ok(()) => {}
                 },
                 Line::Handoff => {}
+                Line::Spent(spent) => {
+                    self.spent.send_replace(spent);
+                }
                 told @ (Line::Ended(_) | Line::Failed(_)) => last = Some(told),
             }
         }
@@ -352,7 +383,9 @@ impl<'a> Attempt<'a> {
             _ if taken => Err(Fault::Taken),
             Some(Line::Ended(outcome)) => Ok(outcome),
             Some(Line::Failed(why)) => Err(Fault::Refused(why)),
-            Some(Line::Handoff) | None => Err(Fault::Refused(ended_silently(&end))),
+            Some(Line::Handoff | Line::Spent(_)) | None => {
+                Err(Fault::Refused(ended_silently(&end)))
+            }
         }
     }
 
@@ -366,6 +399,7 @@ impl<'a> Attempt<'a> {
             return Ok(StageDone {
                 outcome,
                 commit: None,
+                spent: *self.spent.borrow(),
             });
         }
         self.git.line(&["add", "--all", "."]).await?;
@@ -387,6 +421,7 @@ impl<'a> Attempt<'a> {
         Ok(StageDone {
             outcome,
             commit: Some(commit),
+            spent: *self.spent.borrow(),
         })
     }
 }
@@ -416,6 +451,7 @@ fn ended_silently(end: &ChildEnd) -> String {
 /// The run of one stage by itself, in place.
 fn alone(header: &RunStarted, task: &StageTask) -> Result<RunStarted, Fault> {
     let mut header = header.clone();
+    header.fleet = None;
     let Manifest { stages, plan } = &mut header.manifest;
     stages.retain(|stage| stage.id == task.stage);
     let Some(stage) = stages.first_mut() else {

@@ -3,6 +3,11 @@
 use std::io;
 
 use ekiden_agent::child::SpawnError;
+use ekiden_core::text::in_full;
+use ekiden_engine::EngineError;
+use temporalio_client::errors::WorkflowInteractionError;
+
+use crate::Failure;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
@@ -25,10 +30,32 @@ pub(crate) enum Fault {
     /// Another worker has this stage now.
     #[error("another worker has taken over")]
     Taken,
+    #[error("the Temporal server does not answer")]
+    Server(#[from] WorkflowInteractionError),
+    #[error("cannot {0}")]
+    Engine(#[from] EngineError),
 }
 
 impl Fault {
     pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
+    }
+
+    /// The failure of whoever follows a plan, unless the server or the remote may come back.
+    pub(crate) fn for_good(self) -> Result<Self, Failure> {
+        match self {
+            Self::Server(WorkflowInteractionError::NotFound(_)) => {
+                let text = "the Temporal server knows no such run; perhaps it has forgotten it";
+                Err(Failure::missing(text.to_owned()))
+            }
+            Self::Engine(error) => Err(Failure::state(&error)),
+            Self::Json(_) | Self::Io { .. } => Err(Failure::bug(in_full(&self))),
+            Self::Server(_)
+            | Self::Git { .. }
+            | Self::Spawn(_)
+            | Self::Refused(_)
+            | Self::Untrusted(_)
+            | Self::Taken => Ok(self),
+        }
     }
 }

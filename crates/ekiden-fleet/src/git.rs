@@ -39,10 +39,13 @@ impl Git {
 
     /// The same with an index of its own, for files below another directory.
     pub(crate) fn indexing(&self, index: &Path, tree: &Path) -> Self {
+        Self::of(&self.dir.join(".git"), index, tree)
+    }
+
+    pub(crate) fn of(git_dir: &Path, index: &Path, tree: &Path) -> Self {
         let mut git = Self::at(tree);
         git.env.push(("GIT_INDEX_FILE".into(), index.into()));
-        git.env
-            .push(("GIT_DIR".into(), self.dir.join(".git").into()));
+        git.env.push(("GIT_DIR".into(), git_dir.into()));
         git.env.push(("GIT_WORK_TREE".into(), tree.into()));
         git
     }

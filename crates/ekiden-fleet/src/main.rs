@@ -2,17 +2,24 @@
 //!
 //! ```text
 //! ekiden execute --on fleet ─► submit ─► Temporal ◄─► workflow (core's Plan) ─┬─► stage, merge
-//! ekiden worker ─────────────► worker ◄─────┘                                 │
-//!                                └─► attempt ─► `ekiden-fleet __stage`, an engine ◄┘
+//! ekiden worker ─────────────► worker ◄─────┤                                 │
+//!                                └─► attempt │ `ekiden-fleet __stage`, an engine ◄┘
+//! ekiden fleet follow ───────► follow ◄──────┘─► the run's log here
 //! ```
 //!
 //! `ekiden` parses, asks and approves; this program takes what came of it as JSON. Both have the same version.
 
 mod attempt;
+mod deliver;
+mod earlier;
 mod fault;
+mod follow;
 mod git;
+mod history;
+mod limits;
 mod merge;
 mod order;
+mod shares;
 mod stage;
 mod submit;
 mod worker;
@@ -23,6 +30,8 @@ use std::process::ExitCode;
 
 use ekiden_core::outcome::Outcome;
 use ekiden_core::text::in_full;
+use ekiden_engine::EngineError;
+use serde::de::DeserializeOwned;
 
 /// Exit codes, as in `ekiden`.
 const UNFINISHED: u8 = 1;
@@ -30,8 +39,11 @@ const USAGE: u8 = 2;
 const STOPPED_EARLY: u8 = 3;
 const BLOCKED: u8 = 4;
 const UNDELIVERED: u8 = 5;
+const MISSING: u8 = 66;
 const UNREACHABLE: u8 = 69;
 const BUG: u8 = 70;
+const STATE: u8 = 74;
+const HELD: u8 = 75;
 const SETTINGS: u8 = 78;
 
 /// Why nothing came of it.
@@ -61,6 +73,35 @@ impl Failure {
         }
     }
 
+    pub(crate) fn missing(text: String) -> Self {
+        let (code, hint) = (MISSING, "`ekiden status` shows what ran here");
+        Self { code, text, hint }
+    }
+
+    /// What the engine says of this work dir.
+    pub(crate) fn state(error: &EngineError) -> Self {
+        let (code, hint) = if let EngineError::Unfinished { same_task, .. } = error {
+            let code = if *same_task {
+                STOPPED_EARLY
+            } else {
+                UNFINISHED
+            };
+            (
+                code,
+                "`ekiden resume` continues it; `--new` starts a new run and keeps that one",
+            )
+        } else if matches!(
+            error,
+            EngineError::Held { .. } | EngineError::Overlaps { .. }
+        ) {
+            (HELD, "`ekiden status` shows it")
+        } else {
+            (STATE, "`ekiden doctor` looks at this work dir")
+        };
+        let text = format!("cannot {}", in_full(error));
+        Self { code, text, hint }
+    }
+
     pub(crate) fn no_worker(queue: &str) -> Self {
         Self {
             code: UNREACHABLE,
@@ -88,7 +129,16 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let code = match (words.next().as_deref(), words.next()) {
         (Some(stage::ROLE), _) => u8::try_from(stage::run()).unwrap_or(BUG),
-        (Some("submit"), None) => ended(submission()),
+        (Some("submit"), None) => ended(
+            read()
+                .and_then(submit::submit)
+                .map(|outcome| exit(outcome.as_ref())),
+        ),
+        (Some("follow"), None) => ended(
+            read()
+                .and_then(submit::follow)
+                .map(|outcome| exit(outcome.as_ref())),
+        ),
         (Some("worker"), Some(wanted)) => ended(working(&wanted)),
         (Some("--version"), None) => {
             let _ = writeln!(
@@ -111,23 +161,34 @@ fn working(wanted: &str) -> Result<u8, Failure> {
     runtime()?.block_on(worker::work(wanted)).map(|()| 0)
 }
 
-fn submission() -> Result<u8, Failure> {
+/// What `ekiden` passes on.
+fn read<T: DeserializeOwned>() -> Result<T, Failure> {
     let read = serde_json::from_reader(std::io::stdin().lock());
-    let submission = read.map_err(|error| Failure::bug(in_full(&error)))?;
-    let outcome = runtime()?.block_on(submit::submit(submission))?;
-    if let Outcome::Undelivered { command, .. } = &outcome {
-        let _ = writeln!(std::io::stdout(), "{command}");
-        return Ok(UNDELIVERED);
-    }
-    Ok(match outcome.is_complete() {
-        true => 0,
-        false if matches!(outcome, Outcome::Blocked { .. }) => BLOCKED,
-        false if matches!(outcome, Outcome::Stopped { .. }) => STOPPED_EARLY,
-        false => UNFINISHED,
-    })
+    read.map_err(|error| Failure::bug(in_full(&error)))
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+/// The exit code of a plan that ended so; of one that goes on without us if it has not.
+fn exit(outcome: Option<&Outcome>) -> u8 {
+    let asks = |outcome: &Outcome| matches!(outcome, Outcome::Blocked { .. });
+    match outcome {
+        None => 0,
+        Some(Outcome::Undelivered { command, .. }) => {
+            let _ = writeln!(std::io::stdout(), "{command}");
+            UNDELIVERED
+        }
+        Some(outcome) if outcome.is_complete() => 0,
+        Some(Outcome::Stopped { .. }) => STOPPED_EARLY,
+        Some(Outcome::StagesFailed { failed, .. })
+            if failed.iter().all(|failed| asks(&failed.outcome)) =>
+        {
+            BLOCKED
+        }
+        Some(outcome) if asks(outcome) => BLOCKED,
+        Some(_) => UNFINISHED,
+    }
+}
+
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let made = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

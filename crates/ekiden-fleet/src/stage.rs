@@ -6,7 +6,9 @@
 use std::io::{Write as _, stdin, stdout};
 use std::path::PathBuf;
 
-use ekiden_core::event::{Event, RelayEvent, RunResumed, TaskOutcome};
+use ekiden_core::budget::{Budget, Spend};
+use ekiden_core::event::{Answer, Event, RelayEvent, RunResumed, TaskOutcome};
+use ekiden_core::ids::StageId;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
@@ -29,8 +31,15 @@ pub(crate) struct StageJob {
     pub(crate) header: RunStarted,
     pub(crate) work_dir: PathBuf,
     pub(crate) state_dir: PathBuf,
+    /// Where usage limits are noted that it meets, and those that others met.
+    pub(crate) limits_dir: PathBuf,
     /// There is a log to go on from.
     pub(crate) goes_on: bool,
+    /// The answer to the question with which it ended.
+    pub(crate) answer: Option<String>,
+    pub(crate) budget: Option<Budget>,
+    /// What it had spent when somebody heard of it last; more than its log tells, if a worker died.
+    pub(crate) charged: Spend,
 }
 
 /// A line of its output.
@@ -39,6 +48,8 @@ pub(crate) struct StageJob {
 pub(crate) enum Line {
     /// A handoff was accepted.
     Handoff,
+    /// All that it has spent.
+    Spent(Spend),
     Ended(Outcome),
     Failed(String),
 }
@@ -61,43 +72,77 @@ fn carry_out(job: StageJob) -> Result<Outcome, EngineError> {
     let workspace = Workspace {
         state_dir: job.state_dir,
         is_trusted: true,
+        limits_dir: Some(job.limits_dir),
         ..Workspace::find(&job.work_dir, None)?
     };
     let run = job.header.run.clone();
-    let mut teller = Teller;
+    let mut teller = Teller::default();
     if !job.goes_on {
-        let set_aside = Unfinished::SetAside;
-        return runner::start(
-            &workspace,
-            job.header,
-            set_aside,
-            Driving::alone(),
-            &mut teller,
-        );
+        teller.lost = job.charged;
+        let mut header = job.header;
+        header.settings.bounds.run = left(job.budget, teller.lost).unwrap_or_default();
+        let (unfinished, driving) = (Unfinished::SetAside, Driving::alone());
+        return runner::start(&workspace, header, unfinished, driving, &mut teller);
     }
     let found = history::read(&workspace, &run, |_, _| {})?;
+    teller.lost = job.charged.since(spent(&found.run));
+    teller.tell_spent(spent(&found.run));
     if let Some(outcome) = found.run.outcome().filter(|outcome| outcome.is_final()) {
         return Ok(outcome.clone());
     }
-    let resumed = RunResumed {
+    // An attempt that died may have taken it up already.
+    let asks = |stage: &StageId| found.run.questions().any(|(asking, _)| asking == stage);
+    let stage = job.header.manifest.stages.first();
+    let stage = stage.map(|stage| stage.id.clone());
+    let answer = stage.filter(asks).zip(job.answer);
+    let mut resumed = RunResumed {
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+        answer: answer.map(|(stage, words)| Answer { stage, words }),
         ..RunResumed::default()
     };
+    resumed.limits.bounds.run = left(job.budget, teller.lost).unwrap_or_default();
     let (id, accept) = (Some(run.as_str()), ChangedLog::Accept);
-    runner::resume(
-        &workspace,
-        id,
-        resumed,
-        accept,
-        Driving::alone(),
-        &mut teller,
-    )
+    let driving = Driving::alone();
+    runner::resume(&workspace, id, resumed, accept, driving, &mut teller)
 }
 
-struct Teller;
+/// What its log may come to, after what died with a worker.
+fn left(budget: Option<Budget>, lost: Spend) -> Option<Budget> {
+    budget.map(|budget| budget.after(lost))
+}
+
+fn spent(run: &Run) -> Spend {
+    let relays = run.relays().map(|(_, relay)| relay.spend());
+    relays.fold(Spend::default(), Spend::plus)
+}
+
+#[derive(Default)]
+struct Teller {
+    /// What sessions that are over have spent.
+    over: Spend,
+    /// What died with a worker, and is in no log.
+    lost: Spend,
+    told: Spend,
+}
+
+impl Teller {
+    fn tell_spent(&mut self, spent: Spend) {
+        let spent = spent.plus(self.lost);
+        if std::mem::replace(&mut self.told, spent) != spent {
+            tell(&Line::Spent(spent));
+        }
+    }
+}
 
 impl Observer for Teller {
-    fn recorded(&mut self, record: &Record, _run: &Run) {
+    fn spend(&mut self, _stage: &StageId, spend: Spend) {
+        self.tell_spent(self.over.plus(spend));
+    }
+
+    fn recorded(&mut self, record: &Record, run: &Run) {
+        let totals = run.relays().map(|(_, relay)| relay.totals.spend);
+        self.over = totals.fold(Spend::default(), Spend::plus);
+        self.tell_spent(spent(run));
         if let Event::Stage {
             event:
                 RelayEvent::Task {

@@ -1,47 +1,212 @@
-//! Submits a plan, waits for its end, and brings what it made.
+//! Submits a plan, and follows one: its end, and what it made.
 
-use std::time::Duration;
-
+use ekiden_core::event::RunResumed;
+use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Isolation, Take};
 use ekiden_core::outcome::Outcome;
-use ekiden_core::steering::StopRequest;
+use ekiden_core::record::Record;
+use ekiden_core::run::Run;
+use ekiden_core::settings::FleetPlace;
 use ekiden_core::text::in_full;
-use temporalio_client::errors::WorkflowGetResultError;
-use temporalio_client::{
-    Client, WorkflowCancelOptions, WorkflowGetResultOptions, WorkflowHandle, WorkflowStartOptions,
-};
-use temporalio_common::{HasWorkflowDefinition, WorkflowDefinition};
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::remote_run::{RemoteRun, TakenWorkDir};
+use ekiden_engine::runner::Unfinished;
+use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{EngineError, history};
+use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 
-use crate::Failure;
 use crate::attempt::PLAN_FILE;
 use crate::fault::Fault;
+use crate::follow::{Following, Known, Seen};
 use crate::git::Git;
-use crate::order::{ORDER_BYTES_MAX, Order, PlanDone, Submission, outline, refs};
-use crate::worker::{asked_to_leave, connect, deserted};
+use crate::order::{
+    Followed, Here, ORDER_BYTES_MAX, Order, PlanSignal, Submission, Wanted, outline, refs, workflow,
+};
+use crate::worker::{connect, deserted};
 use crate::workflow::FleetPlan;
+use crate::{Failure, runtime};
 
-/// The pause before the server is asked again.
-const AWAY_PAUSE: Duration = Duration::from_secs(2);
+/// Gives a plan to the fleet, and follows it. No outcome if nobody waits for it.
+pub(crate) fn submit(wanted: Wanted) -> Result<Option<Outcome>, Failure> {
+    let base = where_it_begins(&wanted.submission)?;
+    let place = wanted.submission.header.fleet.clone();
+    let place = place.ok_or_else(|| Failure::bug("the plan names no fleet".to_owned()))?;
+    let workspace = wanted.here.workspace()?;
+    let work_dir = TakenWorkDir::take(&workspace).map_err(|error| Failure::state(&error))?;
+    let run = wanted.submission.header.run.clone();
+    runtime()?.block_on(async {
+        let client = connect().await?;
+        let git = Git::at(&workspace.dir);
+        let unfinished = match wanted.new {
+            true => Unfinished::SetAside,
+            false => Unfinished::Refuse,
+        };
+        let header = wanted.submission.header.clone();
+        let order = order(&client, &git, &wanted, &place, &base).await?;
+        // Before it is with the fleet, since nobody would know of it after a crash.
+        let opened = RemoteRun::open(work_dir, SystemClock.now(), header, unfinished);
+        let opened = opened.map_err(|error| Failure::state(&error))?;
+        let options = WorkflowStartOptions::new(place.queue, workflow(&run)).build();
+        let started = client.start_workflow(FleetPlan::run, order, options).await;
+        started.map_err(Failure::unreachable)?;
+        if wanted.detach {
+            crate::say(&format!(
+                "run {run} is with the fleet; `ekiden fleet follow {run}` shows it, from any machine"
+            ));
+            return Ok(None);
+        }
+        crate::say(&format!("run {run} is with the fleet; ctrl-c stops it"));
+        Following {
+            handle: handle(&client, &run),
+            run: opened,
+            known: Known::default(),
+            git,
+            remote: place.remote,
+            submission: wanted.submission,
+            stops: true,
+            seen: Seen::default(),
+        }
+        .follow()
+        .await
+    })
+}
 
-pub(crate) async fn submit(submission: Submission) -> Result<Outcome, Failure> {
-    let (base, branch) = where_it_begins(&submission)?;
-    let git = Git::at(&submission.repository);
-    let run = submission.header.run.clone();
-    let client = connect().await?;
-    let named = submission.header.manifest.stages.iter();
+/// Follows a plan, from whichever machine it was submitted.
+pub(crate) fn follow(wanted: Followed) -> Result<Option<Outcome>, Failure> {
+    let workspace = wanted.here.workspace()?;
+    let mut submission = runtime()?.block_on(published(&workspace, &wanted))?;
+    submission.header.place = workspace.place();
+    let work_dir = TakenWorkDir::take(&workspace).map_err(|error| Failure::state(&error))?;
+    let id = submission.header.run.clone();
+    let known = known(&workspace, &id)?;
+    runtime()?.block_on(async {
+        let git = Git::at(&workspace.dir);
+        let client = connect().await?;
+        let (header, now) = (submission.header.clone(), SystemClock.now());
+        let opened = RemoteRun::open(work_dir, now, header, Unfinished::Refuse);
+        let following = Following {
+            handle: handle(&client, &id),
+            run: opened.map_err(|error| Failure::state(&error))?,
+            known,
+            git,
+            remote: wanted.remote,
+            submission,
+            stops: wanted.resumed.is_some(),
+            seen: Seen::default(),
+        };
+        match wanted.resumed {
+            Some(resumed) => {
+                following.resume(resumed).await?;
+                if wanted.detach {
+                    return Ok(None);
+                }
+                crate::say(&format!("run {id} goes on with the fleet; ctrl-c stops it"));
+            }
+            None => crate::say(&format!(
+                "run {id} is with the fleet; ctrl-c leaves it alone"
+            )),
+        }
+        following.follow().await
+    })
+}
+
+impl Following {
+    /// Lets a plan go on that has ended.
+    async fn resume(&self, resumed: RunResumed) -> Result<(), Failure> {
+        let told = self
+            .tell(PlanSignal::Resumed {
+                resumed: Box::new(resumed),
+            })
+            .await;
+        told.map_err(|error| match Fault::from(error).for_good() {
+            Err(failure) => failure,
+            Ok(fault) => Failure::unreachable(fault),
+        })
+    }
+}
+
+impl Here {
+    fn workspace(&self) -> Result<Workspace, Failure> {
+        let found = Workspace::find(&self.work_dir, None);
+        let found = found.map_err(|error| Failure::state(&EngineError::from(error)))?;
+        Ok(Workspace {
+            state_dir: self.state_dir.clone(),
+            user_dir: self.user_dir.clone(),
+            ..found
+        })
+    }
+}
+
+fn handle(client: &Client, run: &RunId) -> WorkflowHandle<Client, FleetPlan> {
+    client.get_workflow_handle(workflow(run))
+}
+
+/// What this work dir's log has of the run already.
+fn known(workspace: &Workspace, run: &RunId) -> Result<Known, Failure> {
+    let mut known = Known::default();
+    let listed = history::list(workspace).map_err(|error| Failure::state(&error))?;
+    if listed.iter().any(|listed| listed.run == *run) {
+        let note = |record: &Record, _: &Run| known.note(record.seq, &record.event);
+        let read = history::read(workspace, run, note);
+        read.map_err(|error| Failure::state(&error))?;
+    }
+    Ok(known)
+}
+
+/// The plan of a run, as it lies at the remote.
+async fn published(workspace: &Workspace, wanted: &Followed) -> Result<Submission, Failure> {
+    let git = Git::at(&workspace.dir);
+    let unreachable = |fault: Fault| Failure::unreachable_remote(in_full(&fault));
+    let pattern = format!("refs/ekiden/{}*/plan", wanted.run);
+    let listed = git.line(&["ls-remote", &wanted.remote, &pattern]).await;
+    let listed = listed.map_err(unreachable)?;
+    let mut names = listed.lines().filter_map(|line| line.split_once('\t'));
+    let (Some((commit, name)), None) = (names.next(), names.next()) else {
+        let what = if listed.is_empty() {
+            "no plan"
+        } else {
+            "several plans"
+        };
+        let (run, remote) = (&wanted.run, &wanted.remote);
+        return Err(Failure::missing(format!(
+            "{what} of a run `{run}` at {remote}"
+        )));
+    };
+    let fetch = ["fetch", "--quiet", "--no-tags", &wanted.remote, name];
+    git.line(&fetch).await.map_err(unreachable)?;
+    let file = format!("{commit}:{PLAN_FILE}");
+    let text = git
+        .line(&["cat-file", "blob", &file])
+        .await
+        .map_err(unreachable)?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::settings(format!("the plan is of another version of ekiden: {error}"))
+    })
+}
+
+/// Publishes the plan, and says what the workflow is to do.
+async fn order(
+    client: &Client,
+    git: &Git,
+    wanted: &Wanted,
+    place: &FleetPlace,
+    base: &str,
+) -> Result<Order, Failure> {
+    let header = &wanted.submission.header;
+    let named = header.manifest.stages.iter();
     let named = named.filter_map(|stage| stage.part.queue.clone());
-    if let Some(queue) = deserted(&client, named.collect()).await? {
+    if let Some(queue) = deserted(client, named.collect()).await? {
         return Err(Failure::no_worker(&queue));
     }
+    let published = publish(git, wanted, &place.remote, base).await;
     let order = Order {
-        ekiden: submission.header.ekiden.clone(),
-        run: run.clone(),
-        outline: outline(&submission.header.manifest),
-        base: base.clone(),
-        plan: publish(&git, &submission, &base)
-            .await
-            .map_err(|fault| Failure::unreachable_remote(in_full(&fault)))?,
-        lease_secs: submission.lease_secs,
+        ekiden: header.ekiden.clone(),
+        run: header.run.clone(),
+        outline: outline(&header.manifest),
+        base: base.to_owned(),
+        plan: published.map_err(|fault| Failure::unreachable_remote(in_full(&fault)))?,
+        lease_secs: place.lease_secs,
+        budget: header.settings.bounds.run,
     };
     let bytes = serde_json::to_vec(&order).map_or(0, |bytes| bytes.len());
     if bytes > ORDER_BYTES_MAX {
@@ -49,57 +214,11 @@ pub(crate) async fn submit(submission: Submission) -> Result<Outcome, Failure> {
             format!("the plan has too many stages for a fleet: its outline is {bytes} bytes");
         return Err(Failure::settings(text));
     }
-    let options = WorkflowStartOptions::new(submission.queue.clone(), format!("ekiden-{run}"));
-    let started = client
-        .start_workflow(FleetPlan::run, order, options.build())
-        .await;
-    let handle = started.map_err(Failure::unreachable)?;
-    crate::say(&format!("run {run} is with the fleet; ctrl-c stops it"));
-    let done = tokio::select! {
-        done = result(&handle) => done?,
-        () = asked_to_leave() => {
-            crate::say("stopping: waiting until every agent has stopped; ctrl-c again does not wait");
-            let asked = handle.cancel(WorkflowCancelOptions::default()).await;
-            asked.map_err(Failure::unreachable)?;
-            tokio::select! {
-                done = result(&handle) => done?,
-                () = asked_to_leave() => return Ok(Outcome::Stopped { request: StopRequest::Gently }),
-            }
-        }
-    };
-    crate::say(&format!("{} ({} merged)", done.outcome, done.merged));
-    for (stage, why) in &done.reasons {
-        crate::say(&format!("  {stage}  {why}"));
-    }
-    match done.outcome.is_complete() {
-        true => Ok(deliver(&git, &submission, branch.as_deref(), &base, done).await),
-        false => Ok(done.outcome),
-    }
+    Ok(order)
 }
 
-/// Waits for the end of a plan, however long the server is away: the workers go on without it.
-async fn result<W>(handle: &WorkflowHandle<Client, W>) -> Result<PlanDone, Failure>
-where
-    W: HasWorkflowDefinition + WorkflowDefinition<Output = PlanDone>,
-{
-    let mut is_away = false;
-    loop {
-        let options = WorkflowGetResultOptions::default();
-        match handle.get_result(options).await {
-            Ok(done) => return Ok(done),
-            Err(WorkflowGetResultError::Rpc(_) | WorkflowGetResultError::Other(_)) => {
-                if !std::mem::replace(&mut is_away, true) {
-                    crate::say("the Temporal server does not answer; waiting for it");
-                }
-                tokio::time::sleep(AWAY_PAUSE).await;
-            }
-            Err(error) => return Err(Failure::unreachable(error)),
-        }
-    }
-}
-
-/// The commit at which the plan begins, and the branch that is to get what it makes.
-fn where_it_begins(submission: &Submission) -> Result<(String, Option<String>), Failure> {
+/// The commit at which the plan begins.
+fn where_it_begins(submission: &Submission) -> Result<String, Failure> {
     let manifest = &submission.header.manifest;
     if manifest
         .stages
@@ -112,17 +231,13 @@ fn where_it_begins(submission: &Submission) -> Result<(String, Option<String>), 
     let rules = manifest.plan.as_deref();
     match rules.map(|rules| &rules.isolation) {
         Some(Isolation::Worktrees {
-            base,
-            branch,
-            copy,
-            setup,
-            ..
+            base, copy, setup, ..
         }) => {
             if !copy.is_empty() || setup.is_some() {
                 let text = "a fleet does not copy files into a stage's work tree, or set it up";
                 return Err(Failure::settings(text.to_owned()));
             }
-            Ok((base.clone(), branch.clone()))
+            Ok(base.clone())
         }
         Some(Isolation::InPlace) | None => {
             let text = "a fleet moves work by git: the project needs a repository with a commit";
@@ -132,14 +247,14 @@ fn where_it_begins(submission: &Submission) -> Result<(String, Option<String>), 
 }
 
 /// Pushes what workers begin from. Gives the commit that holds the plan.
-async fn publish(git: &Git, submission: &Submission, base: &str) -> Result<String, Fault> {
-    let run = &submission.header.run;
-    let text = serde_json::to_vec(submission)?;
+async fn publish(git: &Git, wanted: &Wanted, remote: &str, base: &str) -> Result<String, Fault> {
+    let run = &wanted.submission.header.run;
+    let text = serde_json::to_vec(&wanted.submission)?;
     let blob = git.fed(&["hash-object", "-w", "--stdin"], &text).await?;
     let listed = format!("100644 blob {blob}\t{PLAN_FILE}\n");
     let tree = git.fed(&["mktree"], listed.as_bytes()).await?;
     let subject = format!("ekiden: the plan of {run}");
-    let key = submission.sign_key.as_deref();
+    let key = wanted.sign_key.as_deref();
     let key = key.map(|key| format!("user.signingKey={}", key.display()));
     let mut args = Vec::new();
     if let Some(key) = &key {
@@ -148,58 +263,7 @@ async fn publish(git: &Git, submission: &Submission, base: &str) -> Result<Strin
     args.extend(["commit-tree", &tree, "-m", &subject]);
     args.extend(key.as_ref().map(|_| "-S"));
     let plan = git.line(&args).await?;
-    git.push(&submission.remote, &refs::plan(run), None, &plan)
-        .await?;
-    git.push(&submission.remote, &refs::merged(run), None, base)
-        .await?;
+    git.push(remote, &refs::plan(run), None, &plan).await?;
+    git.push(remote, &refs::merged(run), None, base).await?;
     Ok(plan)
-}
-
-/// Fetches the integration branch, and moves the user's branch forward if it is clean and has not moved.
-async fn deliver(
-    git: &Git,
-    submission: &Submission,
-    branch: Option<&str>,
-    base: &str,
-    done: PlanDone,
-) -> Outcome {
-    let run = &submission.header.run;
-    let local = format!("ekiden/{run}");
-    let fetched = format!("+{}:refs/heads/{local}", refs::merged(run));
-    let fetch = [
-        "fetch",
-        "--quiet",
-        "--no-tags",
-        &submission.remote,
-        &fetched,
-    ];
-    let moved = async {
-        git.line(&fetch).await?;
-        let here = git.line(&["rev-parse", "HEAD"]).await?;
-        let on = git
-            .ended(&["symbolic-ref", "--short", "HEAD"], b"")
-            .await?
-            .stdout;
-        let dirty = git
-            .line(&["status", "--porcelain", "--untracked-files=no"])
-            .await?;
-        if here != base || Some(on.trim()) != branch || !dirty.is_empty() {
-            return Ok(false);
-        }
-        git.line(&["merge", "--quiet", "--ff-only", &done.tip])
-            .await
-            .map(|_| true)
-    };
-    let moved: Result<bool, Fault> = moved.await;
-    if let Ok(true) = moved {
-        return done.outcome;
-    }
-    let command = match moved {
-        Ok(_) => format!("git merge {local}"),
-        Err(_) => format!("git {}", fetch.join(" ")),
-    };
-    Outcome::Undelivered {
-        verified: matches!(done.outcome, Outcome::Complete { verified: true }),
-        command,
-    }
 }

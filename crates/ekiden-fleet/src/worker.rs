@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ekiden_core::budget::Spend;
 use ekiden_core::text::in_full;
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Mutex, watch};
 use tonic::Request;
 
@@ -40,7 +41,7 @@ const BESIDE: usize = 4;
 
 /// What `ekiden worker` passes on.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct Station {
     pub(crate) remote: String,
     pub(crate) dir: PathBuf,
     pub(crate) slots: usize,
@@ -48,6 +49,8 @@ pub(crate) struct Wanted {
     pub(crate) queues: Vec<String>,
     #[serde(default)]
     pub(crate) trusted_keys: Option<PathBuf>,
+    /// The account of its agents; one of its own if it has no name.
+    pub(crate) account: Option<String>,
 }
 
 pub(crate) struct Activities {
@@ -63,12 +66,15 @@ impl Activities {
         task: StageTask,
     ) -> Result<StageDone, ActivityError> {
         let number = ctx.info().attempt;
+        // Of the attempt before, whose worker may have died after its last handoff.
+        let charged = ctx.heartbeat_details().deserialize().ok().flatten();
+        let spent = watch::Sender::new(charged.unwrap_or_default());
         let work = async {
             crate::say(&format!("{} {}: attempt {number}", task.run, task.stage));
-            let attempt = Attempt::begin(&self.base, &task, number).await?;
+            let attempt = Attempt::begin(&self.base, &task, number, &spent).await?;
             attempt.carry_out(ctx.cancelled()).await
         };
-        let done = beating(&ctx, work).await;
+        let done = beating(&ctx, Some(&spent), work).await;
         crate::say(&format!("{} {}: {}", task.run, task.stage, told(&done)));
         settled(&ctx, &self.base, done)
     }
@@ -85,7 +91,7 @@ impl Activities {
                 () = ctx.cancelled() => Err(Fault::Refused("cancelled".to_owned())),
             }
         };
-        let done = beating(&ctx, work).await;
+        let done = beating(&ctx, None, work).await;
         settled(&ctx, &self.base, done)
     }
 }
@@ -97,12 +103,17 @@ fn told(done: &Result<StageDone, Fault>) -> String {
     }
 }
 
-/// Tells the server that work goes on, until it is done.
-async fn beating<T>(ctx: &ActivityContext, work: impl Future<Output = T>) -> T {
+/// Tells the server that work goes on, and what it has spent, until it is done.
+async fn beating<T>(
+    ctx: &ActivityContext,
+    spent: Option<&watch::Sender<Spend>>,
+    work: impl Future<Output = T>,
+) -> T {
     let beats = async {
         loop {
+            let spent = spent.map(|spent| *spent.borrow());
             // What the server does not hear it takes for silence.
-            let _ = ctx.record_heartbeat(()).await;
+            let _ = ctx.record_heartbeat(spent).await;
             tokio::time::sleep(BEAT).await;
         }
     };
@@ -145,35 +156,40 @@ pub(crate) async fn connect() -> Result<Client, Failure> {
     Client::new(connected, client).map_err(Failure::unreachable)
 }
 
-pub(crate) async fn work(wanted: Wanted) -> Result<(), Failure> {
+pub(crate) async fn work(station: Station) -> Result<(), Failure> {
     let made = std::fs::DirBuilder::new()
         .recursive(true)
-        .create(&wanted.dir);
-    made.map_err(|error| Failure::settings(format!("{}: {error}", wanted.dir.display())))?;
-    let git = Git::at(&wanted.dir);
+        .create(&station.dir);
+    made.map_err(|error| Failure::settings(format!("{}: {error}", station.dir.display())))?;
+    let git = Git::at(&station.dir);
     let known = git.line(&["var", "GIT_COMMITTER_IDENT"]).await;
     known.map_err(|fault| Failure::settings(in_full(&fault)))?;
     let client = connect().await?;
     let (leave, leaving) = watch::channel(false);
     let base = Arc::new(Base {
-        dir: wanted.dir,
-        remote: wanted.remote,
-        trusted_keys: wanted.trusted_keys,
+        dir: station.dir,
+        remote: station.remote,
+        trusted_keys: station.trusted_keys,
+        client: client.clone(),
+        account: station
+            .account
+            .unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
         fetching: Mutex::new(()),
         leaving,
     });
     let runtime = Runtime::from_current_tokio(Default::default());
     let runtime = runtime.map_err(|error| Failure::bug(error.to_string()))?;
     let mut workers = Vec::new();
-    for queue in wanted.queues {
+    for queue in station.queues {
         let base = Arc::clone(&base);
-        let options = options(queue, wanted.slots, Activities { base })?;
+        let options = options(queue, station.slots, Activities { base })?;
         let worker = Worker::new(&runtime, client.clone(), options);
         workers.push(worker.map_err(Failure::unreachable)?);
     }
     let shut_down: Vec<_> = workers.iter().map(Worker::shutdown_handle).collect();
+    let mut asked = Leave::listen()?;
     tokio::spawn(async move {
-        asked_to_leave().await;
+        asked.asked().await;
         crate::say("leaving: stages stop, push what they have, and go on elsewhere");
         leave.send_replace(true);
         shut_down.iter().for_each(|shut_down| shut_down());
@@ -231,15 +247,20 @@ pub(crate) async fn deserted(
 }
 
 /// Ctrl-C, or SIGTERM as from a service manager.
-pub(crate) async fn asked_to_leave() {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+pub(crate) struct Leave(Signal, Signal);
+
+impl Leave {
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::bug(in_full(&error)));
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        Ok(Self(listen(interrupt)?, listen(terminate)?))
+    }
+
+    /// Cancel safe.
+    pub(crate) async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
     }
 }

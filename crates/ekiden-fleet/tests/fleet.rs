@@ -11,11 +11,13 @@
 )]
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
-use std::thread::sleep;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
@@ -120,16 +122,71 @@ struct World {
     dir: TempDir,
     temporal: PathBuf,
     port: u16,
+    /// Where workers believe the server to be.
+    workers_port: u16,
+}
+
+/// The network between workers and the server, which can be cut.
+struct Network {
+    port: u16,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl Network {
+    fn before(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let network = Self {
+            port: listener.local_addr().unwrap().port(),
+            is_cut: Arc::default(),
+        };
+        let is_cut = Arc::clone(&network.is_cut);
+        thread::spawn(move || {
+            for caller in listener.incoming().flatten() {
+                let Some(server) = TcpStream::connect(("127.0.0.1", server)).ok() else {
+                    continue;
+                };
+                let (back, forth) = (caller.try_clone().unwrap(), server.try_clone().unwrap());
+                for (from, to) in [(caller, server), (forth, back)] {
+                    let is_cut = Arc::clone(&is_cut);
+                    thread::spawn(move || pass(from, to, &is_cut));
+                }
+            }
+        });
+        network
+    }
+
+    fn cut(&self, time: Duration) {
+        self.is_cut.store(true, Ordering::SeqCst);
+        sleep(time);
+        self.is_cut.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Passes bytes on until a side ends, or the network is cut.
+fn pass(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool) {
+    from.set_read_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    let mut bytes = [0; 16 * 1024];
+    while !is_cut.load(Ordering::SeqCst) {
+        match from.read(&mut bytes) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Ok(read @ 1..) if to.write_all(&bytes[..read]).is_ok() => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
 impl World {
     /// A project, and a remote that all reach.
     fn new(temporal: PathBuf) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
         let world = Self {
             dir: tempfile::tempdir().unwrap(),
             temporal,
-            port: free.local_addr().unwrap().port(),
+            port,
+            workers_port: port,
         };
         fs::create_dir(world.path("home")).unwrap();
         let config =
@@ -207,11 +264,22 @@ impl World {
     }
 
     fn worker_of(&self, name: &str, queues: &[&str]) -> Process {
+        let queues = queues.iter().flat_map(|queue| ["--queue", queue]);
+        self.worker_with(name, &queues.collect::<Vec<_>>(), None)
+    }
+
+    fn worker_with(&self, name: &str, args: &[&str], scenario: Option<&str>) -> Process {
         let mut command = self.command(&EKIDEN, "");
-        command.arg("worker");
-        queues.iter().for_each(|queue| {
-            command.args(["--queue", queue]);
-        });
+        command.arg("worker").args(args);
+        command.env(
+            "TEMPORAL_ADDRESS",
+            format!("127.0.0.1:{}", self.workers_port),
+        );
+        if let Some(scenario) = scenario {
+            let file = format!("{name}.toml");
+            fs::write(self.path(&file), scenario).unwrap();
+            command.env("EKIDEN_REHEARSAL_SCENARIO", self.path(&file));
+        }
         command.args(["--slots", "2", "--dir", name, "--remote"]);
         let worker = self.start(arg(command, &self.path("remote")), &format!("{name}.log"));
         wait_for("a worker", || self.says(name, "waiting for stages"));
@@ -219,6 +287,10 @@ impl World {
     }
 
     fn execute(&self, lease: &str) -> Process {
+        self.execute_with(lease, &[])
+    }
+
+    fn execute_with(&self, lease: &str, args: &[&str]) -> Process {
         let mut command = self.command(&EKIDEN, "project");
         command.args([
             "execute",
@@ -229,8 +301,28 @@ impl World {
             "--agent",
             "rehearsal",
         ]);
-        command.args(["--lease", lease]);
+        command.args(["--lease", lease, "--new"]).args(args);
         self.start(command, "execute.log")
+    }
+
+    /// Runs a command of ekiden to its end. Gives its exit code, and all that it said.
+    fn ekiden(&self, dir: &str, args: &[&str]) -> (Option<i32>, String) {
+        let output = self.command(&EKIDEN, dir).args(args).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    }
+
+    fn expect(&self, dir: &str, args: &[&str], code: i32) -> String {
+        let (ended, said) = self.ekiden(dir, args);
+        assert_eq!(ended, Some(code), "ekiden {args:?}: {said}");
+        said
+    }
+
+    /// How the newest run stands, as a work dir knows it.
+    fn status(&self, dir: &str) -> serde_json::Value {
+        let (_, said) = self.ekiden(dir, &["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
+        status["runs"][0].clone()
     }
 
     /// Writes the workflow's history down, for the test that replays it.
@@ -273,6 +365,18 @@ impl World {
             .find(|file| file.ends_with("log.jsonl"))?
             .to_owned();
         Some(self.git("remote", &["show", &format!("{name}:{log}")]))
+    }
+
+    /// The log of a stage at work, as its worker has it.
+    fn log_at(&self, worker: &str, stage: &str) -> String {
+        let places = fs::read_dir(self.path(worker)).unwrap().flatten();
+        let stage = format!("-{stage}-");
+        let mut places =
+            places.filter(|place| place.file_name().to_string_lossy().contains(&stage));
+        let runs = places.next().map(|place| place.path().join("state/runs"));
+        let run = runs.and_then(|runs| fs::read_dir(runs).ok()?.flatten().next());
+        let log = run.and_then(|run| fs::read_to_string(run.path().join("log.jsonl")).ok());
+        log.unwrap_or_default()
     }
 
     /// Processes that work for a worker.
@@ -341,6 +445,12 @@ fn a_worker_and_the_server_are_killed_and_each_stage_is_merged_once() {
         .collect();
     stages.sort_unstable();
     assert_eq!(stages, ["A", "B", "C", "D", "E"], "{merges}");
+    // The last stage is shown what those left that it needs, wherever they were.
+    let prompts = ["show", "1", "--stage", "E", "--prompt"];
+    let (_, prompt) = world.ekiden("project", &prompts);
+    for id in ["B", "C", "D"] {
+        assert!(prompt.contains(&format!("{id}: Stage {id}")), "{prompt}");
+    }
     // The second attempt went on from the handoff, and did not do again what was done before it.
     let after = world.pushed_log("B").unwrap();
     assert!(after.starts_with(&before), "the stage began anew");
@@ -360,6 +470,7 @@ fn a_worker_and_the_server_are_killed_and_each_stage_is_merged_once() {
     assert_eq!(changed, "");
 }
 
+// shows: FLT-03
 #[test]
 fn a_worker_that_leaves_passes_its_stages_on_and_a_stop_waits_for_the_agents() {
     let Some(temporal) = temporal() else { return };
@@ -424,6 +535,194 @@ fn a_stage_goes_to_the_workers_of_its_queue_and_one_that_nobody_can_do_is_told_a
     assert!(world.says("one", " B: attempt 1").is_none() && world.says("two", " A: ").is_none());
 }
 
+/// Two chains of stages: each needs the one before it in its chain, and does three items.
+fn long_plan(stages: usize) -> String {
+    let stage = |at: usize| {
+        let needs = at.checked_sub(2).map(|before| format!("\"S{before}\""));
+        let needs = needs.unwrap_or_default();
+        let items: String = (1..=3)
+            .map(|n| {
+                format!("- [ ] item {n}\n  ```sh\n  sleep 0.2; echo {n} >> S{at}.txt\n  ```\n")
+            })
+            .collect();
+        format!(
+            "[[stage]]\nid = \"S{at}\"\nname = \"Stage {at}\"\nneeds = [{needs}]\noutputs = [\"S{at}.txt\"]\nturns_max = 2\n\
+             validation = {{ kind = \"command\", command = \"test -s S{at}.txt\" }}\nprompt = '''\nDo it.\n\n{items}'''\n"
+        )
+    };
+    let stages: String = (0..stages).map(stage).collect();
+    format!("format = 1\nproject = \"long\"\njobs = 8\n{stages}")
+}
+
+/// `cargo xtask torture` does this with a hundred stages.
+// shows: FLT-02
+#[test]
+fn whatever_is_killed_whenever_each_stage_is_merged_once_and_nothing_is_lost() {
+    let Some(temporal) = temporal() else { return };
+    let of =
+        |name: &str, unless: u64| std::env::var(name).map_or(unless, |text| text.parse().unwrap());
+    let stages = usize::try_from(of("EKIDEN_FLEET_STAGES", 5)).unwrap();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    let mut seed = of("EKIDEN_FIRST_SEED", now.as_secs());
+    eprintln!("EKIDEN_FIRST_SEED={seed}");
+    let mut random = move |below: usize| {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap() % below
+    };
+    let mut world = World::new(temporal);
+    fs::write(world.path("project/plan.toml"), long_plan(stages)).unwrap();
+    world.git("project", &["commit", "-qam", "a long plan"]);
+    let mut server = world.server();
+    let network = Network::before(world.port);
+    world.workers_port = network.port;
+    let names = ["one", "two", "three", "four"];
+    let mut workers = names.map(|name| world.worker(name));
+    let mut execute = world.execute("5");
+    let until = Instant::now() + PATIENCE * u32::try_from(stages.div_ceil(5)).unwrap();
+    while execute.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "{}", world.log("execute"));
+        sleep(Duration::from_millis(
+            500 + 250 * u64::try_from(random(16)).unwrap(),
+        ));
+        match random(6) {
+            0 => {
+                server.kill();
+                sleep(Duration::from_secs(1));
+                server = world.server();
+            }
+            1 => network.cut(Duration::from_secs(
+                1 + 2 * u64::try_from(random(4)).unwrap(),
+            )),
+            how => {
+                for _ in 0..how / 2 {
+                    let which = random(names.len());
+                    workers[which].kill();
+                    workers[which] = world.worker(names[which]);
+                }
+            }
+        }
+    }
+    assert_eq!(execute.code(), Some(0), "{}", world.log("execute"));
+    let merges = world.git(
+        "project",
+        &[
+            "log",
+            "--first-parent",
+            "--format=%(trailers:key=Ekiden-Effect,valueonly)",
+        ],
+    );
+    let mut merged: Vec<&str> = merges
+        .lines()
+        .filter_map(|line| line.split('/').nth(1))
+        .collect();
+    merged.sort_unstable();
+    let mut all: Vec<String> = (0..stages).map(|at| format!("S{at}")).collect();
+    all.sort_unstable();
+    assert_eq!(merged, all);
+    for stage in all {
+        let made = fs::read_to_string(world.path(&format!("project/{stage}.txt"))).unwrap();
+        let mut lines: Vec<&str> = made.lines().collect();
+        lines.dedup();
+        assert_eq!(lines, ["1", "2", "3"], "{stage}");
+    }
+    assert_eq!(world.status("project")["state"], "complete");
+    world.expect("project", &["log"], 0);
+}
+
+// shows: FLT-03
+#[test]
+fn a_budget_holds_for_all_workers_together_and_a_larger_one_lets_the_run_go_on() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
+    let each = [1, 2, 3].map(|n| {
+        let id = format!("B{n}");
+        let stage = parts[2].replace("needs = [\"A\"]", "needs = []");
+        stage
+            .replace("\"B\"", &format!("\"{id}\""))
+            .replace("B.txt", &format!("{id}.txt"))
+    });
+    let text = [&parts[0], &each[0], &each[1], &each[2]].map(String::as_str);
+    fs::write(world.path("project/plan.toml"), text.join("[[stage]]")).unwrap();
+    world.git("project", &["commit", "-qam", "three stages"]);
+    let _server = world.server();
+    let _workers = [world.worker("one"), world.worker("two")];
+    let mut execute = world.execute_with("60", &["--run-tokens", "150k"]);
+    assert_eq!(execute.code(), Some(1), "{}", world.log("execute"));
+    let status = world.status("project");
+    assert_eq!(status["outcome"]["kind"], "budget_spent", "{status}");
+    let spent = |status: &serde_json::Value| {
+        let stages = status["stages"].as_array().unwrap().clone();
+        stages
+            .iter()
+            .map(|stage| stage["tokens"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    // A stage alone would not have spent that.
+    assert!((75_000..=150_000).contains(&spent(&status)), "{status}");
+    world.expect("project", &["resume", "-m", "9"], 78);
+    world.expect("project", &["resume", "--run-tokens", "2M"], 0);
+    let status = world.status("project");
+    assert_eq!(status["state"], "complete", "{status}");
+    assert!(spent(&status) > 150_000, "{status}");
+}
+
+// shows: FLT-03
+#[test]
+fn a_usage_limit_holds_the_workers_of_its_account_and_no_others() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
+    let each = ["one", "two", "three"].map(|name| {
+        let stage = parts[2]
+            .replace("needs = [\"A\"]", "needs = []")
+            .replace("sleep 0.5", "sleep 1.5");
+        let queued = format!("\nqueue = \"{name}\"\nname");
+        let stage = stage.replacen("\nname", &queued, 1);
+        stage
+            .replace("\"B\"", &format!("\"{name}\""))
+            .replace("B.txt", &format!("{name}.txt"))
+    });
+    let text = [&parts[0], &each[0], &each[1], &each[2]].map(String::as_str);
+    fs::write(world.path("project/plan.toml"), text.join("[[stage]]")).unwrap();
+    world.git("project", &["commit", "-qam", "three stages"]);
+    let _server = world.server();
+    let limit = "[[act]]\nsession = 1\nat = \"call\"\ndo = { limit = 120 }\n";
+    let worker = |name: &str, account: &str, scenario| {
+        world.worker_with(
+            name,
+            &["--queue", name, "--queue", "ekiden", "--account", account],
+            scenario,
+        )
+    };
+    let _workers = [
+        worker("one", "max", Some(limit)),
+        worker("two", "max", None),
+        worker("three", "other", None),
+    ];
+    let mut execute = world.execute("60");
+    wait_for("the limit on the other worker", || {
+        world
+            .log_at("two", "two")
+            .contains("limit_known")
+            .then_some(())
+    });
+    assert!(world.log_at("one", "one").contains("rate_limited"));
+    wait_for("the third", || {
+        world.says("three", "three: verification passed")
+    });
+    assert!(
+        world.says("two", "two: verification").is_none(),
+        "it was not held"
+    );
+    execute.signal("-INT");
+    assert_eq!(execute.code(), Some(3), "{}", world.log("execute"));
+}
+
 // shows: FLT-05
 #[test]
 fn a_worker_runs_only_what_a_trusted_key_has_signed() {
@@ -477,6 +776,113 @@ fn a_worker_runs_only_what_a_trusted_key_has_signed() {
         world.log("execute")
     );
     assert!(world.path("project/A.txt").exists());
+}
+
+// shows: FLT-01
+#[test]
+fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
+    let allowed = world.path("allowed");
+    // Its item fails until somebody allows it, so it asks.
+    let asking = parts[1].replace(
+        "echo 1 ",
+        &format!("test -f {} && echo 1 ", allowed.display()),
+    );
+    let slow = parts[2].replace("needs = [\"A\"]", "needs = []");
+    let last = parts[5].replace("\"B\", \"C\", \"D\"", "\"A\", \"B\"");
+    let text = [&parts[0], &asking, &slow, &last]
+        .map(String::as_str)
+        .join("[[stage]]");
+    fs::write(world.path("project/plan.toml"), text).unwrap();
+    world.git("project", &["commit", "-qam", "a stage that asks"]);
+    world.git("project", &["push", "-q", "origin", "main"]);
+    world.git("", &["clone", "-q", "remote", "other"]);
+    let _server = world.server();
+    let _worker = world.worker("one");
+    let args = [
+        "execute",
+        "plan.toml",
+        "--on",
+        "fleet",
+        "--yes",
+        "--agent",
+        "rehearsal",
+    ];
+    let said = world.expect("project", &[&args[..], &["--detach"]].concat(), 0);
+    let run = said.split_whitespace().nth(1).unwrap().to_owned();
+    assert_eq!(world.status("project")["state"], "with the fleet");
+    let refused = world.expect("project", &["stop"], 69);
+    assert!(refused.contains("ekiden fleet follow"), "{refused}");
+
+    let follow = |log: &str| {
+        let mut command = world.command(&EKIDEN, "other");
+        command.args(["fleet", "follow", &run]);
+        world.start(command, log)
+    };
+    let mut follower = follow("follow.log");
+    let stage = |dir: &str, id: &str| {
+        let status = world.status(dir);
+        let stages = status["stages"].as_array().cloned().unwrap_or_default();
+        stages
+            .into_iter()
+            .find(|stage| stage["id"] == id)
+            .unwrap_or_default()
+    };
+    wait_for("a question", || {
+        world
+            .expect("other", &["status"], 0)
+            .contains("asks")
+            .then_some(())
+    });
+    assert_eq!(world.status("other")["state"], "running");
+    world.expect("other", &["next"], 78);
+    world.expect("other", &["pause"], 0);
+    assert_eq!(world.status("other")["paused"], true);
+    world.expect("other", &["unpause"], 0);
+    assert_eq!(world.status("other")["paused"], false);
+    fs::write(&allowed, "").unwrap();
+    world.expect("other", &["answer", "--stage", "A", "It is allowed."], 0);
+    wait_for("A", || {
+        (stage("other", "A")["state"] == "done").then_some(())
+    });
+
+    // Whoever follows may be killed, and goes on where the log is.
+    follower.kill();
+    assert_eq!(world.status("other")["state"], "with the fleet");
+    follower = follow("follow.log");
+    wait_for("the next follower", || {
+        (world.status("other")["state"] == "running").then_some(())
+    });
+    world.expect("other", &["stop"], 0);
+    assert_eq!(follower.code(), Some(3), "{}", world.log("follow"));
+    assert_eq!(world.at_work("one"), 0);
+    assert_eq!(world.status("other")["exit_code"], 3);
+    // The other machine knows nothing of that, and goes on with it all the same.
+    world.expect("project", &["resume"], 0);
+    assert!(world.path("project/E.txt").exists());
+    let mut follower = follow("follow-again.log");
+    assert_eq!(follower.code(), Some(0), "{}", world.log("follow-again"));
+    assert!(world.path("other/E.txt").exists());
+    for dir in ["project", "other"] {
+        let status = world.status(dir);
+        assert_eq!(status["state"], "complete", "{status}");
+        let states = ["A", "B", "E"].map(|id| stage(dir, id)["state"].clone());
+        assert_eq!(states, ["done", "done", "done"], "{status}");
+        let log = world.expect(dir, &["log"], 0);
+        assert!(log.contains("It is allowed."), "{log}");
+        let report = world.expect(dir, &["report", "--json"], 0);
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        let report = fs::read_to_string(report["markdown"].as_str().unwrap()).unwrap();
+        for name in ["Stage A", "Stage B", "Stage E"] {
+            assert!(report.contains(name), "{report}");
+        }
+    }
+    assert_eq!(
+        world.expect("project", &["sessions", "--stage", "B"], 0),
+        world.expect("other", &["sessions", "--stage", "B"], 0)
+    );
 }
 
 #[test]

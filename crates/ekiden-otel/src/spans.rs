@@ -99,7 +99,8 @@ impl Trace {
             | Event::UtcOffsetChanged { .. }
             | Event::Woke
             | Event::StopRequested(_)
-            | Event::Steered(_) => {}
+            | Event::Steered(_)
+            | Event::Elsewhere { .. } => {}
         }
         self.timeline.take(record, run);
         self.of_event(record);
@@ -215,6 +216,7 @@ impl Trace {
             | Event::Woke
             | Event::StopRequested(_)
             | Event::Steered(_)
+            | Event::Elsewhere { .. }
             | Event::Worktree { .. } => {}
         }
     }

@@ -36,7 +36,8 @@ pub fn of_record(record: &Record, from: &Origin, window: Option<Window>) -> Vec<
         | Event::Worktree { .. }
         | Event::Delivered { .. }
         | Event::StopRequested(_)
-        | Event::Steered(_) => Vec::new(),
+        | Event::Steered(_)
+        | Event::Elsewhere { .. } => Vec::new(),
     }
 }
 

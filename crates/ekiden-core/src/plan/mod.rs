@@ -19,6 +19,7 @@
 //! - at most `jobs` stages hold a slot; at most one merge is under way;
 //! - once halted nothing new begins, and what is over stays over until a resume.
 
+mod elsewhere;
 mod ends;
 mod meaning;
 mod node;

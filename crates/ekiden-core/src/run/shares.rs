@@ -1,7 +1,7 @@
 //! The run's budget and its usage limits among its stages.
 
 use super::Run;
-use crate::budget::Spend;
+use crate::budget::{Budget, Spend};
 use crate::effect::Effect;
 use crate::event::RelayEvent;
 use crate::ids::StageId;
@@ -11,6 +11,11 @@ use crate::relay::{Relay, SharedLimits};
 use crate::time::Timestamp;
 
 impl Run {
+    /// What all its stages together may spend.
+    pub fn budget(&self) -> Budget {
+        self.settings.bounds.run
+    }
+
     /// Lets stages begin that waited for budget which others have given back.
     pub(super) fn share_anew(&mut self, at: Timestamp) -> Vec<Effect> {
         let waiting = |relay: &Relay| relay.waits(WaitCause::Budget);

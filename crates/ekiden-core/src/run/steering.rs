@@ -10,6 +10,11 @@ use crate::steering::{Steered, Steering, StopRequest};
 use crate::time::Timestamp;
 
 impl Run {
+    /// A person wants nothing to begin.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
     pub(super) fn request_stop(&mut self, at: Timestamp, request: StopRequest) -> Vec<Effect> {
         if self.outcome().is_some() {
             return Vec::new();
@@ -48,7 +53,8 @@ impl Run {
 
     /// Starts a stage again whose question is answered; the others go on meanwhile.
     fn answer(&mut self, at: Timestamp, stage: &StageId, words: &str) {
-        if !self.plan.answered(stage) {
+        // The fleet tells the stage's own run.
+        if !self.plan.answered(stage) || self.header.fleet.is_some() {
             return;
         }
         let resumed = RunResumed {

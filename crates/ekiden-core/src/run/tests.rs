@@ -10,8 +10,8 @@ use crate::budget::{Budget, Prices, Spend, SpendMeter};
 use crate::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, WorktreeEffect};
 use crate::ends::{EndCause, LimitKind};
 use crate::event::{
-    AttemptEnded, AttemptEvent, Check, CheckOutcome, Commit, Counters, Delivery, Event, Merge,
-    PreparedWorktree, RelayEvent, RunResumed, Survey, TaskOutcome, Traces, WorktreeEvent,
+    AttemptEnded, AttemptEvent, Check, CheckOutcome, Commit, Counters, Delivery, Elsewhere, Event,
+    Merge, PreparedWorktree, RelayEvent, RunResumed, Survey, TaskOutcome, Traces, WorktreeEvent,
 };
 use crate::guard::Profile;
 use crate::handoff::tests::{NEXT_PROMPT, PROGRESS, files};
@@ -24,7 +24,7 @@ use crate::plan::StageState;
 use crate::record::{LOGIC, Outstanding, Record};
 use crate::relay::{Phase, Prompt};
 use crate::run::Run;
-use crate::settings::{Judging, LimitsChanged, Place, RunStarted, Settings};
+use crate::settings::{FleetPlace, Judging, LimitsChanged, Place, RunStarted, Settings};
 use crate::steering::{Steered, Steering, StopRequest};
 use crate::time::{Millis, Timestamp};
 
@@ -67,6 +67,47 @@ proptest! {
         world.comes_to_its_end();
         world.assert_folds();
     }
+
+    /// Whatever its own run records, its relay is shown as that run has it, and only the fleet's plan moves the plan.
+    // shows: FLT-01
+    #[test]
+    fn a_stage_that_another_machine_carries_out_is_seen_as_its_own_run_tells(
+        course in prop::collection::vec(any::<u16>(), 0..100),
+    ) {
+        let given = Given { stages: vec![(0, false, 1, 0); 1], jobs: 1, budget: None };
+        let mut world = World::begin(&given);
+        for word in course {
+            world.happens(usize::from(word));
+        }
+        world.comes_to_its_end();
+
+        let mut header = header(&given);
+        let (at, stage) = (world.records[0].time, header.manifest.stages[0].id.clone());
+        let (mut own, _) = Run::begin(at, &header);
+        let (remote, queue) = ("origin".to_owned(), "ekiden".to_owned());
+        header.fleet = Some(FleetPlace { remote, queue, lease_secs: 60 });
+        let (mut seen, _) = Run::begin(at, &header);
+        let effect = EffectId { seq: 1, index: 0 };
+        let event = WorktreeEvent::Prepared { worktree: Ok(PreparedWorktree::default()) };
+        let prepared = seen.step(at, &Event::Worktree { stage: stage.clone(), effect, event });
+        assert_eq!(prepared, [], "this machine carries nothing out");
+        for (place, record) in world.records.iter().enumerate() {
+            if place > 0 {
+                own.step(record.time, &record.event);
+            }
+            let event = record.event.clone().elsewhere(&stage);
+            let effects = seen.step(record.time, &event);
+            let of_stage = record.effects.iter().filter(|effect| matches!(effect, Effect::Stage { .. }));
+            assert!(effects.iter().eq(of_stage), "record {}", record.seq);
+            assert_eq!(seen.relay(&stage), own.relay(&stage), "record {}", record.seq);
+            assert_eq!(seen.plan().state(&stage), Some(&StageState::Working));
+        }
+        let outcome = Outcome::Complete { verified: true };
+        let event = Elsewhere::Ended { outcome };
+        let merge = seen.step(at, &Event::Elsewhere { stage: stage.clone(), event });
+        let effect = WorktreeEffect::Merge;
+        assert_eq!(merge, [Effect::Worktree { stage, effect }]);
+    }
 }
 
 // shows: REL-38
@@ -101,6 +142,81 @@ fn a_stage_has_the_reviewer_and_the_model_of_it_that_the_manifest_names() {
     (other.name, other.model) = ("codex".to_owned(), some("gpt"));
     header.settings.reviewer = Some(Box::new(other));
     assert_eq!(models(&header), [some("gpt"), some("gpt"), some("gpt")]);
+}
+
+/// The fleet takes in what its history tells in one go as it likes.
+// shows: FLT-01
+#[test]
+fn a_fleets_plan_begins_and_merges_in_an_order_of_its_own() {
+    let stages = vec![(0, false, 0, 0); 3];
+    let given = Given {
+        stages,
+        jobs: 2,
+        budget: None,
+    };
+    let mut header = header(&given);
+    let (remote, queue) = ("origin".to_owned(), "ekiden".to_owned());
+    header.fleet = Some(FleetPlace {
+        remote,
+        queue,
+        lease_secs: 60,
+    });
+    let at = Timestamp(1_795_291_440_000);
+    let (mut run, _) = Run::begin(at, &header);
+    let ids: Vec<StageId> = header
+        .manifest
+        .stages
+        .iter()
+        .map(|stage| stage.id.clone())
+        .collect();
+    let effect = EffectId { seq: 1, index: 0 };
+    let worktree = |at: usize, event| Event::Worktree {
+        stage: ids[at].clone(),
+        effect,
+        event,
+    };
+    let begins = |at| {
+        worktree(
+            at,
+            WorktreeEvent::Prepared {
+                worktree: Ok(PreparedWorktree::default()),
+            },
+        )
+    };
+    let ended = |at: usize| {
+        let event = Elsewhere::Ended {
+            outcome: Outcome::Complete { verified: true },
+        };
+        Event::Elsewhere {
+            stage: ids[at].clone(),
+            event,
+        }
+    };
+    let merged = |at| {
+        let merge = Merge::Done {
+            commit: "c".to_owned(),
+            files: Vec::new(),
+            undeclared: Vec::new(),
+        };
+        worktree(at, WorktreeEvent::Merged { merge })
+    };
+    // Two have a place; the third begins before the second, and is merged before the first.
+    let events = [
+        begins(0),
+        begins(2),
+        ended(0),
+        ended(2),
+        merged(2),
+        begins(1),
+        merged(0),
+        ended(1),
+        merged(1),
+    ];
+    let effects: Vec<Effect> = events
+        .iter()
+        .flat_map(|event| run.step(at, event))
+        .collect();
+    assert_eq!(effects.last(), Some(&Effect::Deliver), "{effects:?}");
 }
 
 // shows: PLN-24
@@ -899,6 +1015,8 @@ fn header(given: &Given) -> RunStarted {
         issue: None,
         sub_issues: false,
         pull_request: None,
+        fleet: None,
+        before: None,
         in_session: false,
         prices: Prices::default(),
         handoff_spend: Default::default(),

@@ -12,7 +12,7 @@ use crate::manifest::Stage;
 use crate::plan::StageState;
 use crate::run::Run;
 use crate::run::stage_facts::{failed, failed_attempt};
-use crate::settings::{CommitPlan, Settings};
+use crate::settings::{CommitPlan, Earlier, Settings};
 use crate::time::Timestamp;
 
 /// What a stage left that is done.
@@ -33,13 +33,18 @@ impl Run {
     }
 
     /// What the stages left that this one builds on, nearest first; not more than could be shown.
-    pub fn results_before(&self, stage: &StageId) -> Vec<(&Stage, &StageResult)> {
-        let known = |id: &StageId| Some((self.stage(id)?, self.results.get(id)?));
-        self.plan
-            .done_before(stage, limits::STAGE_RESULTS_MAX)
-            .iter()
-            .filter_map(known)
-            .collect()
+    pub fn results_before(&self, stage: &StageId) -> Vec<Earlier> {
+        let known = |id: &StageId| {
+            Some(Earlier {
+                stage: id.clone(),
+                name: self.stage(id)?.task_name.clone(),
+                text: self.results.get(id)?.text.clone(),
+            })
+        };
+        let here = self.plan.done_before(stage, limits::STAGE_RESULTS_MAX);
+        let elsewhere = self.header.before.iter();
+        let elsewhere = elsewhere.flat_map(|before| before.results.clone());
+        here.iter().filter_map(known).chain(elsewhere).collect()
     }
 
     /// By which settings a stage works.

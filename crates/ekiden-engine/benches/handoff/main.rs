@@ -83,6 +83,7 @@ fn workspace(dir: &Path) -> Workspace {
         state_dir: published.join("state"),
         published,
         user_dir: None,
+        limits_dir: None,
         is_trusted: false,
     }
 }
@@ -104,6 +105,8 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
         issue: None,
         sub_issues: false,
         pull_request: None,
+        fleet: None,
+        before: None,
         in_session: false,
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
         place: workspace.place(),

@@ -163,6 +163,7 @@ fn find(request: &Request) -> Result<(Workspace, Option<String>), CheckpointErro
         state_dir: published.join("state"),
         published,
         user_dir: None,
+        limits_dir: None,
         is_trusted: false,
     };
     Ok((workspace, Some(why)))

@@ -136,11 +136,11 @@ impl<R: EffectRunner> Engine<'_, R> {
         let results = run
             .results_before(stage)
             .into_iter()
-            .map(|(stage, result)| ResultInput {
-                stage: stage.id.clone(),
-                name: stage.task_name.clone(),
-                text: result.text.clone(),
-                place: self.files.result_path(&stage.id).display().to_string(),
+            .map(|earlier| ResultInput {
+                place: self.files.result_path(&earlier.stage).display().to_string(),
+                stage: earlier.stage,
+                name: earlier.name,
+                text: earlier.text,
             });
         let input = ContextInput {
             architecture: rules.architecture.clone(),

@@ -7,6 +7,8 @@
 
 use std::path::PathBuf;
 
+use ekiden_agent::terminal;
+use ekiden_core::agent::Interface;
 use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
 use ekiden_core::prompt::REVIEW_SCHEMA;
@@ -26,11 +28,12 @@ use crate::journal::Journal;
 
 impl RunFiles {
     /// Writes what stays the same for all sessions of the stages that have begun: the protocol, which
-    /// agents read. It is durable when this returns.
+    /// agents read, and what stages left on other machines. It is durable when this returns.
     pub fn freeze(&mut self, run: &Run) -> Result<(), EngineError> {
         if run.header().manifest.plan.is_some() {
             ensure_dir(&*self.disk, &self.paths.run_dir.stages())?;
         }
+        self.write_earlier(run)?;
         run.live()
             .try_for_each(|(stage, relay)| self.freeze_stage(stage, relay).map(|_| ()))
     }
@@ -84,6 +87,15 @@ impl RunFiles {
         make_dir(&*self.disk, parent(&path))
             .and_then(|_| replace(&*self.disk, &path, text.as_bytes(), Durability::Derived))
             .map_err(|error| EngineError::Archive(error.into()))?;
+        if relay.agent().interface == Interface::Terminal {
+            let dir = self.paths.relay(stage).dir().join(terminal::MOD_DIR);
+            let put = |(name, text): (&str, &str)| {
+                let path = dir.join(name);
+                ensure_dir(&*self.disk, parent(&path))?;
+                replace(&*self.disk, &path, text.as_bytes(), Durability::Derived)
+            };
+            terminal::MOD.into_iter().try_for_each(put)?;
+        }
         if start.mode == StartMode::Fresh {
             self.empty_handoff(journal, stage, start.attempt)?;
         }

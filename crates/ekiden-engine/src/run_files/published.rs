@@ -199,6 +199,24 @@ impl RunFiles {
         Ok(())
     }
 
+    /// Writes what stages left that were carried out on other machines.
+    pub(super) fn write_earlier(&self, run: &Run) -> DiskResult<()> {
+        let before = run.header().before.iter();
+        for earlier in before.flat_map(|before| &before.results) {
+            let path = self.result_path(&earlier.stage);
+            make_dir(&*self.disk, parent(&path))?;
+            if !self.reads(&path, &earlier.text) {
+                replace(
+                    &*self.disk,
+                    &path,
+                    earlier.text.as_bytes(),
+                    Durability::Derived,
+                )?;
+            }
+        }
+        Ok(())
+    }
+
     /// Where the result of a stage is kept.
     pub fn result_path(&self, stage: &StageId) -> PathBuf {
         self.paths.relay(stage).result()

@@ -525,6 +525,7 @@ pub(crate) fn workspace() -> Workspace {
         git: None,
         state_dir: PathBuf::from(STATE_DIR),
         user_dir: None,
+        limits_dir: None,
         is_trusted: false,
     }
 }
@@ -762,6 +763,8 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
         issue: None,
         sub_issues: false,
         pull_request: None,
+        fleet: None,
+        before: None,
         in_session: false,
         ekiden: "0.1.0".to_owned(),
         place: Place {

@@ -48,6 +48,7 @@ pub(super) fn reason(record: &Record, stage: &StageId) -> Option<&'static str> {
         | Event::UtcOffsetChanged { .. }
         | Event::Woke
         | Event::Worktree { .. }
+        | Event::Elsewhere { .. }
         | Event::Delivered { .. } => None,
     }
 }

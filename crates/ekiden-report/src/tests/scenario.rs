@@ -309,6 +309,8 @@ pub(super) fn header(manifest: Manifest) -> RunStarted {
         issue: None,
         sub_issues: false,
         pull_request: None,
+        fleet: None,
+        before: None,
         in_session: false,
         ekiden: "0.1.0".to_owned(),
         place: Place {

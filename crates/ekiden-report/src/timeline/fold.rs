@@ -81,7 +81,8 @@ impl Timeline {
             | Event::Worktree { .. }
             | Event::Delivered { .. }
             | Event::StopRequested(_)
-            | Event::Steered(_) => false,
+            | Event::Steered(_)
+            | Event::Elsewhere { .. } => false,
         };
         if !is_idle && self.ended.is_none() {
             self.worked.0 += record.time.since(self.last).0;
@@ -123,7 +124,10 @@ impl Timeline {
                     self.of_relay(place, stage, relay, event);
                 }
             }
-            Event::RunStarted(_) | Event::UtcOffsetChanged { .. } | Event::Woke => {}
+            Event::RunStarted(_)
+            | Event::UtcOffsetChanged { .. }
+            | Event::Woke
+            | Event::Elsewhere { .. } => {}
         }
     }
 
@@ -377,7 +381,9 @@ impl Session {
 /// The stages that stand otherwise after a record, perhaps.
 fn touched(record: &Record, run: &Run) -> BTreeSet<StageId> {
     let of_event = match &record.event {
-        Event::Stage { stage, .. } | Event::Worktree { stage, .. } => Some(stage),
+        Event::Stage { stage, .. }
+        | Event::Worktree { stage, .. }
+        | Event::Elsewhere { stage, .. } => Some(stage),
         Event::Woke
         | Event::Delivered { .. }
         | Event::LogicChanged { .. }

@@ -129,9 +129,9 @@ fn go_on(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let Answer { stage, words } = answer;
-    let text = clean(&words).text.trim().to_owned();
-    let length = text.chars().count();
-    if text.is_empty() || length > OPERATOR_CHARS_MAX {
+    let words = clean(&words).text.trim().to_owned();
+    let length = words.chars().count();
+    if words.is_empty() || length > OPERATOR_CHARS_MAX {
         let text = match length {
             0 => "the answer is empty, so nothing was started".to_owned(),
             long => format!("the answer has {long} characters; at most {OPERATOR_CHARS_MAX} fit"),
@@ -146,13 +146,15 @@ fn go_on(
             return Err(Failure::new(Exit::Usage, text)
                 .hint("`ekiden limits` changes them; answer without them"));
         }
-        let answer = Steering::Answer { stage, words: text };
+        let answer = Steering::Answer { stage, words };
         return steer::answer_running(invocation, workspace.clone(), running, answer, output);
     }
+    let answer = Answer { stage, words };
     let asked = Continuing {
         prefix: run,
         not_in_plans: None,
         detach: args.detach,
+        answer: Some(&answer),
     };
     let driving = invocation.driving()?;
     start::continue_with(
@@ -166,7 +168,7 @@ fn go_on(
                 ekiden: env!("CARGO_PKG_VERSION").to_owned(),
                 limits,
                 task: None,
-                answer: Some(Answer { stage, words: text }),
+                answer: Some(answer.clone()),
             };
             runner::resume(workspace, run, resumed, ChangedLog::Refuse, driving, live)
         },

@@ -101,9 +101,13 @@ pub(super) fn show(
         live.shown().output.message(&continues(&id));
         return Ok(None);
     }
-    if follow.status.summary.run.outcome().is_none() {
-        let text = "ekiden was killed; `ekiden resume` continues the run\n";
-        live.shown().output.message(text);
+    let run = &follow.status.summary.run;
+    if run.outcome().is_none() {
+        let text = match run.header().fleet {
+            Some(_) => format!("it is with the fleet; `ekiden fleet follow {id}` shows more\n"),
+            None => "ekiden was killed; `ekiden resume` continues the run\n".to_owned(),
+        };
+        live.shown().output.message(&text);
     }
     Ok(Some(follow.status.exit()))
 }

@@ -68,6 +68,7 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
         prefix,
         not_in_plans: Some("give it follow-up work"),
         detach: args.detach,
+        answer: None,
     };
     let limits = chosen::limits_typed(&invocation.given)?;
     let driving = invocation.driving()?;

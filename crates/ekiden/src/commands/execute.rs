@@ -191,7 +191,7 @@ pub(super) fn carry_out(
         issue.settle(&mut header, invocation, workspace)?;
     }
     if let Some(place) = how.place.filter(|place| place.is_fleet()) {
-        return place.submit(invocation, &header, workspace, how.detach);
+        return place.submit(invocation, header, workspace, (how.detach, how.new));
     }
     start::begin(
         invocation,

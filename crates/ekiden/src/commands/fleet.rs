@@ -8,11 +8,18 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use ekiden_agent::child::find_program;
 use ekiden_agent::foreground;
-use ekiden_core::settings::RunStarted;
+use ekiden_core::budget::Budget;
+use ekiden_core::event::RunResumed;
+use ekiden_core::ids::RunId;
+use ekiden_core::run::Run;
+use ekiden_core::settings::{FleetPlace, LimitsChanged, RunStarted};
+use ekiden_core::steering::Steering;
 use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{EngineError, history};
 use serde_json::json;
 
 use super::Invocation;
+use super::start::Continuing;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -30,7 +37,8 @@ Examples:
 
 const FLEET_EXAMPLES: &str = "\
 Examples:
-  ekiden fleet dev      a Temporal server on this machine, to try a fleet
+  ekiden fleet dev            a Temporal server on this machine, to try a fleet
+  ekiden fleet follow 7f3a    the run whose id begins so, from any clone of its project
 ";
 
 /// Work on the stages of a fleet's plans
@@ -57,11 +65,18 @@ pub struct WorkerArgs {
     /// The Temporal task queue to take from; may be given more than once
     #[arg(long = "queue", value_name = "NAME", default_value = "ekiden")]
     queues: Vec<String>,
+    /// What you call the account of its agents: a usage limit that one worker meets holds all of that account [default: an
+    /// account of its own]
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
     #[command(flatten)]
     typed: Typed<Asking>,
 }
 
-/// Try a fleet on this machine
+/// Follow a fleet's run, or try a fleet on this machine
+///
+/// While a run is followed, `ekiden status`, `log`, `report`, `attach`, `stop`, `pause`, `unpause` and `answer` work in that
+/// directory as they do on a run of this machine.
 #[derive(Args)]
 #[command(before_help = FLEET_EXAMPLES)]
 pub struct FleetArgs {
@@ -74,6 +89,21 @@ enum FleetCommand {
     /// Start Temporal's development server; it keeps nothing after its end
     #[command(before_help = FLEET_EXAMPLES)]
     Dev,
+    /// Follow a run from this clone of its project, until it has ended; ctrl-c leaves it alone
+    #[command(before_help = FLEET_EXAMPLES)]
+    Follow(FollowArgs),
+}
+
+#[derive(Args)]
+struct FollowArgs {
+    /// The beginning of the run's id
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// The git repository that all workers reach, or its name here
+    #[arg(long, value_name = "URL", default_value = "origin")]
+    remote: String,
+    #[command(flatten)]
+    typed: Typed<Asking>,
 }
 
 /// Who carries out a plan's stages.
@@ -130,12 +160,113 @@ pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
         "slots": args.slots,
         "queues": args.queues,
         "trusted_keys": trusted_keys,
+        "account": args.account,
     });
     become_it(&["worker", &wanted.to_string()], None)
 }
 
 pub fn fleet(args: &FleetArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let FleetCommand::Dev = args.command;
+    match &args.command {
+        FleetCommand::Dev => dev(output),
+        FleetCommand::Follow(args) => {
+            let invocation = Invocation::new(args.typed.flags())?;
+            let workspace = invocation.workspace_here()?;
+            follow(&workspace, &args.run, &args.remote, None, false)
+        }
+    }
+}
+
+/// Lets a fleet's run go on that has ended, and follows it.
+pub(super) fn go_on(
+    workspace: &Workspace,
+    run: &RunId,
+    place: &FleetPlace,
+    asked: &Continuing<'_>,
+    limits: &LimitsChanged,
+) -> Result<Exit, Failure> {
+    only_budget(limits)?;
+    let resumed = RunResumed {
+        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+        limits: limits.clone(),
+        answer: asked.answer.cloned(),
+        ..RunResumed::default()
+    };
+    follow(
+        workspace,
+        run.as_str(),
+        &place.remote,
+        Some(&resumed),
+        asked.detach,
+    )
+}
+
+/// A run on which nothing works here is perhaps with a fleet, which does not hear of anything then.
+pub(super) fn or_not_followed(workspace: &Workspace, error: EngineError) -> Failure {
+    if let EngineError::NotRunning {
+        run, outcome: None, ..
+    } = &error
+        && let Ok(found) = history::read(workspace, run, |_, _| {})
+        && found.run.header().fleet.is_some()
+    {
+        let text = format!("run {run} is with the fleet, and nobody follows it here");
+        return Failure::new(Exit::Unreachable, text).hint(format!(
+            "`ekiden fleet follow {run}` in another terminal, then try again"
+        ));
+    }
+    error.into()
+}
+
+/// Refuses what only an engine that carries stages out itself can do.
+pub(super) fn takes(run: &Run, steering: &Steering) -> Result<(), Failure> {
+    if run.header().fleet.is_none() {
+        return Ok(());
+    }
+    let what = match steering {
+        Steering::Stop { .. } | Steering::Pause | Steering::Unpause | Steering::Answer { .. } => {
+            return Ok(());
+        }
+        Steering::ChangeLimits(limits) => return only_budget(limits),
+        Steering::HandOff => "have their sessions hand off",
+        Steering::Instruct { .. } => "tell their sessions anything",
+    };
+    let text = format!("its stages are carried out on other machines: this cannot {what}");
+    Err(Failure::new(Exit::Settings, text).hint(
+        "`ekiden stop`, `pause`, `unpause`, `answer` and `limits --run-budget` reach a fleet",
+    ))
+}
+
+/// The budget is the plan's; other limits are each stage's own engine's.
+fn only_budget(limits: &LimitsChanged) -> Result<(), Failure> {
+    let mut others = limits.clone();
+    others.bounds.run = Budget::default();
+    match others == LimitsChanged::default() {
+        true => Ok(()),
+        false => {
+            let text = "a fleet's run can have another budget, and no other limits";
+            Err(Failure::new(Exit::Settings, text)
+                .hint("leave out all but `--run-budget` and `--run-tokens`"))
+        }
+    }
+}
+
+fn follow(
+    workspace: &Workspace,
+    run: &str,
+    remote: &str,
+    resumed: Option<&RunResumed>,
+    detach: bool,
+) -> Result<Exit, Failure> {
+    let wanted = json!({
+        "here": here(workspace),
+        "run": run,
+        "remote": remote,
+        "resumed": resumed,
+        "detach": detach,
+    });
+    pass_on("follow", &wanted)
+}
+
+fn dev(output: &mut Output) -> Result<Exit, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(server) = find_program("temporal".as_ref(), &path) else {
         let text = "Temporal's program `temporal` is not on PATH";
@@ -158,29 +289,50 @@ impl Placement {
     pub(super) fn submit(
         &self,
         invocation: &Invocation,
-        header: &RunStarted,
+        header: RunStarted,
         workspace: &Workspace,
-        detach: bool,
+        (detach, new): (bool, bool),
     ) -> Result<Exit, Failure> {
-        if detach || header.issue.is_some() {
-            let text = "a fleet's run can neither be detached nor tell an issue how far it is";
-            return Err(Failure::new(Exit::Settings, text)
-                .hint("leave out `--detach` and `--issue` with `--on fleet`"));
+        if header.issue.is_some() {
+            let text = "a fleet's run cannot tell an issue how far it is";
+            return Err(
+                Failure::new(Exit::Settings, text).hint("leave out `--issue` with `--on fleet`")
+            );
         }
-        let submission = json!({
-            "header": header,
-            "prefix": workspace.prefix(),
-            "repository": workspace.dir,
-            "remote": self.remote,
-            "queue": self.queue,
-            "lease_secs": self.lease,
+        let place = FleetPlace {
+            remote: self.remote.clone(),
+            queue: self.queue.clone(),
+            lease_secs: self.lease,
+        };
+        let header = RunStarted {
+            fleet: Some(place),
+            ..header
+        };
+        let wanted = json!({
+            "here": here(workspace),
+            "submission": { "header": header, "prefix": workspace.prefix() },
             "sign_key": file(invocation, &table::FLEET_SIGN_KEY)?,
+            "detach": detach,
+            "new": new,
         });
-        let file = in_a_file(submission.to_string().as_bytes());
-        let what = "cannot pass the plan on";
-        let file = file.map_err(|error| Failure::caused(Exit::State, what, &error))?;
-        become_it(&["submit"], Some(file))
+        pass_on("submit", &wanted)
     }
+}
+
+fn here(workspace: &Workspace) -> serde_json::Value {
+    json!({
+        "work_dir": workspace.dir,
+        "state_dir": workspace.state_dir,
+        "user_dir": workspace.user_dir,
+    })
+}
+
+/// Becomes `ekiden-fleet`, which reads what is wanted.
+fn pass_on(role: &str, wanted: &serde_json::Value) -> Result<Exit, Failure> {
+    let file = in_a_file(wanted.to_string().as_bytes());
+    let what = "cannot pass it on to the fleet";
+    let file = file.map_err(|error| Failure::caused(Exit::State, what, &error))?;
+    become_it(&[role], Some(file))
 }
 
 /// A file that a setting names, which must be there.

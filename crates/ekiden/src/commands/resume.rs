@@ -67,10 +67,9 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     limits.no_review = args.no_review;
     let task = args.task.as_deref().map(|task| Task::read(task, output));
     let task = task.transpose()?;
-    if args.accept_log {
-        let what = "accept a changed log";
-        invocation.environment.refuse_a_session(what)?;
-    }
+    let environment = &invocation.environment;
+    let refuse = || environment.refuse_a_session("accept a changed log");
+    args.accept_log.then(refuse).transpose()?;
     if let Some(session) = args.resume_from {
         let header = going_back::header(
             &invocation,
@@ -110,6 +109,7 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
         prefix,
         not_in_plans,
         detach: args.detach,
+        answer: None,
     };
     let driving = invocation.driving()?;
     start::continue_with(

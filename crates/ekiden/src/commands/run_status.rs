@@ -87,6 +87,8 @@ pub(super) enum State {
     Paused,
     /// ekiden was killed.
     Killed,
+    /// It is with a fleet, and nobody follows it here.
+    WithFleet,
     Complete,
     /// It ended otherwise.
     Ended,
@@ -126,6 +128,7 @@ impl RunStatus {
         match (&self.holder, run.outcome()) {
             (Some(_), _) if run.relays().any(|(_, relay)| is_held(relay)) => State::Paused,
             (Some(_), _) => State::Running,
+            (None, None) if run.header().fleet.is_some() => State::WithFleet,
             (None, None) => State::Killed,
             (None, Some(outcome)) if outcome.is_complete() => State::Complete,
             (None, Some(_)) => State::Ended,
@@ -147,7 +150,7 @@ impl RunStatus {
     pub(super) fn is_over(&self) -> bool {
         match self.state() {
             State::Running | State::Paused => false,
-            State::Killed | State::Complete | State::Ended => true,
+            State::Killed | State::WithFleet | State::Complete | State::Ended => true,
         }
     }
 
@@ -179,10 +182,7 @@ impl RunStatus {
         let activity = first.and_then(|first| first.activity.as_ref());
         let relays = || run.relays().map(|(_, relay)| relay);
         let session = relays().map(|relay| relay.session().get()).max();
-        let budget = relays()
-            .map(|relay| relay.settings.bounds.run)
-            .next()
-            .unwrap_or_default();
+        let budget = run.budget();
         let stages: Vec<Fields> = stage_table::rows(run).iter().map(Row::json).collect();
         fields! {
             "run": self.summary.id(),
@@ -268,7 +268,7 @@ impl RunStatus {
                     .collect()
             }
             (State::Running | State::Paused, Some(_))
-            | (State::Killed | State::Complete | State::Ended, _) => Vec::new(),
+            | (State::Killed | State::WithFleet | State::Complete | State::Ended, _) => Vec::new(),
         };
         let asked = asked.into_iter().filter(|_| with_next);
         let next = self.next(&id).filter(|_| with_next);
@@ -298,8 +298,8 @@ impl RunStatus {
 
     /// A person wants nothing to begin, whether it is held already or not.
     fn is_paused(&self) -> bool {
-        let mut relays = self.summary.run.relays();
-        relays.any(|(_, relay)| relay.wishes.paused)
+        let run = &self.summary.run;
+        run.is_paused() || run.relays().any(|(_, relay)| relay.wishes.paused)
     }
 
     fn waits_until(&self) -> Option<Timestamp> {
@@ -340,6 +340,7 @@ impl RunStatus {
                 let at = self.summary.last.time;
                 Some(outcome::resume_command(outcome, run, at))
             }
+            (State::WithFleet, _) => Some(format!("ekiden fleet follow {id}")),
             (State::Killed | State::Ended, _) => Some("ekiden resume".to_owned()),
         }
     }
@@ -348,6 +349,7 @@ impl RunStatus {
         match (self.state(), self.summary.run.outcome()) {
             (State::Running, _) => (Tone::Plain, "running"),
             (State::Paused, _) => (Tone::Attention, "paused"),
+            (State::WithFleet, _) => (Tone::Plain, "with the fleet"),
             (State::Complete | State::Ended, Some(outcome)) => outcome::word(outcome),
             (State::Killed | State::Complete | State::Ended, _) => (Tone::Attention, "killed"),
         }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use ekiden_agent::background::{self, Background, Begun, Detach};
 use ekiden_core::agent::Interface;
+use ekiden_core::event::Answer;
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::outcome::Outcome;
@@ -14,7 +15,7 @@ use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::{EngineError, history, workspace::Workspace};
 
-use super::{Invocation, attach, guide, refuse_plan, run_ids};
+use super::{Invocation, attach, fleet, guide, refuse_plan, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::memory;
@@ -39,6 +40,8 @@ pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settin
         issue: None,
         sub_issues: false,
         pull_request: None,
+        fleet: None,
+        before: None,
         in_session: false,
         prices: before.map(Run::prices).unwrap_or_default(),
         handoff_spend: before
@@ -199,6 +202,8 @@ pub(super) struct Continuing<'a> {
     pub(super) not_in_plans: Option<&'a str>,
     /// Continue in the background.
     pub(super) detach: bool,
+    /// The answer with which it goes on, where it is the fleet that does so.
+    pub(super) answer: Option<&'a Answer>,
 }
 
 /// Continues a run with `drive`, and shows it until it ends.
@@ -217,6 +222,9 @@ pub(super) fn continue_with(
     invocation.refuse_a_persons_run(&summary.run)?;
     if let Some(what) = asked.not_in_plans {
         refuse_plan(&summary.run, what)?;
+    }
+    if let Some(place) = &summary.run.header().fleet {
+        return fleet::go_on(workspace, &run, place, asked, &limits);
     }
     let interface = summary.run.header().settings.agent.interface;
     if asked.detach {

@@ -11,7 +11,7 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{history, leftovers};
 
 use super::run_status::RunStatus;
-use super::{Invocation, run_ids};
+use super::{Invocation, fleet, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::line::{Line, Tone};
@@ -210,8 +210,10 @@ impl<C: Takers> SteerArgs<C> {
     ) -> Result<Sent, Failure> {
         let invocation = Invocation::new(self.typed.flags())?;
         let workspace = invocation.workspace()?;
-        let running = RunningRun::find(&workspace, self.run.as_deref())?;
+        let running = RunningRun::find(&workspace, self.run.as_deref());
+        let running = running.map_err(|error| fleet::or_not_followed(&workspace, error))?;
         let message = new_message(steering(&invocation, &running)?)?;
+        fleet::takes(&running.summary.run, &message.steering)?;
         let patience = self.wait.unwrap_or(patience);
         Sent::to(&invocation, workspace, running, message, patience)
     }

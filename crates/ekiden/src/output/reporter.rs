@@ -156,7 +156,10 @@ impl Reporter {
                     self.of_relay(stage, run, relay, event);
                 }
             }
-            Event::UtcOffsetChanged { .. } | Event::Woke | Event::Worktree { .. } => {}
+            Event::UtcOffsetChanged { .. }
+            | Event::Woke
+            | Event::Worktree { .. }
+            | Event::Elsewhere { .. } => {}
         }
     }
 

@@ -67,9 +67,7 @@ impl Summary {
             settled,
             spend: totals.spend,
             subscription: totals.subscription,
-            budget: first.map_or(run.header().settings.bounds.run, |relay| {
-                relay.settings.bounds.run
-            }),
+            budget: run.budget(),
             is_paused: relays().any(|relay| relay.wishes.paused),
             told: relays().map(|relay| relay.wishes.words.len()).sum(),
             learnt: first

@@ -228,6 +228,8 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
         issue: None,
         sub_issues: false,
         pull_request: None,
+        fleet: None,
+        before: None,
         in_session: false,
         ekiden: "0.1.0".to_owned(),
         place: Place {

@@ -374,6 +374,7 @@ impl Promises {
             | Event::Woke
             | Event::Worktree { .. }
             | Event::Delivered { .. }
+            | Event::Elsewhere { .. }
             | Event::Stage { .. } => {}
         }
         for effect in &record.effects {

@@ -891,6 +891,8 @@ fn header(given: &str) -> RunStarted {
         issue: None,
         sub_issues: false,
         pull_request: None,
+        fleet: None,
+        before: None,
         in_session: false,
         prices: Prices::default(),
         handoff_spend: Spend {

@@ -89,6 +89,7 @@ mod tests {
                 state_dir: PathBuf::new(),
                 published: PathBuf::new(),
                 user_dir: None,
+                limits_dir: None,
                 is_trusted: false,
             },
             standing,

@@ -1,0 +1,39 @@
+//! A plan whose stages a fleet carries out: what the fleet began counts, in whichever order this plan would have.
+//!
+//! The fleet's own plan may take in two ends in another order than its history tells them. So what it begins or merges next
+//! can be another stage than the one that is next here.
+
+use std::cmp::Reverse;
+
+use crate::ids::StageId;
+use crate::plan::{Plan, StageState};
+
+impl Plan {
+    /// The fleet begins this stage, or goes on with it.
+    pub fn begins_elsewhere(&mut self, stage: &StageId) {
+        let Some(at) = self.in_state(stage, &StageState::Ready) else {
+            return;
+        };
+        self.ready.remove(&(Reverse(self.behind[at]), at));
+        self.at_work += 1;
+        let node = &mut self.nodes[at];
+        node.state = match node.begun {
+            true => StageState::Working,
+            false => StageState::Preparing,
+        };
+    }
+
+    /// The fleet merges this stage.
+    pub fn merges_elsewhere(&mut self, stage: &StageId) {
+        let Some(at) = self.in_state(stage, &StageState::Merging) else {
+            return;
+        };
+        if self.merging == Some(at) {
+            return;
+        }
+        self.queue.retain(|waiting| *waiting != at);
+        if let Some(other) = self.merging.replace(at) {
+            self.queue.push_front(other);
+        }
+    }
+}

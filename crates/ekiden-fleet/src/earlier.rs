@@ -1,0 +1,114 @@
+//! What stages left that were carried out before, on whichever worker: read from the logs that they pushed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use ekiden_core::event::Event;
+use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::knowledge::Knowledge;
+use ekiden_core::limits::STAGE_RESULTS_MAX;
+use ekiden_core::manifest::{Manifest, Stage};
+use ekiden_core::outcome::Outcome;
+use ekiden_core::record::Record;
+use ekiden_core::run::Run;
+use ekiden_core::settings::{Before, Earlier};
+
+use crate::attempt::Base;
+use crate::fault::Fault;
+use crate::git::Git;
+use crate::order::{StageTask, refs};
+use crate::stage::STATE;
+
+/// What the stages left and learned that this one builds on, the nearest of them.
+pub(crate) async fn before(
+    base: &Base,
+    manifest: &Manifest,
+    task: &StageTask,
+) -> Result<Before, Fault> {
+    let (mut before, mut learned) = (Before::default(), Knowledge::default());
+    let needed = needed(manifest, &task.stage);
+    if needed.is_empty() {
+        return Ok(before);
+    }
+    let under = refs::handoffs(&task.run);
+    let names = needed.iter().map(|stage| format!("{under}/{}/*", stage.id));
+    let mirror = base.fetch(&names.collect::<Vec<_>>()).await?;
+    let mirror = Git::at(&mirror);
+    for stage in needed {
+        let Some(commit) = last_round(&mirror, &format!("{under}/{}", stage.id)).await? else {
+            continue;
+        };
+        let log = records(&mirror, &task.run, &commit).await?;
+        let Some(run) = folded(&log) else { continue };
+        if let Some(result) = run.result(&stage.id) {
+            learned.adopt(run.shared_knowledge());
+            before.results.push(Earlier {
+                stage: stage.id.clone(),
+                name: stage.task_name.clone(),
+                text: result.text.clone(),
+            });
+        }
+    }
+    before.knowledge = learned.render();
+    Ok(before)
+}
+
+/// The stages that one builds on, nearest first; not more than could be shown.
+fn needed<'a>(manifest: &'a Manifest, stage: &StageId) -> Vec<&'a Stage> {
+    let stages: BTreeMap<&StageId, &Stage> = manifest
+        .stages
+        .iter()
+        .map(|stage| (&stage.id, stage))
+        .collect();
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut next: VecDeque<&Stage> = stages.get(stage).copied().into_iter().collect();
+    while let Some(stage) = next.pop_front() {
+        for need in &stage.part.needs {
+            if let Some(needed) = stages.get(&need.stage).filter(|_| seen.insert(&need.stage)) {
+                next.push_back(needed);
+                found.push(*needed);
+            }
+        }
+    }
+    found.truncate(STAGE_RESULTS_MAX);
+    found
+}
+
+async fn last_round(git: &Git, name: &str) -> Result<Option<String>, Fault> {
+    let list = ["for-each-ref", "--format=%(refname) %(objectname)", name];
+    let listed = git.line(&list).await?;
+    let rounds = listed.lines().filter_map(|line| {
+        let (name, commit) = line.split_once(' ')?;
+        let round: u32 = name.rsplit_once('/')?.1.parse().ok()?;
+        Some((round, commit.to_owned()))
+    });
+    Ok(rounds.max().map(|(_, commit)| commit))
+}
+
+/// The records of a stage's own log, as it was pushed.
+pub(crate) async fn records(git: &Git, run: &RunId, commit: &str) -> Result<Vec<Record>, Fault> {
+    let file = format!("{commit}:{STATE}/runs/{run}/log.jsonl");
+    // A claim without a handoff has none.
+    let log = git.ended(&["cat-file", "blob", &file], b"").await?;
+    if !log.ok {
+        return Ok(Vec::new());
+    }
+    // It was pushed while it was written, so its last line may be half of one.
+    let whole = log.stdout.rfind('\n').map_or("", |end| &log.stdout[..end]);
+    let records = whole.lines().skip(1);
+    let read = records.map(|line| serde_json::from_str(line).map_err(Fault::from));
+    read.collect()
+}
+
+/// The run of a stage that is done.
+fn folded(log: &[Record]) -> Option<Run> {
+    let (first, rest) = log.split_first()?;
+    let Event::RunStarted(header) = &first.event else {
+        return None;
+    };
+    let (mut run, _) = Run::begin(first.time, header);
+    for record in rest {
+        run.step(record.time, &record.event);
+    }
+    let is_done = run.outcome().is_some_and(Outcome::is_complete);
+    is_done.then_some(run)
+}

@@ -1,0 +1,397 @@
+//! Follows a fleet's plan: its log in this work dir says what happened on the workers, as if it had happened here.
+//!
+//! ```text
+//! Temporal's history ──► what the plan decided ──┐
+//! refs/ekiden/<run>/stages ──► each stage's log ─┴─ by time ──► RemoteRun ──► .../runs/<run>/log.jsonl
+//! ekiden stop, pause, answer ──► RemoteRun ──► the workflow's signal ──► its history
+//! ```
+//!
+//! A stage's log is pushed with each handoff, so what its session does just now is not seen. Whoever follows can leave
+//! at any time, and several machines can follow one plan. What a person says takes the way through the history, so
+//! that all see it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use ekiden_core::effect::{Effect, WorktreeEffect};
+use ekiden_core::event::{Elsewhere, Event, Merge, RelayEvent, WorktreeEvent};
+use ekiden_core::ids::{EffectId, MessageId, RunId, StageId};
+use ekiden_core::outcome::Outcome;
+use ekiden_core::steering::{Steered, Steering};
+use ekiden_core::text::in_full;
+use ekiden_core::time::Timestamp;
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::remote_run::{Message, RemoteRun};
+use temporalio_client::errors::WorkflowInteractionError;
+use temporalio_client::{
+    Client, WorkflowDescribeOptions, WorkflowFetchHistoryOptions, WorkflowHandle,
+    WorkflowSignalOptions,
+};
+
+use crate::Failure;
+use crate::deliver::deliver;
+use crate::earlier;
+use crate::fault::Fault;
+use crate::git::Git;
+use crate::history::{self, is_of_plan};
+use crate::order::{PlanSignal, Submission, refs};
+use crate::stage::STATE;
+use crate::worker::Leave;
+use crate::workflow::FleetPlan;
+
+/// How often the server is asked whether something happened.
+const LOOK: Duration = Duration::from_secs(1);
+/// How many looks the remote is asked once, if the server has none.
+const LOOKS_PER_FETCH: u32 = 10;
+
+/// What a log of ours has of the others' already.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Events of the plan's history.
+    of_plan: usize,
+    stages: BTreeMap<StageId, KnownStage>,
+}
+
+/// What of a stage's own logs, which it has one of for each round.
+#[derive(Debug, Default)]
+struct KnownStage {
+    rounds: u32,
+    /// For each record of the last one, which of ours it became.
+    records: Vec<u64>,
+}
+
+impl Known {
+    pub(crate) fn note(&mut self, seq: u64, event: &Event) {
+        self.of_plan += usize::from(is_of_plan(event));
+        if let Event::Elsewhere {
+            stage,
+            event: Elsewhere::Recorded { event },
+        } = event
+        {
+            let known = self.stages.entry(stage.clone()).or_default();
+            if matches!(**event, Event::RunStarted(_)) {
+                known.rounds += 1;
+                known.records.clear();
+            }
+            known.records.push(seq);
+        } else if let Event::Stage { stage, .. } = event {
+            let known = self.stages.entry(stage.clone()).or_default();
+            known.records.push(seq);
+        }
+    }
+}
+
+pub(crate) struct Following {
+    pub(crate) handle: WorkflowHandle<Client, FleetPlan>,
+    pub(crate) run: RemoteRun,
+    pub(crate) known: Known,
+    pub(crate) git: Git,
+    pub(crate) remote: String,
+    pub(crate) submission: Submission,
+    /// Ctrl-C stops the plan; else it only ends the following.
+    pub(crate) stops: bool,
+    pub(crate) seen: Seen,
+}
+
+/// How far server and remote were at the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    looks: u32,
+    /// How long the history was.
+    events: usize,
+    /// Where the stages' logs were, by their refs.
+    logs: BTreeMap<String, String>,
+}
+
+/// What one source has, in its order.
+type Pending = VecDeque<(Timestamp, Event)>;
+
+impl Following {
+    /// Follows until the plan has ended, or whoever watches leaves.
+    pub(crate) async fn follow(mut self) -> Result<Option<Outcome>, Failure> {
+        let (mut is_away, mut is_stopping) = (false, false);
+        let (mut messages, mut leave) = (Vec::new(), Leave::listen()?);
+        loop {
+            if let Err(fault) = self.look(&messages).await {
+                let fault = fault.for_good()?;
+                if !std::mem::replace(&mut is_away, true) {
+                    crate::say(&format!("{}; waiting for it", in_full(&fault)));
+                }
+            } else {
+                is_away = false;
+            }
+            // They have come back in the history, and are in our log.
+            let run = self.run.run();
+            let heard = |message: &mut Message| run.has_heard(&message.steered.message);
+            messages
+                .extract_if(.., heard)
+                .for_each(Message::is_recorded);
+            if self.run.ordered(&Effect::Deliver).is_some() {
+                self.deliver().await?;
+            }
+            if let Some(outcome) = self.run.run().outcome().cloned() {
+                crate::say(&outcome.to_string());
+                return Ok(Some(outcome));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                message = self.run.steered() => messages.push(message),
+                () = leave.asked() => {
+                    if !self.stops || is_stopping {
+                        return Ok(None);
+                    }
+                    is_stopping = true;
+                    crate::say("stopping: waiting until every agent has stopped; ctrl-c again does not wait");
+                    let told = self.tell(PlanSignal::Steered { steered: stop()? }).await;
+                    told.map_err(Failure::unreachable)?;
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn tell(&self, told: PlanSignal) -> Result<(), WorkflowInteractionError> {
+        let options = WorkflowSignalOptions::default();
+        self.handle.signal(FleetPlan::tell, told, options).await
+    }
+
+    /// Passes messages on, which count once however often they come, and takes in what is new.
+    async fn look(&mut self, messages: &[Message]) -> Result<(), Fault> {
+        for message in messages {
+            let steered = message.steered.clone();
+            self.tell(PlanSignal::Steered { steered }).await?;
+        }
+        let told = self
+            .handle
+            .describe(WorkflowDescribeOptions::default())
+            .await?;
+        let length = told.history_length();
+        let is_due = self.seen.looks.is_multiple_of(LOOKS_PER_FETCH) || length != self.seen.events;
+        self.seen.looks += 1;
+        if !is_due {
+            return Ok(());
+        }
+        let of_plan = self.of_plan().await?;
+        // After the history: what it knows of is pushed.
+        let (mut sources, logs) = self.of_stages().await?;
+        sources.push(of_plan);
+        while let Some(next) = earliest(&mut sources) {
+            self.take(next).await?;
+        }
+        self.run.publish(SystemClock.now())?;
+        // Only now: what was not taken in is read again.
+        self.seen.events = length;
+        self.seen.logs.extend(logs);
+        Ok(())
+    }
+
+    /// What the plan decided since.
+    async fn of_plan(&self) -> Result<Pending, Fault> {
+        let history = self
+            .handle
+            .fetch_history(WorkflowFetchHistoryOptions::default());
+        let mut reader = history::Reader::default();
+        let events = history.into_events().await?;
+        let told = events.iter().flat_map(|event| reader.read(event));
+        Ok(told.skip(self.known.of_plan).collect())
+    }
+
+    /// What the stages did since, and where their logs are by that; brings the files that they left.
+    async fn of_stages(&self) -> Result<(Vec<Pending>, BTreeMap<String, String>), Fault> {
+        let run = &self.submission.header.run;
+        let (theirs, ours) = (refs::handoffs(run), refs::followed(run));
+        let spec = format!("+{theirs}/*:{ours}/*");
+        let merged = format!("+{}:{ours}-merged", refs::merged(run));
+        let fetch = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            &self.remote,
+            &spec,
+            &merged,
+        ];
+        self.git.line(&fetch).await?;
+        let list = ["for-each-ref", "--format=%(objectname) %(refname)", &ours];
+        let mut pending: BTreeMap<StageId, Pending> = BTreeMap::new();
+        let mut logs = BTreeMap::new();
+        let listed = self.git.line(&list).await?;
+        let mut rounds: Vec<(StageId, u32, &str, &str)> = listed
+            .lines()
+            .filter_map(|line| {
+                let (commit, name) = line.split_once(' ')?;
+                let (stage, round) = name
+                    .strip_prefix(&ours)?
+                    .strip_prefix('/')?
+                    .split_once('/')?;
+                let stage = StageId::try_from(stage.to_owned()).ok()?;
+                Some((stage, round.parse().ok()?, commit, name))
+            })
+            .collect();
+        rounds.sort();
+        for (stage, round, commit, name) in rounds {
+            if self
+                .seen
+                .logs
+                .get(name)
+                .is_some_and(|known| known == commit)
+            {
+                continue;
+            }
+            let known = self.known.stages.get(&stage);
+            let (begun, records) =
+                known.map_or((0, 0), |known| (known.rounds, known.records.len()));
+            if round < begun {
+                continue;
+            }
+            let all = earlier::records(&self.git, run, commit).await?;
+            let skip = if round == begun { records } else { 0 };
+            let new = all.into_iter().skip(skip);
+            let new = new.map(|record| (record.time, record.event.elsewhere(&stage)));
+            pending.entry(stage.clone()).or_default().extend(new);
+            self.bring_files(run, commit).await?;
+            logs.insert(name.to_owned(), commit.to_owned());
+        }
+        Ok((pending.into_values().collect(), logs))
+    }
+
+    /// Handoffs, prompts and streams, for whatever shows sessions.
+    async fn bring_files(&self, run: &RunId, commit: &str) -> Result<(), Fault> {
+        let tree = format!("{commit}:{STATE}/runs/{run}/stages");
+        if self.git.object(&tree).await?.is_none() {
+            return Ok(());
+        }
+        let place = self.run.dir().join("stages");
+        let made = std::fs::DirBuilder::new().recursive(true).create(&place);
+        made.map_err(Fault::io("make a directory for the files of stages"))?;
+        let scratch = tempfile::tempdir_in(self.run.dir());
+        let scratch = scratch.map_err(Fault::io("make a directory for git"))?;
+        let common = self.git.line(&["rev-parse", "--absolute-git-dir"]).await?;
+        let git = Git::of(common.as_ref(), &scratch.path().join("index"), &place);
+        git.line(&["read-tree", &tree]).await?;
+        git.line(&["checkout-index", "--all", "--force"]).await?;
+        Ok(())
+    }
+
+    async fn take(&mut self, (at, event): (Timestamp, Event)) -> Result<(), Fault> {
+        let event = self.with_files(self.answering(event)).await?;
+        let told = line(&event);
+        let seq = self.run.record(at, event.clone())?;
+        self.known.note(seq, &event);
+        if let Some(told) = told {
+            crate::say(&told);
+        }
+        Ok(())
+    }
+
+    /// The same with the effects of our log that it answers.
+    fn answering(&self, mut event: Event) -> Event {
+        if let Event::Worktree {
+            stage,
+            effect,
+            event,
+        } = &mut event
+        {
+            let wanted = match event {
+                WorktreeEvent::Prepared { .. } => WorktreeEffect::Prepare,
+                WorktreeEvent::Merged { .. } => WorktreeEffect::Merge,
+                WorktreeEvent::Confirmed { .. } => WorktreeEffect::Confirm,
+            };
+            let wanted = Effect::Worktree {
+                stage: stage.clone(),
+                effect: wanted,
+            };
+            *effect = self.run.ordered(&wanted).unwrap_or(*effect);
+        } else if let Event::Stage {
+            stage,
+            event: RelayEvent::Task { effect, .. },
+        } = &mut event
+        {
+            let known = self.known.stages.get(stage);
+            let place = usize::try_from(effect.seq).unwrap_or(0).checked_sub(1);
+            let seq = known.zip(place);
+            let seq = seq.and_then(|(known, at)| known.records.get(at));
+            effect.seq = seq.copied().unwrap_or(effect.seq);
+        }
+        event
+    }
+
+    /// The same with the files that a merge changed.
+    async fn with_files(&self, mut event: Event) -> Result<Event, Fault> {
+        if let Event::Worktree {
+            event:
+                WorktreeEvent::Merged {
+                    merge: Merge::Done { commit, files, .. },
+                },
+            ..
+        } = &mut event
+        {
+            let before = format!("{commit}^1");
+            let diff = ["diff", "--name-only", &before, commit];
+            let changed = self.git.line(&diff).await?;
+            *files = changed.lines().map(str::to_owned).collect();
+        }
+        Ok(event)
+    }
+
+    async fn deliver(&mut self) -> Result<(), Failure> {
+        let delivery = deliver(&self.git, &self.submission, &self.remote).await;
+        let effect = self.run.ordered(&Effect::Deliver);
+        let effect = effect.unwrap_or(EffectId { seq: 0, index: 0 });
+        let event = Event::Delivered { effect, delivery };
+        let now = SystemClock.now();
+        let recorded = self.run.record(now, event);
+        let published = recorded.and_then(|_| self.run.publish(now));
+        published.map_err(|error| Failure::state(&error))
+    }
+}
+
+/// What whoever watches is told of an event.
+fn line(event: &Event) -> Option<String> {
+    if let Event::Worktree { stage, event, .. } = event {
+        return match event {
+            WorktreeEvent::Prepared { .. } => Some(format!("{stage}  is with the fleet")),
+            WorktreeEvent::Merged { merge } => Some(format!("{stage}  {}", of_merge(merge))),
+            WorktreeEvent::Confirmed { .. } => None,
+        };
+    }
+    let Event::Elsewhere {
+        stage,
+        event: Elsewhere::Ended { outcome },
+    } = event
+    else {
+        return None;
+    };
+    if let Outcome::Blocked { question } = outcome {
+        return Some(format!("{stage}  asks: {question}"));
+    }
+    Some(format!("{stage}  {outcome}"))
+}
+
+fn of_merge(merge: &Merge) -> String {
+    match merge {
+        Merge::Done { .. } => "merged".to_owned(),
+        Merge::Conflict { files } => {
+            let files = files.join(", ");
+            format!("does not merge, and is done again: {files}")
+        }
+        Merge::Broken { .. } => "is not valid once merged, and is done again".to_owned(),
+        Merge::Failed { error } => format!("cannot be merged: {error}"),
+        Merge::Cancelled => "is not merged: the plan stops".to_owned(),
+    }
+}
+
+/// What happened first of what is next in each source. Clocks of machines may differ; what one says stays in its order.
+fn earliest(sources: &mut [Pending]) -> Option<(Timestamp, Event)> {
+    let more = sources.iter_mut().filter(|source| !source.is_empty());
+    let first = more.min_by_key(|source| source.front().map(|(at, _)| *at));
+    first?.pop_front()
+}
+
+fn stop() -> Result<Steered, Failure> {
+    let message = MessageId::try_from(uuid::Uuid::new_v4().to_string());
+    let message = message.map_err(|error| Failure::bug(in_full(&error)))?;
+    Ok(Steered {
+        message,
+        from: None,
+        steering: Steering::Stop { now: false },
+    })
+}
