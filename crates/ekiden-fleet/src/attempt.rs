@@ -33,7 +33,7 @@ use tokio::sync::{Mutex, watch};
 use crate::earlier::before;
 use crate::fault::Fault;
 use crate::git::{self, Git};
-use crate::limits;
+use crate::limits::Sharing;
 use crate::order::{StageDone, StageTask, Submission, bounded, refs};
 use crate::stage::{Line, ROLE, STATE, StageJob};
 
@@ -303,10 +303,12 @@ impl<'a> Attempt<'a> {
         mut self,
         cancelled: impl Future<Output = ()>,
     ) -> Result<StageDone, Fault> {
-        let sharing = limits::share(self.base, &self.task.run, self.limits());
+        let mut sharing = Sharing::new(self.base, &self.task.run, self.limits());
+        // What is known already holds the first session, too.
+        sharing.look().await;
         let ended = tokio::select! {
             ended = self.run(cancelled) => ended,
-            never = sharing => match never {},
+            never = sharing.go_on() => match never {},
         };
         let done = match ended {
             Ok(outcome) => self.finish(outcome).await,

@@ -367,13 +367,19 @@ impl World {
         Some(self.git("remote", &["show", &format!("{name}:{log}")]))
     }
 
+    /// Where a worker works on a stage.
+    fn place(&self, worker: &str, stage: &str) -> Option<PathBuf> {
+        let mut places = fs::read_dir(self.path(worker)).unwrap().flatten();
+        let stage = format!("-{stage}-");
+        let place = places.find(|place| place.file_name().to_string_lossy().contains(&stage))?;
+        Some(place.path())
+    }
+
     /// The log of a stage at work, as its worker has it.
     fn log_at(&self, worker: &str, stage: &str) -> String {
-        let places = fs::read_dir(self.path(worker)).unwrap().flatten();
-        let stage = format!("-{stage}-");
-        let mut places =
-            places.filter(|place| place.file_name().to_string_lossy().contains(&stage));
-        let runs = places.next().map(|place| place.path().join("state/runs"));
+        let runs = self
+            .place(worker, stage)
+            .map(|place| place.join("state/runs"));
         let run = runs.and_then(|runs| fs::read_dir(runs).ok()?.flatten().next());
         let log = run.and_then(|run| fs::read_to_string(run.path().join("log.jsonl")).ok());
         log.unwrap_or_default()
@@ -677,10 +683,14 @@ fn a_usage_limit_holds_the_workers_of_its_account_and_no_others() {
     let Some(temporal) = temporal() else { return };
     let world = World::new(temporal);
     let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
+    // A session of the second waits until its worker knows of the limit; the next one must not begin.
+    let gate = world.path("gate");
     let each = ["one", "two", "three"].map(|name| {
-        let stage = parts[2]
-            .replace("needs = [\"A\"]", "needs = []")
-            .replace("sleep 0.5", "sleep 1.5");
+        let mut stage = parts[2].replace("needs = [\"A\"]", "needs = []");
+        if name == "two" {
+            let wait = format!("until [ -e {} ]; do sleep 0.1; done", gate.display());
+            stage = stage.replacen("sleep 0.5", &wait, 1);
+        }
         let queued = format!("\nqueue = \"{name}\"\nname");
         let stage = stage.replacen("\nname", &queued, 1);
         stage
@@ -705,7 +715,12 @@ fn a_usage_limit_holds_the_workers_of_its_account_and_no_others() {
         worker("three", "other", None),
     ];
     let mut execute = world.execute("60");
-    wait_for("the limit on the other worker", || {
+    wait_for("a note on the other worker", || {
+        let limits = world.place("two", "two")?.join("limits");
+        limits.read_dir().ok()?.next().map(drop)
+    });
+    fs::write(&gate, "").unwrap();
+    wait_for("a session that is not begun", || {
         world
             .log_at("two", "two")
             .contains("limit_known")
