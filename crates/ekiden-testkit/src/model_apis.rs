@@ -341,6 +341,8 @@ fn respond(code: u16, content: &str, body: String) -> Response<Body> {
     let response = Response::builder()
         .status(code)
         .header("content-type", content)
+        // Of an agent that tries again: when.
+        .header("retry-after", "3600")
         .body(Body::from(body));
     response.expect("a response of known parts")
 }

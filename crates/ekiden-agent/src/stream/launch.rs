@@ -1,6 +1,7 @@
 //! How such an agent is started.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use ekiden_core::agent::AgentKind;
 use ekiden_core::effect::StartMode;
@@ -26,6 +27,12 @@ pub(crate) const CLAUDE_ENV: [(&str, &str); 3] = [
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
 ];
 
+/// A plugin for opencode, which tells what its protocol does not.
+pub(crate) const OPENCODE_PLUGIN: [(&str, &str); 1] =
+    [("opencode.js", include_str!("opencode.js"))];
+/// Settings for opencode that count beside the user's own files. No other agent knows it.
+const OPENCODE_SETTINGS: &str = "OPENCODE_CONFIG_CONTENT";
+
 /// The child of an attempt. Without a command of its own the rehearsal agent is this very program in
 /// another role.
 pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
@@ -33,6 +40,7 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
     if matches!(spec.agent.kind, AgentKind::Claude | AgentKind::Rehearsal) {
         args = conversation_args(spec);
     }
+    let opencode;
     let env: &[(&str, &str)] = match spec.agent.kind {
         AgentKind::Claude => {
             args.extend(["--settings".to_owned(), SETTINGS.to_owned()]);
@@ -43,7 +51,14 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
             args.extend([rehearsal::ATTEMPT_ARG.to_owned(), spec.attempt.to_string()]);
             &[]
         }
-        AgentKind::Acp | AgentKind::Codex | AgentKind::Exec => &[],
+        AgentKind::Acp => {
+            opencode = opencode_settings(&spec.protocol_file);
+            match &opencode {
+                Some(settings) => &[(OPENCODE_SETTINGS, settings)],
+                None => &[],
+            }
+        }
+        AgentKind::Codex | AgentKind::Exec => &[],
     };
     if spec.agent.kind == AgentKind::Rehearsal && spec.agent.command.is_empty() {
         let own = [
@@ -53,6 +68,14 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
         spec.agent.command.extend(own);
     }
     spec.child(args, env, StdinKind::Piped)
+}
+
+/// The plugin, and no compaction. Where the user gives settings in the same variable, theirs count.
+fn opencode_settings(protocol_file: &Path) -> Option<String> {
+    let plugin = protocol_file.with_file_name(OPENCODE_PLUGIN[0].0);
+    let is_free = plugin.is_file() && std::env::var_os(OPENCODE_SETTINGS).is_none();
+    let plugin = format!("file://{}", plugin.display());
+    is_free.then(|| json!({"plugin": [plugin], "compaction": {"auto": false}}).to_string())
 }
 
 pub(crate) fn id_flag(mode: StartMode) -> &'static str {

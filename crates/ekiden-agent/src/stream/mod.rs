@@ -19,5 +19,5 @@ mod saved;
 mod window;
 
 pub(crate) use driver::run;
-pub(crate) use launch::{CLAUDE_ENV, claude_flags, id_flag};
+pub(crate) use launch::{CLAUDE_ENV, OPENCODE_PLUGIN, claude_flags, id_flag};
 pub use saved::from_saved_stream;

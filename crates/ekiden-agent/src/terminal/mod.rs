@@ -39,19 +39,18 @@ mod unhooked;
 
 pub(crate) use driver::run;
 
-/// The mod that the client is started with, by the names of its files in [`MOD_DIR`]. The empty `hooks` is for a
-/// client without mods, which wants that field.
-pub const MOD: [(&str, &str); 4] = [
+/// The mod that the client is started with. The empty `hooks` is for a client without mods, which wants that field.
+pub(crate) const MOD: [(&str, &str); 4] = [
     (
-        ".claude-plugin/plugin.json",
+        "mod/.claude-plugin/plugin.json",
         r#"{"name":"ekiden-terminal","version":"1.0.0","description":"Carries messages of an ekiden run","author":{"name":"The ekiden authors"},"types":"./types/relay.d.ts"}"#,
     ),
     (
-        "hooks/hooks.json",
+        "mod/hooks/hooks.json",
         r#"{"modules":["./relay.ts"],"hooks":{}}"#,
     ),
-    ("hooks/relay.ts", include_str!("relay.ts")),
-    ("types/relay.d.ts", include_str!("relay.d.ts")),
+    ("mod/hooks/relay.ts", include_str!("relay.ts")),
+    ("mod/types/relay.d.ts", include_str!("relay.d.ts")),
 ];
 /// Its directory, beside the protocol's file.
-pub const MOD_DIR: &str = "mod";
+const MOD_DIR: &str = "mod";

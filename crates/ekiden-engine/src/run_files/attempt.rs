@@ -7,8 +7,7 @@
 
 use std::path::PathBuf;
 
-use ekiden_agent::terminal;
-use ekiden_core::agent::Interface;
+use ekiden_agent::attempt::own_files;
 use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
 use ekiden_core::prompt::REVIEW_SCHEMA;
@@ -87,14 +86,10 @@ impl RunFiles {
         make_dir(&*self.disk, parent(&path))
             .and_then(|_| replace(&*self.disk, &path, text.as_bytes(), Durability::Derived))
             .map_err(|error| EngineError::Archive(error.into()))?;
-        if relay.agent().interface == Interface::Terminal {
-            let dir = self.paths.relay(stage).dir().join(terminal::MOD_DIR);
-            let put = |(name, text): (&str, &str)| {
-                let path = dir.join(name);
-                ensure_dir(&*self.disk, parent(&path))?;
-                replace(&*self.disk, &path, text.as_bytes(), Durability::Derived)
-            };
-            terminal::MOD.into_iter().try_for_each(put)?;
+        for (name, text) in own_files(relay.agent()) {
+            let path = self.paths.relay(stage).dir().join(name);
+            ensure_dir(&*self.disk, parent(&path))?;
+            replace(&*self.disk, &path, text.as_bytes(), Durability::Derived)?;
         }
         if start.mode == StartMode::Fresh {
             self.empty_handoff(journal, stage, start.attempt)?;

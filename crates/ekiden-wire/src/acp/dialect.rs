@@ -76,6 +76,9 @@ impl Dialect for Acp {
                     self.update(&params["update"]);
                 }
             }
+            Message::Notice { method, params } if params["sessionId"] == *self.session => {
+                self.plugin_told(&method, &params);
+            }
             Message::Notice { .. } => {}
             Message::Request { id, method, params } if method == "session/request_permission" => {
                 self.permission(&id, &params);

@@ -5,6 +5,7 @@
 
 use ekiden_core::agent::Permissions;
 use ekiden_core::ends::EndCause;
+use ekiden_core::time::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -172,6 +173,57 @@ fn a_message_steers_joins_or_makes_way_as_the_agent_can() {
         &json!({"sessionUpdate": "agent_message_chunk", "content": {"text": "Yes"}}),
     );
     assert!(is_delivered(&mut acp));
+}
+
+// shows: AGT-17, REL-02
+#[test]
+fn opencodes_plugin_tells_the_context_while_the_turn_is_at_work() {
+    let mut acp = at_work(&json!({"agentInfo": {"name": "OpenCode"}}));
+    let told = |session: &str, used: u64| {
+        json!({"method": "_ekiden/context",
+        "params": {"sessionId": session, "used": used, "size": 200_000}})
+    };
+    call(&mut acp, "a", "completed");
+    tell(&mut acp, &told("s", 50_000));
+    tell(&mut acp, &told("of a subagent", 190_000));
+    call(&mut acp, "b", "completed");
+    tell(&mut acp, &told("s", 130_000));
+    let contexts = acp.out.events.drain(..).filter_map(|event| match event {
+        ClientEvent::Context { tokens, window } => Some((tokens, window)),
+        ClientEvent::Notice(text) => panic!("{text}"),
+        _ => None,
+    });
+    let expected = [(50_000, Some(200_000)), (130_000, Some(200_000))];
+    assert_eq!(contexts.collect::<Vec<_>>(), expected);
+}
+
+// shows: AGT-17, REL-10
+#[test]
+fn a_limit_that_opencodes_plugin_tells_ends_the_turn_once() {
+    let retry = |waits_ms: u64| {
+        json!({"method": "_ekiden/retry", "params": {"sessionId": "s", "message": "try later",
+            "resetsAt": 2_000_000_000, "waitsMs": waits_ms}})
+    };
+    let mut acp = at_work(&json!({"agentInfo": {"name": "OpenCode"}}));
+    tell(&mut acp, &retry(30_000));
+    assert_eq!(methods(&mut acp), [""; 0], "it tries again soon");
+    tell(&mut acp, &retry(3_600_000));
+    tell(&mut acp, &retry(3_600_000));
+    assert_eq!(methods(&mut acp), ["session/cancel"]);
+    let first = *acp.prompts.first().unwrap();
+    tell(
+        &mut acp,
+        &json!({"id": first, "result": {"stopReason": "cancelled"}}),
+    );
+    let is_result = |event: &&ClientEvent| matches!(event, ClientEvent::Result(_));
+    assert_eq!(acp.out.events.iter().filter(is_result).count(), 1);
+    let mut seen = Observed::default();
+    acp.out.events.iter().for_each(|event| seen.observe(event));
+    let limited = EndCause::RateLimited {
+        resets_at: Some(Timestamp(2_000_000_000_000)),
+        kind: LimitKind::Unknown,
+    };
+    assert_eq!(cause(&seen), limited);
 }
 
 fn is_delivered(acp: &mut Acp) -> bool {

@@ -61,10 +61,10 @@ pub(crate) const AGENTS: [Agent; 5] = [
         kind: "acp",
         command: &["opencode", "acp"],
         full: 124_000,
-        order: Order::AtTurnEnd,
+        order: Order::InTurn,
         resumes: true,
         cuts_results: true,
-        tells_limits: false,
+        tells_limits: true,
         login: Login::Untold,
     },
     Agent {

@@ -200,7 +200,7 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     });
 }
 
-/// Codex alone tells a limit at once; the others try again by themselves, for minutes, and say nothing meanwhile.
+/// Codex and opencode tell a limit at once; the others try again by themselves, for minutes, and say nothing meanwhile.
 // shows: AGT-16, AGT-17, REL-11
 #[test]
 fn a_usage_limit_is_known_by_its_fields() {
