@@ -40,7 +40,7 @@ mod unhooked;
 pub(crate) use driver::run;
 
 /// The mod that the client is started with. The empty `hooks` is for a client without mods, which wants that field.
-pub(crate) const MOD: [(&str, &str); 4] = [
+pub const MOD: [(&str, &str); 4] = [
     (
         "mod/.claude-plugin/plugin.json",
         r#"{"name":"ekiden-terminal","version":"1.0.0","description":"Carries messages of an ekiden run","author":{"name":"The ekiden authors"},"types":"./types/relay.d.ts"}"#,

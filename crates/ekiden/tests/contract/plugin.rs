@@ -124,7 +124,7 @@ fn the_clients_own_validator_accepts_plugin_and_marketplace() {
     for (name, text) in ekiden_agent::terminal::MOD {
         fixture.project.write(&format!("terminal/{name}"), text);
     }
-    let of_terminal = fixture.project.path().join("terminal");
+    let of_terminal = fixture.project.path().join("terminal/mod");
     let plugin = repository().join("plugin");
     for dir in [
         plugin,
@@ -139,6 +139,20 @@ fn the_clients_own_validator_accepts_plugin_and_marketplace() {
         assert!(said.contains("Validation passed"), "{said}");
     }
     assert!(fixture.api.requests().is_empty());
+}
+
+// shows: AGT-18
+#[test]
+fn the_mods_own_tests_pass_in_the_clients_test_runner() {
+    let Some(fixture) = Fixture::set("the plugin", |_| String::new()) else {
+        return;
+    };
+    if is_too_old(NEW, "the mod's own tests", "mods are unknown") {
+        return;
+    }
+    let plugin = repository().join("plugin");
+    let said = fixture.client(&["plugin", "test", plugin.to_str().unwrap()]);
+    assert!(said.contains("4 pass") && said.contains("0 fail"), "{said}");
 }
 
 // shows: OPS-03, CHK-12
