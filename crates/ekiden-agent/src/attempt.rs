@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
+use ekiden_core::agent::AgentSpec;
 use ekiden_core::budget::{Prices, Spend};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
@@ -30,7 +30,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::child::{ChildSpec, StdinKind};
-use crate::{stream, terminal};
 
 /// What an driver is given to start an attempt.
 pub struct AttemptSpec {
@@ -116,15 +115,6 @@ pub enum Report {
     },
     /// Everything is over and dead.
     Ended(Box<Ended>),
-}
-
-/// Files of ours that this agent is started with, by their paths beside the protocol's file.
-pub fn own_files(agent: &AgentSpec) -> &'static [(&'static str, &'static str)] {
-    match agent.interface {
-        Interface::Terminal => &terminal::MOD,
-        Interface::Headless if agent.kind == AgentKind::Acp => &stream::OPENCODE_PLUGIN,
-        Interface::Headless => &[],
-    }
 }
 
 impl AttemptSpec {

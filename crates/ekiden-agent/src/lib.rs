@@ -22,6 +22,7 @@ pub mod foreground;
 pub mod keeper;
 pub mod lineage;
 pub mod login;
+pub mod own_files;
 pub mod rehearsal;
 pub mod stream;
 pub mod task;

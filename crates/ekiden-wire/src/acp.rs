@@ -12,18 +12,17 @@
 mod able;
 mod call;
 mod dialect;
+mod opencode;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ekiden_core::ends::LimitKind;
 use ekiden_core::limits::{BYTES_PER_TOKEN, WINDOW_TOKENS_DEFAULT};
 use serde_json::{Value, json};
 
 use crate::consent::{Consent, Questions};
 use crate::rpc::{INITIALIZE, LATER, OPEN, Outbox, Response, Start, ended, of_status, words_of};
 use crate::stream::{
-    ApiError, ApiErrorKind, Block, ClientEvent, ModelUsage, RateLimitInfo, RateLimitStatus,
-    TerminalReason, TurnResult,
+    ApiError, ApiErrorKind, Block, ClientEvent, ModelUsage, TerminalReason, TurnResult,
 };
 use crate::trace::keep;
 use crate::usage::Usage;
@@ -34,8 +33,6 @@ use call::OpenCall;
 
 /// An agent that wants somebody to log in.
 const AUTH_REQUIRED: i64 = -32_000;
-/// opencode waits longer with the next try of a call only where the service names the time, as at a usage limit.
-const RETRY_WAIT_MS_MAX: u64 = 60_000;
 /// What is held of words that come in pieces.
 const WORDS_BYTES_MAX: usize = 8 * 1024;
 /// What stands in a conversation before anything was said, in tokens: instructions and tools.
@@ -286,42 +283,6 @@ impl Acp {
         if self.prompts.is_empty() && !std::mem::take(&mut self.is_given_up) {
             self.failed(error);
         }
-    }
-
-    /// What our plugin in opencode tells.
-    fn plugin_told(&mut self, method: &str, told: &Value) {
-        match method {
-            "_ekiden/context" => self.told(told["used"].as_u64(), json::field(&told["size"])),
-            "_ekiden/retry" => {
-                let waits_ms: u64 = json::field(&told["waitsMs"]);
-                if waits_ms > RETRY_WAIT_MS_MAX {
-                    self.limited(told);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Ends the turn, which the service refuses until then: the agent would wait, and say nothing.
-    fn limited(&mut self, told: &Value) {
-        if std::mem::replace(&mut self.is_given_up, true) {
-            return;
-        }
-        self.flush_words();
-        self.turn_over();
-        self.out.see(ClientEvent::RateLimit(RateLimitInfo {
-            status: RateLimitStatus::Rejected,
-            resets_at: json::field(&told["resetsAt"]),
-            kind: LimitKind::Unknown,
-        }));
-        let error = ApiError {
-            kind: ApiErrorKind::RateLimit,
-            status: None,
-        };
-        let words = json::text(&told["message"]);
-        self.out.failed(error, TerminalReason::ApiError, &words);
-        let params = json!({"sessionId": self.session});
-        self.out.notify("session/cancel", &params);
     }
 
     fn failed(&mut self, error: &Value) {

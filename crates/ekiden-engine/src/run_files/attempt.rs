@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use ekiden_agent::attempt::own_files;
+use ekiden_agent::own_files::own_files;
 use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
 use ekiden_core::prompt::REVIEW_SCHEMA;

@@ -4,7 +4,7 @@
 )]
 
 use ekiden_core::agent::Permissions;
-use ekiden_core::ends::EndCause;
+use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::time::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
