@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Price;
 use crate::limits;
+use crate::names::names;
 
 /// An agent, as a row of differences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +170,14 @@ pub enum AgentKind {
     Exec,
 }
 
+names!(AgentKind {
+    Claude: "claude",
+    Rehearsal: "rehearsal",
+    Acp: "acp",
+    Codex: "codex",
+    Exec: "exec",
+});
+
 impl AgentKind {
     /// What the agent keeps free of its window for its own compaction, in tokens.
     pub fn reserve_tokens(self) -> u64 {
@@ -192,17 +201,6 @@ impl AgentKind {
         match self {
             Self::Claude | Self::Rehearsal | Self::Acp | Self::Codex => true,
             Self::Exec => false,
-        }
-    }
-
-    /// The name in settings files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Rehearsal => "rehearsal",
-            Self::Acp => "acp",
-            Self::Codex => "codex",
-            Self::Exec => "exec",
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::guard::checkpoint::is_key;
+use crate::names::names;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -15,18 +16,11 @@ pub enum TrackerKind {
     Local,
 }
 
-impl TrackerKind {
-    pub const ALL: [Self; 3] = [Self::Linear, Self::Github, Self::Local];
-
-    /// Its name in settings and messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Linear => "linear",
-            Self::Github => "github",
-            Self::Local => "local",
-        }
-    }
-}
+names!(TrackerKind {
+    Linear: "linear",
+    Github: "github",
+    Local: "local",
+});
 
 /// Which issue, for good: it stands in a run's log.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

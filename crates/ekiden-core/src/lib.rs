@@ -32,6 +32,7 @@ pub mod limits;
 pub mod manifest;
 mod markdown;
 pub mod memory;
+pub mod names;
 pub mod notice;
 pub mod observation;
 pub mod outcome;

@@ -4,14 +4,12 @@
 //! that show them read options, and lock screens show them to everybody. What an agent asks is told
 //! where ekiden runs, and kept in the log.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::effect::RelayEffect;
 use crate::ids::SessionNumber;
 use crate::judge::Warning;
+use crate::names::names;
 use crate::outcome::{Outcome, WaitCause};
 use crate::text;
 use crate::time::Millis;
@@ -39,24 +37,6 @@ pub enum NoticeKind {
 }
 
 impl NoticeKind {
-    pub const ALL: [Self; 5] = [
-        Self::NeedsYou,
-        Self::Limit,
-        Self::Loop,
-        Self::Done,
-        Self::Failed,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NeedsYou => "needs_you",
-            Self::Limit => "limit",
-            Self::Loop => "loop",
-            Self::Done => "done",
-            Self::Failed => "failed",
-        }
-    }
-
     fn of_end(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Complete { .. } => Self::Done,
@@ -82,20 +62,13 @@ impl NoticeKind {
     }
 }
 
-impl fmt::Display for NoticeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for NoticeKind {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let named = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        named.ok_or(())
-    }
-}
+names!(NoticeKind {
+    NeedsYou: "needs_you",
+    Limit: "limit",
+    Loop: "loop",
+    Done: "done",
+    Failed: "failed",
+});
 
 /// What is told, and what it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,10 +88,9 @@ impl Notice {
 pub(crate) fn of_end(outcome: &Outcome, sessions: u32, with_question: bool) -> Option<Notice> {
     let about = NoticeKind::of_end(outcome);
     let is_asked = matches!(outcome, Outcome::Stopped { .. });
-    let text = || text_of_end(outcome, sessions, with_question);
     (!is_asked).then(|| Notice {
         about,
-        text: text(),
+        text: text_of_end(outcome, sessions, with_question),
     })
 }
 
@@ -155,38 +127,27 @@ fn text_of_end(outcome: &Outcome, sessions: u32, with_question: bool) -> String 
 
 /// The notice of a wait that a person may want to know of.
 pub(crate) fn of_wait(cause: WaitCause, length: Millis, session: SessionNumber) -> Option<Notice> {
-    match cause {
-        WaitCause::UsageLimit => Some(Notice {
-            about: NoticeKind::Limit,
-            text: format!("usage limit reached: session {session} continues in {length}"),
-        }),
-        WaitCause::Failure
-        | WaitCause::Pause
-        | WaitCause::QuietHours
-        | WaitCause::Guided
-        | WaitCause::Budget => None,
-    }
+    (cause == WaitCause::UsageLimit).then(|| Notice {
+        about: NoticeKind::Limit,
+        text: format!("usage limit reached: session {session} continues in {length}"),
+    })
 }
 
 /// The notice of the first repeat. The next ones follow at once, and then the run ends, which is told.
 pub(crate) fn of_warning(warning: &Warning) -> Option<Notice> {
-    match warning {
-        Warning::Repeated {
-            session, repeat, ..
-        } if repeat.in_a_row == 1 => Some(Notice {
-            about: NoticeKind::Loop,
-            text: format!(
-                "session {session} repeated the handoff of session {} and nothing changed",
-                repeat.of
-            ),
-        }),
-        Warning::Repeated { .. }
-        | Warning::Idle { .. }
-        | Warning::ItemsVanished { .. }
-        | Warning::ItemSetAside { .. }
-        | Warning::TestsWeakened { .. }
-        | Warning::KnowledgeCut { .. } => None,
-    }
+    let Warning::Repeated {
+        session, repeat, ..
+    } = warning
+    else {
+        return None;
+    };
+    (repeat.in_a_row == 1).then(|| Notice {
+        about: NoticeKind::Loop,
+        text: format!(
+            "session {session} repeated the handoff of session {} and nothing changed",
+            repeat.of
+        ),
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Why a checkpoint of a watched session is taken, where its work in progress is kept, and the issue
 //! that it belongs to.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+
+use crate::names::names;
 
 /// Why a checkpoint is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,24 +32,8 @@ pub enum Wip {
     Off,
 }
 
-/// The text names no place for work in progress.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("one of ref, branch, off")]
-pub struct WipError;
-
 impl CheckpointReason {
-    /// In a word, as other programs read it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Level2 => "L2",
-            Self::Level3 => "L3",
-            Self::Compaction => "compaction",
-            Self::Manual => "manual",
-            Self::Trajectory => "trajectory",
-        }
-    }
-
-    /// The same with the context, if it is known: `L2 (context at 86%)`.
+    /// Its name with the context, if it is known: `L2 (context at 86%)`.
     pub fn trigger(self, percent: Option<u64>) -> String {
         match percent {
             Some(percent) => format!("{self} (context at {percent}%)"),
@@ -84,24 +67,19 @@ impl CheckpointReason {
     }
 }
 
-impl fmt::Display for CheckpointReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+names!(CheckpointReason {
+    Level2: "L2",
+    Level3: "L3",
+    Compaction: "compaction",
+    Manual: "manual",
+    Trajectory: "trajectory",
+});
 
-impl FromStr for Wip {
-    type Err = WipError;
-
-    fn from_str(text: &str) -> Result<Self, WipError> {
-        match text {
-            "ref" => Ok(Self::Ref),
-            "branch" => Ok(Self::Branch),
-            "off" => Ok(Self::Off),
-            _ => Err(WipError),
-        }
-    }
-}
+names!(Wip {
+    Ref: "ref",
+    Branch: "branch",
+    Off: "off",
+});
 
 /// The message of a commit of work in progress.
 pub fn wip_subject(issue: Option<&str>) -> String {

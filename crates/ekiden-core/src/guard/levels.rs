@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::names;
+
 /// How full the usable window is.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
@@ -19,16 +21,12 @@ pub enum Level {
     L3,
 }
 
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::L0 => "L0",
-            Self::L1 => "L1",
-            Self::L2 => "L2",
-            Self::L3 => "L3",
-        })
-    }
-}
+names!(Level {
+    L0: "L0",
+    L1: "L1",
+    L2: "L2",
+    L3: "L3",
+});
 
 /// Where L1, L2 and L3 begin, in percent of the usable window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::names;
+
 /// One of the files of a handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -17,18 +19,6 @@ pub enum HandoffFile {
 }
 
 impl HandoffFile {
-    /// All of them, in the order in which they are named.
-    pub const ALL: [Self; 3] = [Self::Progress, Self::NextPrompt, Self::Knowledge];
-
-    /// The file's name in the handoff directory and in `.ekiden/`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Progress => "PROGRESS.md",
-            Self::NextPrompt => "NEXT_PROMPT.md",
-            Self::Knowledge => "KNOWLEDGE.md",
-        }
-    }
-
     /// Where agents find the published file, seen from the work dir.
     pub const fn published(self) -> &'static str {
         match self {
@@ -39,11 +29,11 @@ impl HandoffFile {
     }
 }
 
-impl fmt::Display for HandoffFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+names!(HandoffFile {
+    Progress: "PROGRESS.md",
+    NextPrompt: "NEXT_PROMPT.md",
+    Knowledge: "KNOWLEDGE.md",
+});
 
 /// What was found where a file should be.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -16,7 +16,6 @@ mod of_record;
 pub mod watched;
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -24,6 +23,7 @@ use crate::hash::sha256_hex;
 use crate::limits::{
     OBSERVATION_FILES_MAX, OBSERVATION_TEXT_CHARS_MAX, OBSERVATION_TITLE_CHARS_MAX,
 };
+use crate::names::names;
 use crate::prompt::budget::{Keep, Mark, cut_by_size};
 use crate::secrets::mask;
 use crate::text::{clean, one_line};
@@ -190,49 +190,17 @@ pub fn without_private(text: &str) -> String {
     kept
 }
 
-impl ObservationKind {
-    pub const ALL: [Self; 9] = [
-        Self::Change,
-        Self::Handoff,
-        Self::Decision,
-        Self::Discovery,
-        Self::Failure,
-        Self::Verification,
-        Self::Commit,
-        Self::Prompt,
-        Self::Summary,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Change => "change",
-            Self::Handoff => "handoff",
-            Self::Decision => "decision",
-            Self::Discovery => "discovery",
-            Self::Failure => "failure",
-            Self::Verification => "verification",
-            Self::Commit => "commit",
-            Self::Prompt => "prompt",
-            Self::Summary => "summary",
-        }
-    }
-}
-
-/// The text names no kind of observation.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "one of change, handoff, decision, discovery, failure, verification, commit, prompt, summary"
-)]
-pub struct KindError;
-
-impl FromStr for ObservationKind {
-    type Err = KindError;
-
-    fn from_str(text: &str) -> Result<Self, KindError> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|kind| kind.name() == text).ok_or(KindError)
-    }
-}
+names!(ObservationKind {
+    Change: "change",
+    Handoff: "handoff",
+    Decision: "decision",
+    Discovery: "discovery",
+    Failure: "failure",
+    Verification: "verification",
+    Commit: "commit",
+    Prompt: "prompt",
+    Summary: "summary",
+});
 
 impl fmt::Display for ObservationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,6 +9,7 @@
 //! and a handoff is foreign text. The result of a call is not searched that way.
 
 use super::fill::fill;
+use crate::names::names;
 
 pub(super) const CHECKPOINT: &str = include_str!("texts/skill_checkpoint.md");
 pub(super) const HANDOFF: &str = include_str!("texts/skill_handoff.md");
@@ -44,25 +45,15 @@ pub struct SkillNames {
     pub shard: String,
 }
 
+names!(Skill {
+    Checkpoint: "checkpoint",
+    Handoff: "handoff",
+    Orient: "orient",
+    Ralph: "ralph",
+    Shard: "shard",
+});
+
 impl Skill {
-    pub const ALL: [Self; 5] = [
-        Self::Checkpoint,
-        Self::Handoff,
-        Self::Orient,
-        Self::Ralph,
-        Self::Shard,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Checkpoint => "checkpoint",
-            Self::Handoff => "handoff",
-            Self::Orient => "orient",
-            Self::Ralph => "ralph",
-            Self::Shard => "shard",
-        }
-    }
-
     /// The skill's file: it calls `program`, a word of shell, and may do so without asking.
     pub fn text(self, program: &str, names: &SkillNames) -> String {
         let wording = match self {

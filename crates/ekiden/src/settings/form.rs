@@ -15,6 +15,7 @@ use ekiden_core::guard::LineFormat;
 use ekiden_core::guard::checkpoint::Wip;
 use ekiden_core::handoff::Marker;
 use ekiden_core::issue::{TrackerKind, is_repo};
+use ekiden_core::names::UnknownName;
 use ekiden_core::notice::NoticeKind;
 use ekiden_core::quiet::QuietHours;
 use ekiden_core::time::Millis;
@@ -181,7 +182,7 @@ pub fn notice_kinds(text: &str) -> Read<Vec<NoticeKind>> {
         return Ok(Vec::new());
     }
     let kinds = text.split(',').map(|kind| kind.trim().parse());
-    kinds.collect::<Result<_, ()>>().map_err(|()| {
+    kinds.collect::<Result<_, UnknownName>>().map_err(|_| {
         let names = NoticeKind::ALL.map(NoticeKind::name).join(", ");
         format!("some of {names}; or none")
     })
