@@ -76,11 +76,11 @@ fn read(bytes: &[u8], mut see: impl FnMut(&ClientEvent)) -> Counts {
         });
         counts.retained_bytes_max = counts.retained_bytes_max.max(splitter.retained_bytes());
     }
-    counts.responses = meter.responses();
+    counts.responses = meter.responses;
     counts.calls = trace.counts.calls;
     counts.turns = trace.counts.turns;
     counts.malformed = trace.counts.malformed;
-    counts.context_tokens = meter.context_tokens();
+    counts.context_tokens = meter.context_tokens;
     counts
 }
 

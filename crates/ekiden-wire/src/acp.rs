@@ -19,8 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use ekiden_core::limits::{BYTES_PER_TOKEN, WINDOW_TOKENS_DEFAULT};
 use serde_json::{Value, json};
 
-use crate::consent::{Consent, Questions};
-use crate::rpc::{INITIALIZE, LATER, OPEN, Outbox, Response, Start, ended, of_status, words_of};
+use crate::consent::Questions;
+use crate::rpc::{
+    INITIALIZE, LATER, OPEN, Outbox, Response, Start, blocks, ended, of_status, words_of,
+};
 use crate::stream::{
     ApiError, ApiErrorKind, Block, ClientEvent, ModelUsage, TerminalReason, TurnResult,
 };
@@ -40,6 +42,7 @@ const BASE_TOKENS: u64 = 20_000;
 const UNTOLD: &str = "this agent does not tell how full its context is while it works, so the handoff is ordered by the bytes that pass (`--session-timeout` orders it by time)";
 
 /// A conversation by this protocol.
+#[derive(Default)]
 pub struct Acp {
     out: Outbox,
     start: Start,
@@ -106,27 +109,13 @@ impl Context {
 
 impl Acp {
     pub fn new(start: Start) -> Self {
-        let consent = Consent::new(&start);
         Self {
-            out: Outbox::default(),
             session: start.resume.clone().unwrap_or_default(),
+            questions: Questions::new(&start),
             start,
-            first: Vec::new(),
-            able: Able::default(),
-            is_open: false,
             last_id: LATER,
-            prompts: BTreeSet::new(),
-            sent: None,
-            calls: Vec::new(),
-            questions: Questions::new(consent),
-            offers: Vec::new(),
-            words: String::new(),
-            response: 0,
             has_results: true,
-            context: Context::default(),
-            is_given_up: false,
-            cost_usd: 0.0,
-            charged_usd: 0.0,
+            ..Self::default()
         }
     }
 
@@ -137,12 +126,8 @@ impl Acp {
     }
 
     fn prompt(&mut self, texts: &[String]) {
-        let blocks: Vec<Value> = texts
-            .iter()
-            .map(|text| json!({"type": "text", "text": text}))
-            .collect();
         self.context.bytes += texts.iter().map(|text| text.len() as u64).sum::<u64>();
-        let params = json!({"sessionId": self.session, "prompt": blocks});
+        let params = json!({"sessionId": self.session, "prompt": blocks(texts)});
         let id = self.request("session/prompt", &params);
         self.prompts.insert(id);
     }

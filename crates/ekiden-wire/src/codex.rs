@@ -19,7 +19,9 @@ use serde_json::{Value, json};
 use crate::consent::{Consent, Decided, Questions};
 use crate::hook_output::HookAnswer;
 use crate::lines::Line;
-use crate::rpc::{Dialect, INITIALIZE, LATER, Message, OPEN, Outbox, Response, Start, ended};
+use crate::rpc::{
+    Dialect, INITIALIZE, LATER, Message, OPEN, Outbox, Response, Start, blocks, ended,
+};
 use crate::stream::{Block, ClientEvent, RateLimitInfo, RateLimitStatus, TerminalReason};
 use crate::usage::Usage;
 use crate::{excerpt, json, limits};
@@ -29,6 +31,7 @@ const WINDOWS_MINS: [(u64, LimitKind); 2] =
     [(300, LimitKind::FiveHour), (10_080, LimitKind::SevenDay)];
 
 /// A conversation with Codex.
+#[derive(Default)]
 pub struct Codex {
     out: Outbox,
     start: Start,
@@ -54,23 +57,12 @@ pub struct Codex {
 
 impl Codex {
     pub fn new(start: Start) -> Self {
-        let consent = Consent::new(&start);
         Self {
-            out: Outbox::default(),
             thread: start.resume.clone().unwrap_or_default(),
+            questions: Questions::new(&start),
             start,
-            first: Vec::new(),
-            model: String::new(),
-            turn: None,
             last_id: LATER,
-            steered: None,
-            sent: None,
-            changes: BTreeMap::new(),
-            questions: Questions::new(consent),
-            response: 0,
-            usage: Usage::default(),
-            retries: 0,
-            limits: Value::Null,
+            ..Self::default()
         }
     }
 
@@ -82,7 +74,7 @@ impl Codex {
     fn open(&mut self) {
         self.out.notify("initialized", &json!({}));
         let consent = Consent::new(&self.start);
-        let (policy, sandbox) = match (consent.is_everything(), consent.edits()) {
+        let (policy, sandbox) = match (consent.everything, consent.edits()) {
             (true, _) => ("never", "danger-full-access"),
             (false, true) => ("on-request", "workspace-write"),
             (false, false) => ("on-request", "read-only"),
@@ -130,12 +122,8 @@ impl Codex {
     }
 
     fn turn(&mut self, texts: &[String], uuid: Option<&str>) {
-        let input: Vec<Value> = texts
-            .iter()
-            .map(|text| json!({"type": "text", "text": text}))
-            .collect();
         let params = json!({
-            "threadId": self.thread, "input": input, "clientUserMessageId": uuid,
+            "threadId": self.thread, "input": blocks(texts), "clientUserMessageId": uuid,
         });
         self.request("turn/start", &params);
     }
@@ -178,21 +166,18 @@ impl Codex {
 
     fn began(&mut self, item: &Value) {
         if item["type"] == "userMessage" {
-            return self.taken(item["clientId"].as_str());
+            let name = item["clientId"].as_str();
+            let is_this = |(uuid, _): &mut (String, String)| name.is_none_or(|name| name == uuid);
+            if let Some((uuid, _)) = self.sent.take_if(is_this) {
+                self.out.delivered(uuid);
+            }
+            return;
         }
         if let Some(call) = item::call(item) {
             if item["type"] == "fileChange" && self.changes.len() < limits::OPEN_CALLS_MAX {
                 self.changes.insert(call.id.clone(), item::paths(item));
             }
             self.respond(Some(Block::Call(call)));
-        }
-    }
-
-    /// A message of ours is part of the conversation.
-    fn taken(&mut self, name: Option<&str>) {
-        let is_this = |(uuid, _): &mut (String, String)| name.is_none_or(|name| name == uuid);
-        if let Some((uuid, _)) = self.sent.take_if(is_this) {
-            self.out.delivered(uuid);
         }
     }
 

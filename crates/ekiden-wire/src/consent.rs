@@ -46,11 +46,9 @@ pub(crate) struct Decided {
 }
 
 impl Questions {
-    pub(crate) fn new(consent: Consent) -> Self {
-        Self {
-            consent,
-            asked: Vec::new(),
-        }
+    pub(crate) fn new(start: &Start) -> Self {
+        let (consent, asked) = (Consent::new(start), Vec::new());
+        Self { consent, asked }
     }
 
     /// Puts a request to the guard.
@@ -107,7 +105,7 @@ impl Questions {
 /// The run's choice, for one work tree.
 #[derive(Debug, Clone, Default)]
 pub struct Consent {
-    everything: bool,
+    pub(crate) everything: bool,
     edits: bool,
     rules: Vec<String>,
     dir: PathBuf,
@@ -129,11 +127,6 @@ impl Consent {
         }
     }
 
-    /// Everything runs without a question.
-    pub fn is_everything(&self) -> bool {
-        self.everything
-    }
-
     /// Files in the work tree may be edited.
     pub fn edits(&self) -> bool {
         self.everything || self.edits
@@ -141,15 +134,8 @@ impl Consent {
 
     /// The call of the tool of this name may run.
     pub fn allows(&self, name: &str, used: &ToolUse) -> bool {
-        let by_choice = match used {
-            ToolUse::Read(path) => self.is_inside(path),
-            ToolUse::Write(path) => self.edits && self.is_inside(path),
-            ToolUse::Shell(_)
-            | ToolUse::Schedule
-            | ToolUse::Handoff
-            | ToolUse::Own { .. }
-            | ToolUse::Other => false,
-        };
+        let by_choice = matches!(used, ToolUse::Read(path) if self.is_inside(path))
+            || matches!(used, ToolUse::Write(path) if self.edits && self.is_inside(path));
         self.everything || by_choice || self.rules.iter().any(|rule| matches(rule, name, used))
     }
 

@@ -17,7 +17,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::lines::{Line, read_lines};
-use crate::stream::SYNTHETIC;
+use crate::spending::nano_usd;
+use crate::stream::{ModelUsage, SYNTHETIC};
 use crate::tools::ToolKind;
 use crate::usage::Usage;
 
@@ -74,18 +75,6 @@ impl Requests {
         let mut reader = Reader::default();
         read_lines(transcript, |line| reader.take(line))?;
         Ok(reader.read)
-    }
-}
-
-impl Request {
-    /// Its tokens by kind.
-    pub fn token_counts(&self) -> TokenCounts {
-        TokenCounts {
-            input: self.usage.input,
-            cache_write: self.usage.cache_creation,
-            cache_read: self.usage.cache_read,
-            output: self.usage.output,
-        }
     }
 }
 
@@ -172,17 +161,6 @@ struct CompactMetadata {
     pre_tokens: u64,
     #[serde(default)]
     post_tokens: u64,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct ModelCost {
-    input_tokens: u64,
-    output_tokens: u64,
-    cache_read_input_tokens: u64,
-    cache_creation_input_tokens: u64,
-    #[serde(rename = "costUSD")]
-    cost_usd: f64,
 }
 
 impl Reader {
@@ -278,18 +256,12 @@ impl Reader {
     }
 
     fn cost(&mut self, usage: Option<&RawValue>) {
-        let models: Option<BTreeMap<String, ModelCost>> =
+        let models: Option<BTreeMap<String, ModelUsage>> =
             usage.and_then(|usage| serde_json::from_str(usage.get()).ok());
         for (model, cost) in models.into_iter().flatten() {
-            let tokens = TokenCounts {
-                input: cost.input_tokens,
-                cache_write: cost.cache_creation_input_tokens,
-                cache_read: cost.cache_read_input_tokens,
-                output: cost.output_tokens,
-            };
             self.read
                 .costs
-                .insert(model, (tokens, nano_usd(cost.cost_usd)));
+                .insert(model, (cost.counts(), nano_usd(cost.cost_usd)));
         }
     }
 }
@@ -325,15 +297,6 @@ fn blocks<'a>(content: &'a RawValue, kind: &'static str) -> impl Iterator<Item =
     let blocks = holds.then(|| serde_json::from_str::<Vec<Block<'a>>>(content).ok());
     let blocks = blocks.flatten().into_iter().flatten();
     blocks.filter(move |block| block.kind == kind)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a cost is small and not negative"
-)]
-fn nano_usd(usd: f64) -> u64 {
-    (usd * 1e9).round() as u64
 }
 
 #[cfg(test)]

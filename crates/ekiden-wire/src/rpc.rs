@@ -230,6 +230,12 @@ pub(crate) fn ended(is_error: bool, reason: TerminalReason) -> TurnResult {
     }
 }
 
+/// Texts as the blocks of a message.
+pub(crate) fn blocks(texts: &[String]) -> Vec<Value> {
+    let block = |text| json!({"type": "text", "text": text});
+    texts.iter().map(block).collect()
+}
+
 /// The failure of the service of this HTTP status.
 pub(crate) fn of_status(status: Option<u16>) -> ApiError {
     ApiError {

@@ -23,9 +23,10 @@ use crate::stream::{Assistant, ClientEvent, ModelUsage, TurnResult};
 const MODELS_MAX: usize = 16;
 
 /// Spend and learned prices of one attempt.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SpendEstimate {
-    prices: Prices,
+    /// What models cost, by what was known before and told since.
+    pub prices: Prices,
     unknown: Price,
     settled: Charge,
     /// What of it is known by model; at most [`MODELS_MAX`] of them.
@@ -37,9 +38,11 @@ pub struct SpendEstimate {
     open: BTreeMap<String, Open>,
     /// Some of what was spent will never be known.
     guessed: bool,
-    turns: u32,
+    /// Responses of the main thread.
+    pub turns: u32,
     last: Option<Open>,
-    subscription: bool,
+    /// The account pays by subscription.
+    pub subscription: bool,
 }
 
 /// What was spent, in billionths of a US dollar and in tokens.
@@ -65,15 +68,7 @@ impl SpendEstimate {
         Self {
             prices,
             unknown,
-            settled: Charge::default(),
-            models: BTreeMap::new(),
-            totals: BTreeMap::new(),
-            total_usd: 0.0,
-            open: BTreeMap::new(),
-            guessed: false,
-            turns: 0,
-            last: None,
-            subscription: false,
+            ..Self::default()
         }
     }
 
@@ -130,21 +125,6 @@ impl SpendEstimate {
         }
     }
 
-    /// Responses of the main thread.
-    pub fn turns(&self) -> u32 {
-        self.turns
-    }
-
-    /// What models cost, by what was known before and told since.
-    pub fn prices(&self) -> &Prices {
-        &self.prices
-    }
-
-    /// The account pays by subscription.
-    pub fn subscription(&self) -> bool {
-        self.subscription
-    }
-
     /// The process is gone. If a turn was running, its last request may never have been told.
     pub fn end(&mut self) {
         if self.open.is_empty() {
@@ -158,10 +138,7 @@ impl SpendEstimate {
 
     /// Another process continues the same saved stream; what came before was charged with its own.
     pub fn begin_anew(&mut self) {
-        *self = Self {
-            prices: self.prices.clone(),
-            ..Self::new(Prices::default(), self.unknown)
-        };
+        *self = Self::new(std::mem::take(&mut self.prices), self.unknown);
     }
 
     fn respond(&mut self, response: &Assistant) {
@@ -178,13 +155,7 @@ impl SpendEstimate {
                 tokens: TokenCounts::default(),
                 written: 0,
             });
-        let usage = response.usage;
-        open.tokens = TokenCounts {
-            input: usage.input,
-            cache_write: usage.cache_creation,
-            cache_read: usage.cache_read,
-            output: usage.output,
-        };
+        open.tokens = response.usage.counts();
         open.written = open.written.saturating_add(response.content_bytes);
         if open.main_thread {
             self.last = Some(open.clone());
@@ -196,9 +167,9 @@ impl SpendEstimate {
         for (model, usage) in &used {
             let charge = Charge {
                 nano_usd: nano_usd(usage.cost_usd),
-                tokens: counts(usage),
+                tokens: usage.counts(),
             };
-            self.prices.learn(model, counts(usage), charge.nano_usd);
+            self.prices.learn(model, usage.counts(), charge.nano_usd);
             self.take(model, charge);
         }
         // An agent that tells no models may tell a sum.
@@ -235,7 +206,7 @@ impl SpendEstimate {
             (model.clone(), since(total, &before))
         };
         let used = result.model_usage.iter().map(difference);
-        used.filter(|(_, usage)| counts(usage) != TokenCounts::default())
+        used.filter(|(_, usage)| usage.counts() != TokenCounts::default())
             .collect()
     }
 
@@ -281,32 +252,18 @@ impl Open {
 
 /// A sum that falls belongs to a conversation that began afresh, and counts whole.
 fn since(total: &ModelUsage, before: &ModelUsage) -> ModelUsage {
-    let fell = total.input_tokens < before.input_tokens
-        || total.output_tokens < before.output_tokens
-        || total.cache_read_input_tokens < before.cache_read_input_tokens
-        || total.cache_creation_input_tokens < before.cache_creation_input_tokens
-        || total.cost_usd < before.cost_usd;
-    if fell {
-        return *total;
-    }
-    ModelUsage {
-        input_tokens: total.input_tokens - before.input_tokens,
-        output_tokens: total.output_tokens - before.output_tokens,
-        cache_read_input_tokens: total.cache_read_input_tokens - before.cache_read_input_tokens,
-        cache_creation_input_tokens: total.cache_creation_input_tokens
-            - before.cache_creation_input_tokens,
-        cost_usd: total.cost_usd - before.cost_usd,
-        context_window: total.context_window,
-    }
-}
-
-fn counts(usage: &ModelUsage) -> TokenCounts {
-    TokenCounts {
-        input: usage.input_tokens,
-        cache_write: usage.cache_creation_input_tokens,
-        cache_read: usage.cache_read_input_tokens,
-        output: usage.output_tokens,
-    }
+    let less = |told: fn(&ModelUsage) -> u64| told(total).checked_sub(told(before));
+    let taken = || {
+        Some(ModelUsage {
+            input_tokens: less(|usage| usage.input_tokens)?,
+            output_tokens: less(|usage| usage.output_tokens)?,
+            cache_read_input_tokens: less(|usage| usage.cache_read_input_tokens)?,
+            cache_creation_input_tokens: less(|usage| usage.cache_creation_input_tokens)?,
+            cost_usd: Some(total.cost_usd - before.cost_usd).filter(|usd| *usd >= 0.0)?,
+            context_window: total.context_window,
+        })
+    };
+    taken().unwrap_or(*total)
 }
 
 #[expect(
@@ -314,7 +271,7 @@ fn counts(usage: &ModelUsage) -> TokenCounts {
     clippy::cast_sign_loss,
     reason = "a cost is small; a float that is not is taken to the nearest whole number that there is"
 )]
-fn nano_usd(usd: f64) -> u64 {
+pub(crate) fn nano_usd(usd: f64) -> u64 {
     (usd * 1e9).round() as u64
 }
 
@@ -376,7 +333,7 @@ mod tests {
             (41_290, false),
             "told once, though in two results"
         );
-        assert_ne!(*meter.prices(), Prices::default());
+        assert_ne!(meter.prices, Prices::default());
     }
 
     // shows: REL-22
@@ -395,7 +352,7 @@ mod tests {
             }
         );
         meter.observe(&response("b", 0, 1_000, 0));
-        assert_eq!(meter.turns(), 2);
+        assert_eq!(meter.turns, 2);
         assert_eq!(meter.spend().micro_usd, 22_500 + 1_575);
     }
 
@@ -548,6 +505,6 @@ mod tests {
         for event in fixtures::events("rate-limits.jsonl") {
             meter.observe(&event);
         }
-        assert!(meter.subscription());
+        assert!(meter.subscription);
     }
 }

@@ -4,6 +4,7 @@
 //! the sum over a turn's requests and says nothing about it; subagents have contexts of their own;
 //! synthetic messages (errors that the client words as the model's) carry zeros.
 
+use ekiden_core::budget::TokenCounts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -33,6 +34,15 @@ impl Usage {
             .and_then(|_| Self::deserialize(usage).ok())
     }
 
+    pub fn counts(&self) -> TokenCounts {
+        TokenCounts {
+            input: self.input,
+            cache_write: self.cache_creation,
+            cache_read: self.cache_read,
+            output: self.output,
+        }
+    }
+
     /// The context that the response was made from, in tokens.
     pub fn context_tokens(&self) -> u64 {
         self.input
@@ -49,21 +59,13 @@ fn or_zero<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContextMeter {
     message_id: String,
-    context_tokens: u64,
-    responses: u64,
+    /// Zero before the first response.
+    pub context_tokens: u64,
+    /// How many responses of the main thread there were.
+    pub responses: u64,
 }
 
 impl ContextMeter {
-    /// The context in tokens; zero before the first response.
-    pub fn context_tokens(&self) -> u64 {
-        self.context_tokens
-    }
-
-    /// How many responses of the main thread there were.
-    pub fn responses(&self) -> u64 {
-        self.responses
-    }
-
     /// Takes the next event. Returns the context in tokens when a new response brought it.
     pub fn observe(&mut self, event: &ClientEvent) -> Option<u64> {
         if *event == ClientEvent::ConversationReset {
@@ -104,15 +106,15 @@ mod tests {
     // shows: AGT-01
     #[test]
     fn the_context_is_that_of_the_main_threads_last_response() {
-        assert_eq!(meter("tools.jsonl").context_tokens(), 53_000);
-        assert_eq!(meter("subagent.jsonl").context_tokens(), 54_000);
-        assert_eq!(meter("two-results.jsonl").context_tokens(), 55_000);
+        assert_eq!(meter("tools.jsonl").context_tokens, 53_000);
+        assert_eq!(meter("subagent.jsonl").context_tokens, 54_000);
+        assert_eq!(meter("two-results.jsonl").context_tokens, 55_000);
     }
 
     #[test]
     fn lines_of_one_response_count_once() {
-        assert_eq!(meter("partial.jsonl").responses(), 2);
-        assert_eq!(meter("subagent.jsonl").responses(), 2);
+        assert_eq!(meter("partial.jsonl").responses, 2);
+        assert_eq!(meter("subagent.jsonl").responses, 2);
     }
 
     #[test]

@@ -185,10 +185,10 @@ impl<W: Write> Host<W> {
             }
             HostMessage::ContextUsage { request_id } => {
                 let usage = ContextUsage {
-                    total_tokens: self.window.used(),
+                    total_tokens: self.window.used,
                     window_tokens: self.window.size,
                     model: Some(self.writer.model.clone()),
-                    categories: vec![("Conversation".to_owned(), self.window.used())],
+                    categories: vec![("Conversation".to_owned(), self.window.used)],
                 };
                 self.send(&control::answer(&request_id, &usage.to_json()))?;
             }

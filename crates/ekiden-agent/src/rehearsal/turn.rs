@@ -15,7 +15,6 @@
 use std::io::Write;
 use std::time::Duration;
 
-use ekiden_core::budget::TokenCounts;
 use ekiden_wire::agent_side::Saying;
 use ekiden_wire::hook_output::HookAnswer;
 use ekiden_wire::hooks::HookEvent;
@@ -28,6 +27,7 @@ use super::Error;
 use super::host::{Halt, Host, Message};
 use super::scenario::ScenarioPoint;
 use super::tool::{Outcome, Tool};
+use super::window::STEP_TOKENS;
 
 /// The agent asks only the host's hooks for permission.
 const PERMISSION_MODE: &str = "bypassPermissions";
@@ -139,10 +139,9 @@ impl<W: Write> Agent<W> {
 
     async fn read(&mut self, turn: &mut Turn, blocks: &[String]) -> Result<(), Halt> {
         let is_prompt = !std::mem::replace(&mut self.prompted, true);
-        let moment = if is_prompt {
-            ScenarioPoint::Prompt
-        } else {
-            ScenarioPoint::Message
+        let moment = match is_prompt {
+            true => ScenarioPoint::Prompt,
+            false => ScenarioPoint::Message,
         };
         self.act(moment, turn).await?;
         if is_prompt || !self.is_deaf {
@@ -163,7 +162,7 @@ impl<W: Write> Agent<W> {
                         self.act(ScenarioPoint::File, turn).await?;
                     } else {
                         self.act(ScenarioPoint::Call, turn).await?;
-                        self.host.window.add_step();
+                        self.host.window.fill(STEP_TOKENS);
                     }
                     let usage = self.usage();
                     self.say(&usage, Saying::Text(&words))?;
@@ -185,14 +184,11 @@ impl<W: Write> Agent<W> {
 
     /// An agent that is deaf to messages does not hear why a call was refused either.
     fn saw(&mut self, outcome: Outcome) {
-        let outcome = match outcome {
+        let heard = match outcome {
             Outcome::Denied(reason) if self.is_deaf => Outcome::Failed(reason),
-            heard @ (Outcome::Ran(_)
-            | Outcome::Written
-            | Outcome::Failed(_)
-            | Outcome::Denied(_)) => heard,
+            Outcome::Ran(_) | Outcome::Written | Outcome::Failed(_) | Outcome::Denied(_) => outcome,
         };
-        self.mind.saw(&outcome);
+        self.mind.saw(&heard);
     }
 
     /// Messages that wait become part of the conversation with the next request.
@@ -306,18 +302,11 @@ impl<W: Write> Agent<W> {
         api_error_status: Option<u16>,
     ) -> Result<(), Error> {
         let completed = reason == TerminalReason::Completed;
-        let (subtype, stop_reason) = (
-            if completed {
-                "success"
-            } else {
-                "error_during_execution"
-            },
-            if turn.open_call.is_some() {
-                "tool_use"
-            } else {
-                "end_turn"
-            },
-        );
+        let subtype = match completed {
+            true => "success",
+            false => "error_during_execution",
+        };
+        let stop_reason = turn.open_call.as_ref().map_or("end_turn", |_| "tool_use");
         self.total.cost_usd = self.cost_usd();
         let result = TurnResult {
             subtype: subtype.to_owned(),
@@ -344,13 +333,7 @@ impl<W: Write> Agent<W> {
 
     #[expect(clippy::cast_precision_loss, reason = "a cost is small")]
     fn cost_usd(&self) -> f64 {
-        let tokens = TokenCounts {
-            input: self.total.input_tokens,
-            cache_write: self.total.cache_creation_input_tokens,
-            cache_read: self.total.cache_read_input_tokens,
-            output: self.total.output_tokens,
-        };
-        self.setup.price.nano_usd(tokens) as f64 / 1e9
+        self.setup.price.nano_usd(self.total.counts()) as f64 / 1e9
     }
 
     pub(super) fn say(&mut self, usage: &Usage, saying: Saying<'_>) -> Result<(), Error> {

@@ -15,7 +15,7 @@ pub(super) const WINDOW_TOKENS_DEFAULT: u64 = 40_000;
 /// What a client's own prompt and tools would take.
 const BASE_TOKENS: u64 = 13_000;
 /// What the reading and thinking before one command would take.
-const STEP_TOKENS: u64 = 3_300;
+pub(super) const STEP_TOKENS: u64 = 3_300;
 /// What a response reads afresh whatever the cache holds.
 const UNCACHED_TOKENS: u64 = 5;
 const OUTPUT_TOKENS: u64 = 50;
@@ -24,7 +24,7 @@ const OUTPUT_TOKENS: u64 = 50;
 pub(super) struct Window {
     /// In tokens.
     pub(super) size: u64,
-    used: u64,
+    pub(super) used: u64,
     /// How much of it the last response had seen.
     seen: u64,
 }
@@ -38,20 +38,12 @@ impl Window {
         }
     }
 
-    pub(super) fn used(&self) -> u64 {
-        self.used
-    }
-
     pub(super) fn add_text(&mut self, text: &str) {
         self.used += tokens(text) as u64;
     }
 
     pub(super) fn fill(&mut self, tokens: u64) {
         self.used = self.used.saturating_add(tokens);
-    }
-
-    pub(super) fn add_step(&mut self) {
-        self.used += STEP_TOKENS;
     }
 
     /// The figures of the next response: what an earlier one had seen comes from the cache.
@@ -84,13 +76,13 @@ mod tests {
             (first.context_tokens(), first.cache_read),
             (BASE_TOKENS + 2, 0)
         );
-        window.add_step();
+        window.fill(STEP_TOKENS);
         let second = window.respond();
         assert_eq!(
             (second.context_tokens(), second.cache_read),
             (BASE_TOKENS + 2 + STEP_TOKENS, BASE_TOKENS + 2)
         );
-        assert_eq!(window.used(), second.context_tokens());
+        assert_eq!(window.used, second.context_tokens());
     }
 
     /// The level at the first call, the items that are done when the order is read, and the level
@@ -102,12 +94,12 @@ mod tests {
             reserve_tokens: 0,
             cap_tokens: None,
         };
-        let level = |window: &Window| size.level(Profile::Relay.levels(), window.used());
+        let level = |window: &Window| size.level(Profile::Relay.levels(), window.used);
         let mut window = Window::new(WINDOW_TOKENS_DEFAULT);
         window.add_text(&"x".repeat(prompt_tokens * 3));
         let (mut first, mut items) = (None, 0);
         while level(&window) < Level::L2 {
-            window.add_step();
+            window.fill(STEP_TOKENS);
             first = first.or(Some(level(&window)));
             items += 1;
         }

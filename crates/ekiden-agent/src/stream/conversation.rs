@@ -246,7 +246,7 @@ impl Conversation {
             self.reports.push_back(Report::Usage { context_tokens });
         }
         if self.spending.observe(event) {
-            let (spend, turns) = (self.spending.spend(), self.spending.turns());
+            let (spend, turns) = (self.spending.spend(), self.spending.turns);
             self.reports.push_back(Report::Spend { spend, turns });
         }
         match event {
@@ -320,12 +320,12 @@ impl Conversation {
         self.spending.end();
         let mut counters = counters(&self.trace, &self.spending);
         counters.duration = duration;
-        counters.usage_tokens = self.context.context_tokens();
+        counters.usage_tokens = self.context.context_tokens;
         Ended {
             cause: ends::cause(&self.seen),
             counters,
             traces: self.trace.last,
-            resumable: self.context.responses() > 0
+            resumable: self.context.responses > 0
                 && match &self.dialect {
                     Some(dialect) => dialect.conversation().is_some(),
                     None => self.kind == AgentKind::Claude,

@@ -50,9 +50,9 @@ pub(super) fn counters(trace: &Trace, spending: &SpendEstimate) -> Counters {
         tool_calls: u32::try_from(trace.counts.calls).unwrap_or(u32::MAX),
         malformed_lines: u32::try_from(trace.counts.malformed).unwrap_or(u32::MAX),
         spend: spending.spend(),
-        turns: spending.turns(),
-        subscription: spending.subscription(),
-        prices: spending.prices().clone(),
+        turns: spending.turns,
+        subscription: spending.subscription,
+        prices: spending.prices.clone(),
         models: spending.models(),
         kinds: Some(spending.kinds()).filter(|kinds| *kinds != TokenCounts::default()),
         ..Counters::default()

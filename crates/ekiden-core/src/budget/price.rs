@@ -25,7 +25,7 @@ pub struct TokenCounts {
 }
 
 /// Two prices, in billionths of a US dollar for a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
     /// A token that is read afresh.
     pub fresh_nano_usd: u64,

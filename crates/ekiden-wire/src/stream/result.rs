@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use ekiden_core::budget::TokenCounts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -78,6 +79,17 @@ pub struct ModelUsage {
     pub cost_usd: f64,
     /// The model's window in tokens; zero if unknown.
     pub context_window: u64,
+}
+
+impl ModelUsage {
+    pub fn counts(&self) -> TokenCounts {
+        TokenCounts {
+            input: self.input_tokens,
+            cache_write: self.cache_creation_input_tokens,
+            cache_read: self.cache_read_input_tokens,
+            output: self.output_tokens,
+        }
+    }
 }
 
 pub(super) fn parse(line: &Value) -> TurnResult {

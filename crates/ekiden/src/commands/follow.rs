@@ -145,7 +145,7 @@ impl Tail {
 
     fn seen(&self) -> Seen<'_> {
         Seen {
-            usage_tokens: self.context.context_tokens(),
+            usage_tokens: self.context.context_tokens,
             subagents: self.trace.subagents(),
             activity: self.activity.as_ref(),
         }

@@ -97,7 +97,7 @@ impl Spending {
         let fresh = transcript.requests.all.iter();
         let fresh = fresh.filter(|request| seen.insert(request.message));
         let samples = fresh.map(|request| {
-            let tokens = request.token_counts();
+            let tokens = request.usage.counts();
             let price = prices.of(&request.model, AgentKind::Claude.price_unknown());
             let nano_usd = price.nano_usd(tokens);
             let day = phrase::zoned(request.at, zone).date().to_string();
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn what_the_client_says_that_a_session_cost_gives_the_price() {
         let mut told = transcript(&["a"], false);
-        let tokens = told.requests.all[0].token_counts();
+        let tokens = told.requests.all[0].usage.counts();
         told.requests
             .costs
             .insert("m".to_owned(), (tokens, 5_000_000));
