@@ -117,16 +117,7 @@ pub fn copy(disk: &dyn Disk, mut from: Found, to: &Path) -> DiskResult<()> {
     if disk.stat(to)?.is_some() {
         return Ok(());
     }
-    let mut missing = Vec::new();
-    let mut dir = parent(to);
-    while disk.stat(dir)?.is_none() {
-        missing.push(dir);
-        dir = parent(dir);
-    }
-    missing
-        .into_iter()
-        .rev()
-        .try_for_each(|dir| make_dir(disk, dir).map(|_| ()))?;
+    make_dirs(disk, parent(to))?;
     copy_read(disk, &mut from.file, &from.path, to)?;
     disk.copy_mode(&from.path, to)
 }
@@ -158,6 +149,16 @@ pub(crate) fn same_content(disk: &dyn Disk, a: &Path, b: &Path) -> DiskResult<bo
 /// Whether a file of this length has exactly these bytes.
 pub(crate) fn holds(disk: &dyn Disk, path: &Path, len: u64, bytes: &[u8]) -> DiskResult<bool> {
     Ok(len == bytes.len() as u64 && disk.read(path, len)? == bytes)
+}
+
+/// Makes a directory and those above it that are missing, without a sync.
+pub(crate) fn make_dirs(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
+    if disk.stat(dir)?.is_some() {
+        return Ok(());
+    }
+    dir.parent()
+        .map_or(Ok(()), |above| make_dirs(disk, above))?;
+    make_dir(disk, dir).map(drop)
 }
 
 /// Makes one directory unless it exists; whether it did not. A link to a directory is not one. Its name is

@@ -6,7 +6,7 @@ use ekiden_core::memory::MemoryTools;
 use ekiden_core::ralph::{PROMPT_FILE, RalphState, prompt_for_next};
 use ekiden_core::relay::ITEMS_FILE;
 
-use crate::disk::{Disk, DiskResult};
+use crate::disk::{Disk, DiskResult, if_there};
 use crate::error::{FileFault, StoreError};
 use crate::layout::Published;
 use crate::replace::{replace_at_once, replace_foreign};
@@ -17,10 +17,8 @@ const BYTES_MAX: u64 = 1024 * 1024;
 /// The file of a loop; none where there is no loop.
 pub fn state(disk: &dyn Disk, published: &Published) -> Result<Option<RalphState>, StoreError> {
     let path = published.ralph_state();
-    let bytes = match disk.read(&path, BYTES_MAX) {
-        Ok(bytes) => bytes,
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let Some(bytes) = if_there(disk.read(&path, BYTES_MAX))? else {
+        return Ok(None);
     };
     let parsed = serde_json::from_slice(&bytes);
     let damaged = |error| StoreError::file("read", &path, FileFault::DamagedLoop(error));

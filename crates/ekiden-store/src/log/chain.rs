@@ -20,6 +20,7 @@ use std::sync::Arc;
 use ekiden_core::hash::sha256_hex;
 use serde::de::IgnoredAny;
 
+use crate::archive::make_dirs;
 use crate::disk::{Disk, DiskError, DiskResult, Kind, Operation, Reach, parent};
 use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::replace::{Durability, replace};
@@ -226,20 +227,6 @@ fn compare(copied: &[String], links: &[FoundLink]) -> Continuity {
         (Some((seq, _)), _) => Continuity::Changed { seq },
         (None, true) => Continuity::Unknown,
         (None, false) => Continuity::Same,
-    }
-}
-
-/// Makes a directory and those above it that are missing, without a sync: the copy may be lost.
-fn make_dirs(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
-    if disk.stat(dir)?.is_some() {
-        return Ok(());
-    }
-    if let Some(above) = dir.parent() {
-        make_dirs(disk, above)?;
-    }
-    match disk.create_dir(dir) {
-        Err(error) if !error.is_already_there() => Err(error),
-        Ok(()) | Err(_) => Ok(()),
     }
 }
 
