@@ -53,8 +53,8 @@ pub struct Engine<'o, R> {
     warned: bool,
     /// How many stages were over when their results were written last.
     stages_over: usize,
-    /// Local time's offset from UTC, in seconds.
-    utc_offset_secs: fn(Timestamp) -> i32,
+    /// Local time's offset from UTC, in seconds. A simulated world has its own.
+    pub utc_offset_secs: fn(Timestamp) -> i32,
 }
 
 /// What the log does not hold of an attempt at work.
@@ -89,14 +89,6 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
             warned: false,
             stages_over: 0,
             utc_offset_secs: clock::utc_offset_secs,
-        }
-    }
-
-    /// The same engine in another time zone.
-    pub fn with_zone(self, utc_offset_secs: fn(Timestamp) -> i32) -> Self {
-        Self {
-            utc_offset_secs,
-            ..self
         }
     }
 

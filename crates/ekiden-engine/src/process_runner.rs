@@ -61,8 +61,8 @@ pub(crate) struct ProcessRunner {
     telling: JoinSet<()>,
     /// The ways of which the user knows that they do not work.
     notify_failed: Arc<Mutex<BTreeSet<&'static str>>>,
-    /// Agents do not get the keys of trackers.
-    hides_keys: bool,
+    /// The run works on an issue, so its agents do not get the keys of trackers.
+    pub(crate) hides_keys: bool,
 }
 
 impl ProcessRunner {
@@ -93,11 +93,6 @@ impl ProcessRunner {
             notify_failed: Arc::default(),
             hides_keys: false,
         }
-    }
-
-    /// The same for a run that works on an issue: its agents do not get the keys of trackers.
-    pub(crate) fn hiding_keys(self, hides_keys: bool) -> Self {
-        Self { hides_keys, ..self }
     }
 
     /// Nothing is at work, so no outcome will come.

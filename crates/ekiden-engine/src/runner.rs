@@ -308,7 +308,7 @@ impl LockedWorkDir {
         let (run, worktrees) = (header.run.clone(), self.worktrees(header));
         let has_issue = header.issue.is_some();
         let socket = SteeringSocket::of_run(paths.run_dir.socket(), &sender);
-        let runner = ProcessRunner::new(
+        let mut runner = ProcessRunner::new(
             self.ekiden.clone(),
             run,
             paths,
@@ -316,8 +316,8 @@ impl LockedWorkDir {
             disk(),
             endpoints,
             sender,
-        )
-        .hiding_keys(has_issue);
+        );
+        runner.hides_keys = has_issue;
         let engine = Engine::new(journal, files, runner, observer);
         Ok((engine, inputs, socket))
     }

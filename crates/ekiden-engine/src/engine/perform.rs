@@ -30,28 +30,15 @@ impl<R: EffectRunner> Engine<'_, R> {
             .try_for_each(|(id, effect)| self.perform(id, effect, false))
     }
 
-    /// Performs what an earlier engine was ordered to do and may have done, wholly or in part.
+    /// Performs what an earlier engine was ordered to do and may have done, wholly or in part. Only an effect with an
+    /// outcome is outstanding, so nothing that is void by now comes here.
     pub(super) fn settle(&mut self, id: EffectId, effect: Effect) -> Result<(), EngineError> {
-        if let Effect::Stage { stage, effect } = &effect {
-            match effect {
-                // The attempt's lock was free when this run was opened, so nothing of it lives.
-                RelayEffect::StartAttempt(start) => {
-                    self.lost(stage, start.attempt);
-                    return Ok(());
-                }
-                RelayEffect::Survey
-                | RelayEffect::Verify
-                | RelayEffect::Commit { .. }
-                | RelayEffect::PublishDurably
-                | RelayEffect::Archive { .. } => {}
-                // Void without the process that they were meant for, or derived from state.
-                RelayEffect::CancelTasks
-                | RelayEffect::Attempt { .. }
-                | RelayEffect::Warn { .. }
-                | RelayEffect::Publish
-                // At most once: it may have been shown.
-                | RelayEffect::Notify { .. } => return Ok(()),
-            }
+        if let Effect::Stage { stage, effect } = &effect
+            && let RelayEffect::StartAttempt(start) = effect
+        {
+            // The attempt's lock was free when this run was opened, so nothing of it lives.
+            self.lost(stage, start.attempt);
+            return Ok(());
         }
         self.perform(id, effect, true)
     }

@@ -641,7 +641,9 @@ fn engine(
     let header = journal.run().header();
     let paths = RunPaths::new(workspace(), layout().run(&header.run), header);
     let files = RunFiles::new(shared, paths)?;
-    Ok(Engine::new(journal, files, runner, blind()).with_zone(zone))
+    let mut engine = Engine::new(journal, files, runner, blind());
+    engine.utc_offset_secs = zone;
+    Ok(engine)
 }
 
 /// Nobody watches.

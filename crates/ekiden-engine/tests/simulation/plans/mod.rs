@@ -209,7 +209,9 @@ fn live(
             agents: BTreeMap::new(),
         };
         let files = RunFiles::new(shared, paths)?;
-        Ok(Engine::new(journal, files, runner, blind()).with_zone(|_| 0))
+        let mut engine = Engine::new(journal, files, runner, blind());
+        engine.utc_offset_secs = |_| 0;
+        Ok(engine)
     };
     let mut engine = match state.view().runs()?.first() {
         None => {
