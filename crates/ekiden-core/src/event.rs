@@ -250,16 +250,14 @@ impl Event {
 impl RelayEvent {
     /// The attempt that ended with this event.
     pub fn ended(&self) -> Option<(AttemptId, &AttemptEnded)> {
-        match self {
-            Self::Attempt {
-                attempt,
-                event: AttemptEvent::Ended(ended),
-            } => Some((*attempt, ended)),
-            Self::Attempt { .. }
-            | Self::Task { .. }
-            | Self::Woke
-            | Self::KnowledgeEdited { .. } => None,
-        }
+        let Self::Attempt {
+            attempt,
+            event: AttemptEvent::Ended(ended),
+        } = self
+        else {
+            return None;
+        };
+        Some((*attempt, ended))
     }
 }
 

@@ -54,16 +54,13 @@ pub enum Steering {
 impl Steering {
     /// The stop that it asks for, if it asks for one.
     pub fn stop(&self) -> Option<StopRequest> {
-        match self {
-            Self::Stop { now: false } => Some(StopRequest::Gently),
-            Self::Stop { now: true } => Some(StopRequest::AS_BY_CTRL_C_TWICE),
-            Self::HandOff
-            | Self::Pause
-            | Self::Unpause
-            | Self::Instruct { .. }
-            | Self::Answer { .. }
-            | Self::ChangeLimits(_) => None,
-        }
+        let Self::Stop { now } = self else {
+            return None;
+        };
+        Some(match now {
+            true => StopRequest::AS_BY_CTRL_C_TWICE,
+            false => StopRequest::Gently,
+        })
     }
 }
 

@@ -106,18 +106,8 @@ impl Reader {
     /// Notes that a required field is not there.
     pub(crate) fn missing(&mut self, line: u32, who: &str, field: &Field) {
         let text = in_table(who, &format!("{} is missing", quoted(field.name)));
-        let is_fixed = match field.kind {
-            Kind::Whole(least, most) => least == most,
-            Kind::Choice(_) => true,
-            Kind::Text(_)
-            | Kind::Prose
-            | Kind::Dollars
-            | Kind::Flag
-            | Kind::List(_)
-            | Kind::Table(_)
-            | Kind::Stages(_)
-            | Kind::Need(_) => false,
-        };
+        let is_fixed = matches!(field.kind, Kind::Whole(least, most) if least == most)
+            || matches!(field.kind, Kind::Choice(_));
         let hint = is_fixed.then(|| format!("it is {}", field.kind.expected()));
         self.findings.add(Fault::new(line, &text).hint(hint));
     }

@@ -17,15 +17,12 @@ const RUN_ANYTHING: [&str; 10] = [
 
 /// The rule for this call.
 pub fn rule_for(call: &Call) -> String {
-    match call.kind {
-        ToolKind::Shell => shell_rule(&call.target).unwrap_or_else(|| call.name.clone()),
-        // By each tool's own name: a rule for `Edit` lets `Write` run no more than before.
-        ToolKind::Edit
-        | ToolKind::Read
-        | ToolKind::Subagent
-        | ToolKind::Schedule
-        | ToolKind::Other => fetch_rule(call).unwrap_or_else(|| call.name.clone()),
-    }
+    let rule = match call.kind == ToolKind::Shell {
+        true => shell_rule(&call.target),
+        false => fetch_rule(call),
+    };
+    // By each tool's own name: a rule for `Edit` lets `Write` run no more than before.
+    rule.unwrap_or_else(|| call.name.clone())
 }
 
 fn shell_rule(command: &str) -> Option<String> {

@@ -273,16 +273,14 @@ impl Conversation {
     }
 
     fn tool(&mut self, call: &HookCall) {
-        let target = match &call.input {
-            HookInput::PreTool { tool, .. } => match tool {
-                ToolUse::Read(path) | ToolUse::Write(path) => path.display().to_string(),
-                ToolUse::Shell(command) => command.clone(),
-                ToolUse::Schedule | ToolUse::Handoff | ToolUse::Own { .. } | ToolUse::Other => {
-                    String::new()
-                }
-            },
-            HookInput::Stop { .. } | HookInput::PreCompact | HookInput::Other => String::new(),
-        };
+        let mut target = String::new();
+        if let HookInput::PreTool { tool, .. } = &call.input {
+            if let ToolUse::Read(path) | ToolUse::Write(path) = tool {
+                target = path.display().to_string();
+            } else if let ToolUse::Shell(command) = tool {
+                target.clone_from(command);
+            }
+        }
         self.tool_calls = self.tool_calls.saturating_add(1);
         self.reports.push_back(Report::Activity(Activity::Tool {
             call: call.tool_use_id.clone(),
@@ -309,17 +307,13 @@ impl Conversation {
 
     /// The engine's answer to a hook. One that was given up is answered too late.
     pub(super) fn answer(&mut self, callback: &str, answer: &HookAnswer) {
-        let Some(at) = self
-            .waiting
-            .iter()
-            .position(|waiting| waiting.callback == callback)
-        else {
+        let is_it = |waiting: &mut Waiting| waiting.callback == callback;
+        let Some(waiting) = self.waiting.extract_if(.., is_it).next() else {
             return;
         };
-        let waiting = self.waiting.swap_remove(at);
-        let output = match answer {
-            HookAnswer::Pass => self.unopposed(&waiting),
-            HookAnswer::Allow | HookAnswer::Deny(_) | HookAnswer::Block(_) => answer.output(),
+        let output = match *answer == HookAnswer::Pass {
+            true => self.unopposed(&waiting),
+            false => answer.output(),
         };
         reply(waiting.answer, output.to_string());
     }

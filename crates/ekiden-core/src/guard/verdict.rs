@@ -107,20 +107,11 @@ pub fn verdict(view: &GuardView, input: &HookInput) -> Verdict {
 
 /// A reviewer's tool: the agent's own rules are those of a mode in which whatever is not listed here asks first.
 fn reading_verdict(view: &GuardView, tool: &ToolUse) -> Verdict {
-    match tool {
-        ToolUse::Read(path)
-            if !within(path, &view.handoff_dir)
-                && !view.engine_dirs.iter().any(|dir| within(path, dir)) =>
-        {
-            Verdict::Pass
-        }
-        ToolUse::Other => Verdict::Pass,
-        ToolUse::Read(_)
-        | ToolUse::Write(_)
-        | ToolUse::Shell(_)
-        | ToolUse::Schedule
-        | ToolUse::Handoff
-        | ToolUse::Own { .. } => Verdict::Deny(Denial::ReadOnly),
+    let mut ours = view.engine_dirs.iter().chain([&view.handoff_dir]);
+    let reads = matches!(tool, ToolUse::Read(path) if !ours.any(|dir| within(path, dir)));
+    match reads || *tool == ToolUse::Other {
+        true => Verdict::Pass,
+        false => Verdict::Deny(Denial::ReadOnly),
     }
 }
 

@@ -27,16 +27,13 @@ pub enum StageState {
 impl StageState {
     /// How its last attempt failed, and whether the plan puts up with that.
     pub fn failure(&self) -> Option<(&Outcome, bool)> {
-        match self {
-            Self::Over(StageEnd::Failed(outcome)) => Some((outcome, false)),
-            Self::Over(StageEnd::Skipped(outcome)) => Some((outcome, true)),
-            Self::Over(StageEnd::Done | StageEnd::Blocked { .. } | StageEnd::LeftOut { .. })
-            | Self::Waiting
-            | Self::Ready
-            | Self::Preparing
-            | Self::Working
-            | Self::Merging
-            | Self::Interrupted(_) => None,
+        let Self::Over(end) = self else {
+            return None;
+        };
+        match end {
+            StageEnd::Failed(outcome) => Some((outcome, false)),
+            StageEnd::Skipped(outcome) => Some((outcome, true)),
+            StageEnd::Done | StageEnd::Blocked { .. } | StageEnd::LeftOut { .. } => None,
         }
     }
 }
@@ -89,11 +86,10 @@ impl Node {
 
     /// The stage that keeps it from beginning for good.
     pub(super) fn blocked_by(&self) -> Option<&StageId> {
-        if let StageState::Over(StageEnd::Blocked { by }) = &self.state {
-            Some(by)
-        } else {
-            None
-        }
+        let StageState::Over(StageEnd::Blocked { by }) = &self.state else {
+            return None;
+        };
+        Some(by)
     }
 
     pub(super) fn is_over(&self) -> bool {

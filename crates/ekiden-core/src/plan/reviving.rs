@@ -91,15 +91,9 @@ impl Plan {
                 continue;
             }
             let is_skipped = self.nodes[at].take == Take::Skip;
-            let settled = |(need, optional): &(usize, bool)| match &self.nodes[*need].state {
-                StageState::Over(StageEnd::Done) => true,
-                StageState::Over(_) => *optional || is_skipped,
-                StageState::Waiting
-                | StageState::Ready
-                | StageState::Preparing
-                | StageState::Working
-                | StageState::Merging
-                | StageState::Interrupted(_) => false,
+            let settled = |(need, optional): &(usize, bool)| {
+                let need = &self.nodes[*need];
+                need.is_done() || need.is_over() && (*optional || is_skipped)
             };
             let left = self.nodes[at]
                 .needs

@@ -197,13 +197,8 @@ impl Relay {
             Phase::Planned => self.prepare(at),
             Phase::Ended { next, .. } => match next.clone() {
                 Next::Review(after) => self.review(at, after, ReviewStep::Commit),
-                Next::Attempt(next) => {
-                    let (waited, consumed) = (Millis(0), Consumed::default());
-                    let next = NextAttempt {
-                        waited,
-                        consumed,
-                        ..next
-                    };
+                Next::Attempt(mut next) => {
+                    (next.waited, next.consumed) = (Millis(0), Consumed::default());
                     self.admit(at, next)
                 }
             },

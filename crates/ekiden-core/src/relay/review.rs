@@ -299,15 +299,10 @@ impl Relay {
     /// The session after which this step is taken, if the relay waits for it. The outcome of anything else
     /// is void.
     fn awaited(&self, awaited: ReviewStep) -> Option<Reviewed> {
-        match &self.phase {
-            Phase::Reviewing { after, step } if *step == awaited => Some(after.clone()),
-            Phase::Planned
-            | Phase::Running(_)
-            | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => None,
-        }
+        let Phase::Reviewing { after, step } = &self.phase else {
+            return None;
+        };
+        (*step == awaited).then(|| after.clone())
     }
 
     /// Everything is known: end the run, or start the next session.

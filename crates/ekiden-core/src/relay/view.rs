@@ -111,12 +111,11 @@ impl Relay {
 
     /// No agent is there and one's process is about to begin: what can wait does.
     pub fn is_between_agents(&self) -> bool {
-        match &self.phase {
-            Phase::Reviewing { step, .. } => *step == ReviewStep::Survey,
-            Phase::Running(session) => session.process.is_none(),
-            Phase::Planned | Phase::Waiting { .. } | Phase::Paused { .. } | Phase::Ended { .. } => {
-                false
-            }
-        }
+        let step = ReviewStep::Survey;
+        let is_surveyed = matches!(&self.phase, Phase::Reviewing { step: now, .. } if *now == step);
+        is_surveyed
+            || self
+                .at_work()
+                .is_some_and(|session| session.process.is_none())
     }
 }

@@ -119,15 +119,8 @@ impl GitError {
 
     /// It may be over in a moment: another process has a lock, or is making a worktree, of which git reads half.
     fn may_pass(&self) -> bool {
-        match self {
-            Self::Locked { .. } => true,
-            Self::Failed { said, .. } => is_half_made(said),
-            Self::Spawn(_)
-            | Self::NoAnswer { .. }
-            | Self::Cancelled { .. }
-            | Self::Disk(_)
-            | Self::Refused(_) => false,
-        }
+        matches!(self, Self::Failed { said, .. } if is_half_made(said))
+            || matches!(self, Self::Locked { .. })
     }
 }
 
