@@ -152,14 +152,10 @@ impl WorkDir {
         if !self.dir.is_dir() || !self.state_dir.is_dir() {
             return Err(Unread::Gone);
         }
+        let (dir, git, state_dir) = (self.dir.clone(), self.git.clone(), self.state_dir.clone());
         let workspace = Workspace {
-            dir: self.dir.clone(),
-            git: self.git.clone(),
-            state_dir: self.state_dir.clone(),
-            published: self.dir.join(".ekiden"),
             user_dir: Some(user_dir.to_owned()),
-            limits_dir: None,
-            is_trusted: false,
+            ..Workspace::at(dir, git, state_dir)
         };
         let unreadable = |error| Unread::Unreadable(Box::new(error));
         let disk = RealDisk::fenced(&self.dir);

@@ -73,7 +73,6 @@ impl Workspace {
         if !dir.is_dir() {
             return Err(failed(io::ErrorKind::NotADirectory.into()));
         }
-        let published = dir.join(".ekiden");
         let unknown = |error| WorkspaceError::Git {
             path: named.to_owned(),
             source: io::Error::other(error),
@@ -85,17 +84,22 @@ impl Workspace {
                 .common_dir
                 .join("ekiden")
                 .join(project_name(&place.prefix)),
-            (None, None) => published.join("state"),
+            (None, None) => dir.join(".ekiden/state"),
         };
-        Ok(Self {
+        Ok(Self::at(dir, git, state_dir))
+    }
+
+    /// One of which nothing is known beyond its place.
+    pub(crate) fn at(dir: PathBuf, git: Option<GitPlace>, state_dir: PathBuf) -> Self {
+        Self {
+            published: dir.join(".ekiden"),
             dir,
             git,
             state_dir,
-            published,
             user_dir: None,
             limits_dir: None,
             is_trusted: false,
-        })
+        }
     }
 
     /// The same for a user whose programs keep their state here.

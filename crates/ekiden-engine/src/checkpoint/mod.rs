@@ -42,6 +42,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::utc_offset_secs;
 use crate::git::status::{Scope, Status, under_way};
 use crate::git::{Git, GitError};
+use crate::runtime::runtime;
 use crate::workspace::{Workspace, WorkspaceError};
 use ekiden_core::text::in_full;
 
@@ -156,17 +157,8 @@ fn find(request: &Request) -> Result<(Workspace, Option<String>), CheckpointErro
     let why = in_full(&source);
     let missing = |source| CheckpointError::Workspace(WorkspaceError::Dir { path, source });
     let dir = request.project_dir.canonicalize().map_err(missing)?;
-    let published = dir.join(".ekiden");
-    let workspace = Workspace {
-        dir,
-        git: None,
-        state_dir: published.join("state"),
-        published,
-        user_dir: None,
-        limits_dir: None,
-        is_trusted: false,
-    };
-    Ok((workspace, Some(why)))
+    let state_dir = dir.join(".ekiden/state");
+    Ok((Workspace::at(dir, None, state_dir), Some(why)))
 }
 
 /// The project's documents, with `.ekiden/` made as a run makes it, and kept out of git.
@@ -209,9 +201,7 @@ fn ask_git(
     documents: &Documents,
 ) -> Result<(GitTree, String), String> {
     let keeper = keeper::executable().map_err(|error| in_full(&error))?;
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().build();
-    let runtime = runtime.map_err(|error| in_full(&error))?;
+    let runtime = runtime().map_err(|error| in_full(&error))?;
     let git = Git::new(keeper, workspace.dir.clone());
     let asked = runtime.block_on(save_and_describe(request, workspace, documents, &git));
     asked.map_err(|error| in_full(&error))

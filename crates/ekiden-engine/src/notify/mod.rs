@@ -141,8 +141,14 @@ pub(crate) async fn tell(
             let spec = ChildSpec::new(keeper, program, dir);
             start(spec, args, format!("{}\n", event.json()).as_bytes()).await
         }
-        Way::Webhook(url) => post::send(post::Post::json(url, event.json())).await,
-        Way::Ntfy(url) => post::send(post::Post::text(url, event.title, event.text)).await,
+        Way::Webhook(url) => {
+            let (title, body) = (None, event.json());
+            post::send(post::Post { url, title, body }).await
+        }
+        Way::Ntfy(url) => {
+            let (title, body) = (Some(event.title), event.text);
+            post::send(post::Post { url, title, body }).await
+        }
     }
 }
 

@@ -16,31 +16,10 @@ use ureq::{Agent, Error};
 /// What is sent, and where to.
 #[derive(Debug)]
 pub(super) struct Post {
-    url: String,
-    content_type: &'static str,
-    /// The header in which ntfy takes it.
-    title: Option<String>,
-    body: String,
-}
-
-impl Post {
-    pub(super) fn json(url: String, body: String) -> Self {
-        Self {
-            url,
-            content_type: "application/json",
-            title: None,
-            body,
-        }
-    }
-
-    pub(super) fn text(url: String, title: String, body: String) -> Self {
-        Self {
-            url,
-            content_type: "text/plain; charset=utf-8",
-            title: Some(title),
-            body,
-        }
-    }
+    pub(super) url: String,
+    /// The header in which ntfy takes it, with a plain text; without it the body is JSON.
+    pub(super) title: Option<String>,
+    pub(super) body: String,
 }
 
 /// Why a try failed.
@@ -112,9 +91,11 @@ fn is_here(url: &str) -> bool {
 }
 
 fn try_once(agent: &Agent, post: &Post) -> Result<(), Failed> {
-    let mut request = agent
-        .post(&post.url)
-        .header("Content-Type", post.content_type);
+    let content_type = match post.title {
+        Some(_) => "text/plain; charset=utf-8",
+        None => "application/json",
+    };
+    let mut request = agent.post(&post.url).header("Content-Type", content_type);
     // Whatever cannot stand in a header is left out of it; the text is whole.
     let title = post.title.as_ref();
     if let Some(title) = title.and_then(|title| HeaderValue::from_bytes(title.as_bytes()).ok()) {

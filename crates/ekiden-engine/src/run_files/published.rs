@@ -183,12 +183,8 @@ impl RunFiles {
             let Some(text) = result.or_else(|| run.diagnosis(stage, &tree)) else {
                 continue;
             };
-            for path in [self.result_path(stage), self.paths.shown_result(stage)] {
-                make_dir(&*self.disk, parent(&path))?;
-                if !self.reads(&path, &text) {
-                    replace(&*self.disk, &path, text.as_bytes(), Durability::Derived)?;
-                }
-            }
+            self.write_result(&self.result_path(stage), &text)?;
+            self.write_result(&self.paths.shown_result(stage), &text)?;
         }
         if self.paths.integration_tree().is_some() {
             let published = Published::new(&self.paths.workspace.dir);
@@ -203,18 +199,17 @@ impl RunFiles {
     pub(super) fn write_earlier(&self, run: &Run) -> DiskResult<()> {
         let before = run.header().before.iter();
         for earlier in before.flat_map(|before| &before.results) {
-            let path = self.result_path(&earlier.stage);
-            make_dir(&*self.disk, parent(&path))?;
-            if !self.reads(&path, &earlier.text) {
-                replace(
-                    &*self.disk,
-                    &path,
-                    earlier.text.as_bytes(),
-                    Durability::Derived,
-                )?;
-            }
+            self.write_result(&self.result_path(&earlier.stage), &earlier.text)?;
         }
         Ok(())
+    }
+
+    fn write_result(&self, path: &Path, text: &str) -> DiskResult<()> {
+        make_dir(&*self.disk, parent(path))?;
+        if self.reads(path, text) {
+            return Ok(());
+        }
+        replace(&*self.disk, path, text.as_bytes(), Durability::Derived)
     }
 
     /// Where the result of a stage is kept.
@@ -248,10 +243,6 @@ fn place(published: &Published, file: Option<HandoffFile>) -> PathBuf {
 
 /// A text file ends with a newline, also if the agent's did not.
 fn ended_by_newline(text: &str) -> String {
-    let newline = if text.is_empty() || text.ends_with('\n') {
-        ""
-    } else {
-        "\n"
-    };
-    format!("{text}{newline}")
+    let is_ended = text.is_empty() || text.ends_with('\n');
+    text.to_owned() + if is_ended { "" } else { "\n" }
 }

@@ -172,11 +172,7 @@ async fn weakened(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> Ve
     let Ok(mut diff) = git.run(DIFF, &paths).await else {
         return Vec::new();
     };
-    let read = move || {
-        let added = new.iter().map(|(name, path)| as_added(name, path));
-        added.collect::<String>()
-    };
-    diff.push_str(&tokio::task::spawn_blocking(read).await.unwrap_or_default());
+    diff.push_str(&all_added(new).await);
     weakened_tests(&diff)
 }
 
@@ -191,35 +187,30 @@ async fn diff(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> String
         let paths = [base, "--", ".", ":(exclude).ekiden"];
         diff = git.run(WHOLE_DIFF, &paths).await.unwrap_or_default();
     }
-    let new = changed
-        .status
-        .entries
-        .iter()
-        .filter(|entry| entry.is_untracked());
-    let new: Vec<(String, PathBuf)> = new
+    let new = changed.status.entries.iter().filter(|it| it.is_untracked());
+    let new = new
         .take(limits::SURVEY_LINES_MAX)
-        .map(|entry| (entry.shown(), dir.join(changed.seen_from_dir(entry))))
-        .collect();
-    let read = move || {
-        new.iter()
-            .map(|(name, path)| as_added(name, path))
-            .collect::<String>()
-    };
-    diff.push_str(&tokio::task::spawn_blocking(read).await.unwrap_or_default());
+        .map(|entry| (entry.shown(), dir.join(changed.seen_from_dir(entry))));
+    diff.push_str(&all_added(new.collect()).await);
     diff.truncate(diff.floor_char_boundary(limits::REVIEW_DIFF_BYTES_MAX));
     diff
 }
 
-/// A new file as a difference would show it.
+/// New files as a difference would show them.
+async fn all_added(new: Vec<(String, PathBuf)>) -> String {
+    let read = move || {
+        let added = new.iter().map(|(name, path)| as_added(name, path));
+        added.collect()
+    };
+    tokio::task::spawn_blocking(read).await.unwrap_or_default()
+}
+
 fn as_added(name: &str, path: &Path) -> String {
     let small = path
         .symlink_metadata()
         .is_ok_and(|file| file.is_file() && file.len() <= READ_BYTES_MAX);
-    let text = if small {
-        std::fs::read_to_string(path).unwrap_or_default()
-    } else {
-        String::new()
-    };
+    let text = small.then(|| std::fs::read_to_string(path).unwrap_or_default());
+    let text = text.unwrap_or_default();
     let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
     format!("diff --git a/{name} b/{name}\n@@ -0,0 +1 @@\n{lines}")
 }
