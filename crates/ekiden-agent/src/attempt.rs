@@ -20,7 +20,7 @@ use ekiden_core::agent::AgentSpec;
 use ekiden_core::budget::{Prices, Spend};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::{Counters, Traces};
+use ekiden_core::event::AttemptEnded;
 use ekiden_core::guard::HookInput;
 use ekiden_core::ids::{AttemptId, ConversationId};
 use ekiden_core::relay::Prompt;
@@ -113,8 +113,8 @@ pub enum Report {
         /// In an error, so that another message is useless.
         failed: bool,
     },
-    /// Everything is over and dead.
-    Ended(Box<Ended>),
+    /// Everything is over and dead. What it left in files the engine adds.
+    Ended(Box<AttemptEnded>),
 }
 
 impl AttemptSpec {
@@ -181,31 +181,9 @@ pub enum Activity {
     Warning(String),
 }
 
-/// What is left of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    pub cause: EndCause,
-    pub counters: Counters,
-    pub traces: Traces,
-    /// The conversation can be resumed: the agent keeps a transcript of it.
-    pub resumable: bool,
-}
-
-impl Ended {
-    /// The end of an attempt whose process never ran.
-    pub(crate) fn unstarted(why: &impl ToString) -> Self {
-        Self::before_start(EndCause::NeverStarted(why.to_string()))
-    }
-
-    /// The same for another cause.
-    pub fn before_start(cause: EndCause) -> Self {
-        Self {
-            cause,
-            counters: Counters::default(),
-            traces: Traces::default(),
-            resumable: false,
-        }
-    }
+/// The end of an attempt whose process never ran.
+pub(crate) fn unstarted(why: &impl ToString) -> AttemptEnded {
+    AttemptEnded::bare(EndCause::NeverStarted(why.to_string()))
 }
 
 /// What the engine tells a driver. Beside the effects of `core` these are answers that no log holds.

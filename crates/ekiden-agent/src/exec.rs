@@ -6,21 +6,21 @@
 //! for this session are published, so a script that waits for the prompt finds them.
 
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::{Counters, Traces};
+use ekiden_core::event::{AttemptEnded, Counters, Traces};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 
-use crate::attempt::{Activity, AgentCommand, AttemptSpec, Ended, Engine, Report};
+use crate::attempt::{Activity, AgentCommand, AttemptSpec, Engine, Report, unstarted};
 use crate::child::{ChildEnd, StdinKind, spawn};
 use crate::intake::{Excerpt, Intake, Keep};
 
 /// What is kept of the end of both streams: an error often explains the words just before it.
 const WORDS_BYTES_MAX: usize = 1200;
 
-pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> Ended {
+pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {
     let mut child = match spawn(spec.child([], &[], StdinKind::Piped)) {
         Ok(child) => child,
-        Err(error) => return Ended::unstarted(&error),
+        Err(error) => return unstarted(&error),
     };
     if let Some(pid) = child.started().await {
         engine.tell(Report::Started { pid }).await;
@@ -60,8 +60,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> Ended {
         words.add(bytes);
     }
     let words = words.text();
-    Ended {
-        cause: cause(end, stopped),
+    AttemptEnded {
         counters: Counters {
             duration: engine.elapsed(),
             ..Counters::default()
@@ -70,7 +69,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> Ended {
             last_words: Some(words).filter(|words| !words.trim().is_empty()),
             ..Traces::default()
         },
-        resumable: false,
+        ..AttemptEnded::bare(cause(end, stopped))
     }
 }
 

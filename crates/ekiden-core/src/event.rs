@@ -417,6 +417,19 @@ pub enum CheckOutcome {
 }
 
 impl AttemptEnded {
+    /// The end of an attempt of which nothing is known, such as one whose process never ran.
+    pub fn bare(cause: EndCause) -> Self {
+        Self {
+            cause,
+            files: HandoffFiles::default(),
+            touched: Vec::new(),
+            misplaced: Vec::new(),
+            resumable: false,
+            counters: Counters::default(),
+            traces: Traces::default(),
+        }
+    }
+
     /// It was over before anybody could have done much.
     pub fn was_short(&self) -> bool {
         self.counters.duration < limits::EMPTY_SESSION_MAX

@@ -13,10 +13,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ekiden_agent::attempt::Ended;
 use ekiden_agent::login::login;
 use ekiden_core::agent::AgentSpec;
 use ekiden_core::ends::{EndCause, LimitKind};
+use ekiden_core::event::AttemptEnded;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::RunId;
 use ekiden_core::limits::LIMIT_AHEAD_MAX;
@@ -109,7 +109,12 @@ impl KnownLimits {
     }
 
     /// Takes from the end of a session what it says about its account's limits.
-    pub(crate) fn learn(&self, agent: &AgentSpec, ended: &Ended, now: Timestamp) -> DiskResult<()> {
+    pub(crate) fn learn(
+        &self,
+        agent: &AgentSpec,
+        ended: &AttemptEnded,
+        now: Timestamp,
+    ) -> DiskResult<()> {
         let EndCause::RateLimited { resets_at, kind } = ended.cause else {
             return self.lifted(agent, ended, now);
         };
@@ -146,7 +151,7 @@ impl KnownLimits {
     }
 
     /// The service answered the run that met a limit: it is lifted before its time.
-    fn lifted(&self, agent: &AgentSpec, ended: &Ended, now: Timestamp) -> DiskResult<()> {
+    fn lifted(&self, agent: &AgentSpec, ended: &AttemptEnded, now: Timestamp) -> DiskResult<()> {
         let paths = [self.path(agent, false), self.path(agent, true)];
         for path in paths.into_iter().flatten() {
             let note = self.read(&path, now);
@@ -178,7 +183,6 @@ impl KnownLimits {
 #[cfg(test)]
 mod tests {
     use ekiden_core::agent::{AgentKind, Interface, Permissions};
-    use ekiden_core::event::{Counters, Traces};
     use ekiden_testkit::sim::SimDisk;
 
     use super::*;
@@ -198,19 +202,13 @@ mod tests {
         }
     }
 
-    fn ended(cause: EndCause, turns: u32) -> Ended {
-        Ended {
-            cause,
-            counters: Counters {
-                turns,
-                ..Counters::default()
-            },
-            traces: Traces::default(),
-            resumable: false,
-        }
+    fn ended(cause: EndCause, turns: u32) -> AttemptEnded {
+        let mut ended = AttemptEnded::bare(cause);
+        ended.counters.turns = turns;
+        ended
     }
 
-    fn limit(resets_at: Timestamp, kind: LimitKind) -> Ended {
+    fn limit(resets_at: Timestamp, kind: LimitKind) -> AttemptEnded {
         let resets_at = Some(resets_at);
         ended(EndCause::RateLimited { resets_at, kind }, 0)
     }

@@ -16,14 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ekiden_agent::attempt::{
-    AgentCommand, Answer, AttemptHandle, AttemptSpec, Ended, HookAnswer, Report,
-};
+use ekiden_agent::attempt::{AgentCommand, Answer, AttemptHandle, AttemptSpec, HookAnswer, Report};
 use ekiden_core::agent::AgentSpec;
 use ekiden_core::bounds::Bounds;
 use ekiden_core::budget::{Mark, Measure, Share, Spend, SpendMeter};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
+use ekiden_core::event::AttemptEnded;
 use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse, verdict};
 use ekiden_core::ids::{AttemptId, RunId, SessionNumber, StageId};
 use ekiden_core::prompt::PromptBlocks;
@@ -287,7 +286,7 @@ struct Conversation<'a> {
     settled: Option<PlanningEnd>,
     spent: Spend,
     /// Takes from its end what other runs may need.
-    learn: &'a dyn Fn(&Ended),
+    learn: &'a dyn Fn(&AttemptEnded),
 }
 
 impl Conversation<'_> {
@@ -398,7 +397,7 @@ impl Conversation<'_> {
         }
     }
 
-    fn ended(self, ended: Ended) -> (PlanningEnd, Spend) {
+    fn ended(self, ended: AttemptEnded) -> (PlanningEnd, Spend) {
         (self.learn)(&ended);
         let spent = self.spent.at_least(ended.counters.spend);
         (

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ekiden_agent::attempt::{AgentCommand, AttemptHandle, AttemptSpec, Ended, Report};
+use ekiden_agent::attempt::{AgentCommand, AttemptHandle, AttemptSpec, Report};
 use ekiden_agent::child::ChildSpec;
 use ekiden_core::effect::WorktreeEffect;
-use ekiden_core::event::{Event, TaskOutcome};
+use ekiden_core::event::{AttemptEnded, Event, TaskOutcome};
 use ekiden_core::ids::{EffectId, RunId, StageId};
 use ekiden_core::limits;
 use ekiden_store::disk::{Disk, DiskResult, parent};
@@ -197,7 +197,7 @@ impl EffectRunner for ProcessRunner {
         };
         let (limits, agent) = (self.known_limits.clone(), launch.agent.clone());
         if let Some(cause) = limits.met_elsewhere(&agent, SystemClock.now()) {
-            let ended = Report::Ended(Box::new(Ended::before_start(cause)));
+            let ended = Report::Ended(Box::new(AttemptEnded::bare(cause)));
             self.spawn(async move { input(ended) });
             return Ok(());
         }

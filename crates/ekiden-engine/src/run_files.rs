@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ekiden_core::agent::AgentKind;
-use ekiden_core::event::{Counters, Traces};
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::AttemptEnded;
 use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse};
 use ekiden_core::handoff::{HandoffFile, HandoffFiles};
 use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
@@ -125,34 +126,30 @@ impl RunFiles {
     }
 
     /// What the saved event stream shows of an attempt whose engine died.
-    pub fn traces_of(
-        &self,
-        run: &Run,
-        stage: &StageId,
-        attempt: AttemptId,
-    ) -> (Traces, Counters, bool) {
+    pub fn traces_of(&self, run: &Run, stage: &StageId, attempt: AttemptId) -> AttemptEnded {
+        let lost = AttemptEnded::bare(EndCause::EngineLost);
         let agent = run
             .relay(stage)
             .map_or(&run.header().settings.agent, Relay::agent);
         match agent.kind {
             AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Acp | AgentKind::Codex => {}
-            AgentKind::Exec => return Default::default(),
+            AgentKind::Exec => return lost,
         }
         let events = self.paths.relay(stage).session(attempt.session).events();
         let Ok(stream) = self.disk.reader(&events, 0) else {
-            return Default::default();
+            return lost;
         };
         let Ok(mut ended) =
             ekiden_agent::stream::from_saved_stream(stream, agent.kind, run.prices())
         else {
-            return Default::default();
+            return lost;
         };
         // The stream has no times; it was written to as long as the engine lived.
         let since = run.relay(stage).and_then(Relay::runs_since);
         if let (Some(since), Ok(Some(until))) = (since, self.disk.modified(&events)) {
             ended.counters.duration = until.since(since);
         }
-        (ended.traces, ended.counters, ended.resumable)
+        ended
     }
 
     /// Where the agent may write and where it may not.

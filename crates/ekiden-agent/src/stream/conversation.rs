@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use ekiden_core::agent::AgentKind;
+use ekiden_core::event::AttemptEnded;
 use ekiden_core::ids::{AttemptId, ConversationId};
 use ekiden_core::prompt;
 use ekiden_core::relay::Prompt;
@@ -23,7 +24,7 @@ use ekiden_wire::usage::ContextMeter;
 use super::dialect;
 use super::saved::counters;
 use super::window::Window;
-use crate::attempt::{Activity, Answer, AttemptSpec, Ended, HookAnswer, Report};
+use crate::attempt::{Activity, Answer, AttemptSpec, HookAnswer, Report};
 
 /// How long the client waits for an answer of ours. A day: the engine may be stopped by a debugger
 /// or a suspended machine, and an answer that is missed makes the client drop the call.
@@ -315,14 +316,13 @@ impl Conversation {
         self.show(Activity::Warning(text));
     }
 
-    pub(super) fn ended(mut self, exit: Exit, stderr: &str, duration: Millis) -> Ended {
+    pub(super) fn ended(mut self, exit: Exit, stderr: &str, duration: Millis) -> AttemptEnded {
         self.seen.exited(exit, stderr);
         self.spending.end();
         let mut counters = counters(&self.trace, &self.spending);
         counters.duration = duration;
         counters.usage_tokens = self.context.context_tokens;
-        Ended {
-            cause: ends::cause(&self.seen),
+        AttemptEnded {
             counters,
             traces: self.trace.last,
             resumable: self.context.responses > 0
@@ -330,6 +330,7 @@ impl Conversation {
                     Some(dialect) => dialect.conversation().is_some(),
                     None => self.kind == AgentKind::Claude,
                 },
+            ..AttemptEnded::bare(ends::cause(&self.seen))
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use ekiden_core::event::AttemptEnded;
 use ekiden_core::limits;
 use ekiden_core::relay::Prompt;
 use ekiden_wire::ends::{EndedByUs, Exit};
@@ -13,17 +14,17 @@ use tokio::time::{Instant, sleep_until};
 
 use super::conversation::Conversation;
 use super::launch;
-use crate::attempt::{Activity, AgentCommand, AttemptSpec, Ended, Engine, Report};
+use crate::attempt::{Activity, AgentCommand, AttemptSpec, Engine, Report, unstarted};
 use crate::child::{Child, ChildEnd, spawn};
 use crate::intake::{Intake, Keep};
 
 /// What is kept of the agent's standard error.
 const STDERR_BYTES_MAX: usize = 8 * 1024;
 
-pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> Ended {
+pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {
     let mut child = match spawn(launch::child(&mut spec)) {
         Ok(child) => child,
-        Err(error) => return Ended::unstarted(&error),
+        Err(error) => return unstarted(&error),
     };
     if let Some(pid) = child.started().await {
         engine.tell(Report::Started { pid }).await;
@@ -54,7 +55,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> Ended {
         ChildEnd::Exited(code) => Exit::Code(code),
         ChildEnd::Signaled(signal) => Exit::Signal(signal),
         ChildEnd::KeeperLost => Exit::Signal(9),
-        ChildEnd::NotStarted(why) => return Ended::unstarted(&why),
+        ChildEnd::NotStarted(why) => return unstarted(&why),
     };
     driver
         .conversation

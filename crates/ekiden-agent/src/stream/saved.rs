@@ -3,7 +3,7 @@
 use ekiden_core::agent::AgentKind;
 use ekiden_core::budget::{Prices, TokenCounts};
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::Counters;
+use ekiden_core::event::{AttemptEnded, Counters};
 use ekiden_wire::lines::read_lines;
 use ekiden_wire::rpc::BEGUN;
 use ekiden_wire::saved::Saved;
@@ -11,15 +11,13 @@ use ekiden_wire::spending::SpendEstimate;
 use ekiden_wire::stream::ClientEvent;
 use ekiden_wire::trace::Trace;
 
-use crate::attempt::Ended;
-
 /// The last attempt in a saved event stream, whose engine died. The turn that was cut off is estimated at
 /// `prices`.
 pub fn from_saved_stream(
     stream: impl std::io::Read,
     kind: AgentKind,
     prices: Prices,
-) -> std::io::Result<Ended> {
+) -> std::io::Result<AttemptEnded> {
     let mut spending = SpendEstimate::new(prices, kind.price_unknown());
     let mut trace = Trace::default();
     let mut saved = Saved::default();
@@ -37,11 +35,11 @@ pub fn from_saved_stream(
     spending.end();
     let counters = counters(&trace, &spending);
     let worked = trace.counts.calls + trace.counts.turns > 0;
-    Ok(Ended {
-        cause: EndCause::EngineLost,
+    Ok(AttemptEnded {
         counters,
         traces: trace.last,
         resumable: worked && (kind == AgentKind::Claude || saved.conversation().is_some()),
+        ..AttemptEnded::bare(EndCause::EngineLost)
     })
 }
 

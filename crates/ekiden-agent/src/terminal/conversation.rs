@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::budget::Spend;
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::Counters;
+use ekiden_core::event::{AttemptEnded, Counters};
 use ekiden_core::guard::{HookInput, ToolUse};
 use ekiden_core::ids::ConversationId;
 use ekiden_core::time::Millis;
@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 
 use super::hook::Asker;
 use super::listener::Question;
-use crate::attempt::{Activity, Ended, HookAnswer, Report};
+use crate::attempt::{Activity, HookAnswer, Report};
 use crate::child::ChildEnd;
 
 /// What a client exits with when it was left, or when its terminal was closed.
@@ -393,16 +393,15 @@ impl Conversation {
     }
 
     /// Everything is over. `trace` is the whole transcript.
-    pub(super) fn ended(&mut self, end: ChildEnd, duration: Millis, trace: Trace) -> Ended {
+    pub(super) fn ended(&mut self, end: ChildEnd, duration: Millis, trace: Trace) -> AttemptEnded {
         if let Some(context_tokens) = trace.compacted.filter(|_| !self.compacted) {
             self.was_compacted(context_tokens);
         }
         let cause = self.cause(end, trace.limit.as_ref());
-        if let EndCause::NeverStarted(why) = cause {
-            return Ended::unstarted(&why);
+        if matches!(cause, EndCause::NeverStarted(_)) {
+            return AttemptEnded::bare(cause);
         }
-        Ended {
-            cause,
+        AttemptEnded {
             counters: Counters {
                 duration,
                 tool_calls: self.tool_calls,
@@ -415,6 +414,7 @@ impl Conversation {
             },
             traces: trace.last,
             resumable: self.last.context_tokens > 0,
+            ..AttemptEnded::bare(cause)
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ekiden_core::effect::StartMode;
+use ekiden_core::event::AttemptEnded;
 use ekiden_core::limits;
 use ekiden_core::relay::Prompt;
 use ekiden_wire::trace::Trace;
@@ -15,7 +16,7 @@ use super::conversation::{Conversation, Ending};
 use super::launch;
 use super::listener::Listener;
 use super::unhooked::{Unhooked, last_response};
-use crate::attempt::{AgentCommand, AttemptSpec, Ended, Engine, Report};
+use crate::attempt::{AgentCommand, AttemptSpec, Engine, Report, unstarted};
 use crate::child::{Child, ChildEnd, spawn};
 
 /// How often a session without hooks is looked at.
@@ -26,14 +27,14 @@ const LIMIT_PATIENCE: Duration = Duration::from_secs(3);
 /// How long a message waits at a client where nothing happens, once that has happened before: the person is away.
 const UNHEARD_AGAIN: Duration = Duration::from_secs(5);
 
-pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> Ended {
+pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {
     let unhooked = Unhooked::new(
         &spec.conversation.to_string(),
         spec.agent.account.as_deref(),
     );
     let (child, mut listener) = match begin(&mut spec) {
         Ok(begun) => begun,
-        Err(why) => return Ended::unstarted(&why),
+        Err(why) => return unstarted(&why),
     };
     let session = spec.attempt.session.get();
     let mut driver = Driver {

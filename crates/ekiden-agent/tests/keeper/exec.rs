@@ -5,12 +5,13 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use ekiden_agent::attempt::{Activity, AttemptHandle, AttemptSpec, Ended, Report};
+use ekiden_agent::attempt::{Activity, AttemptHandle, AttemptSpec, Report};
 use ekiden_agent::start;
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
 use ekiden_core::budget::Prices;
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
+use ekiden_core::event::AttemptEnded;
 use ekiden_core::ids::{AttemptId, RunId, SessionNumber, StageId};
 use ekiden_core::relay::Prompt;
 use tokio::sync::mpsc;
@@ -50,7 +51,7 @@ fn agent(script: &str, dir: &Path) -> (AttemptHandle, mpsc::Receiver<Report>) {
     (start(spec, sender), reports)
 }
 
-async fn end(reports: &mut mpsc::Receiver<Report>) -> Ended {
+async fn end(reports: &mut mpsc::Receiver<Report>) -> AttemptEnded {
     loop {
         let report = timeout(PATIENCE, reports.recv()).await;
         if let Report::Ended(ended) = report.expect("in time").expect("an end") {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ekiden_agent::attempt::{Activity, AgentCommand, Answer, Ended, HookAnswer, Report};
+use ekiden_agent::attempt::{Activity, AgentCommand, Answer, HookAnswer, Report};
 use ekiden_core::agent::AgentKind;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, AttemptEvent, RelayEvent};
@@ -170,7 +170,12 @@ impl<R: EffectRunner> Engine<'_, R> {
     ///
     /// After a crash of ekiden it is unknown who wrote a published file: it is not synced, so it may be
     /// an older one of our own. Then it is copied, and decides nothing.
-    fn ended(&mut self, stage: &StageId, attempt: AttemptId, ended: Ended) -> AttemptEvent {
+    fn ended(
+        &mut self,
+        stage: &StageId,
+        attempt: AttemptId,
+        mut event: AttemptEnded,
+    ) -> AttemptEvent {
         let mut set_aside = BTreeMap::new();
         if let Some(live) = self.attempts.get(stage)
             && live.attempt == attempt
@@ -178,16 +183,7 @@ impl<R: EffectRunner> Engine<'_, R> {
             let live = self.attempts.remove(stage);
             set_aside = live.map(|live| live.set_aside).unwrap_or_default();
         }
-        let was_lost = ended.cause == EndCause::EngineLost;
-        let mut event = AttemptEnded {
-            cause: ended.cause,
-            files: HandoffFiles::default(),
-            touched: Vec::new(),
-            misplaced: Vec::new(),
-            resumable: ended.resumable,
-            counters: ended.counters,
-            traces: ended.traces,
-        };
+        let was_lost = event.cause == EndCause::EngineLost;
         if let Some(relay) = self.relay(stage) {
             event.cause = relay.cause_of(attempt, event.cause);
             event.counters = relay.charge(attempt, &event.cause, event.counters);

@@ -1,8 +1,7 @@
 //! What the engine does about an effect, in this life or the next.
 
-use ekiden_agent::attempt::{AgentCommand, Ended, HookAnswer, Report};
+use ekiden_agent::attempt::{AgentCommand, HookAnswer, Report};
 use ekiden_core::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, WorktreeEffect};
-use ekiden_core::ends::EndCause;
 use ekiden_core::event::TaskOutcome;
 use ekiden_core::ids::{AttemptId, EffectId, SessionNumber, StageId};
 use ekiden_core::notice::NoticeKind;
@@ -207,14 +206,7 @@ impl<R: EffectRunner> Engine<'_, R> {
 
     /// The engine died while this attempt ran. What it left in the handoff directory counts.
     fn lost(&mut self, stage: &StageId, attempt: AttemptId) {
-        let (traces, counters, resumable) =
-            self.files.traces_of(self.journal.run(), stage, attempt);
-        let ended = Ended {
-            cause: EndCause::EngineLost,
-            counters,
-            traces,
-            resumable,
-        };
+        let ended = self.files.traces_of(self.journal.run(), stage, attempt);
         self.queue.push_back(Input::Agent {
             stage: stage.clone(),
             attempt,

@@ -11,15 +11,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::checks::named;
-use ekiden_agent::attempt::{Activity, AgentCommand, Ended, HookAnswer, Report};
+use ekiden_agent::attempt::{Activity, AgentCommand, HookAnswer, Report};
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
 use ekiden_core::bounds::Bounds;
 use ekiden_core::budget::{Prices, Spend};
 use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{
-    Check, CheckOutcome, Commit, Continued, Counters, Event, RunResumed, Survey, TaskOutcome,
-    Traces,
+    AttemptEnded, Check, CheckOutcome, Commit, Continued, Counters, Event, RunResumed, Survey,
+    TaskOutcome,
 };
 use ekiden_core::guard::{HookInput, Profile};
 use ekiden_core::handoff::{HandoffFile, Marker};
@@ -212,8 +212,7 @@ impl SimRunner {
     }
 
     fn ended(&mut self, cause: EndCause) {
-        let ended = Ended {
-            cause,
+        let ended = AttemptEnded {
             // It did not live to report what it cost.
             counters: Counters {
                 spend: Spend {
@@ -222,8 +221,7 @@ impl SimRunner {
                 },
                 ..Counters::default()
             },
-            traces: Traces::default(),
-            resumable: false,
+            ..AttemptEnded::bare(cause)
         };
         self.report(Report::Ended(Box::new(ended)));
         self.agent = None;

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ekiden_agent::attempt::{Activity, AgentCommand, Ended, HookAnswer, Report};
+use ekiden_agent::attempt::{Activity, AgentCommand, HookAnswer, Report};
 use ekiden_core::budget::Spend;
 use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{
-    Check, CheckOutcome, Commit, Counters, Delivery, Event, Merge, PreparedWorktree, Survey,
-    TaskOutcome, Traces, WorktreeEvent,
+    AttemptEnded, Check, CheckOutcome, Commit, Counters, Delivery, Event, Merge, PreparedWorktree,
+    Survey, TaskOutcome, WorktreeEvent,
 };
 use ekiden_core::guard::HookInput;
 use ekiden_core::ids::{AttemptId, EffectId, StageId};
@@ -134,11 +134,9 @@ impl PlanRunner {
             },
             ..Counters::default()
         };
-        let ended = Ended {
-            cause,
+        let ended = AttemptEnded {
             counters,
-            traces: Traces::default(),
-            resumable: false,
+            ..AttemptEnded::bare(cause)
         };
         self.report(stage, Report::Ended(Box::new(ended)));
         self.agents.remove(stage);
