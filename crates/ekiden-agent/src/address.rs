@@ -1,4 +1,4 @@
-//! The path of a socket, short enough for a socket's address.
+//! Sockets in the file system, and their paths, short enough for a socket's address.
 //!
 //! An address has room for about a hundred bytes, and the path of a run's directory may be longer. On Linux an open
 //! directory has a short name as well.
@@ -8,6 +8,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
 
 /// What fits into an address on every platform.
 const ADDRESS_BYTES_MAX: usize = 100;
@@ -15,7 +17,7 @@ const ADDRESS_BYTES_MAX: usize = 100;
 /// A path to bind or reach a socket, as long as this lives.
 #[derive(Debug)]
 pub struct Address {
-    path: PathBuf,
+    pub path: PathBuf,
     /// Keeps the short name alive.
     _dir: Option<OwnedFd>,
 }
@@ -47,8 +49,47 @@ impl Address {
         })
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    fn remove(&self) {
+        // There usually is none; where it stays, binding says so.
+        let _ = rustix::fs::unlink(&self.path);
+    }
+}
+
+/// A socket on which callers are served, as long as this lives.
+#[derive(Debug)]
+pub struct Socket {
+    path: PathBuf,
+    task: JoinHandle<()>,
+}
+
+impl Socket {
+    /// Listens at this path, within a runtime. What lies there is removed: it was left by somebody who is gone. Each
+    /// caller has its own task, so one that hangs blocks nobody; `serve` is called as soon as it has come.
+    pub fn listen<F>(
+        path: PathBuf,
+        serve: impl Fn(UnixStream) -> F + Send + 'static,
+    ) -> io::Result<Self>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let address = Address::of(&path)?;
+        address.remove();
+        let listener = UnixListener::bind(&address.path)?;
+        let task = tokio::spawn(async move {
+            while let Ok((caller, _)) = listener.accept().await {
+                tokio::spawn(serve(caller));
+            }
+        });
+        Ok(Self { path, task })
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.task.abort();
+        if let Ok(address) = Address::of(&self.path) {
+            address.remove();
+        }
     }
 }
 
@@ -66,8 +107,8 @@ mod tests {
             let socket = dir.path().join(deep).join("s");
             std::fs::create_dir_all(socket.parent().expect("a parent")).expect("made");
             let bound = Address::of(&socket).expect("an address");
-            let _listener = UnixListener::bind(bound.path()).expect("bound");
-            UnixStream::connect(Address::of(&socket).expect("an address").path()).expect("reached");
+            let _listener = UnixListener::bind(&bound.path).expect("bound");
+            UnixStream::connect(&Address::of(&socket).expect("an address").path).expect("reached");
         }
     }
 }

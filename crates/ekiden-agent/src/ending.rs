@@ -36,7 +36,7 @@ pub(crate) struct Process {
 pub(crate) struct Killing {
     seen: BTreeSet<i32>,
     pause: Duration,
-    next_round: Deadline,
+    pub(crate) next_round: Deadline,
     give_up: Deadline,
 }
 
@@ -64,11 +64,6 @@ impl Killing {
         }
         self.next_round = Deadline::after(self.pause);
         self.pause = PAUSE_MAX.min(self.pause * 2);
-    }
-
-    /// When the next round is due at the latest.
-    pub(crate) fn next_round(&self) -> Deadline {
-        self.next_round
     }
 
     /// Whether what is left cannot be ended.

@@ -126,7 +126,7 @@ pub(crate) async fn end_orphans(agent: Option<u32>) {
         if kill_orphans_once(&mut killing) == 0 || killing.gave_up() {
             return;
         }
-        let pause = tokio::time::sleep(killing.next_round().left());
+        let pause = tokio::time::sleep(killing.next_round.left());
         match exits.as_mut() {
             Some(exits) => tokio::select! { () = pause => {}, _ = exits.recv() => {} },
             None => pause.await,

@@ -9,9 +9,10 @@
 //! It holds the work dir's lock, so nothing else begins here meanwhile. It can end at any time: the run goes on
 //! elsewhere, and the next one that is kept here takes in what was missed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use ekiden_agent::address::Socket;
 use ekiden_core::effect::Effect;
 use ekiden_core::event::Event;
 use ekiden_core::ids::EffectId;
@@ -28,7 +29,7 @@ use crate::history;
 use crate::journal::Journal;
 use crate::run_files::RunFiles;
 use crate::runner::{LockedWorkDir, Unfinished};
-use crate::steering_socket::SteeringSocket;
+use crate::steering_socket;
 use crate::workspace::Workspace;
 
 /// Messages that wait.
@@ -37,9 +38,10 @@ const INPUTS_MAX: usize = 16;
 pub struct RemoteRun {
     journal: Journal,
     files: RunFiles,
-    dir: PathBuf,
+    /// Where its files are.
+    pub dir: PathBuf,
     inputs: mpsc::Receiver<Input>,
-    _socket: Option<SteeringSocket>,
+    _socket: Option<Socket>,
     _work_dir: LockedWorkDir,
 }
 
@@ -103,18 +105,13 @@ impl RemoteRun {
             files,
             dir: layout.dir().to_owned(),
             inputs,
-            _socket: SteeringSocket::of_run(layout.socket(), &sender),
+            _socket: steering_socket::of_run(layout.socket(), &sender),
             _work_dir: work_dir,
         })
     }
 
     pub fn run(&self) -> &Run {
         self.journal.run()
-    }
-
-    /// Where its files are.
-    pub fn dir(&self) -> &Path {
-        &self.dir
     }
 
     /// Takes in what happened elsewhere. Gives the number of its record.

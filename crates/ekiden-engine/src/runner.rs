@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ekiden_agent::address::Socket;
 use ekiden_core::event::{Continued, Event, RunResumed};
 use ekiden_core::ids::RunId;
 use ekiden_core::limits;
@@ -53,7 +54,7 @@ pub use crate::signals::OnHangup;
 use crate::signals::Signals;
 use crate::state_trust;
 use crate::steering;
-use crate::steering_socket::SteeringSocket;
+use crate::steering_socket;
 use crate::workspace::Workspace;
 use crate::worktrees::Worktrees;
 
@@ -212,7 +213,7 @@ fn go_on(
 type Started<'o> = (
     Engine<'o, ProcessRunner>,
     mpsc::Receiver<Input>,
-    Option<SteeringSocket>,
+    Option<Socket>,
 );
 
 /// A work dir that is ours alone, for a run or for planning.
@@ -307,7 +308,7 @@ impl LockedWorkDir {
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
         let (run, worktrees) = (header.run.clone(), self.worktrees(header));
         let has_issue = header.issue.is_some();
-        let socket = SteeringSocket::of_run(paths.run_dir.socket(), &sender);
+        let socket = steering_socket::of_run(paths.run_dir.socket(), &sender);
         let mut runner = ProcessRunner::new(
             self.ekiden.clone(),
             run,

@@ -108,7 +108,7 @@ impl Sender {
     fn connect(&self) -> io::Result<UnixStream> {
         let mut waited = Duration::ZERO;
         loop {
-            match Address::of(&self.socket).and_then(|at| UnixStream::connect(at.path())) {
+            match Address::of(&self.socket).and_then(|at| UnixStream::connect(&at.path)) {
                 Err(error) if !is_absent(&error) || waited >= CONNECT_PATIENCE => {
                     return Err(error);
                 }

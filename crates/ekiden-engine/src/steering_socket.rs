@@ -6,20 +6,18 @@
 //!              ◄──────{"kind":"recorded"}───────┘  └──► Input::Steered ──► Engine ──► log
 //! ```
 //!
-//! Each caller has its own task, so one that hangs blocks nobody. The answer is sent when the message is on the disk. A
-//! caller that got no answer may send the message again: its id shows that it is known.
+//! The answer is sent when the message is on the disk. A caller that got no answer may send the message again: its id
+//! shows that it is known.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ekiden_agent::address::Address;
+use ekiden_agent::address::Socket;
 use ekiden_agent::lineage::{self, Origin};
 use ekiden_core::steering::{Asker, Steered, Steering};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 
 use crate::effect_runner::Input;
 
@@ -62,55 +60,21 @@ impl Refusal {
     }
 }
 
-/// Listens for as long as it lives.
-#[derive(Debug)]
-pub(crate) struct SteeringSocket {
-    path: PathBuf,
-    task: JoinHandle<()>,
-}
-
-impl SteeringSocket {
-    /// The socket of a run that begins. Where none can be made, the run goes on: its own terminal stops it.
-    pub(crate) fn of_run(path: PathBuf, inputs: &mpsc::Sender<Input>) -> Option<Self> {
-        let warn = |error| {
-            let text = format!("other terminals cannot stop or pause this run: {error}");
-            // The channel is new, so there is room.
-            let _ = inputs.try_send(Input::Warning(text));
-        };
-        Self::listen(path, inputs.clone()).map_err(warn).ok()
-    }
-
-    /// Listens at this path, within a runtime. What lies there was left by an engine that was killed: whoever
-    /// listens holds the run's lock.
-    fn listen(path: PathBuf, inputs: mpsc::Sender<Input>) -> io::Result<Self> {
-        let address = Address::of(&path)?;
-        remove(address.path());
-        let listener = UnixListener::bind(address.path())?;
-        let task = tokio::spawn(accept(listener, inputs));
-        Ok(Self { path, task })
-    }
-}
-
-impl Drop for SteeringSocket {
-    fn drop(&mut self) {
-        self.task.abort();
-        if let Ok(address) = Address::of(&self.path) {
-            remove(address.path());
-        }
-    }
-}
-
-fn remove(path: &Path) {
-    // There usually is none; where it stays, binding says so.
-    let _ = rustix::fs::unlink(path);
-}
-
-async fn accept(listener: UnixListener, inputs: mpsc::Sender<Input>) {
-    while let Ok((caller, _)) = listener.accept().await {
+/// The socket of a run that begins, whose lock whoever listens holds. Where none can be made, the run goes on: its own
+/// terminal stops it.
+pub(crate) fn of_run(path: PathBuf, inputs: &mpsc::Sender<Input>) -> Option<Socket> {
+    let warn = |error| {
+        let text = format!("other terminals cannot stop or pause this run: {error}");
+        // The channel is new, so there is room.
+        let _ = inputs.try_send(Input::Warning(text));
+    };
+    let sender = inputs.clone();
+    let serve = move |caller: UnixStream| {
         // Before anything is read: a process that has gone cannot be looked at.
         let asker = asker(&caller);
-        tokio::spawn(serve(caller, asker, inputs.clone()));
-    }
+        serve(caller, asker, sender.clone())
+    };
+    Socket::listen(path, serve).map_err(warn).ok()
 }
 
 /// Who this caller is, or why it is refused.

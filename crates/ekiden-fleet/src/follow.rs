@@ -259,10 +259,10 @@ impl Following {
         if self.git.object(&tree).await?.is_none() {
             return Ok(());
         }
-        let place = self.run.dir().join("stages");
+        let place = self.run.dir.join("stages");
         let made = std::fs::DirBuilder::new().recursive(true).create(&place);
         made.map_err(Fault::io("make a directory for the files of stages"))?;
-        let scratch = tempfile::tempdir_in(self.run.dir());
+        let scratch = tempfile::tempdir_in(&self.run.dir);
         let scratch = scratch.map_err(Fault::io("make a directory for git"))?;
         let common = self.git.line(&["rev-parse", "--absolute-git-dir"]).await?;
         let git = Git::of(common.as_ref(), &scratch.path().join("index"), &place);

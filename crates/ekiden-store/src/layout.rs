@@ -192,7 +192,7 @@ impl SessionLayout {
 /// The paths of what people and the agent see: `.ekiden/` in the work dir.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    work_dir: PathBuf,
+    pub work_dir: PathBuf,
     dir: PathBuf,
 }
 
@@ -222,10 +222,6 @@ impl Published {
             work_dir: work_dir.to_owned(),
             dir: work_dir.join(".ekiden"),
         }
-    }
-
-    pub fn work_dir(&self) -> &Path {
-        &self.work_dir
     }
 
     /// A published file of the handoff.

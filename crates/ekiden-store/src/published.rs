@@ -157,7 +157,7 @@ fn runs_target(published: &Published, state: &StateLayout) -> PathBuf {
     if let Ok(inside) = runs.strip_prefix(published.dir()) {
         return inside.to_owned();
     }
-    match runs.strip_prefix(published.work_dir()) {
+    match runs.strip_prefix(&published.work_dir) {
         Ok(beside) => Path::new("..").join(beside),
         Err(_) => runs,
     }

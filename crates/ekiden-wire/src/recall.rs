@@ -39,7 +39,8 @@ pub struct Recall {
     todos: Todos,
     decided: Vec<String>,
     trace: Trace,
-    last_line: Option<String>,
+    /// What the last line of the conversation is called: another one, and more was said.
+    pub last_line: Option<String>,
 }
 
 impl Recall {
@@ -68,11 +69,6 @@ impl Recall {
     /// The last edit: tool, file, lines.
     pub fn last_edit(&self) -> Option<&str> {
         self.trace.last.last_edit.as_deref()
-    }
-
-    /// What the last line of the conversation is called: another one, and more was said.
-    pub fn last_line(&self) -> Option<&str> {
-        self.last_line.as_deref()
     }
 
     /// The same in words that a handoff document is made from.

@@ -144,7 +144,7 @@ pub fn expect(header: &mut RunStarted, workspace: &Workspace, past: &[Past]) {
         if stage.part.items {
             stage.part.items_before.clone_from(&items);
         } else if learned.samples > 0 {
-            let expected = learned.context().range(stage.part.estimate_tokens);
+            let expected = learned.context.range(stage.part.estimate_tokens);
             stage.part.expected_tokens = expected.p50;
         }
     }

@@ -253,7 +253,7 @@ impl<'a> Watch<'a> {
         match &self.phase {
             Phase::Watching => None,
             Phase::Asked { kill_at } => Some(*kill_at),
-            Phase::Killing(killing) => Some(killing.next_round()),
+            Phase::Killing(killing) => Some(killing.next_round),
         }
     }
 

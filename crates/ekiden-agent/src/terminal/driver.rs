@@ -70,7 +70,7 @@ fn begin(spec: &mut AttemptSpec) -> Result<(Child, Listener), String> {
         return Err("its own interface needs a terminal".to_owned());
     }
     let socket = socket(spec);
-    let listener = Listener::bind(&socket)
+    let listener = Listener::bind(socket.clone())
         .map_err(|error| format!("cannot listen to hooks at {}: {error}", socket.display()))?;
     let child = start(spec)?;
     Ok((child, listener))

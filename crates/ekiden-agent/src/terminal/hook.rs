@@ -68,7 +68,7 @@ fn carry(
     question: &mut impl Read,
     answer: &mut impl Write,
 ) -> io::Result<()> {
-    let mut engine = UnixStream::connect(Address::of(socket)?.path())?;
+    let mut engine = UnixStream::connect(&Address::of(socket)?.path)?;
     writeln!(engine, "{}", asker.name())?;
     io::copy(question, &mut engine)?;
     engine.shutdown(Shutdown::Write)?;

@@ -1,15 +1,14 @@
-//! The socket on which hooks ask. Each caller has its own task, which reads the question, waits for the answer and
-//! writes it. So a caller that hangs blocks nothing else.
+//! The socket on which hooks ask. The task of each caller reads the question, waits for the answer and writes it.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::hook::Asker;
-use crate::address::Address;
+use crate::address::Socket;
 
 /// Questions that wait for the attempt's task; a full channel holds the callers back.
 const QUESTIONS_MAX: usize = 64;
@@ -27,24 +26,16 @@ pub(super) struct Question {
 /// The socket, as long as this lives.
 #[derive(Debug)]
 pub(super) struct Listener {
-    socket: PathBuf,
     questions: mpsc::Receiver<Question>,
-    task: tokio::task::JoinHandle<()>,
+    _socket: Socket,
 }
 
 impl Listener {
     /// Listens. What lies at the path is removed: it is what an earlier attempt left.
-    pub(super) fn bind(socket: &Path) -> io::Result<Self> {
-        let address = Address::of(socket)?;
-        remove(address.path());
-        let listener = UnixListener::bind(address.path())?;
+    pub(super) fn bind(path: PathBuf) -> io::Result<Self> {
         let (sender, questions) = mpsc::channel(QUESTIONS_MAX);
-        let task = tokio::spawn(accept(listener, sender));
-        Ok(Self {
-            socket: socket.to_owned(),
-            questions,
-            task,
-        })
+        let _socket = Socket::listen(path, move |caller| serve(caller, sender.clone()))?;
+        Ok(Self { questions, _socket })
     }
 
     /// The next question. Cancel safe.
@@ -54,26 +45,6 @@ impl Listener {
             // The task of the socket ends only with this.
             None => std::future::pending().await,
         }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.task.abort();
-        if let Ok(address) = Address::of(&self.socket) {
-            remove(address.path());
-        }
-    }
-}
-
-fn remove(path: &Path) {
-    // There usually is none; where it stays, binding says so.
-    let _ = rustix::fs::unlink(path);
-}
-
-async fn accept(listener: UnixListener, questions: mpsc::Sender<Question>) {
-    while let Ok((caller, _)) = listener.accept().await {
-        tokio::spawn(serve(caller, questions.clone()));
     }
 }
 

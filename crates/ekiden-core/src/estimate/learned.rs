@@ -45,7 +45,7 @@ pub struct Past {
 /// What work of a kind will take, as far as the past of the project tells.
 #[derive(Debug, Clone)]
 pub struct Learned {
-    context: Model,
+    pub context: Model,
     duration: Option<Model>,
     micro_usd: Option<Model>,
     read_tokens: Option<Model>,
@@ -103,10 +103,6 @@ impl Learned {
             samples: own.len(),
             errors: Errors::of(&measured(&own, context), 0),
         }
-    }
-
-    pub fn context(&self) -> &Model {
-        &self.context
     }
 
     /// `session_tokens` is the context after which a session hands off.

@@ -13,9 +13,9 @@ use crate::text::normal;
 pub struct Facts {
     facts: Vec<Fact>,
     /// All of them as list items.
-    text: String,
+    pub(super) text: String,
     /// Each as marked lines, for a prompt.
-    marked: Vec<String>,
+    pub(super) marked: Vec<String>,
     /// Their texts made normal: what is known already.
     known: BTreeSet<String>,
 }
@@ -40,16 +40,6 @@ impl Facts {
     /// One of them says the same.
     pub(super) fn holds(&self, fact: &Fact) -> bool {
         self.known.contains(&normal(&fact.text))
-    }
-
-    /// All facts as list items.
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Each fact as marked lines, for a prompt.
-    pub(super) fn marked(&self) -> &[String] {
-        &self.marked
     }
 }
 

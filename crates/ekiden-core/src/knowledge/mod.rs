@@ -160,7 +160,7 @@ impl Knowledge {
 
     pub fn render(&self) -> String {
         let mut text = format!("# Knowledge\n\n## {CORE}\n\n");
-        text.push_str(self.core.text());
+        text.push_str(&self.core.text);
         text.push_str(&format!("\n## {LOG}\n"));
         text.extend(self.log.iter().map(LogEntry::render));
         text

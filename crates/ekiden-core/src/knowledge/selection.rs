@@ -34,7 +34,7 @@ impl Knowledge {
         };
         let kept = self
             .core
-            .marked()
+            .marked
             .iter()
             .zip(&dropped)
             .filter(|(_, dropped)| !**dropped);
@@ -50,7 +50,7 @@ impl Knowledge {
     /// ever learnt.
     fn dropped(&self, bytes_max: usize) -> Vec<bool> {
         let mut dropped = vec![false; self.core.len()];
-        let marked = self.core.marked();
+        let marked = &self.core.marked;
         let total: usize = marked.iter().map(String::len).sum();
         if total <= bytes_max {
             return dropped;
@@ -97,7 +97,7 @@ impl Knowledge {
 
     /// The size of Core in a prompt without a budget, in tokens.
     pub fn core_tokens(&self) -> usize {
-        self.core.marked().iter().map(|marked| tokens(marked)).sum()
+        self.core.marked.iter().map(|marked| tokens(marked)).sum()
     }
 }
 

@@ -296,8 +296,8 @@ proptest! {
             merge(&mut knowledge, session, &format!("## Core Knowledge\n{text}"));
             all.extend(knowledge.core.iter().map(|fact| fact.text.clone()));
             let anew: Facts = knowledge.core.iter().cloned().collect();
-            prop_assert_eq!(anew.text(), knowledge.core.text());
-            prop_assert_eq!(anew.marked(), knowledge.core.marked());
+            prop_assert_eq!(&anew.text, &knowledge.core.text);
+            prop_assert_eq!(&anew.marked, &knowledge.core.marked);
         }
         for fact in all {
             let archived = knowledge.archived.iter().any(|corrected| corrected.old.text == fact);

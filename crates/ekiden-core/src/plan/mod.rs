@@ -72,7 +72,8 @@ pub struct Plan {
     /// Somebody wants the run to stop.
     stop: Option<StopRequest>,
     paused: bool,
-    held_until: Option<Timestamp>,
+    /// Until when a usage limit holds all.
+    pub(crate) held_until: Option<Timestamp>,
     delivery: Delivery,
     ended: Option<Outcome>,
 }
@@ -315,11 +316,6 @@ impl Plan {
     pub fn wakes_at(&self) -> Option<Timestamp> {
         let held = self.may_begin() > 0 && self.halt().is_none() && !self.paused;
         self.held_until.filter(|_| held)
-    }
-
-    /// Until when a usage limit holds all.
-    pub fn held_until(&self) -> Option<Timestamp> {
-        self.held_until
     }
 
     /// How many stages could begin now.

@@ -173,7 +173,7 @@ fn prepare(workspace: &Workspace) -> Result<Documents, DiskError> {
 fn recalled(transcript: Option<&Path>) -> (TranscriptFacts, Option<String>) {
     let recall = transcript.and_then(|path| Recall::of(&mut File::open(path).ok()?).ok());
     let recall = recall.unwrap_or_default();
-    let last_line = recall.last_line().map(str::to_owned);
+    let last_line = recall.last_line.clone();
     (recall.into_told(), last_line)
 }
 

@@ -61,7 +61,7 @@ impl RunFiles {
         }
         make_private(&*self.disk, &published.handoff())?;
         // The directory itself may be new.
-        Ok(self.disk.sync_dir(published.work_dir())?)
+        Ok(self.disk.sync_dir(&published.work_dir)?)
     }
 
     /// Writes the state of a list, and the prompt that goes with it.

@@ -51,7 +51,7 @@ fn shell(id: &str, command: &str, text: &str, is_error: bool) -> [String; 2] {
 fn the_clients_own_transcript_is_read() {
     let recall = recalled(&fixtures::lines("transcript.jsonl"));
     assert_eq!(
-        recall.last_line(),
+        recall.last_line.as_deref(),
         Some("36617d1e-f14b-4603-8e64-cd835c01c315")
     );
     expect![[r#"

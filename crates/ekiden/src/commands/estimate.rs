@@ -209,7 +209,7 @@ impl Work {
         Windows {
             head: &self.head,
             window_tokens: self.window_tokens,
-            model: learned.context(),
+            model: &learned.context,
         }
     }
 
