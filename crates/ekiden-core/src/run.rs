@@ -65,6 +65,8 @@ pub struct Run {
     /// What the plan wants and is not carried out yet.
     decided: Vec<PlanDecision>,
     paused: bool,
+    /// What a person told the sessions of a plan: stages that begin later hear it, too.
+    words: Vec<String>,
     /// What its relays know of agents that are out.
     outages: Outages,
     heard: BTreeSet<MessageId>,
@@ -94,6 +96,7 @@ impl Run {
             failures: BTreeMap::new(),
             decided: Vec::new(),
             paused: false,
+            words: Vec::new(),
             outages: Outages::default(),
             heard: BTreeSet::new(),
             apart: BTreeMap::new(),
@@ -459,6 +462,8 @@ impl Run {
             if !relay.stage.part.knowledge_apart {
                 relay.learn(&self.shared);
             }
+            let words = self.words.iter();
+            words.for_each(|words| drop(relay.instruct(at, words)));
             self.relays.insert(stage.clone(), relay);
         }
         self.last_begun = Some(stage.clone());

@@ -43,7 +43,7 @@ pub enum Steering {
     Pause,
     /// What the pause held back begins.
     Unpause,
-    /// The session that begins next is told something.
+    /// The session that begins next is told something; in a plan that of each stage.
     Instruct { words: String },
     /// The question with which a stage of a plan ended is answered, while others go on.
     Answer { stage: StageId, words: String },

@@ -38,6 +38,9 @@ impl Run {
             Steering::Pause => self.pause(at, true),
             Steering::Unpause => self.pause(at, false),
             Steering::Instruct { words } => {
+                if self.header.manifest.plan.is_some() {
+                    self.words.push(words.clone());
+                }
                 self.each_to_come(at, |relay| relay.instruct(at, words))
             }
             Steering::Answer { stage, words } => {

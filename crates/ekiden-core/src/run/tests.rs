@@ -22,7 +22,7 @@ use crate::manifest::{Isolation, Manifest, Need, OnFail, Part, PlanRules, Stage,
 use crate::outcome::Outcome;
 use crate::plan::StageState;
 use crate::record::{LOGIC, Outstanding, Record};
-use crate::relay::{Phase, Prompt};
+use crate::relay::{Phase, Prompt, Relay};
 use crate::run::Run;
 use crate::settings::{FleetPlace, Judging, LimitsChanged, Place, RunStarted, Settings};
 use crate::steering::{Steered, Steering, StopRequest};
@@ -283,6 +283,32 @@ fn other_limits_reach_a_stage_that_waits_for_its_merge() {
     let relay = world.run.relay(&waiting).unwrap();
     assert!(relay.outcome().is_none(), "it is sent back");
     assert_eq!(relay.settings.wait_max, Millis(7));
+}
+
+// shows: UIX-01
+#[test]
+fn what_a_plan_is_told_reaches_the_stages_that_begin_later() {
+    let given = Given {
+        stages: vec![(0, false, 0, 0); 2],
+        jobs: 1,
+        budget: None,
+    };
+    let mut world = World::begin(&given);
+    let words = "spare the docs".to_owned();
+    world.steer(Steering::Instruct { words });
+    let later = StageId::try_from("S1".to_owned()).unwrap();
+    for _ in 0..STEPS_MAX {
+        let relay = world.run.relay(&later);
+        if let Some(prompt) = relay.and_then(Relay::prompt) {
+            assert!(format!("{prompt:?}").contains("spare the docs"));
+            return;
+        }
+        match world.agents.keys().next().cloned() {
+            Some(stage) if world.outstanding_tasks() == 0 => world.works(&stage, 0, true),
+            _ => world.settle(0),
+        }
+    }
+    panic!("the second stage never began");
 }
 
 /// An agent at work, as far as it decides.

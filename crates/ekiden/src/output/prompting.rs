@@ -112,8 +112,7 @@ impl Prompting {
             Key::Char('f') => return Some(Wanted::Full),
             Key::Char('s') => self.state = State::Stopping,
             Key::Char('l') => self.state = typing(About::Limits),
-            // A plan has no one session that comes next.
-            Key::Char('m') if summary.plan.is_none() => self.state = typing(About::Message),
+            Key::Char('m') => self.state = typing(About::Message),
             Key::Char('a') => {
                 if let Some((stage, _)) = summary.asked.first() {
                     self.state = typing(About::Answer(stage.clone()));
@@ -192,7 +191,7 @@ impl Prompting {
             self.leave.filter(|_| !self.is_full),
             has(!self.is_full, "f full screen"),
             Some("l limits"),
-            has(summary.plan.is_none(), "m message"),
+            Some("m message"),
             has(summary.handoff.is_some(), "o handoff"),
         ];
         keys.into_iter().flatten().collect()

@@ -106,10 +106,15 @@ fn instructed(words: &str, run: &Run) -> Entry {
     let clean = text::clean(words).text;
     let words = clean.trim();
     let is_last = |relay: &Relay| relay.wishes.words.last().is_some_and(|last| last == words);
-    let taken = run.relays().any(|(_, relay)| is_last(relay));
+    let is_plan = run.header().manifest.plan.is_some();
+    let taken = is_plan || run.relays().any(|(_, relay)| is_last(relay));
     let shown = one_line(words);
     let line = if taken {
-        Line::labelled("message", Tone::Quiet, "the next session will read: ")
+        let whose = match is_plan {
+            true => "the next session of each stage",
+            false => "the next session",
+        };
+        Line::labelled("message", Tone::Quiet, format!("{whose} will read: "))
             .with(Tone::Plain, shown)
     } else {
         Line::attention(format!(

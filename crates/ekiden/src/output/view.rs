@@ -169,6 +169,7 @@ fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
 /// What a person has asked for and has not happened yet.
 fn notes(summary: &Summary, is_held: bool) -> Vec<String> {
     let pause = (summary.is_paused && !is_held).then(|| "nothing new begins: paused".to_owned());
-    let told = (summary.told > 0).then(|| "the next session has a message from you".to_owned());
+    let told = (summary.told > 0 && summary.plan.is_none())
+        .then(|| "the next session has a message from you".to_owned());
     pause.into_iter().chain(told).collect()
 }

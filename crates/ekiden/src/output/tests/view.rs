@@ -247,6 +247,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
           p pause  n next  s stop  q leave  f full screen  l limits
+          m message
         80
           12 stages · 3 running · 1 preparing · 8 waiting
           S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
@@ -260,7 +261,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  n next  s stop  q leave  f full screen  l limits
+          p pause  n next  s stop  q leave  f full screen  l limits  m message
         200
           12 stages · 3 running · 1 preparing · 8 waiting
           S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
@@ -274,7 +275,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  n next  s stop  q leave  f full screen  l limits
+          p pause  n next  s stop  q leave  f full screen  l limits  m message
     "#]]
     .assert_eq(&watched.at_each_width());
 }
@@ -333,7 +334,7 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
           ! S01 asks: Which currency do old invoices have?
           cost      nothing yet · 1m · 3 of 4 slots
           a answer  p pause  n next  s stop  d detach  f full screen  l limits
-          o handoff
+          m message  o handoff
     "#]]
     .assert_eq(&watched.shown(&prompting, 80));
     let summary = watched.board.summary.as_ref().unwrap();
