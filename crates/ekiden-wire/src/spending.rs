@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use ekiden_core::budget::{Price, Prices, Spend, TokenCounts};
 use ekiden_core::limits::BYTES_PER_TOKEN;
 
+use crate::rpc::BEGUN;
 use crate::stream::{Assistant, ClientEvent, ModelUsage, TurnResult};
 
 /// Models that are told apart in one attempt: an agent could name any number.
@@ -84,6 +85,10 @@ impl SpendEstimate {
             self.settle(result);
             return true;
         }
+        // Attempts at one session share its saved stream.
+        if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == BEGUN) {
+            self.begin_anew();
+        }
         // Only accounts with a subscription get limit reports.
         self.subscription |= matches!(event, ClientEvent::RateLimit(_));
         false
@@ -137,7 +142,7 @@ impl SpendEstimate {
     }
 
     /// Another process continues the same saved stream; what came before was charged with its own.
-    pub fn begin_anew(&mut self) {
+    fn begin_anew(&mut self) {
         *self = Self::new(std::mem::take(&mut self.prices), self.unknown);
     }
 

@@ -5,10 +5,8 @@ use ekiden_core::budget::{Prices, TokenCounts};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Counters};
 use ekiden_wire::lines::read_lines;
-use ekiden_wire::rpc::BEGUN;
 use ekiden_wire::saved::Saved;
 use ekiden_wire::spending::SpendEstimate;
-use ekiden_wire::stream::ClientEvent;
 use ekiden_wire::trace::Trace;
 
 /// The last attempt in a saved event stream, whose engine died. The turn that was cut off is estimated at
@@ -23,11 +21,6 @@ pub fn from_saved_stream(
     let mut saved = Saved::default();
     read_lines(stream, |line| {
         saved.read(line, |event| {
-            // Attempts at one session share its stream.
-            if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == BEGUN)
-            {
-                spending.begin_anew();
-            }
             spending.observe(event);
             trace.observe(event);
         });

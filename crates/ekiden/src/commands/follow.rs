@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use ekiden_core::budget::Spend;
 use ekiden_core::ids::{AttemptId, RunId, StageId};
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
@@ -14,6 +15,7 @@ use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
 use ekiden_wire::lines::LineSplitter;
 use ekiden_wire::saved::Saved;
+use ekiden_wire::spending::SpendEstimate;
 use ekiden_wire::stream::{Block, ClientEvent};
 use ekiden_wire::trace::Trace;
 use ekiden_wire::usage::ContextMeter;
@@ -24,6 +26,7 @@ use crate::output::activity::PIECE_BYTES;
 use crate::output::board::Board;
 use crate::output::relay_progress::{Activity, Seen};
 use crate::output::summary::Summary;
+use crate::output::work_dirs::WorkDirs;
 
 /// A run, and how it stood at the last look.
 pub(super) struct Follow {
@@ -97,20 +100,21 @@ impl Tails {
         let is_plan = run.header().manifest.plan.is_some();
         let mut before = std::mem::take(&mut self.0);
         let at_work = run.live();
-        for (stage, attempt) in
-            at_work.filter_map(|(stage, relay)| Some((stage, relay.attempt()?.0)))
+        for (stage, relay, attempt) in
+            at_work.filter_map(|(stage, relay)| Some((stage, relay, relay.attempt()?.0)))
         {
             let is_same = |tail: &Tail| tail.attempt.session == attempt.session;
             let tail = before.remove(stage).filter(is_same);
-            let mut tail = tail.unwrap_or_else(|| Tail::new(attempt));
+            let new = || {
+                let unknown = relay.settings.agent.kind.price_unknown();
+                Tail::new(attempt, SpendEstimate::new(run.prices(), unknown))
+            };
+            let mut tail = tail.unwrap_or_else(new);
             let of_stage = is_plan.then_some(stage);
-            let run = &run.header().run;
-            tail.read_on(&SessionArchive::of(
-                workspace,
-                run,
-                of_stage,
-                attempt.session,
-            ));
+            let header = run.header();
+            let archive = SessionArchive::of(workspace, &header.run, of_stage, attempt.session);
+            let work_dirs = WorkDirs::of(header);
+            tail.read_on(&archive, |target| work_dirs.shorten(of_stage, target));
             if let Some(moving) = board.relay(stage) {
                 moving.see(&tail.seen(), SystemClock.now());
             }
@@ -126,18 +130,22 @@ struct Tail {
     splitter: LineSplitter,
     saved: Saved,
     context: ContextMeter,
+    spending: SpendEstimate,
+    spend: Spend,
     trace: Trace,
     activity: Option<Activity>,
 }
 
 impl Tail {
-    fn new(attempt: AttemptId) -> Self {
+    fn new(attempt: AttemptId, spending: SpendEstimate) -> Self {
         Self {
             attempt,
             read_bytes: 0,
             splitter: LineSplitter::new(),
             saved: Saved::default(),
             context: ContextMeter::default(),
+            spending,
+            spend: Spend::default(),
             trace: Trace::default(),
             activity: None,
         }
@@ -146,45 +154,51 @@ impl Tail {
     fn seen(&self) -> Seen<'_> {
         Seen {
             usage_tokens: self.context.context_tokens,
+            spend: self.spend,
             subagents: self.trace.subagents(),
             activity: self.activity.as_ref(),
         }
     }
 
     /// Reads what was added. It is only shown, so a stream that cannot be read is one that says nothing.
-    fn read_on(&mut self, archive: &SessionArchive) {
+    fn read_on(&mut self, archive: &SessionArchive, shorten: impl Fn(&str) -> String) {
         let stream = archive.reader(Part::Events, self.attempt.attempt, self.read_bytes);
         let Ok(Some(mut stream)) = stream else {
             return;
         };
         // When what lies there already was written, nobody knows.
-        let since = (self.read_bytes > 0).then(|| SystemClock.now());
+        let before = self.read_bytes;
+        let since = (before > 0).then(|| SystemClock.now());
         let mut piece = vec![0; PIECE_BYTES];
         while let Ok(count @ 1..) = stream.read(&mut piece) {
             self.read_bytes += count as u64;
             let (context, trace, activity) =
                 (&mut self.context, &mut self.trace, &mut self.activity);
-            let saved = &mut self.saved;
+            let (saved, spending) = (&mut self.saved, &mut self.spending);
             self.splitter.push(&piece[..count], |line| {
                 saved.read(line, |event| {
                     context.observe(event);
+                    spending.observe(event);
                     trace.observe(event);
-                    if let Some(text) = doing(event) {
+                    if let Some(text) = doing(event, &shorten) {
                         *activity = Some(Activity { text, since });
                     }
                 });
             });
         }
+        if self.read_bytes > before {
+            self.spend = self.spending.spend();
+        }
     }
 }
 
 /// What an agent says or does in an event.
-fn doing(event: &ClientEvent) -> Option<String> {
+fn doing(event: &ClientEvent, shorten: impl Fn(&str) -> String) -> Option<String> {
     let ClientEvent::Assistant(response) = event else {
         return None;
     };
     response.blocks.last().map(|block| match block {
-        Block::Call(call) => format!("{} {}", call.name, call.target),
+        Block::Call(call) => format!("{} {}", call.name, shorten(&call.target)),
         Block::Text(words) => words.clone(),
     })
 }

@@ -17,6 +17,7 @@ use super::line::{Line, Tone, one_line};
 use super::patch;
 use super::prompting::{Key, Move};
 use super::summary::Summary;
+use super::work_dirs::WorkDirs;
 
 /// What is read of the end of a stream when a session is chosen.
 const TAIL_BYTES: u64 = 4 * 1024 * 1024;
@@ -47,9 +48,15 @@ pub struct Full {
     stream: Stream,
     /// The entry that keys act on; none follows the end.
     cursor: Option<usize>,
-    /// What is looked for, and whether it is still being typed.
-    search: Option<(String, bool)>,
+    search: Option<Search>,
     page: usize,
+}
+
+/// What is looked for.
+enum Search {
+    Typing(String),
+    /// The words, and whether they were found.
+    Typed(String, bool),
 }
 
 /// What a key did here.
@@ -110,18 +117,22 @@ impl Full {
         if self.stream.place.as_ref() != Some(&place) {
             self.stream = Stream::of(place, &self.open);
             self.cursor = None;
+            if let Some(Search::Typed(_, is_found)) = &mut self.search {
+                *is_found = true;
+            }
         }
-        let dropped = self.stream.read_on(&self.open);
+        let dropped = self.stream.read_on(&self.open, &summary.work_dirs);
         self.cursor = self.cursor.map(|at| at.saturating_sub(dropped));
     }
 
     pub fn press(&mut self, key: Key) -> Pressed {
-        if let Some((text, true)) = &mut self.search {
+        if let Some(Search::Typing(text)) = &mut self.search {
             match key {
                 Key::Char(c) => text.push(c),
                 Key::Backspace => drop(text.pop()),
                 Key::Enter => {
-                    self.search = Some((std::mem::take(text), false));
+                    let words = std::mem::take(text);
+                    self.search = (!words.is_empty()).then_some(Search::Typed(words, true));
                     self.find(false);
                 }
                 Key::Escape => self.search = None,
@@ -132,7 +143,7 @@ impl Full {
         }
         match key {
             Key::Char('f' | 'q') | Key::Suspend => return Pressed::Back,
-            Key::Char('/') => self.search = Some((String::new(), true)),
+            Key::Char('/') => self.search = Some(Search::Typing(String::new())),
             // A handoff is ordered from the lines: here the key goes to the next place of what was found.
             Key::Char('n') => self.find(true),
             Key::Char('N') => self.find(false),
@@ -172,24 +183,25 @@ impl Full {
 
     /// The next entry that holds what is looked for, else the one before.
     fn find(&mut self, forwards: bool) {
-        let Some((wanted, _)) = self.search.as_ref().filter(|(text, _)| !text.is_empty()) else {
+        let Some(Search::Typed(words, is_found)) = &mut self.search else {
             return;
         };
-        let holds = |at: &usize| self.stream.entries[*at].holds(wanted);
+        let holds = |at: &usize| self.stream.entries[*at].holds(words);
         let count = self.stream.entries.len();
         let at = self.cursor.unwrap_or(count);
         let found = match forwards {
             true => (at + 1..count).chain(0..count.min(at + 1)).find(holds),
             false => (0..count.min(at)).rev().chain((0..count).rev()).find(holds),
         };
+        *is_found = found.is_some();
         if let Some(found) = found {
             self.cursor = Some(found);
             self.stream.entries[found].is_open = true;
         }
     }
 
-    /// As many rows as the screen has; `keys` are those that steer.
-    pub fn rows(&mut self, columns: usize, rows: usize, keys: Vec<Line>) -> Vec<Line> {
+    /// As many rows as the screen has; `now` says how the run stands, `keys` are those that steer.
+    pub fn rows(&mut self, columns: usize, rows: usize, now: Line, keys: Vec<Line>) -> Vec<Line> {
         let width = self.places.iter().map(|place| place.label().len()).max();
         let width = width.unwrap_or(0).clamp(9, columns / 4) + 2;
         let room = rows.saturating_sub(keys.len() + 2);
@@ -214,18 +226,20 @@ impl Full {
             })
             .collect();
         let (tone, own) = self.own_keys();
-        lines.push(Line::new(Tone::Quiet, ""));
-        lines.push(Line::new(tone, own));
+        lines.extend([now, Line::new(tone, own)]);
         lines.extend(keys);
         lines
     }
 
     fn own_keys(&self) -> (Tone, String) {
         match &self.search {
-            Some((text, true)) => (Tone::Attention, format!("  /{text}▏")),
-            Some((text, false)) => {
-                let keys = format!("  `{}`  n, N next, previous  esc ends", one_line(text));
-                (Tone::Attention, keys)
+            Some(Search::Typing(text)) => (Tone::Attention, format!("  /{text}▏")),
+            Some(Search::Typed(words, is_found)) => {
+                let keys = match is_found {
+                    true => "n, N next, previous  esc ends",
+                    false => "is not here  esc ends",
+                };
+                (Tone::Attention, format!("  `{}`  {keys}", one_line(words)))
             }
             None => {
                 let keys = "  ← → session  ↑ ↓ move  space unfold  / search  f back";
@@ -305,7 +319,7 @@ impl Stream {
 
     /// Takes in what was added, and gives how many entries were dropped for it. A stream that cannot be read
     /// says nothing.
-    fn read_on(&mut self, open: &Open) -> usize {
+    fn read_on(&mut self, open: &Open, work_dirs: &WorkDirs) -> usize {
         let place = self.place.as_ref();
         let Some((stream, _)) = place.and_then(|place| open(place, self.read_bytes)) else {
             return 0;
@@ -313,6 +327,8 @@ impl Stream {
         let mut stream = stream.take(LOOK_BYTES_MAX);
         let mut piece = vec![0; PIECE_BYTES];
         let (entries, is_torn) = (&mut self.entries, &mut self.is_torn);
+        let stage = self.place.as_ref().and_then(|place| place.stage.as_ref());
+        let shorten = |text: &str| work_dirs.shorten(stage, text);
         let mut dropped = 0;
         while let Ok(count @ 1..) = stream.read(&mut piece) {
             self.read_bytes += count as u64;
@@ -320,7 +336,8 @@ impl Stream {
                 if std::mem::take(is_torn) {
                     return;
                 }
-                entries.extend(pieces(line).into_iter().map(Entry::of));
+                let new = pieces(line).into_iter();
+                entries.extend(new.map(|piece| Entry::of(piece, shorten)));
                 let surplus = entries.len().saturating_sub(ENTRIES_MAX);
                 entries.drain(..surplus);
                 dropped += surplus;
@@ -345,8 +362,9 @@ impl Stream {
 }
 
 impl Entry {
-    fn of(piece: Piece) -> Self {
-        let label = |label: &str, tone, text: &str| Line::labelled(label, tone, one_line(text));
+    fn of(piece: Piece, shorten: impl Fn(&str) -> String) -> Self {
+        let label =
+            |label: &str, tone, text: &str| Line::labelled(label, tone, one_line(&shorten(text)));
         let (head, rest, is_open) = match piece {
             Piece::Thought(text) => (
                 label("thinks", Tone::Quiet, &text),
@@ -432,7 +450,7 @@ mod tests {
     const STREAM: &str = concat!(
         r#"{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"Which file?\nThe parser."},{"type":"text","text":"First the parser."}]}}"#,
         "\n",
-        r#"{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Edit","input":{"file_path":"src/parser.rs","old_string":"a\nb\nc","new_string":"a\nB\nc"}}]}}"#,
+        r#"{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Edit","input":{"file_path":"/p/src/parser.rs","old_string":"a\nb\nc","new_string":"a\nB\nc"}}]}}"#,
         "\n",
         r#"{"type":"user","message":{"content":[{"tool_use_id":"t","content":"updated\u001b[2J\nsecond line"}]}}"#,
         "\n{\"type\":\"torn\n",
@@ -449,7 +467,9 @@ mod tests {
         let mut full = Full::new(open);
         full.places = vec![place(1), place(2)];
         full.stream = Stream::of(place(2), &full.open);
-        full.stream.read_on(&full.open);
+        let own = "/p/".to_owned();
+        full.stream
+            .read_on(&full.open, &WorkDirs { own, trees: None });
         full
     }
 
@@ -462,7 +482,7 @@ mod tests {
 
     fn shown(full: &mut Full, columns: usize) -> String {
         let keys = vec![Line::new(Tone::Quiet, "  p pause  s stop")];
-        let rows = full.rows(columns, 16, keys);
+        let rows = full.rows(columns, 16, Line::default(), keys);
         assert_eq!(rows.len(), 16);
         let rows = rows.iter().map(|row| row.cut(columns - 1, false));
         rows.map(|row| row.trim_end().to_owned() + "\n").collect()
@@ -537,6 +557,10 @@ mod tests {
         assert!(shown(&mut full, 80).contains("    second line"));
         full.press(Key::Char(' '));
         assert!(!shown(&mut full, 80).contains("    second line"));
+        for key in "/nowhere".chars().map(Key::Char).chain([Key::Enter]) {
+            assert_eq!(full.press(key), Pressed::Taken);
+        }
+        assert!(shown(&mut full, 80).contains("  `nowhere`  is not here  esc ends"));
         full.press(Key::Escape);
         assert_eq!(full.press(Key::Escape), Pressed::Other);
         full.press(Key::Move(Move::Left));

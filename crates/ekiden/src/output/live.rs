@@ -32,6 +32,7 @@ use super::relay_progress::{self, RelayProgress};
 use super::reporter::Reporter;
 use super::summary::Summary;
 use super::view_thread::{self, Controls, Shown};
+use super::work_dirs::WorkDirs;
 use crate::memory::observer::Recorder;
 use crate::report;
 use crate::tracker::Feed;
@@ -49,8 +50,7 @@ pub struct Live<'a> {
     run: Option<RunId>,
     /// In a plan, the columns that a stage's id has before each line.
     stage_columns: Option<usize>,
-    /// Paths are shown relative to this.
-    work_dir: String,
+    work_dirs: WorkDirs,
     /// The live view is shown beside this, and draws.
     has_view: bool,
     now: Timestamp,
@@ -91,7 +91,7 @@ impl<'a> Live<'a> {
             verbose: verbose && !json,
             run: None,
             stage_columns: None,
-            work_dir: String::new(),
+            work_dirs: WorkDirs::default(),
             has_view: false,
             now: Timestamp::default(),
             typed: None,
@@ -181,7 +181,7 @@ impl<'a> Live<'a> {
         if self.run.is_none() {
             let header = run.header();
             self.run = Some(header.run.clone());
-            self.work_dir = format!("{}/", header.place.work_dir);
+            self.work_dirs = WorkDirs::of(header);
             let ids = header.manifest.stages.iter();
             let longest = ids.map(|stage| stage.id.as_str().len()).max();
             let columns = longest.unwrap_or(0).min(STAGE_COLUMNS_MAX);
@@ -316,7 +316,7 @@ impl Observer for Live<'_> {
                 return self.show(stage, |progress| progress.subagents = *count);
             }
             Activity::Tool { call, name, target } => {
-                let target = target.replace(&self.work_dir, "");
+                let target = self.work_dirs.shorten(Some(stage), target);
                 let text = format!("{name} {target}");
                 let (call, name) = (call.clone(), name.clone());
                 (text, Activity::Tool { call, name, target })

@@ -40,6 +40,7 @@ pub mod table;
 pub mod view;
 pub mod view_thread;
 pub mod waits;
+pub mod work_dirs;
 
 #[cfg(test)]
 mod tests;

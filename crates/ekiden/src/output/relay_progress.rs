@@ -54,6 +54,7 @@ pub struct Activity {
 #[derive(Debug)]
 pub struct Seen<'a> {
     pub usage_tokens: u64,
+    pub spend: Spend,
     pub subagents: usize,
     pub activity: Option<&'a Activity>,
 }
@@ -119,6 +120,7 @@ impl RelayProgress {
             Some(window) => self.usage = Some((seen.usage_tokens, window)),
             None => self.usage = None,
         }
+        self.spend = seen.spend;
         self.subagents = seen.subagents;
         self.activity = seen.activity.cloned();
     }

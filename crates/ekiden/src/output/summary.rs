@@ -7,13 +7,15 @@ use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 
 use super::full::Place;
-use super::line::one_line;
+use super::line::{Line, Tone, one_line};
 use super::reporter::totals;
 use super::stage_table::{self, Brief};
+use super::work_dirs::WorkDirs;
 
 #[derive(Debug, Clone)]
 pub struct Summary {
     pub started: Timestamp,
+    pub work_dirs: WorkDirs,
     /// What sessions that are over have spent.
     pub settled: Spend,
     /// The same with what is known of those at work.
@@ -55,6 +57,12 @@ pub struct Plan {
     pub stages: Vec<Brief>,
 }
 
+impl Plan {
+    pub(super) fn head(&self) -> Line {
+        Line::new(Tone::Plain, format!("  {}", self.counts))
+    }
+}
+
 impl Summary {
     pub fn of(run: &Run) -> Self {
         let relays = || run.relays().map(|(_, relay)| relay);
@@ -64,6 +72,7 @@ impl Summary {
         let rows = stage_table::rows(run);
         Self {
             started: run.started_at(),
+            work_dirs: WorkDirs::of(run.header()),
             settled,
             spend: totals.spend,
             subscription: totals.subscription,

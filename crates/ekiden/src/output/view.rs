@@ -49,6 +49,15 @@ pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> 
     lines
 }
 
+/// A single line about all that goes on.
+pub fn line(board: &Board, frame: Frame<'_>) -> Line {
+    let plan = board.summary.as_ref().and_then(|of| of.plan.as_ref());
+    match plan {
+        Some(plan) => plan.head(),
+        None => board.line(frame.now, frame.zone).unwrap_or_default(),
+    }
+}
+
 fn of_relay(board: &Board, summary: &Summary, frame: Frame<'_>) -> Vec<Line> {
     let Some(progress) = board.first() else {
         return Vec::new();
@@ -89,7 +98,7 @@ fn of_plan(board: &Board, summary: &Summary, plan: &Plan, frame: Frame<'_>) -> V
         .with(Tone::Quiet, format!(" · {} of {slots}", plan.slots_taken));
     let asked = summary.asked.first();
     let asked = asked.map(|(stage, asked)| Line::attention(format!("{stage} asks: {asked}")));
-    std::iter::once(Line::new(Tone::Plain, format!("  {}", plan.counts)))
+    std::iter::once(plan.head())
         .chain(front(board, plan, frame))
         .chain(asked)
         .chain([cost])

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::dash::Dash;
 use crate::environment::{Environment, items};
+use crate::plan;
 use crate::running::wait_until;
 
 const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
@@ -157,6 +158,8 @@ fn views_come_and_go_and_the_run_goes_on() {
     narrow.resize(24, 20).unwrap();
     for pty in [&mut killed, &mut leaves] {
         shows(pty, "q leave");
+        // What the session at work has used, which no record tells yet.
+        shows(pty, "k tokens · ");
     }
     kill_process(
         Pid::from_raw(killed.pid().cast_signed()).unwrap(),
@@ -288,6 +291,43 @@ fn sessions_are_seen_on_the_whole_screen_and_the_run_goes_on() {
         after.contains(last),
         "what came meanwhile is printed: {after}"
     );
+}
+
+/// A plan's stages are seen there, with paths from where each works, and all of them hear what a person says.
+// shows: UIX-01
+#[test]
+fn a_plans_stages_are_seen_on_the_whole_screen_and_told_something() {
+    let environment = plan::repository()
+        .with("NO_COLOR", "1")
+        .with("TERM", "xterm")
+        .with("LC_ALL", "C.UTF-8");
+    let wait = format!(
+        "while [ ! -e {} ]; do sleep 0.02; done",
+        environment.path("go").display()
+    );
+    let stages = [
+        plan::stage("A", "", "true", "true"),
+        plan::stage("B", "needs = [\"A\"]", &wait, "true"),
+        plan::stage("C", "needs = [\"B\"]", "true", "true"),
+    ];
+    environment.write("plan.toml", &plan::plan(&stages));
+    let mut run = on_terminal(&environment, &plan::EXECUTE);
+    shows(&mut run, "B  session 1");
+    run.press("mspare the docs\n").unwrap();
+    shows(
+        &mut run,
+        "the next session of each stage will read: spare the docs",
+    );
+    run.press("f").unwrap();
+    shows(&mut run, "> B 1");
+    shows(&mut run, "3 stages · 1 done");
+    run.press("\u{1b}[D").unwrap();
+    shows(&mut run, "Write     .ekiden/handoff/");
+    run.press("f").unwrap();
+    std::fs::write(environment.path("go"), "").unwrap();
+    ends(&mut run, 0);
+    let prompt = environment.run(&["show", "1", "--stage", "C", "--prompt"]);
+    assert!(prompt.expect(0).stdout.contains("spare the docs"));
 }
 
 /// Who leaves a run has the prompt of the shell again, and the run goes on to its end.
