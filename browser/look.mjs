@@ -70,6 +70,25 @@ async function use(page, see) {
   }
 }
 
+// Unfolds a text of a live page and has the page fetched again: whether it is still unfolded, if there is one.
+async function unfold(page) {
+  return page.evaluate(async () => {
+    const fold = () => document.querySelector("main details");
+    if (!fold() || typeof renew !== "function") {
+      return null;
+    }
+    fold().open = true;
+    const main = () => document.querySelector("main");
+    const parts = main().children.length;
+    main().lastElementChild.remove();
+    for (let waited = 0; waited < 5000 && main().children.length < parts; waited += 50) {
+      renew();
+      await new Promise((wake) => setTimeout(wake, 50));
+    }
+    return fold().open && main().children.length === parts;
+  });
+}
+
 async function examine(page, width, requests, trouble) {
   await page.waitForTimeout(300);
   const found = await page.evaluate(() => {
@@ -91,6 +110,7 @@ async function examine(page, width, requests, trouble) {
       steer: document.querySelector("a[href$='/steer']")?.href,
     };
   });
+  found.unfolded = await unfold(page);
   await page.screenshot({ path: join(screenshots, `${seen.length}.png`), fullPage: true });
   seen.push({ address: page.url(), width, requests: [...requests], trouble: [...trouble], ...found });
   return found;

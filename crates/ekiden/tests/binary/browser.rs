@@ -217,6 +217,7 @@ fn looked_at(
         assert!(page["trouble"] == serde_json::json!([]), "{page}");
         assert!(page["foreign"] == serde_json::json!([]), "{page}");
         assert_eq!(page["overflow"], 0, "{address} at {}", page["width"]);
+        assert_ne!(page["unfolded"], false, "{address}: what was unfolded");
     }
     seen
 }
@@ -299,6 +300,7 @@ fn hostile_words_change_nothing_on_the_pages_of_runs_at_work() {
         &driver,
         &[address.trim().to_owned()],
     );
+    assert!(seen.iter().any(|page| page["unfolded"] == true));
     // The index; eight runs, each with its forms; what is asked before each of six is steered, and three that were.
     let text = |page: &Value| page["text"].as_str().unwrap().to_owned();
     for look in seen.chunk_by(|one, other| one["width"] == other["width"]) {

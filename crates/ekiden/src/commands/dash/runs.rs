@@ -26,8 +26,10 @@ use super::super::everywhere::{Everywhere, Found};
 use super::super::follow::Follow;
 use super::super::run_status::RunStatus;
 use crate::failure::Failure;
+use crate::output::board::Board;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::phrase;
+use crate::output::summary::Summary;
 use crate::output::view::{self, Frame};
 use crate::report;
 
@@ -57,6 +59,8 @@ struct Row {
     state: String,
     task: String,
     rest: String,
+    /// What a run at work does just now.
+    now: Vec<String>,
 }
 
 /// A run's page.
@@ -242,7 +246,10 @@ impl Reader {
         if found.is_held()
             && let Ok(followed) = self.followed(found)
         {
-            return row(found, &followed.follow.status);
+            return Row {
+                now: followed.in_short(),
+                ..row(found, &followed.follow.status)
+            };
         }
         let bytes = history::log_bytes(&found.workspace, run).unwrap_or_default();
         if let Some((_, row)) = self.rows.get(run).filter(|(at, _)| *at == bytes) {
@@ -313,22 +320,35 @@ impl Followed {
 
     /// What it does just now.
     fn now(&self) -> Vec<String> {
+        // Of a plan they have the first thing that is asked.
+        let asked = |summary: &Summary| usize::from(summary.plan.is_some());
+        self.told(|board, frame| view::lines(board, None, frame), asked)
+    }
+
+    /// The same in short.
+    fn in_short(&self) -> Vec<String> {
+        self.told(|board, frame| vec![view::line(board, frame)], |_| 0)
+    }
+
+    /// Lines about a run at work, and what it asks but for the first so many.
+    fn told(
+        &self,
+        lines: impl FnOnce(&Board, Frame<'_>) -> Vec<Line>,
+        told: impl FnOnce(&Summary) -> usize,
+    ) -> Vec<String> {
         let status = &self.follow.status;
-        if !status.is_held() {
+        let Some(summary) = status.board.summary.as_ref().filter(|_| status.is_held()) else {
             return Vec::new();
-        }
+        };
         let frame = Frame {
             now: SystemClock.now(),
             zone: &TimeZone::system(),
             columns: 200,
             rows: 60,
         };
-        let summary = status.board.summary.iter();
-        let asked = summary.flat_map(|summary| &summary.asked);
+        let asked = summary.asked.iter().skip(told(summary));
         let asked = asked.map(|(stage, asked)| Line::attention(format!("{stage} asks: {asked}")));
-        let lines = view::lines(&status.board, None, frame)
-            .into_iter()
-            .chain(asked);
+        let lines = lines(&status.board, frame).into_iter().chain(asked);
         lines.map(|line| line.masked().plain()).collect()
     }
 
@@ -405,5 +425,6 @@ fn unreadable(found: &Found, state: String) -> Row {
         state,
         task: String::new(),
         rest: started.map_or(String::new(), |at| phrase::day_and_time(at, &zone)),
+        now: Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-// Fetches the page again whenever its run changed, and puts its main part in place of the old one.
+// Fetches the page again whenever its run changed, and puts what is new in its main part in place of the old.
 "use strict";
 const script = document.currentScript;
 let busy = false, again = false;
@@ -10,11 +10,31 @@ async function renew() {
     if (answer.ok) {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const [x, y] = [scrollX, scrollY];
-      document.querySelector("main").replaceWith(page.querySelector("main"));
+      put(page.querySelector("main"));
       scrollTo(x, y);
     }
   } catch { /* The next change fetches it. */ }
   setTimeout(() => { busy = false; if (again) { again = false; renew(); } }, 500);
+}
+// What did not change stays, with what a person unfolded, selected or scrolled there.
+function put(fresh) {
+  const old = document.querySelector("main");
+  const unfolded = new Map(folds(old));
+  for (const [key, fold] of folds(fresh)) { fold.open = unfolded.get(key)?.open ?? false; }
+  const [parts, before] = [[...fresh.children], [...old.children]];
+  parts.forEach((part, at) => {
+    if (!before[at]) { old.append(part); }
+    else if (!part.isEqualNode(before[at])) { before[at].replaceWith(part); }
+  });
+  before.slice(parts.length).forEach((part) => part.remove());
+}
+// The texts that can be unfolded, each with the heading above it and its own.
+function* folds(main) {
+  let heading = "";
+  for (const one of main.querySelectorAll("h3, summary")) {
+    if (one.tagName === "H3") { heading = one.textContent; }
+    else { yield [heading + one.textContent, one.parentElement]; }
+  }
 }
 const events = new EventSource(script.dataset.events);
 events.addEventListener("changed", renew);
