@@ -88,7 +88,13 @@ pub fn stats(args: &StatsArgs, output: &mut Output) -> Result<Exit, Failure> {
                 return Ok(Exit::Done);
             }
             let levels = invocation.given.need(&table::LEVELS)?;
-            let mut lines = threshold_lines(args.days, &spending, found.as_ref(), levels);
+            let mut lines = threshold_lines(
+                args.days,
+                &spending,
+                found.as_ref(),
+                levels,
+                output.columns(),
+            );
             lines.extend(deferral_lines(&deferrals, suggestion));
             lines
         }
@@ -220,8 +226,8 @@ fn cost(nano_usd: u64) -> String {
 fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
     let columns = [
         Column::new("how sessions go", Side::Left, 0),
-        Column::new("measured", Side::Left, 0),
         Column::new("target", Side::Left, 0),
+        Column::new("measured", Side::Left, 0),
     ];
     let now = metrics.since_setup;
     let compacted = Fraction {
@@ -240,7 +246,7 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
             "under 5%",
         ),
         (
-            "handoffs that the next session worked from",
+            "handoffs that were worked from",
             share(metrics.runs.resumes),
             "over 90%",
         ),
@@ -250,7 +256,7 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
             "20% more",
         ),
         (
-            "checkpoints that a person asked for",
+            "checkpoints a person asked for",
             share(metrics.asked_checkpoints),
             "over 50%",
         ),
@@ -260,7 +266,7 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
             "over 90%",
         ),
         (
-            "sessions of runs that were compacted",
+            "compacted sessions of runs",
             share(metrics.runs.compacted),
             "under 5%",
         ),
@@ -271,8 +277,8 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
         .map(|(name, measured, target)| {
             vec![
                 (Tone::Plain, name.to_owned()),
-                (Tone::Plain, measured),
                 (Tone::Quiet, target.to_owned()),
+                (Tone::Plain, measured),
             ]
         })
         .collect();
@@ -283,12 +289,12 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
 fn ralph_rows(ralph: RunMetrics) -> impl Iterator<Item = (&'static str, String, &'static str)> {
     let rows = [
         (
-            "Ralph: sessions that were compacted",
+            "Ralph: compacted sessions",
             share(ralph.compacted),
             "under 5%",
         ),
         (
-            "Ralph: handoffs that the next session worked from",
+            "Ralph: handoffs worked from",
             share(ralph.resumes),
             "over 95%",
         ),
@@ -297,11 +303,7 @@ fn ralph_rows(ralph: RunMetrics) -> impl Iterator<Item = (&'static str, String, 
             average(ralph.items),
             "30% more",
         ),
-        (
-            "Ralph: runs that were completed",
-            share(ralph.complete),
-            "over 90%",
-        ),
+        ("Ralph: completed runs", share(ralph.complete), "over 90%"),
     ];
     rows.into_iter().filter(move |_| ralph.compacted.of > 0)
 }
@@ -315,7 +317,7 @@ fn lost(before: ClientSessions, now: ClientSessions) -> String {
     let told = format!("{} tokens a session", phrase::tokens(lost));
     match of(before) {
         Some(earlier) => format!("{told}, {} before setup", phrase::tokens(earlier)),
-        None => format!("{told}; nothing known from before setup"),
+        None => format!("{told}, before setup unknown"),
     }
 }
 
@@ -323,7 +325,7 @@ fn lost(before: ClientSessions, now: ClientSessions) -> String {
 fn done(before: Fraction, now: Fraction) -> String {
     let told = average(now);
     match before.of {
-        0 => format!("{told}; nothing known from before setup"),
+        0 => format!("{told}, before setup unknown"),
         _ => format!("{told}, {} before setup", average(before)),
     }
 }
@@ -347,6 +349,7 @@ fn threshold_lines(
     spending: &Spending,
     found: Option<&Threshold>,
     levels: Levels,
+    wide: Option<usize>,
 ) -> Vec<Line> {
     let requests = spending.session_requests();
     let sessions = phrase::count(spending.sessions.len() as u64, "session");
@@ -363,12 +366,7 @@ fn threshold_lines(
         lines.push(Line::new(Tone::Plain, text));
         return lines;
     };
-    let head = "hand off at  cost of a call";
-    lines.push(Line::new(Tone::Quiet, head));
-    let costs = found.rows.iter().filter_map(|row| row.nano_usd);
-    let most = costs.fold(0.0, f64::max);
-    let best = found.best.first();
-    lines.extend(found.rows.iter().map(|row| row_line(row, most, best)));
+    lines.extend(plot(found, wide));
     for best in &found.best {
         lines.push(Line::default());
         lines.extend(best_lines(best, levels));
@@ -376,26 +374,40 @@ fn threshold_lines(
     lines
 }
 
-/// `      140k   ████████████▌  $0.0412 · 141k tokens · 9.2s · 1.2% failed · 812 requests`.
-fn row_line(row: &Row, most: f64, best: Option<&Best>) -> Line {
-    let is_best = best.is_some_and(|best| best.handoff_tokens == row.handoff_tokens);
-    let tone = if is_best { Tone::Done } else { Tone::Plain };
-    let told = [
-        row.nano_usd
-            .map(|nano_usd| format!("${:.4}", nano_usd / 1e9)),
-        row.tokens
-            .map(|tokens| format!("{} tokens", phrase::tokens(whole(tokens)))),
-        row.latency_ms.map(|millis| format!("{:.1}s", millis / 1e3)),
-        Some(format!("{:.1}% failed", row.failed_percent)),
-        Some(phrase::count(row.requests, "request")),
+/// What a call costs at each size, with a bar for the money.
+fn plot(found: &Threshold, wide: Option<usize>) -> Vec<Line> {
+    let columns = [
+        Column::new("hand off at", Side::Right, 0),
+        Column::new("cost of a call", Side::Left, 0),
+        Column::new("", Side::Right, 0),
+        Column::new("tokens", Side::Right, 1),
+        Column::new("time", Side::Right, 2),
+        Column::new("failed", Side::Right, 3),
+        Column::new("requests", Side::Right, 4),
     ];
-    let told: Vec<String> = told.into_iter().flatten().collect();
-    let bar = bar(row.nano_usd.unwrap_or(0.0), most);
-    let at = format!("{:>11}  ", phrase::tokens(row.handoff_tokens));
-    Line::new(Tone::Plain, at)
-        .with(tone, bar)
-        .with(Tone::Quiet, format!("  {}", told.join(" · ")))
-        .hanging(15)
+    let costs = found.rows.iter().filter_map(|row| row.nano_usd);
+    let most = costs.fold(0.0, f64::max);
+    let best = found.best.first().map(|best| best.handoff_tokens);
+    let row = |row: &Row| -> Vec<Cell> {
+        let is_best = best == Some(row.handoff_tokens);
+        let tone = if is_best { Tone::Done } else { Tone::Plain };
+        let quiet = |text: Option<String>| (Tone::Quiet, text.unwrap_or_default());
+        let money = row
+            .nano_usd
+            .map(|nano_usd| format!("${:.4}", nano_usd / 1e9));
+        let time = row.latency_ms.map(|millis| format!("{:.1}s", millis / 1e3));
+        vec![
+            (Tone::Plain, phrase::tokens(row.handoff_tokens)),
+            (tone, bar(row.nano_usd.unwrap_or(0.0), most)),
+            quiet(money),
+            quiet(row.tokens.map(|tokens| phrase::tokens(whole(tokens)))),
+            quiet(time),
+            quiet(Some(format!("{:.1}%", row.failed_percent))),
+            quiet(Some(row.requests.to_string())),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = found.rows.iter().map(row).collect();
+    table_lines(&columns, &rows, wide)
 }
 
 fn bar(part: f64, most: f64) -> String {
@@ -439,7 +451,8 @@ fn best_lines(best: &Best, levels: Levels) -> Vec<Line> {
                 .with(
                     Tone::Quiet,
                     format!("  (a run hands off at {percent}% of it)"),
-                ),
+                )
+                .hanging(16),
         );
     }
     lines
@@ -474,4 +487,33 @@ fn deferral_lines(deferrals: &Deferrals, suggestion: Option<[u8; 3]>) -> Vec<Lin
 )]
 fn whole(figure: f64) -> u64 {
     figure.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: UIX-09, EST-07
+    #[test]
+    fn the_tables_have_room_in_a_narrow_terminal() {
+        let row = Row {
+            handoff_tokens: 140_000,
+            requests: 812,
+            nano_usd: Some(41.2e6),
+            tokens: Some(141e3),
+            latency_ms: Some(9_200.0),
+            failed_percent: 12.5,
+        };
+        let found = Threshold {
+            rows: vec![row],
+            best: Vec::new(),
+        };
+        for wide in [60, 80, 200] {
+            let mut lines = metric_lines(&Metrics::default(), Some(wide));
+            lines.extend(plot(&found, Some(wide)));
+            for line in lines.iter().map(|line| line.styled(Some(wide))) {
+                assert!(line.lines().count() <= 2, "{line}");
+            }
+        }
+    }
 }

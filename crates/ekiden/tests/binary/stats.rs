@@ -75,14 +75,14 @@ fn what_was_spent_and_how_sessions_go_stands_beside_the_targets() {
     model  requests  read  cached  written  tokens     cost
     opus        240  601k   23.7M      72k   24.4M  ≈$17.41
 
-    how sessions go                             measured                                               target
-    context lost to compaction                  38k tokens a session; nothing known from before setup  80% less
-    sessions compacted in mid-task              25% (1 of 4)                                           under 5%
-    handoffs that the next session worked from  none yet                                               over 90%
-    items done in a session                     4.0; nothing known from before setup                   20% more
-    checkpoints that a person asked for         none yet                                               over 50%
-    runs that were completed                    100% (1 of 1)                                          over 90%
-    sessions of runs that were compacted        0% (0 of 1)                                            under 5%
+    how sessions go                 target    measured
+    context lost to compaction      80% less  38k tokens a session, before setup unknown
+    sessions compacted in mid-task  under 5%  25% (1 of 4)
+    handoffs that were worked from  over 90%  none yet
+    items done in a session         20% more  4.0, before setup unknown
+    checkpoints a person asked for  over 50%  none yet
+    runs that were completed        over 90%  100% (1 of 1)
+    compacted sessions of runs      under 5%  0% (0 of 1)
     --- exit code 0
     ");
     let said = environment.run(&["stats", "--json"]).expect(0);
@@ -136,11 +136,11 @@ fn sessions_from_before_setup_are_the_baseline() {
     };
     assert_eq!(
         row("context lost"),
-        "context lost to compaction 75k tokens a session, 150k before setup 80% less"
+        "context lost to compaction 80% less 75k tokens a session, 150k before setup"
     );
     assert_eq!(
         row("items done"),
-        "items done in a session 4.0, 3.0 before setup 20% more"
+        "items done in a session 20% more 4.0, 3.0 before setup"
     );
 }
 
@@ -150,14 +150,14 @@ fn the_threshold_comes_with_its_uncertainty_or_not_at_all() {
     insta::assert_snapshot!(with_transcripts(8).told(&["stats", "--threshold"]), @r"
     last 30 days · 8 sessions · 480 requests
 
-    hand off at  cost of a call
-            60k  ████████████████████████  $0.1037 · 104k tokens · TIME · 0.0% failed · 64 requests
-            80k  ███████████████████       $0.0818 · 90k tokens · TIME · 0.0% failed · 64 requests
-           100k  ██████████████████        $0.0779 · 92k tokens · TIME · 12.5% failed · 64 requests
-           120k  ██████████████████▏       $0.0784 · 98k tokens · TIME · 0.0% failed · 64 requests
-           140k  ██████████████████▊       $0.0808 · 106k tokens · TIME · 12.5% failed · 64 requests
-           160k  ███████████████████▌      $0.0840 · 114k tokens · TIME · 0.0% failed · 64 requests
-           180k  ████████████████████▎     $0.0876 · 123k tokens · TIME · 0.0% failed · 56 requests
+    hand off at  cost of a call                     tokens  time  failed  requests
+            60k  ████████████████████████  $0.1037    104k  TIME    0.0%        64
+            80k  ███████████████████       $0.0818     90k  TIME    0.0%        64
+           100k  ██████████████████        $0.0779     92k  TIME   12.5%        64
+           120k  ██████████████████▏       $0.0784     98k  TIME    0.0%        64
+           140k  ██████████████████▊       $0.0808    106k  TIME   12.5%        64
+           160k  ███████████████████▌      $0.0840    114k  TIME    0.0%        64
+           180k  ████████████████████▎     $0.0876    123k  TIME    0.0%        56
 
     money   100k  in 8 of 10 drawings of these sessions between 100k and 100k; within 5% of it from 100k to 140k
             to set  ekiden config set context.cap_tokens 167000  (a run hands off at 60% of it)
