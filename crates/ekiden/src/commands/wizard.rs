@@ -14,7 +14,7 @@ use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
-use self::asked::{done_when, extended};
+use self::asked::{done_when, extended, issue};
 use self::question::{Stop, choose, line};
 use super::task::Task;
 use super::{CommandLine, Invocation, editor, init, offer};
@@ -95,6 +95,8 @@ enum Goal {
     Named(String),
     /// A text that becomes this file once all is answered.
     New { path: PathBuf, text: String },
+    /// All that this issue wants.
+    Issue(String),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,6 +112,10 @@ fn ask(mut flags: Flags, output: &mut Output) -> Result<Option<Vec<String>>, Sto
     let workspace = invocation.workspace_here()?;
     let mut answers = Answers { invocation, flags };
     let goal = goal(&answers, &workspace, output)?;
+    let issue = match &goal {
+        Goal::Issue(name) => Some(name.clone()),
+        Goal::Named(_) | Goal::New { .. } => None,
+    };
     let kind = run_kind()?;
     let check = answers.verification(&workspace, kind)?;
     answers.limits(kind)?;
@@ -125,7 +131,13 @@ fn ask(mut flags: Flags, output: &mut Output) -> Result<Option<Vec<String>>, Sto
         .collect();
     sections.extend(answers.asked(&settings.agent, &goal, &workspace, output)?);
     let goal = extended(goal, &sections, &workspace, output)?;
-    let words = words(&answers.flags, &goal, kind, mode, &answers.invocation.here);
+    let mut words = words(&answers.flags, kind, mode);
+    words.extend(
+        issue
+            .into_iter()
+            .flat_map(|name| ["--issue".to_owned(), name]),
+    );
+    words.extend(task_words(&goal, &answers.invocation.here));
     finish(words, goal, &workspace, output)
 }
 
@@ -169,30 +181,28 @@ fn finish(
     Ok(runs.then_some(words))
 }
 
-fn words(
-    flags: &Flags,
-    goal: &Goal,
-    kind: RunKind,
-    mode: Option<&str>,
-    here: &Path,
-) -> Vec<String> {
+fn words(flags: &Flags, kind: RunKind, mode: Option<&str>) -> Vec<String> {
     let command = match kind {
         RunKind::Relay => "run",
         RunKind::Plan => "build",
     };
-    let task = match goal {
-        Goal::Named(task) => task.clone(),
-        Goal::New { path, .. } => {
-            let path = path.strip_prefix(here).unwrap_or(path);
-            path.to_string_lossy().into_owned()
-        }
-    };
     let mut words = vec!["ekiden".to_owned(), command.to_owned()];
     words.extend(flags::words(flags));
     words.extend(mode.map(str::to_owned));
-    words.extend(task.starts_with('-').then(|| "--".to_owned()));
-    words.push(task);
     words
+}
+
+fn task_words(goal: &Goal, here: &Path) -> impl Iterator<Item = String> {
+    let task = match goal {
+        Goal::Named(task) => Some(task.clone()),
+        Goal::New { path, .. } => {
+            let path = path.strip_prefix(here).unwrap_or(path);
+            Some(path.to_string_lossy().into_owned())
+        }
+        Goal::Issue(_) => None,
+    };
+    let is_flag = task.as_ref().is_some_and(|task| task.starts_with('-'));
+    is_flag.then(|| "--".to_owned()).into_iter().chain(task)
 }
 
 fn folder(flags: &mut Flags) -> Result<(), Stop> {
@@ -222,6 +232,7 @@ enum Source {
     Typed,
     File,
     Editor,
+    Issue,
 }
 
 fn goal(answers: &Answers, workspace: &Workspace, output: &mut Output) -> Result<Goal, Stop> {
@@ -236,11 +247,13 @@ fn goal(answers: &Answers, workspace: &Workspace, output: &mut Output) -> Result
     sources.push((format!("write it in your editor: {new}"), Source::Editor));
     sources.push(("type it in a line".to_owned(), Source::Typed));
     sources.push(("another file".to_owned(), Source::File));
+    sources.push(("an issue".to_owned(), Source::Issue));
     match choose("What is to be done?", sources)? {
         Source::Named(task) => Ok(Goal::Named(task)),
         Source::Typed => Ok(Goal::Named(typed()?)),
         Source::File => Ok(Goal::Named(file(output)?)),
         Source::Editor => written(workspace, &new, output),
+        Source::Issue => issue(&answers.invocation, workspace, output),
     }
 }
 

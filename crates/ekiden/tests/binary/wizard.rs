@@ -354,6 +354,30 @@ fn what_the_agent_asks_and_the_person_answers_becomes_part_of_the_task() {
     );
 }
 
+/// What the agent asks about an issue, and is answered, is what the run is told of it.
+// shows: REL-26
+#[test]
+fn an_issue_is_the_task() {
+    let environment = project();
+    let issue = "---\ntitle: Brew tea\n---\nGreen or black tea?\n";
+    environment.write(".issues/tea.md", issue);
+    let mut pty = asked(&environment, &["start", "--agent", "rehearsal"]);
+    answer(&mut pty, QUESTIONS[0], ENTER);
+    answer(&mut pty, QUESTIONS[1], &(DOWN.repeat(4) + ENTER));
+    answer(&mut pty, "Which issue?", "tea\r");
+    for question in &QUESTIONS[2..7] {
+        answer(&mut pty, question, ENTER);
+    }
+    answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
+    answer(&mut pty, "Green or black tea?", "Green.\r");
+    answer(&mut pty, QUESTIONS[8], &[DOWN, ENTER].concat());
+    let line = "only print it\nekiden run --agent rehearsal --issue tea task-2.md";
+    assert_eq!(code(&mut pty, line), Some(0), "{}", screen(&pty, 100));
+    assert!(screen(&pty, 100).contains(line), "{}", screen(&pty, 100));
+    let own = "## Asked before the start\n\n- ¦ Green or black tea?\n\n  Green.\n";
+    assert_eq!(environment.read("task-2.md"), own);
+}
+
 // shows: REL-26
 #[test]
 fn an_agent_without_questions_or_that_cannot_ask_does_not_keep_the_run() {

@@ -4,9 +4,10 @@ use ekiden_core::agent::AgentSpec;
 use ekiden_core::prompt::Question;
 use ekiden_engine::workspace::Workspace;
 
+use super::super::issue::OfIssue;
 use super::super::run::check_agents;
 use super::super::task::Task;
-use super::super::{offer, plan};
+use super::super::{Invocation, offer, plan};
 use super::question::{Stop, choose, line};
 use super::{Answers, Goal};
 use crate::exit::Exit;
@@ -39,6 +40,10 @@ impl Answers {
         let text = match goal {
             Goal::Named(task) => Task::read(task, output)?.text,
             Goal::New { text, .. } => text.clone(),
+            Goal::Issue(name) => {
+                let read = OfIssue::read(&self.invocation, workspace, name, None, output);
+                read?.task.text
+            }
         };
         let mut flags = self.flags.clone();
         flags.remove(table::TUI.row.name);
@@ -70,6 +75,19 @@ impl Answers {
     }
 }
 
+/// An issue that can be read.
+pub(super) fn issue(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Goal, Stop> {
+    let help = "ANV-123, owner/name#12, its address, or the name of a file in .issues/";
+    let check = |text: &str| form::text(text).map(|_| ());
+    let name = line("Which issue?", None, help, check)?;
+    OfIssue::read(invocation, workspace, &name, None, output)?;
+    Ok(Goal::Issue(name))
+}
+
 /// The goal with what was answered about it, which makes it a new file.
 pub(super) fn extended(
     goal: Goal,
@@ -86,8 +104,14 @@ pub(super) fn extended(
             let path = workspace.dir.join(offer::new_name(workspace));
             (path, Task::read(&task, output)?.text)
         }
+        // The command line names the issue itself.
+        Goal::Issue(_) => (
+            workspace.dir.join(offer::new_name(workspace)),
+            String::new(),
+        ),
     };
     let text = format!("{}\n\n{}", text.trim_end(), sections.join("\n"));
+    let text = text.trim_start().to_owned();
     Ok(Goal::New { path, text })
 }
 
