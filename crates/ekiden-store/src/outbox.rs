@@ -39,6 +39,7 @@ pub struct Outbox {
 pub struct QueuedWrite {
     /// Its file's name.
     pub name: String,
+    /// Empty if it cannot be read.
     pub bytes: Vec<u8>,
 }
 
@@ -127,7 +128,9 @@ impl Outbox {
         let mut all = Vec::new();
         // A dot begins a file that was never queued.
         for name in names.filter(|name| !name.starts_with('.')) {
-            if let Some(bytes) = if_there(self.disk.read(&dir.join(name), OUTBOX_FILE_BYTES_MAX))? {
+            // One that is no file or far too large keeps no other from being sent.
+            let read = if_there(self.disk.read(&dir.join(name), OUTBOX_FILE_BYTES_MAX));
+            if let Some(bytes) = read.unwrap_or(Some(Vec::new())) {
                 let name = name.to_owned();
                 all.push(QueuedWrite { name, bytes });
             }

@@ -208,17 +208,24 @@ impl<W: Web> Tracker for GitHub<W> {
             "{path}?per_page=100&since={}",
             from(comment.since)
         ))?;
-        let ours = all
+        let mut marked = all
             .iter()
-            .find(|found| text(&found["body"]).contains(&marker));
+            .filter(|found| text(&found["body"]).contains(&marker));
         let body = json!({ "body": format!("{}\n{marker}\n", comment.body) });
-        match ours {
-            Some(ours) => {
-                let path = format!("/issues/comments/{}", ours["id"]);
-                self.change("PATCH", &path, &body).map(drop)
-            }
-            None => self.change("POST", &path, &body).map(drop),
+        let Some(first) = marked.next() else {
+            return self.change("POST", &path, &body).map(drop);
+        };
+        let place = |found: &Value| format!("/issues/comments/{}", found["id"]);
+        self.change("PATCH", &place(first), &body)?;
+        // The request of a sender that was killed may have arrived after the next one had looked. Who quotes us says something
+        // behind the marker.
+        let is_ours = |found: &&Value| {
+            found["user"] == first["user"] && text(&found["body"]).trim_end().ends_with(&marker)
+        };
+        for second in marked.filter(is_ours) {
+            self.send("DELETE", &self.of_repo(&place(second)), None)?;
         }
+        Ok(())
     }
 
     fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault> {

@@ -19,6 +19,7 @@
 //!
 //! Only the lines that change are changed: what a person wrote stays as it is.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -305,8 +306,10 @@ struct File(String);
 impl File {
     /// Where the lines of the front matter are, and where the rest begins; nothing without one.
     fn front(&self) -> Option<(usize, usize, usize)> {
-        let start = "---\n".len();
-        let rest = self.0.strip_prefix("---\n")?;
+        let start = self.0.find('\n')? + 1;
+        // Some editors put a mark before the first line, or two characters at the end of each.
+        let first = self.0[..start].trim_start_matches('\u{feff}').trim_end();
+        let rest = (first == "---").then_some(&self.0[start..])?;
         let end = match rest.starts_with("---") {
             true => 0,
             false => rest.find("\n---")? + 1,
@@ -320,40 +323,50 @@ impl File {
             .map_or(&*self.0, |(_, _, behind)| &self.0[behind..])
     }
 
-    fn value(&self, key: &str) -> Option<String> {
+    /// Where a key and its value are, with the items of a list on lines of their own.
+    fn field(&self, key: &str) -> Option<Range<usize>> {
         let (start, end, _) = self.front()?;
-        let mut lines = self.0[start..end].lines();
-        let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        let is_it = |line: &str| {
+            let rest = line.strip_prefix(key);
+            rest.is_some_and(|rest| rest.starts_with(':'))
+        };
+        let lines = || self.0[start..end].split_inclusive('\n');
+        let before = lines().take_while(|line| !is_it(line));
+        let at = start + before.map(str::len).sum::<usize>();
+        let mut lines = lines().skip_while(|line| !is_it(line));
+        let first = lines.next()?;
+        let items = lines.take_while(|line| line.starts_with([' ', '\t', '-']));
+        Some(at..at + first.len() + items.map(str::len).sum::<usize>())
+    }
+
+    fn value(&self, key: &str) -> Option<String> {
+        let line = self.0[self.field(key)?].lines().next()?;
+        let (_, value) = line.split_once(':')?;
         let value = value.trim().trim_matches('"').to_owned();
         (!value.is_empty()).then_some(value)
     }
 
     fn list(&self, key: &str) -> Vec<String> {
-        let value = self.value(key).unwrap_or_default();
-        let items = value.trim_matches(['[', ']']).split(',');
-        let items = items.map(|item| item.trim().trim_matches('"').to_owned());
-        items.filter(|item| !item.is_empty()).collect()
+        let field = self.field(key).map(|field| &self.0[field]);
+        let (_, items) = field
+            .and_then(|field| field.split_once(':'))
+            .unwrap_or_default();
+        let items = items.trim().trim_matches(['[', ']']).split([',', '\n']);
+        let items = items.map(|item| item.trim().trim_start_matches("- ").trim_matches('"'));
+        items
+            .filter(|item| !item.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 
-    /// Changes one line of the front matter, or adds it.
+    /// Changes what the front matter says of a key, or adds it.
     fn set(&mut self, key: &str, value: &str) {
         let line = format!("{key}: {}\n", one_line(value, 400));
-        let Some((start, end, _)) = self.front() else {
-            self.0 = format!("---\n{line}---\n{}", self.0);
-            return;
-        };
-        let mut at = start;
-        for known in self.0[start..end].split_inclusive('\n') {
-            let is_it = known
-                .strip_prefix(key)
-                .is_some_and(|rest| rest.starts_with(':'));
-            if is_it {
-                self.0.replace_range(at..at + known.len(), &line);
-                return;
-            }
-            at += known.len();
+        match (self.field(key), self.front()) {
+            (Some(field), _) => self.0.replace_range(field, &line),
+            (None, Some((_, end, _))) => self.0.insert_str(end, &line),
+            (None, None) => self.0 = format!("---\n{line}---\n{}", self.0),
         }
-        self.0.insert_str(end, &line);
     }
 
     /// Puts a text between its marks, or with them at the end.

@@ -1,7 +1,7 @@
 //! Brings what waits in the outbox to its trackers, issue by issue.
 //!
-//! Whatever fails is tried again later: 10 s, then twice as long each time, at most an hour, with a fifth of jitter. A limit of the
-//! service holds all of that tracker until it is over.
+//! Whatever fails is tried again later: 10 s, then twice as long each time, at most an hour, with a fifth of jitter. What the tracker
+//! refuses waits alone, all else with its issue, and a limit of the service holds all of that tracker until it is over.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind, is_shard};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::disk::DiskResult;
-use ekiden_store::outbox::Outbox;
+use ekiden_store::outbox::{Outbox, name_of};
 use serde::{Deserialize, Serialize};
 
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
@@ -47,7 +47,7 @@ pub struct Sent {
     pub dropped: usize,
 }
 
-/// What the sender knows of an issue, or of a tracker's limit, between two rounds.
+/// What the sender knows of an issue, a write or a tracker's limit between two rounds.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Try {
     tries: u32,
@@ -86,7 +86,7 @@ pub fn standing(outbox: &Outbox, now: Timestamp) -> DiskResult<Standing> {
     standing.unreadable = kept.len() - all.len();
     all.sort_by_key(|queued| (queued.at, queued.order));
     for queued in all {
-        let held = held(&tries, &queued.issue, now);
+        let held = held(&tries, &queued, now);
         standing.is_due |= held.is_none();
         standing.waiting.push(Waiting {
             issue: queued.issue.to_string(),
@@ -94,7 +94,7 @@ pub fn standing(outbox: &Outbox, now: Timestamp) -> DiskResult<Standing> {
             what: queued.told(),
             since: queued.at,
             next: held.map(|held| held.next),
-            why: tried(&tries, &queued.issue).map(|tried| tried.why.clone()),
+            why: tried(&tries, &queued).next().map(|tried| tried.why.clone()),
         });
     }
     Ok(standing)
@@ -108,7 +108,9 @@ impl Sender<'_> {
         let entries = self.drop_old(&mut sent)?;
         let mut issues: BTreeMap<IssueRef, Vec<(String, Queued)>> = BTreeMap::new();
         for kept in self.outbox.waiting()? {
-            if let Some(queued) = Queued::of(&kept) {
+            if let Some(queued) = Queued::of(&kept)
+                && (all || held(&tries, &queued, self.now).is_none())
+            {
                 issues
                     .entry(queued.issue.clone())
                     .or_default()
@@ -116,25 +118,24 @@ impl Sender<'_> {
             }
         }
         for (issue, mut writes) in issues {
-            let is_held = match all {
-                true => limit(&tries, issue.tracker, self.now).is_some(),
-                false => held(&tries, &issue, self.now).is_some(),
-            };
-            if is_held {
+            if limit(&tries, issue.tracker, self.now).is_some() {
                 continue;
             }
             // The comment counts the sub-issues.
             let is_other = |queued: &Queued| !matches!(queued.write, Write::SubIssue { .. });
             writes.sort_by_key(|(_, queued)| (is_other(queued), queued.at, queued.order));
-            match self.send_issue(&issue, &writes, &entries, &mut sent.count) {
+            let mut refused = Vec::new();
+            match self.send_issue(&issue, &writes, &entries, &mut sent.count, &mut refused) {
                 Ok(()) => drop(tries.remove(&name(&issue))),
                 Err(Failed::Disk(error)) => return Err(error),
-                Err(Failed::Tracker(fault)) => {
-                    self.note(&mut tries, &issue, &fault);
-                    sent.failed.push((issue, fault));
-                }
+                Err(Failed::Tracker(fault)) => refused.push((name(&issue), fault)),
+            }
+            for (of, fault) in refused {
+                self.note(&mut tries, of, &issue, &fault);
+                sent.failed.push((issue.clone(), fault));
             }
         }
+        tries.retain(|_, tried| self.now.since(tried.next) <= KEPT);
         self.outbox
             .note_tries(&serde_json::to_vec(&tries).unwrap_or_default())?;
         Ok(sent)
@@ -175,6 +176,7 @@ impl Sender<'_> {
         writes: &[(String, Queued)],
         sent: &[Queued],
         count: &mut usize,
+        refused: &mut Vec<(String, Fault)>,
     ) -> Result<(), Failed> {
         let tracker = (self.open)(&writes[0].1.dir, issue).map_err(Failed::Tracker)?;
         let mut comments: Vec<&str> = Vec::new();
@@ -192,7 +194,14 @@ impl Sender<'_> {
                 put_comment(&*tracker, issue, &found, key, sent, waiting)?;
                 self.put_shards(&*tracker, &found)?;
             } else {
-                self.put(&*tracker, issue, queued)?;
+                match self.put(&*tracker, issue, queued) {
+                    // What may never be taken, such as a state by a wrong name, keeps no other write waiting.
+                    Err(fault @ (Fault::Refused(_) | Fault::NotPermitted(_))) => {
+                        refused.push((file.clone(), fault));
+                        continue;
+                    }
+                    put => put?,
+                }
             }
             for file in done {
                 self.outbox.settle(file).map_err(Failed::Disk)?;
@@ -273,14 +282,15 @@ impl Sender<'_> {
         tracker.put_comment(id, &living)
     }
 
-    fn note(&self, tries: &mut Tries, issue: &IssueRef, fault: &Fault) {
+    /// `of` is the issue's name, or the write's.
+    fn note(&self, tries: &mut Tries, of: String, issue: &IssueRef, fault: &Fault) {
         let (key, pause) = if let Fault::Limited { wait } = fault {
             (limit_name(issue.tracker), *wait)
         } else {
-            let before = tries.get(&name(issue)).map_or(0, |tried| tried.tries);
+            let before = tries.get(&of).map_or(0, |tried| tried.tries);
             let pause = PAUSE_MIN.0 << before.min(9);
             let pause = pause.min(PAUSE_MAX.0) * (230 + u64::from(self.jitter) / 5) / 256;
-            (name(issue), Millis(pause))
+            (of, Millis(pause))
         };
         let tried = tries.entry(key).or_default();
         tried.tries = tried.tries.saturating_add(1);
@@ -348,9 +358,9 @@ fn limit_name(tracker: TrackerKind) -> String {
     format!("limit {}", tracker.name())
 }
 
-/// What keeps the issue from being written to now.
-fn held<'a>(tries: &'a Tries, issue: &IssueRef, now: Timestamp) -> Option<&'a Try> {
-    limit(tries, issue.tracker, now).or_else(|| is_ahead(tries.get(&name(issue))?, now))
+/// What keeps a write from being sent now.
+fn held<'a>(tries: &'a Tries, queued: &Queued, now: Timestamp) -> Option<&'a Try> {
+    tried(tries, queued).find_map(|tried| is_ahead(tried, now))
 }
 
 fn limit(tries: &Tries, tracker: TrackerKind, now: Timestamp) -> Option<&Try> {
@@ -363,8 +373,9 @@ fn is_ahead(tried: &Try, now: Timestamp) -> Option<&Try> {
     is_ahead.then_some(tried)
 }
 
-fn tried<'a>(tries: &'a Tries, issue: &IssueRef) -> Option<&'a Try> {
-    tries
-        .get(&name(issue))
-        .or_else(|| tries.get(&limit_name(issue.tracker)))
+/// What was noted of a write, of its issue, and of a limit.
+fn tried<'a>(tries: &'a Tries, queued: &Queued) -> impl Iterator<Item = &'a Try> {
+    let (issue, limit) = (name(&queued.issue), limit_name(queued.issue.tracker));
+    let names = [name_of(&queued.key), issue, limit];
+    names.into_iter().filter_map(|name| tries.get(&name))
 }

@@ -378,6 +378,14 @@ impl FakeGitHub {
                 comment.versions += 1;
                 Answered::json(200, &json!({}))
             }
+            ("DELETE", ["issues", "comments", id]) => {
+                for issue in &mut self.issues {
+                    issue
+                        .comments
+                        .retain(|comment| comment.id.to_string() != *id);
+                }
+                Answered::json(204, &json!({}))
+            }
             (_, ["issues", number, rest @ ..]) => match number.parse() {
                 Ok(number) => self.of_issue(asked, number, rest),
                 Err(_) => not_found(),

@@ -78,6 +78,22 @@ fn what_arrived_without_an_answer_is_found_by_its_marker() {
             .collect::<Vec<_>>()
     };
     assert_eq!(ours(&near), ["two"]);
+    // A person writes into it.
+    near.0.lock().unwrap().service.issues[0].comments[5]
+        .body
+        .push_str("and I");
+    tracker.put_comment("1", &living("two")).unwrap();
+    assert_eq!(ours(&near), ["two"]);
+    // The request of a sender that was killed arrives late, and a person quotes what it says.
+    let late = near.0.lock().unwrap().service.issues[0].comments[5].clone();
+    for (who, text) in [
+        ("mia", late.body.clone()),
+        ("leo", format!("> {}I agree", late.body)),
+    ] {
+        near.0.lock().unwrap().service.comment(1, who, &text);
+    }
+    tracker.put_comment("1", &living("three")).unwrap();
+    assert_eq!(ours(&near), ["three", "> two"]);
     let new = NewIssue {
         key: "sub",
         title: "Part",

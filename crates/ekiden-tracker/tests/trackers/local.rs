@@ -93,6 +93,28 @@ fn what_a_person_wrote_stays_as_it_is() {
     assert_eq!(open, ["bare", "login"]);
 }
 
+/// With a mark before the first line, two characters at the end of each, and a list on lines of its own.
+// shows: TRK-05
+#[test]
+fn a_file_of_another_editor_is_read_and_stays_whole() {
+    let temp = tempfile::tempdir().unwrap();
+    let text = |labels: &str| {
+        format!(
+            "\u{feff}---\r\ntitle: Log in\r\nlabels:{labels}state: doing\r\n---\r\nBy mail.\r\n"
+        )
+    };
+    let list = "\r\n  - bug\r\n  - \"ui\"\r\n";
+    put(temp.path(), "login.md", &text(list));
+    let tracker = tracker(temp.path());
+    let issue = tracker.issue("login").unwrap();
+    assert_eq!((&*issue.title, &*issue.state), ("Log in", "doing"));
+    assert_eq!(issue.labels, ["bug", "ui"]);
+    assert_eq!(issue.text, "By mail.");
+    tracker.set_label("login", "x", true).unwrap();
+    let written = std::fs::read_to_string(temp.path().join(".issues/login.md")).unwrap();
+    assert_eq!(written, text(" bug, ui, x\n"));
+}
+
 // shows: TRK-05
 #[test]
 fn a_new_issue_is_made_once_and_takes_no_others_name() {

@@ -89,6 +89,12 @@ fn everything() -> Vec<Asked> {
     tracker.comments("1").unwrap();
     tracker.find(Some(label), Some("leo")).unwrap();
     tracker.put_comment("1", &living).unwrap();
+    let twice = near.0.lock().unwrap().service.issues[0].comments[0].clone();
+    near.0
+        .lock()
+        .unwrap()
+        .service
+        .comment(1, "mia", &twice.body);
     tracker.put_comment("1", &living).unwrap();
     tracker.create(&new).unwrap();
     tracker.set_label("1", label, true).unwrap();

@@ -121,6 +121,48 @@ fn a_limit_holds_the_whole_tracker_and_a_wrong_clock_nothing() {
     );
 }
 
+/// A state by a wrong name, or a right that the key lacks, stays its own trouble.
+// shows: TRK-06
+#[test]
+fn what_a_tracker_never_takes_keeps_nothing_else_of_its_issue_waiting() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    let state = NewState::Named("Nowhere".to_owned());
+    other(anv(1), 1, Write::State { state })
+        .queue(&outbox)
+        .unwrap();
+    for order in 2..=4 {
+        entry(anv(1), order).queue(&outbox).unwrap();
+        let sent = send(&outbox, &near, after(order), false);
+        assert_eq!(sent.count, 1, "entry {order}");
+    }
+    let waiting = standing(&outbox, after(5)).unwrap().waiting;
+    let [state] = waiting.as_slice() else {
+        panic!("{waiting:?}")
+    };
+    assert_eq!(state.what, "move to Nowhere");
+    let why = state.why.as_deref().unwrap();
+    assert!(why.starts_with("it refuses: its states are "), "{why}");
+    // It has its own tries: it was refused once, and nothing of it is due.
+    assert!(state.next > Some(after(5)));
+}
+
+// shows: TRK-06
+#[test]
+fn a_file_that_cannot_be_read_is_counted_and_keeps_no_other_waiting() {
+    let disk = planted();
+    let waiting = Path::new(DIR).join("waiting");
+    disk.plant_file(&waiting.join("0123"), &vec![b'x'; 300 * 1024]);
+    disk.plant_dir(&waiting.join("4567"));
+    let (outbox, near) = (
+        Outbox::of(Arc::new(disk), Path::new(DIR)),
+        Near::new(FakeLinear::with(&["Accounts"])),
+    );
+    entry(anv(1), 1).queue(&outbox).unwrap();
+    assert_eq!(send(&outbox, &near, AT, false).count, 1);
+    let standing = standing(&outbox, AT).unwrap();
+    assert_eq!((standing.waiting.len(), standing.unreadable), (0, 2));
+}
+
 // shows: TRK-06
 #[test]
 fn what_is_a_month_old_is_dropped_but_no_entry_of_a_comment_that_lives() {

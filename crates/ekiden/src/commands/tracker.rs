@@ -114,8 +114,9 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
         let what = format!("{}  {}", one_line(&write.issue), one_line(&write.what));
         let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
         output.line(&Line::new(Tone::Plain, what).with(Tone::Quiet, since));
-        // The reason is the issue's, and stands once below its writes.
-        let is_last = next.is_none_or(|next| next.issue != write.issue);
+        // What several writes of an issue wait for stands once below them.
+        let is_last =
+            next.is_none_or(|next| (&next.issue, &next.why) != (&write.issue, &write.why));
         if let Some(why) = write.why.as_ref().filter(|_| is_last) {
             let next = write.next.map(|next| phrase::day_and_time(next, &zone));
             let next = next.map(|next| format!("; next try {next}"));
