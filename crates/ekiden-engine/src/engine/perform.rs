@@ -157,16 +157,18 @@ impl<R: EffectRunner> Engine<'_, R> {
             .map(|stage| stage.part.outputs.clone());
         let list = self.relay(stage).and_then(|relay| relay.items.as_ref());
         let subject = list.and_then(|list| list.commit_subject(session));
+        let own_tree = self.files.paths().tree(stage).is_some();
         let job = CommitJob {
             subject: subject.unwrap_or_else(|| format!("ekiden: session {session} checkpoint")),
             declared: self.files.paths().declared(&outputs.unwrap_or_default()),
             effect: task_mark(&header.run, id),
             plan: settings.commit.clone().unwrap_or_default(),
-            branch: header.place.branch.clone(),
+            // A tree of its own has a branch of its own.
+            branch: header.place.branch.clone().filter(|_| !own_tree),
             issue: header.issue.as_ref().map(ToString::to_string),
             agent: self.relay(stage).and_then(Relay::one_of_several),
             is_repeated,
-            own_tree: self.files.paths().tree(stage).is_some(),
+            own_tree,
         };
         self.runner.commit(stage, id, job);
     }

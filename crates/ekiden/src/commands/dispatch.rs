@@ -60,7 +60,7 @@ Examples:
 ";
 /// How often it looks for signals, and whether a run has ended.
 const LOOK: Duration = Duration::from_millis(250);
-/// Looks between two looks at everything, where runs are waited for.
+/// Looks between two looks at everything, at least.
 const LOOKS: u32 = 4;
 
 /// Run the issues of a tracker that want it, as they come
@@ -244,7 +244,7 @@ impl Dispatcher<'_> {
     /// Waits until the tracker is to be asked again, or a run has ended. Whether somebody wants an end.
     fn rest(&self, places: &[Place], signals: &SignalFlag) -> bool {
         let mut waited = Duration::ZERO;
-        while waited < Duration::from(self.args.every) {
+        while waited < Duration::from(self.args.every).max(LOOK * LOOKS) {
             if signals.lower() {
                 return true;
             }

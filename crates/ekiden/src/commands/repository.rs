@@ -3,7 +3,7 @@
 //! A flag that cannot be followed is an error before anything is created. A setting from elsewhere that does not
 //! fit this project is ignored, with a note.
 
-use ekiden_core::issue::IssueRef;
+use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::manifest::Isolation;
 use ekiden_core::settings::RunStarted;
 use ekiden_engine::git::branch;
@@ -94,9 +94,13 @@ pub(super) fn fit_pull_request(
     let pull = may_open_pull_request(invocation, workspace)?;
     // It gets what all stages made.
     to.into_iter().for_each(|to| *to = Some(branch.clone()));
+    // A rehearsal lies beside its issue, which may be outside of this work dir.
+    let beside = header.issue.as_ref();
+    let beside = beside.filter(|issue| [pull.tracker, issue.tracker] == [TrackerKind::Local; 2]);
     header.pull_request = Some(IssueRef {
+        tracker: pull.tracker,
+        repo: beside.map_or(pull.repo, |issue| issue.repo.clone()),
         id: branch.clone(),
-        ..pull
     });
     header.place.branch = Some(branch);
     Ok(())

@@ -41,9 +41,10 @@ impl Recorder {
         }
         let branch = run.header().place.branch.clone();
         let branch = branch.or_else(|| capture.origin.branch.clone());
+        let issue = run.header().issue.as_ref().map(ToString::to_string);
         let from = Origin {
             run: Some(run.header().run.to_string()),
-            issue: branch.as_deref().and_then(issue_of_branch),
+            issue: issue.or_else(|| issue_of_branch(branch.as_deref()?)),
             branch,
             ..capture.origin.clone()
         };

@@ -117,9 +117,11 @@ impl<'a> Live<'a> {
 
     /// Queues what the issue is to know of a record.
     fn tell_issue(&mut self, record: &Record, run: &Run) {
-        let timeline = self.reporter.timeline();
-        let failed = self.tracker.as_mut().zip(timeline);
-        let failed = failed.and_then(|(tracker, timeline)| tracker.recorded(record, run, timeline));
+        let Some(tracker) = &mut self.tracker else {
+            return;
+        };
+        let timeline = self.reporter.settled(run);
+        let failed = timeline.and_then(|timeline| tracker.recorded(record, run, timeline));
         failed.iter().for_each(|failed| self.warn(failed));
     }
 

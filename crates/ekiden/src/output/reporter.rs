@@ -108,6 +108,15 @@ impl Reporter {
         self.timeline.as_ref()
     }
 
+    /// The same, with the totals of a run that ended.
+    pub fn settled(&mut self, run: &Run) -> Option<&Timeline> {
+        let timeline = self.timeline.as_mut()?;
+        if run.outcome().is_some() {
+            timeline.settle(run);
+        }
+        Some(timeline)
+    }
+
     /// The share of the stage's window that is used, once the window is known.
     pub fn percent(&self, stage: &StageId, usage_tokens: u64) -> Option<u64> {
         let (window, _) = self.windows.get(stage).filter(|_| usage_tokens > 0)?;

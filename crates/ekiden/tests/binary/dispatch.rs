@@ -80,7 +80,12 @@ fn each_issue_with_the_label_gets_one_run_in_a_place_of_its_own() {
     ]);
     let before = environment.git(&["status", "--porcelain"]);
     let said = environment
-        .run(&words(&["--once", "--verify", "test -e item-1.txt"]))
+        .run(&words(&[
+            "--once",
+            "--verify",
+            "test -e item-1.txt",
+            "--pull-request",
+        ]))
         .expect(0);
     for line in [
         "login  taken, on ekiden/login-make-login",
@@ -113,6 +118,10 @@ fn each_issue_with_the_label_gets_one_run_in_a_place_of_its_own() {
         environment.read(".issues/login.md").contains("Run ended")
     });
     assert!(!environment.read(".issues/other.md").contains("Run ended"));
+    assert!(
+        environment.exists(".issues/login-make-login.md"),
+        "its pull request"
+    );
 
     let again = environment.run(&words(&["--once"])).expect(0);
     assert!(!again.stdout.contains("taken"), "{again}");

@@ -122,6 +122,10 @@ fn without_a_network_a_run_differs_in_nothing_but_what_waits() {
     server.fake().fault_from(2, ServiceFault::NoAnswer);
     let said = environment.run(&run).expect(0);
     assert_eq!(said.stderr, "");
+    let left = environment.run(&["memory", "search", "checkpoint L2"]);
+    let left = left.expect(0).stdout;
+    assert!(left.contains("Context Checkpoint L2 at 6"), "{left}");
+    assert!(left.contains("% - ANV-1\n"), "{left}");
     let waiting = status(&environment);
     let waiting = waiting["waiting"].as_array().unwrap();
     assert_eq!(waiting[0]["issue"], "ANV-1");
@@ -144,6 +148,30 @@ fn without_a_network_a_run_differs_in_nothing_but_what_waits() {
     assert_eq!(body(&server).matches("Session 1 · ").count(), 1);
     let said = environment.run(&["tracker", "status"]).expect(0);
     insta::assert_snapshot!(said.stdout, @"nothing waits: trackers have all that was written");
+}
+
+// shows: TRK-06, LIN-001
+#[test]
+fn a_state_by_a_wrong_name_is_told_and_the_comment_arrives() {
+    let server = linear(&["Five files"]);
+    let environment =
+        with_linear(Environment::new(), &server).with("EKIDEN_TRACKER_STATE", "Nowhere");
+    environment.write("task.md", &items(5));
+    environment
+        .run(&["run", "task.md", "--issue", "ANV-1", "--agent", "rehearsal"])
+        .expect(0);
+    wait_until("the issue is told", || {
+        let fake = server.fake();
+        let mut comments = fake.service.issue("ANV-1").comments.iter();
+        comments.any(|comment| comment.body.contains("Run ended"))
+    });
+    let waits = environment.run(&["tracker", "status"]).expect(0).stdout;
+    let lines: Vec<&str> = waits.lines().collect();
+    assert!(lines[0].starts_with("ANV-1  move to Nowhere"), "{waits}");
+    assert!(
+        lines[1].starts_with("  ! it refuses: its states are "),
+        "{waits}"
+    );
 }
 
 // shows: TRK-05, TRK-07
@@ -461,8 +489,11 @@ fn a_pull_request_is_rehearsed_in_a_file() {
     sent(&environment);
     let files: Vec<_> = std::fs::read_dir(environment.dir().join(".issues"))
         .unwrap()
+        .map(|file| file.unwrap().path())
         .collect();
     assert_eq!(files.len(), 1);
+    let body = std::fs::read_to_string(&files[0]).unwrap();
+    assert!(body.contains("- agent: 1 session of at most 10"), "{body}");
     assert_eq!(environment.git(&["ls-remote", "origin"]), "");
     let said = environment.run(&["continue", "--from-pr"]).expect(66);
     assert!(said.stderr.contains("waits for nothing"), "{}", said.stderr);
@@ -558,7 +589,8 @@ fn a_plan_opens_a_pull_request_of_a_branch_of_its_own() {
     ");
     plan("validation = { kind = \"command\", command = \"true\" }");
     let before = environment.git(&["rev-parse", "main"]);
-    environment.run(&execute).expect(0);
+    let said = environment.run(&execute).expect(0);
+    assert!(!said.stdout.contains("not committed"), "{said}");
     sent(&environment);
     assert_eq!(environment.git(&["rev-parse", "main"]), before);
     let branch = environment.git(&["branch", "--show-current"]);
