@@ -281,8 +281,9 @@ impl Watched {
     /// The same, if a checkpoint tells it what was done.
     pub(super) fn told_issue(&self) -> Option<String> {
         let trackers = Trackers::of_project(&self.place.dir)?;
-        trackers.kind().and(trackers.outbox())?;
+        trackers.outbox()?;
         self.issue_name()
+            .filter(|name| trackers.of_name(name).is_some())
     }
 
     /// The issue need no longer say that a handoff waits.

@@ -439,7 +439,6 @@ mod tests {
             tracker.state
             tracker.branch
             on_hangup
-            guard.issue
             memory.record
             memory.context
             verbose

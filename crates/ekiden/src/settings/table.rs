@@ -426,7 +426,9 @@ settings! {
     GUARD_WIP: Wip = "guard.wip", One("PLACE"), NoFlag, form::wip;
         default: Some("ref"), user_only: true;
     /// The issue that watched sessions work on, such as ANV-123 [default: from the branch's name]
+    // It may name another's repository, where what the session does would be told.
     GUARD_ISSUE: String = "guard.issue", One("ISSUE"), NoFlag, form::text;
+        user_only: true;
     /// Remember what sessions leave, for `ekiden memory` and later sessions
     MEMORY_RECORD: bool = "memory.record", Switch, NoFlag, form::switch;
         raises: Some(|new, own| form::switch(new) != Ok(false) && form::switch(own) == Ok(false)),

@@ -787,6 +787,17 @@ fn a_checkpoint_is_sent_by_otlp_where_the_user_wants_that() {
     assert_eq!(told("gen_ai.conversation.id").as_deref(), Some(SESSION));
 }
 
+// shows: MON-004
+#[test]
+fn what_no_issue_will_be_told_is_not_promised() {
+    let mut session = Watched::new();
+    // An issue on GitHub is a number, and the branch has a key of Linear.
+    session.environment = session.environment.with("EKIDEN_TRACKER_KIND", "github");
+    let answer = session.uses(96).batch("ls");
+    let said = person(&answer);
+    assert!(said.contains("96%") && !said.contains("updated"), "{said}");
+}
+
 // shows: CHK-006, LIN-002, HND-003, HND-09, MON-004
 #[test]
 fn a_checkpoint_tells_its_issue_and_the_document_what_the_tracker_says() {

@@ -363,16 +363,16 @@ fn the_settings_say_where_the_work_goes() {
     assert!(document.contains(" under refs/ekiden/wip/"), "{document}");
 }
 
-// shows: CHK-004
+/// Nor are its sessions told in an issue that it names.
+// shows: CHK-004, TRK-05
 #[test]
 fn a_project_that_was_cloned_has_no_commits_made_on_a_branch() {
-    let environment = repository();
-    environment.write(
-        ".ekiden/config.toml",
-        "[guard]\nwip = \"branch\"\nissue = \"ANV-9\"\n",
-    );
-    let said = environment.run(&["handoff", "--new"]);
-    assert_eq!(said.code, 78, "{said}");
+    for line in ["wip = \"branch\"", "issue = \"them/theirs#9\""] {
+        let environment = repository();
+        environment.write(".ekiden/config.toml", &format!("[guard]\n{line}\n"));
+        let said = environment.run(&["handoff", "--new"]);
+        assert_eq!(said.code, 78, "{said}");
+    }
 }
 
 /// A transcript of the session, where the client keeps it.
