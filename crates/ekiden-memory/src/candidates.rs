@@ -12,7 +12,7 @@ use rusqlite::OptionalExtension as _;
 use crate::error::MemoryError;
 use crate::index::{Memory, number_of, stored};
 use crate::postings::{BLOCK_ROWS, Postings, Rows, block_of, blocks_of, seq_at};
-use crate::query::{Filter, Group, Query, groups};
+use crate::query::{Filter, Group, Here, Query, groups};
 use crate::ranking::Scale;
 use crate::reading::Place;
 use crate::words::{key, project_key};
@@ -21,6 +21,8 @@ use crate::words::{key, project_key};
 const RANKED_MAX: usize = 40;
 /// Texts that are read to find them: words alone do not tell whether they stand in a row.
 const READ_MAX: usize = 200;
+/// Observations that tell what is worked on.
+const NEWEST: usize = 5;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The rows and the keys that a filter asks for.
@@ -34,6 +36,25 @@ impl Memory {
         let found = self.search_now(query);
         self.db.execute_batch("COMMIT")?;
         found
+    }
+
+    /// The same, where one works on a branch, and on what the newest observations of the project are about.
+    pub fn search_near(
+        &mut self,
+        query: &Query,
+        branch: Option<String>,
+    ) -> Result<Vec<Observation>, MemoryError> {
+        let project = query.filter.project.clone();
+        let all = Filter {
+            project,
+            ..Filter::default()
+        };
+        let newest = self.recent(&all, NEWEST)?.into_iter();
+        let files = newest.flat_map(|found| found.files).collect();
+        self.search(&Query {
+            here: Here { branch, files },
+            ..query.clone()
+        })
     }
 
     fn search_now(&mut self, query: &Query) -> Result<Vec<Observation>, MemoryError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ekiden_core::time::Timestamp;
 
 use crate::error::MemoryError;
-use crate::index::{Memory, number_of};
+use crate::index::{Memory, number_of, remove_aside};
 use crate::postings::{Postings, block_of, row_of};
 use crate::reading::Place;
 use crate::words::{each_indexed, project_key};
@@ -27,6 +27,8 @@ impl Memory {
     /// Forgets, and how many those were. The lines become blanks first; a crash before the index follows is seen by
     /// whoever comes next, who builds the index again.
     pub fn forget(&mut self, what: &Forget) -> Result<usize, MemoryError> {
+        // An index that was set aside knows the same words.
+        remove_aside(&self.files);
         let seqs = self.seqs(what)?;
         if seqs.is_empty() {
             return Ok(0);

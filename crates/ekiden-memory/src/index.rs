@@ -25,6 +25,8 @@ use crate::words::{each_indexed, key, project_key};
 
 const DATABASE: &str = "index.db";
 const ASIDE: &str = "index.aside.db";
+/// The journal beside a database belongs to it.
+const ENDS: [&str; 3] = ["", "-wal", "-shm"];
 const VERSION: i64 = 2;
 /// Longer lines are none of ours.
 const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -94,11 +96,16 @@ pub fn ask<T>(
     }
 }
 
-/// The journal beside a database belongs to it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the index is the one file outside of the store"
+)]
 fn set_aside(files: &MemoryFiles) {
-    for end in ["", "-wal", "-shm"] {
+    remove_aside(files);
+    for end in ENDS {
         let [from, to] = [DATABASE, ASIDE].map(|name| files.path(&format!("{name}{end}")));
-        move_over(&from, &to);
+        // What is missing has nothing to keep.
+        let _ = std::fs::rename(from, to);
     }
 }
 
@@ -106,10 +113,10 @@ fn set_aside(files: &MemoryFiles) {
     clippy::disallowed_methods,
     reason = "the index is the one file outside of the store"
 )]
-fn move_over(from: &Path, to: &Path) {
-    // What is missing has nothing to keep.
-    let _ = std::fs::remove_file(to);
-    let _ = std::fs::rename(from, to);
+pub(crate) fn remove_aside(files: &MemoryFiles) {
+    for end in ENDS {
+        let _ = std::fs::remove_file(files.path(&format!("{ASIDE}{end}")));
+    }
 }
 
 impl Memory {
@@ -157,10 +164,7 @@ impl Memory {
         set_aside(files);
         drop(lock);
         let memory = Self::open(files.clone())?;
-        for end in ["", "-wal", "-shm"] {
-            let aside = files.path(&format!("{ASIDE}{end}"));
-            move_over(Path::new("/nonexistent"), &aside);
-        }
+        remove_aside(files);
         Ok(memory)
     }
 

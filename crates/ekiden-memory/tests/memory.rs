@@ -222,6 +222,30 @@ fn what_is_near_is_ranked_higher_but_never_above_a_better_match() {
     assert_eq!(texts, ["new", "old", "the"]);
 }
 
+// shows: MEM-08
+#[test]
+fn what_is_about_the_files_in_hand_is_ranked_higher() {
+    let home = Home::new();
+    for (file, day) in [("a.rs", 1), ("b.rs", 2)] {
+        home.keep(made("Parser rewritten", file, day).about([file]));
+    }
+    let first = |home: &Home| {
+        let query = Query {
+            text: "parser".to_owned(),
+            limit: 1,
+            now: Timestamp(START + 3 * DAY),
+            ..Query::default()
+        };
+        let near = ask(&home.files, |memory| memory.search_near(&query, None));
+        near.unwrap().0[0].text.clone()
+    };
+    assert_eq!(first(&home), "b.rs");
+    for nth in 0..5 {
+        home.keep(made("Lexer", &format!("{nth}"), 3).about(["a.rs"]));
+    }
+    assert_eq!(first(&home), "a.rs");
+}
+
 // shows: MEM-005
 #[test]
 fn a_timeline_has_both_sides_and_ids_may_be_short() {
@@ -354,6 +378,9 @@ fn what_is_forgotten_is_in_no_file_any_more() {
     home.keep(secret.clone());
     home.add("other", "stays", 2);
     assert_eq!(home.found("quetzalcoatl"), ["Xylophone"]);
+    // An index that was set aside, with all that it knew.
+    let aside = home.files.path("index.aside.db");
+    std::fs::copy(home.database(), &aside).unwrap();
     let mut memory = Memory::open(home.files.clone()).unwrap();
     let these = Forget::These(vec![secret.id.to_string()]);
     assert_eq!(memory.forget(&these).unwrap(), 1);
@@ -519,5 +546,5 @@ fn a_full_and_a_read_only_disk_are_told_and_cost_no_more_than_what_did_not_fit()
         ask(&files, Memory::stats),
         Err(MemoryError::Disk(_))
     ));
-    assert_eq!(files.newest_of("/p", 1)[0].title, "later");
+    assert_eq!(files.newest_of("/p", Some("main"), 1)[0].title, "later");
 }

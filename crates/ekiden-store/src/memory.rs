@@ -10,6 +10,7 @@
 //! - *A line never moves.* What is forgotten becomes blanks of the same length, so that places stay right and a writer
 //!   that has the file open loses nothing.
 
+use std::cmp::Reverse;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -80,8 +81,8 @@ impl MemoryFiles {
     }
 
     /// The newest observations of a project, the newest first, without the index: of what was recorded last, by
-    /// whomever, only the end is read.
-    pub fn newest_of(&self, project: &str, count: usize) -> Vec<Observation> {
+    /// whomever, only the end is read. A third of them at most is of other branches than `branch`, if that has enough.
+    pub fn newest_of(&self, project: &str, branch: Option<&str>, count: usize) -> Vec<Observation> {
         let mut found = Vec::new();
         for (name, len) in self.segments().into_iter().rev().take(2) {
             let mut bytes = Vec::new();
@@ -93,11 +94,17 @@ impl MemoryFiles {
             let of_project = lines
                 .filter_map(|line| serde_json::from_slice::<Observation>(line).ok())
                 .filter(|found| found.from.project == project);
-            if opened.is_ok() {
-                found.extend(of_project.take(count - found.len()));
+            if opened.is_ok() && found.len() < count {
+                found.extend(of_project);
             }
         }
-        found
+        let is_own = |found: &Observation| found.from.branch.as_deref() == branch;
+        let (mut newest, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_own);
+        newest.truncate(count - others.len().min(count / 3));
+        newest.extend(others);
+        newest.truncate(count);
+        newest.sort_by_key(|found| Reverse(found.time));
+        newest
     }
 
     /// Blanks lines out, durably. What does not stand where it should is left alone.
@@ -201,6 +208,33 @@ mod tests {
         assert_eq!(mode, 0o600);
     }
 
+    // shows: MEM-004
+    #[test]
+    fn a_session_sees_its_own_branch_first_and_something_of_the_others() {
+        let home = tempfile::tempdir().unwrap();
+        let files = MemoryFiles::of(home.path());
+        let of = |branch: &str, title: &str, time| {
+            let branch = Some(branch.to_owned());
+            let from = Origin {
+                branch,
+                ..Origin::default()
+            };
+            let kind = ObservationKind::Change;
+            Observation::new(&from, Timestamp(time), kind, title, "").unwrap()
+        };
+        let old = ["a", "b", "c"].map(|title| of("main", title, 1));
+        files.append(&old).unwrap();
+        let new = ["x", "y", "z"].map(|title| of("login", title, 2));
+        files.append(&new).unwrap();
+        let titles = |branch| {
+            let found = files.newest_of("", Some(branch), 3).into_iter();
+            found.map(|found| found.title).collect::<String>()
+        };
+        assert_eq!(titles("main"), "zcb");
+        assert_eq!(titles("login"), "zyc");
+        assert_eq!(titles("other"), "zyx");
+    }
+
     // shows: MEM-07
     #[test]
     fn what_is_forgotten_is_gone_and_the_rest_stays_in_its_place() {
@@ -224,13 +258,13 @@ mod tests {
         assert_eq!(files.segments()[0].1, text.len() as u64);
         let titles = |count| {
             files
-                .newest_of("", count)
+                .newest_of("", None, count)
                 .into_iter()
                 .map(|found| found.title)
         };
         assert_eq!(titles(5).collect::<Vec<_>>(), ["three", "one"]);
         assert_eq!(titles(1).count(), 1);
-        assert!(files.newest_of("/other", 5).is_empty());
+        assert!(files.newest_of("/other", None, 5).is_empty());
         files.blank("1970-01.jsonl", &[(0, line)]).unwrap();
         assert_eq!(
             read(&files, "1970-01.jsonl").len(),

@@ -8,8 +8,9 @@ use crate::guard::{Level, Window};
 use crate::handoff::{FileText, HandoffFile, Heading, said};
 use crate::ids::{AttemptId, StageId};
 use crate::knowledge::NewKnowledge;
-use crate::prompt::FailedCommand;
+use crate::prompt::{FailedCommand, is_comment};
 use crate::record::Record;
+use crate::steering::{Steered, Steering};
 use crate::time::Timestamp;
 
 /// The observations of a record. The same record gives the same ones. `window` is that of the stage's session, as far
@@ -28,6 +29,10 @@ pub fn of_record(record: &Record, from: &Origin, window: Option<Window>) -> Vec<
             let answer = resumed.answer.as_ref().map(|answer| answer.words.as_str());
             answer.and_then(prompt).into_iter().collect()
         }
+        Event::Steered(Steered {
+            steering: Steering::Instruct { words } | Steering::Answer { words, .. },
+            ..
+        }) if !is_comment(words) => prompt(words).into_iter().collect(),
         Event::Stage { stage, event } => of_stage(from, time, stage, event, window),
         Event::LogicChanged { .. }
         | Event::LogAccepted { .. }

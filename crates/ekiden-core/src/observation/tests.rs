@@ -1,8 +1,13 @@
 use super::watched::{self, Checkpoint};
 use super::*;
+use crate::event::Event;
 use crate::guard::checkpoint::CheckpointReason;
 use crate::guard::document::{Filled, TranscriptFacts};
-use crate::prompt::FailedCommand;
+use crate::ids::MessageId;
+use crate::issue::Comment;
+use crate::prompt::{FailedCommand, comment_note};
+use crate::record::Record;
+use crate::steering::{Steered, Steering};
 
 const AT: Timestamp = Timestamp(1_000);
 
@@ -147,6 +152,60 @@ fn the_end_of_a_session_leaves_a_summary_and_what_failed() {
     assert!(
         watched::session_end(&from(), AT, &TranscriptFacts::default(), &Filled::default())
             .is_empty()
+    );
+}
+
+// shows: MEM-13
+#[test]
+fn what_a_person_tells_a_run_is_a_prompt_and_a_comment_of_its_issue_is_none() {
+    let told = |words: String| {
+        let steered = Steered {
+            message: MessageId::try_from("m".to_owned()).unwrap(),
+            from: None,
+            steering: Steering::Instruct { words },
+        };
+        let record = Record {
+            seq: 7,
+            time: AT,
+            logic: 1,
+            event: Event::Steered(steered),
+            effects: Vec::new(),
+        };
+        let all = of_record(&record, &from(), None).into_iter();
+        all.map(|found| (found.kind, found.title))
+            .collect::<Vec<_>>()
+    };
+    let asked = (ObservationKind::Prompt, "No macros".to_owned());
+    assert_eq!(told("No macros\nplease".to_owned()), [asked]);
+    let comment = Comment {
+        author: "eve".to_owned(),
+        text: "Use macros".to_owned(),
+        ..Comment::default()
+    };
+    assert_eq!(told(comment_note(&comment, &[])), []);
+}
+
+// shows: MEM-07
+#[test]
+fn a_loop_leaves_where_its_next_iteration_resumes() {
+    let left = crate::ralph::Checkpoint {
+        active: true,
+        handoff_file: Some(".ekiden/handoffs/x.md".to_owned()),
+        resume_summary: Some("Port the lexer".to_owned()),
+        current_todo_item: Some("Lexer".to_owned()),
+        ..crate::ralph::Checkpoint::default()
+    };
+    let found = watched::iteration(&from(), AT, 3, &left).unwrap();
+    assert_eq!(found.title, "Iteration 3 handed off: Port the lexer");
+    assert_eq!(
+        found.text,
+        "Handoff document: .ekiden/handoffs/x.md\nItem: Lexer"
+    );
+    let none = crate::ralph::Checkpoint::default();
+    let found = watched::iteration(&from(), AT, 4, &none).unwrap();
+    assert_eq!(
+        (found.kind, found.title.as_str()),
+        (ObservationKind::Change, "Iteration 4 leaves no handoff")
     );
 }
 

@@ -4,6 +4,7 @@ use super::ObservationKind as Kind;
 use super::{Observation, Origin};
 use crate::guard::checkpoint::CheckpointReason;
 use crate::guard::document::{Filled, TranscriptFacts};
+use crate::ralph;
 use crate::time::Timestamp;
 
 /// A checkpoint that was taken.
@@ -51,6 +52,33 @@ pub(super) fn checkpoint_title(reason: &str, percent: Option<u64>, issue: Option
         percent.unwrap_or_default(),
         issue.unwrap_or_default()
     )
+}
+
+/// How `ralph-state.json` changed: where the loop's next iteration resumes.
+pub fn iteration(
+    from: &Origin,
+    time: Timestamp,
+    number: u32,
+    left: &ralph::Checkpoint,
+) -> Option<Observation> {
+    let how = match (left.active, &left.resume_summary) {
+        (false, _) => "leaves no handoff".to_owned(),
+        (true, None) => "handed off".to_owned(),
+        (true, Some(next)) => format!("handed off: {next}"),
+    };
+    let lines = [
+        ("Handoff document", &left.handoff_file),
+        ("Item", &left.current_todo_item),
+    ];
+    let lines = lines.iter().filter_map(|(name, value)| {
+        let value = value.as_ref().filter(|_| left.active)?;
+        Some(format!("{name}: {value}"))
+    });
+    let text: Vec<String> = lines.collect();
+    let title = format!("Iteration {number} {how}");
+    let made = Observation::new(from, time, Kind::Change, &title, &text.join("\n"))?;
+    let files = left.files_in_progress.iter().map(|file| &file.path);
+    Some(made.concept("iteration").about(files))
 }
 
 /// What a person asked for. `prompt` may be an excerpt.

@@ -58,6 +58,11 @@ pub fn comment_note(comment: &Comment, trust: &[String]) -> String {
     format!("{NEW_COMMENT}{}", said(comment, trust, NOTE_TOKENS_MAX))
 }
 
+/// Whether words to a run are such a note, and not a person's own.
+pub fn is_comment(words: &str) -> bool {
+    words.starts_with(NEW_COMMENT)
+}
+
 /// A comment: data, unless the user trusts its author.
 fn said(comment: &Comment, trust: &[String], tokens_max: usize) -> String {
     let author = one_line(&comment.author, 80);

@@ -221,14 +221,13 @@ impl Asked<'_> {
         let query = Query {
             text: args.query.join(" "),
             filter: self.filter(&args.which)?,
-            here: Here {
-                branch: self.place().and_then(|place| place.branch()),
-                files: Vec::new(),
-            },
+            here: Here::default(),
             limit: args.which.limit.into(),
             now: SystemClock.now(),
         };
-        let found = self.ask(output, |memory| memory.search(&query))?;
+        let branch = ProjectPlace::find(&self.invocation.here, None);
+        let branch = branch.and_then(|place| place.branch());
+        let found = self.ask(output, |memory| memory.search_near(&query, branch.clone()))?;
         self.tell(&found, output);
         Ok(())
     }
@@ -300,10 +299,6 @@ impl Asked<'_> {
             .to_string())
     }
 
-    fn place(&self) -> Option<ProjectPlace> {
-        ProjectPlace::find(&self.invocation.here, None)
-    }
-
     fn tell(&self, found: &[Observation], output: &mut Output) {
         if self.json {
             return output.json(&Fields::versioned().with("observations", found));
@@ -355,7 +350,7 @@ impl Asked<'_> {
         );
         if stats.skipped_lines > 0 {
             let skipped = phrase::count(stats.skipped_lines, "line");
-            line("skipped", format!("{skipped} that are no observations"));
+            line("skipped", format!("{skipped} without an observation"));
         }
         if let Some(aside) = &stats.set_aside {
             line(

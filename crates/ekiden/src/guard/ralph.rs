@@ -15,6 +15,7 @@ use ekiden_core::guard::watch::{Trigger, Watch};
 use ekiden_core::guard::{Level, Reading};
 use ekiden_core::handoff::open_items;
 use ekiden_core::memory::MemoryTools;
+use ekiden_core::observation::watched::iteration;
 use ekiden_core::ralph::{
     Checkpoint, FileInProgress, PROGRESS_FILE, PROMPT_FILE, RalphState, commit_subject,
 };
@@ -59,16 +60,24 @@ impl Watched {
             return false;
         }
         let ends = matches!(trigger, Trigger::Stops { .. } | Trigger::Ends);
+        let mut changed = None;
         let noted = ralph::change(&self.disk(), &self.published(), |state| {
             let iteration = state.iteration_of(&self.session);
             let percent = reading.map(Reading::percent);
             iteration.peak_percent = iteration.peak_percent.max(percent);
+            let (number, before) = (iteration.iteration, state.context_checkpoint.clone());
             if ends {
                 self.end_iteration(state, watch, reading);
             }
+            changed = (state.context_checkpoint != before).then_some(number);
         });
         if let Some(state) = self.or_complain(noted).filter(|_| ends) {
             self.or_complain(self.regenerate_prompt(&state));
+            let left = &state.context_checkpoint;
+            self.remember(|from| {
+                let made = changed.and_then(|number| iteration(from, self.now, number, left));
+                made.into_iter().collect()
+            });
         }
         matches!(trigger, Trigger::AfterBatch(_)) && watch.is_handed_off(self.now)
     }

@@ -148,7 +148,9 @@ impl Watched {
         let wanted = self.memory_context && !has_claude_mem(&self.environment);
         let files = memory::files(&self.environment).filter(|_| wanted)?;
         let project = self.place.project().display().to_string();
-        memory::shown::recent_context(&files.newest_of(&project, memory::CONTEXT_LINES), chars_max)
+        let branch = self.place.branch();
+        let found = files.newest_of(&project, branch.as_deref(), memory::CONTEXT_LINES);
+        memory::shown::recent_context(&found, chars_max)
     }
 
     /// Forgets sessions that are long over.

@@ -77,11 +77,10 @@ pub fn of_run(
     let own = agent.permissions.mcp.then_some(MemoryTools::Own);
     let wanted = given.need(&table::MEMORY_CONTEXT).unwrap_or(false) && !claude_mem;
     let recent = || {
-        let project = ProjectPlace::find(dir, None)?
-            .project()
-            .display()
-            .to_string();
-        let found = files(environment)?.newest_of(&project, CONTEXT_LINES);
+        let place = ProjectPlace::find(dir, None)?;
+        let (project, branch) = (place.project().display().to_string(), place.branch());
+        let files = files(environment)?;
+        let found = files.newest_of(&project, branch.as_deref(), CONTEXT_LINES);
         let lines: Vec<String> = found.iter().map(shown::index_line).collect();
         Some(mask(&lines.join("\n")).into_owned())
     };

@@ -97,6 +97,35 @@ fn bad_requests_are_answered_and_the_server_goes_on() {
     assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 8);
 }
 
+/// Its checkpoint asks git, which the server must survive.
+// shows: MEM-09
+#[test]
+fn a_session_that_a_person_started_writes_its_handoff() {
+    let environment = Environment::with_git();
+    let mut server = Server::start(&environment);
+    server.greet();
+    let mut call = |tool: &str, arguments: Value| {
+        let params = json!({"name": tool, "arguments": arguments});
+        server.ask("tools/call", &params)["result"].clone()
+    };
+    let lines = json!({"done": "- The lexer", "decisions": "No macros"});
+    let written = call("write_handoff", lines);
+    let text = written["content"][0]["text"].as_str().unwrap();
+    let document = text.strip_prefix("Written: ").expect(text);
+    let document = environment.read(document);
+    assert!(
+        document.contains("- The lexer") && document.contains("- No macros"),
+        "{document}"
+    );
+    let again = json!({"decisions": "Macros", "blockers": "none"});
+    let again = call("write_handoff", again);
+    assert_eq!(again["isError"], true, "{again}");
+    let text = again["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(" under Decisions already: "), "{text}");
+    let none = call("get_batch_observations", json!({"ids": []}));
+    assert_eq!(none["content"][0]["text"], "ids is missing");
+}
+
 // shows: MEM-09
 #[test]
 fn a_client_that_goes_away_in_the_middle_ends_the_server() {

@@ -338,7 +338,7 @@ fn an_item_is_estimated_and_a_large_one_gets_the_hint() {
 }
 
 /// A loop of a person's own: the hooks of one iteration, then of the next one.
-// shows: RLP-002, RLP-003, RLP-004, RLP-005, MEM-003
+// shows: RLP-002, RLP-003, RLP-004, RLP-005, MEM-003, MEM-07
 #[test]
 fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
     let session = Watched::new();
@@ -486,6 +486,14 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
     session.uses(20).hook("SessionStart", &third);
     session.hook("Stop", &third);
     assert_eq!(environment.read("PROMPT.md"), prompt);
+    let left = environment.run(&["memory", "search", "iteration"]);
+    let left = left.expect(0).stdout;
+    for title in [
+        "Iteration 2 handed off: Review the uncommitted changes",
+        "Iteration 3 leaves no handoff",
+    ] {
+        assert_eq!(left.matches(title).count(), 1, "{title} in {left}");
+    }
     environment.write(
         "fix_plan.md",
         "- [x] port api\n  - [x] lexer\n  - [x] parser\n",

@@ -133,8 +133,11 @@ impl Tools {
             "timeline" => self.timeline(&arguments),
             "get_observation" => self.get(&[arguments.need("id")]),
             "get_batch_observations" => {
-                let ids = arguments.list("ids").into_iter().map(Ok);
-                self.get(&ids.take(50).collect::<Vec<_>>())
+                let ids: Vec<Answer> = arguments.list("ids").into_iter().map(Ok).collect();
+                match ids.is_empty() {
+                    true => Err("ids is missing".to_owned()),
+                    false => self.get(&ids),
+                }
             }
             "get_recent_context" => self.recent(&arguments),
             "session_history" => history::answer(
@@ -183,14 +186,13 @@ impl Tools {
                 until,
                 ..self.of_project(everywhere)
             },
-            here: Here {
-                branch: place.and_then(|place| place.branch()),
-                files: Vec::new(),
-            },
+            here: Here::default(),
             limit: arguments.limit(),
             now: SystemClock.now(),
         };
-        Ok(listed(&self.ask(|memory| memory.search(&query))?))
+        let branch = place.and_then(|place| place.branch());
+        let found = self.ask(|memory| memory.search_near(&query, branch.clone()));
+        Ok(listed(&found?))
     }
 
     fn timeline(&self, arguments: &Arguments<'_>) -> Answer {
@@ -294,35 +296,53 @@ impl Tools {
                 )),
             };
         }
-        let lines = |name: &str| -> Vec<String> {
-            let text = arguments.text(name).unwrap_or_default();
-            let lines = text
-                .lines()
-                .map(|line| one_line(line.trim_start_matches(['-', '*', ' ']), 300));
-            lines.filter(|line| !line.is_empty()).collect()
-        };
-        let filled = Filled {
-            done: lines("done"),
-            decisions: lines("decisions"),
-            blockers: lines("blockers"),
-        };
-        if filled == Filled::default() {
-            return Err("name at least one of done, decisions, blockers".to_owned());
-        }
-        let watched = Watched::for_command(None).map_err(|failure| failure.error().to_owned())?;
-        let reading = watched.reading();
-        let request = watched.checkpoint(CheckpointReason::Manual, reading.as_ref());
-        let taken = take_checkpoint(&request).map_err(|error| failed(&error))?;
-        let document = std::fs::read_to_string(&taken.document).map_err(|error| failed(&error))?;
-        let disk = RealDisk::fenced(&watched.place.dir);
-        replace(
-            &disk,
-            &taken.document,
-            filled.fill(&document).as_bytes(),
-            Durability::Full,
-        )
-        .map_err(|error| failed(&error))?;
-        Ok(format!("Written: {}", watched.shown(&taken.document)))
+        write_document(arguments)
+    }
+}
+
+/// The handoff of a session that a person started.
+fn write_document(arguments: &Arguments<'_>) -> Answer {
+    let failed = |error: &dyn std::error::Error| format!("cannot {}", in_full(error));
+    let lines = |name: &str| -> Vec<String> {
+        let text = arguments.text(name).unwrap_or_default();
+        let lines = text
+            .lines()
+            .map(|line| one_line(line.trim_start_matches(['-', '*', ' ']), 300));
+        lines.filter(|line| !line.is_empty()).collect()
+    };
+    let filled = Filled {
+        done: lines("done"),
+        decisions: lines("decisions"),
+        blockers: lines("blockers"),
+    };
+    if filled == Filled::default() {
+        return Err("name at least one of done, decisions, blockers".to_owned());
+    }
+    let watched = Watched::for_command(None).map_err(|failure| failure.error().to_owned())?;
+    let reading = watched.reading();
+    let request = watched.checkpoint(CheckpointReason::Manual, reading.as_ref());
+    let taken = take_checkpoint(&request).map_err(|error| failed(&error))?;
+    let document = std::fs::read_to_string(&taken.document).map_err(|error| failed(&error))?;
+    let disk = RealDisk::fenced(&watched.place.dir);
+    replace(
+        &disk,
+        &taken.document,
+        filled.fill(&document).as_bytes(),
+        Durability::Full,
+    )
+    .map_err(|error| failed(&error))?;
+    let (shown, empty) = (
+        watched.shown(&taken.document),
+        Filled::of(&document).missing(),
+    );
+    let mut places = Filled::default().missing();
+    places.retain(|place| !empty.contains(place) && !filled.missing().contains(place));
+    match places.is_empty() {
+        true => Ok(format!("Written: {shown}")),
+        false => Err(format!(
+            "{shown} has something under {} already: change it there; all else is written",
+            places.join(", ")
+        )),
     }
 }
 
