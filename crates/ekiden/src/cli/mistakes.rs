@@ -193,7 +193,11 @@ fn missing(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     }
     let failure = Failure::new(Exit::Usage, format!("`{name}` needs {missing}"));
     let examples = command.get_before_help().map(ToString::to_string);
-    let example = examples.as_deref().and_then(|text| text.lines().nth(1));
+    // A help may have the examples of several commands.
+    let is_its = |line: &&str| line.trim_start().starts_with(&name);
+    let example = examples
+        .as_deref()
+        .and_then(|text| text.lines().find(is_its));
     // What an example does stands behind it.
     let example = example.and_then(|line| line.trim().split("  ").next());
     let failure = match example {
@@ -339,7 +343,7 @@ mod tests {
             let is_raw = said == ErrorKind::MissingRequiredArgument.to_string();
             assert!(!is_raw, "{name}");
             if said.contains("` needs ") {
-                assert!(said.contains("for example `ekiden"), "{said}");
+                assert!(said.contains(&format!("for example `{name}")), "{said}");
             }
         }
     }

@@ -27,7 +27,7 @@ Examples:
   ekiden memory get 3f09 a1b2                 all of it
   ekiden memory stats                         what is kept, and how much
   ekiden memory rebuild                       make the index anew
-  ekiden memory forget --project              take back what was recorded here
+  ekiden memory forget 3f09                   take it back; --project: all that was recorded here
 ";
 
 /// Search what earlier sessions left
