@@ -28,6 +28,9 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcgetpgrp, tcsetwinsize, t
 /// How often what is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// What we write ourselves, behind all that the program wrote. A terminal ignores it.
+const MARK: u8 = 0;
+
 const ROWS: u16 = 30;
 const COLUMNS: u16 = 100;
 
@@ -134,7 +137,7 @@ impl Pty {
     /// What was written to the terminal so far.
     pub fn written(&self) -> String {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&written).into_owned()
+        String::from_utf8_lossy(&written).replace(char::from(MARK), "")
     }
 
     /// What stands on the screen now, unless it was given another size. A program writes only what differs from what
@@ -209,14 +212,26 @@ impl Pty {
         so(self)
     }
 
-    /// The program's end, if it came within the time.
+    /// The program's end, if it came within the time. By then all that it wrote was read, unless nobody reads any more.
     pub fn wait(&mut self, within: Duration) -> Option<ExitStatus> {
         let mut end = None;
         self.wait_until(within, |pty| {
             end = pty.child.try_wait().ok().flatten();
             end.is_some()
         });
+        let marks = self.marks();
+        if end.is_some()
+            && self.reader.is_some()
+            && rustix::io::write(&self.terminal, &[MARK]).is_ok()
+        {
+            self.wait_until(within, |pty| pty.marks() > marks);
+        }
         end
+    }
+
+    fn marks(&self) -> usize {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.iter().filter(|byte| **byte == MARK).count()
     }
 
     /// The terminal echoes what is pressed and hands off whole lines, as a shell wants it.
