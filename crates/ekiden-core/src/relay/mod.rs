@@ -142,6 +142,20 @@ pub struct Totals {
     pub subscription: bool,
 }
 
+impl Totals {
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            sessions: self.sessions + other.sessions,
+            spend: self.spend.plus(other.spend),
+            running: Millis(self.running.0 + other.running.0),
+            waiting: Millis(self.waiting.0 + other.waiting.0),
+            tool_calls: self.tool_calls + other.tool_calls,
+            subscription: self.subscription || other.subscription,
+        }
+    }
+}
+
 impl Relay {
     /// A relay for one stage of a run.
     pub fn new(

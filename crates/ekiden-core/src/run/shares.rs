@@ -7,13 +7,27 @@ use crate::event::RelayEvent;
 use crate::ids::StageId;
 use crate::limits;
 use crate::outcome::WaitCause;
-use crate::relay::{Relay, SharedLimits};
+use crate::relay::{Relay, SharedLimits, Totals};
 use crate::time::Timestamp;
 
 impl Run {
     /// What all its stages together may spend.
     pub fn budget(&self) -> Budget {
         self.settings.bounds.run
+    }
+
+    /// The sums of all relays. What an attempt at work has spent is in them as of its last mark.
+    pub fn totals(&self) -> Totals {
+        let relays = self.relays().map(|(_, relay)| Totals {
+            spend: relay.spend(),
+            ..relay.totals
+        });
+        relays.fold(Totals::default(), Totals::plus)
+    }
+
+    /// The last session that may begin; in a plan the sum over all stages.
+    pub fn session_max(&self) -> u32 {
+        self.relays().map(|(_, relay)| relay.session_max()).sum()
     }
 
     /// Lets stages begin that waited for budget which others have given back.

@@ -22,7 +22,7 @@ use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::manifest::{Stage as Planned, Verification};
 use ekiden_core::outcome::{Outcome, WaitCause};
 use ekiden_core::plan::{StageEnd, StageState};
-use ekiden_core::relay::{Relay, Totals};
+use ekiden_core::relay::Totals;
 use ekiden_core::run::Run;
 use ekiden_core::text::short;
 use ekiden_core::time::{Millis, Timestamp};
@@ -311,18 +311,8 @@ impl Timeline {
         self.task_name = run.task_names();
         self.standing = Standing {
             outcome: run.outcome().cloned(),
-            totals: relays().fold(Totals::default(), |sum, relay| Totals {
-                sessions: sum.sessions + relay.totals.sessions,
-                spend: sum.spend.plus(relay.spend()),
-                running: Millis(sum.running.0 + relay.totals.running.0),
-                waiting: Millis(sum.waiting.0 + relay.totals.waiting.0),
-                tool_calls: sum.tool_calls + relay.totals.tool_calls,
-                subscription: sum.subscription || relay.totals.subscription,
-            }),
-            budget: relays()
-                .next()
-                .map(|relay| relay.settings.bounds.run)
-                .unwrap_or_default(),
+            totals: run.totals(),
+            budget: run.budget(),
             facts: facts
                 .into_iter()
                 .map(|fact| short(&fact.text, WORDS_CHARS_MAX))
@@ -330,7 +320,7 @@ impl Timeline {
             files_open: relays()
                 .filter(|_| self.git)
                 .find_map(|relay| Some(relay.seen.survey.as_ref()?.status.len())),
-            session_max: relays().map(Relay::session_max).sum(),
+            session_max: run.session_max(),
         };
         let questions: BTreeMap<StageId, String> = run
             .questions()
