@@ -8,12 +8,11 @@ use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::observer::Activity;
-use opentelemetry::Value;
 use opentelemetry::trace::SpanId;
 use opentelemetry_sdk::trace::SpanData;
 
 use crate::ids::Ids;
-use crate::open::{Closed, name, word};
+use crate::open::{Open, cleaned, name, word};
 
 /// Calls that are told apart while they are under way.
 const OPEN_CALLS_MAX: usize = 1_000;
@@ -74,26 +73,21 @@ impl Calls {
             Activity::ToolEnded { call, is_error } => {
                 let parent = *self.attempts.get(stage)?;
                 let OpenCall { tool, began } = self.open.remove(&(stage.clone(), call.clone()))?;
-                let tool = name("gen_ai.tool.name", &tool);
-                let Value::String(named) = &tool.value else {
-                    return None;
-                };
-                let closed = Closed {
-                    name: format!("execute_tool {}", named.as_str()).into(),
+                let open = Open {
                     span: self
                         .ids
                         .span("execute_tool", 0, &format!("{parent}/{call}")),
                     parent,
                     from: began,
-                    until: now,
-                    attributes: vec![
-                        word("gen_ai.operation.name", "execute_tool"),
-                        tool,
-                        name("gen_ai.tool.call.id", call),
-                    ],
-                    error: is_error.then(|| "tool_error".to_owned()),
                 };
-                Some(closed.into_data(self.ids.trace()))
+                let attributes = vec![
+                    word("gen_ai.operation.name", "execute_tool"),
+                    name("gen_ai.tool.name", &tool),
+                    name("gen_ai.tool.call.id", call),
+                ];
+                let told = format!("execute_tool {}", cleaned(&tool));
+                let error = is_error.then(|| "tool_error".to_owned());
+                Some(open.close(self.ids.trace(), told, now, attributes, error))
             }
             Activity::Words(_)
             | Activity::Retry { .. }

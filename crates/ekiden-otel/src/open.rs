@@ -26,10 +26,8 @@ const NAME_CHARS_MAX: usize = 120;
 /// A stretch of work on the run, by one process.
 #[derive(Debug)]
 pub(crate) struct Part {
-    pub(crate) span: SpanId,
-    pub(crate) parent: SpanId,
+    pub(crate) open: Open,
     pub(crate) seq: u64,
-    pub(crate) began: Timestamp,
     pub(crate) spend: Spend,
     /// The run is over; agents may still be at work.
     pub(crate) ended: Option<(Timestamp, Outcome)>,
@@ -37,16 +35,13 @@ pub(crate) struct Part {
 
 #[derive(Debug)]
 pub(crate) struct OpenStage {
-    pub(crate) span: SpanId,
-    pub(crate) began: Timestamp,
+    pub(crate) open: Open,
     pub(crate) session: Option<OpenSession>,
 }
 
 #[derive(Debug)]
 pub(crate) struct OpenSession {
-    pub(crate) span: SpanId,
-    pub(crate) parent: SpanId,
-    pub(crate) began: Timestamp,
+    pub(crate) open: Open,
     /// When its last attempt ended.
     pub(crate) ended: Timestamp,
     pub(crate) number: u32,
@@ -67,8 +62,7 @@ pub(crate) struct OpenSession {
 #[derive(Debug)]
 pub(crate) struct OpenAttempt {
     pub(crate) id: AttemptId,
-    pub(crate) span: SpanId,
-    pub(crate) began: Timestamp,
+    pub(crate) open: Open,
     pub(crate) checkpoint: Checkpoint,
 }
 
@@ -87,50 +81,39 @@ pub(crate) enum Checkpoint {
     },
 }
 
-/// A span that is over.
-#[derive(Debug)]
-pub(crate) struct Closed {
-    pub(crate) name: Cow<'static, str>,
+/// A span that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Open {
     pub(crate) span: SpanId,
     pub(crate) parent: SpanId,
     pub(crate) from: Timestamp,
-    pub(crate) until: Timestamp,
-    pub(crate) attributes: Vec<KeyValue>,
-    /// What went wrong, in a word.
-    pub(crate) error: Option<String>,
 }
 
-impl Closed {
-    pub(crate) fn into_data(mut self, trace: TraceId) -> SpanData {
-        let status = match self.error {
-            None => Status::Unset,
-            Some(error) => {
-                self.attributes.push(name("error.type", &error));
-                Status::error(error)
-            }
-        };
-        let context = |span| {
-            SpanContext::new(
-                trace,
-                span,
-                TraceFlags::SAMPLED,
-                false,
-                TraceState::default(),
-            )
-        };
+impl Open {
+    /// The span once it is over. `error` is what went wrong, in a word.
+    pub(crate) fn close(
+        self,
+        trace: TraceId,
+        name: impl Into<Cow<'static, str>>,
+        until: Timestamp,
+        mut attributes: Vec<KeyValue>,
+        error: Option<String>,
+    ) -> SpanData {
+        attributes.extend(error.as_ref().map(|error| self::name("error.type", error)));
+        let flags = TraceFlags::SAMPLED;
         SpanData {
-            span_context: context(self.span),
+            span_context: SpanContext::new(trace, self.span, flags, false, TraceState::default()),
             parent_span_id: self.parent,
             parent_span_is_remote: false,
             span_kind: SpanKind::Internal,
-            name: self.name,
+            name: name.into(),
             start_time: system_time(self.from),
-            end_time: system_time(self.until.max(self.from)),
-            attributes: self.attributes,
+            end_time: system_time(until.max(self.from)),
+            attributes,
             dropped_attributes_count: 0,
             events: SpanEvents::default(),
             links: SpanLinks::default(),
-            status,
+            status: error.map_or(Status::Unset, Status::error),
             instrumentation_scope: scope(),
         }
     }
@@ -162,11 +145,16 @@ pub(crate) fn word(key: &'static str, value: impl Into<Value>) -> KeyValue {
 
 /// A name from outside: masked, in one line, cut.
 pub(crate) fn name(key: &'static str, value: &str) -> KeyValue {
-    KeyValue::new(key, one_line(&mask(value), NAME_CHARS_MAX))
+    KeyValue::new(key, cleaned(value))
 }
 
 pub(crate) fn count(key: &'static str, value: impl Into<u64>) -> KeyValue {
     KeyValue::new(key, i64::try_from(value.into()).unwrap_or(i64::MAX))
+}
+
+/// A name from outside as a part of a span's.
+pub(crate) fn cleaned(name: &str) -> String {
+    one_line(&mask(name), NAME_CHARS_MAX)
 }
 
 /// Money and tokens.

@@ -14,6 +14,7 @@
 mod telling;
 mod words;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::mem::take;
 
@@ -34,7 +35,7 @@ use opentelemetry_sdk::trace::SpanData;
 
 use crate::ids::Ids;
 use crate::metrics::Measure;
-use crate::open::{Checkpoint, Closed, OpenAttempt, OpenSession, OpenStage, Part, variant, word};
+use crate::open::{Checkpoint, Open, OpenAttempt, OpenSession, OpenStage, Part, variant, word};
 use words::{is_error, reason, state};
 
 /// A fold over a run's log, from its beginning.
@@ -85,24 +86,15 @@ impl Trace {
 
     /// Takes in the next record; `run` stands as it is after it.
     pub fn take(&mut self, record: &Record, run: &Run) {
-        match &record.event {
-            Event::RunStarted(_) | Event::RunResumed(_) | Event::Continued(_) => {
-                self.begin_part(record);
-            }
-            // Written before a resume, when nobody works.
-            Event::LogAccepted { .. } | Event::LogicChanged { .. } => {
-                return self.timeline.take(record, run);
-            }
-            Event::Stage { .. }
-            | Event::Worktree { .. }
-            | Event::Delivered { .. }
-            | Event::UtcOffsetChanged { .. }
-            | Event::Woke
-            | Event::StopRequested(_)
-            | Event::Steered(_)
-            | Event::Elsewhere { .. } => {}
+        let event = &record.event;
+        if let Event::RunStarted(_) | Event::RunResumed(_) | Event::Continued(_) = event {
+            self.begin_part(record);
         }
         self.timeline.take(record, run);
+        // Written before a resume, when nobody works.
+        if let Event::LogAccepted { .. } | Event::LogicChanged { .. } = event {
+            return;
+        }
         self.of_event(record);
         for (id, effect) in numbered(record) {
             self.of_effect(record, id, effect, run);
@@ -140,16 +132,18 @@ impl Trace {
         self.tasks
             .values_mut()
             .for_each(|began| *began = record.time);
-        let first = self.ids.span("run", 1, "");
-        self.part = Some(Part {
+        let parent = match record.seq {
+            1 => SpanId::INVALID,
+            _ => self.ids.span("run", 1, ""),
+        };
+        let open = Open {
             span: self.ids.span("run", record.seq, ""),
-            parent: if record.seq == 1 {
-                SpanId::INVALID
-            } else {
-                first
-            },
+            parent,
+            from: record.time,
+        };
+        self.part = Some(Part {
+            open,
             seq: record.seq,
-            began: record.time,
             spend: Spend::default(),
             ended: None,
         });
@@ -252,35 +246,46 @@ impl Trace {
 
     /// The stage's span, which begins here unless it has.
     fn stage(&mut self, record: &Record, id: &StageId) -> &mut OpenStage {
-        let span = self.ids.span("stage", record.seq, id.as_str());
-        self.stages.entry(id.clone()).or_insert(OpenStage {
-            span,
-            began: record.time,
-            session: None,
-        })
+        let part = self.part.as_ref().map(|part| part.open.span);
+        let open = Open {
+            span: self.ids.span("stage", record.seq, id.as_str()),
+            parent: part.unwrap_or(SpanId::INVALID),
+            from: record.time,
+        };
+        let session = None;
+        let stage = OpenStage { open, session };
+        self.stages.entry(id.clone()).or_insert(stage)
     }
 
     fn attempt_starts(&mut self, record: &Record, id: &StageId, start: &StartAttempt, run: &Run) {
         let (number, at) = (start.attempt.session.get(), record.time);
-        let attempt = OpenAttempt {
+        let (span, session) = (
+            self.ids.attempt(record.seq, id),
+            self.ids.span("session", record.seq, id.as_str()),
+        );
+        let attempt = |parent| OpenAttempt {
             id: start.attempt,
-            span: self.ids.attempt(record.seq, id),
-            began: at,
+            open: Open {
+                span,
+                parent,
+                from: at,
+            },
             checkpoint: Checkpoint::No,
         };
-        let session = self.ids.span("session", record.seq, id.as_str());
         let stage = self.stage(record, id);
         if let Some(open) = stage.session.as_mut().filter(|open| open.number == number) {
-            open.attempt = Some(attempt);
+            open.attempt = Some(attempt(open.open.span));
             return;
         }
-        let parent = stage.span;
+        let open = Open {
+            span: session,
+            parent: stage.open.span,
+            from: at,
+        };
         let agent = run.relay(id).map(|relay| &relay.settings.agent);
         let agent = agent.unwrap_or(&run.header().settings.agent);
         let over = stage.session.replace(OpenSession {
-            span: session,
-            parent,
-            began: at,
+            open,
             ended: at,
             number,
             conversation: start.conversation,
@@ -293,7 +298,7 @@ impl Trace {
             context: None,
             left: None,
             lost: false,
-            attempt: Some(attempt),
+            attempt: Some(attempt(session)),
         });
         if let Some(over) = over {
             self.tell_session(id, &over);
@@ -341,18 +346,15 @@ impl Trace {
         let Some(from) = self.tasks.remove(&effect) else {
             return;
         };
-        let of_stage = stage.and_then(|stage| Some(self.stages.get(stage)?.span));
-        let of_part = self.part.as_ref().map(|part| part.span);
+        let of_stage = stage.and_then(|stage| Some(self.stages.get(stage)?.open.span));
+        let of_part = self.part.as_ref().map(|part| part.open.span);
         attributes.extend(stage.map(|stage| word("ekiden.stage.id", stage.as_str().to_owned())));
-        self.tell(Closed {
-            name: what.into(),
+        let open = Open {
             span: self.ids.span(what, effect.seq, &effect.index.to_string()),
             parent: of_stage.or(of_part).unwrap_or(SpanId::INVALID),
             from,
-            until,
-            attributes,
-            error,
-        });
+        };
+        self.close(open, what, until, attributes, error);
     }
 
     fn look_for_checkpoints(&mut self, record: &Record) {
@@ -431,8 +433,16 @@ impl Trace {
         }
     }
 
-    fn tell(&mut self, closed: Closed) {
-        self.spans.push(closed.into_data(self.trace));
+    fn close(
+        &mut self,
+        open: Open,
+        name: impl Into<Cow<'static, str>>,
+        until: Timestamp,
+        attributes: Vec<KeyValue>,
+        error: Option<String>,
+    ) {
+        let span = open.close(self.trace, name, until, attributes, error);
+        self.spans.push(span);
     }
 
     fn told(&self, stage: &StageId, attempt: AttemptId) -> Option<&Attempt> {

@@ -6,7 +6,7 @@ use opentelemetry::trace::SpanId;
 
 use crate::export::Endpoints;
 use crate::ids::Ids;
-use crate::open::{Closed, count, word};
+use crate::open::{Open, count, word};
 
 /// A checkpoint that was taken, or failed.
 #[derive(Debug)]
@@ -46,15 +46,13 @@ impl WatchedCheckpoint<'_> {
             self.percent
                 .map(|percent| count("ekiden.checkpoint.percent", percent)),
         );
-        let closed = Closed {
-            name: "checkpoint".into(),
+        let open = Open {
             span: ids.span("checkpoint", self.from.0, reason),
             parent: SpanId::INVALID,
             from: self.from,
-            until: self.until,
-            attributes,
-            error: (!self.is_taken).then(|| "failed".to_owned()),
         };
-        exporters.send(vec![closed.into_data(ids.trace())])
+        let error = (!self.is_taken).then(|| "failed".to_owned());
+        let span = open.close(ids.trace(), "checkpoint", self.until, attributes, error);
+        exporters.send(vec![span])
     }
 }

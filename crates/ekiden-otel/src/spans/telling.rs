@@ -6,14 +6,13 @@ use ekiden_core::event::AttemptEnded;
 use ekiden_core::ids::StageId;
 use ekiden_core::time::Timestamp;
 use ekiden_report::timeline::Left;
-use opentelemetry::trace::SpanId;
-use opentelemetry::{KeyValue, Value};
+use opentelemetry::KeyValue;
 
 use super::Trace;
 use crate::metrics::Measure;
 use crate::open::{
-    Checkpoint, Closed, OpenAttempt, OpenSession, OpenStage, Part, count, name, spent, usage,
-    variant, word,
+    Checkpoint, Open, OpenAttempt, OpenSession, OpenStage, Part, cleaned, count, name, spent,
+    usage, variant, word,
 };
 
 impl Trace {
@@ -61,15 +60,8 @@ impl Trace {
             count("ekiden.tool_calls", counters.tool_calls),
         ];
         attributes.extend(context_told(context));
-        self.tell(Closed {
-            name: "attempt".into(),
-            span: attempt.span,
-            parent: session.span,
-            from: attempt.began,
-            until: at,
-            attributes,
-            error: (!fine).then_some(cause),
-        });
+        let error = (!fine).then_some(cause);
+        self.close(attempt.open, "attempt", at, attributes, error);
     }
 
     pub(super) fn tell_checkpoint(&mut self, attempt: &OpenAttempt, until: Timestamp) {
@@ -87,15 +79,13 @@ impl Trace {
             word("ekiden.checkpoint.level", level.clone()),
         ];
         attributes.extend(percent.map(|percent| count("ekiden.checkpoint.percent", percent)));
-        self.tell(Closed {
-            name: "checkpoint".into(),
-            span: self.ids.span("checkpoint", 0, &attempt.span.to_string()),
-            parent: attempt.span,
+        let parent = attempt.open.span;
+        let open = Open {
+            span: self.ids.span("checkpoint", 0, &parent.to_string()),
+            parent,
             from: *at,
-            until,
-            attributes,
-            error: None,
-        });
+        };
+        self.close(open, "checkpoint", until, attributes, None);
     }
 
     pub(super) fn tell_session(&mut self, id: &StageId, session: &OpenSession) {
@@ -124,32 +114,14 @@ impl Trace {
         attributes.extend(spent(session.spend));
         attributes.extend(session.kinds.into_iter().flat_map(usage));
         attributes.extend(context_told(session.context));
-        let error = match (session.lost, session.left) {
-            (true, _) => Some("engine_lost".to_owned()),
-            (false, None | Some(Left::Nothing)) => Some("no_handoff".to_owned()),
-            (
-                false,
-                Some(
-                    Left::Handoff
-                    | Left::Completion
-                    | Left::Question
-                    | Left::Passed
-                    | Left::Findings,
-                ),
-            ) => None,
+        let has_left = session.left.is_some_and(|left| left != Left::Nothing);
+        let error = match session.lost {
+            true => Some("engine_lost"),
+            false => (!has_left).then_some("no_handoff"),
         };
-        let Value::String(agent) = name("", &session.agent).value else {
-            return;
-        };
-        self.tell(Closed {
-            name: format!("invoke_agent {}", agent.as_str()).into(),
-            span: session.span,
-            parent: session.parent,
-            from: session.began,
-            until: session.ended,
-            attributes,
-            error,
-        });
+        let error = error.map(str::to_owned);
+        let told = format!("invoke_agent {}", cleaned(&session.agent));
+        self.close(session.open, told, session.ended, attributes, error);
     }
 
     pub(super) fn tell_wait(&mut self, place: usize, until: Timestamp) {
@@ -157,22 +129,19 @@ impl Trace {
             return;
         };
         let stage = &self.timeline.stages[wait.stage].id;
-        let parent = self.stages.get(stage).map_or(part.span, |open| open.span);
-        let closed = Closed {
-            name: "wait".into(),
+        let of_stage = self.stages.get(stage).map(|stage| stage.open.span);
+        let open = Open {
             span: self.ids.span("wait", part.seq, &place.to_string()),
-            parent,
-            from: wait.from.max(part.began),
-            until,
-            attributes: vec![
-                word("ekiden.stage.id", stage.as_str().to_owned()),
-                word("ekiden.wait.cause", variant(&wait.cause)),
-                word("ekiden.wait.until", wait.until.rfc3339()),
-                count("ekiden.session.number", wait.session),
-            ],
-            error: None,
+            parent: of_stage.unwrap_or(part.open.span),
+            from: wait.from.max(part.open.from),
         };
-        self.tell(closed);
+        let attributes = vec![
+            word("ekiden.stage.id", stage.as_str().to_owned()),
+            word("ekiden.wait.cause", variant(&wait.cause)),
+            word("ekiden.wait.until", wait.until.rfc3339()),
+            count("ekiden.session.number", wait.session),
+        ];
+        self.close(open, "wait", until, attributes, None);
     }
 
     pub(super) fn close_stage(
@@ -183,19 +152,12 @@ impl Trace {
         state: &'static str,
         is_error: bool,
     ) {
-        let parent = self.part.as_ref().map(|part| part.span);
-        self.tell(Closed {
-            name: "stage".into(),
-            span: stage.span,
-            parent: parent.unwrap_or(SpanId::INVALID),
-            from: stage.began,
-            until,
-            attributes: vec![
-                word("ekiden.stage.id", id.as_str().to_owned()),
-                word("ekiden.stage.state", state),
-            ],
-            error: is_error.then(|| state.to_owned()),
-        });
+        let attributes = vec![
+            word("ekiden.stage.id", id.as_str().to_owned()),
+            word("ekiden.stage.state", state),
+        ];
+        let error = is_error.then(|| state.to_owned());
+        self.close(stage.open, "stage", until, attributes, error);
     }
 
     pub(super) fn tell_part(
@@ -217,15 +179,11 @@ impl Trace {
             word("ekiden.run.outcome", outcome.clone()),
         ];
         attributes.extend(spent(part.spend));
-        self.tell(Closed {
-            name: format!("invoke_workflow {kind}").into(),
-            span: part.span,
-            parent: part.parent,
-            from: part.began,
-            until,
-            attributes,
-            error: is_error.then_some(outcome),
-        });
+        let (told, error) = (
+            format!("invoke_workflow {kind}"),
+            is_error.then_some(outcome),
+        );
+        self.close(part.open, told, until, attributes, error);
     }
 }
 
