@@ -6,7 +6,7 @@
 use ekiden_core::text::in_full;
 use std::error::Error;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
@@ -89,17 +89,35 @@ impl Failure {
     }
 }
 
-impl From<WorkspaceError> for Failure {
-    fn from(error: WorkspaceError) -> Self {
-        EngineError::from(error).into()
+/// Somebody else's error as the failure of a command.
+pub trait OrFail<T> {
+    /// `what` could not be done because of it.
+    fn or_fail(self, exit: Exit, what: impl AsRef<str>) -> Result<T, Failure>;
+}
+
+impl<T, E: Error> OrFail<T> for Result<T, E> {
+    fn or_fail(self, exit: Exit, what: impl AsRef<str>) -> Result<T, Failure> {
+        self.map_err(|error| Failure::caused(exit, what.as_ref(), &error))
     }
 }
 
-impl From<DiskError> for Failure {
-    fn from(error: DiskError) -> Self {
-        EngineError::from(error).into()
-    }
+pub fn current_dir() -> Result<PathBuf, Failure> {
+    let here = std::env::current_dir();
+    here.or_fail(Exit::MissingInput, "cannot find the current directory")
 }
+
+/// What [`EngineError`] knows already.
+macro_rules! of_engine {
+    ($($error:ty),+) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                EngineError::from(error).into()
+            }
+        }
+    )+};
+}
+
+of_engine!(WorkspaceError, DiskError, StoreError, BranchError);
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {

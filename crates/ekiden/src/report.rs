@@ -215,7 +215,7 @@ fn does(outcome: &Outcome) -> &'static str {
     }
 }
 
-fn tone(tone: Tone) -> PageTone {
+pub fn tone(tone: Tone) -> PageTone {
     match tone {
         Tone::Done => PageTone::Done,
         Tone::Attention => PageTone::Attention,

@@ -4,22 +4,22 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ekiden_core::event::{Answer, RunResumed};
+use ekiden_core::event::Answer;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::limits::OPERATOR_CHARS_MAX;
 use ekiden_core::run::Run;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::Steering;
 use ekiden_core::text::clean;
+use ekiden_engine::history;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::steering::RunningRun;
 use ekiden_engine::workspace::Workspace;
-use ekiden_engine::{history, runner};
 use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::layout::StateLayout;
 use ekiden_store::replace::{Durability, replace};
 
-use super::start::Continuing;
+use super::start::{Continuing, With};
 use super::task::Task;
 use super::{Invocation, editor, run_ids, start, steer};
 use crate::exit::Exit;
@@ -149,30 +149,17 @@ fn go_on(
         let answer = Steering::Answer { stage, words };
         return steer::answer_running(invocation, workspace.clone(), running, answer, output);
     }
-    let answer = Answer { stage, words };
     let asked = Continuing {
         prefix: run,
         not_in_plans: None,
         detach: args.detach,
-        answer: Some(&answer),
-    };
-    let driving = invocation.driving()?;
-    start::continue_with(
-        invocation,
-        workspace.clone(),
-        &asked,
-        limits,
-        output,
-        |workspace, limits, live| {
-            let resumed = RunResumed {
-                ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-                limits,
-                task: None,
-                answer: Some(answer.clone()),
-            };
-            runner::resume(workspace, run, resumed, ChangedLog::Refuse, driving, live)
+        with: With::Resume {
+            task: None,
+            answer: Some(Answer { stage, words }),
+            changed_log: ChangedLog::Refuse,
         },
-    )
+    };
+    start::continue_with(invocation, workspace.clone(), asked, limits, output)
 }
 
 /// What the words mean: a single one that begins a run's id is that run.

@@ -15,7 +15,7 @@ use ekiden_engine::workspace::Workspace;
 use super::follow::Follow;
 use super::{Invocation, asked_run, guide, run_ids};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::live::{Live, Reports};
 use crate::output::{Output, phrase};
@@ -67,8 +67,7 @@ pub(super) fn show(
     json: bool,
     output: &mut Output,
 ) -> Result<Option<Exit>, Failure> {
-    let left = SignalFlag::listen()
-        .map_err(|error| Failure::caused(Exit::Bug, "cannot listen to signals", &error))?;
+    let left = SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?;
     let ids = run_ids(workspace)?;
     let id = phrase::short_id(run, &ids);
     let mut live = Live::new(output, json, false, ids);

@@ -10,10 +10,9 @@ use ekiden_engine::workspace::Workspace;
 
 use super::end_leftovers;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::guard::{Watched, take_checkpoint};
 use crate::output::json::fields;
-use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
 use crate::specs::large_spec;
 
@@ -241,9 +240,7 @@ impl<'a> Asked<'a> {
     fn record(&self, event: WatchEvent) -> Result<(), Failure> {
         let time = self.watched.now;
         let appended = self.watched.files.append(&[WatchRecord { time, event }]);
-        appended.map_err(|error| {
-            Failure::caused(Exit::State, "cannot note it in the session's log", &error)
-        })
+        appended.or_fail(Exit::State, "cannot note it in the session's log")
     }
 }
 
@@ -281,5 +278,5 @@ fn tell_estimate(estimate: &Estimate, reading: Option<&Reading>, output: &mut Ou
 }
 
 fn say(output: &mut Output, text: String) {
-    output.line(&Line::new(Tone::Plain, text));
+    output.line(text);
 }

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 
 use super::{Invocation, run_ids};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::line::one_line;
 use crate::output::{Output, phrase};
 use crate::settings::agents;
@@ -42,10 +42,9 @@ pub struct CompletionsArgs {
 
 pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    let failed = |error| Failure::caused(Exit::Bug, "cannot write the completion script", &error);
     if let Some(shell) = Shells::builtins().completer(&args.shell.to_string()) {
         let written = shell.write_registration(VARIABLE, "ekiden", "ekiden", "ekiden", &mut script);
-        written.map_err(failed)?;
+        written.or_fail(Exit::Bug, "cannot write the completion script")?;
     }
     output.answer(&String::from_utf8_lossy(&script));
     Ok(Exit::Done)

@@ -5,7 +5,7 @@ use ekiden_core::agent::AgentKind;
 
 use super::{Invocation, end_leftovers};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
@@ -137,7 +137,7 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
             return Err(wrong(text).hint("without `--project` it goes into your own"));
         }
         true => std::path::absolute(project_file(&args.typed.flags(), &environment))
-            .map_err(|error| Failure::caused(Exit::State, "cannot find the project", &error))?,
+            .or_fail(Exit::State, "cannot find the project")?,
         false => environment.user_file().ok_or_else(|| {
             wrong("there is no home directory for your settings".to_owned())
                 .hint("set HOME or XDG_CONFIG_HOME")
@@ -149,11 +149,10 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
     file::set(&file, row, &value)?;
     if is_json(&args.typed.flags()) {
         let answer = Fields::versioned().with("key", key).with("value", value);
-        output.json(&answer.with("file", phrase::path(&file)));
-        return Ok(Exit::Done);
+        return output.answer_json(&answer.with("file", phrase::path(&file)));
     }
     let line = Line::new(Tone::Plain, format!("{key} = {}  ", one_line(&value)));
-    output.line(&line.with(Tone::Quiet, phrase::path(&file)));
+    output.line(line.with(Tone::Quiet, phrase::path(&file)));
     output.message("next: ekiden config show\n");
     Ok(Exit::Done)
 }
@@ -201,15 +200,14 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
     let path = project_file(&flags, &environment);
     let shown = phrase::path(&path);
     let mut say = |text: String| {
-        output.line(&Line::new(Tone::Plain, text));
+        output.line(text);
         Ok(Exit::Done)
     };
     let approvals = Approvals::read(&environment)?;
     if args.remove {
         let withdrawn = approvals.withdraw(&approval::project_of(&path))?;
         if is_json(&flags) {
-            output.json(&Fields::versioned().with("withdrawn", withdrawn));
-            return Ok(Exit::Done);
+            return output.answer_json(&Fields::versioned().with("withdrawn", withdrawn));
         }
         return say(match withdrawn.is_empty() {
             true => "nothing was approved for this project".to_owned(),
@@ -230,15 +228,14 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
     approvals.approve(&file)?;
     if is_json(&flags) {
         let answer = Fields::versioned().with("file", shown);
-        output.json(&answer.with("approved", approved));
-        return Ok(Exit::Done);
+        return output.answer_json(&answer.with("approved", approved));
     }
     for one in approved {
         let line = Line::new(Tone::Quiet, format!("{shown}:{}  ", one.line));
         let value = one_line(&format!("{} {}", one.what, visible(&one.value)));
-        output.line(&line.with(Tone::Plain, value));
+        output.line(line.with(Tone::Plain, value));
     }
-    output.line(&Line::new(Tone::Done, "approved until the file changes"));
+    output.line(Line::new(Tone::Done, "approved until the file changes"));
     output.message("next: ekiden config show\n");
     Ok(Exit::Done)
 }
@@ -267,8 +264,7 @@ fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
         let agents: Vec<Fields> = given.agents.iter().map(agent).collect();
         let answer = Fields::versioned().with("settings", settings);
         let answer = answer.with("everything_approved", everything);
-        output.json(&answer.with("agents", agents));
-        return Ok(Exit::Done);
+        return output.answer_json(&answer.with("agents", agents));
     }
     let text = |row: &Row| match given.value(row) {
         None => "-".to_owned(),
@@ -288,7 +284,7 @@ fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
             )
         });
         let place = format!("  {}{}", place(row, given), held.unwrap_or_default());
-        output.line(&line.with(Tone::Quiet, place));
+        output.line(line.with(Tone::Quiet, place));
     }
     if let Some(file) = approvals.file().filter(|_| everything) {
         let text = "the agent may do everything in this project";
@@ -297,12 +293,12 @@ fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
             phrase::path(file),
             approval::WITHDRAW
         );
-        output.line(&Line::new(Tone::Plain, text).with(Tone::Quiet, place));
+        output.line(Line::new(Tone::Plain, text).with(Tone::Quiet, place));
     }
     for agent in &given.agents {
         let line = Line::new(Tone::Plain, format!("[agents.{}]", agent.name));
         let place = format!("  {}:{}", phrase::path(&agent.path), agent.line);
-        output.line(&line.with(Tone::Quiet, place));
+        output.line(line.with(Tone::Quiet, place));
     }
     Ok(Exit::Done)
 }

@@ -1,12 +1,11 @@
 //! `ekiden continue`: follow-up work on a complete run.
 
 use clap::Args;
-use ekiden_core::event::Continued;
 use ekiden_core::prompt::review_task;
+use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
-use ekiden_engine::{history, runner};
 
-use super::start::Continuing;
+use super::start::{Continuing, With};
 use super::task::Task;
 use super::{Invocation, start};
 use crate::exit::Exit;
@@ -68,25 +67,10 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
         prefix,
         not_in_plans: Some("give it follow-up work"),
         detach: args.detach,
-        answer: None,
+        with: With::FollowUp(task.replacement()),
     };
     let limits = chosen::limits_typed(&invocation.given)?;
-    let driving = invocation.driving()?;
-    start::continue_with(
-        &invocation,
-        workspace,
-        &asked,
-        limits,
-        output,
-        |workspace, limits, live| {
-            let continued = Continued {
-                ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-                task: task.replacement(),
-                limits,
-            };
-            runner::continue_with(workspace, prefix, continued, driving, live)
-        },
-    )
+    start::continue_with(&invocation, workspace, asked, limits, output)
 }
 
 /// What the pull request of the run's branch waits for, as a task; `own` is what the user wants of it.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{ReadRun, RunArgs};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::Output;
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
@@ -60,7 +60,7 @@ pub fn diff(args: &DiffArgs, output: &mut Output) -> Result<Exit, Failure> {
             .map(|(name, before)| fields! { "name": name, "before": before })
             .collect();
         let survey = session.survey.as_ref();
-        output.json(&read.json().and(fields! {
+        return output.answer_json(&read.json().and(fields! {
             "session": session.number,
             "known": commits.known,
             "from": from,
@@ -70,21 +70,20 @@ pub fn diff(args: &DiffArgs, output: &mut Output) -> Result<Exit, Failure> {
             "open": open,
             "handoff": handoff,
         }));
-        return Ok(Exit::Done);
     }
     let head = format!("session {} of run {}", session.number, read.id);
-    output.line(&Line::new(Tone::Plain, head).with(Tone::Quiet, commits.in_words()));
+    output.line(Line::new(Tone::Plain, head).with(Tone::Quiet, commits.in_words()));
     for commit in session.survey.iter().flat_map(|survey| &survey.commits) {
-        output.line(&Line::labelled("commit", Tone::Plain, one_line(commit)));
+        output.line(Line::labelled("commit", Tone::Plain, one_line(commit)));
     }
     for (name, before) in open(session) {
         let note = if before { "  (already before it)" } else { "" };
         let line = Line::labelled("open", Tone::Plain, one_line(name));
-        output.line(&line.with(Tone::Quiet, note));
+        output.line(line.with(Tone::Quiet, note));
     }
     for text in [handoff, commits.patch.unwrap_or_default()] {
         if !text.is_empty() {
-            output.line(&Line::default());
+            output.line(Line::default());
             output.foreign(text.as_bytes());
         }
     }
@@ -138,7 +137,7 @@ impl Commits {
         };
         let from = before.head.clone();
         let patch = session_archive::patch(&read.workspace, from.as_deref(), &to, detail)
-            .map_err(|error| Failure::caused(Exit::State, "cannot ask git", &error))?;
+            .or_fail(Exit::State, "cannot ask git")?;
         Ok(Self {
             known: match patch {
                 Some(_) => Known::Committed,

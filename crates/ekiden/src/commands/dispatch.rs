@@ -41,7 +41,7 @@ use super::task::Task;
 use super::{Invocation, start};
 use crate::client::settings::ClientSettings;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
@@ -215,8 +215,7 @@ struct Dispatcher<'a> {
 impl Dispatcher<'_> {
     fn dispatch(mut self) -> Result<Exit, Failure> {
         let _lock = self.lock()?;
-        let signals = SignalFlag::listen()
-            .map_err(|error| Failure::caused(Exit::Bug, "cannot listen to signals", &error))?;
+        let signals = SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?;
         loop {
             let (places, did_something) = self.round()?;
             let is_idle = !places.iter().any(Place::is_at_work) && !did_something;
@@ -461,7 +460,7 @@ impl Dispatcher<'_> {
                 let fields = Fields::versioned().with("what", "nothing begins");
                 self.output.json(&fields.with("why", text));
             } else {
-                self.output.line(&Line::attention(one_line(text)));
+                self.output.line(Line::attention(one_line(text)));
             }
         }
         self.obstacle = obstacle;
@@ -477,6 +476,6 @@ impl Dispatcher<'_> {
         let line = line.with(Tone::Plain, one_line(what));
         let why = why.map(|why| format!(": {}", one_line(why)));
         self.output
-            .line(&line.with(Tone::Attention, why.unwrap_or_default()));
+            .line(line.with(Tone::Attention, why.unwrap_or_default()));
     }
 }

@@ -144,12 +144,12 @@ fn tell(checks: &[Check], output: &mut Output) {
             State::Failure => (Tone::Failed, "failure"),
         };
         let line = Line::new(tone, format!("{word:<7}"));
-        output.line(&line.with(
+        output.line(line.with(
             Tone::Plain,
             format!("  {:<width$}  {}", check.name, check.found),
         ));
         if let Some(remedy) = &check.remedy {
-            output.line(&Line::new(
+            output.line(Line::new(
                 Tone::Quiet,
                 format!("{:9}{:<width$}  {remedy}", "", ""),
             ));

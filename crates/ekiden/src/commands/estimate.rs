@@ -80,12 +80,11 @@ pub fn estimate(args: &EstimateArgs, output: &mut Output) -> Result<Exit, Failur
     if invocation.json()? {
         let answer = Fields::versioned().and(work.json());
         let answer = answer.and(args.items.then(|| fields! { "items": work.items_json() }));
-        output.json(
+        return output.answer_json(
             &answer
                 .and(sessions.as_ref())
                 .and(manifest.map(|path| fields! { "manifest": path })),
         );
-        return Ok(Exit::Done);
     }
     let mut lines = work.lines();
     if args.items {
@@ -98,7 +97,7 @@ pub fn estimate(args: &EstimateArgs, output: &mut Output) -> Result<Exit, Failur
     }
     lines.push(Line::default());
     let next = work.next(args, manifest.as_deref());
-    lines.push(Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+    lines.push(Line::next(next));
     lines.iter().for_each(|line| output.line(line));
     Ok(Exit::Done)
 }

@@ -11,8 +11,7 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
 
-use super::run_status::{RunStatus, Unreadable};
-use super::{Invocation, run_ids};
+use super::{Invocation, run_ids, run_status};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::{Fields, fields};
@@ -83,32 +82,6 @@ impl Found {
         let holder = self.holder.as_ref();
         holder.and_then(|holder| holder.run.as_ref()) == Some(&self.listed.run)
     }
-
-    /// Reads it whole.
-    fn read(
-        self,
-    ) -> (
-        Arc<Workspace>,
-        Arc<Vec<RunId>>,
-        Result<RunStatus, Unreadable>,
-    ) {
-        let Listed {
-            run,
-            started,
-            unreadable,
-            ..
-        } = self.listed;
-        let read = match unreadable {
-            Some(error) => Err(error),
-            None => RunStatus::read(&self.workspace, &run, self.holder),
-        };
-        let read = read.map_err(|error| Unreadable {
-            run,
-            started,
-            error,
-        });
-        (self.workspace, self.ids, read)
-    }
 }
 
 pub(super) fn everywhere(
@@ -138,21 +111,20 @@ pub(super) fn everywhere(
         let answer = Fields::versioned()
             .with("runs", runs)
             .and(fields! { "left_out": left_out, "unread": unread });
-        output.json(&answer);
-        return Ok(Exit::Done);
+        return output.answer_json(&answer);
     }
     if runs.is_empty() {
         let text = "nothing is known to have run on this machine";
-        output.line(&Line::new(Tone::Plain, text));
+        output.line(text);
     }
     print(runs, output);
     if left_out > 0 {
         let text = format!("and {}: ", phrase::count(left_out as u64, "older run"));
         let command = "ekiden status --everywhere --all";
-        output.line(&Line::new(Tone::Quiet, text).with(Tone::Plain, command));
+        output.line(Line::new(Tone::Quiet, text).with(Tone::Plain, command));
     }
     for project in unread {
-        output.line(&unread_line(&project));
+        output.line(unread_line(&project));
     }
     Ok(Exit::Done)
 }
@@ -161,9 +133,10 @@ pub(super) fn everywhere(
 fn print(runs: Vec<Found>, output: &mut Output) {
     let (zone, mut above) = (TimeZone::system(), None);
     for found in runs {
-        let (workspace, ids, read) = found.read();
+        let (workspace, ids) = (found.workspace, found.ids);
+        let read = run_status::look(&workspace, found.listed, found.holder);
         if above.as_ref() != Some(&workspace.dir) {
-            output.line(&Line::new(Tone::Quiet, phrase::project(&workspace.dir)));
+            output.line(Line::new(Tone::Quiet, phrase::project(&workspace.dir)));
             above = Some(workspace.dir.clone());
         }
         let lines = match &read {
@@ -172,7 +145,7 @@ fn print(runs: Vec<Found>, output: &mut Output) {
         };
         // Of a plan the first line has the sum of its stages.
         for line in lines.into_iter().take(1) {
-            output.line(&Line::new(Tone::Plain, "  ").joined(line));
+            output.line(Line::new(Tone::Plain, "  ").joined(line));
         }
     }
 }
@@ -191,12 +164,8 @@ fn unread_line(project: &Project) -> Line {
 }
 
 fn json(found: Found) -> Fields {
-    let (workspace, _, read) = found.read();
-    let fields = match read {
-        Ok(run) => run.json(),
-        Err(unreadable) => unreadable.json(),
-    };
-    fields.with("project", &workspace.dir)
+    let read = run_status::look(&found.workspace, found.listed, found.holder);
+    run_status::json(&read).with("project", &found.workspace.dir)
 }
 
 fn unread_json(project: &Project) -> Fields {

@@ -19,9 +19,9 @@ use ekiden_engine::{EngineError, history};
 use serde_json::json;
 
 use super::Invocation;
-use super::start::Continuing;
+use super::start::{Continuing, With};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::Output;
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Asking, Typed};
@@ -181,14 +181,18 @@ pub(super) fn go_on(
     workspace: &Workspace,
     run: &RunId,
     place: &FleetPlace,
-    asked: &Continuing<'_>,
-    limits: &LimitsChanged,
+    asked: Continuing<'_>,
+    limits: LimitsChanged,
 ) -> Result<Exit, Failure> {
-    only_budget(limits)?;
+    only_budget(&limits)?;
+    let answer = match asked.with {
+        With::Resume { answer, .. } => answer,
+        With::FollowUp(_) => None,
+    };
     let resumed = RunResumed {
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-        limits: limits.clone(),
-        answer: asked.answer.cloned(),
+        limits,
+        answer,
         ..RunResumed::default()
     };
     follow(
@@ -330,8 +334,7 @@ fn here(workspace: &Workspace) -> serde_json::Value {
 /// Becomes `ekiden-fleet`, which reads what is wanted.
 fn pass_on(role: &str, wanted: &serde_json::Value) -> Result<Exit, Failure> {
     let file = in_a_file(wanted.to_string().as_bytes());
-    let what = "cannot pass it on to the fleet";
-    let file = file.map_err(|error| Failure::caused(Exit::State, what, &error))?;
+    let file = file.or_fail(Exit::State, "cannot pass it on to the fleet")?;
     become_it(&[role], Some(file))
 }
 

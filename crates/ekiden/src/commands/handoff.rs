@@ -66,8 +66,7 @@ pub fn handoff(args: &HandoffArgs, output: &mut Output) -> Result<Exit, Failure>
     let missing = Filled::of(&text).missing();
     if invocation.json()? {
         let answer = Fields::versioned().with("file", path).with("new", is_new);
-        output.json(&answer.with("fill_in", missing).with("document", text));
-        return Ok(Exit::Done);
+        return output.answer_json(&answer.with("fill_in", missing).with("document", text));
     }
     output.answer(&clean(&text).text);
     tell(&path, is_new, &missing, output);
@@ -111,9 +110,9 @@ fn tell(path: &Path, is_new: bool, missing: &[&str], output: &mut Output) {
     } else {
         "`ekiden handoff --new` makes a new one"
     };
-    output.line(&Line::default());
+    output.line(Line::default());
     let line = Line::new(Tone::Quiet, "handoff  ").with(Tone::Plain, file);
-    output.line(&line.with(Tone::Quiet, format!("  {made}")));
+    output.line(line.with(Tone::Quiet, format!("  {made}")));
     let next = match missing {
         [] => "complete; a fresh session begins with /orient".to_owned(),
         missing => format!(
@@ -123,7 +122,7 @@ fn tell(path: &Path, is_new: bool, missing: &[&str], output: &mut Output) {
         ),
     };
     output.line(
-        &Line::new(Tone::Quiet, "fill in  ")
+        Line::new(Tone::Quiet, "fill in  ")
             .with(Tone::Plain, next)
             .hanging(9),
     );

@@ -17,7 +17,7 @@ use super::run::Begin;
 use super::task::Task;
 use super::{Invocation, config, end_leftovers, run};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::import::settings::{self, Foreign, Wish};
 use crate::import::source::Source;
 use crate::import::{Became, Finding, cleave, handoffs, plan, ralph, sessions};
@@ -130,10 +130,8 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
 
 /// Their project: the directory that is named, or the one in which the named `.cleave`, `.casm` or `.claude` is.
 fn source(path: &Path) -> Result<Source, Failure> {
-    let dir = path.canonicalize().map_err(|error| {
-        let what = format!("cannot import from {}", phrase::path(path));
-        Failure::caused(Exit::MissingInput, &what, &error)
-    })?;
+    let what = format!("cannot import from {}", phrase::path(path));
+    let dir = path.canonicalize().or_fail(Exit::MissingInput, what)?;
     if !dir.is_dir() {
         let text = format!(
             "cannot import from {}: it is no directory",
@@ -387,7 +385,7 @@ fn show(findings: &[Finding], source: &Source, dry_run: bool, output: &mut Outpu
     if findings.is_empty() {
         let dir = phrase::path(&source.dir);
         let text = format!("nothing of cleave, CASM or CCS is in {dir}");
-        return output.line(&Line::new(Tone::Plain, text));
+        return output.line(text);
     }
     let names = findings
         .iter()
@@ -401,7 +399,7 @@ fn show(findings: &[Finding], source: &Source, dry_run: bool, output: &mut Outpu
             Became::Nothing(why) => (Tone::Attention, format!("not taken over: {why}")),
         };
         let line = Line::new(Tone::Plain, format!("{was:<names$}  "));
-        output.line(&line.with(tone, one_line(&text)).hanging(names + 2));
+        output.line(line.with(tone, one_line(&text)).hanging(names + 2));
     }
     if dry_run {
         output.message("next: ekiden import\n");

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use ekiden_core::ids::{AttemptNumber, SessionNumber};
-use ekiden_engine::EngineError;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 
 use super::ReadRun;
@@ -51,10 +50,10 @@ pub(super) fn show(
     };
     let run = &read.run.header().run;
     let archive = SessionArchive::of(&read.workspace, run, None, *number);
-    let files = archive.files().map_err(EngineError::from)?;
+    let files = archive.files()?;
     let text = |part: Part| -> Result<Vec<u8>, Failure> {
         let text = archive.read(part, AttemptNumber::FIRST);
-        text.map_err(EngineError::from)?.ok_or_else(|| {
+        text?.ok_or_else(|| {
             let name = archive.name(part, AttemptNumber::FIRST);
             let what = format!("{from} kept no {name} of session {number}");
             Failure::new(Exit::MissingInput, what)
@@ -85,17 +84,17 @@ pub(super) fn show(
     if parts.is_empty() {
         let head = format!("session {number} of run {}", read.id);
         let of = format!(" · imported from {from}, which kept its texts");
-        output.line(&Line::new(Tone::Plain, head).with(Tone::Quiet, of));
+        output.line(Line::new(Tone::Plain, head).with(Tone::Quiet, of));
         let sized = |(name, bytes): &(String, u64)| format!("{name} {}", phrase::bytes(*bytes));
         let files: Vec<String> = files.iter().map(sized).collect();
-        output.line(&Line::labelled("kept", Tone::Plain, files.join(", ")));
+        output.line(Line::labelled("kept", Tone::Plain, files.join(", ")));
         let dir = phrase::path(archive.dir());
-        output.line(&Line::labelled("in", Tone::Quiet, dir));
+        output.line(Line::labelled("in", Tone::Quiet, dir));
         let more = format!(
             "ekiden show {number}{} --prompt | --progress | --next-prompt | --knowledge",
             read.named
         );
-        output.line(&Line::labelled("more", Tone::Quiet, more));
+        output.line(Line::labelled("more", Tone::Quiet, more));
     }
     Ok(Some(Exit::Done))
 }

@@ -12,7 +12,7 @@ use super::{Invocation, end_leftovers};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::Fields;
-use crate::output::line::{Line, Tone};
+use crate::output::line::Line;
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
@@ -68,15 +68,11 @@ pub fn init(args: &InitArgs, output: &mut Output) -> Result<Exit, Failure> {
         })?;
     let named = phrase::path(&path);
     if invocation.json()? {
-        output.json(&Fields::versioned().with("file", &path));
-        return Ok(Exit::Done);
+        return output.answer_json(&Fields::versioned().with("file", &path));
     }
-    output.line(&Line::new(
-        Tone::Plain,
-        format!("wrote {named}: fill it in"),
-    ));
+    output.line(format!("wrote {named}: fill it in"));
     let next = format!("ekiden run {named} --verify 'COMMAND' --agent rehearsal");
-    output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+    output.line(Line::next(next));
     Ok(Exit::Done)
 }
 

@@ -135,14 +135,12 @@ fn list(
         .and_then(|tracker| tracker.find(label, None));
     let found = found.map_err(|fault| failure("list issues", kind, &fault))?;
     if json {
-        output.json(&Fields::versioned().with("issues", found));
-        return Ok(Exit::Done);
+        return output.answer_json(&Fields::versioned().with("issues", found));
     }
     if found.is_empty() {
         let text = format!("no open issue in {}", kind.name());
-        output.line(&Line::new(Tone::Plain, text));
-        output
-            .line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden issue new 'TITLE'"));
+        output.line(text);
+        output.line(Line::next("ekiden issue new 'TITLE'"));
     }
     for issue in &found {
         let name = format!("{:<16}  ", one_line(&issue.name));
@@ -152,7 +150,7 @@ fn list(
             .iter()
             .for_each(|label| rest.push_str(&format!(" · {}", one_line(label))));
         let line = Line::new(Tone::Plain, name).with(Tone::Plain, one_line(&issue.title));
-        output.line(&line.with(Tone::Quiet, rest).hanging(18));
+        output.line(line.with(Tone::Quiet, rest).hanging(18));
     }
     Ok(Exit::Done)
 }
@@ -160,33 +158,29 @@ fn list(
 fn show(trackers: &Trackers, name: &str, json: bool, output: &mut Output) -> Result<Exit, Failure> {
     let issue = read(trackers, &trackers.named(name)?)?;
     if json {
-        output.json(&Fields::versioned().with("issue", issue));
-        return Ok(Exit::Done);
+        return output.answer_json(&Fields::versioned().with("issue", issue));
     }
     issue
         .told()
         .iter()
-        .for_each(|line| output.line(&Line::new(Tone::Plain, one_line(line))));
+        .for_each(|line| output.line(one_line(line)));
     for text in [&issue.parent, &Some(issue.url.clone())]
         .into_iter()
         .flatten()
         .filter(|text| !text.is_empty())
     {
-        output.line(&Line::new(Tone::Quiet, one_line(text)));
+        output.line(Line::new(Tone::Quiet, one_line(text)));
     }
     if !issue.text.trim().is_empty() {
         output.answer(&format!("\n{}\n", clean(issue.text.trim()).text));
     }
     for comment in &issue.comments {
-        output.line(&Line::default());
+        output.line(Line::default());
         let head = format!("{}  {}", one_line(&comment.author), one_line(&comment.at));
-        output.line(&Line::new(Tone::Quiet, head));
+        output.line(Line::new(Tone::Quiet, head));
         output.answer(&format!("{}\n", clean(comment.text.trim()).text));
     }
-    output.line(&Line::new(Tone::Quiet, "next  ").with(
-        Tone::Plain,
-        format!("ekiden run --issue {}", one_line(name)),
-    ));
+    output.line(Line::next(format!("ekiden run --issue {}", one_line(name))));
     Ok(Exit::Done)
 }
 
@@ -229,14 +223,13 @@ fn new(
         TrackerKind::Linear | TrackerKind::Local => made,
     };
     if invocation.json()? {
-        output.json(&Fields::versioned().with("issue", made));
-        return Ok(Exit::Done);
+        return output.answer_json(&Fields::versioned().with("issue", made));
     }
-    output.line(&Line::new(Tone::Plain, format!("made {}", one_line(&made))));
-    output.line(&Line::new(Tone::Quiet, "next  ").with(
-        Tone::Plain,
-        format!("ekiden run --issue {}", one_line(&made)),
-    ));
+    output.line(format!("made {}", one_line(&made)));
+    output.line(Line::next(format!(
+        "ekiden run --issue {}",
+        one_line(&made)
+    )));
     Ok(Exit::Done)
 }
 
@@ -342,7 +335,7 @@ impl OfIssue {
         let named = named.filter(|_| header.place.branch.is_none() && workspace.git.is_some());
         let named = named.map(|form| branch_of(&form, &self.issue, &self.title));
         if let Some(name) = &named {
-            branch::check(workspace, name).map_err(ekiden_engine::EngineError::from)?;
+            branch::check(workspace, name)?;
             header.place.branch = named;
         }
         header.issue = Some(self.issue);

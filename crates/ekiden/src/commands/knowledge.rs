@@ -98,7 +98,7 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     let text = file.edited().map_err(failed)?;
     if text == file.text {
         file.discard().map_err(failed)?;
-        output.line(&Line::new(Tone::Plain, "nothing changed"));
+        output.line("nothing changed");
         return Ok(Exit::Done);
     }
     check(&text, &copy)?;
@@ -110,9 +110,8 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     file.put(&text)
         .map_err(|error| failed(error).hint(kept(&copy)))?;
     let facts = phrase::count(Knowledge::parse(&text).core.len() as u64, "fact");
-    output.line(&Line::new(
-        Tone::Plain,
-        format!("{facts} in .ekiden/KNOWLEDGE.md; the next session knows them"),
+    output.line(format!(
+        "{facts} in .ekiden/KNOWLEDGE.md; the next session knows them"
     ));
     Ok(Exit::Done)
 }
@@ -174,7 +173,7 @@ fn stats(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     let tokens_max = limits::KNOWLEDGE_TOKENS_MAX - limits::KNOWLEDGE_LOG_TOKENS_MAX;
     let left_out = knowledge.for_prompt(limits::KNOWLEDGE_TOKENS_MAX).left_out;
     if invocation.json()? {
-        output.json(&Fields::versioned().and(fields! {
+        return output.answer_json(&Fields::versioned().and(fields! {
             "run": file.run,
             "facts": facts,
             "pinned": pinned,
@@ -184,7 +183,6 @@ fn stats(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
             "log_entries": log_entries,
             "corrected": file.corrected,
         }));
-        return Ok(Exit::Done);
     }
     let ids = run_ids(&invocation.workspace()?)?;
     let pinned = match pinned {
@@ -206,7 +204,7 @@ fn stats(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
         ("corrected", corrected),
     ] {
         let line = Line::new(Tone::Quiet, format!("{label:<13}"));
-        output.line(&line.with(Tone::Plain, text));
+        output.line(line.with(Tone::Plain, text));
     }
     Ok(Exit::Done)
 }

@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
@@ -37,8 +37,7 @@ pub fn man(
     definition.build();
     let mut names = args.command.iter();
     let command = names.try_fold(&definition, |above, name| below(above, name))?;
-    let failed = |error| Failure::caused(Exit::Bug, "cannot make the page", &error);
-    output.answer(&page(command).map_err(failed)?);
+    output.answer(&page(command).or_fail(Exit::Bug, "cannot make the page")?);
     Ok(Exit::Done)
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::memory::mcp;
 use crate::output::Output;
 
@@ -30,7 +30,6 @@ pub struct McpArgs {
 }
 
 pub fn mcp(args: &McpArgs, _output: &mut Output) -> Result<Exit, Failure> {
-    mcp::serve(args.plugin, args.run)
-        .map_err(|error| Failure::caused(Exit::Unfinished, "cannot serve MCP", &error))?;
+    mcp::serve(args.plugin, args.run).or_fail(Exit::Unfinished, "cannot serve MCP")?;
     Ok(Exit::Done)
 }

@@ -245,7 +245,7 @@ impl Asked<'_> {
         }
         for (nth, found) in found.iter().enumerate() {
             if nth > 0 {
-                output.line(&Line::default());
+                output.line(Line::default());
             }
             output.answer(&format!("{}\n", shown::detail(found).trim_end()));
         }
@@ -266,7 +266,7 @@ impl Asked<'_> {
             output.json(&Fields::versioned().with("forgotten", count));
         } else {
             let text = format!("forgotten: {}", phrase::count(count as u64, "observation"));
-            output.line(&Line::new(Tone::Plain, text));
+            output.line(text);
         }
         Ok(())
     }
@@ -304,7 +304,7 @@ impl Asked<'_> {
             return output.json(&Fields::versioned().with("observations", found));
         }
         for found in found {
-            output.line(&Line::new(Tone::Plain, shown::index_line(found)).hanging(4));
+            output.line(Line::new(Tone::Plain, shown::index_line(found)).hanging(4));
         }
         let next = match found.first() {
             Some(first) => format!(
@@ -313,7 +313,7 @@ impl Asked<'_> {
             ),
             None => "nothing found here; `--all-projects` looks everywhere".to_owned(),
         };
-        output.line(&Line::new(Tone::Quiet, next));
+        output.line(Line::new(Tone::Quiet, next));
     }
 
     fn stats(&self, stats: &Stats, output: &mut Output) {
@@ -323,7 +323,7 @@ impl Asked<'_> {
             return output.json(&fields);
         }
         let mut line = |label: &str, text: String| {
-            output.line(&Line::labelled(label, Tone::Plain, text));
+            output.line(Line::labelled(label, Tone::Plain, text));
         };
         let listed = |all: &[(String, u64)]| {
             let shown: Vec<String> = all

@@ -76,7 +76,7 @@ use ekiden_store::place::ProjectPlace;
 use ekiden_store::state::StateDir;
 
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, current_dir};
 use crate::memory::observer::Recorder;
 use crate::output::json::Fields;
 use crate::output::live::{Live, Reports};
@@ -130,12 +130,8 @@ impl Invocation {
     }
 
     fn of(given: Given, environment: Environment) -> Result<Self, Failure> {
-        let here = std::env::current_dir().map_err(|error| {
-            let what = "cannot find the current directory";
-            Failure::caused(Exit::MissingInput, what, &error)
-        })?;
         Ok(Self {
-            here,
+            here: current_dir()?,
             given,
             environment,
         })
@@ -397,8 +393,8 @@ fn check_stage(
 fn run_ids(workspace: &Workspace) -> Result<Vec<RunId>, Failure> {
     let disk = Arc::new(RealDisk::fenced(&workspace.dir));
     let state = StateDir::open(disk, StateLayout::new(&workspace.state_dir));
-    match state.map_err(ekiden_engine::EngineError::from)? {
-        Some(state) => Ok(state.runs().map_err(ekiden_engine::EngineError::from)?),
+    match state? {
+        Some(state) => Ok(state.runs()?),
         None => Ok(Vec::new()),
     }
 }

@@ -64,8 +64,7 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
     if invocation.json()? {
         let relay = relay.as_ref().map(RunStatus::json);
         let answer = Fields::versioned().with("handoff", handoff);
-        output.json(&answer.with("relay", relay));
-        return Ok(Exit::Done);
+        return output.answer_json(&answer.with("relay", relay));
     }
     let mark = invocation
         .environment
@@ -77,14 +76,11 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
         .for_each(|line| output.line(&line));
     if let Some(run) = &relay {
         run.print(&workspace, false, output)?;
-        output.line(&labelled("notes", RELAY_NOTES));
+        output.line(labelled("notes", RELAY_NOTES));
     }
     if handoff.is_none() && relay.is_none() {
-        output.line(&Line::new(
-            Tone::Plain,
-            "no handoff here yet: nothing to continue from",
-        ));
-        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden handoff"));
+        output.line("no handoff here yet: nothing to continue from");
+        output.line(Line::next("ekiden handoff"));
     }
     Ok(Exit::Done)
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use ekiden_core::{secrets, text};
 
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 
 const USUAL: &str = "less";
 
@@ -20,8 +20,7 @@ pub(super) fn show(written: &str) -> Result<(), Failure> {
     let clean = text::clean(written).text;
     let read = ekiden_agent::foreground::read(program.as_ref(), &args, &secrets::mask(&clean));
     // How it ends says nothing: some end otherwise when they were left early.
-    read.map(drop).map_err(|error| {
-        let what = format!("cannot start the pager `{program}`");
-        Failure::caused(Exit::MissingInput, &what, &error).hint("name your pager in $PAGER")
-    })
+    let what = format!("cannot start the pager `{program}`");
+    let read = read.map(drop).or_fail(Exit::MissingInput, what);
+    read.map_err(|failure| failure.hint("name your pager in $PAGER"))
 }

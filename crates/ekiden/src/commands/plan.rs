@@ -238,17 +238,16 @@ impl<'a> Planner<'a> {
             let answer = Fields::versioned()
                 .with("architecture", &written.document)
                 .with("manifest", &written.manifest);
-            output.json(&answer.with("plan", show::answer(&manifest)));
-            return Ok(Exit::Done);
+            return output.answer_json(&answer.with("plan", show::answer(&manifest)));
         }
         let path = phrase::path(&written.manifest);
-        output.line(&Line::labelled("written", Tone::Plain, path));
-        output.line(&Line::default());
+        output.line(Line::labelled("written", Tone::Plain, path));
+        output.line(Line::default());
         let lines = show::lines(&manifest);
         lines.iter().for_each(|line| output.line(line));
-        output.line(&Line::default());
+        output.line(Line::default());
         let next = self.next(&written.manifest);
-        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+        output.line(Line::next(next));
         Ok(Exit::Done)
     }
 

@@ -10,8 +10,8 @@ use ekiden_core::limits::{ITEM_TRIES_MAX as TRIES, SESSIONS_MAX_MAX};
 use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState, without_resume};
 use ekiden_core::relay::{ITEMS_FILE, ItemState};
 use ekiden_core::run::Run;
+use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
-use ekiden_engine::{EngineError, history};
 use ekiden_store::disk::{Disk, Reach, RealDisk};
 use ekiden_store::layout::Published;
 use ekiden_store::published::prepare_project;
@@ -178,20 +178,19 @@ fn init(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
         }
     }
     let published = Published::new(&workspace.dir);
-    ralph::change(&disk, &published, |_| {}).map_err(EngineError::from)?;
+    ralph::change(&disk, &published, |_| {})?;
     if invocation.json()? {
-        output.json(&Fields::versioned().with("written", &written));
-        return Ok(Exit::Done);
+        return output.answer_json(&Fields::versioned().with("written", &written));
     }
     for (name, _) in FILES {
         let (tone, what) = match written.contains(&name) {
             true => (Tone::Plain, "wrote"),
             false => (Tone::Quiet, "kept, it was there"),
         };
-        output.line(&Line::new(tone, format!("{what}: {name}")));
+        output.line(Line::new(tone, format!("{what}: {name}")));
     }
     let next = "fill them in, then  ekiden ralph run --verify 'COMMAND'";
-    output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+    output.line(Line::next(next));
     Ok(Exit::Done)
 }
 
@@ -247,19 +246,18 @@ fn status(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure>
             .with("set_aside", aside)
             .with("context_checkpoint", &state.context_checkpoint)
             .with("context_history", &state.context_history);
-        output.json(&answer);
-        return Ok(Exit::Done);
+        return output.answer_json(&answer);
     }
     let (ticked, open) = items.counts();
     let all = ticked + open + aside.len();
     let text = format!("{ticked} of {all} items done");
-    output.line(&Line::labelled("list", Tone::Plain, text));
+    output.line(Line::labelled("list", Tone::Plain, text));
     for item in &aside {
         let text = format!(
             "set aside, {TRIES} sessions did not finish it: {}",
             one_line(item)
         );
-        output.line(&Line::attention(text));
+        output.line(Line::attention(text));
     }
     let (label, text) = match (items.open.first(), aside.is_empty()) {
         (Some(item), _) => ("item", one_line(item)),
@@ -269,7 +267,7 @@ fn status(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure>
             "`ekiden resume` tries again what was set aside".to_owned(),
         ),
     };
-    output.line(&Line::labelled(label, Tone::Plain, text));
+    output.line(Line::labelled(label, Tone::Plain, text));
     tell_context(&state, output);
     Ok(Exit::Done)
 }
@@ -292,7 +290,7 @@ fn tell_context(state: &RalphState, output: &mut Output) {
             phrase::count(history.len() as u64, "iteration"),
             phrase::count(checkpoints, "checkpoint"),
         );
-        output.line(&Line::labelled("loop", Tone::Plain, text));
+        output.line(Line::labelled("loop", Tone::Plain, text));
     }
     let checkpoint = &state.context_checkpoint;
     if let Some(file) = checkpoint
@@ -305,14 +303,14 @@ fn tell_context(state: &RalphState, output: &mut Output) {
             checkpoint.level_told(),
             one_line(file)
         );
-        output.line(&Line::labelled("resumes", Tone::Plain, text));
+        output.line(Line::labelled("resumes", Tone::Plain, text));
     }
 }
 
 fn loop_state(workspace: &Workspace) -> Result<Option<RalphState>, Failure> {
     let disk = RealDisk::fenced(&workspace.dir);
     let state = ralph::state(&disk, &Published::new(&workspace.dir));
-    Ok(state.map_err(EngineError::from)?)
+    Ok(state?)
 }
 
 /// What the newest run here gave up, if it worked through a list.
@@ -330,8 +328,7 @@ fn context(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure
         let answer = Fields::versioned()
             .with("context_checkpoint", &state.context_checkpoint)
             .with("context_history", &state.context_history);
-        output.json(&answer);
-        return Ok(Exit::Done);
+        return output.answer_json(&answer);
     }
     if let Ok(watched) = Watched::for_command(None) {
         Asked::of(&watched, false).status(output);
@@ -345,7 +342,7 @@ fn context(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure
             ""
         };
         let text = format!("iteration {}  {peak}{checkpoint}", iteration.iteration);
-        output.line(&Line::new(Tone::Plain, text));
+        output.line(text);
     }
     Ok(Exit::Done)
 }
@@ -362,7 +359,7 @@ fn checkpoint(invocation: &Invocation, output: &mut Output) -> Result<Exit, Fail
     Asked::of(&watched, json).take(output)?;
     if !json {
         let text = format!("{PROMPT_FILE} resumes from it in the next iteration");
-        output.line(&Line::new(Tone::Plain, text));
+        output.line(text);
     }
     Ok(Exit::Done)
 }

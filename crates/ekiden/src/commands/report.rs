@@ -10,9 +10,8 @@ use ekiden_engine::workspace::Workspace;
 
 use super::{Invocation, asked_run, debrief, run_ids};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::json::{Fields, fields};
-use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
 use crate::report::{self, Report};
 use crate::settings::flags::{Asking, Typed};
@@ -77,9 +76,9 @@ pub fn report(args: &ReportArgs, output: &mut Output) -> Result<Exit, Failure> {
         }));
     } else {
         let html = phrase::path(&report.html);
-        output.line(&Line::new(Tone::Plain, html));
+        output.line(html);
         let rest = [report.markdown].into_iter().chain(debrief);
-        rest.for_each(|path| output.line(&Line::new(Tone::Plain, phrase::path(&path))));
+        rest.for_each(|path| output.line(phrase::path(&path)));
     }
     match args.open {
         true => open(&report.html),
@@ -95,10 +94,8 @@ fn write_debrief(
     output: &mut Output,
 ) -> Result<PathBuf, Failure> {
     let summary = history::read(workspace, run, |_, _| {})?;
-    let text = std::fs::read_to_string(&report.markdown).map_err(|error| {
-        let what = format!("cannot read {}", phrase::path(&report.markdown));
-        Failure::caused(Exit::State, &what, &error)
-    })?;
+    let what = format!("cannot read {}", phrase::path(&report.markdown));
+    let text = std::fs::read_to_string(&report.markdown).or_fail(Exit::State, what)?;
     debrief::write(args.typed.flags(), &summary.run, &text, output)
 }
 

@@ -33,7 +33,7 @@ pub(super) fn fit(
         return Ok(notes);
     }
     if let Some(name) = &header.place.branch {
-        branch::check(workspace, name).map_err(ekiden_engine::EngineError::from)?;
+        branch::check(workspace, name)?;
     }
     Ok(Vec::new())
 }
@@ -90,7 +90,7 @@ pub(super) fn fit_pull_request(
         let hint = "name a new one with `--branch`; `ekiden continue` goes on with a run's own";
         return Err(no_pull_request(&why).hint(hint));
     }
-    branch::check(workspace, &branch).map_err(ekiden_engine::EngineError::from)?;
+    branch::check(workspace, &branch)?;
     let pull = may_open_pull_request(invocation, workspace)?;
     // It gets what all stages made.
     to.into_iter().for_each(|to| *to = Some(branch.clone()));

@@ -1,12 +1,10 @@
 //! `ekiden resume`: continues an unfinished run.
 
 use clap::Args;
-use ekiden_core::event::RunResumed;
 use ekiden_core::ids::SessionNumber;
 use ekiden_engine::log_check::ChangedLog;
-use ekiden_engine::runner;
 
-use super::start::Continuing;
+use super::start::{Continuing, With};
 use super::task::Task;
 use super::{Invocation, going_back, guide, start};
 use crate::exit::Exit;
@@ -109,23 +107,11 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
         prefix,
         not_in_plans,
         detach: args.detach,
-        answer: None,
-    };
-    let driving = invocation.driving()?;
-    start::continue_with(
-        &invocation,
-        workspace,
-        &asked,
-        limits,
-        output,
-        |workspace, limits, live| {
-            let resumed = RunResumed {
-                ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-                limits,
-                task: task.map(Task::replacement),
-                answer: None,
-            };
-            runner::resume(workspace, prefix, resumed, changed_log, driving, live)
+        with: With::Resume {
+            task: task.map(Task::replacement),
+            answer: None,
+            changed_log,
         },
-    )
+    };
+    start::continue_with(&invocation, workspace, asked, limits, output)
 }

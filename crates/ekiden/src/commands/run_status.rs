@@ -10,7 +10,7 @@ use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;
 use ekiden_engine::clock::{Clock, SystemClock};
-use ekiden_engine::history::{self, RunSummary};
+use ekiden_engine::history::{self, Listed, RunSummary};
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
@@ -22,19 +22,42 @@ use crate::output::board::Board;
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::outcome::Description;
-use crate::output::reporter::{session_max, totals};
 use crate::output::stage_table::{self, Row};
 use crate::output::{Output, outcome, phrase};
 
 /// The newest run, unless it is complete or cannot be read.
 pub(super) fn unfinished(workspace: &Workspace) -> Result<Option<RunStatus>, Failure> {
+    let holder = history::holder(workspace);
     let newest = history::list(workspace)?.pop();
-    let read = newest
-        .filter(|newest| newest.unreadable.is_none())
-        .and_then(|newest| {
-            RunStatus::read(workspace, &newest.run, history::holder(workspace)).ok()
-        });
+    let read = newest.and_then(|newest| look(workspace, newest, holder).ok());
     Ok(read.filter(|run| run.state() != State::Complete))
+}
+
+/// Reads a run of a list whole. `holder` is the engine that works here, on whatever run.
+pub(super) fn look(
+    workspace: &Workspace,
+    listed: Listed,
+    holder: Option<Holder>,
+) -> Result<RunStatus, Box<Unreadable>> {
+    let (run, started) = (listed.run, listed.started);
+    let read = match listed.unreadable {
+        Some(error) => Err(error),
+        None => RunStatus::read(workspace, &run, holder),
+    };
+    read.map_err(|error| {
+        Box::new(Unreadable {
+            run,
+            started,
+            error,
+        })
+    })
+}
+
+pub(super) fn json(looked: &Result<RunStatus, Box<Unreadable>>) -> Fields {
+    match looked {
+        Ok(run) => run.json(),
+        Err(unreadable) => unreadable.json(),
+    }
 }
 
 /// A run that cannot be read.
@@ -45,7 +68,7 @@ pub(super) struct Unreadable {
 }
 
 impl Unreadable {
-    pub(super) fn json(&self) -> Fields {
+    fn json(&self) -> Fields {
         fields! {
             "run": self.run,
             "state": "unreadable",
@@ -176,7 +199,7 @@ impl RunStatus {
     }
 
     pub(super) fn json(&self) -> Fields {
-        let (run, totals) = (&self.summary.run, totals(&self.summary.run));
+        let (run, totals) = (&self.summary.run, self.summary.run.totals());
         let (outcome, first) = (run.outcome(), self.board.first());
         let usage = first.and_then(|first| first.usage);
         let activity = first.and_then(|first| first.activity.as_ref());
@@ -189,7 +212,7 @@ impl RunStatus {
             "state": self.word().1,
             "task": one_line(&run.task_names()),
             "session": session.unwrap_or(0),
-            "session_max": session_max(run),
+            "session_max": run.session_max(),
             "sessions_over": totals.sessions,
             "cost_micro_usd": totals.spend.micro_usd,
             "running_ms": totals.running,
@@ -216,7 +239,7 @@ impl RunStatus {
     }
 
     pub(super) fn lines(&self, ids: &[RunId], zone: &TimeZone, with_next: bool) -> Vec<Line> {
-        let (run, totals) = (&self.summary.run, totals(&self.summary.run));
+        let (run, totals) = (&self.summary.run, self.summary.run.totals());
         let id = phrase::short_id(self.summary.id(), ids);
         let task = one_line(&run.task_names());
         let (tone, state) = self.word();
@@ -233,7 +256,7 @@ impl RunStatus {
         let (kind, rest) = if stages.is_empty() {
             let then = if is_pausing { ", then paused" } else { "" };
             let session = run.relays().map(|(_, relay)| relay.session().get()).max();
-            let (session, max) = (session.unwrap_or(0), session_max(run));
+            let (session, max) = (session.unwrap_or(0), run.session_max());
             let doing = self.doing(zone);
             let by = run.relays().find_map(|(_, relay)| relay.one_of_several());
             let by = by.map(|agent| format!(" · {}", one_line(&agent)));
@@ -272,7 +295,7 @@ impl RunStatus {
         };
         let asked = asked.into_iter().filter(|_| with_next);
         let next = self.next(&id).filter(|_| with_next);
-        let next = next.map(|next| Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+        let next = next.map(Line::next);
         std::iter::once(head)
             .chain(stage_table::lines(&stages))
             .chain(asked.map(|line| Line::new(Tone::Plain, line)))

@@ -64,13 +64,12 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
         let earlier = earlier.iter().map(|number| imported::json(*number, from));
         let sessions: Vec<Fields> = earlier.chain(rows.iter().map(Row::json)).collect();
         let answer = read.json().with("sessions", sessions);
-        output.json(&answer.and(timeline.and_then(problems::json)));
-        return Ok(Exit::Done);
+        return output.answer_json(&answer.and(timeline.and_then(problems::json)));
     }
     let last = rows.last().map(|row| row.session.kept.number);
     let Some(last) = last.or(earlier.last().map(|number| number.get())) else {
         let text = format!("run {}: no session has begun yet", read.id);
-        output.line(&Line::new(Tone::Plain, text));
+        output.line(text);
         return Ok(Exit::Done);
     };
     let (zone, started) = (&read.sessions.reporter.zone, read.run.started_at());
@@ -82,7 +81,7 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
     table::lines(&COLUMNS, &cells, output.columns())
         .into_iter()
         .chain(timeline.and_then(problems::line))
-        .chain([Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next)])
+        .chain([Line::next(next)])
         .for_each(|line| output.line(&line));
     Ok(Exit::Done)
 }

@@ -134,7 +134,7 @@ fn shown(diff: &str) -> String {
 
 fn tell(args: &SetupArgs, plan: &Plan, target: &Target, output: &mut Output) {
     let mut line =
-        |label: &str, text: String| output.line(&Line::labelled(label, Tone::Plain, text));
+        |label: &str, text: String| output.line(Line::labelled(label, Tone::Plain, text));
     for change in plan.changes() {
         let word = match (word(change), args.dry_run) {
             (word, false) => word,
@@ -173,7 +173,7 @@ fn tell(args: &SetupArgs, plan: &Plan, target: &Target, output: &mut Output) {
             return line("next", next);
         }
     };
-    output.line(&Line::new(Tone::Plain, in_place));
+    output.line(in_place);
 }
 
 fn word(change: &FileChange) -> &'static str {

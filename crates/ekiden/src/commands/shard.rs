@@ -9,7 +9,6 @@ use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::limits::SHARDS_MAX;
 use ekiden_core::shard::{MAX_PERCENT, Shard, Shards, Spec, Split};
 use ekiden_core::time::{Millis, Timestamp};
-use ekiden_engine::EngineError;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_manifest::{ShardPlan, shard_plan};
 use ekiden_store::disk::{Disk as _, RealDisk};
@@ -121,13 +120,12 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     if invocation.json()? {
         let answer = Fields::versioned().with("spec", &spec.name);
-        output.json(
+        return output.answer_json(
             &answer
                 .with("manifest", written)
                 .with("issues", issues)
                 .and(&shards),
         );
-        return Ok(Exit::Done);
     }
     let [tokens, parts] = [
         phrase::tokens(shards.whole.tokens),
@@ -137,19 +135,19 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
         " · about {tokens} tokens, {}% of the usable window · {parts}",
         shards.whole.percent
     );
-    output.line(&Line::new(Tone::Plain, one_line(&spec.name)).with(Tone::Quiet, whole));
+    output.line(Line::new(Tone::Plain, one_line(&spec.name)).with(Tone::Quiet, whole));
     let rows = shards.table().into_iter();
-    rows.for_each(|row| output.line(&Line::new(Tone::Plain, format!("  {row}")).hanging(7)));
+    rows.for_each(|row| output.line(Line::new(Tone::Plain, format!("  {row}")).hanging(7)));
     for issue in &issues {
-        output.line(&Line::labelled("made", Tone::Plain, one_line(issue)));
+        output.line(Line::labelled("made", Tone::Plain, one_line(issue)));
     }
     let next = match &written {
         Some(manifest) => format!("ekiden execute {}", phrase::path(manifest)),
         None if shards.shards.len() > 1 => format!("ekiden shard {} -o plan.toml", args.spec),
         None => format!("ekiden run {}", args.spec),
     };
-    output.line(&Line::default());
-    output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+    output.line(Line::default());
+    output.line(Line::next(next));
     Ok(Exit::Done)
 }
 
@@ -282,7 +280,7 @@ impl Place {
         author::refuse_existing(&new, force)?;
         if !files.is_empty() && !parts.is_dir() {
             let disk = RealDisk::fenced(&self.work_dir);
-            disk.create_dir(&parts).map_err(EngineError::from)?;
+            disk.create_dir(&parts)?;
         }
         // The manifest comes last: it names the others.
         for (path, text) in &files {

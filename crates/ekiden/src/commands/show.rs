@@ -8,12 +8,11 @@ use ekiden_core::handoff::HandoffFile;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::prompt::Author;
 use ekiden_core::text::in_full;
-use ekiden_engine::EngineError;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 
 use super::{ReadRun, RunArgs, imported};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::sessions::{Attempt, Session};
@@ -92,7 +91,7 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
         (false, parts) => {
             for part in parts {
                 let head = format!("── {} ──", shown.name(*part));
-                output.line(&Line::new(Tone::Quiet, head));
+                output.line(Line::new(Tone::Quiet, head));
                 shown.print(*part, output)?;
             }
         }
@@ -144,11 +143,10 @@ impl Shown<'_> {
         // An agent that reports nothing prints lines that are for people already.
         if part == Part::Events && self.read.run.header().settings.agent.kind.takes_messages() {
             let stream = self.archive.reader(part, self.attempt.id.attempt, 0);
-            let stream = stream.map_err(EngineError::from)?;
+            let stream = stream?;
             let stream = stream.ok_or_else(|| self.missing(part))?;
-            return activity::of_stream(stream, |line| output.line(&line)).map_err(|error| {
-                Failure::caused(Exit::State, "cannot read the event stream", &error)
-            });
+            return activity::of_stream(stream, |line| output.line(line))
+                .or_fail(Exit::State, "cannot read the event stream");
         }
         let (bytes, note) = self.find(part)?;
         if let Some(note) = note {
@@ -160,7 +158,7 @@ impl Shown<'_> {
 
     fn archived(&self, part: Part) -> Result<Vec<u8>, Failure> {
         let bytes = self.archive.read(part, self.attempt.id.attempt);
-        let bytes = bytes.map_err(EngineError::from)?;
+        let bytes = bytes?;
         bytes.ok_or_else(|| self.missing(part))
     }
 
@@ -222,7 +220,7 @@ impl Shown<'_> {
         let (number, named) = (self.session.kept.number, &self.read.named);
         let head = format!("session {number} of run {}", self.read.id);
         let day = phrase::day_and_time(self.session.told.began, &self.read.sessions.reporter.zone);
-        output.line(&Line::new(Tone::Plain, head).with(Tone::Quiet, format!(" · {day}")));
+        output.line(Line::new(Tone::Plain, head).with(Tone::Quiet, format!(" · {day}")));
         // The first entry says when it began, as the head does.
         let entries = self.session.kept.entries.iter().skip(1);
         for line in entries.flat_map(|(_, entry)| &entry.lines) {
@@ -230,16 +228,16 @@ impl Shown<'_> {
         }
         if self.session.told.end().is_none() {
             let open = "its last attempt has not ended, as far as the log knows";
-            output.line(&Line::labelled("", Tone::Attention, open));
+            output.line(Line::labelled("", Tone::Attention, open));
         }
         for line in self.facts() {
             output.line(&line);
         }
         let parts = "--prompt | --events | --progress | --next-prompt | --knowledge | --verify";
         let more = format!("ekiden show {number}{named} {parts}");
-        output.line(&Line::labelled("more", Tone::Quiet, more));
+        output.line(Line::labelled("more", Tone::Quiet, more));
         let diff = format!("ekiden diff {number}{named}");
-        output.line(&Line::labelled("", Tone::Quiet, diff));
+        output.line(Line::labelled("", Tone::Quiet, diff));
     }
 
     fn facts(&self) -> Vec<Line> {
@@ -277,7 +275,7 @@ impl Shown<'_> {
         let story: Vec<Fields> = entries
             .map(|(at, entry)| entry.json_of_session(*at))
             .collect();
-        let files = self.archive.files().map_err(EngineError::from)?.into_iter();
+        let files = self.archive.files()?.into_iter();
         let files: Vec<Fields> = files
             .map(|(name, bytes)| fields! { "name": name, "bytes": bytes })
             .collect();

@@ -4,16 +4,17 @@ use std::ops::ControlFlow;
 
 use ekiden_agent::background::{self, Background, Begun, Detach};
 use ekiden_core::agent::Interface;
-use ekiden_core::event::Answer;
+use ekiden_core::event::{Answer, Continued, RunResumed};
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::Manifest;
-use ekiden_core::outcome::Outcome;
+use ekiden_core::renewal::NewTask;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
 use ekiden_engine::git::branch;
+use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Unfinished};
-use ekiden_engine::{EngineError, history, workspace::Workspace};
+use ekiden_engine::{history, workspace::Workspace};
 
 use super::{Invocation, attach, fleet, guide, refuse_plan, run_ids};
 use crate::exit::Exit;
@@ -202,18 +203,27 @@ pub(super) struct Continuing<'a> {
     pub(super) not_in_plans: Option<&'a str>,
     /// Continue in the background.
     pub(super) detach: bool,
-    /// The answer with which it goes on, where it is the fleet that does so.
-    pub(super) answer: Option<&'a Answer>,
+    pub(super) with: With,
 }
 
-/// Continues a run with `drive`, and shows it until it ends.
+/// What a run goes on with.
+pub(super) enum With {
+    Resume {
+        task: Option<NewTask>,
+        answer: Option<Answer>,
+        changed_log: ChangedLog,
+    },
+    /// It was complete.
+    FollowUp(NewTask),
+}
+
+/// Continues a run, and shows it until it ends.
 pub(super) fn continue_with(
     invocation: &Invocation,
     mut workspace: Workspace,
-    asked: &Continuing<'_>,
+    asked: Continuing<'_>,
     mut limits: LimitsChanged,
     output: &mut Output,
-    drive: impl FnOnce(&Workspace, LimitsChanged, &mut Live<'_>) -> Result<Outcome, EngineError>,
 ) -> Result<Exit, Failure> {
     let (run, _) = history::find(&workspace, asked.prefix)?;
     invocation.settle_state(&mut workspace, Some(&run), output)?;
@@ -224,7 +234,7 @@ pub(super) fn continue_with(
         refuse_plan(&summary.run, what)?;
     }
     if let Some(place) = &summary.run.header().fleet {
-        return fleet::go_on(workspace, &run, place, asked, &limits);
+        return fleet::go_on(workspace, &run, place, asked, limits);
     }
     let interface = summary.run.header().settings.agent.interface;
     if asked.detach {
@@ -255,7 +265,31 @@ pub(super) fn continue_with(
         interface,
         detach: split.detach,
     };
-    let outcome = watched.drive(&mut live, |live| drive(workspace, limits, live));
+    let (driving, prefix) = (invocation.driving()?, asked.prefix);
+    let ekiden = env!("CARGO_PKG_VERSION").to_owned();
+    let outcome = watched.drive(&mut live, |live| match asked.with {
+        With::Resume {
+            task,
+            answer,
+            changed_log,
+        } => {
+            let resumed = RunResumed {
+                ekiden,
+                limits,
+                task,
+                answer,
+            };
+            runner::resume(workspace, prefix, resumed, changed_log, driving, live)
+        }
+        With::FollowUp(task) => {
+            let continued = Continued {
+                ekiden,
+                task,
+                limits,
+            };
+            runner::continue_with(workspace, prefix, continued, driving, live)
+        }
+    });
     Ok(Exit::of(&outcome?))
 }
 

@@ -84,8 +84,7 @@ pub fn stats(args: &StatsArgs, output: &mut Output) -> Result<Exit, Failure> {
             if json {
                 let answer = threshold_answer(args.days, &spending, found.as_ref());
                 let answer = answer.with("deferrals", deferrals);
-                output.json(&answer.with("earlier_levels", suggestion));
-                return Ok(Exit::Done);
+                return output.answer_json(&answer.with("earlier_levels", suggestion));
             }
             let levels = invocation.given.need(&table::LEVELS)?;
             let mut lines = threshold_lines(
@@ -101,8 +100,7 @@ pub fn stats(args: &StatsArgs, output: &mut Output) -> Result<Exit, Failure> {
         false => {
             let metrics = metrics(&invocation, &transcripts, since, output)?;
             if json {
-                output.json(&answer(args.days, &spending, &metrics));
-                return Ok(Exit::Done);
+                return output.answer_json(&answer(args.days, &spending, &metrics));
             }
             lines(args.days, &spending, &metrics, output.columns())
         }

@@ -8,13 +8,13 @@ use ekiden_store::guard::last_error;
 use jiff::tz::TimeZone;
 
 use super::follow::Tails;
-use super::run_status::{RunStatus, State, Unreadable};
+use super::run_status::{self, State};
 use super::{Invocation, everywhere, run_ids, watch};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::json::Fields;
-use crate::output::line::{Line, Tone, one_line};
+use crate::output::line::{Line, one_line};
 use crate::past;
 use crate::settings::flags::{Asking, Typed};
 
@@ -68,12 +68,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     let holder = history::holder(&workspace);
     let newest_first = history::list(&workspace)?.into_iter().rev();
     let mut runs = newest_first.map(|listed| {
-        let (run, started) = (listed.run, listed.started);
-        let read = match listed.unreadable {
-            Some(error) => Err(error),
-            None => RunStatus::read(&workspace, &run, holder.clone()),
-        };
-        let read = read.map(|mut status| {
+        run_status::look(&workspace, listed, holder.clone()).map(|mut status| {
             if !status.is_over() {
                 let run = &status.summary.run;
                 Tails::default().look(&workspace, run, &mut status.board);
@@ -81,23 +76,11 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
                 status.left = past::left(run, &past, SystemClock.now());
             }
             status
-        });
-        read.map_err(|error| {
-            Box::new(Unreadable {
-                run,
-                started,
-                error,
-            })
         })
     });
     if invocation.json()? {
-        let json = |run: Result<RunStatus, Box<Unreadable>>| match run {
-            Ok(run) => run.json(),
-            Err(unreadable) => unreadable.json(),
-        };
-        let runs: Vec<Fields> = runs.map(json).collect();
-        output.json(&Fields::versioned().with("runs", runs));
-        return Ok(Exit::Done);
+        let runs: Vec<Fields> = runs.map(|run| run_status::json(&run)).collect();
+        return output.answer_json(&Fields::versioned().with("runs", runs));
     }
     let (ids, zone) = (run_ids(&workspace)?, TimeZone::system());
     let mut shown = 0;
@@ -121,8 +104,8 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     warn_of_trouble(&workspace, output);
     if shown == 0 {
-        output.line(&Line::new(Tone::Plain, "nothing has run here yet"));
-        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden run TASK"));
+        output.line("nothing has run here yet");
+        output.line(Line::next("ekiden run TASK"));
     }
     Ok(Exit::Done)
 }

@@ -13,7 +13,7 @@ use ekiden_engine::{history, leftovers};
 use super::run_status::RunStatus;
 use super::{Invocation, fleet, run_ids};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Changing, Takers, Typed};
@@ -309,7 +309,7 @@ impl Sent {
             };
             let text = format!("run {} is asked to {what}", self.run()?);
             let rest = "; `ekiden status` shows when it does";
-            output.line(&Line::new(Tone::Plain, text).with(Tone::Quiet, rest));
+            output.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest));
             return Ok(Exit::Done);
         }
         let holder = history::holder(&self.workspace);
@@ -322,10 +322,8 @@ impl Sent {
 /// A message with an id of its own.
 pub fn new_message(steering: Steering) -> Result<Steered, Failure> {
     let id = MessageId::try_from(uuid::Uuid::new_v4().to_string());
-    let message =
-        id.map_err(|error| Failure::caused(Exit::Bug, "cannot make a message", &error))?;
     Ok(Steered {
-        message,
+        message: id.or_fail(Exit::Bug, "cannot make a message")?,
         from: None,
         steering,
     })

@@ -97,14 +97,10 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
         };
         let waiting: Vec<Fields> = waiting.iter().map(write).collect();
         let answer = fields! { "waiting": waiting, "unreadable": unreadable };
-        output.json(&Fields::versioned().and(answer));
-        return Ok(Exit::Done);
+        return output.answer_json(&Fields::versioned().and(answer));
     }
     if waiting.is_empty() {
-        output.line(&Line::new(
-            Tone::Plain,
-            "nothing waits: trackers have all that was written",
-        ));
+        output.line("nothing waits: trackers have all that was written");
     }
     let zone = TimeZone::system();
     for (write, next) in waiting
@@ -113,14 +109,14 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
     {
         let what = format!("{}  {}", one_line(&write.issue), one_line(&write.what));
         let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
-        output.line(&Line::new(Tone::Plain, what).with(Tone::Quiet, since));
+        output.line(Line::new(Tone::Plain, what).with(Tone::Quiet, since));
         // What several writes of an issue wait for stands once below them.
         let is_last =
             next.is_none_or(|next| (&next.issue, &next.why) != (&write.issue, &write.why));
         if let Some(why) = write.why.as_ref().filter(|_| is_last) {
             let next = write.next.map(|next| phrase::day_and_time(next, &zone));
             let next = next.map(|next| format!("; next try {next}"));
-            output.line(&Line::attention(one_line(why) + &next.unwrap_or_default()));
+            output.line(Line::attention(one_line(why) + &next.unwrap_or_default()));
         }
     }
     if unreadable > 0 {
@@ -130,7 +126,7 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
         ));
     }
     if !waiting.is_empty() {
-        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden tracker flush"));
+        output.line(Line::next("ekiden tracker flush"));
     }
     Ok(Exit::Done)
 }
@@ -154,9 +150,9 @@ fn flush(
         let answer = fields! { "sent": sent.count, "dropped": sent.dropped, "waiting": left };
         output.json(&Fields::versioned().and(answer));
     } else {
-        output.line(&Line::new(
-            Tone::Plain,
-            format!("sent {}", phrase::count(sent.count as u64, "write")),
+        output.line(format!(
+            "sent {}",
+            phrase::count(sent.count as u64, "write")
         ));
     }
     if sent.dropped > 0 {

@@ -151,8 +151,7 @@ fn mode_of_plan() -> Result<Option<&'static str>, Stop> {
         ),
         ("carry it out without asking", Some("--yes")),
     ];
-    let modes = modes.map(|(text, flag)| (text.to_owned(), flag));
-    choose("How do you want to follow it?", modes.into())
+    choose("How do you want to follow it?", modes)
 }
 
 /// The command line, which the person runs or only keeps. The new file of a task is there in both cases.
@@ -166,10 +165,7 @@ fn finish(
     let shown = shown.unwrap_or_else(|_| words.join(" "));
     output.message(&format!("\n  {shown}\n\n"));
     let answers = [("run it", true), ("only print it", false)];
-    let runs = choose(
-        "And now?",
-        answers.map(|(text, runs)| (text.to_owned(), runs)).into(),
-    )?;
+    let runs = choose("And now?", answers)?;
     if let Goal::New { path, text } = goal {
         let disk = RealDisk::fenced(&workspace.dir);
         disk.create_file(&path, text.as_bytes(), Reach::Disk)
@@ -309,10 +305,7 @@ fn run_kind() -> Result<RunKind, Stop> {
             RunKind::Plan,
         ),
     ];
-    choose(
-        "How large is it?",
-        kinds.map(|(text, kind)| (text.to_owned(), kind)).into(),
-    )
+    choose("How large is it?", kinds)
 }
 
 /// What was answered so far.
@@ -437,10 +430,9 @@ impl Answers {
         let client = ClientSettings::read(environment, &workspace.dir, isolated);
         let mut answers = Vec::new();
         if permission::is_chosen(agent) || client.choose_permissions() {
-            answers.push(("what your settings say".to_owned(), None));
+            answers.push(("what your settings say", None));
         }
-        let choices = Choice::ALL.into_iter();
-        answers.extend(choices.map(|choice| (choice.explanation().to_owned(), Some(choice))));
+        answers.extend(Choice::ALL.map(|choice| (choice.explanation(), Some(choice))));
         match choose("What may the agent do without asking?", answers)? {
             None => {}
             Some(choice) => match choice.mode() {
@@ -458,18 +450,18 @@ impl Answers {
             return Ok(None);
         }
         let mut modes = vec![
-            ("watch it here".to_owned(), Mode::Here),
+            ("watch it here", Mode::Here),
             (
-                "in the background; `ekiden attach` shows it".to_owned(),
+                "in the background; `ekiden attach` shows it",
                 Mode::Background,
             ),
             (
-                "guide it: a pause for your words between sessions".to_owned(),
+                "guide it: a pause for your words between sessions",
                 Mode::Guided,
             ),
         ];
         if kind == AgentKind::Claude {
-            let text = "in the agent's own interface, where you can type".to_owned();
+            let text = "in the agent's own interface, where you can type";
             modes.push((text, Mode::Interface));
         }
         match choose("How do you want to follow it?", modes)? {

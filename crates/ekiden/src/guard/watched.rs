@@ -25,7 +25,7 @@ use super::window::{Compaction, WINDOW_UNKNOWN, window_of};
 use crate::client::settings::config_dir;
 use crate::client::transcript;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, current_dir};
 use crate::memory::{self, Capture, has_claude_mem};
 use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
@@ -164,13 +164,7 @@ impl Watched {
     /// else the one that was watched last here.
     pub fn for_command(named: Option<&str>) -> Result<Self, Failure> {
         let environment = Environment::of_process();
-        let here = std::env::current_dir().map_err(|error| {
-            Failure::caused(
-                Exit::MissingInput,
-                "cannot find the current directory",
-                &error,
-            )
-        })?;
+        let here = current_dir()?;
         let refused = || {
             Failure::new(
                 Exit::InvalidInput,

@@ -1,7 +1,6 @@
 //! The state of a Ralph loop as CCS specifies it, taken over by the loop here.
 
 use ekiden_core::ralph::RalphState;
-use ekiden_engine::EngineError;
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::layout::Published;
@@ -40,7 +39,7 @@ pub fn take(
     let is_taken = |ours: &RalphState| {
         (&ours.context_checkpoint, &ours.others) == (&theirs.context_checkpoint, &theirs.others)
     };
-    match ralph::state(&disk, &published).map_err(EngineError::from)? {
+    match ralph::state(&disk, &published)? {
         Some(ours) if is_taken(&ours) => return finding(Became::Known(name)),
         Some(_) => {
             let why = format!("{name} is there, and further on");
@@ -57,6 +56,6 @@ pub fn take(
             ..theirs
         };
     });
-    taken.map_err(EngineError::from)?;
+    taken?;
     finding(Became::New(name))
 }

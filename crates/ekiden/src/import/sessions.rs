@@ -1,7 +1,6 @@
 //! The sessions that a relay of cleave had, kept as archives of the run that goes on with it.
 
 use ekiden_core::ids::{RunId, SessionNumber};
-use ekiden_engine::EngineError;
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::archive::{archive_dir, ensure_dir};
 use ekiden_store::disk::{RealDisk, parent};
@@ -67,7 +66,7 @@ pub fn keep(sessions: &[Earlier], workspace: &Workspace, run: &RunId) -> Result<
     for session in sessions {
         let layout = relay.session(session.number);
         ensure_dir(&disk, parent(layout.dir()))?;
-        archive_dir(&disk, layout.dir(), &session.files).map_err(EngineError::from)?;
+        archive_dir(&disk, layout.dir(), &session.files)?;
     }
     Ok(())
 }

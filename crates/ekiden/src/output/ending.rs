@@ -12,7 +12,7 @@ use super::entry::Entry;
 use super::json::fields;
 use super::line::{Line, Tone};
 use super::outcome::{self, Description};
-use super::reporter::{Reporter, session_max, totals};
+use super::reporter::Reporter;
 use super::{phrase, problems};
 use crate::exit::Exit;
 
@@ -42,7 +42,7 @@ impl Reporter {
                 "outcome": outcome,
                 "exit_code": Exit::of(outcome).code(),
                 "sessions": sums.totals.sessions,
-                "session_max": session_max(run),
+                "session_max": run.session_max(),
                 "sessions_max": sessions_max,
                 "duration_ms": sums.worked,
                 "waiting_ms": sums.waited,
@@ -169,7 +169,7 @@ impl Ending {
 
 impl Sums {
     fn of(run: &Run, worked: Millis) -> Self {
-        let totals = totals(run);
+        let totals = run.totals();
         let is_plan = run.header().manifest.plan.is_some();
         let items = relays(run).find_map(|relay| relay.last.as_ref()?.open_items.as_ref());
         let survey = relays(run)
@@ -247,7 +247,7 @@ fn special_why(outcome: &Outcome, run: &Run, sums: &Sums) -> Option<String> {
     if *outcome == Outcome::SessionLimit {
         let from = run.header().from.as_ref();
         let before = from.map_or(0, |from| from.last.session.get());
-        let (used, max) = (sums.totals.sessions, session_max(run) - before);
+        let (used, max) = (sums.totals.sessions, run.session_max() - before);
         let text = format!("session limit reached after {used} of {max} sessions");
         return Some(text);
     }

@@ -75,6 +75,11 @@ impl Line {
         }
     }
 
+    /// The command to type next.
+    pub fn next(command: impl Into<String>) -> Self {
+        Self::new(Tone::Quiet, "next  ").with(Tone::Plain, command)
+    }
+
     /// The same with one more part.
     pub fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
         self.parts.push((tone, text.into()));
@@ -184,6 +189,24 @@ impl Line {
         } else {
             kept.plain()
         }
+    }
+}
+
+impl From<&Line> for Line {
+    fn from(line: &Line) -> Self {
+        line.clone()
+    }
+}
+
+impl From<&str> for Line {
+    fn from(text: &str) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+}
+
+impl From<String> for Line {
+    fn from(text: String) -> Self {
+        Self::new(Tone::Plain, text)
     }
 }
 

@@ -145,7 +145,7 @@ impl Output {
             let last = held.split_off(count);
             self.held = Some(held.into_iter().take(1).collect());
             self.release();
-            self.line(&left_out(count - 1));
+            self.line(left_out(count - 1));
             held = last;
         }
         self.held = Some(held);
@@ -157,8 +157,8 @@ impl Output {
     }
 
     /// A line of the answer.
-    pub fn line(&mut self, line: &Line) {
-        let text = line.masked().styled(self.columns());
+    pub fn line(&mut self, line: impl Into<Line>) {
+        let text = line.into().masked().styled(self.columns());
         let text = match &self.screen {
             Some(screen) => screen.in_locale(text),
             // Elsewhere whoever reads it decides what can be shown of it.
@@ -173,6 +173,12 @@ impl Output {
             Ok(text) => self.answer(&(text + "\n")),
             Err(error) => self.broken = Some(error.into()),
         }
+    }
+
+    /// The whole answer of a command, for programs.
+    pub fn answer_json(&mut self, value: &impl Serialize) -> Result<Exit, Failure> {
+        self.json(value);
+        Ok(Exit::Done)
     }
 
     /// The answer as it is, but for secrets.

@@ -17,10 +17,10 @@ use ekiden_core::ids::{AttemptId, RunId, StageId};
 use ekiden_core::manifest::{Isolation, PlanRules, Verification};
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::record::Record;
-use ekiden_core::relay::{NextAttempt, Phase, Purpose, Relay, Totals};
+use ekiden_core::relay::{NextAttempt, Phase, Purpose, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
-use ekiden_core::time::{Millis, Timestamp};
+use ekiden_core::time::Timestamp;
 use ekiden_report::Timeline;
 use ekiden_report::timeline::Before;
 use jiff::tz::TimeZone;
@@ -199,7 +199,7 @@ impl Reporter {
         let mut stages = header.manifest.stages.iter();
         let verification = stages.find_map(|stage| stage.verification.as_ref());
         let verification = verification.filter(|_| plan.is_none());
-        let (task, session_max) = (one_line(&run.task_names()), session_max(run));
+        let (task, session_max) = (one_line(&run.task_names()), run.session_max());
         let from = header.from.as_ref();
         let from = from.map(|from| (&from.run, from.last.session.get()));
         let imported = header.imported.as_ref();
@@ -255,7 +255,7 @@ impl Reporter {
 
     fn run_resumed(&mut self, resumed: &RunResumed, run: &Run) {
         self.windows.clear();
-        let session_max = session_max(run);
+        let session_max = run.session_max();
         let text = format!("run {} continues · {}", self.id(run), self.clock(run));
         let rows = stage_table::rows(run);
         let rest = match rows.is_empty() {
@@ -279,7 +279,7 @@ impl Reporter {
 
     fn run_continued(&mut self, continued: &Continued, run: &Run) {
         self.windows.clear();
-        let (task, session_max) = (one_line(&run.task_names()), session_max(run));
+        let (task, session_max) = (one_line(&run.task_names()), run.session_max());
         let text = format!("run {} continues · {}", self.id(run), self.clock(run));
         let rest = format!(" · up to session {session_max} · {task}");
         let entry = Entry::new("run_continued").fields(
@@ -438,23 +438,4 @@ fn delivered(delivery: &Delivery) -> Entry {
 /// The agent reports what it does and how full its context is.
 pub(super) fn is_heard(run: &Run) -> bool {
     run.header().settings.agent.kind.takes_messages()
-}
-
-/// The last session that may begin; in a plan the sum over all stages.
-pub fn session_max(run: &Run) -> u32 {
-    run.relays().map(|(_, relay)| relay.session_max()).sum()
-}
-
-/// The sums of all relays. What an attempt at work has spent is in them as of its last mark.
-pub fn totals(run: &Run) -> Totals {
-    run.relays()
-        .map(|(_, relay)| (relay.totals, relay.spend()))
-        .fold(Totals::default(), |sum, (one, spend)| Totals {
-            sessions: sum.sessions + one.sessions,
-            spend: sum.spend.plus(spend),
-            running: Millis(sum.running.0 + one.running.0),
-            waiting: Millis(sum.waiting.0 + one.waiting.0),
-            tool_calls: sum.tool_calls + one.tool_calls,
-            subscription: sum.subscription || one.subscription,
-        })
 }

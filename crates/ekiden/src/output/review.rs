@@ -5,7 +5,7 @@ use ekiden_core::ids::StageId;
 use ekiden_core::judge::{Warning, WeakenedTest, Weakening};
 use ekiden_core::relay::Relay;
 
-use ekiden_report::timeline::Before;
+use ekiden_report::timeline::{self, Before};
 
 use super::entry::Entry;
 use super::json::fields;
@@ -246,15 +246,15 @@ fn check_line(check: &Check, last_line: Option<&str>) -> Line {
 
 /// What came of a verification, in a word or two.
 pub fn check_word(outcome: &CheckOutcome) -> (Tone, &'static str) {
-    match outcome {
-        CheckOutcome::Passed => (Tone::Done, "passed"),
-        CheckOutcome::Failed { .. } => (Tone::Failed, "failed"),
-        CheckOutcome::TimedOut => (Tone::Failed, "took too long"),
-        CheckOutcome::NotRun { .. } | CheckOutcome::NoProgram { .. } => {
-            (Tone::Failed, "cannot run")
-        }
-        CheckOutcome::Cancelled => (Tone::Quiet, "cancelled"),
-    }
+    let tone = match outcome {
+        CheckOutcome::Passed => Tone::Done,
+        CheckOutcome::Cancelled => Tone::Quiet,
+        CheckOutcome::Failed { .. }
+        | CheckOutcome::TimedOut
+        | CheckOutcome::NotRun { .. }
+        | CheckOutcome::NoProgram { .. } => Tone::Failed,
+    };
+    (tone, timeline::check_word(outcome))
 }
 
 fn vanished(session: u32, items: &[String], count: usize) -> Line {

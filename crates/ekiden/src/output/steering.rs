@@ -12,7 +12,6 @@ use super::entry::Entry;
 use super::json::fields;
 use super::line::{Line, Tone, one_line};
 use super::phrase;
-use super::reporter::session_max;
 
 /// What a message to the run changed: nothing for a late stop or a second pause.
 pub fn steered(steered: &Steered, run: &Run, clock: &str) -> Option<Entry> {
@@ -127,7 +126,7 @@ fn instructed(words: &str, run: &Run) -> Entry {
 }
 
 fn limits_changed(limits: &LimitsChanged, run: &Run) -> Entry {
-    let session_max = session_max(run);
+    let session_max = run.session_max();
     let mut relays = run.relays();
     let now = relays
         .next()

@@ -8,7 +8,6 @@ use ekiden_core::time::Timestamp;
 
 use super::full::Place;
 use super::line::{Line, Tone, one_line};
-use super::reporter::totals;
 use super::stage_table::{self, Brief};
 use super::work_dirs::WorkDirs;
 
@@ -67,7 +66,7 @@ impl Summary {
     pub fn of(run: &Run) -> Self {
         let relays = || run.relays().map(|(_, relay)| relay);
         let settled = relays().fold(Spend::default(), |sum, relay| sum.plus(relay.totals.spend));
-        let totals = totals(run);
+        let totals = run.totals();
         let first = relays().next();
         let rows = stage_table::rows(run);
         Self {

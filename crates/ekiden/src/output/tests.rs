@@ -803,7 +803,7 @@ fn the_moving_line_is_erased_before_any_other_and_drawn_only_if_it_moved() {
     let moving = Line::new(Tone::Plain, "moves");
     output.draw(std::slice::from_ref(&moving));
     output.draw(&[moving]);
-    output.line(&Line::new(Tone::Plain, "stays"));
+    output.line("stays");
     output.erase();
     assert_eq!(
         page.text(),

@@ -43,7 +43,7 @@ pub fn approve(
     let rest = show::command_lines("commands that it would run in other cases", &rest);
     let lines = show::lines(manifest).into_iter().chain(rest);
     lines.for_each(|line| output.line(&line));
-    output.line(&Line::default());
+    output.line(Line::default());
     if !output.confirm(
         "Run this plan, commands included? The answer holds for the manifest as it is now. [y/N] ",
     ) {
@@ -54,7 +54,7 @@ pub fn approve(
     }
     if let Err(failure) = approvals.approve_manifest(&workspace.dir, hash) {
         let text = format!("the approval is not remembered: {}", failure.error());
-        output.line(&Line::new(Tone::Attention, text));
+        output.line(Line::new(Tone::Attention, text));
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ use jiff::tz::TimeZone;
 use super::read::faulty;
 use super::stopped::stopped;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::waits::Wait;
 use crate::output::{Output, activity, phrase};
@@ -207,7 +207,7 @@ impl Author<'_> {
             let line = Line::new(Tone::Plain, format!("session {session}"));
             self.voice
                 .output
-                .line(&line.with(Tone::Quiet, format!(" · {what}")));
+                .line(line.with(Tone::Quiet, format!(" · {what}")));
         }
     }
 
@@ -343,9 +343,7 @@ pub fn check_document(path: &Path) -> Result<(), Failure> {
 
 fn document(path: &Path) -> Result<String, Failure> {
     let what = format!("cannot read the document {}", phrase::path(path));
-    let size = path
-        .metadata()
-        .map_err(|error| Failure::caused(Exit::MissingInput, &what, &error))?;
+    let size = path.metadata().or_fail(Exit::MissingInput, &what)?;
     if size.is_dir() {
         let text = format!("{what}: it is a directory");
         return Err(Failure::new(Exit::MissingInput, text).hint("name a file in it"));
@@ -356,8 +354,7 @@ fn document(path: &Path) -> Result<String, Failure> {
             format!("{what}: it is over 4 MiB"),
         ));
     }
-    let bytes =
-        std::fs::read(path).map_err(|error| Failure::caused(Exit::MissingInput, &what, &error))?;
+    let bytes = std::fs::read(path).or_fail(Exit::MissingInput, &what)?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Failure::new(Exit::InvalidInput, format!("{what}: it is not UTF-8 text")))?;
     if text.trim().is_empty() {

@@ -16,7 +16,7 @@ use super::environment::Environment;
 use super::file::SettingsFile;
 use super::table::{self, Row};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::phrase;
 
 const FILE_NAME: &str = "approved";
@@ -114,11 +114,10 @@ impl Approvals {
         let mut text = String::new();
         if let Some(path) = &path {
             match std::fs::read_to_string(path) {
-                Ok(read) => text = read,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => {
+                read => {
                     let what = format!("cannot read {}", phrase::path(path));
-                    return Err(Failure::caused(Exit::Settings, &what, &error));
+                    text = read.or_fail(Exit::Settings, what)?;
                 }
             }
         }
@@ -205,10 +204,7 @@ impl Approvals {
         let disk = RealDisk::new();
         ensure_dir(&disk, parent(path))
             .and_then(|()| replace(&disk, path, text.as_bytes(), Durability::Full))
-            .map_err(|error| {
-                let what = format!("cannot write {}", phrase::path(path));
-                Failure::caused(Exit::State, &what, &error)
-            })
+            .or_fail(Exit::State, format!("cannot write {}", phrase::path(path)))
     }
 }
 

@@ -18,7 +18,7 @@ use super::agents::{self, AgentRow};
 use super::form;
 use super::table::{self, Row, TABLE, Takes};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::phrase;
 
 /// The name of a project's or a user's settings file.
@@ -48,12 +48,10 @@ impl SettingsFile {
     pub fn read(path: &Path) -> Result<Option<Self>, Failure> {
         let what = || format!("cannot use {} as settings", phrase::path(path));
         let bytes = match RealDisk::new().read(path, BYTES_MAX) {
-            Ok(bytes) => bytes,
             Err(error) if error.is_absent() => return Ok(None),
-            Err(error) => return Err(Failure::caused(Exit::Settings, &what(), &error)),
+            read => read.or_fail(Exit::Settings, what())?,
         };
-        let text = String::from_utf8(bytes)
-            .map_err(|error| Failure::caused(Exit::Settings, &what(), &error))?;
+        let text = String::from_utf8(bytes).or_fail(Exit::Settings, what())?;
         Self::parse(path, &text).map(Some)
     }
 

@@ -7,16 +7,14 @@ use ekiden_wire::client_settings::GuardCommand;
 
 use super::target::Scope;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 
 /// The absolute path of the running program, as it was called: a package manager puts a link on `PATH`
 /// that stays, and replaces what it leads to. A program of another name is refused: its hooks could not be
 /// told from other people's.
 pub fn own_program() -> Result<String, Failure> {
     let running = std::env::current_exe().and_then(|path| path.canonicalize());
-    let running = running.map_err(|error| {
-        Failure::caused(Exit::State, "cannot find the path of this program", &error)
-    })?;
+    let running = running.or_fail(Exit::State, "cannot find the path of this program")?;
     let called = std::env::args_os().next().unwrap_or_default();
     let path = as_called(&called, &std::env::var_os("PATH").unwrap_or_default())
         .filter(|path| path.canonicalize().is_ok_and(|path| path == running))

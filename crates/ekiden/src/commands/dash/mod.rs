@@ -28,7 +28,7 @@ use self::server::Site;
 use super::Invocation;
 use super::report::OPENER;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::Output;
 use crate::output::json::{Fields, fields};
 use crate::settings::flags::{Asking, Typed};
@@ -40,6 +40,8 @@ Examples:
   ekiden dash --port 0                   on any free port
   ssh -L 7717:127.0.0.1:7717 HOST        from another machine, then the address as printed there
 ";
+
+const CANNOT_SERVE: &str = "cannot serve pages";
 
 /// Show all your runs as web pages on this machine
 ///
@@ -79,7 +81,7 @@ pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
     let ip = args.listen.unwrap_or(Ipv4Addr::LOCALHOST.into());
     let wanted = SocketAddr::new(ip, args.port);
     let listener = TcpListener::bind(wanted).map_err(|error| cannot_listen(wanted, &error))?;
-    let at = listener.local_addr().map_err(|error| bug(&error))?;
+    let at = listener.local_addr().or_fail(Exit::Bug, CANNOT_SERVE)?;
     let access = Access::new(at);
     if !ip.is_loopback() {
         output.warn("the connection is not encrypted: others on the network can read it, unless a program in front of this one adds TLS");
@@ -91,13 +93,13 @@ pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
     if args.open {
         open(&access, output);
     }
-    let runs = Runs::start(home.join("ekiden")).map_err(|error| bug(&error))?;
+    let runs = Runs::start(home.join("ekiden")).or_fail(Exit::Bug, CANNOT_SERVE)?;
     let site = Site {
         access,
         runs,
         steer: args.steer,
     };
-    server::serve(listener, site).map_err(|error| bug(&error))?;
+    server::serve(listener, site).or_fail(Exit::Bug, CANNOT_SERVE)?;
     Ok(Exit::Done)
 }
 
@@ -124,10 +126,6 @@ fn open(access: &Access, output: &mut Output) {
             "cannot start `{OPENER}`: {error}; open the address"
         ));
     }
-}
-
-fn bug(error: &std::io::Error) -> Failure {
-    Failure::caused(Exit::Bug, "cannot serve pages", error)
 }
 
 fn cannot_listen(wanted: SocketAddr, error: &std::io::Error) -> Failure {

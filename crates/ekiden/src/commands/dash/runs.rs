@@ -17,6 +17,7 @@ use ekiden_core::text::{clean, in_full};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::{history, registry};
+use ekiden_report::page::Tone;
 use ekiden_report::{Page, Streams, Timeline, render};
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -27,7 +28,7 @@ use super::super::follow::Follow;
 use super::super::run_status::RunStatus;
 use crate::failure::Failure;
 use crate::output::board::Board;
-use crate::output::line::{Line, Tone, one_line};
+use crate::output::line::{Line, one_line};
 use crate::output::phrase;
 use crate::output::summary::Summary;
 use crate::output::view::{self, Frame};
@@ -55,7 +56,7 @@ struct Row {
     run: String,
     id: String,
     project: String,
-    tone: &'static str,
+    tone: Tone,
     state: String,
     task: String,
     rest: String,
@@ -402,12 +403,7 @@ fn row(found: &Found, status: &RunStatus) -> Row {
     let run = &status.summary.run;
     let (tone, state) = status.word();
     Row {
-        tone: match tone {
-            Tone::Plain | Tone::Quiet => "working",
-            Tone::Attention => "attention",
-            Tone::Failed => "failed",
-            Tone::Done => "done",
-        },
+        tone: report::tone(tone),
         task: secrets::mask(&one_line(&run.task_names())).into_owned(),
         ..unreadable(found, state.to_owned())
     }
@@ -421,7 +417,7 @@ fn unreadable(found: &Found, state: String) -> Row {
         run: found.listed.run.to_string(),
         id: phrase::short_id(&found.listed.run, &found.ids),
         project: phrase::project(&found.workspace.dir),
-        tone: "failed",
+        tone: Tone::Failed,
         state,
         task: String::new(),
         rest: started.map_or(String::new(), |at| phrase::day_and_time(at, &zone)),

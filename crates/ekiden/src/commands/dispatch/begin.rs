@@ -20,7 +20,7 @@ use super::Dispatcher;
 use super::place::{Place, SENDER, Standing};
 use crate::commands::issue::branch_of;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 
 /// The branch of a run, unless `tracker.branch` says another.
 const BRANCH: &str = "ekiden/{issue}-{title}";
@@ -132,10 +132,8 @@ impl Dispatcher<'_> {
 fn stop(workspace: &Workspace) -> Result<(), Failure> {
     let running = RunningRun::find(workspace, None)?;
     let id = format!("{SENDER}{}", uuid::Uuid::new_v4().simple());
-    let message = MessageId::try_from(id);
-    let message = message.map_err(|error| Failure::caused(Exit::Bug, "cannot ask", &error))?;
     let steered = Steered {
-        message,
+        message: MessageId::try_from(id).or_fail(Exit::Bug, "cannot ask")?,
         from: None,
         steering: Steering::Stop { now: false },
     };

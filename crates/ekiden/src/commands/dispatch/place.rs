@@ -14,7 +14,6 @@ use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 
 use crate::failure::Failure;
-use crate::output::reporter::totals;
 
 /// What the ids of messages of a dispatcher begin with: so it knows its own stops in a log.
 pub(super) const SENDER: &str = "dispatch-";
@@ -131,7 +130,7 @@ fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
     let work = Work {
         run: newest.run,
         issue: summary.run.header().issue.clone(),
-        spent_micro_usd: totals(&summary.run).spend.micro_usd,
+        spent_micro_usd: summary.run.totals().spend.micro_usd,
     };
     Ok(match (holder, summary.run.outcome()) {
         (Some(_), _) if is_ours && summary.run.is_stopping() => Standing::Stops(work),

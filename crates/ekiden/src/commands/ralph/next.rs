@@ -3,8 +3,8 @@
 use ekiden_core::handoff::{OpenItems, item_key, vanished};
 use ekiden_core::limits::ITEM_TRIES_MAX as TRIES;
 use ekiden_core::relay::ITEMS_FILE;
+use ekiden_engine::check_now;
 use ekiden_engine::workspace::Workspace;
-use ekiden_engine::{EngineError, check_now};
 use ekiden_store::disk::RealDisk;
 use ekiden_store::layout::Published;
 use ekiden_store::ralph;
@@ -74,7 +74,7 @@ fn put_back(
         Published::new(&workspace.dir),
     );
     let noted = ralph::change(&disk, &published, |state| state.open_items = open);
-    noted.map_err(EngineError::from)?;
+    noted?;
     Ok(gone)
 }
 

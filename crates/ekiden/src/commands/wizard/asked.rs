@@ -33,8 +33,7 @@ impl Answers {
                 true,
             ),
         ];
-        let answers = answers.map(|(text, asks)| (text.to_owned(), asks));
-        if can_ask.is_err() || !choose("Should the agent ask you first?", answers.into())? {
+        if can_ask.is_err() || !choose("Should the agent ask you first?", answers)? {
             return Ok(None);
         }
         let text = match goal {

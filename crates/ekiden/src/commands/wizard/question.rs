@@ -41,8 +41,13 @@ impl From<InquireError> for Stop {
 }
 
 /// One of several; the first is the one that enter takes.
-pub(super) fn choose<T>(question: &str, answers: Vec<(String, T)>) -> Result<T, Stop> {
-    let (shown, mut values): (Vec<String>, Vec<T>) = answers.into_iter().unzip();
+pub(super) fn choose<T, S: Into<String>>(
+    question: &str,
+    answers: impl IntoIterator<Item = (S, T)>,
+) -> Result<T, Stop> {
+    let answers = answers.into_iter();
+    let (shown, mut values): (Vec<String>, Vec<T>) =
+        answers.map(|(text, value)| (text.into(), value)).unzip();
     let chosen = Select::new(question, shown)
         .with_page_size(ROWS_MAX)
         .without_filtering()
