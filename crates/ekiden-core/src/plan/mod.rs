@@ -23,6 +23,7 @@ mod elsewhere;
 mod ends;
 mod meaning;
 mod node;
+mod progress;
 mod reviving;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,8 @@ mod view;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
 
 use crate::effect::WorktreeEffect;
 use crate::ids::StageId;
@@ -41,6 +44,7 @@ use crate::time::Timestamp;
 use meaning::{Meaning, meaning};
 use node::{Node, nodes, tokens_behind};
 pub use node::{StageEnd, StageState};
+pub use progress::PlanProgress;
 pub use view::StageCounts;
 
 /// How often a stage may be sent back to its relay because it does not merge.
@@ -79,7 +83,8 @@ pub struct Plan {
 }
 
 /// Whether the user has what all stages made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Delivery {
     /// Not yet.
     Due,

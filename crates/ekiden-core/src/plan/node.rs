@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::StageId;
 use crate::manifest::{Manifest, OnFail, Take};
 use crate::outcome::Outcome;
@@ -9,7 +11,8 @@ use crate::outcome::Outcome;
 /// What a stage without an estimate is thought to take.
 const TOKENS_UNKNOWN: u64 = 50_000;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StageState {
     /// It needs others that are not over.
     Waiting,
@@ -39,7 +42,8 @@ impl StageState {
 }
 
 /// How a stage is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StageEnd {
     /// Done and merged.
     Done,

@@ -102,6 +102,11 @@ impl Plan {
         self.at_work
     }
 
+    /// Stages that are merged, or wait for that.
+    pub fn to_merge(&self) -> usize {
+        self.queue.len() + usize::from(self.merging.is_some())
+    }
+
     /// Stages that may work at the same time.
     pub fn jobs(&self) -> usize {
         self.jobs

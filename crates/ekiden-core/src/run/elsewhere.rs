@@ -12,8 +12,9 @@ impl Run {
         if self.header.fleet.is_some() {
             match event {
                 WorktreeEvent::Prepared { .. } => self.plan.begins_elsewhere(stage),
-                WorktreeEvent::Merged { .. } => self.plan.merges_elsewhere(stage),
-                WorktreeEvent::Confirmed { .. } => {}
+                WorktreeEvent::Merged { .. } | WorktreeEvent::Confirmed { .. } => {
+                    self.plan.merges_elsewhere(stage);
+                }
             }
         }
     }

@@ -9,7 +9,8 @@ use super::courses::{id, manifest};
 use crate::effect::WorktreeEffect;
 use crate::manifest::{Manifest, Need, OnFail, Part, Stage, Take};
 use crate::outcome::Outcome;
-use crate::plan::{Plan, PlanDecision, StageEnd, StageState};
+use crate::plan::{Plan, PlanDecision, PlanProgress, StageEnd, StageState};
+use crate::steering::StopRequest;
 use crate::time::Timestamp;
 
 const NOW: Timestamp = Timestamp(1_000);
@@ -118,6 +119,14 @@ struct Drive<'a> {
     now: u64,
     at_work: BinaryHeap<Reverse<(u64, usize)>>,
     outcome: Option<Outcome>,
+    /// What it decided, in its order.
+    decided: Vec<PlanDecision>,
+    /// The manifest, where the plan goes on elsewhere before each of its steps.
+    moves: Option<Manifest>,
+    /// After so many decisions somebody stops it.
+    stops_after: Option<usize>,
+    /// A stage that was ready before a resume begins, even if one that it needs optionally goes on.
+    is_resumed: bool,
 }
 
 impl<'a> Drive<'a> {
@@ -131,20 +140,51 @@ impl<'a> Drive<'a> {
             now: 0,
             at_work: BinaryHeap::new(),
             outcome: None,
+            decided: Vec::new(),
+            moves: None,
+            stops_after: None,
+            is_resumed: false,
         }
+    }
+
+    /// The plan, which may be another one that goes on where it was.
+    fn plan(&mut self) -> &mut Plan {
+        if let Some(manifest) = &self.moves {
+            let progress = serde_json::to_string(&self.plan.progress()).unwrap();
+            let progress: PlanProgress = serde_json::from_str(&progress).unwrap();
+            self.plan = Plan::going_on(manifest, progress);
+        }
+        &mut self.plan
+    }
+
+    /// To its end, and after a resume to its next end.
+    fn driven_twice(mut self) -> Self {
+        self = self.driven();
+        self.plan().resume(None);
+        self.outcome = None;
+        self.is_resumed = true;
+        self.driven()
     }
 
     fn driven(mut self) -> Self {
         self.carry_on();
         while let Some(Reverse((at, stage))) = self.at_work.pop() {
             self.now = at;
+            let decided = self.decided.len();
+            if self
+                .stops_after
+                .take_if(|after| *after <= decided)
+                .is_some()
+            {
+                self.plan().stop(StopRequest::Gently);
+            }
             let fails = self.sketches[stage].fails;
             let outcome = if fails {
                 Outcome::SessionLimit
             } else {
                 Outcome::Complete { verified: false }
             };
-            let decision = self.plan.stage_ended(&name(stage), &outcome);
+            let decision = self.plan().stage_ended(&name(stage), &outcome);
             assert_eq!(decision, None);
             self.carry_on();
         }
@@ -153,7 +193,7 @@ impl<'a> Drive<'a> {
 
     fn carry_on(&mut self) {
         loop {
-            let decisions = self.plan.next(NOW);
+            let decisions = self.plan().next(NOW);
             if decisions.is_empty() {
                 assert_eq!(self.plan.at_work(), self.at_work.len());
                 assert!(self.at_work.len() <= self.plan.jobs());
@@ -167,21 +207,29 @@ impl<'a> Drive<'a> {
 
     fn carry_out(&mut self, decision: PlanDecision) {
         assert_eq!(self.outcome, None, "nothing comes after the end");
+        self.decided.push(decision.clone());
         match decision {
             PlanDecision::Worktree(stage, WorktreeEffect::Prepare) => {
-                let started = self.plan.prepared(&stage, Ok(()));
+                let started = self.plan().prepared(&stage, Ok(()));
                 assert_eq!(started, Some(PlanDecision::Start(stage.clone())));
                 let at = place(stage.as_str());
                 assert!(!self.sketches[at].left_out, "S{at} was left out");
-                self.may_start(at);
+                if !self.is_resumed {
+                    self.may_start(at);
+                }
                 self.at_work
                     .push(Reverse((self.now + self.sketches[at].length, at)));
             }
-            PlanDecision::Worktree(stage, WorktreeEffect::Merge) => self.plan.merged(&stage),
-            PlanDecision::Deliver => self.plan.delivered(None),
+            PlanDecision::Worktree(stage, WorktreeEffect::Merge) => self.plan().merged(&stage),
+            PlanDecision::Deliver => self.plan().delivered(None),
             PlanDecision::End(outcome) => self.outcome = Some(outcome),
-            other @ (PlanDecision::Start(_)
-            | PlanDecision::Retry { .. }
+            // After a resume.
+            PlanDecision::Start(stage) => {
+                let at = place(stage.as_str());
+                self.at_work
+                    .push(Reverse((self.now + self.sketches[at].length, at)));
+            }
+            other @ (PlanDecision::Retry { .. }
             | PlanDecision::Worktree(_, WorktreeEffect::Confirm)) => {
                 panic!("{other:?}")
             }
@@ -260,6 +308,18 @@ proptest! {
         let all_failed = !done && sketches.iter().enumerate().any(|(at, sketch)| runs[at] && sketch.fails);
         let is_complete = drive.outcome.as_ref().is_some_and(Outcome::is_complete);
         prop_assert_eq!(is_complete, !matters && !all_failed);
+    }
+
+    // shows: FLT-06
+    #[test]
+    fn a_plan_that_goes_on_elsewhere_decides_the_same(jobs in 1_u32..9, sketches in sketches(30), stops_after in 0_usize..60) {
+        let (mut stays, mut moves) = (Drive::new(jobs, &sketches), Drive::new(jobs, &sketches));
+        (stays.stops_after, moves.stops_after) = (Some(stops_after), Some(stops_after));
+        moves.moves = Some(drawn(jobs, &sketches));
+        let (stays, moves) = (stays.driven_twice(), moves.driven_twice());
+        prop_assert_eq!(stays.decided, moves.decided);
+        prop_assert_eq!(stays.outcome, moves.outcome);
+        prop_assert_eq!(stays.plan.progress(), moves.plan.progress());
     }
 
     // shows: PLN-19
