@@ -20,6 +20,7 @@ use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::steering::Steered;
 use ekiden_core::time::Timestamp;
+use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::RealDisk;
 use tokio::sync::{mpsc, oneshot};
 
@@ -96,6 +97,7 @@ impl RemoteRun {
             false => Journal::create(state, at, header)?.0,
         };
         let layout = state.view().layout().run(&run);
+        ensure_dir(&*work_dir.disk, &layout.stages())?;
         let paths = work_dir.paths(journal.run().header());
         let files = RunFiles::new(Arc::clone(&work_dir.disk), paths)?;
         work_dir.state.lock_mut().name_run(run)?;

@@ -34,7 +34,8 @@ use crate::earlier::before;
 use crate::fault::Fault;
 use crate::git::{self, Git};
 use crate::limits::Sharing;
-use crate::order::{StageDone, StageTask, Submission, bounded, refs};
+use crate::order::{StageDone, StageTask, Submission, TEXT_CHARS_MAX, bounded, refs};
+use crate::setup::set_up;
 use crate::stage::{Line, ROLE, STATE, StageJob};
 
 /// How long a stage has to end in good order. The keeper of its agent needs some of it.
@@ -88,9 +89,10 @@ impl Base {
 pub(crate) async fn submission(
     base: &Base,
     git: &Git,
-    task: &StageTask,
+    run: &RunId,
+    plan: &str,
+    begins: &str,
 ) -> Result<Submission, Fault> {
-    let plan = &task.plan;
     if let Some(keys) = &base.trusted_keys {
         let keys = format!("gpg.ssh.allowedSignersFile={}", keys.display());
         let checked = git
@@ -112,9 +114,9 @@ pub(crate) async fn submission(
             Isolation::InPlace => None,
         });
         let begun = begun.unwrap_or_default();
-        let ask = ["merge-base", "--is-ancestor", begun, &task.base];
+        let ask = ["merge-base", "--is-ancestor", begun, begins];
         let follows = git.ended(&ask, b"").await?.ok;
-        if submission.header.run != task.run || !follows {
+        if submission.header.run != *run || !follows {
             let text = "the signed plan is that of another run, or begins elsewhere";
             return Err(Fault::Untrusted(text.to_owned()));
         }
@@ -182,7 +184,7 @@ impl<'a> Attempt<'a> {
             &claim,
         ];
         let tip = git.line(&args).await?;
-        let submission = submission(base, &git, task).await?;
+        let submission = submission(base, &git, &task.run, &task.plan, &task.base).await?;
         git.push(&base.remote, &name, left.as_deref(), &tip).await?;
         let attempt = Self {
             base,
@@ -196,6 +198,7 @@ impl<'a> Attempt<'a> {
             spent,
         };
         attempt.restore(&head).await?;
+        set_up(&attempt.submission, &attempt.tree()).await?;
         Ok(attempt)
     }
 
@@ -392,7 +395,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn finish(&mut self, outcome: Outcome) -> Result<StageDone, Fault> {
-        let outcome = bounded(of_stage(outcome));
+        let outcome = bounded(of_stage(outcome), TEXT_CHARS_MAX);
         if !outcome.is_complete() {
             if *self.base.leaving.borrow() && matches!(outcome, Outcome::Stopped { .. }) {
                 return Err(Fault::Refused("its worker leaves".to_owned()));

@@ -30,6 +30,9 @@ pub(crate) enum Fault {
     /// Another worker has this stage now.
     #[error("another worker has taken over")]
     Taken,
+    /// Whoever follows it will not see how it ends.
+    #[error("{0}")]
+    Lost(&'static str),
     #[error("the Temporal server does not answer")]
     Server(#[from] WorkflowInteractionError),
     #[error("cannot {0}")]
@@ -48,6 +51,7 @@ impl Fault {
                 let text = "the Temporal server knows no such run; perhaps it has forgotten it";
                 Err(Failure::missing(text.to_owned()))
             }
+            Self::Lost(why) => Err(Failure::missing(why.to_owned())),
             Self::Engine(error) => Err(Failure::state(&error)),
             Self::Json(_) | Self::Io { .. } => Err(Failure::bug(in_full(&self))),
             Self::Server(_)

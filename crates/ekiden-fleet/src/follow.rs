@@ -24,9 +24,10 @@ use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::remote_run::{Message, RemoteRun};
 use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::{
-    Client, WorkflowDescribeOptions, WorkflowFetchHistoryOptions, WorkflowHandle,
-    WorkflowSignalOptions,
+    Client, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions,
+    WorkflowHandle, WorkflowSignalOptions,
 };
+use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
 
 use crate::Failure;
 use crate::deliver::deliver;
@@ -94,13 +95,22 @@ pub(crate) struct Following {
 }
 
 /// How far server and remote were at the last look.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Seen {
     looks: u32,
-    /// How long the history was.
-    events: usize,
+    /// Which history was the last, and how long.
+    history: (String, usize),
+    /// How it began.
+    beginning: Beginning,
     /// Where the stages' logs were, by their refs.
     logs: BTreeMap<String, String>,
+}
+
+/// What the histories before one told.
+#[derive(Clone, Default)]
+struct Beginning {
+    reader: history::Reader,
+    events: usize,
 }
 
 /// What one source has, in its order.
@@ -164,13 +174,14 @@ impl Following {
             .handle
             .describe(WorkflowDescribeOptions::default())
             .await?;
-        let length = told.history_length();
-        let is_due = self.seen.looks.is_multiple_of(LOOKS_PER_FETCH) || length != self.seen.events;
+        let reached = (told.run_id().to_owned(), told.history_length());
+        let is_due =
+            self.seen.looks.is_multiple_of(LOOKS_PER_FETCH) || reached != self.seen.history;
         self.seen.looks += 1;
         if !is_due {
             return Ok(());
         }
-        let of_plan = self.of_plan().await?;
+        let (of_plan, beginning) = self.of_plan(&reached.0).await?;
         // After the history: what it knows of is pushed.
         let (mut sources, logs) = self.of_stages().await?;
         sources.push(of_plan);
@@ -179,20 +190,63 @@ impl Following {
         }
         self.run.publish(SystemClock.now())?;
         // Only now: what was not taken in is read again.
-        self.seen.events = length;
+        (self.seen.history, self.seen.beginning) = (reached, beginning);
         self.seen.logs.extend(logs);
+        let is_lost = matches!(
+            told.status(),
+            WorkflowExecutionStatus::Failed
+                | WorkflowExecutionStatus::Terminated
+                | WorkflowExecutionStatus::TimedOut
+        );
+        if is_lost && self.run.run().outcome().is_none() {
+            let why =
+                "the plan's workflow has ended without an outcome; Temporal's own page says why";
+            return Err(Fault::Lost(why));
+        }
         Ok(())
     }
 
-    /// What the plan decided since.
-    async fn of_plan(&self) -> Result<Pending, Fault> {
-        let history = self
-            .handle
-            .fetch_history(WorkflowFetchHistoryOptions::default());
-        let mut reader = history::Reader::default();
-        let events = history.into_events().await?;
-        let told = events.iter().flat_map(|event| reader.read(event));
-        Ok(told.skip(self.known.of_plan).collect())
+    /// What the plan decided since, and how its last history begins. A long plan has several, each of which names the one
+    /// before.
+    async fn of_plan(&self, last: &str) -> Result<(Pending, Beginning), Fault> {
+        let mut histories = vec![self.history(last).await?];
+        let mut is_seen = last == self.seen.history.0;
+        while let Some(before) = histories.last().and_then(|last| history::before(last))
+            && !is_seen
+        {
+            is_seen = before == self.seen.history.0;
+            histories.push(match self.history(&before).await {
+                Err(Fault::Server(WorkflowInteractionError::NotFound(_))) => {
+                    let why = "the Temporal server has forgotten how the plan began; follow a plan before the retention of its namespace is over";
+                    return Err(Fault::Lost(why));
+                }
+                history => history?,
+            });
+        }
+        // From the last one that was seen, else from the first of all.
+        let mut beginning = self.seen.beginning.clone();
+        let skip = self.known.of_plan - beginning.events;
+        let mut pending = Pending::new();
+        while let Some(history) = histories.pop() {
+            let mut reader = beginning.reader.clone();
+            let before = pending.len();
+            pending.extend(history.iter().flat_map(|event| reader.read(event)));
+            if !histories.is_empty() {
+                let events = beginning.events + pending.len() - before;
+                beginning = Beginning { reader, events };
+            }
+        }
+        pending.drain(..skip.min(pending.len()));
+        Ok((pending, beginning))
+    }
+
+    async fn history(&self, id: &str) -> Result<Vec<HistoryEvent>, Fault> {
+        let mut execution = self.handle.info().clone();
+        execution.run_id = Some(id.to_owned());
+        let client = self.handle.client().clone();
+        let handle: WorkflowHandle<Client, FleetPlan> = WorkflowHandle::new(client, execution);
+        let all = handle.fetch_history(WorkflowFetchHistoryOptions::default());
+        Ok(all.into_events().await?)
     }
 
     /// What the stages did since, and where their logs are by that; brings the files that they left.
@@ -260,8 +314,6 @@ impl Following {
             return Ok(());
         }
         let place = self.run.dir.join("stages");
-        let made = std::fs::DirBuilder::new().recursive(true).create(&place);
-        made.map_err(Fault::io("make a directory for the files of stages"))?;
         let scratch = tempfile::tempdir_in(&self.run.dir);
         let scratch = scratch.map_err(Fault::io("make a directory for git"))?;
         let common = self.git.line(&["rev-parse", "--absolute-git-dir"]).await?;
@@ -350,7 +402,10 @@ fn line(event: &Event) -> Option<String> {
         return match event {
             WorktreeEvent::Prepared { .. } => Some(format!("{stage}  is with the fleet")),
             WorktreeEvent::Merged { merge } => Some(format!("{stage}  {}", of_merge(merge))),
-            WorktreeEvent::Confirmed { .. } => None,
+            WorktreeEvent::Confirmed { result } => Some(match result {
+                Ok(_) => format!("{stage}  was done before"),
+                Err(why) => format!("{stage}  was not done before: {why}"),
+            }),
         };
     }
     let Event::Elsewhere {

@@ -130,10 +130,12 @@ impl Git {
 /// A bare repository of a worker, which its clones borrow objects from.
 pub(crate) async fn mirror(dir: &Path) -> Result<PathBuf, Fault> {
     let mirror = dir.join("mirror.git");
-    let path = mirror.to_string_lossy();
-    Git::at(dir)
-        .line(&["init", "--quiet", "--bare", &path])
-        .await?;
+    if !mirror.join("HEAD").is_file() {
+        let path = mirror.to_string_lossy();
+        Git::at(dir)
+            .line(&["init", "--quiet", "--bare", &path])
+            .await?;
+    }
     Ok(mirror)
 }
 

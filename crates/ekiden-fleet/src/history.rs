@@ -21,16 +21,23 @@ use crate::order::{MergeDone, MergeTask, PlanSignal, StageDone, StageTask, TEXT_
 use crate::worker::Activities;
 
 /// What was asked of a worker, until it has answered.
+#[derive(Clone)]
 enum Asked {
     Stage(StageId),
     Merge(StageId),
+    /// Whether a stage was done before.
+    Confirm(StageId),
 }
 
-/// Reads a history from its beginning. The same history always gives the same events.
-#[derive(Default)]
+/// Reads a history from its beginning, and those that follow it. The same history always gives the same events.
+#[derive(Clone, Default)]
 pub(crate) struct Reader {
     /// By the number of the event that asked.
     asked: HashMap<i64, Asked>,
+    /// What the plan has not taken in yet: it takes in at once all that came before a step of the workflow began, signals first.
+    waiting: Vec<(Timestamp, Event)>,
+    /// How many of these came before.
+    taken_in: usize,
     /// Stages that ran short of budget. They go on, or have ended once the plan has.
     short: Vec<(StageId, Outcome)>,
 }
@@ -54,8 +61,33 @@ impl Reader {
             let ends = short.map(|(stage, outcome)| (at, ended(stage, outcome)));
             return ends.collect();
         }
+        if matches!(
+            attributes,
+            Attributes::WorkflowTaskStartedEventAttributes(_)
+        ) {
+            self.taken_in = self.waiting.len();
+        }
+        if matches!(
+            attributes,
+            Attributes::WorkflowTaskCompletedEventAttributes(_)
+        ) {
+            let mut told: Vec<_> = self.waiting.drain(..self.taken_in).collect();
+            self.taken_in = 0;
+            told.sort_by_key(|(_, event)| !matches!(event, Event::Steered(_)));
+            return told;
+        }
         let told = self.told(event.event_id, attributes);
-        told.into_iter().map(|event| (at, event)).collect()
+        let told = told.map(|event| (at, event));
+        // What the plan began; and a resume, which is for one that has ended and takes in nothing else.
+        let is_begun = matches!(
+            attributes,
+            Attributes::ActivityTaskScheduledEventAttributes(_)
+        );
+        if is_begun || matches!(told, Some((_, Event::RunResumed(_)))) {
+            return told.into_iter().collect();
+        }
+        self.waiting.extend(told);
+        Vec::new()
     }
 
     #[expect(
@@ -66,9 +98,16 @@ impl Reader {
         match event {
             Attributes::ActivityTaskScheduledEventAttributes(asked) => {
                 let name = asked.activity_type.as_ref()?.name.as_str();
+                if name == Activities::outline.name() {
+                    return None;
+                }
                 if name == Activities::merge.name() {
                     let merge: MergeTask = read(asked.input.as_ref())?;
-                    self.asked.insert(number, Asked::Merge(merge.task.stage));
+                    let asked = match merge.commit {
+                        Some(_) => Asked::Merge,
+                        None => Asked::Confirm,
+                    };
+                    self.asked.insert(number, asked(merge.task.stage));
                     return None;
                 }
                 let task: StageTask = read(asked.input.as_ref())?;
@@ -85,17 +124,7 @@ impl Reader {
                 ))
             }
             Attributes::ActivityTaskCompletedEventAttributes(done) => {
-                match self.asked.remove(&done.scheduled_event_id)? {
-                    Asked::Stage(stage) => {
-                        let done: StageDone = read(done.result.as_ref())?;
-                        if matches!(done.outcome, Outcome::BudgetSpent { .. }) {
-                            self.short.push((stage, done.outcome));
-                            return None;
-                        }
-                        Some(ended(stage, done.outcome))
-                    }
-                    Asked::Merge(stage) => Some(merged(stage, read(done.result.as_ref())?)),
-                }
+                self.completed(done.scheduled_event_id, done.result.as_ref())
             }
             Attributes::ActivityTaskCanceledEventAttributes(done) => {
                 match self.asked.remove(&done.scheduled_event_id)? {
@@ -103,7 +132,7 @@ impl Reader {
                         let request = StopRequest::Gently;
                         Some(ended(stage, Outcome::Stopped { request }))
                     }
-                    Asked::Merge(stage) => {
+                    Asked::Merge(stage) | Asked::Confirm(stage) => {
                         let merge = Merge::Cancelled;
                         Some(of_worktree(stage, WorktreeEvent::Merged { merge }))
                     }
@@ -129,6 +158,27 @@ impl Reader {
         }
     }
 
+    fn completed(&mut self, asked: i64, result: Option<&Payloads>) -> Option<Event> {
+        match self.asked.remove(&asked)? {
+            Asked::Stage(stage) => {
+                let done: StageDone = read(result)?;
+                if matches!(done.outcome, Outcome::BudgetSpent { .. }) {
+                    self.short.push((stage, done.outcome));
+                    return None;
+                }
+                Some(ended(stage, done.outcome))
+            }
+            Asked::Merge(stage) => Some(merged(stage, read(result)?)),
+            Asked::Confirm(stage) => {
+                let result = match read(result)? {
+                    MergeDone::Refused { why } => Err(why),
+                    MergeDone::Merged { .. } | MergeDone::Conflict { .. } => Ok(String::new()),
+                };
+                Some(of_worktree(stage, WorktreeEvent::Confirmed { result }))
+            }
+        }
+    }
+
     fn failed(&mut self, asked: i64, failure: Option<&Failure>) -> Option<Event> {
         let mut reasons = Vec::new();
         let mut next = failure;
@@ -143,8 +193,23 @@ impl Reader {
                 let merge = Merge::Failed { error: why };
                 of_worktree(stage, WorktreeEvent::Merged { merge })
             }
+            Asked::Confirm(stage) => {
+                let result = Err(why);
+                of_worktree(stage, WorktreeEvent::Confirmed { result })
+            }
         })
     }
+}
+
+/// The history that this one goes on from, if there is one.
+pub(crate) fn before(history: &[HistoryEvent]) -> Option<String> {
+    let Attributes::WorkflowExecutionStartedEventAttributes(started) =
+        history.first()?.attributes.as_ref()?
+    else {
+        return None;
+    };
+    let before = started.continued_execution_run_id.clone();
+    Some(before).filter(|before| !before.is_empty())
 }
 
 /// The plan decided it: an event of the history, not of a stage's own log.

@@ -5,13 +5,11 @@
 //! other attempts: query the workflow ──► notes in their places ──► their engines begin no session
 //! ```
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ekiden_core::ids::RunId;
-use ekiden_core::time::Timestamp;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::known_limits::{self, Limit};
 use temporalio_client::{Client, WorkflowHandle, WorkflowQueryOptions, WorkflowSignalOptions};
@@ -24,34 +22,6 @@ use crate::workflow::FleetPlan;
 const LOOK: Duration = Duration::from_secs(5);
 /// What the workflow has to answer within.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The limits of all accounts, as the workflow knows them.
-#[derive(Debug, Default)]
-pub(crate) struct Limits(BTreeMap<String, Limited>);
-
-impl Limits {
-    /// Takes in one that was met. Those that are lifted by then go.
-    pub(crate) fn note(&mut self, limited: Limited, now: Timestamp) {
-        self.0.retain(|_, known| known.limit.resets_at > now);
-        let Limit {
-            agent,
-            kind,
-            resets_at,
-        } = &limited.limit;
-        let name = format!(
-            "{} {} {:?} {kind:?}",
-            limited.account, agent.name, agent.model
-        );
-        let known = self.0.get(&name);
-        if known.is_none_or(|known| known.limit.resets_at < *resets_at) {
-            self.0.insert(name, limited);
-        }
-    }
-
-    pub(crate) fn all(&self) -> Vec<Limited> {
-        self.0.values().cloned().collect()
-    }
-}
 
 /// What one attempt passes on, and what it lets its engine know.
 pub(crate) struct Sharing<'a> {

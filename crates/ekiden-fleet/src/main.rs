@@ -17,8 +17,13 @@ mod follow;
 mod git;
 mod history;
 mod limits;
+#[cfg(test)]
+#[path = "tests/load.rs"]
+mod load;
 mod merge;
 mod order;
+mod outline;
+mod setup;
 mod shares;
 mod stage;
 mod submit;

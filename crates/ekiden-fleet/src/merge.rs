@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use ekiden_core::event::CheckOutcome;
-use ekiden_core::manifest::Verification;
-use ekiden_engine::check_now;
+use ekiden_core::event::Check;
+use ekiden_core::manifest::{Stage, Verification};
 
 use crate::attempt::{Base, submission, unknown};
 use crate::fault::Fault;
 use crate::git::{self, Git};
-use crate::order::{MergeDone, MergeTask, conflict, refs};
+use crate::order::{MergeDone, MergeTask, Submission, conflict, refs};
+use crate::setup::{check, set_up};
 
+/// Merges what a stage made; or confirms that it was done before, by its validation.
 pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, Fault> {
     let task = &merge.task;
     let name = refs::merged(&task.run);
@@ -20,6 +21,15 @@ pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, F
         .await?;
     let place = base.place(&format!("{}-merge-", task.run))?;
     let git = Git::at(&git::clone(&mirror, place.path()).await?);
+    let submission = submission(base, &git, &task.run, &task.plan, &task.base).await?;
+    let mut stages = submission.header.manifest.stages.iter();
+    let stage = stages
+        .find(|stage| stage.id == task.stage)
+        .ok_or_else(|| unknown(&task.run))?;
+    let tree = place.path().join("tree");
+    let Some(made) = &merge.commit else {
+        return confirm(&git, &tree, &submission, stage, &task.base).await;
+    };
     let tip = Git::at(&mirror).line(&["rev-parse", &name]).await?;
     let trailer = format!("Ekiden-Effect: {}/{}", task.run, task.stage);
     if let Some(commit) = find(&git, &trailer, &task.base, &tip).await? {
@@ -31,11 +41,11 @@ pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, F
         "--name-only",
         "--no-messages",
         &tip,
-        &merge.commit,
+        made,
     ];
     let merged = git.ended(&args, b"").await?;
     let mut lines = merged.stdout.lines().map(str::to_owned);
-    let tree = lines.next().unwrap_or_default();
+    let merged_tree = lines.next().unwrap_or_default();
     if !merged.ok {
         let files: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
         return match files.is_empty() {
@@ -46,19 +56,14 @@ pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, F
             false => Ok(conflict(files)),
         };
     }
-    let submission = submission(base, &git, task).await?;
-    let mut stages = submission.header.manifest.stages.iter();
-    let stage = stages
-        .find(|stage| stage.id == task.stage)
-        .ok_or_else(|| unknown(&task.run))?;
     let subject = format!("ekiden: {} {}", stage.id, stage.task_name);
     let args = [
         "commit-tree",
-        &tree,
+        &merged_tree,
         "-p",
         &tip,
         "-p",
-        &merge.commit,
+        made,
         "-m",
         &subject,
         "-m",
@@ -66,10 +71,8 @@ pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, F
     ];
     let commit = git.line(&args).await?;
     if let Some(verification) = &stage.verification {
-        git.line(&["checkout", "--quiet", "--detach", &commit])
-            .await?;
-        let dir = place.path().join("tree").join(&submission.prefix);
-        if !passes(&dir, verification).await? {
+        let check = validate(&git, &tree, &submission, verification, &commit).await?;
+        if !check.passed() {
             return Ok(conflict(Vec::new()));
         }
     }
@@ -80,6 +83,41 @@ pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, F
     }
 }
 
+async fn confirm(
+    git: &Git,
+    tree: &Path,
+    submission: &Submission,
+    stage: &Stage,
+    commit: &str,
+) -> Result<MergeDone, Fault> {
+    let Some(verification) = &stage.verification else {
+        let why = "it has neither validation nor outputs, so nothing shows that it was done";
+        let why = why.to_owned();
+        return Ok(MergeDone::Refused { why });
+    };
+    let check = validate(git, tree, submission, verification, commit).await?;
+    if check.passed() {
+        let commit = commit.to_owned();
+        return Ok(MergeDone::Merged { commit });
+    }
+    let why = format!("its validation {check}");
+    Ok(MergeDone::Refused { why })
+}
+
+/// Checks a commit out, in a work tree as stages have it, and validates it.
+async fn validate(
+    git: &Git,
+    tree: &Path,
+    submission: &Submission,
+    verification: &Verification,
+    commit: &str,
+) -> Result<Check, Fault> {
+    git.line(&["checkout", "--quiet", "--detach", commit])
+        .await?;
+    set_up(submission, tree).await?;
+    check(tree.join(&submission.prefix), verification.clone()).await
+}
+
 async fn find(git: &Git, trailer: &str, from: &str, to: &str) -> Result<Option<String>, Fault> {
     let range = format!("{from}..{to}");
     let grep = format!("--grep=^{trailer}$");
@@ -87,13 +125,4 @@ async fn find(git: &Git, trailer: &str, from: &str, to: &str) -> Result<Option<S
         .line(&["log", "--first-parent", "--format=%H", &grep, &range])
         .await?;
     Ok(found.lines().next().map(str::to_owned))
-}
-
-async fn passes(dir: &Path, verification: &Verification) -> Result<bool, Fault> {
-    let (dir, verification) = (dir.to_owned(), verification.clone());
-    let checked = tokio::task::spawn_blocking(move || check_now(&dir, &verification)).await;
-    let check = checked
-        .map_err(|panic| Fault::Refused(panic.to_string()))?
-        .map_err(|error| Fault::Refused(error.to_string()))?;
-    Ok(check.outcome == CheckOutcome::Passed)
 }

@@ -1,22 +1,28 @@
 //! What travels through Temporal: references, and what the plan decides from. Contents travel by git.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::event::RunResumed;
-use ekiden_core::ids::{RunId, StageId};
-use ekiden_core::manifest::{Manifest, Part, PlanRules};
+use ekiden_core::ids::{MessageId, RunId, StageId};
+use ekiden_core::manifest::Manifest;
 use ekiden_core::outcome::Outcome;
+use ekiden_core::plan::PlanProgress;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::steering::{Steered, StopRequest};
+use ekiden_core::time::Timestamp;
 use ekiden_engine::known_limits::Limit;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-/// The largest input of a workflow, in bytes. The server refuses some megabytes; a history holds it for good.
-pub(crate) const ORDER_BYTES_MAX: usize = 64 * 1024;
-/// The most of a text or a list that an answer carries; the rest is in the stage's log.
+use crate::shares::Shares;
+
+/// The most that travels at once, in bytes. The server refuses some megabytes; a history holds it for good.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 60 * 1024;
+/// The most of a text that an answer carries, and of a list; the rest is in the stage's log.
 pub(crate) const TEXT_CHARS_MAX: usize = 2000;
-const FILES_MAX: usize = 50;
+const ITEMS_MAX: usize = 50;
 
 /// A plan to be carried out: the input of the workflow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,8 +30,9 @@ pub(crate) struct Order {
     /// The version of the program that submitted it.
     pub(crate) ekiden: String,
     pub(crate) run: RunId,
-    /// Stages and edges, without what only a stage's own relay needs.
-    pub(crate) outline: Manifest,
+    /// See [`crate::outline`]; nothing if it is too large to travel with this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) outline: Option<Manifest>,
     /// Where the integration branch begins.
     pub(crate) base: String,
     /// The commit at the remote that holds the [`Submission`].
@@ -35,6 +42,56 @@ pub(crate) struct Order {
     /// For all stages together.
     #[serde(default)]
     pub(crate) budget: Budget,
+    /// After so many events the plan goes on in a new history. Nothing in orders of earlier versions, which name no activities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) events_max: Option<u32>,
+    /// How far the plan was when its last history ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) carried: Option<Box<Carried>>,
+}
+
+/// What goes from a history of a plan to the next.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Carried {
+    pub(crate) plan: PlanProgress,
+    pub(crate) state: FleetState,
+}
+
+/// What the fleet keeps of a plan beside core's. Nothing of stages that are merged.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FleetState {
+    /// The end of the integration branch.
+    pub(crate) tip: String,
+    /// What each stage made in its last round.
+    pub(crate) made: BTreeMap<StageId, String>,
+    pub(crate) rounds: BTreeMap<StageId, u32>,
+    /// Answers for stages that begin again.
+    pub(crate) answers: BTreeMap<StageId, String>,
+    pub(crate) shares: Shares,
+    pub(crate) limits: Limits,
+    /// Stages that wait for budget which others give back.
+    pub(crate) short: BTreeSet<StageId>,
+    /// The last messages that were heard.
+    pub(crate) heard: Vec<MessageId>,
+    /// A person wants a pause.
+    pub(crate) is_paused: bool,
+}
+
+impl Order {
+    /// Activities have names, so that a program that would begin others than a history tells is found out.
+    pub(crate) fn names(&self) -> bool {
+        self.events_max.is_some()
+    }
+}
+
+impl FleetState {
+    pub(crate) fn merged(&mut self, stage: &StageId, tip: String) {
+        self.tip = tip;
+        self.made.remove(stage);
+        self.rounds.remove(stage);
+        self.shares.close(stage);
+    }
 }
 
 /// A plan as it is published at the remote, for workers and for whoever follows it.
@@ -101,6 +158,34 @@ pub(crate) struct Limited {
     pub(crate) limit: Limit,
 }
 
+/// The limits of all accounts, as the workflow knows them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Limits(BTreeMap<String, Limited>);
+
+impl Limits {
+    /// Takes in one that was met. Those that are lifted by then go.
+    pub(crate) fn note(&mut self, limited: Limited, now: Timestamp) {
+        self.0.retain(|_, known| known.limit.resets_at > now);
+        let Limit {
+            agent,
+            kind,
+            resets_at,
+        } = &limited.limit;
+        let name = format!(
+            "{} {} {:?} {kind:?}",
+            limited.account, agent.name, agent.model
+        );
+        let known = self.0.get(&name);
+        if known.is_none_or(|known| known.limit.resets_at < *resets_at) {
+            self.0.insert(name, limited);
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Limited> {
+        self.0.values().cloned().collect()
+    }
+}
+
 /// One round at a stage: from a commit of the integration branch to a commit of its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct StageTask {
@@ -132,7 +217,8 @@ pub(crate) struct StageDone {
 pub(crate) struct MergeTask {
     /// What is merged; its base is where the integration branch began.
     pub(crate) task: StageTask,
-    pub(crate) commit: String,
+    /// What it made; nothing if it was done before, which is only to be confirmed.
+    pub(crate) commit: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -154,45 +240,40 @@ pub(crate) struct PlanDone {
     pub(crate) tip: String,
 }
 
-/// What the plan decides from. Retries are the relay's own, in the activity.
-pub(crate) fn outline(manifest: &Manifest) -> Manifest {
-    let mut outline = manifest.clone();
-    for stage in &mut outline.stages {
-        stage.task = String::new();
-        stage.verification = None;
-        stage.part = Part {
-            needs: std::mem::take(&mut stage.part.needs),
-            on_fail: stage.part.on_fail,
-            estimate_tokens: stage.part.estimate_tokens,
-            take: stage.part.take,
-            queue: stage.part.queue.take(),
-            ..Part::default()
-        };
+/// Keeps what others wrote within bounds, each text and each list. It was the worker's signal that stopped a stage, and a
+/// person who asked for that.
+pub(crate) fn bounded(outcome: Outcome, chars: usize) -> Outcome {
+    if matches!(outcome, Outcome::Stopped { .. }) {
+        let request = StopRequest::Gently;
+        return Outcome::Stopped { request };
     }
-    if let Some(rules) = &mut outline.plan {
-        let kept = PlanRules {
-            architecture: String::new(),
-            document: String::new(),
-            ..(**rules).clone()
-        };
-        **rules = kept;
-    }
-    outline
+    let cut = serde_json::to_value(&outcome).map(|mut value| {
+        cut(&mut value, chars);
+        value
+    });
+    cut.and_then(serde_json::from_value).unwrap_or(outcome)
 }
 
-/// Keeps what an agent wrote within bounds. It was the worker's signal that stopped it, and a person who asked for that.
-pub(crate) fn bounded(mut outcome: Outcome) -> Outcome {
-    if let Outcome::Stopped { request } = &mut outcome {
-        *request = StopRequest::Gently;
+fn cut(value: &mut Value, chars: usize) {
+    match value {
+        Value::String(text) => {
+            let end = text
+                .char_indices()
+                .nth(chars)
+                .map_or(text.len(), |(at, _)| at);
+            text.truncate(end);
+        }
+        Value::Array(items) => {
+            items.truncate(ITEMS_MAX);
+            items.iter_mut().for_each(|item| cut(item, chars));
+        }
+        Value::Object(fields) => fields.values_mut().for_each(|field| cut(field, chars)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-    if let Outcome::Blocked { question } = &mut outcome {
-        *question = question.chars().take(TEXT_CHARS_MAX).collect();
-    }
-    outcome
 }
 
 pub(crate) fn conflict(mut files: Vec<String>) -> MergeDone {
-    files.truncate(FILES_MAX);
+    files.truncate(ITEMS_MAX);
     MergeDone::Conflict { files }
 }
 

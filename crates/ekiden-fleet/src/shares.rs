@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::ids::StageId;
+use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Shares {
     budget: Budget,
     /// What rounds spent that no log is gone on with.
@@ -16,14 +17,21 @@ pub(crate) struct Shares {
     stages: BTreeMap<StageId, Account>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Account {
     /// All that its log tells.
     spent: Spend,
     /// What it may spend besides, while it is at work.
+    #[serde(skip_serializing_if = "is_nothing")]
     reserved: Spend,
     /// What it gave back when its part was too little to go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
     given_back: Option<Budget>,
+}
+
+fn is_nothing(spend: &Spend) -> bool {
+    *spend == Spend::default()
 }
 
 impl Shares {
@@ -105,8 +113,8 @@ impl Shares {
         (spent, self.budget)
     }
 
-    /// A stage begins anew, with a log that knows nothing of what it spent.
-    pub(crate) fn begin_anew(&mut self, stage: &StageId) {
+    /// A stage is merged, or begins anew with a log that knows nothing of what it spent.
+    pub(crate) fn close(&mut self, stage: &StageId) {
         if let Some(account) = self.stages.remove(stage) {
             self.over = self.over.plus(account.spent);
         }
@@ -179,7 +187,7 @@ mod tests {
                 let id = stage(step.stage);
                 let Some(allowed) = at_work.remove(&step.stage) else {
                     if step.is_anew {
-                        shares.begin_anew(&id);
+                        shares.close(&id);
                         logs[step.stage] = 0;
                     }
                     let allowed = shares.reserve(&id, step.sharers).unwrap().micro_usd.unwrap();

@@ -2,7 +2,7 @@
 
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::RunId;
-use ekiden_core::manifest::{Isolation, Take};
+use ekiden_core::manifest::Isolation;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
@@ -20,11 +20,21 @@ use crate::fault::Fault;
 use crate::follow::{Following, Known, Seen};
 use crate::git::Git;
 use crate::order::{
-    Followed, Here, ORDER_BYTES_MAX, Order, PlanSignal, Submission, Wanted, outline, refs, workflow,
+    Followed, Here, Order, PAYLOAD_BYTES_MAX, PlanSignal, Submission, Wanted, refs, workflow,
 };
+use crate::outline::outline;
 use crate::worker::{connect, deserted};
 use crate::workflow::FleetPlan;
 use crate::{Failure, runtime};
+
+/// The largest outline that travels with the order, beside what later histories carry.
+const OUTLINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX / 2;
+/// How long a history may be at least and at most. The server ends a plan at some 50,000 events.
+const EVENTS_MAX: (u32, u32) = (8_000, 40_000);
+/// Those of some 20 stages.
+const EVENTS_PER_JOB: u32 = 240;
+/// How long, for tests.
+const EVENTS_MAX_ENV: &str = "EKIDEN_FLEET_EVENTS_MAX";
 
 /// Gives a plan to the fleet, and follows it. No outcome if nobody waits for it.
 pub(crate) fn submit(wanted: Wanted) -> Result<Option<Outcome>, Failure> {
@@ -199,42 +209,37 @@ async fn order(
         return Err(Failure::no_worker(&queue));
     }
     let published = publish(git, wanted, &place.remote, base).await;
-    let order = Order {
+    let outline = outline(&header.manifest);
+    let jobs = outline.plan.as_ref().map_or(1, |rules| rules.jobs);
+    let bytes = serde_json::to_vec(&outline).map_or(0, |bytes| bytes.len());
+    Ok(Order {
         ekiden: header.ekiden.clone(),
         run: header.run.clone(),
-        outline: outline(&header.manifest),
+        outline: Some(outline).filter(|_| bytes <= OUTLINE_BYTES_MAX),
         base: base.to_owned(),
         plan: published.map_err(|fault| Failure::unreachable_remote(in_full(&fault)))?,
         lease_secs: place.lease_secs,
         budget: header.settings.bounds.run,
-    };
-    let bytes = serde_json::to_vec(&order).map_or(0, |bytes| bytes.len());
-    if bytes > ORDER_BYTES_MAX {
-        let text =
-            format!("the plan has too many stages for a fleet: its outline is {bytes} bytes");
-        return Err(Failure::settings(text));
-    }
-    Ok(order)
+        events_max: Some(events_max(jobs)),
+        carried: None,
+    })
+}
+
+/// The more stages work at the same time, the longer a history is, since all of them wait for the last one at its end.
+pub(crate) fn events_max(jobs: u32) -> u32 {
+    let wanted = std::env::var(EVENTS_MAX_ENV).ok();
+    let wanted = wanted.and_then(|text| text.parse().ok());
+    let (least, most) = EVENTS_MAX;
+    wanted.unwrap_or_else(|| jobs.saturating_mul(EVENTS_PER_JOB).clamp(least, most))
 }
 
 /// The commit at which the plan begins.
 fn where_it_begins(submission: &Submission) -> Result<String, Failure> {
-    let manifest = &submission.header.manifest;
-    if manifest
-        .stages
-        .iter()
-        .any(|stage| stage.part.take == Take::Assume)
-    {
-        let text = "a fleet does not check whether stages were done before";
-        return Err(Failure::settings(text.to_owned()));
-    }
-    let rules = manifest.plan.as_deref();
+    let rules = submission.header.manifest.plan.as_deref();
     match rules.map(|rules| &rules.isolation) {
-        Some(Isolation::Worktrees {
-            base, copy, setup, ..
-        }) => {
-            if !copy.is_empty() || setup.is_some() {
-                let text = "a fleet does not copy files into a stage's work tree, or set it up";
+        Some(Isolation::Worktrees { base, copy, .. }) => {
+            if !copy.is_empty() {
+                let text = "a fleet does not copy files that git does not know: all that reach the remote could read them";
                 return Err(Failure::settings(text.to_owned()));
             }
             Ok(base.clone())

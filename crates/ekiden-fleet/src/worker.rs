@@ -16,7 +16,7 @@ use temporalio_common::protos::temporal::api::enums::v1::TaskQueueType;
 use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
 use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeTaskQueueRequest;
 use temporalio_macros::activities;
-use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use temporalio_sdk::activities::{ActivityContext, ActivityError, ActivityImplementer};
 use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,11 +24,12 @@ use tokio::sync::{Mutex, watch};
 use tonic::Request;
 
 use crate::Failure;
-use crate::attempt::{Attempt, Base};
+use crate::attempt::{Attempt, Base, submission};
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::merge::merge;
-use crate::order::{MergeDone, MergeTask, StageDone, StageTask};
+use crate::order::{MergeDone, MergeTask, StageDone, StageTask, refs};
+use crate::outline::{self, OutlinePart, OutlineTask};
 use crate::workflow::FleetPlan;
 
 /// How often a worker says that a stage is at work. A cancellation comes back with the answer, so this is what it takes
@@ -76,6 +77,23 @@ impl Activities {
         };
         let done = beating(&ctx, Some(&spent), work).await;
         crate::say(&format!("{} {}: {}", task.run, task.stage, told(&done)));
+        settled(&ctx, &self.base, done)
+    }
+
+    #[activity]
+    pub(crate) async fn outline(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        task: OutlineTask,
+    ) -> Result<OutlinePart, ActivityError> {
+        let work = async {
+            let names = [refs::merged(&task.run), refs::plan(&task.run)];
+            let mirror = Git::at(&self.base.fetch(&names).await?);
+            let (run, plan, begins) = (&task.run, &task.plan, &task.base);
+            let submission = submission(&self.base, &mirror, run, plan, begins).await?;
+            Ok(outline::part(&submission.header.manifest, task.known))
+        };
+        let done = beating(&ctx, None, work).await;
         settled(&ctx, &self.base, done)
     }
 
@@ -200,7 +218,11 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
 }
 
 /// How stages of one queue are taken, so many at the same time.
-fn options(queue: String, stages: usize, activities: Activities) -> Result<WorkerOptions, Failure> {
+pub(crate) fn options(
+    queue: String,
+    stages: usize,
+    activities: impl ActivityImplementer,
+) -> Result<WorkerOptions, Failure> {
     let slots = |count| FixedSizeSlotSupplier::new(count);
     let tuner = TunerHolder::builder()
         .workflow_task_slot_supplier(slots(BESIDE))

@@ -2,31 +2,36 @@
 //!
 //! It is replayed from the workflow's history, so it may read nothing but its input and what activities
 //! answered: the model has no clock and no randomness, and time comes from the history.
+//!
+//! A history may not grow for ever. Once it is long nothing more begins in it; when no worker is at anything the plan goes
+//! on in a new history, with what [`Carried`] holds.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod hear;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
 use std::time::{Duration, UNIX_EPOCH};
 
-use ekiden_core::budget::Spend;
 use ekiden_core::effect::WorktreeEffect;
-use ekiden_core::ids::{MessageId, StageId};
+use ekiden_core::ids::StageId;
+use ekiden_core::manifest::Manifest;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::{Plan, PlanDecision};
-use ekiden_core::steering::{Steering, StopRequest};
-use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
 use futures::future::{Either, FutureExt as _, LocalBoxFuture, select, select_all};
 use temporalio_common::RetryPolicy;
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_sdk::{
     ActivityCancellationType, ActivityExecutionError, ActivityOptions, CancellableFuture,
-    SyncWorkflowContext, WorkflowContext, WorkflowContextView, WorkflowResult,
+    ContinueAsNewOptions, SyncWorkflowContext, WorkflowContext, WorkflowContextView,
+    WorkflowResult, WorkflowTermination,
 };
 
-use crate::limits::Limits;
 use crate::order::{
-    Limited, MergeDone, MergeTask, Order, PlanDone, PlanSignal, StageDone, StageTask,
+    Carried, FleetState, Limited, MergeDone, MergeTask, Order, PlanDone, PlanSignal, StageDone,
+    StageTask, bounded,
 };
+use crate::outline::OutlineTask;
 use crate::shares::Shares;
 use crate::worker::Activities;
 
@@ -36,6 +41,14 @@ const STAGE_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How often an activity is tried before its stage fails; a worker that dies counts as a try.
 const TRIES_MAX: u32 = 20;
+/// How many stages may wait to be merged before others begin. What they made goes from one history to the next.
+const TO_MERGE_MAX: usize = 100;
+/// How many messages are kept in mind, so that each counts once however often it comes.
+const HEARD_MAX: usize = 200;
+/// The most of a text that a plan keeps of how a stage ended; the rest is in the history, and in the stage's log.
+const KEPT_CHARS_MAX: usize = 200;
+/// After how many events a plan of an earlier version goes on in a new history. The server ends one at some 50,000.
+const EVENTS_MAX: u32 = 40_000;
 /// For how long a plan that ended and is not complete can be resumed.
 const RESUMABLE: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -67,26 +80,34 @@ impl FleetPlan {
         order: Order,
     ) -> WorkflowResult<PlanDone> {
         let ctx = &*ctx;
-        let mut fleet = Fleet::new(order);
+        let outline = outline(ctx, &order).await?;
+        let mut fleet = Fleet::new(order, outline);
+        fleet.show(ctx);
         let cancelled = ctx.cancelled().map(|_| Step::Cancelled);
         let mut at_work: Vec<Work<'_>> = vec![cancelled.boxed_local(), next_signal(ctx)];
         loop {
             at_work.extend(fleet.carry_on(ctx));
             if let Some(outcome) = fleet.over() {
-                let tip = fleet.tip;
+                let outcome = bounded(outcome, KEPT_CHARS_MAX);
+                let tip = fleet.state.tip;
                 return Ok(PlanDone { outcome, tip });
+            }
+            if fleet.can_go_on_elsewhere(ctx) {
+                match ctx.continue_as_new(fleet.carried(), ContinueAsNewOptions::default())? {}
             }
             let (step, _, rest) = select_all(at_work).await;
             at_work = rest;
-            if matches!(step, Step::Signalled) {
+            let is_signal = matches!(step, Step::Signalled);
+            // Before all that came with them, as whoever reads the history has it.
+            if is_signal || fleet.order.names() {
                 let signals = ctx.state_mut(|state| std::mem::take(&mut state.signals));
                 let now = time(ctx);
                 let signals = signals.into_iter();
                 signals.for_each(|signal| fleet.hear(now, signal));
-                ctx.state_mut(|state| {
-                    state.stopping = fleet.plan.is_stopping();
-                    state.limits = fleet.limits.all();
-                });
+                fleet.show(ctx);
+                at_work.extend(fleet.carry_on(ctx));
+            }
+            if is_signal {
                 at_work.push(next_signal(ctx));
             } else if let Some(decision) = fleet.take(step) {
                 at_work.extend(fleet.act(ctx, decision));
@@ -138,23 +159,43 @@ async fn unless_stopped<T>(
     }
 }
 
+/// The outline of a plan: of its order, or read by a worker.
+async fn outline(
+    ctx: &WorkflowContext<FleetPlan>,
+    order: &Order,
+) -> Result<Manifest, WorkflowTermination> {
+    if let Some(outline) = &order.outline {
+        return Ok(outline.clone());
+    }
+    let mut outline = Manifest {
+        stages: Vec::new(),
+        plan: None,
+    };
+    loop {
+        let task = OutlineTask::of(order, outline.stages.len());
+        let id = order.names().then(|| format!("outline/{}", task.known));
+        let options = options(order, None, id, 0);
+        let work = ctx.execute_activity(Activities::outline, task, options);
+        let part = work.await?;
+        outline.stages.extend(part.stages);
+        outline.plan = part.rules;
+        if part.is_last {
+            return Ok(outline);
+        }
+    }
+}
+
 struct Fleet {
     order: Order,
+    outline: Manifest,
     plan: Plan,
-    /// The end of the integration branch.
-    tip: String,
-    /// What each stage made in its last round.
-    made: BTreeMap<StageId, String>,
-    rounds: BTreeMap<StageId, u32>,
-    /// Answers for stages that begin again.
-    answers: BTreeMap<StageId, String>,
-    shares: Shares,
-    limits: Limits,
+    state: FleetState,
     /// Stages that workers are at.
     at_work: BTreeSet<StageId>,
-    /// Those that wait for budget which others give back.
-    short: BTreeSet<StageId>,
-    heard: BTreeSet<MessageId>,
+    /// A worker merges.
+    is_merging: bool,
+    /// Something began since this history did.
+    has_begun: bool,
     /// How often it was resumed.
     resumes: u32,
     /// Once it has ended, nobody waits for a resume.
@@ -162,31 +203,72 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn new(order: Order) -> Self {
+    fn new(mut order: Order, outline: Manifest) -> Self {
+        let (plan, state) = match order.carried.take() {
+            Some(carried) => (Plan::going_on(&outline, carried.plan), carried.state),
+            None => {
+                let state = FleetState {
+                    tip: order.base.clone(),
+                    shares: Shares::new(order.budget),
+                    ..FleetState::default()
+                };
+                (Plan::new(&outline), state)
+            }
+        };
         Self {
-            plan: Plan::new(&order.outline),
-            tip: order.base.clone(),
-            made: BTreeMap::new(),
-            rounds: BTreeMap::new(),
-            answers: BTreeMap::new(),
-            shares: Shares::new(order.budget),
-            limits: Limits::default(),
+            order,
+            outline,
+            plan,
+            state,
             at_work: BTreeSet::new(),
-            short: BTreeSet::new(),
-            heard: BTreeSet::new(),
+            is_merging: false,
+            has_begun: false,
             resumes: 0,
             is_abandoned: false,
-            order,
         }
+    }
+
+    /// What activities and queries wait for.
+    fn show(&self, ctx: &WorkflowContext<FleetPlan>) {
+        ctx.state_mut(|state| {
+            state.stopping = self.plan.is_stopping();
+            state.limits = self.state.limits.all();
+        });
+    }
+
+    /// The history is long, so nothing begins in it any more.
+    fn is_full(&self, ctx: &WorkflowContext<FleetPlan>) -> bool {
+        let max = self.order.events_max.unwrap_or(EVENTS_MAX);
+        self.has_begun && ctx.history_length() >= max && !self.plan.is_stopping()
+    }
+
+    /// No worker is at anything that this history has to tell the end of, and no signal waits. One that arrives now is in this
+    /// history, whose last step the server then refuses, or in the next.
+    fn can_go_on_elsewhere(&self, ctx: &WorkflowContext<FleetPlan>) -> bool {
+        let is_idle = self.at_work.is_empty() && !self.is_merging && self.plan.ended().is_none();
+        is_idle && self.is_full(ctx) && ctx.state(|state| state.signals.is_empty())
+    }
+
+    /// The order of the next history.
+    fn carried(mut self) -> Order {
+        self.plan.pause(self.state.is_paused);
+        let (plan, state) = (self.plan.progress(), self.state);
+        self.order.carried = Some(Box::new(Carried { plan, state }));
+        self.order
     }
 
     /// Begins all that the plan wants.
     fn carry_on<'a>(&mut self, ctx: &'a WorkflowContext<FleetPlan>) -> Vec<Work<'a>> {
         let now = time(ctx);
         let mut at_work = Vec::new();
+        if self.is_full(ctx) {
+            return at_work;
+        }
+        let is_behind = self.order.names() && self.plan.to_merge() >= TO_MERGE_MAX;
+        self.plan.pause(self.state.is_paused || is_behind);
         loop {
             let mut decisions = self.plan.next(now);
-            if decisions.is_empty() {
+            if decisions.is_empty() && !is_behind {
                 // Only where no other stage can begin.
                 decisions.extend(self.next_short());
             }
@@ -221,11 +303,18 @@ impl Fleet {
                 let next = self.plan.prepared(&stage, Ok(()))?;
                 self.act(ctx, next)
             }
-            PlanDecision::Worktree(stage, WorktreeEffect::Merge) => self.merge(ctx, stage),
+            PlanDecision::Worktree(stage, WorktreeEffect::Merge) => {
+                let made = self.state.made.get(&stage).cloned();
+                if made.is_none() {
+                    let why = "its worker named no commit".to_owned();
+                    self.plan.not_merged(&stage, why);
+                    return None;
+                }
+                Some(self.merge(ctx, &stage, made))
+            }
+            // What it made is where the plan begins.
             PlanDecision::Worktree(stage, WorktreeEffect::Confirm) => {
-                let why = "a fleet does not check whether a stage was done before";
-                self.plan.not_merged(&stage, why.to_owned());
-                None
+                Some(self.merge(ctx, &stage, None))
             }
             PlanDecision::Start(stage) | PlanDecision::Retry { stage, .. } => {
                 Some(self.start(ctx, stage))
@@ -250,189 +339,75 @@ impl Fleet {
 
     fn start<'a>(&mut self, ctx: &'a WorkflowContext<FleetPlan>, stage: StageId) -> Work<'a> {
         // Those that are to begin, and this one.
-        let others = self.at_work.len() + self.short.len();
+        let others = self.at_work.len() + self.state.short.len();
         let sharers = self.plan.at_work().saturating_sub(others);
-        let mut task = self.task(&stage, self.tip.clone());
-        task.answer = self.answers.remove(&stage);
-        task.budget = self.shares.reserve(&stage, sharers);
+        let mut task = self.task(&stage, self.state.tip.clone());
+        task.answer = self.state.answers.remove(&stage);
+        task.budget = self.state.shares.reserve(&stage, sharers);
         self.at_work.insert(stage.clone());
-        let known = self.order.outline.stages.iter();
-        let mut known = known.filter(|known| known.id == stage);
-        let queue = known.find_map(|stage| stage.part.queue.clone());
-        let work = ctx.execute_activity(Activities::stage, task, self.options(queue));
+        self.has_begun = true;
+        let known = self.plan.place(&stage);
+        let known = known.and_then(|at| self.outline.stages.get(at));
+        let queue = known.and_then(|stage| stage.part.queue.clone());
+        let id = self.order.names();
+        let id = id.then(|| format!("stage/{stage}/{}", task.round));
+        let options = options(&self.order, queue, id, TRIES_MAX);
+        let work = ctx.execute_activity(Activities::stage, task, options);
         let work = unless_stopped(ctx, work);
         work.map(|done| Step::Stage(stage, done)).boxed_local()
     }
 
+    /// Merges what a stage made; or, if that is nothing, has it confirmed that it was done before.
     fn merge<'a>(
         &mut self,
         ctx: &'a WorkflowContext<FleetPlan>,
-        stage: StageId,
-    ) -> Option<Work<'a>> {
-        let Some(commit) = self.made.get(&stage).cloned() else {
-            let why = "its worker named no commit".to_owned();
-            self.plan.not_merged(&stage, why);
-            return None;
-        };
-        let task = self.task(&stage, self.order.base.clone());
+        stage: &StageId,
+        commit: Option<String>,
+    ) -> Work<'a> {
+        let task = self.task(stage, self.order.base.clone());
+        let id = self.order.names();
+        let id = id.then(|| format!("merge/{stage}/{}", task.round));
+        let options = options(&self.order, None, id, TRIES_MAX);
         let input = MergeTask { task, commit };
-        let work = ctx.execute_activity(Activities::merge, input, self.options(None));
-        let work = unless_stopped(ctx, work);
-        Some(work.map(|done| Step::Merge(stage, done)).boxed_local())
+        self.is_merging = true;
+        let work = ctx.execute_activity(Activities::merge, input, options);
+        let (work, stage) = (unless_stopped(ctx, work), stage.clone());
+        work.map(|done| Step::Merge(stage, done)).boxed_local()
     }
 
     fn task(&self, stage: &StageId, base: String) -> StageTask {
         StageTask {
             run: self.order.run.clone(),
             stage: stage.clone(),
-            round: self.rounds.get(stage).copied().unwrap_or(1),
+            round: self.state.rounds.get(stage).copied().unwrap_or(1),
             base,
             plan: self.order.plan.clone(),
             answer: None,
             budget: None,
         }
     }
+}
 
-    /// For the workers of a queue; of the plan's own if none is named.
-    fn options(&self, queue: Option<String>) -> ActivityOptions {
-        let lease = Duration::from_secs(self.order.lease_secs);
-        let retries = RetryPolicy::builder()
-            .maximum_interval(RETRY_PAUSE_MAX)
-            .maximum_attempts(TRIES_MAX)
-            .build();
-        ActivityOptions::with_start_to_close_timeout(STAGE_TIME_MAX)
-            .heartbeat_timeout(lease)
-            .maybe_task_queue(queue)
-            // The workflow must not say that it is over while an agent lives.
-            .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
-            .retry_policy(retries)
-            .build()
-    }
-
-    /// Takes in what somebody told. What was heard before counts once.
-    fn hear(&mut self, now: Timestamp, signal: PlanSignal) {
-        match signal {
-            PlanSignal::Steered { steered } if !self.heard.insert(steered.message.clone()) => {}
-            PlanSignal::Steered { steered } => match steered.steering {
-                stop @ Steering::Stop { .. } => {
-                    stop.stop()
-                        .into_iter()
-                        .for_each(|request| self.plan.stop(request));
-                }
-                Steering::Pause => self.plan.pause(true),
-                Steering::Unpause => self.plan.pause(false),
-                Steering::Answer { stage, words } => {
-                    if self.plan.answered(&stage) {
-                        self.answers.insert(stage, words);
-                    }
-                }
-                Steering::ChangeLimits(limits) => self.shares.change(limits.bounds.run),
-                // Nobody sends them: a stage's own engine would have to hear them.
-                Steering::HandOff | Steering::Instruct { .. } => {}
-            },
-            PlanSignal::Limited { limit } => self.limits.note(limit, now),
-            PlanSignal::Resumed { resumed } => {
-                self.resumes += 1;
-                self.shares.change(resumed.limits.bounds.run);
-                let answered = resumed.answer.as_ref().map(|answer| &answer.stage);
-                self.plan.resume(answered);
-                let answer = resumed.answer.map(|answer| (answer.stage, answer.words));
-                self.answers.extend(answer);
-            }
-        }
-    }
-
-    /// A worker is no longer at a stage. One that ran short of budget has not ended while others may give some back.
-    fn settle(
-        &mut self,
-        stage: &StageId,
-        outcome: &Outcome,
-        spent: Option<Spend>,
-    ) -> Option<PlanDecision> {
-        self.at_work.remove(stage);
-        let ran_short = self.shares.is_limited() && matches!(outcome, Outcome::BudgetSpent { .. });
-        if ran_short {
-            self.shares.ran_short(stage, spent.unwrap_or_default());
-        }
-        self.shares.settle(stage, spent);
-        if ran_short && !self.plan.is_stopping() {
-            self.short.insert(stage.clone());
-            return None;
-        }
-        self.plan.stage_ended(stage, outcome)
-    }
-
-    /// The next stage that waits for budget and can go on; or which has ended, since nobody is left who could give any.
-    fn next_short(&mut self) -> Option<PlanDecision> {
-        let can = |stage: &&StageId| self.shares.has_more(stage);
-        let more = self.short.iter().find(can).cloned();
-        if let Some(stage) = more.filter(|_| !self.plan.is_stopping()) {
-            self.short.remove(&stage);
-            return Some(PlanDecision::Start(stage));
-        }
-        if self.at_work.is_empty() || self.plan.is_stopping() {
-            let (spent, budget) = self.shares.spent();
-            while let Some(stage) = self.short.pop_first() {
-                let outcome = Outcome::BudgetSpent { spent, budget };
-                self.plan.stage_ended(&stage, &outcome);
-            }
-        }
-        None
-    }
-
-    /// Takes in what came of something.
-    fn take(&mut self, step: Step) -> Option<PlanDecision> {
-        match step {
-            Step::Signalled => None,
-            Step::Abandoned { resumes } => {
-                self.is_abandoned |= resumes == self.resumes;
-                None
-            }
-            // Of a person who does it on the server's own page, and for good.
-            Step::Cancelled => {
-                self.is_abandoned = true;
-                self.plan.stop(StopRequest::Gently);
-                None
-            }
-            Step::Stage(stage, done) => {
-                let mut spent = None;
-                let outcome = match done {
-                    Ok(done) => {
-                        let commit = done.commit.map(|commit| (stage.clone(), commit));
-                        self.made.extend(commit);
-                        spent = Some(done.spent);
-                        done.outcome
-                    }
-                    Err(ActivityExecutionError::Cancelled(_)) => Outcome::Stopped {
-                        request: StopRequest::Gently,
-                    },
-                    Err(error) => Outcome::NoWorktree {
-                        why: in_full(&error),
-                    },
-                };
-                self.settle(&stage, &outcome, spent)
-            }
-            Step::Merge(stage, done) => {
-                match done {
-                    Ok(MergeDone::Merged { commit }) => {
-                        self.tip = commit;
-                        self.plan.merged(&stage);
-                    }
-                    Ok(MergeDone::Conflict { files }) => {
-                        self.plan.unmerged(&stage, files);
-                        self.shares.begin_anew(&stage);
-                        *self.rounds.entry(stage).or_insert(1) += 1;
-                    }
-                    Ok(MergeDone::Refused { why }) => self.plan.not_merged(&stage, why),
-                    Err(ActivityExecutionError::Cancelled(_)) => {
-                        self.plan.merge_cancelled(&stage);
-                    }
-                    Err(error) => self.plan.not_merged(&stage, in_full(&error)),
-                }
-                None
-            }
-        }
-    }
+/// For the workers of a queue; of the plan's own if none is named. Without an end to its tries if there are 0.
+fn options(
+    order: &Order,
+    queue: Option<String>,
+    id: Option<String>,
+    tries_max: u32,
+) -> ActivityOptions {
+    let lease = Duration::from_secs(order.lease_secs);
+    let retries = RetryPolicy::builder()
+        .maximum_interval(RETRY_PAUSE_MAX)
+        .maximum_attempts(tries_max)
+        .build();
+    ActivityOptions::with_start_to_close_timeout(STAGE_TIME_MAX)
+        .heartbeat_timeout(lease)
+        .maybe_task_queue(queue)
+        .maybe_activity_id(id)
+        // The workflow must not say that it is over while an agent lives.
+        .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
+        .retry_policy(retries)
+        .build()
 }
 
 /// The time of the history's last event.
@@ -447,22 +422,77 @@ fn time(ctx: &WorkflowContext<FleetPlan>) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use prost::Message as _;
-    use temporalio_common::protos::temporal::api::history::v1::History;
-    use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
+    use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
+    use temporalio_common::protos::temporal::api::history::v1::{History, HistoryEvent};
+    use temporalio_sdk::workflow_replayer::{
+        WorkflowReplayError, WorkflowReplayer, WorkflowReplayerOptions,
+    };
 
     use super::*;
+    use crate::load::plan_of;
 
-    /// Recorded by `tests/fleet.rs`: five stages, one of which changed its worker, and a server that was killed.
-    const HISTORY: &[u8] = include_bytes!("../tests/history-1.bin");
+    /// Of five stages, one of which changed its worker, and a server that was killed; from before activities had names.
+    const OLD: &[u8] = include_bytes!("../tests/history-1.bin");
+    /// Recorded by `tests/fleet.rs`: the first two of a plan that goes on in new histories.
+    const FIRST: &[u8] = include_bytes!("../tests/history-2.bin");
+    const SECOND: &[u8] = include_bytes!("../tests/history-3.bin");
 
-    #[tokio::test]
-    async fn a_run_of_an_older_program_decides_the_same() {
-        let history = History::decode(HISTORY).unwrap();
+    async fn replayed(history: History) -> Result<(), WorkflowReplayError> {
         let options = WorkflowReplayerOptions::new()
             .register_workflow::<FleetPlan>()
             .unwrap()
             .build();
         let replayer = WorkflowReplayer::new(options).unwrap();
-        replayer.replay_workflow(history.into()).await.unwrap();
+        replayer.replay_workflow(history.into()).await
+    }
+
+    // shows: FLT-06
+    #[test]
+    fn what_goes_from_one_history_to_the_next_is_small() {
+        let manifest = plan_of(10_000, 200, |_| None);
+        let (mut plan, mut state) = (Plan::new(&manifest), FleetState::default());
+        while plan.to_merge() < TO_MERGE_MAX {
+            for decision in plan.next(Timestamp(0)) {
+                let PlanDecision::Worktree(stage, WorktreeEffect::Prepare) = decision else {
+                    continue;
+                };
+                plan.prepared(&stage, Ok(()));
+                plan.stage_ended(&stage, &Outcome::Complete { verified: true });
+                state.made.insert(stage.clone(), "0".repeat(40));
+                state.shares.settle(&stage, Some(Default::default()));
+            }
+        }
+        assert!(state.made.len() >= 200, "{}", state.made.len());
+        let plan = plan.progress();
+        let carried = serde_json::to_vec(&Carried { plan, state }).unwrap();
+        assert!(carried.len() < 60 * 1024, "{}", carried.len());
+    }
+
+    #[tokio::test]
+    async fn a_run_of_an_older_program_decides_the_same() {
+        for history in [OLD, FIRST, SECOND] {
+            replayed(History::decode(history).unwrap()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_begins_stages_in_another_order_is_found_out() {
+        let mut history = History::decode(SECOND).unwrap();
+        let begins = |event: &HistoryEvent| {
+            matches!(
+                event.attributes,
+                Some(Attributes::ActivityTaskScheduledEventAttributes(_))
+            )
+        };
+        let at = history
+            .events
+            .windows(2)
+            .position(|both| both.iter().all(begins))
+            .unwrap();
+        let first = history.events[at].attributes.take();
+        let second = history.events[at + 1].attributes.replace(first.unwrap());
+        history.events[at].attributes = second;
+        let found = replayed(history).await.unwrap_err().to_string();
+        assert!(found.contains("does not match activity id"), "{found}");
     }
 }

@@ -10,6 +10,7 @@
     reason = "tests start programs, write files, read the clock and say what was left out"
 )]
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -24,9 +25,11 @@ use prost::Message as _;
 use tempfile::TempDir;
 use temporalio_client::{
     Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowFetchHistoryOptions,
+    WorkflowHandle,
 };
 use temporalio_common::UntypedWorkflow;
 use temporalio_common::protos::temporal::api::history::v1::History;
+use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 
 /// What a busy machine may take for anything here.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -124,6 +127,8 @@ struct World {
     port: u16,
     /// Where workers believe the server to be.
     workers_port: u16,
+    /// After so many events a plan goes on in a new history.
+    events_max: Option<&'static str>,
 }
 
 /// The network between workers and the server, which can be cut.
@@ -187,6 +192,7 @@ impl World {
             temporal,
             port,
             workers_port: port,
+            events_max: None,
         };
         fs::create_dir(world.path("home")).unwrap();
         let config =
@@ -302,6 +308,7 @@ impl World {
             "rehearsal",
         ]);
         command.args(["--lease", lease, "--new"]).args(args);
+        command.envs(self.events_max.map(|max| ("EKIDEN_FLEET_EVENTS_MAX", max)));
         self.start(command, "execute.log")
     }
 
@@ -325,25 +332,43 @@ impl World {
         status["runs"][0].clone()
     }
 
-    /// Writes the workflow's history down, for the test that replays it.
-    fn record(&self) {
-        if std::env::var_os("UPDATE_EXPECT").is_none() {
-            return;
-        }
+    /// All histories of the plan, the first one first. Writes the first two down, for the test that replays them.
+    fn histories(&self) -> Vec<History> {
         let said = self.log("execute");
         let run = said.split_whitespace().nth(1).unwrap();
         let server: Url = format!("http://127.0.0.1:{}", self.port).parse().unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let events = runtime.block_on(async {
-            let connected = Connection::connect(ConnectionOptions::new(server).build()).await;
-            let client = Client::new(connected.unwrap(), ClientOptions::new("default").build());
-            let id = format!("ekiden-{run}");
-            let handle = client.unwrap().get_workflow_handle::<UntypedWorkflow>(id);
-            let options = WorkflowFetchHistoryOptions::default();
-            handle.fetch_history(options).into_events().await.unwrap()
-        });
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/history-1.bin");
-        fs::write(file, History { events }.encode_to_vec()).unwrap();
+        let (mut found, mut next) = (VecDeque::new(), Some(None));
+        while let Some(run_id) = next {
+            let events = runtime.block_on(async {
+                let options = ConnectionOptions::new(server.clone()).build();
+                let connected = Connection::connect(options).await.unwrap();
+                let options = ClientOptions::new("default").build();
+                let client = Client::new(connected, options).unwrap();
+                let handle = client.get_workflow_handle::<UntypedWorkflow>(format!("ekiden-{run}"));
+                let mut execution = handle.info().clone();
+                execution.run_id = run_id;
+                let handle = WorkflowHandle::<_, UntypedWorkflow>::new(client, execution);
+                let options = WorkflowFetchHistoryOptions::default();
+                handle.fetch_history(options).into_events().await.unwrap()
+            });
+            let Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) =
+                &events[0].attributes
+            else {
+                panic!("{:?}", events[0]);
+            };
+            let before = started.continued_execution_run_id.clone();
+            next = Some(Some(before.clone())).filter(|_| !before.is_empty());
+            found.push_front(History { events });
+        }
+        for (history, number) in found.iter().zip(2..4) {
+            let file = format!("tests/history-{number}.bin");
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+            if std::env::var_os("UPDATE_EXPECT").is_some() {
+                fs::write(file, history.encode_to_vec()).unwrap();
+            }
+        }
+        found.into()
     }
 
     fn log(&self, name: &str) -> String {
@@ -442,7 +467,6 @@ fn a_worker_and_the_server_are_killed_and_each_stage_is_merged_once() {
     let _server = world.server();
 
     assert_eq!(execute.code(), Some(0), "{}", world.log("execute"));
-    world.record();
     let format = "--format=%(trailers:key=Ekiden-Effect,valueonly)";
     let merges = world.git("project", &["log", "--first-parent", format]);
     let mut stages: Vec<&str> = merges
@@ -474,6 +498,59 @@ fn a_worker_and_the_server_are_killed_and_each_stage_is_merged_once() {
         &["status", "--porcelain", "--untracked-files=no"],
     );
     assert_eq!(changed, "");
+}
+
+// shows: FLT-06
+#[test]
+fn a_plan_goes_on_in_new_histories_while_workers_are_killed_and_all_of_it_is_seen() {
+    let Some(temporal) = temporal() else { return };
+    let mut world = World::new(temporal);
+    // A stage and its merge have some twelve.
+    world.events_max = Some("15");
+    world.git("project", &["push", "-q", "origin", "main"]);
+    world.git("", &["clone", "-q", "remote", "other"]);
+    let _server = world.server();
+    let names = ["one", "two"];
+    let mut workers = names.map(|name| world.worker(name));
+    let mut execute = world.execute("5");
+    wait_for("a handoff of B", || world.pushed_log("B"));
+    let with_b = usize::from(world.says("one", " B: attempt 1").is_none());
+    workers[with_b].kill();
+    workers[with_b] = world.worker(names[with_b]);
+    let with_e = wait_for("E", || {
+        let is_with = |name: &&str| world.says(name, " E: attempt 1").is_some();
+        names.iter().position(is_with)
+    });
+    workers[with_e].kill();
+    assert_eq!(execute.code(), Some(0), "{}", world.log("execute"));
+    assert!(world.histories().len() > 2);
+    let format = "--format=%(trailers:key=Ekiden-Effect,valueonly)";
+    let merges = world.git("project", &["log", "--first-parent", format]);
+    let stages = merges.lines().filter_map(|line| line.split('/').nth(1));
+    let mut stages: Vec<&str> = stages.collect();
+    stages.sort_unstable();
+    assert_eq!(stages, ["A", "B", "C", "D", "E"], "{merges}");
+    let made = fs::read_to_string(world.path("project/B.txt")).unwrap();
+    let mut lines: Vec<&str> = made.lines().collect();
+    lines.dedup();
+    assert_eq!(lines, ["1", "2", "3", "4", "5", "6", "7", "8"]);
+
+    // Who comes when all is over reads it from the first history.
+    let said = world.log("execute");
+    let run = said.split_whitespace().nth(1).unwrap();
+    world.expect("other", &["fleet", "follow", run], 0);
+    for dir in ["project", "other"] {
+        let status = world.status(dir);
+        assert_eq!(status["state"], "complete", "{status}");
+        let stages = status["stages"].as_array().unwrap();
+        let states: Vec<_> = stages.iter().map(|stage| &stage["state"]).collect();
+        assert_eq!(states, ["done"; 5], "{status}");
+    }
+    let sessions = ["sessions", "--stage", "B"];
+    assert_eq!(
+        world.expect("project", &sessions, 0),
+        world.expect("other", &sessions, 0)
+    );
 }
 
 // shows: FLT-03
@@ -513,8 +590,13 @@ fn a_stage_goes_to_the_workers_of_its_queue_and_one_that_nobody_can_do_is_told_a
         .map(str::to_owned)
         .collect();
     let on_gpu = parts[2].replacen("\nname", "\nqueue = \"gpu\"\nname", 1);
-    let text = format!("{}[[stage]]{}[[stage]]{on_gpu}", parts[0], parts[1]);
+    // Each work tree is made ready, that of a merge as well.
+    let on_gpu = on_gpu.replace("test -s B.txt", "test -s B.txt && test -s ready");
+    let rules = "[worktree]\nsetup = \"echo ready > ready\"\n";
+    let text = format!("{}{rules}[[stage]]{}[[stage]]{on_gpu}", parts[0], parts[1]);
     fs::write(world.path("project/plan.toml"), text).unwrap();
+    fs::write(world.path("project/.gitignore"), "ready\n").unwrap();
+    world.git("project", &["add", "."]);
     world.git("project", &["commit", "-qam", "two stages"]);
     let _server = world.server();
     let _one = world.worker("one");
@@ -539,6 +621,25 @@ fn a_stage_goes_to_the_workers_of_its_queue_and_one_that_nobody_can_do_is_told_a
     assert!(world.says("one", " A: attempt 1").is_some());
     assert!(world.says("two", " B: attempt 1").is_some());
     assert!(world.says("one", " B: attempt 1").is_none() && world.says("two", " A: ").is_none());
+
+    // What was done before is not done again, and what was not is told.
+    let mut only = world.execute_with("60", &["--only", "B"]);
+    assert_eq!(only.code(), Some(0), "{}", world.log("execute"));
+    let status = world.status("project");
+    assert_eq!(status["stages"][0]["state"], "done", "{status}");
+    assert!(
+        world.log("one").matches(" A: attempt").count() == 1
+            && world.log("two").matches(" B: attempt").count() == 2
+    );
+    fs::remove_file(world.path("project/A.txt")).unwrap();
+    world.git("project", &["commit", "-qam", "without A"]);
+    let mut from = world.execute_with("60", &["--from", "B"]);
+    assert_eq!(from.code(), Some(1), "{}", world.log("execute"));
+    let said = world.log("execute");
+    assert!(
+        said.contains("A  was not done before: its validation failed"),
+        "{said}"
+    );
 }
 
 /// Two chains of stages: each needs the one before it in its chain, and does three items.
@@ -805,7 +906,11 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
         "echo 1 ",
         &format!("test -f {} && echo 1 ", allowed.display()),
     );
+    // It waits until it may go on, so that it is at work when the run is stopped.
+    let go = world.path("go");
+    let waits = format!("until test -f {}; do sleep 0.2; done", go.display());
     let slow = parts[2].replace("needs = [\"A\"]", "needs = []");
+    let slow = slow.replace("sleep 0.5", &waits);
     let last = parts[5].replace("\"B\", \"C\", \"D\"", "\"A\", \"B\"");
     let text = [&parts[0], &asking, &slow, &last]
         .map(String::as_str)
@@ -874,6 +979,7 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
     assert_eq!(follower.code(), Some(3), "{}", world.log("follow"));
     assert_eq!(world.at_work("one"), 0);
     assert_eq!(world.status("other")["exit_code"], 3);
+    fs::write(&go, "").unwrap();
     // The other machine knows nothing of that, and goes on with it all the same.
     world.expect("project", &["resume"], 0);
     assert!(world.path("project/E.txt").exists());

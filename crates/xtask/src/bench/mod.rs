@@ -11,6 +11,7 @@
 mod chain;
 mod client;
 mod dash;
+mod fleet;
 mod guard;
 mod handoff;
 mod machine;
@@ -45,7 +46,7 @@ pub(crate) enum Page {
 
 type Measure = fn() -> Result<Vec<Row>, String>;
 
-const PARTS: [(&str, Measure); 12] = [
+const PARTS: [(&str, Measure); 13] = [
     ("start", start::measure),
     ("guard", guard::measure),
     ("stream", stream::measure),
@@ -58,6 +59,7 @@ const PARTS: [(&str, Measure); 12] = [
     ("dash", dash::measure),
     ("stats", stats::measure),
     ("memory", memory::measure),
+    ("fleet", fleet::measure),
 ];
 
 /// Builds for release, measures, prints the table.

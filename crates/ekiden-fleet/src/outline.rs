@@ -1,0 +1,110 @@
+//! What a plan decides from: its stages and edges, without what only a stage's own relay needs.
+//!
+//! That of a small plan is part of the order. A large one is read from the plan's commit, in parts that are small enough for
+//! the server, whenever a history begins.
+
+use ekiden_core::ids::RunId;
+use ekiden_core::manifest::{Manifest, Part, PlanRules, Stage};
+use serde::{Deserialize, Serialize};
+
+use crate::order::{Order, PAYLOAD_BYTES_MAX};
+
+/// Which part of an outline is asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct OutlineTask {
+    pub(crate) run: RunId,
+    pub(crate) plan: String,
+    pub(crate) base: String,
+    /// How many stages are known.
+    pub(crate) known: usize,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct OutlinePart {
+    /// At least one, if there are more.
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) rules: Option<Box<PlanRules>>,
+    pub(crate) is_last: bool,
+}
+
+impl OutlineTask {
+    pub(crate) fn of(order: &Order, known: usize) -> Self {
+        Self {
+            run: order.run.clone(),
+            plan: order.plan.clone(),
+            base: order.base.clone(),
+            known,
+        }
+    }
+}
+
+/// The part that follows the stages that are known.
+pub(crate) fn part(manifest: &Manifest, known: usize) -> OutlinePart {
+    let stages = manifest.stages.iter().skip(known).cloned().collect();
+    let plan = manifest.plan.clone();
+    let Manifest { mut stages, plan } = outline(&Manifest { stages, plan });
+    let mut bytes = 0;
+    let mut fits = |stage: &Stage| {
+        bytes += serde_json::to_vec(stage).map_or(0, |text| text.len());
+        bytes <= PAYLOAD_BYTES_MAX
+    };
+    let fitting = stages.iter().take_while(|stage| fits(stage)).count();
+    stages.truncate(fitting.max(1));
+    OutlinePart {
+        is_last: known + stages.len() >= manifest.stages.len(),
+        stages,
+        rules: plan,
+    }
+}
+
+/// Retries are the relay's own, in the activity.
+pub(crate) fn outline(manifest: &Manifest) -> Manifest {
+    let mut outline = manifest.clone();
+    for stage in &mut outline.stages {
+        stage.task = String::new();
+        stage.verification = None;
+        stage.part = Part {
+            needs: std::mem::take(&mut stage.part.needs),
+            on_fail: stage.part.on_fail,
+            estimate_tokens: stage.part.estimate_tokens,
+            take: stage.part.take,
+            queue: stage.part.queue.take(),
+            ..Part::default()
+        };
+    }
+    if let Some(rules) = &mut outline.plan {
+        let kept = PlanRules {
+            architecture: String::new(),
+            document: String::new(),
+            ..(**rules).clone()
+        };
+        **rules = kept;
+    }
+    outline
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::plan_of;
+
+    #[test]
+    fn the_parts_of_a_large_outline_fit_and_make_the_whole() {
+        let manifest = plan_of(2_000, 8, |at| at.checked_sub(8));
+        let mut whole = Manifest {
+            stages: Vec::new(),
+            plan: None,
+        };
+        loop {
+            let part = part(&manifest, whole.stages.len());
+            let bytes = serde_json::to_vec(&part).unwrap().len();
+            assert!((1..64 * 1024).contains(&bytes), "{bytes}");
+            whole.stages.extend(part.stages);
+            whole.plan = part.rules;
+            if part.is_last {
+                break;
+            }
+        }
+        assert_eq!(whole, outline(&manifest));
+    }
+}

@@ -1,0 +1,36 @@
+//! A work tree as the plan wants it, and what is checked in one.
+
+use std::path::{Path, PathBuf};
+
+use ekiden_core::event::Check;
+use ekiden_core::limits::{COMMIT_TAIL_CHARS, SETUP_TIMEOUT};
+use ekiden_core::manifest::{Isolation, Verification};
+use ekiden_core::text::one_line;
+use ekiden_engine::check_now;
+
+use crate::fault::Fault;
+use crate::order::Submission;
+
+/// Makes a new work tree ready, as the plan says. Where that fails it is told: what it needs may be for a stage to make.
+pub(crate) async fn set_up(submission: &Submission, tree: &Path) -> Result<(), Fault> {
+    let rules = submission.header.manifest.plan.as_deref();
+    let Some(Isolation::Worktrees {
+        setup: Some(setup), ..
+    }) = rules.map(|rules| &rules.isolation)
+    else {
+        return Ok(());
+    };
+    let verification = Verification::by_command(setup.clone(), SETUP_TIMEOUT);
+    let check = check(tree.join(&submission.prefix), verification).await?;
+    if !check.passed() {
+        let tail = one_line(&check.tail, COMMIT_TAIL_CHARS);
+        crate::say(&format!("the worktree's setup `{setup}` {check}: {tail}"));
+    }
+    Ok(())
+}
+
+pub(crate) async fn check(dir: PathBuf, verification: Verification) -> Result<Check, Fault> {
+    let checked = tokio::task::spawn_blocking(move || check_now(&dir, &verification)).await;
+    let check = checked.map_err(|panic| Fault::Refused(panic.to_string()))?;
+    check.map_err(|error| Fault::Refused(error.to_string()))
+}

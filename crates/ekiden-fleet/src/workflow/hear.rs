@@ -1,0 +1,154 @@
+//! What a plan makes of what it hears: of people, of workers, and of what workers were asked for.
+
+use ekiden_core::budget::Spend;
+use ekiden_core::ids::StageId;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::plan::PlanDecision;
+use ekiden_core::steering::{Steered, Steering, StopRequest};
+use ekiden_core::text::in_full;
+use ekiden_core::time::Timestamp;
+use temporalio_sdk::ActivityExecutionError;
+
+use super::{Fleet, HEARD_MAX, KEPT_CHARS_MAX, Step};
+use crate::order::{MergeDone, PlanSignal, bounded};
+
+impl Fleet {
+    /// Takes in what somebody told. What was heard before counts once.
+    pub(super) fn hear(&mut self, now: Timestamp, signal: PlanSignal) {
+        match signal {
+            PlanSignal::Steered { steered } if self.state.heard.contains(&steered.message) => {}
+            PlanSignal::Steered { steered } => self.steered(steered),
+            PlanSignal::Limited { limit } => self.state.limits.note(limit, now),
+            PlanSignal::Resumed { resumed } => {
+                self.resumes += 1;
+                self.state.is_paused = false;
+                self.state.shares.change(resumed.limits.bounds.run);
+                let answered = resumed.answer.as_ref().map(|answer| &answer.stage);
+                self.plan.resume(answered);
+                let answer = resumed.answer.map(|answer| (answer.stage, answer.words));
+                self.state.answers.extend(answer);
+            }
+        }
+    }
+
+    fn steered(&mut self, steered: Steered) {
+        let heard = &mut self.state.heard;
+        heard.push(steered.message);
+        heard.drain(..heard.len().saturating_sub(HEARD_MAX));
+        match steered.steering {
+            stop @ Steering::Stop { .. } => {
+                stop.stop()
+                    .into_iter()
+                    .for_each(|request| self.plan.stop(request));
+            }
+            // The plan is told before it decides again.
+            Steering::Pause => self.state.is_paused = true,
+            Steering::Unpause => self.state.is_paused = false,
+            Steering::Answer { stage, words } => {
+                if self.plan.answered(&stage) {
+                    self.state.answers.insert(stage, words);
+                }
+            }
+            Steering::ChangeLimits(limits) => self.state.shares.change(limits.bounds.run),
+            // Nobody sends them: a stage's own engine would have to hear them.
+            Steering::HandOff | Steering::Instruct { .. } => {}
+        }
+    }
+
+    /// A worker is no longer at a stage. One that ran short of budget has not ended while others may give some back.
+    fn settle(
+        &mut self,
+        stage: &StageId,
+        outcome: &Outcome,
+        spent: Option<Spend>,
+    ) -> Option<PlanDecision> {
+        self.at_work.remove(stage);
+        let ran_short =
+            self.state.shares.is_limited() && matches!(outcome, Outcome::BudgetSpent { .. });
+        if ran_short {
+            self.state
+                .shares
+                .ran_short(stage, spent.unwrap_or_default());
+        }
+        self.state.shares.settle(stage, spent);
+        if ran_short && !self.plan.is_stopping() {
+            self.state.short.insert(stage.clone());
+            return None;
+        }
+        self.plan.stage_ended(stage, outcome)
+    }
+
+    /// The next stage that waits for budget and can go on; or which has ended, since nobody is left who could give any.
+    pub(super) fn next_short(&mut self) -> Option<PlanDecision> {
+        let can = |stage: &&StageId| self.state.shares.has_more(stage);
+        let more = self.state.short.iter().find(can).cloned();
+        if let Some(stage) = more.filter(|_| !self.plan.is_stopping()) {
+            self.state.short.remove(&stage);
+            return Some(PlanDecision::Start(stage));
+        }
+        if self.at_work.is_empty() || self.plan.is_stopping() {
+            let (spent, budget) = self.state.shares.spent();
+            while let Some(stage) = self.state.short.pop_first() {
+                let outcome = Outcome::BudgetSpent { spent, budget };
+                self.plan.stage_ended(&stage, &outcome);
+            }
+        }
+        None
+    }
+
+    /// Takes in what came of something.
+    pub(super) fn take(&mut self, step: Step) -> Option<PlanDecision> {
+        match step {
+            Step::Signalled => None,
+            Step::Abandoned { resumes } => {
+                self.is_abandoned |= resumes == self.resumes;
+                None
+            }
+            // Of a person who does it on the server's own page, and for good.
+            Step::Cancelled => {
+                self.is_abandoned = true;
+                self.plan.stop(StopRequest::Gently);
+                None
+            }
+            Step::Stage(stage, done) => {
+                let mut spent = None;
+                let outcome = match done {
+                    Ok(done) => {
+                        let commit = done.commit.map(|commit| (stage.clone(), commit));
+                        self.state.made.extend(commit);
+                        spent = Some(done.spent);
+                        done.outcome
+                    }
+                    Err(ActivityExecutionError::Cancelled(_)) => Outcome::Stopped {
+                        request: StopRequest::Gently,
+                    },
+                    Err(error) => Outcome::NoWorktree {
+                        why: in_full(&error),
+                    },
+                };
+                let outcome = bounded(outcome, KEPT_CHARS_MAX);
+                self.settle(&stage, &outcome, spent)
+            }
+            Step::Merge(stage, done) => {
+                self.is_merging = false;
+                match done {
+                    Ok(MergeDone::Merged { commit }) => {
+                        self.state.merged(&stage, commit);
+                        self.plan.merged(&stage);
+                    }
+                    Ok(MergeDone::Conflict { files }) => {
+                        self.plan.unmerged(&stage, files);
+                        self.state.shares.close(&stage);
+                        *self.state.rounds.entry(stage).or_insert(1) += 1;
+                    }
+                    Ok(MergeDone::Refused { why }) => self.plan.not_merged(&stage, why),
+                    Err(ActivityExecutionError::Cancelled(_)) => {
+                        self.plan.merge_cancelled(&stage);
+                    }
+                    Err(error) => self.plan.not_merged(&stage, in_full(&error)),
+                }
+                None
+            }
+        }
+    }
+}
