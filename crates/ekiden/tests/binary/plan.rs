@@ -73,7 +73,7 @@ fn rounded(told: &str) -> String {
         let percent = word
             .strip_suffix('%')
             .is_some_and(|number| number.chars().all(|c| c.is_ascii_digit()));
-        // A stage takes a second or more on a busy machine only.
+        // A stage takes a second or more on a busy machine only; then its time is told, too.
         let duration = word.split_once(':').is_some_and(|(minutes, seconds)| {
             [minutes, seconds]
                 .iter()
@@ -90,7 +90,11 @@ fn rounded(told: &str) -> String {
         }
     };
     let line = |line: &str| line.split(' ').map(word).collect::<Vec<_>>().join(" ");
-    told.lines().map(line).collect::<Vec<_>>().join("\n")
+    let told = told.lines().map(line).collect::<Vec<_>>().join("\n");
+    let sessions = ["1 session", "2 sessions", "3 sessions"];
+    sessions.iter().fold(told, |told, sessions| {
+        told.replace(&format!("{sessions} · TIME · "), &format!("{sessions} · "))
+    })
 }
 
 // shows: PLN-03, PLN-06, PLN-11

@@ -38,6 +38,14 @@ fn the_first_ctrl_c_asks_for_a_handoff() {
     wait_until("work", || environment.exists("started"));
     run.signal(Signal::INT);
     run.wait_for("ctrl-c again stops at once");
+    // The prompt, and the order.
+    wait_until("the agent has the order", || {
+        environment
+            .kept(1, "events.jsonl")
+            .matches("\"queued\"")
+            .count()
+            == 2
+    });
     environment.write("go", "");
     insta::assert_snapshot!(environment.normal(&run.end()), @r#"
     run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
