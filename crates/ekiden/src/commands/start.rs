@@ -7,13 +7,15 @@ use ekiden_core::agent::Interface;
 use ekiden_core::event::{Answer, Continued, RunResumed};
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::Manifest;
+use ekiden_core::outcome::Outcome;
 use ekiden_core::renewal::NewTask;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
+use ekiden_engine::error::EngineError;
 use ekiden_engine::git::branch;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::observer::Observer as _;
-use ekiden_engine::runner::{self, Unfinished};
+use ekiden_engine::runner::{self, Driving, Unfinished};
 use ekiden_engine::{history, workspace::Workspace};
 
 use super::{Invocation, attach, fleet, guide, refuse_plan, run_ids};
@@ -217,6 +219,42 @@ pub(super) enum With {
     FollowUp(NewTask),
 }
 
+impl With {
+    fn carry_on(
+        self,
+        workspace: &Workspace,
+        prefix: Option<&str>,
+        limits: LimitsChanged,
+        driving: Driving,
+        live: &mut Live<'_>,
+    ) -> Result<Outcome, EngineError> {
+        let ekiden = env!("CARGO_PKG_VERSION").to_owned();
+        match self {
+            Self::Resume {
+                task,
+                answer,
+                changed_log,
+            } => {
+                let resumed = RunResumed {
+                    ekiden,
+                    limits,
+                    task,
+                    answer,
+                };
+                runner::resume(workspace, prefix, resumed, changed_log, driving, live)
+            }
+            Self::FollowUp(task) => {
+                let continued = Continued {
+                    ekiden,
+                    task,
+                    limits,
+                };
+                runner::continue_with(workspace, prefix, continued, driving, live)
+            }
+        }
+    }
+}
+
 /// Continues a run, and shows it until it ends.
 pub(super) fn continue_with(
     invocation: &Invocation,
@@ -266,29 +304,10 @@ pub(super) fn continue_with(
         detach: split.detach,
     };
     let (driving, prefix) = (invocation.driving()?, asked.prefix);
-    let ekiden = env!("CARGO_PKG_VERSION").to_owned();
-    let outcome = watched.drive(&mut live, |live| match asked.with {
-        With::Resume {
-            task,
-            answer,
-            changed_log,
-        } => {
-            let resumed = RunResumed {
-                ekiden,
-                limits,
-                task,
-                answer,
-            };
-            runner::resume(workspace, prefix, resumed, changed_log, driving, live)
-        }
-        With::FollowUp(task) => {
-            let continued = Continued {
-                ekiden,
-                task,
-                limits,
-            };
-            runner::continue_with(workspace, prefix, continued, driving, live)
-        }
+    let outcome = watched.drive(&mut live, |live| {
+        asked
+            .with
+            .carry_on(workspace, prefix, limits, driving, live)
     });
     Ok(Exit::of(&outcome?))
 }
