@@ -70,12 +70,13 @@ impl Outbox {
 
     /// What the trackers do not have yet, in no order.
     pub fn waiting(&self) -> DiskResult<Vec<QueuedWrite>> {
-        self.all_in(&self.waiting_dir())
+        self.all_in(&self.waiting_dir(), true)
     }
 
     /// What they have, as long as it is kept.
     pub fn sent(&self) -> DiskResult<Vec<QueuedWrite>> {
-        self.all_in(&self.sent_dir())
+        // A comment is made of all of them: it would lose what is left out.
+        self.all_in(&self.sent_dir(), false)
     }
 
     /// The tracker has it. Durable, so that it is not sent again after a power cut, though that would be safe.
@@ -122,7 +123,7 @@ impl Outbox {
         Ok(wait_for(&file, &path, patience)?.then_some(file))
     }
 
-    fn all_in(&self, dir: &Path) -> DiskResult<Vec<QueuedWrite>> {
+    fn all_in(&self, dir: &Path, leaves_out: bool) -> DiskResult<Vec<QueuedWrite>> {
         let names = if_there(self.disk.list(dir))?.unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());
         let mut all = Vec::new();
@@ -130,7 +131,11 @@ impl Outbox {
         for name in names.filter(|name| !name.starts_with('.')) {
             // One that is no file or far too large keeps no other from being sent.
             let read = if_there(self.disk.read(&dir.join(name), OUTBOX_FILE_BYTES_MAX));
-            if let Some(bytes) = read.unwrap_or(Some(Vec::new())) {
+            let read = match read {
+                Err(_) if leaves_out => Some(Vec::new()),
+                read => read?,
+            };
+            if let Some(bytes) = read {
                 let name = name.to_owned();
                 all.push(QueuedWrite { name, bytes });
             }

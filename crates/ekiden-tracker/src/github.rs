@@ -218,9 +218,11 @@ impl<W: Web> Tracker for GitHub<W> {
         let place = |found: &Value| format!("/issues/comments/{}", found["id"]);
         self.change("PATCH", &place(first), &body)?;
         // The request of a sender that was killed may have arrived after the next one had looked. Who quotes us says something
-        // behind the marker.
+        // behind the marker, or has a mark before it.
         let is_ours = |found: &&Value| {
-            found["user"] == first["user"] && text(&found["body"]).trim_end().ends_with(&marker)
+            let body = text(&found["body"]);
+            let last = body.trim_end().lines().next_back();
+            found["user"] == first["user"] && last == Some(&*marker)
         };
         for second in marked.filter(is_ours) {
             self.send("DELETE", &self.of_repo(&place(second)), None)?;

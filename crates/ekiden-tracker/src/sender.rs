@@ -193,8 +193,12 @@ impl Sender<'_> {
                 let found = tracker.issue(&issue.id)?;
                 put_comment(&*tracker, issue, &found, key, sent, waiting)?;
                 self.put_shards(&*tracker, &found)?;
-            } else {
+            } else if !is_overtaken(queued, sent) {
                 match self.put(&*tracker, issue, queued) {
+                    // A key that may not even read the issue is the trouble of all its writes.
+                    Err(fault @ Fault::NotPermitted(_)) if tracker.issue(&issue.id).is_err() => {
+                        return Err(Failed::Tracker(fault));
+                    }
                     // What may never be taken, such as a state by a wrong name, keeps no other write waiting.
                     Err(fault @ (Fault::Refused(_) | Fault::NotPermitted(_))) => {
                         refused.push((file.clone(), fault));
@@ -341,6 +345,23 @@ fn put_comment<'a>(
 }
 
 /// What is kept together: the entries of a comment, else the write alone.
+/// The tracker has a newer write of the same. What was refused before that must not take it back.
+fn is_overtaken(queued: &Queued, sent: &[Queued]) -> bool {
+    let is_newer = |other: &&Queued| {
+        other.issue == queued.issue && (other.at, other.order) > (queued.at, queued.order)
+    };
+    let is_same = |other: &Queued| match (&queued.write, &other.write) {
+        (Write::Label { name, .. }, Write::Label { name: other, .. }) => {
+            name.eq_ignore_ascii_case(other)
+        }
+        (Write::PullRequest { branch, .. }, Write::PullRequest { branch: other, .. }) => {
+            branch == other
+        }
+        (one, other) => matches!(one, Write::State { .. }) && matches!(other, Write::State { .. }),
+    };
+    sent.iter().filter(is_newer).any(is_same)
+}
+
 fn group(queued: &Queued) -> &str {
     let entry = queued.entry();
     entry.map_or(&queued.key, |(comment, ..)| comment)

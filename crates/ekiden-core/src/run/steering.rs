@@ -4,10 +4,12 @@ use super::Run;
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Answer, RunResumed};
 use crate::ids::StageId;
+use crate::prompt::is_comment;
 use crate::relay::Relay;
 use crate::settings::LimitsChanged;
 use crate::steering::{Steered, Steering, StopRequest};
 use crate::time::Timestamp;
+use crate::{limits, text};
 
 impl Run {
     /// A person wants nothing to begin.
@@ -39,7 +41,7 @@ impl Run {
             Steering::Unpause => self.pause(at, false),
             Steering::Instruct { words } => {
                 if self.header.manifest.plan.is_some() {
-                    self.words.push(words.clone());
+                    self.keep_words(words);
                 }
                 self.each_to_come(at, |relay| relay.instruct(at, words))
             }
@@ -51,6 +53,18 @@ impl Run {
                 self.take_limits(limits);
                 self.each_to_come(at, |relay| relay.limit(at, limits))
             }
+        }
+    }
+
+    /// Keeps words for stages that begin later, as many as one has room for: the newest, and a person's own before comments.
+    fn keep_words(&mut self, words: &str) {
+        self.words.push(text::clean(words).text.trim().to_owned());
+        let chars = |words: &String| words.chars().count() + 1;
+        while self.words.len() > 1
+            && self.words.iter().map(chars).sum::<usize>() > limits::OPERATOR_CHARS_MAX
+        {
+            let comment = self.words.iter().position(|words| is_comment(words));
+            self.words.remove(comment.unwrap_or(0));
         }
     }
 

@@ -17,10 +17,12 @@ use crate::guard::Profile;
 use crate::handoff::tests::{NEXT_PROMPT, PROGRESS, files};
 use crate::handoff::{HandoffFiles, Marker};
 use crate::ids::{AttemptId, EffectId, MessageId, RunId, StageId};
+use crate::issue::Comment;
 use crate::limits;
 use crate::manifest::{Isolation, Manifest, Need, OnFail, Part, PlanRules, Stage, Verification};
 use crate::outcome::Outcome;
 use crate::plan::StageState;
+use crate::prompt::comment_note;
 use crate::record::{LOGIC, Outstanding, Record};
 use crate::relay::{Phase, Prompt, Relay};
 use crate::run::Run;
@@ -294,8 +296,14 @@ fn what_a_plan_is_told_reaches_the_stages_that_begin_later() {
         budget: None,
     };
     let mut world = World::begin(&given);
-    let words = "spare the docs".to_owned();
-    world.steer(Steering::Instruct { words });
+    let mut tell = |words: String| world.steer(Steering::Instruct { words });
+    let comment = Comment {
+        author: "eve".to_owned(),
+        at: "2026-11-24".to_owned(),
+        text: "as long as it may be ".repeat(200),
+    };
+    (0..3).for_each(|_| tell(comment_note(&comment, &[])));
+    tell("spare the docs".to_owned());
     let later = StageId::try_from("S1".to_owned()).unwrap();
     for _ in 0..STEPS_MAX {
         let relay = world.run.relay(&later);

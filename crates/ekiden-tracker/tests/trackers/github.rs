@@ -89,11 +89,18 @@ fn what_arrived_without_an_answer_is_found_by_its_marker() {
     for (who, text) in [
         ("mia", late.body.clone()),
         ("leo", format!("> {}I agree", late.body)),
+        (
+            "mia",
+            format!(
+                "I agree with\n\n> {}",
+                late.body.trim_end().replace('\n', "\n> ")
+            ),
+        ),
     ] {
         near.0.lock().unwrap().service.comment(1, who, &text);
     }
     tracker.put_comment("1", &living("three")).unwrap();
-    assert_eq!(ours(&near), ["three", "> two"]);
+    assert_eq!(ours(&near), ["three", "> two", "I agree with"]);
     let new = NewIssue {
         key: "sub",
         title: "Part",

@@ -7,6 +7,7 @@ use ekiden_core::issue::IssueRef;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::Outbox;
 
+use ekiden_testkit::sim::SimDisk;
 use ekiden_testkit::trackers::{FakeLinear, ServiceFault};
 use ekiden_tracker::{Fault, NewState, Queued, Sender, Sent, Tracker, Write, standing};
 
@@ -146,21 +147,49 @@ fn what_a_tracker_never_takes_keeps_nothing_else_of_its_issue_waiting() {
     assert!(state.next > Some(after(5)));
 }
 
+/// Once the tracker could take it, it would undo what came after it.
+// shows: TRK-06
+#[test]
+fn what_was_refused_is_dropped_when_a_newer_write_of_the_same_was_taken() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    let state = |name: &str| Write::State {
+        state: NewState::Named(name.to_owned()),
+    };
+    other(anv(1), 1, state("Nowhere")).queue(&outbox).unwrap();
+    assert_eq!(send(&outbox, &near, after(1), true).count, 0);
+    other(anv(1), 2, state("Done")).queue(&outbox).unwrap();
+    assert_eq!(send(&outbox, &near, after(2), true).count, 1);
+    assert_eq!(send(&outbox, &near, after(3), true).count, 1);
+    assert_eq!(standing(&outbox, after(4)).unwrap().waiting.len(), 0);
+}
+
 // shows: TRK-06
 #[test]
 fn a_file_that_cannot_be_read_is_counted_and_keeps_no_other_waiting() {
-    let disk = planted();
+    let disk = Arc::new(planted());
     let waiting = Path::new(DIR).join("waiting");
     disk.plant_file(&waiting.join("0123"), &vec![b'x'; 300 * 1024]);
     disk.plant_dir(&waiting.join("4567"));
     let (outbox, near) = (
-        Outbox::of(Arc::new(disk), Path::new(DIR)),
+        Outbox::of(Arc::<SimDisk>::clone(&disk), Path::new(DIR)),
         Near::new(FakeLinear::with(&["Accounts"])),
     );
     entry(anv(1), 1).queue(&outbox).unwrap();
     assert_eq!(send(&outbox, &near, AT, false).count, 1);
     let standing = standing(&outbox, AT).unwrap();
     assert_eq!((standing.waiting.len(), standing.unreadable), (0, 2));
+    // One that was sent is part of a comment, which would lose it.
+    disk.plant_dir(&Path::new(DIR).join("sent/89ab"));
+    entry(anv(1), 2).queue(&outbox).unwrap();
+    let open = |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { unreachable!() };
+    let sender = Sender {
+        outbox: &outbox,
+        open: &open,
+        push: &|_, _| Ok(()),
+        now: after(1),
+        jitter: 0,
+    };
+    assert!(sender.send(true).is_err());
 }
 
 // shows: TRK-06

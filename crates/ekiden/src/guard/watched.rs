@@ -278,8 +278,7 @@ impl Watched {
     pub(super) fn told_issue(&self) -> Option<String> {
         let trackers = Trackers::of_project(&self.place.dir)?;
         trackers.outbox()?;
-        self.issue_name()
-            .filter(|name| trackers.of_name(name).is_some())
+        self.issue_name().filter(|name| trackers.takes_name(name))
     }
 
     /// The issue need no longer say that a handoff waits.

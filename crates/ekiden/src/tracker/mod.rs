@@ -95,6 +95,17 @@ impl Trackers {
         self.read(name).ok()
     }
 
+    /// Whether the tracker that the user set can have an issue of this name. It asks nobody, for hooks.
+    pub fn takes_name(&self, name: &str) -> bool {
+        let host = self.github_host();
+        let naming = Naming {
+            tracker: self.kind(),
+            repo: Some("owner/name"),
+            github_host: &host,
+        };
+        naming.tracker.is_some() && IssueRef::read(name, naming).is_ok()
+    }
+
     /// The issue that a branch's name tells, if the user set a tracker.
     pub fn of_branch(&self, branch: &str) -> Option<IssueRef> {
         self.of_name(&issue_of_branch(branch)?)
