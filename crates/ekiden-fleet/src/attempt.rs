@@ -69,7 +69,14 @@ impl Base {
         let _alone = self.fetching.lock().await;
         let mirror = git::mirror(&self.dir).await?;
         let specs: Vec<String> = names.iter().map(|name| format!("+{name}:{name}")).collect();
-        let mut args = vec!["fetch", "--quiet", "--no-tags", "--prune", &self.remote];
+        let mut args = vec![
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--prune",
+            "--",
+            &self.remote,
+        ];
         args.extend(specs.iter().map(String::as_str));
         Git::at(&mirror).line(&args).await?;
         Ok(mirror)

@@ -17,7 +17,7 @@ pub(crate) async fn deliver(git: &Git, submission: &Submission, remote: &str) ->
     };
     let kept = format!("ekiden/{run}");
     let fetched = format!("+{}:refs/heads/{kept}", refs::merged(run));
-    let fetch = ["fetch", "--quiet", "--no-tags", remote, &fetched];
+    let fetch = ["fetch", "--quiet", "--no-tags", "--", remote, &fetched];
     let moved: Result<Option<String>, Fault> = async {
         git.line(&fetch).await?;
         let here = git.line(&["rev-parse", "HEAD"]).await?;

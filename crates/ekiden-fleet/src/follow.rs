@@ -122,7 +122,7 @@ impl Following {
         let (mut is_away, mut is_stopping) = (false, false);
         let (mut messages, mut leave) = (Vec::new(), Leave::listen()?);
         loop {
-            if let Err(fault) = self.look(&messages).await {
+            if let Err(fault) = self.look(&mut messages).await {
                 let fault = fault.for_good()?;
                 if !std::mem::replace(&mut is_away, true) {
                     crate::say(&format!("{}; waiting for it", in_full(&fault)));
@@ -132,10 +132,11 @@ impl Following {
             }
             // They have come back in the history, and are in our log.
             let run = self.run.run();
-            let heard = |message: &mut Message| run.has_heard(&message.steered.message);
+            let heard =
+                |(message, _): &mut (Message, bool)| run.has_heard(&message.steered.message);
             messages
                 .extract_if(.., heard)
-                .for_each(Message::is_recorded);
+                .for_each(|(message, _)| message.is_recorded());
             if self.run.ordered(&Effect::Deliver).is_some() {
                 self.deliver().await?;
             }
@@ -145,7 +146,7 @@ impl Following {
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
-                message = self.run.steered() => messages.push(message),
+                message = self.run.steered() => messages.push((message, false)),
                 () = leave.asked() => {
                     if !self.stops || is_stopping {
                         return Ok(None);
@@ -164,11 +165,15 @@ impl Following {
         self.handle.signal(FleetPlan::tell, told, options).await
     }
 
-    /// Passes messages on, which count once however often they come, and takes in what is new.
-    async fn look(&mut self, messages: &[Message]) -> Result<(), Fault> {
-        for message in messages {
+    /// Passes messages on that the server has not got, and takes in what is new.
+    async fn look(&mut self, messages: &mut [(Message, bool)]) -> Result<(), Fault> {
+        for (message, is_told) in messages.iter_mut().filter(|(_, is_told)| !*is_told) {
             let steered = message.steered.clone();
-            self.tell(PlanSignal::Steered { steered }).await?;
+            match self.tell(PlanSignal::Steered { steered }).await {
+                // The plan has ended: what is read next says how.
+                Ok(()) | Err(WorkflowInteractionError::NotFound(_)) => *is_told = true,
+                Err(error) => return Err(error.into()),
+            }
         }
         let told = self
             .handle
@@ -259,6 +264,7 @@ impl Following {
             "fetch",
             "--quiet",
             "--no-tags",
+            "--",
             &self.remote,
             &spec,
             &merged,
@@ -319,7 +325,15 @@ impl Following {
         let common = self.git.line(&["rev-parse", "--absolute-git-dir"]).await?;
         let git = Git::of(common.as_ref(), &scratch.path().join("index"), &place);
         git.line(&["read-tree", &tree]).await?;
-        git.line(&["checkout-index", "--all", "--force"]).await?;
+        // They are workers' files, and lie beside the user's own.
+        let checkout = ["checkout-index", "--all", "--force"];
+        let plain = [
+            "-c",
+            "core.symlinks=false",
+            "-c",
+            "core.hooksPath=/dev/null",
+        ];
+        git.line(&[&plain[..], &checkout[..]].concat()).await?;
         Ok(())
     }
 
@@ -376,6 +390,10 @@ impl Following {
             ..
         } = &mut event
         {
+            // It comes from the server, so it could be anything.
+            if !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return Err(Fault::Lost("a merge names no commit"));
+            }
             let before = format!("{commit}^1");
             let diff = ["diff", "--name-only", &before, commit];
             let changed = self.git.line(&diff).await?;

@@ -1,6 +1,6 @@
 //! What Temporal's history of a plan tells, as events of a run.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use ekiden_core::event::{
@@ -40,6 +40,8 @@ pub(crate) struct Reader {
     taken_in: usize,
     /// Stages that ran short of budget. They go on, or have ended once the plan has.
     short: Vec<(StageId, Outcome)>,
+    /// Stages that are done and that nobody was asked to merge.
+    unasked: BTreeSet<StageId>,
 }
 
 impl Reader {
@@ -56,10 +58,19 @@ impl Reader {
             return Vec::new();
         };
         // A plan that has ended waits for a resume, with a timer.
-        if matches!(attributes, Attributes::TimerStartedEventAttributes(_)) {
+        if matches!(
+            attributes,
+            Attributes::TimerStartedEventAttributes(_)
+                | Attributes::WorkflowExecutionCompletedEventAttributes(_)
+        ) {
             let short = std::mem::take(&mut self.short).into_iter();
-            let ends = short.map(|(stage, outcome)| (at, ended(stage, outcome)));
-            return ends.collect();
+            let ends = short.map(|(stage, outcome)| ended(stage, outcome));
+            // A follower's plan may have begun to merge them before it heard of the end.
+            let unasked = self.unasked.iter().cloned().map(|stage| {
+                let merge = Merge::Cancelled;
+                of_worktree(stage, WorktreeEvent::Merged { merge })
+            });
+            return ends.chain(unasked).map(|event| (at, event)).collect();
         }
         if matches!(
             attributes,
@@ -103,6 +114,7 @@ impl Reader {
                 }
                 if name == Activities::merge.name() {
                     let merge: MergeTask = read(asked.input.as_ref())?;
+                    self.unasked.remove(&merge.task.stage);
                     let asked = match merge.commit {
                         Some(_) => Asked::Merge,
                         None => Asked::Confirm,
@@ -165,6 +177,9 @@ impl Reader {
                 if matches!(done.outcome, Outcome::BudgetSpent { .. }) {
                     self.short.push((stage, done.outcome));
                     return None;
+                }
+                if done.outcome.is_complete() {
+                    self.unasked.insert(stage.clone());
                 }
                 Some(ended(stage, done.outcome))
             }
@@ -277,4 +292,101 @@ fn of_worktree(stage: StageId, event: WorktreeEvent) -> Event {
 fn read<T: DeserializeOwned>(payloads: Option<&Payloads>) -> Option<T> {
     let first = payloads?.payloads.first()?;
     serde_json::from_slice(&first.data).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+    use temporalio_common::protos::temporal::api::common::v1::{ActivityType, Payload};
+    use temporalio_common::protos::temporal::api::history::v1::{
+        ActivityTaskCompletedEventAttributes, ActivityTaskScheduledEventAttributes,
+        TimerStartedEventAttributes, WorkflowTaskCompletedEventAttributes,
+        WorkflowTaskStartedEventAttributes,
+    };
+
+    use super::*;
+
+    fn payloads(value: &impl Serialize) -> Option<Payloads> {
+        let data = serde_json::to_vec(value).unwrap();
+        let payload = Payload {
+            data,
+            ..Payload::default()
+        };
+        Some(Payloads {
+            payloads: vec![payload],
+        })
+    }
+
+    fn scheduled(name: &str, input: &impl Serialize) -> Attributes {
+        let activity_type = ActivityType {
+            name: name.to_owned(),
+        };
+        Attributes::ActivityTaskScheduledEventAttributes(ActivityTaskScheduledEventAttributes {
+            activity_type: Some(activity_type),
+            input: payloads(input),
+            ..ActivityTaskScheduledEventAttributes::default()
+        })
+    }
+
+    /// The history is full, or the plan was stopped: a follower's plan begins the merge, and the fleet's never does.
+    // shows: FLT-01
+    #[test]
+    fn a_stage_that_is_done_when_the_plan_ends_is_merged_by_nobody() {
+        let task: StageTask = serde_json::from_value(serde_json::json!({
+            "run": "01234567", "stage": "A", "round": 1, "base": "b", "plan": "p",
+        }))
+        .unwrap();
+        let done = StageDone {
+            outcome: Outcome::Complete { verified: true },
+            commit: Some("c".to_owned()),
+            spent: ekiden_core::budget::Spend::default(),
+        };
+        let merge = MergeTask {
+            task: task.clone(),
+            commit: Some("c".to_owned()),
+        };
+        let begun = scheduled(Activities::stage.name(), &task);
+        let ended = Attributes::ActivityTaskCompletedEventAttributes(
+            ActivityTaskCompletedEventAttributes {
+                scheduled_event_id: 1,
+                result: payloads(&done),
+                ..ActivityTaskCompletedEventAttributes::default()
+            },
+        );
+        let step = [
+            Attributes::WorkflowTaskStartedEventAttributes(
+                WorkflowTaskStartedEventAttributes::default(),
+            ),
+            Attributes::WorkflowTaskCompletedEventAttributes(
+                WorkflowTaskCompletedEventAttributes::default(),
+            ),
+        ];
+        let waits = Attributes::TimerStartedEventAttributes(TimerStartedEventAttributes::default());
+        for (asked, cancelled) in [(None, 1), (Some(&merge), 0)] {
+            let mut history = vec![begun.clone(), ended.clone()];
+            history.extend(step.clone());
+            history.extend(asked.map(|merge| scheduled(Activities::merge.name(), merge)));
+            history.push(waits.clone());
+            let mut reader = Reader::default();
+            let told = (1..).zip(history).flat_map(|(event_id, attributes)| {
+                reader.read(&HistoryEvent {
+                    event_id,
+                    attributes: Some(attributes),
+                    ..HistoryEvent::default()
+                })
+            });
+            let is_cancelled = |(_, event): &(Timestamp, Event)| {
+                matches!(
+                    event,
+                    Event::Worktree {
+                        event: WorktreeEvent::Merged {
+                            merge: Merge::Cancelled
+                        },
+                        ..
+                    }
+                )
+            };
+            assert_eq!(told.filter(is_cancelled).count(), cancelled);
+        }
+    }
 }

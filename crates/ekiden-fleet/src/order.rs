@@ -198,7 +198,10 @@ pub(crate) struct StageTask {
     /// The answer to the question with which this round ended before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<String>,
-    /// What all that its log tells may come to.
+    /// What it has cost so far. Its log tells less where a worker died.
+    #[serde(default, skip_serializing_if = "Spend::is_nothing")]
+    pub(crate) spent: Spend,
+    /// What all of it may come to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) budget: Option<Budget>,
 }

@@ -20,7 +20,7 @@ pub(crate) struct Shares {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Account {
-    /// All that its log tells.
+    /// All that it has cost. Its log tells less where a worker died.
     spent: Spend,
     /// What it may spend besides, while it is at work.
     #[serde(skip_serializing_if = "is_nothing")]
@@ -70,8 +70,13 @@ impl Shares {
         self.is_limited().then_some(allowed)
     }
 
-    /// Takes back what a stage did not spend. Where nobody knows what that is, all of it counts as spent, until its log
-    /// tells.
+    /// What a stage has cost so far.
+    pub(crate) fn charged(&self, stage: &StageId) -> Spend {
+        let account = self.stages.get(stage);
+        account.map_or_else(Spend::default, |account| account.spent)
+    }
+
+    /// Takes back what a stage did not spend. Where nobody knows what that is, all of it counts as spent.
     pub(crate) fn settle(&mut self, stage: &StageId, spent: Option<Spend>) {
         let account = self.stages.entry(stage.clone()).or_default();
         let reserved = std::mem::take(&mut account.reserved);

@@ -85,6 +85,11 @@ fn carry_out(job: StageJob) -> Result<Outcome, EngineError> {
         return runner::start(&workspace, header, unfinished, driving, &mut teller);
     }
     let found = history::read(&workspace, &run, |_, _| {})?;
+    if !is_of_plan(found.run.header(), &job.header) {
+        return Ok(Outcome::NoWorktree {
+            why: "the stage's log at the remote is not of this plan".to_owned(),
+        });
+    }
     teller.lost = job.charged.since(spent(&found.run));
     teller.tell_spent(spent(&found.run));
     if let Some(outcome) = found.run.outcome().filter(|outcome| outcome.is_final()) {
@@ -104,6 +109,14 @@ fn carry_out(job: StageJob) -> Result<Outcome, EngineError> {
     let (id, accept) = (Some(run.as_str()), ChangedLog::Accept);
     let driving = Driving::alone();
     runner::resume(&workspace, id, resumed, accept, driving, &mut teller)
+}
+
+/// The log is the remote's. What it has run is the plan's all the same.
+fn is_of_plan(theirs: &RunStarted, ours: &RunStarted) -> bool {
+    let (told, asked) = (&theirs.settings, &ours.settings);
+    (&theirs.run, &theirs.manifest) == (&ours.run, &ours.manifest)
+        && (&told.agent, &told.reviewer, &told.fallback)
+            == (&asked.agent, &asked.reviewer, &asked.fallback)
 }
 
 /// What its log may come to, after what died with a worker.

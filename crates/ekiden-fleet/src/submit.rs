@@ -86,6 +86,10 @@ pub(crate) fn follow(wanted: Followed) -> Result<Option<Outcome>, Failure> {
     let workspace = wanted.here.workspace()?;
     let mut submission = runtime()?.block_on(published(&workspace, &wanted))?;
     submission.header.place = workspace.place();
+    // The remote that its user named, not the one that it names itself.
+    let place = submission.header.fleet.as_mut();
+    let place = place.ok_or_else(|| Failure::settings("it is no plan of a fleet".to_owned()))?;
+    place.remote.clone_from(&wanted.remote);
     let work_dir = TakenWorkDir::take(&workspace).map_err(|error| Failure::state(&error))?;
     let id = submission.header.run.clone();
     let known = known(&workspace, &id)?;
@@ -168,7 +172,9 @@ async fn published(workspace: &Workspace, wanted: &Followed) -> Result<Submissio
     let git = Git::at(&workspace.dir);
     let unreachable = |fault: Fault| Failure::unreachable_remote(in_full(&fault));
     let pattern = format!("refs/ekiden/{}*/plan", wanted.run);
-    let listed = git.line(&["ls-remote", &wanted.remote, &pattern]).await;
+    let listed = git
+        .line(&["ls-remote", "--", &wanted.remote, &pattern])
+        .await;
     let listed = listed.map_err(unreachable)?;
     let mut names = listed.lines().filter_map(|line| line.split_once('\t'));
     let (Some((commit, name)), None) = (names.next(), names.next()) else {
@@ -182,16 +188,21 @@ async fn published(workspace: &Workspace, wanted: &Followed) -> Result<Submissio
             "{what} of a run `{run}` at {remote}"
         )));
     };
-    let fetch = ["fetch", "--quiet", "--no-tags", &wanted.remote, name];
+    let fetch = ["fetch", "--quiet", "--no-tags", "--", &wanted.remote, name];
     git.line(&fetch).await.map_err(unreachable)?;
     let file = format!("{commit}:{PLAN_FILE}");
     let text = git
         .line(&["cat-file", "blob", &file])
         .await
         .map_err(unreachable)?;
-    serde_json::from_str(&text).map_err(|error| {
+    let submission: Submission = serde_json::from_str(&text).map_err(|error| {
         Failure::settings(format!("the plan is of another version of ekiden: {error}"))
-    })
+    })?;
+    if name != refs::plan(&submission.header.run) {
+        let text = format!("the plan at {name} is that of another run");
+        return Err(Failure::settings(text));
+    }
+    Ok(submission)
 }
 
 /// Publishes the plan, and says what the workflow is to do.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ekiden_core::budget::Spend;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::steering::StopRequest;
 use ekiden_core::text::in_full;
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
@@ -69,10 +71,21 @@ impl Activities {
         let number = ctx.info().attempt;
         // Of the attempt before, whose worker may have died after its last handoff.
         let charged = ctx.heartbeat_details().deserialize().ok().flatten();
-        let spent = watch::Sender::new(charged.unwrap_or_default());
+        let spent = watch::Sender::new(charged.unwrap_or(task.spent));
         let work = async {
             crate::say(&format!("{} {}: attempt {number}", task.run, task.stage));
-            let attempt = Attempt::begin(&self.base, &task, number, &spent).await?;
+            // A setup may take long.
+            let attempt = tokio::select! {
+                begun = Attempt::begin(&self.base, &task, number, &spent) => begun?,
+                () = ctx.cancelled() => {
+                    let request = StopRequest::Gently;
+                    return Ok(StageDone {
+                        outcome: Outcome::Stopped { request },
+                        commit: None,
+                        spent: *spent.borrow(),
+                    });
+                }
+            };
             attempt.carry_out(ctx.cancelled()).await
         };
         let done = beating(&ctx, Some(&spent), work).await;

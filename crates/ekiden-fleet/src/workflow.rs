@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
 use std::time::{Duration, UNIX_EPOCH};
 
+use ekiden_core::budget::Spend;
 use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::Manifest;
@@ -343,6 +344,7 @@ impl Fleet {
         let sharers = self.plan.at_work().saturating_sub(others);
         let mut task = self.task(&stage, self.state.tip.clone());
         task.answer = self.state.answers.remove(&stage);
+        task.spent = self.state.shares.charged(&stage);
         task.budget = self.state.shares.reserve(&stage, sharers);
         self.at_work.insert(stage.clone());
         self.has_begun = true;
@@ -383,6 +385,7 @@ impl Fleet {
             base,
             plan: self.order.plan.clone(),
             answer: None,
+            spent: Spend::default(),
             budget: None,
         }
     }
