@@ -74,8 +74,15 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
 fn opencode_settings(protocol_file: &Path) -> Option<String> {
     let plugin = protocol_file.with_file_name(OPENCODE_PLUGIN[0].0);
     let is_free = plugin.is_file() && std::env::var_os(OPENCODE_SETTINGS).is_none();
-    let plugin = format!("file://{}", plugin.display());
-    is_free.then(|| json!({"plugin": [plugin], "compaction": {"auto": false}}).to_string())
+    // In an address these would mean something else, and a plugin that is not found could keep opencode from starting.
+    let path = plugin
+        .to_str()
+        .filter(|path| !path.contains(['%', '?', '#']));
+    let settings = path
+        .map(|path| json!({"plugin": [format!("file://{path}")], "compaction": {"auto": false}}));
+    settings
+        .filter(|_| is_free)
+        .map(|settings| settings.to_string())
 }
 
 pub(crate) fn id_flag(mode: StartMode) -> &'static str {
@@ -150,4 +157,32 @@ fn own_server(spec: &AttemptSpec) -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| spec.ekiden.clone());
     let server = json!({ "command": program, "args": ["mcp", "--run"], "env": env });
     json!({ "mcpServers": { "ekiden": server } }).to_string()
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test puts the plugin where the engine would"
+)]
+mod tests {
+    use super::*;
+
+    // shows: AGT-17
+    #[test]
+    fn opencode_gets_the_plugin_where_it_lies_at_an_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let told = |name: &str, has_plugin: bool| {
+            let place = dir.path().join(name);
+            std::fs::create_dir_all(&place).unwrap();
+            if has_plugin {
+                std::fs::write(place.join(OPENCODE_PLUGIN[0].0), OPENCODE_PLUGIN[0].1).unwrap();
+            }
+            opencode_settings(&place.join("protocol.md"))
+        };
+        let settings = told("my project", true).unwrap();
+        assert!(settings.contains("my project/opencode.js"), "{settings}");
+        assert!(settings.contains(r#""auto":false"#), "{settings}");
+        assert_eq!(told("issue #7", true), None);
+        assert_eq!(told("planning", false), None);
+    }
 }
