@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
 
 use self::assignment::Assignment;
 use self::looks::Written;
@@ -39,6 +39,8 @@ const MASK_BYTES_MAX: usize = 48;
 /// The rules, and a search for what their secrets begin with.
 struct Rules {
     rules: Vec<Rule>,
+    /// By a hash of its first letters, whether a start may begin there: most places are passed over by this alone.
+    may_start: Box<[bool; HASHES]>,
     search: AhoCorasick,
     /// The rule of each start that is searched for; none for a mask.
     of_start: Vec<Option<usize>>,
@@ -50,24 +52,57 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
     let starts =
         all.flat_map(|(index, rule)| rule.starts.iter().map(move |start| (*start, Some(index))));
     let (starts, of_start): (Vec<_>, Vec<_>) = std::iter::once((MASK, None)).chain(starts).unzip();
+    let mut may_start = Box::new([false; HASHES]);
+    for start in &starts {
+        let first = start
+            .as_bytes()
+            .first_chunk()
+            .expect("a start has that many letters");
+        may_start[hash(first)] = true;
+    }
     let search = AhoCorasick::builder()
         .ascii_case_insensitive(true)
+        .start_kind(StartKind::Anchored)
         .kind(Some(AhoCorasickKind::DFA))
         .match_kind(MatchKind::LeftmostFirst)
         .build(starts)
         .expect("the starts are few and short");
     Rules {
         rules,
+        may_start,
         search,
         of_start,
     }
 });
 
+/// Hashes of three letters in any case.
+const HASHES: usize = 1 << 14;
+
+fn hash([a, b, c]: &[u8; 3]) -> usize {
+    let letters = u32::from_le_bytes([*a, *b, *c, 0]) | 0x20_20_20;
+    letters.wrapping_mul(0x9E37_79B1) as usize >> 18
+}
+
+impl Rules {
+    /// The first start from this place on.
+    fn find(&self, text: &str, mut from: usize) -> Option<Match> {
+        loop {
+            let mut places = text.as_bytes()[from..].array_windows();
+            from += places.position(|letters| self.may_start[hash(letters)])?;
+            let here = Input::new(text).range(from..).anchored(Anchored::Yes);
+            match self.search.find(here) {
+                Some(found) => return Some(found),
+                None => from += 1,
+            }
+        }
+    }
+}
+
 /// The text with a mask in place of each secret.
 pub fn mask(text: &str) -> Cow<'_, str> {
     let mut masked = String::new();
     let (mut copied, mut from) = (0, 0);
-    while let Some(found) = RULES.search.find(Input::new(text).range(from..)) {
+    while let Some(found) = RULES.find(text, from) {
         let start = found.start();
         let Some(first) = RULES.of_start[found.pattern()] else {
             from = mask_end(text, start).unwrap_or(found.end());
