@@ -331,13 +331,21 @@ impl EffectRunner for ProcessRunner {
 
     fn notify(&mut self, effect: EffectId, notice: Notice) {
         let dir = self.paths.workspace.dir.clone();
+        let user_dir = self.paths.workspace.user_dir.clone();
         let event = NoticeEvent::new(&dir, &self.run, effect, &notice);
         let wanted = self.endpoints.iter();
         let wanted = wanted.filter(|endpoint| endpoint.kinds.contains(&notice.about));
         for endpoint in wanted {
             let room = limits::NOTIFY_MAX.saturating_sub(self.telling.len());
             let way = endpoint.way.clone();
-            let telling = notify::tell(self.ekiden.clone(), dir.clone(), way, event.clone());
+            let kept_in = user_dir.as_ref().map(|dir| dir.join("notices"));
+            let telling = notify::tell(
+                self.ekiden.clone(),
+                dir.clone(),
+                way,
+                event.clone(),
+                kept_in,
+            );
             let (name, inputs) = (endpoint.way.name(), self.inputs.clone());
             let failed = Arc::clone(&self.notify_failed);
             let told = async move {

@@ -1,7 +1,7 @@
-//! What waits to be sent to a tracker: one file for each write.
+//! What waits to be sent to a tracker or a webhook: one file for each write.
 //!
 //! ```text
-//! <user's state home>/ekiden/outbox/
+//! <user's state home>/ekiden/outbox/, or notices/<hash of the address>/
 //! ├── waiting/<hash of the key>    a write, until the tracker has it
 //! ├── sent/<hash of the key>       the same afterwards: its key stays known
 //! ├── tries                        when what is tried again

@@ -3,7 +3,7 @@
 //! ```text
 //!                        ┌─► the desktop       notify-send, osascript
 //!  notice ─► [kinds?] ───┼─► notify.command    JSON on its standard input
-//!                        ├─► notify.webhook    JSON by POST, tried again
+//!                        ├─► notify.webhook    JSON by POST, tried again, kept until it has arrived
 //!                        └─► notify.ntfy       text by POST, tried again
 //! ```
 //!
@@ -121,12 +121,14 @@ impl NoticeEvent {
     }
 }
 
-/// Tells it by one way. What fails is a fragment that fits after "cannot notify: ".
+/// Tells it by one way. What fails is a fragment that fits after "cannot notify: ". What a webhook does not take waits for the next
+/// event below `kept_in`.
 pub(crate) async fn tell(
     keeper: PathBuf,
     dir: PathBuf,
     way: Way,
     event: NoticeEvent,
+    kept_in: Option<PathBuf>,
 ) -> Result<(), String> {
     match way {
         Way::Desktop => match desktop::command(&event.title, &event.text) {
@@ -142,12 +144,13 @@ pub(crate) async fn tell(
             start(spec, args, format!("{}\n", event.json()).as_bytes()).await
         }
         Way::Webhook(url) => {
+            let queue = kept_in.map(|dir| post::Queue::of(&dir, &url, SystemClock.now()));
             let (title, body) = (None, event.json());
-            post::send(post::Post { url, title, body }).await
+            post::send(post::Post { url, title, body }, queue).await
         }
         Way::Ntfy(url) => {
             let (title, body) = (Some(event.title), event.text);
-            post::send(post::Post { url, title, body }).await
+            post::send(post::Post { url, title, body }, None).await
         }
     }
 }
@@ -204,9 +207,8 @@ pub fn try_out(
             let failed = if way == Way::Desktop && !desktop::is_there() {
                 Some("no desktop session was found".to_owned())
             } else {
-                tell(keeper.clone(), dir.to_owned(), way, event.clone())
-                    .await
-                    .err()
+                let telling = tell(keeper.clone(), dir.to_owned(), way, event.clone(), None);
+                telling.await.err()
             };
             told.push((name, failed));
         }

@@ -1,20 +1,32 @@
 //! A notification by HTTP: a POST that is tried again where nobody answers, for a bounded time.
 //!
+//! An event for a webhook is first kept in an outbox of that address. It leaves when it has arrived or was refused for good; until
+//! then, for a day at most, it goes with the next one.
+//!
 //! Requests block, so each has a thread of its own that nobody waits for: it goes with the process. No redirect is followed,
 //! since a notification goes where the user said. A proxy is used where the environment names one, as by `curl`, but never for
 //! this machine itself.
 
 use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use ekiden_core::limits;
+use ekiden_core::text::in_full;
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_store::disk::{DiskResult, RealDisk};
+use ekiden_store::outbox::{Outbox, name_of};
+use serde_json::Value;
 use tokio::sync::oneshot;
 use ureq::http::{HeaderValue, StatusCode, Uri};
 use ureq::{Agent, Error};
 
+/// How long an event is kept for a webhook that does not answer.
+const KEPT: Millis = Millis::from_secs(24 * 60 * 60);
+
 /// What is sent, and where to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Post {
     pub(super) url: String,
     /// The header in which ntfy takes it, with a plain text; without it the body is JSON.
@@ -29,6 +41,14 @@ enum Failed {
     ForGood(String),
 }
 
+impl Failed {
+    fn why(self) -> String {
+        match self {
+            Self::ForNow(why) | Self::ForGood(why) => why,
+        }
+    }
+}
+
 /// It is an address that a notification can be posted to.
 pub fn is_address(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else {
@@ -38,12 +58,67 @@ pub fn is_address(text: &str) -> bool {
     is_web && uri.host().is_some_and(|host| !host.is_empty())
 }
 
+/// Where the events for an address wait, and since when one must be.
+pub(super) struct Queue {
+    outbox: Outbox,
+    since: Timestamp,
+}
+
+impl Queue {
+    /// Each address has its own: an event goes where it was meant to go.
+    pub(super) fn of(dir: &Path, url: &str, now: Timestamp) -> Self {
+        let since = Timestamp(now.0.saturating_sub(KEPT.0));
+        let outbox = Outbox::of(Arc::new(RealDisk::new()), &dir.join(name_of(url)));
+        Self { outbox, since }
+    }
+
+    /// Sends what waits, oldest first, until nobody answers.
+    fn send_all(&self, post: &Post) -> DiskResult<Result<(), String>> {
+        self.outbox.queue(&post.body, post.body.as_bytes())?;
+        let Some(_lock) = self.outbox.lock(limits::NOTIFY_TIMEOUT.into())? else {
+            return Ok(Err("others wait to be sent there".to_owned()));
+        };
+        let waiting = self.outbox.waiting()?.into_iter();
+        let mut waiting: Vec<_> = waiting.map(|kept| (sent_at(&kept.bytes), kept)).collect();
+        waiting.sort_by_key(|(at, _)| *at);
+        let mut refused = Ok(());
+        for (at, kept) in waiting {
+            let body = String::from_utf8(kept.bytes).unwrap_or_default();
+            if at >= self.since {
+                match deliver(&Post {
+                    body,
+                    ..post.clone()
+                }) {
+                    Ok(()) => {}
+                    Err(Failed::ForGood(why)) => refused = Err(why),
+                    Err(Failed::ForNow(why)) => return Ok(Err(why)),
+                }
+            }
+            self.outbox.forget(&kept.name)?;
+        }
+        Ok(refused)
+    }
+}
+
+/// The time in an event; that of one which cannot be read is long ago.
+fn sent_at(event: &[u8]) -> Timestamp {
+    let event: Value = serde_json::from_slice(event).unwrap_or_default();
+    let at = event["time"].as_str().and_then(Timestamp::parse_rfc3339);
+    at.unwrap_or_default()
+}
+
 /// Sends it, with some tries. If the future is dropped, what is on its way may still arrive.
-pub(super) async fn send(post: Post) -> Result<(), String> {
+pub(super) async fn send(post: Post, queue: Option<Queue>) -> Result<(), String> {
     let (sender, told) = oneshot::channel();
     let work = move || {
+        let sent = match queue {
+            Some(queue) => queue
+                .send_all(&post)
+                .unwrap_or_else(|error| Err(in_full(&error))),
+            None => deliver(&post).map_err(Failed::why),
+        };
         // Nobody may wait for it any more.
-        let _ = sender.send(deliver(&post, &limits::NOTIFY_PAUSES.map(Duration::from)));
+        let _ = sender.send(sent);
     };
     let thread = thread::Builder::new().name("notify".to_owned()).spawn(work);
     thread.map_err(|error| format!("start a thread: {error}"))?;
@@ -51,18 +126,13 @@ pub(super) async fn send(post: Post) -> Result<(), String> {
     told.await.unwrap_or_else(|_| lost())
 }
 
-fn deliver(post: &Post, pauses: &[Duration]) -> Result<(), String> {
+fn deliver(post: &Post) -> Result<(), Failed> {
     let agent = http_agent(&post.url);
-    let mut pauses = pauses.iter();
+    let mut pauses = limits::NOTIFY_PAUSES.iter();
     loop {
-        let why = match try_once(&agent, post) {
-            Ok(()) => return Ok(()),
-            Err(Failed::ForGood(why)) => return Err(why),
-            Err(Failed::ForNow(why)) => why,
-        };
-        match pauses.next() {
-            Some(pause) => thread::sleep(*pause),
-            None => return Err(why),
+        match (try_once(&agent, post), pauses.next()) {
+            (Err(Failed::ForNow(_)), Some(pause)) => thread::sleep((*pause).into()),
+            (tried, _) => return tried,
         }
     }
 }

@@ -135,6 +135,28 @@ fn what_fails_for_the_moment_is_sent_again() {
     assert_eq!(posted[0].body, posted[1].body);
 }
 
+/// The run is over before the last try.
+// shows: UIX-10
+#[test]
+fn what_did_not_arrive_goes_with_the_next_one() {
+    const DOWN: &str = "503 Service Unavailable";
+    let hook = Receiver::answering(&[DOWN, DOWN, DOWN, "204 No Content"]);
+    let environment = project(&format!("webhook = '{}'", hook.url("/")));
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    environment.run(&["resume"]).expect(0);
+    let posted = hook.posted();
+    let (last, tries) = posted.split_last().unwrap();
+    assert!(tries.len() >= 4);
+    assert!(tries.iter().all(|posted| posted.body == tries[0].body));
+    assert_eq!(json(&tries[0].body)["kind"], "limit");
+    assert_eq!(json(&last.body)["kind"], "done");
+    // What has arrived is not sent again.
+    environment.run(&RUN).expect(0);
+    assert_eq!(hook.posted().len(), posted.len() + 1);
+}
+
 // shows: UIX-10
 #[test]
 fn what_is_refused_is_told_once_and_not_sent_again() {
