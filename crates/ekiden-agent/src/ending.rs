@@ -34,6 +34,8 @@ pub(crate) struct Process {
 /// The state between two rounds.
 #[derive(Debug)]
 pub(crate) struct Killing {
+    /// A group that others are in as well: of it only the family is killed, one by one.
+    shared: Option<Pid>,
     seen: BTreeSet<i32>,
     pause: Duration,
     pub(crate) next_round: Deadline,
@@ -41,8 +43,9 @@ pub(crate) struct Killing {
 }
 
 impl Killing {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(shared: Option<Pid>) -> Self {
         Self {
+            shared,
             seen: BTreeSet::new(),
             pause: PAUSE_FIRST,
             next_round: Deadline::after(Duration::ZERO),
@@ -53,7 +56,7 @@ impl Killing {
     /// Kills every living process of `family`, which was listed just now.
     pub(crate) fn round(&mut self, family: &[Process]) {
         let living = || family.iter().filter(|process| !process.zombie);
-        living().for_each(kill);
+        living().for_each(|process| kill(process, self.shared));
         if living()
             .filter(|process| self.seen.insert(process.pid.as_raw_nonzero().get()))
             .count()
@@ -73,12 +76,11 @@ impl Killing {
 }
 
 /// Kills a process and its group. A group that a descendant of the agent is in holds nothing but
-/// such descendants, since the agent's session is its own; our own group is never meant.
-fn kill(process: &Process) {
-    if let Some(group) = process
-        .group
-        .filter(|group| !group.is_init() && *group != getpgrp())
-    {
+/// such descendants, since the agent's session is its own; but for our own group, and for the one that an agent
+/// on a terminal shares with the engine and with whatever the person started beside it.
+fn kill(process: &Process, shared: Option<Pid>) {
+    let is_theirs = |group: &Pid| !group.is_init() && *group != getpgrp() && Some(*group) != shared;
+    if let Some(group) = process.group.filter(is_theirs) {
         // Errors say that it is gone or that we may not: the next round shows which.
         let _ = kill_process_group(group, Signal::KILL);
     }
@@ -87,6 +89,9 @@ fn kill(process: &Process) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Child, Command};
+
     use super::*;
 
     /// A process that no signal reaches: the highest pid there can be is four million.
@@ -100,7 +105,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_until_a_new_process_is_seen() {
-        let mut killing = Killing::new();
+        let mut killing = Killing::new(None);
         for _ in 0..10 {
             killing.round(&[unreachable(1)]);
         }
@@ -112,11 +117,35 @@ mod tests {
 
     #[test]
     fn the_dead_do_not_count() {
-        let mut killing = Killing::new();
+        let mut killing = Killing::new(None);
         killing.round(&[Process {
             zombie: true,
             ..unreachable(1)
         }]);
         assert!(killing.seen.is_empty());
+    }
+
+    // shows: AGT-02, RUN-10
+    #[test]
+    fn of_a_shared_group_only_the_family_is_killed() {
+        let start = |group| {
+            let mut sleep = Command::new("sleep");
+            let child = sleep.arg("60").process_group(group).spawn();
+            child.expect("there is a `sleep`")
+        };
+        let pid = |child: &Child| Pid::from_raw(child.id().cast_signed());
+        let mut other = start(0);
+        let group = pid(&other);
+        let mut agent = start(other.id().cast_signed());
+        let process = Process {
+            pid: pid(&agent).expect("positive"),
+            group,
+            zombie: false,
+        };
+        Killing::new(group).round(&[process]);
+        assert_eq!(agent.wait().expect("its end").signal(), Some(9));
+        assert_eq!(other.try_wait().expect("its state"), None);
+        Killing::new(None).round(&[process]);
+        assert_eq!(other.wait().expect("its end").signal(), Some(9));
     }
 }

@@ -121,7 +121,7 @@ pub(crate) async fn end_orphans(agent: Option<u32>) {
     }
     // Without the signal the rounds follow one another by their pauses alone.
     let mut exits = signal(SignalKind::child()).ok();
-    let mut killing = Killing::new();
+    let mut killing = Killing::new(None);
     loop {
         if kill_orphans_once(&mut killing) == 0 || killing.gave_up() {
             return;

@@ -182,7 +182,8 @@ impl<'a> Watch<'a> {
             self.ask(TOOLS_GRACE);
         }
         if matches!(self.phase, Phase::Asked { kill_at } if kill_at.passed()) {
-            self.phase = Phase::Killing(Killing::new());
+            let shared = self.terminal.as_ref().map(Terminal::group);
+            self.phase = Phase::Killing(Killing::new(shared));
         }
         if let Phase::Killing(killing) = &mut self.phase {
             killing.round(&platform::family(getpid(), self.agent.pid()));

@@ -1,5 +1,6 @@
 //! The real client in its own interface, on a terminal.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -507,6 +508,29 @@ fn hooks_that_are_switched_off_stay_off() {
             .contains("watched through its transcript alone"),
         "{}",
         pty.written()
+    );
+}
+
+/// The client is in ekiden's own process group there, and in that of whatever the person started with it.
+// shows: AGT-02, RUN-10
+#[test]
+fn a_client_that_must_be_killed_takes_nobody_with_it() {
+    let Some(client) = real_client_for("a client that does not heed SIGTERM") else {
+        return;
+    };
+    let fixture = Fixture::new(|dir| Box::new(model(dir)));
+    let deaf = fixture.project.path().with_extension("deaf");
+    let script = format!("#!/bin/sh\ntrap '' TERM\n'{}' \"$@\"\n", client.display());
+    std::fs::write(&deaf, script).unwrap();
+    std::fs::set_permissions(&deaf, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut pty = fixture.start(&deaf, &[]);
+    let end = pty.wait(PATIENCE);
+    std::fs::remove_file(&deaf).unwrap();
+    assert_eq!(
+        end.and_then(|end| end.code()),
+        Some(0),
+        "{}",
+        last_words(&pty)
     );
 }
 
