@@ -32,4 +32,20 @@ impl MemoryError {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
         )
     }
+
+    /// The disk is full, read-only, or fails.
+    pub(crate) fn takes_nothing(&self) -> bool {
+        let Self::Index(error) = self else {
+            return matches!(self, Self::Disk(_));
+        };
+        matches!(
+            error.sqlite_error_code(),
+            Some(
+                ErrorCode::DiskFull
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::SystemIoFailure
+            )
+        )
+    }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use ekiden_core::time::Timestamp;
 
+use crate::ask::remove_aside;
 use crate::error::MemoryError;
-use crate::index::{Memory, number_of, remove_aside};
+use crate::index::{Memory, number_of};
 use crate::postings::{Postings, block_of, row_of};
 use crate::reading::Place;
 use crate::words::{each_indexed, project_key};

@@ -16,24 +16,22 @@ use std::time::Duration;
 use ekiden_core::observation::{Observation, ObservationKind};
 use ekiden_core::time::Timestamp;
 use ekiden_store::memory::MemoryFiles;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
+use crate::ask::{ASIDE, remove_aside, set_aside};
 use crate::error::MemoryError;
 use crate::postings::{Postings, block_of, blocks_of, row_of};
 use crate::reading::{Place, Texts};
 use crate::words::{each_indexed, key, project_key};
 
-const DATABASE: &str = "index.db";
-const ASIDE: &str = "index.aside.db";
-/// The journal beside a database belongs to it.
-const ENDS: [&str; 3] = ["", "-wal", "-shm"];
+pub(crate) const DATABASE: &str = "index.db";
 const VERSION: i64 = 2;
 /// Longer lines are none of ours.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// What is read at once, and indexed in one transaction.
 const CHUNK_BYTES: usize = 16 * 1024 * 1024;
 /// How long one waits for another process that indexes.
-const PATIENCE: Duration = Duration::from_secs(150);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(150);
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 const SCHEMA: &str = "
@@ -73,52 +71,6 @@ pub struct Stats {
     pub set_aside: Option<String>,
 }
 
-/// Asks the memory once it has caught up. A database that is damaged or of another version is set aside and built again; then the
-/// second value says so.
-pub fn ask<T>(
-    files: &MemoryFiles,
-    question: impl Fn(&mut Memory) -> Result<T, MemoryError>,
-) -> Result<(T, Option<String>), MemoryError> {
-    let answer = || question(&mut Memory::open(files.clone())?);
-    match answer() {
-        Err(error) if error.is_damage() => {
-            let lock = files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
-            set_aside(files);
-            drop(lock);
-            let aside = files.path(ASIDE);
-            let told = format!(
-                "the index of the memory was damaged or from another version of ekiden: it was built again, and is kept in {}",
-                aside.display()
-            );
-            Ok((answer()?, Some(told)))
-        }
-        answer => answer.map(|answer| (answer, None)),
-    }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the index is the one file outside of the store"
-)]
-fn set_aside(files: &MemoryFiles) {
-    remove_aside(files);
-    for end in ENDS {
-        let [from, to] = [DATABASE, ASIDE].map(|name| files.path(&format!("{name}{end}")));
-        // What is missing has nothing to keep.
-        let _ = std::fs::rename(from, to);
-    }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the index is the one file outside of the store"
-)]
-pub(crate) fn remove_aside(files: &MemoryFiles) {
-    for end in ENDS {
-        let _ = std::fs::remove_file(files.path(&format!("{ASIDE}{end}")));
-    }
-}
-
 impl Memory {
     /// Opens the index and follows the files. Waits for whoever else indexes.
     pub fn open(files: MemoryFiles) -> Result<Self, MemoryError> {
@@ -141,6 +93,23 @@ impl Memory {
             memory.create()?;
         }
         memory.catch_up()?;
+        Ok(memory)
+    }
+
+    /// The index as it lies on a disk that takes nothing: no lock, no journal, and nothing that is newer.
+    pub(crate) fn as_it_is(files: MemoryFiles) -> Result<Self, MemoryError> {
+        let path = files.path(DATABASE).to_string_lossy().into_owned();
+        let path = path
+            .replace('%', "%25")
+            .replace('?', "%3f")
+            .replace('#', "%23");
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let mut memory = Self {
+            db: Connection::open_with_flags(format!("file:{path}?immutable=1"), flags)?,
+            texts: Texts::new(files.clone()),
+            files,
+        };
+        memory.new_segments()?;
         Ok(memory)
     }
 

@@ -13,6 +13,7 @@
 //!
 //! Does not know: runs in progress, terminals. Its database is the one file that is written outside of the store.
 
+mod ask;
 mod candidates;
 mod error;
 mod forget;
@@ -23,7 +24,8 @@ mod ranking;
 mod reading;
 mod words;
 
+pub use ask::ask;
 pub use error::MemoryError;
 pub use forget::Forget;
-pub use index::{Memory, Stats, ask};
+pub use index::{Memory, Stats};
 pub use query::{Filter, Here, Query};

@@ -1,0 +1,70 @@
+//! A question to the memory, whatever has become of its index.
+
+use ekiden_core::text::in_full;
+use ekiden_store::memory::MemoryFiles;
+
+use crate::error::MemoryError;
+use crate::index::{DATABASE, Memory, PATIENCE};
+
+pub(crate) const ASIDE: &str = "index.aside.db";
+/// The journal beside a database belongs to it.
+const ENDS: [&str; 3] = ["", "-wal", "-shm"];
+
+/// Asks the memory once it has caught up. A database that is damaged or of another version is set aside and built again; on a
+/// disk that takes nothing the index answers as it is. The second value says so.
+pub fn ask<T>(
+    files: &MemoryFiles,
+    question: impl Fn(&mut Memory) -> Result<T, MemoryError>,
+) -> Result<(T, Option<String>), MemoryError> {
+    let answer = || question(&mut Memory::open(files.clone())?);
+    match answer() {
+        Err(error) if error.is_damage() => {
+            let lock = files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+            set_aside(files);
+            drop(lock);
+            let aside = files.path(ASIDE);
+            let told = format!(
+                "the index of the memory was damaged or from another version of ekiden: it was built again, and is kept in {}",
+                aside.display()
+            );
+            Ok((answer()?, Some(told)))
+        }
+        Err(error) if error.takes_nothing() => {
+            // If the index cannot be read either, the first error is the one that a person can do something about.
+            let answer =
+                Memory::as_it_is(files.clone()).and_then(|mut memory| question(&mut memory));
+            let Ok(answer) = answer else {
+                return Err(error);
+            };
+            let told = format!(
+                "the memory could not be brought up to date, so what is newest may be missing: cannot {}",
+                in_full(&error)
+            );
+            Ok((answer, Some(told)))
+        }
+        answer => answer.map(|answer| (answer, None)),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the index is the one file outside of the store"
+)]
+pub(crate) fn set_aside(files: &MemoryFiles) {
+    remove_aside(files);
+    for end in ENDS {
+        let [from, to] = [DATABASE, ASIDE].map(|name| files.path(&format!("{name}{end}")));
+        // What is missing has nothing to keep.
+        let _ = std::fs::rename(from, to);
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the index is the one file outside of the store"
+)]
+pub(crate) fn remove_aside(files: &MemoryFiles) {
+    for end in ENDS {
+        let _ = std::fs::remove_file(files.path(&format!("{ASIDE}{end}")));
+    }
+}
