@@ -60,12 +60,13 @@ impl Watched {
             return false;
         }
         let ends = matches!(trigger, Trigger::Stops { .. } | Trigger::Ends);
-        let mut changed = None;
+        let (mut number, mut changed) = (0, None);
         let noted = ralph::change(&self.disk(), &self.published(), |state| {
             let iteration = state.iteration_of(&self.session);
             let percent = reading.map(Reading::percent);
             iteration.peak_percent = iteration.peak_percent.max(percent);
-            let (number, before) = (iteration.iteration, state.context_checkpoint.clone());
+            number = iteration.iteration;
+            let before = state.context_checkpoint.clone();
             if ends {
                 self.end_iteration(state, watch, reading);
             }
@@ -74,8 +75,13 @@ impl Watched {
         if let Some(state) = self.or_complain(noted).filter(|_| ends) {
             self.or_complain(self.regenerate_prompt(&state));
             let left = &state.context_checkpoint;
+            // As long as the session lives it may still leave one.
+            let told = match left.active {
+                true => changed,
+                false => matches!(trigger, Trigger::Ends).then_some(number),
+            };
             self.remember(|from| {
-                let made = changed.and_then(|number| iteration(from, self.now, number, left));
+                let made = told.and_then(|number| iteration(from, self.now, number, left));
                 made.into_iter().collect()
             });
         }

@@ -486,8 +486,16 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
     session.uses(20).hook("SessionStart", &third);
     session.hook("Stop", &third);
     assert_eq!(environment.read("PROMPT.md"), prompt);
-    let left = environment.run(&["memory", "search", "iteration"]);
-    let left = left.expect(0).stdout;
+    let left = || {
+        let left = environment.run(&["memory", "search", "iteration"]);
+        left.expect(0).stdout
+    };
+    assert!(!left().contains("Iteration 3"), "it may still hand off");
+    session.hook(
+        "SessionEnd",
+        &json!({"session_id": "third", "reason": "other"}),
+    );
+    let left = left();
     for title in [
         "Iteration 2 handed off: Review the uncommitted changes",
         "Iteration 3 leaves no handoff",
