@@ -93,7 +93,7 @@ impl View<'_> {
                     .and(" ")
                     .and_said(&stage.why),
                 Text::own(stage.sessions.len().to_string()),
-                Text::own(phrase::duration(running)),
+                took(running),
                 Text::own(cost(spend, false)),
                 Text::said(&merged.unwrap_or_default()),
             ]
@@ -177,7 +177,7 @@ impl View<'_> {
                 None => Text::own(self.session(stage, session.number)),
             },
             Text::own(self.clock(session.began)),
-            Text::own(phrase::duration(session.duration())),
+            took(session.duration()),
             Text::own(usage.unwrap_or_default()),
             Text::own(session.tool_calls().to_string()),
             Text::own(cost(session.spend(), subscription)),
@@ -331,6 +331,14 @@ impl View<'_> {
             ]
         });
         Block::table(vec!["when", "what", "words"], rows.collect(), ROWS_MAX)
+    }
+}
+
+/// Nothing of what is at work in its first attempt: how long that takes is known at its end.
+fn took(duration: Millis) -> Text {
+    match duration {
+        Millis(0) => Text::own(""),
+        duration => Text::own(phrase::duration(duration)),
     }
 }
 
