@@ -59,7 +59,7 @@ pub fn report(args: &ReportArgs, output: &mut Output) -> Result<Exit, Failure> {
     let report = report::write(&workspace, &run, &run_ids(&workspace)?)?;
     if let Some(left_out) = &report.left_out {
         output.warn(&format!(
-            "not all of the log could be read {left_out}; the report has what comes before"
+            "the report is of the part of the log that could be read: nothing {left_out}"
         ));
     }
     let debrief = match args.debrief {

@@ -135,3 +135,32 @@ fn a_shell_completes_ids_of_runs_stages_and_agents() {
     );
     assert!(offered(&["ekiden", "kno"]).contains("knowledge"));
 }
+
+/// What a power cut may leave at the end of a file: a gigabyte of nothing, which takes no room on the disk.
+// shows: UIX-01, UIX-05
+#[test]
+fn of_a_log_of_a_gigabyte_what_can_be_read_is_shown() {
+    let environment = Environment::new();
+    environment.write("task.md", &items(2));
+    environment.run(&RUN).expect(0);
+    let whole = environment.run(&["log"]).expect(0).stdout;
+    let log = environment.run_dir().join("log.jsonl");
+    let log = std::fs::OpenOptions::new().write(true).open(log).unwrap();
+    log.set_len(1 << 30).unwrap();
+    let shown = environment.run(&["log"]).expect(74);
+    assert_eq!(shown.stdout, whole);
+    insta::assert_snapshot!(environment.normal_text(&shown.stderr), @r"
+    error: cannot read run RUN: read the log `PROJECT/.ekiden/state/runs/RUN/log.jsonl`: line 13 is longer than 64 MiB
+    hint: the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`
+    hint: name another run by its id; `ekiden status --all` lists them
+    ");
+    let report = environment.run(&["report"]).expect(0).stderr;
+    let why =
+        "warning: the report is of the part of the log that could be read: nothing after record ";
+    assert!(report.starts_with(why), "{report}");
+    insta::assert_snapshot!(environment.told(&["status"]), @r"
+    RUN  relay  unreadable   cannot read run RUN: read the log `PROJECT/.ekiden/state/runs/RUN/log.jsonl`: line 13 is longer than 64 MiB
+    hint  the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`
+    --- exit code 0
+    ");
+}

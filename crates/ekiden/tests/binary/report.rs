@@ -220,7 +220,7 @@ fn of_a_damaged_log_the_report_has_what_can_be_read() {
     environment.write(&log, &(damaged.join("\n") + "\n"));
     let said = environment.run(&["report"]).expect(0);
     assert!(
-        said.stderr.contains("not all of the log could be read"),
+        said.stderr.contains("part of the log that could be read"),
         "{said}"
     );
     let report = report(&environment, "report.md");
