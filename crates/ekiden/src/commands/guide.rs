@@ -18,13 +18,14 @@ use ekiden_core::ids::{AttemptNumber, RunId};
 use ekiden_core::limits;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::{Steered, Steering};
+use ekiden_engine::error::EngineError;
 use ekiden_engine::history::RunSummary;
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::steering::{RunningRun, Sender};
 use ekiden_engine::workspace::Workspace;
 
-use super::{Invocation, pager, steer};
+use super::{Invocation, fleet, pager, steer};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::full::Open;
@@ -136,10 +137,12 @@ pub fn controls_elsewhere(
     let (workspace, run) = (workspace.clone(), run.clone());
     controls(invocation, Leave::Watching(left), open, move |steering| {
         let message = new_message(steering)?;
-        RunningRun::find(&workspace, Some(run.as_str()))
-            .and_then(|running| running.send(&workspace, &message, limits::STEER_PATIENCE))
-            .map(drop)
-            .map_err(|error| format!("cannot {}", in_full(&error)))
+        let cannot = |error: EngineError| format!("cannot {}", in_full(&error));
+        let running = RunningRun::find(&workspace, Some(run.as_str())).map_err(cannot)?;
+        fleet::takes(&running.summary.run, &message.steering)
+            .map_err(|failure| failure.error().to_owned())?;
+        let sent = running.send(&workspace, &message, limits::STEER_PATIENCE);
+        sent.map(drop).map_err(cannot)
     })
 }
 
