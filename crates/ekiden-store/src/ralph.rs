@@ -9,7 +9,7 @@ use ekiden_core::relay::ITEMS_FILE;
 use crate::disk::{Disk, DiskResult, if_there};
 use crate::error::{FileFault, StoreError};
 use crate::layout::Published;
-use crate::replace::{replace_at_once, replace_foreign};
+use crate::replace::{replace_at_once, replace_in_project};
 
 /// The largest of the files of a loop that is read, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
@@ -57,7 +57,7 @@ pub fn regenerate_prompt(
     let after = prompt_for_next(&before, state, tools);
     match after == before {
         true => Ok(()),
-        false => replace_foreign(disk, &work_dir.join(PROMPT_FILE), after.as_bytes()),
+        false => replace_in_project(disk, &work_dir.join(PROMPT_FILE), after.as_bytes()),
     }
 }
 

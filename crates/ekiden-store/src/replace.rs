@@ -69,7 +69,11 @@ pub fn replace_at_once(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult
 /// Worktrees share such files, so several processes may do this at once: each has a temporary file of its
 /// own, and the last one counts.
 pub fn replace_foreign(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
-    let path = &disk.resolve(path)?;
+    replace_in_project(disk, &disk.resolve(path)?, bytes)
+}
+
+/// The same for a file that came with the project: a link there may be a stranger's, so a fenced disk refuses it.
+pub fn replace_in_project(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
     let temporary = temporary_of_process(path);
     stage(disk, &temporary, bytes, Durability::Full)?;
     if let Err(error) = disk.copy_mode(path, &temporary) {

@@ -29,7 +29,7 @@ use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::{Disk, DiskError, Kind, if_there};
 use ekiden_store::outbox::name_of;
-use ekiden_store::replace::{Durability, replace, replace_foreign};
+use ekiden_store::replace::{Durability, replace, replace_in_project};
 
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::{Fault, Markup, NewState};
@@ -76,7 +76,7 @@ impl Local {
     /// Puts a changed file in its place, with the permissions that it had. A link leads elsewhere, and is left alone.
     fn write(&self, id: &str, file: &File) -> Result<(), Fault> {
         match self.has(id) {
-            true => replace_foreign(&*self.disk, &self.path(id), file.0.as_bytes())
+            true => replace_in_project(&*self.disk, &self.path(id), file.0.as_bytes())
                 .map_err(|error| failed(&error)),
             false => Err(Fault::refused("it is no file")),
         }

@@ -258,7 +258,7 @@ fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let given = &invocation.given;
     let approvals = Approvals::read(&invocation.environment)?;
-    let everything = approvals.has_everything(&invocation.workspace()?.dir);
+    let everything = approvals.has_everything(&invocation.workspace_here()?.dir);
     if invocation.json()? {
         let settings: Vec<Fields> = TABLE.iter().map(|row| setting(row, given)).collect();
         let agents: Vec<Fields> = given.agents.iter().map(agent).collect();

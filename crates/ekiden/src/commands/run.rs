@@ -245,7 +245,7 @@ pub(super) fn settle_permissions(
         false => None,
     };
     let approvals = Approvals::read(&invocation.environment)?;
-    let project = invocation.workspace()?.dir;
+    let project = invocation.workspace_here()?.dir;
     let remembered = Remembered {
         settings: file.as_deref(),
         of_project: approvals.file(),

@@ -131,13 +131,16 @@ fn bounds(given: &Given) -> Result<BoundsChange, Failure> {
 /// The permissions that are set, of all sources or of those that were typed.
 fn permissions(given: &Given) -> Result<PermissionsChange, Failure> {
     let is_safe = given.get(&table::SAFE_MODE)? == Some(true);
+    let mode = given.get(&table::PERMISSION_MODE)?;
+    let origin = |row| given.origin(row);
+    let is_narrowed = mode.is_some()
+        && origin(&table::PERMISSION_MODE.row) > origin(&table::SKIP_PERMISSIONS.row);
     let (mode, skip) = match is_safe {
         // The client's name for the mode in which only its rules decide.
         true => (Some("default".to_owned()), Some(false)),
-        false => (
-            given.get(&table::PERMISSION_MODE)?,
-            given.get(&table::SKIP_PERMISSIONS)?,
-        ),
+        // What a person says here goes over what a file says for all.
+        false if is_narrowed => (mode, Some(false)),
+        false => (mode, given.get(&table::SKIP_PERMISSIONS)?),
     };
     Ok(PermissionsChange {
         mode,
@@ -474,6 +477,21 @@ pub(super) mod tests {
             (Some("default"), false)
         );
         assert!(chosen(&[], &env).unwrap().agent.permissions.skip);
+    }
+
+    // shows: RUN-20
+    #[test]
+    fn a_mode_that_is_said_goes_over_a_skipping_that_is_configured() {
+        let skip = ("EKIDEN_SKIP_PERMISSIONS", "true");
+        let mode = ("permission_mode", "acceptEdits");
+        let permissions = chosen(&[mode], &[skip]).unwrap().agent.permissions;
+        assert_eq!(
+            (permissions.mode.as_deref(), permissions.skip),
+            (Some("acceptEdits"), false)
+        );
+        let mode = ("EKIDEN_PERMISSION_MODE", "acceptEdits");
+        let skip = ("skip_permissions", "true");
+        assert!(chosen(&[skip], &[mode]).unwrap().agent.permissions.skip);
     }
 
     // shows: AGT-13

@@ -330,6 +330,19 @@ fn everything_is_remembered_for_this_project_only() {
             .contains("--dangerously-skip-permissions")
     );
     environment.run_in("other", &again).expect(78);
+    // A stranger's repository in the project is another project.
+    environment.shell("mkdir -p vendor/theirs && git init -q vendor/theirs");
+    let theirs = environment.dir().join("vendor/theirs");
+    let mut in_theirs = environment.command(&again);
+    assert_eq!(
+        in_theirs
+            .current_dir(&theirs)
+            .output()
+            .unwrap()
+            .status
+            .code(),
+        Some(78)
+    );
     on_terminal(&environment.path("other"), "\n", 78);
     environment
         .run(&["config", "approve", "--remove"])

@@ -337,6 +337,31 @@ fn an_item_is_estimated_and_a_large_one_gets_the_hint() {
     expect!["item      1: port big.txt once more · 37% to 123% of the context; it is asked to use subagents"].assert_eq(&again.collect::<Vec<_>>().join("\n"));
 }
 
+/// The state of a loop may come with a clone, and so may what its prompt leads to.
+// shows: SEC-02, RLP-003
+#[test]
+fn a_prompt_that_leads_out_of_the_project_is_left_alone() {
+    let session = Watched::new();
+    let environment = &session.environment;
+    environment.run(&["ralph", "init"]).expect(0);
+    let theirs = environment.path("home/notes.md");
+    let linked = environment.dir().join("PROMPT.md");
+    std::fs::rename(&linked, &theirs).unwrap();
+    let before = std::fs::read_to_string(&theirs).unwrap();
+    std::os::unix::fs::symlink(&theirs, &linked).unwrap();
+    let second = json!({"session_id": "second", "source": "startup"});
+    session.uses(46).hook("SessionStart", &second);
+    let call = json!({"session_id": "second", "tool_calls": [{"tool_name": "Bash", "tool_input": {"command": "git commit -m done"}, "tool_response": "ok"}]});
+    session.uses(87).hook("PostToolBatch", &call);
+    session.checkpointed_of("second");
+    session.hook(
+        "SessionEnd",
+        &json!({"session_id": "second", "reason": "other"}),
+    );
+    assert_eq!(state(environment)["context_checkpoint"]["active"], true);
+    assert_eq!(std::fs::read_to_string(&theirs).unwrap(), before);
+}
+
 /// A loop of a person's own: the hooks of one iteration, then of the next one.
 // shows: RLP-002, RLP-003, RLP-004, RLP-005, MEM-003, MEM-07
 #[test]

@@ -8,7 +8,7 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::layout::Published;
 use ekiden_store::ralph;
-use ekiden_store::replace::replace_foreign;
+use ekiden_store::replace::replace_in_project;
 
 use super::{Invocation, done, items_of, loop_state, read};
 use crate::exit::Exit;
@@ -111,5 +111,5 @@ fn append(workspace: &Workspace, list: &str, items: &[String]) -> Result<(), Fai
         RealDisk::fenced(&workspace.dir),
         workspace.dir.join(ITEMS_FILE),
     );
-    Ok(replace_foreign(&disk, &path, text.as_bytes())?)
+    Ok(replace_in_project(&disk, &path, text.as_bytes())?)
 }
