@@ -277,7 +277,7 @@ fn file(output: &mut Output) -> Result<String, Stop> {
     Ok(name)
 }
 
-/// What the person writes in the editor. The file in which it is written is gone afterwards, whatever becomes of it.
+/// What the person writes in the editor. The file in which it is written is gone afterwards, unless its text cannot be used.
 fn written(workspace: &Workspace, name: &str, output: &mut Output) -> Result<Goal, Stop> {
     let template = init::template(&workspace.dir);
     let draft = std::env::temp_dir().join(format!("ekiden-{}-{name}", std::process::id()));
@@ -287,6 +287,13 @@ fn written(workspace: &Workspace, name: &str, output: &mut Output) -> Result<Goa
         .map_err(failed)?;
     let edited = editor::open(&draft, "write a task");
     let text = edited.and_then(|()| Task::read(&draft.to_string_lossy(), output));
+    let text = match text {
+        Err(failure) if std::fs::read(&draft).is_ok_and(|text| text != template.as_bytes()) => {
+            let kept = format!("what was written is kept in {}", draft.display());
+            return Err(Stop::Failed(failure.hint(kept)));
+        }
+        text => text,
+    };
     disk.remove(&draft).map_err(failed)?;
     let text = text?.text;
     if text == template {

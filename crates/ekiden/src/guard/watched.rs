@@ -349,5 +349,5 @@ fn setting<T>(given: Option<&Given>, setting: &Setting<T>) -> Option<T> {
 
 pub(super) fn given(dir: &Path, environment: &Environment) -> Option<Given> {
     let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
-    Given::gather(flags, environment).ok()
+    Given::gather_unasked(flags, environment).ok()
 }

@@ -59,6 +59,13 @@ impl Given {
         given.with_process(flags, environment)
     }
 
+    /// The same for a process that no person started: a project's file that cannot be used, or is not approved, takes nothing
+    /// from what the user set.
+    pub fn gather_unasked(flags: Flags, environment: &Environment) -> Result<Self, Failure> {
+        Self::gather(flags.clone(), environment)
+            .or_else(|_| Self::of_user(environment)?.with_process(flags, environment))
+    }
+
     /// What holds without any project.
     pub fn of_user(environment: &Environment) -> Result<Self, Failure> {
         let mut given = Self::built_in();

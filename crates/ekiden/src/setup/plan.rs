@@ -260,7 +260,10 @@ fn without_us(
     if receipt.is_some_and(|receipt| receipt.wrote(text.as_bytes())) {
         let original = target.receipt.read_original(&target.disk, FILE_BYTES_MAX);
         let original = original.map_err(|error| unreadable(&error.into()))?;
-        return Ok(original.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+        // A copy that is missing though there was a file was deleted: then only what is ours goes.
+        if original.is_some() || receipt.is_some_and(|receipt| receipt.created) {
+            return Ok(original.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+        }
     }
     let without =
         client_settings::remove(text).map_err(|fault| not_understood(&target.settings, &fault))?;

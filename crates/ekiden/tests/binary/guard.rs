@@ -162,6 +162,23 @@ fn l1_is_told_once_and_nothing_is_done() {
     );
 }
 
+/// A file that nobody approved yet, as every clone with a verification of its own has it.
+// shows: CHK-004, SEC-11
+#[test]
+fn what_a_project_sets_takes_nothing_from_what_the_user_set() {
+    let session = Watched::new();
+    let environment = &session.environment;
+    environment.write(
+        "../home/.config/ekiden/config.toml",
+        "[guard]\nwip = \"off\"\n",
+    );
+    environment.write(".ekiden/config.toml", "verify = \"make test\"\n");
+    session.hook("SessionStart", &json!({"source": "startup"}));
+    session.uses(86).batch("git commit -m done");
+    session.checkpointed();
+    assert_eq!(environment.git(&["for-each-ref", "refs/ekiden"]), "");
+}
+
 // shows: CHK-003, CHK-004, CHK-13, HND-001, HND-07
 #[test]
 fn l2_takes_a_checkpoint_from_which_the_next_session_goes_on() {

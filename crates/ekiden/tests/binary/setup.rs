@@ -421,6 +421,19 @@ fn without_a_receipt_all_that_is_ours_is_still_found() {
 
 // shows: OPS-02
 #[test]
+fn without_the_copy_of_the_settings_they_are_not_taken_for_ours() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    home.write(SETTINGS, CORPUS[6]);
+    done(&environment, &[]);
+    environment.shell("find ../home/.local -name original.json -delete");
+    done(&environment, &["--remove"]);
+    let given: Value = serde_json::from_str(CORPUS[6]).unwrap();
+    assert_eq!(home.settings(), given);
+}
+
+// shows: OPS-02
+#[test]
 fn a_program_that_moved_is_brought_up_to_date() {
     let environment = Environment::new();
     let home = Home(&environment);

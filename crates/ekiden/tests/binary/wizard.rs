@@ -234,6 +234,14 @@ fn a_task_from_the_editor_is_a_file_only_at_the_end() {
     assert_eq!(environment.read("task-2.md"), "- [ ] Make it\n");
     assert!(screen(&printed, 100).ends_with("\nekiden run --agent rehearsal task-2.md"));
     assert_eq!(drafts.read_dir().unwrap().count(), 0);
+
+    environment.script("editor", "echo 'an hour of work' > \"$1\"; exit 1\n");
+    let mut refused = asked(&environment, &["start", "--agent", "rehearsal"]);
+    answer(&mut refused, QUESTIONS[0], ENTER);
+    answer(&mut refused, QUESTIONS[1], &[DOWN, ENTER].concat());
+    assert!(code(&mut refused, "what was written is kept in ").is_some_and(|code| code > 0));
+    let kept = drafts.read_dir().unwrap().next().unwrap().unwrap().path();
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "an hour of work\n");
 }
 
 // shows: REL-26
