@@ -294,6 +294,10 @@ pub const CHECKPOINT_PATIENCE: Millis = Millis::from_secs(120);
 pub const CHECKPOINT_WAIT: Millis = Millis::from_secs(20);
 /// A document covers the session until so much more of the usable window is used, in percent.
 pub const DOCUMENT_COVERS_PERCENT: u64 = 10;
+/// It stands in the conversation's place without a summary until so much more is used since the agent filled it in, in
+/// percent of the usable window and in tokens: whatever came later is lost.
+pub const DOCUMENT_STANDS_PERCENT: u64 = 5;
+pub const DOCUMENT_STANDS_TOKENS: u64 = 10_000;
 /// Files that a session's state for other programs names.
 pub const STATE_FILES_MAX: usize = 100;
 /// A session that stops with more than this use in percent, without a handoff, is asked for one.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <work dir>/.ekiden/handoffs/2026-01-07-1045.md      a person's and the agent's, to read and to fill in
-//! <state directory>/guard/made/2026-01-07-1045.md     ekiden made it
+//! <state directory>/guard/made/2026-01-07-1045.md     ekiden made it: for which session, on which branch
 //! <state directory>/guard/consumed/2026-01-07-1045.md a session has loaded it: that session's id
 //! ```
 //!
@@ -13,7 +13,8 @@
 //!    with the same name.
 //! 2. A document is loaded once: by the session that creates `consumed/<name>`.
 //! 3. Only documents that ekiden made here are loaded without being asked for. WHY: a cloned repository may contain
-//!    a file in `.ekiden/handoffs/`, and then a session would begin with the words of a stranger.
+//!    a file in `.ekiden/handoffs/`, and then a session would begin with the words of a stranger. So are only they carried
+//!    into a session's next one, whatever the agent made of their head.
 //!
 //! Only the document itself is synced. After a power cut it may be loaded twice, or only when somebody asks for it;
 //! it is still there to read.
@@ -24,13 +25,31 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ekiden_core::guard::document::session_of;
+use ekiden_core::guard::document::{branch_of, session_of};
+use serde::{Deserialize, Serialize};
 
 use crate::archive::{ensure_dir, make_dir};
-use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Operation, Reach};
+use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Operation, Reach, if_there};
 use crate::layout::{Published, StateLayout};
-use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENTS_A_MINUTE_MAX};
+use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENTS_A_MINUTE_MAX, SMALL_FILE_BYTES_MAX};
 use crate::replace::{Durability, replace};
+
+/// What a document was made for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Origin {
+    pub session: Option<String>,
+    pub branch: Option<String>,
+}
+
+impl Origin {
+    /// As a document says that ekiden just wrote.
+    fn of(text: &str) -> Self {
+        Self {
+            session: session_of(text),
+            branch: branch_of(text),
+        }
+    }
+}
 
 /// The handoff documents of a work dir.
 #[derive(Debug, Clone)]
@@ -56,6 +75,8 @@ impl Documents {
     pub fn add(&self, minute: &str, text: &str) -> DiskResult<PathBuf> {
         make_dir(&*self.disk, &self.published.handoffs())?;
         ensure_dir(&*self.disk, &self.state.documents_made())?;
+        let origin = Origin::of(text);
+        let origin = serde_json::to_string(&origin).unwrap_or_default();
         for number in 1..=DOCUMENTS_A_MINUTE_MAX {
             let name = if number == 1 {
                 format!("{minute}.md")
@@ -64,7 +85,7 @@ impl Documents {
             };
             let path = self.path(&name);
             if self.disk.stat(&path)?.is_some()
-                || !self.mark(&self.state.documents_made(), &name, "")?
+                || !self.mark(&self.state.documents_made(), &name, &origin)?
             {
                 continue;
             }
@@ -127,19 +148,29 @@ impl Documents {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The newest document, with its name, of a session that `is_meant`; it gets none where no session is named.
+    /// The newest document, with its name, whose origin `is_meant`; it gets none where it was not made here.
     pub fn newest(
         &self,
-        is_meant: impl Fn(Option<&str>) -> bool,
+        is_meant: impl Fn(Option<&Origin>) -> bool,
     ) -> DiskResult<Option<(String, String)>> {
         for name in self.names()?.into_iter().rev() {
             if let Some(text) = self.read(&name)?
-                && is_meant(session_of(&text).as_deref())
+                && is_meant(self.origin(&name, &text)?.as_ref())
             {
                 return Ok(Some((name, text)));
             }
         }
         Ok(None)
+    }
+
+    /// What a document was made for, whatever became of its text since; none if it was not made here.
+    pub fn origin(&self, name: &str, text: &str) -> DiskResult<Option<Origin>> {
+        let made = self.state.documents_made().join(name);
+        let origin = if_there(self.disk.read(&made, SMALL_FILE_BYTES_MAX))?;
+        // One of an earlier version is empty.
+        let known =
+            |bytes: Vec<u8>| serde_json::from_slice(&bytes).unwrap_or_else(|_| Origin::of(text));
+        Ok(origin.map(known))
     }
 
     /// The newest document that no session has loaded, if it was made here.

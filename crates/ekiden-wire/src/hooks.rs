@@ -83,7 +83,7 @@ pub struct HookCall {
     /// At a failure: what kind.
     pub failure: ApiErrorKind,
     pub cwd: PathBuf,
-    /// At a start: how the client says that it starts.
+    /// At a start: how the client says that it starts. Before a compaction: what it says triggers it.
     pub source: String,
     /// The client's permission mode, such as `plan`; empty where it does not say.
     pub mode: String,
@@ -161,7 +161,10 @@ impl HookCall {
                 ApiErrorKind::default()
             },
             cwd: text("cwd").into(),
-            source: text("source"),
+            source: match event {
+                HookEvent::PreCompact => text("trigger"),
+                _ => text("source"),
+            },
             mode: text("permission_mode"),
             calls: done::calls(&hook["tool_calls"]),
             context: json::field(&hook["context"]),

@@ -34,7 +34,7 @@ use ekiden_core::hash::sha256_hex;
 use ekiden_core::limits::CHECKPOINT_FILES_MAX;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::disk::{DiskError, RealDisk};
-use ekiden_store::documents::Documents;
+use ekiden_store::documents::{Documents, Origin};
 use ekiden_store::published::prepare_project;
 use ekiden_wire::recall::Recall;
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,8 @@ pub fn take(request: &Request) -> Result<Taken, CheckpointError> {
     let (told, last_line) = recalled(request.transcript.as_deref());
     let (tree, fingerprint) = look(request, &workspace, &documents, git_error);
     let mark = mark(request, fingerprint.as_deref(), last_line.as_deref());
-    let last = documents.newest(|session| session == request.session_id.as_deref())?;
+    let is_of_it = |origin: &Origin| origin.session == request.session_id;
+    let last = documents.newest(|origin| origin.is_some_and(is_of_it))?;
     let issue = issue(request, &tree);
     if let Some((name, text)) = &last
         && mark.is_some()

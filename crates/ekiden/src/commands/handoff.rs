@@ -53,7 +53,9 @@ pub fn handoff(args: &HandoffArgs, output: &mut Output) -> Result<Exit, Failure>
     let session = invocation
         .environment
         .variable(transcript::SESSION_VARIABLE);
-    let newest = documents.newest(|of| session.is_none() || of == session)?;
+    let newest = documents.newest(|origin| {
+        session.is_none() || origin.and_then(|origin| origin.session.as_deref()) == session
+    })?;
     let (path, text, is_new) = match newest.filter(|_| !args.new) {
         Some((name, text)) => (documents.path(&name), text, false),
         None => {

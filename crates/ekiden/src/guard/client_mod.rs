@@ -16,6 +16,7 @@
 //!   as long as that is fresh, but for what no level decides: files of ekiden, prompts, the session's start and end.
 //! - *Without the mod nothing is missing.* It may be absent without a word; then there is no sign.
 
+use ekiden_core::guard::document::Filled;
 use ekiden_core::guard::watch::{Quiet, Trigger};
 use ekiden_core::guard::{HookInput, Level, ToolUse};
 use ekiden_core::prompt::replaced_by_document;
@@ -40,7 +41,7 @@ impl Hook<'_> {
             }
             (_, HookEvent::Stop) => {
                 let told = self.answer();
-                self.hold().or(told)
+                self.hold(told.as_ref()).or(told)
             }
             (_, HookEvent::PreCompact) => self.replacement().or_else(|| self.answer()),
             (_, HookEvent::Idle) => self.answer_to(&Trigger::Idles),
@@ -52,32 +53,34 @@ impl Hook<'_> {
     /// The refusal at L3, with what the person is told besides. Other fences are the shell hook's.
     fn refusal(&self, tool: &ToolUse, told: Option<&Value>) -> Option<Value> {
         let mut refusal = self.before_tool(tool, false)?;
-        let own = refusal["systemMessage"].as_str()?;
-        if let Some(before) = told.and_then(|told| told["systemMessage"].as_str()) {
-            refusal["systemMessage"] = format!("{before}\n{own}").into();
-        }
+        let own = refusal["systemMessage"].as_str()?.to_owned();
+        refusal["systemMessage"] = after(told, own);
         Some(refusal)
     }
 
     /// The end of a turn is held once at L3, as a call would be refused.
-    fn hold(&self) -> Option<Value> {
+    fn hold(&self, told: Option<&Value>) -> Option<Value> {
         let (_, decision) = settle(self.watched, &Trigger::Holds, None);
         let said = self.said(decision.alerts.first().filter(|_| decision.refuse)?);
         let mut answer = hook_output::block(&said.agent);
-        answer["systemMessage"] = said.person.into();
+        answer["systemMessage"] = after(told, said.person);
         Some(answer)
     }
 
-    /// What stands in the conversation's place without a summary: the session's document, which the agent filled in. The
-    /// hook at the start after a compaction shows it.
+    /// What stands in the conversation's place without a summary: the session's document, which the agent filled in
+    /// wholly. The hook at the start after a compaction shows it. A person who asks for a summary gets one.
     fn replacement(&self) -> Option<Value> {
+        if self.call.source == "manual" {
+            return None;
+        }
         let watch = self.watched.watch();
         let reading = self.watched.reading();
         let last = watch.last.as_ref();
         let document = last.filter(|_| watch.document_stands(reading.as_ref()))?;
         let path = &document.taken.document;
-        let text = self.watched.place.dir.join(path).is_file();
-        text.then(|| json!({"compact": replaced_by_document(path)}))
+        let text = std::fs::read_to_string(self.watched.place.dir.join(path)).ok()?;
+        let is_whole = Filled::of(&text).missing().is_empty();
+        is_whole.then(|| json!({"compact": replaced_by_document(path)}))
     }
 
     fn until(&self) -> Value {
@@ -118,5 +121,13 @@ impl Hook<'_> {
     fn has_status_line(&self) -> bool {
         let (files, _) = look(&self.watched.environment, &self.watched.place.dir);
         files.iter().any(|file| file.survey.status_line.is_some())
+    }
+}
+
+/// What the person is told, behind what is told them already.
+fn after(told: Option<&Value>, own: String) -> Value {
+    match told.and_then(|told| told["systemMessage"].as_str()) {
+        Some(before) => format!("{before}\n{own}").into(),
+        None => own.into(),
     }
 }

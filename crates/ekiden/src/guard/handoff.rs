@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ekiden_core::guard::document::{Loaded, branch_of, load as load_document};
+use ekiden_core::guard::document::{Loaded, load as load_document};
 use ekiden_core::guard::watch::{WatchEvent, WatchRecord};
 use ekiden_core::limits;
 use ekiden_core::prompt::offered_handoff;
@@ -37,13 +37,14 @@ pub(super) fn load(
     };
     let path = documents.path(&name);
     let age = age(watched, &path);
+    let origin = documents.origin(&name, &document)?.unwrap_or_default();
     let path = &*path.display().to_string();
     if !own {
         let event = WatchEvent::Loaded { document: name };
         let time = watched.now;
         watched.files.append(&[WatchRecord { time, event }])?;
     }
-    let (made_on, here) = (branch_of(&document), watched.place.branch());
+    let (made_on, here) = (origin.branch, watched.place.branch());
     let is_old = age.is_some_and(|age| age > limits::DOCUMENT_SHOWN_FOR);
     if !own && (is_old || made_on != here) {
         let days = age.map_or(0, |age| age.as_secs() / (24 * 60 * 60));

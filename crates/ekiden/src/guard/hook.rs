@@ -26,6 +26,7 @@ use crate::specs::large_spec;
 
 /// How long a call waits for another that decides about the same session.
 const LOCK_PATIENCE: Duration = Duration::from_millis(5);
+const COMPACTION_LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// What a session reads of the memory at its start: about 1,000 tokens.
 const CONTEXT_CHARS_MAX: usize = 3_000;
 /// How the client's own prompts begin: what a background task has to say.
@@ -329,9 +330,12 @@ pub(super) fn settle(
         return (watch, first);
     }
     // Held until the records are appended: as a temporary in the condition below it would be gone before.
-    let lock = watched
-        .or_complain(watched.files.lock(LOCK_PATIENCE))
-        .flatten();
+    let patience = match trigger {
+        // Without its checkpoint a compaction loses what was not written down.
+        Trigger::Compacts => COMPACTION_LOCK_PATIENCE,
+        _ => LOCK_PATIENCE,
+    };
+    let lock = watched.or_complain(watched.files.lock(patience)).flatten();
     let mut watch = watched.watch();
     let decision = watched.decide(&watch, trigger, reading);
     let records: Vec<WatchRecord> = decision

@@ -36,6 +36,8 @@ const FILES_MAX: usize = 5;
 /// What the person reads who looks at the loop's output.
 pub(super) const ENDED: &str =
     "ekiden: the handoff is written; the loop goes on with a fresh session.";
+/// What the client says of itself to what it starts: `cli` in its own interface, where a person decides when to go on.
+const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
 
 impl Watched {
     /// Whether this project runs a loop.
@@ -85,7 +87,8 @@ impl Watched {
                 made.into_iter().collect()
             });
         }
-        matches!(trigger, Trigger::AfterBatch(_)) && watch.is_handed_off(self.now)
+        let is_attended = self.environment.variable(ENTRYPOINT) == Some("cli");
+        matches!(trigger, Trigger::AfterBatch(_)) && !is_attended && watch.is_handed_off(self.now)
     }
 
     /// The same as soon as a document is written, whoever asked for it.

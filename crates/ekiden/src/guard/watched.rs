@@ -299,10 +299,11 @@ impl Watched {
     /// in which nothing ever happened is not written into.
     pub fn publish(&self, watch: &Watch, reading: &Reading) {
         let published = Published::new(&self.place.dir);
-        if !published.dir().is_dir() {
-            if watch.armed.level == Level::L0 {
-                return;
-            }
+        if !published.dir().is_dir() && watch.armed.level == Level::L0 {
+            return;
+        }
+        // A clone may have the directory for its settings, and never what keeps the rest out of git.
+        if !published.gitignore().is_file() {
             let (place, disk) = (&self.place, RealDisk::fenced(&self.place.dir));
             let git = place.common_dir.as_deref();
             let prepared = prepare_project(&disk, &place.dir, &place.state_dir, git);

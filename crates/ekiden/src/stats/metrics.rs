@@ -124,7 +124,7 @@ impl Metrics {
                 | WatchEvent::Writing { .. }
                 | WatchEvent::Failed { .. }
                 | WatchEvent::Announced
-                | WatchEvent::Filled
+                | WatchEvent::Filled { .. }
                 | WatchEvent::Deferred { .. }
                 | WatchEvent::Expected { .. }
                 | WatchEvent::Refused

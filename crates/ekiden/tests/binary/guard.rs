@@ -179,6 +179,62 @@ fn what_a_project_sets_takes_nothing_from_what_the_user_set() {
     assert_eq!(environment.git(&["for-each-ref", "refs/ekiden"]), "");
 }
 
+/// Its settings are committed, so that the directory is there.
+// shows: OPS-04
+#[test]
+fn in_a_clone_with_settings_the_guard_leaves_nothing_for_git() {
+    let session = Watched::new();
+    let environment = &session.environment;
+    environment.write(".ekiden/config.toml", "max_sessions = 5\n");
+    environment.git(&["add", "-f", ".ekiden/config.toml"]);
+    environment.git(&[
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "commit",
+        "-qm",
+        "settings",
+    ]);
+    let before = environment.git(&["status", "--porcelain"]);
+    session.line(120_000);
+    session.uses(71).batch("ls");
+    assert!(environment.exists(".ekiden/checkpoint-state.json"));
+    assert_eq!(environment.git(&["status", "--porcelain"]), before);
+}
+
+/// Its head says whose it is; an agent may write all of it anew. A file that came with the project is nobody's.
+// shows: HND-07, CHK-11
+#[test]
+fn a_document_that_the_agent_wrote_anew_is_still_its_sessions() {
+    let session = Watched::new();
+    let environment = &session.environment;
+    session.hook("SessionStart", &json!({"source": "startup"}));
+    session.uses(86).batch("git commit -m done");
+    session.checkpointed();
+    let documents = environment.dir().join(".ekiden/handoffs");
+    let document = std::fs::read_dir(&documents)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    let anew = "# Handoff\n\n## Done\n\nthe lexer\n\n## Decisions\n\nnone\n\n## Blockers\n\nnone\n";
+    std::fs::write(document.path(), anew).unwrap();
+    std::fs::write(
+        documents.join("2999-01-01-0000.md"),
+        anew.replace("lexer", "stranger"),
+    )
+    .unwrap();
+    let other = json!({"source": "clear", "session_id": "another"});
+    let loaded = session.hook("SessionStart", &other);
+    assert!(agent(&loaded).contains("the lexer"), "{loaded}");
+    assert!(!agent(&loaded).contains("stranger"), "{loaded}");
+    environment.run(&["handoff", "--new"]).expect(0);
+    let texts = std::fs::read_dir(&documents).unwrap().flatten();
+    let texts = texts.map(|file| std::fs::read_to_string(file.path()).unwrap());
+    assert_eq!(texts.filter(|text| text.contains("stranger")).count(), 1);
+}
+
 // shows: CHK-003, CHK-004, CHK-13, HND-001, HND-07
 #[test]
 fn l2_takes_a_checkpoint_from_which_the_next_session_goes_on() {

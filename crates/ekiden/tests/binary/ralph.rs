@@ -362,6 +362,26 @@ fn a_prompt_that_leads_out_of_the_project_is_left_alone() {
     assert_eq!(std::fs::read_to_string(&theirs).unwrap(), before);
 }
 
+/// In the client's own interface a person decides when to go on.
+// shows: RLP-004
+#[test]
+fn no_session_of_a_person_is_ended_by_a_loop() {
+    let mut session = Watched::new();
+    session.environment = session.environment.with("CLAUDE_CODE_ENTRYPOINT", "cli");
+    let environment = &session.environment;
+    environment.run(&["ralph", "init"]).expect(0);
+    session
+        .uses(46)
+        .hook("SessionStart", &json!({"source": "startup"}));
+    session.uses(87).batch("git commit -m done");
+    session.checkpointed();
+    let documents = environment.dir().join(".ekiden/handoffs");
+    let document = std::fs::read_dir(documents).unwrap().next().unwrap();
+    let edit = json!({"tool_calls": [{"tool_name": "Edit", "tool_input": {"file_path": document.unwrap().path(), "old_string": "a", "new_string": "b"}, "tool_response": "ok"}]});
+    let filled = session.hook("PostToolBatch", &edit);
+    assert_eq!(filled["continue"], Value::Null, "{filled}");
+}
+
 /// A loop of a person's own: the hooks of one iteration, then of the next one.
 // shows: RLP-002, RLP-003, RLP-004, RLP-005, MEM-003, MEM-07
 #[test]

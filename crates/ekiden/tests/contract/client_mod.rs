@@ -149,8 +149,7 @@ fn fills_in(place: Arc<Mutex<PathBuf>>) -> impl FnMut(&Request) -> Reply {
                 let dir = place.lock().unwrap().clone();
                 let written = std::fs::read_dir(dir.join(".ekiden/handoffs")).unwrap();
                 let path = written.flatten().next().unwrap().path();
-                let input =
-                    json!({"file_path": path, "content": "# Handoff\n\n## Done\n\nitem one\n"});
+                let input = json!({"file_path": path, "content": "# Handoff\n\n## Done\n\nitem one\n\n## Decisions\n\nnone\n\n## Blockers\n\nnone\n"});
                 let read = json!({"file_path": path});
                 let mut message = Message::call("Read", read);
                 message = message.and_call("Write", input);

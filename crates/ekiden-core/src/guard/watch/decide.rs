@@ -215,8 +215,9 @@ impl Judge<'_> {
         {
             self.record(WatchEvent::Tested { passed });
         }
-        if batch.filled && self.watch.last.as_ref().is_some_and(|last| !last.filled) {
-            self.record(WatchEvent::Filled);
+        if batch.filled && self.watch.last.is_some() {
+            let used_tokens = self.reading.map_or(0, |reading| reading.used_tokens);
+            self.record(WatchEvent::Filled { used_tokens });
         }
         let was_due = matches!(self.watch.phase, Phase::Due { .. });
         self.follow_usage();
@@ -386,7 +387,7 @@ impl Judge<'_> {
             return;
         }
         let last = self.watch.last.as_ref();
-        if let Some(last) = last.filter(|last| !last.told && !last.filled) {
+        if let Some(last) = last.filter(|last| !last.told && last.filled.is_none()) {
             let (outdated, document) = (last.outdated, last.taken.document.clone());
             let reason = if outdated {
                 CheckpointReason::Compaction
@@ -413,20 +414,17 @@ impl Watch {
     /// The last document says what this conversation came to, so that it can stand for it: the agent filled it in, and
     /// little was done since.
     pub fn document_stands(&self, reading: Option<&Reading>) -> bool {
-        let last = self
-            .last
-            .as_ref()
-            .filter(|last| last.filled && !last.outdated);
-        let percent = limits::DOCUMENT_COVERS_PERCENT;
-        last.zip(reading).is_some_and(|(last, reading)| {
-            let more = reading.window.usable_tokens() * percent / 100;
-            reading.used_tokens <= last.taken.used_tokens + more
+        let last = self.last.as_ref().filter(|last| !last.outdated);
+        let filled = last.and_then(|last| last.filled);
+        filled.zip(reading).is_some_and(|(filled, reading)| {
+            let more = reading.window.usable_tokens() * limits::DOCUMENT_STANDS_PERCENT / 100;
+            reading.used_tokens <= filled + more.min(limits::DOCUMENT_STANDS_TOKENS)
         })
     }
 
     /// The next call that is not of the handoff is refused.
     pub fn refuses(&self, settings: WatchSettings) -> bool {
-        let filled = self.last.as_ref().is_some_and(|last| last.filled);
+        let filled = self.last.as_ref().is_some_and(|last| last.filled.is_some());
         settings.refuse && self.armed.level == Level::L3 && !self.armed.released && !filled
     }
 }

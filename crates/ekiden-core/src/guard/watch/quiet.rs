@@ -82,7 +82,10 @@ fn is_open(watch: &Watch) -> bool {
         Phase::Failed { told } => !told,
         Phase::Ready | Phase::Done => false,
     };
-    let unfilled = watch.last.as_ref().is_some_and(|last| !last.filled);
+    let unfilled = watch
+        .last
+        .as_ref()
+        .is_some_and(|last| last.filled.is_none());
     waits || unfilled || watch.loaded.is_some()
 }
 
@@ -111,7 +114,7 @@ mod tests {
         prop_oneof![
             (0_u64..120_000).prop_map(taken),
             Just(WatchEvent::Announced),
-            Just(WatchEvent::Filled),
+            (0_u64..120_000).prop_map(|used_tokens| WatchEvent::Filled { used_tokens }),
             (0_u8..100).prop_map(|until_percent| WatchEvent::Deferred { until_percent }),
             (0_u64..120_000, 0_u64..120_000).prop_map(|(ahead_tokens, used_tokens)| {
                 WatchEvent::Expected {

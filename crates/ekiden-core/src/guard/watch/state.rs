@@ -52,7 +52,11 @@ pub enum WatchEvent {
     #[serde(rename = "told")]
     Announced,
     /// The agent wrote into the document.
-    Filled,
+    Filled {
+        /// The use after that, in tokens; 0 in records of earlier versions.
+        #[serde(default)]
+        used_tokens: u64,
+    },
     /// The person put the checkpoint off until the use is this, in percent.
     Deferred {
         until_percent: u8,
@@ -126,8 +130,8 @@ pub struct LastCheckpoint {
     pub taken: Taken,
     /// It was announced.
     pub told: bool,
-    /// The agent wrote into its document.
-    pub filled: bool,
+    /// The use when the agent last wrote into its document, in tokens.
+    pub filled: Option<u64>,
     /// The use has fallen since: it says what was before, and nothing ends by it.
     pub outdated: bool,
 }
@@ -212,8 +216,9 @@ impl Watch {
             WatchEvent::Taken(taken) => self.taken(taken.clone(), since),
             WatchEvent::Failed { .. } => self.phase = Phase::Failed { told: false },
             WatchEvent::Announced => self.told(),
-            WatchEvent::Filled => {
-                self.last.iter_mut().for_each(|last| last.filled = true);
+            WatchEvent::Filled { used_tokens } => {
+                let filled = Some(*used_tokens);
+                self.last.iter_mut().for_each(|last| last.filled = filled);
             }
             WatchEvent::Deferred { until_percent } => {
                 armed.deferred = Some(*until_percent);
@@ -245,7 +250,8 @@ impl Watch {
         let last = self.last.as_ref().filter(|_| self.phase == Phase::Done);
         last.is_some_and(|last| {
             let is_late = now.since(last.at) >= limits::BOUNDARY_WAIT;
-            let is_over = last.filled || is_late || last.told && self.armed.level == Level::L3;
+            let is_over =
+                last.filled.is_some() || is_late || last.told && self.armed.level == Level::L3;
             is_full(last.taken.reason) && !last.outdated && is_over
         })
     }
@@ -265,12 +271,11 @@ impl Watch {
     fn taken(&mut self, taken: Taken, at: Timestamp) {
         let outdated = matches!(self.phase, Phase::Writing { outdated: true, .. });
         self.phase = if outdated { Phase::Ready } else { Phase::Done };
-        let (told, filled) = (false, false);
         self.last = Some(LastCheckpoint {
             at,
             taken,
-            told,
-            filled,
+            told: false,
+            filled: None,
             outdated,
         });
     }

@@ -12,6 +12,8 @@ use crate::guard::checkpoint::CheckpointReason;
 use crate::guard::{Level, Profile, Reading, Window};
 use crate::time::{Millis, Timestamp};
 
+const FILLED: WatchEvent = WatchEvent::Filled { used_tokens: 0 };
+
 struct Session {
     watch: Watch,
     now: Timestamp,
@@ -320,7 +322,7 @@ fn at_l3_a_prompt_a_filled_document_or_a_setting_lets_every_call_run() {
         96% Refuses: 
     "#]]);
     let mut filled = at_l3();
-    filled.is(WatchEvent::Filled).at(96, &Trigger::Refuses);
+    filled.is(FILLED).at(96, &Trigger::Refuses);
     assert!(!filled.watch.refuses(filled.settings));
     let mut advised = at_l3();
     advised.settings.refuse = false;
@@ -339,7 +341,7 @@ fn a_handoff_that_the_person_asked_for_covers_l2() {
     let mut session = Session::new();
     session.at(80, &batch()).written(CheckpointReason::Manual);
     session
-        .is(WatchEvent::Filled)
+        .is(FILLED)
         .at(86, &batch())
         .at(90, &batch())
         .at(91, &batch());
@@ -519,7 +521,7 @@ fn a_session_is_handed_off_once_its_document_is_filled_in_or_a_minute_old() {
     session.written(CheckpointReason::Level2);
     assert!(!session.watch.is_handed_off(later(&session, 30)));
     assert!(session.watch.is_handed_off(later(&session, 60)));
-    session.is(WatchEvent::Filled);
+    session.is(FILLED);
     assert!(session.watch.is_handed_off(session.now));
     session.is(WatchEvent::Rearmed { level: Level::L0 });
     assert!(
@@ -528,7 +530,7 @@ fn a_session_is_handed_off_once_its_document_is_filled_in_or_a_minute_old() {
     );
     let mut asked = Session::new();
     asked.at(40, &batch()).written(CheckpointReason::Manual);
-    asked.is(WatchEvent::Filled);
+    asked.is(FILLED);
     assert!(
         !asked.watch.is_handed_off(asked.now),
         "nobody wants it to end"
@@ -551,4 +553,22 @@ fn a_document_is_used_up_by_a_session_that_works() {
         2% batch: consumed
         3% batch: 
     "]]);
+}
+
+/// What was done after the agent wrote it is not in it.
+// shows: CHK-10, AGT-18
+#[test]
+fn a_document_stands_for_its_conversation_only_if_little_was_done_since() {
+    let mut session = Session::new();
+    session.at(95, &batch()).written(CheckpointReason::Level3);
+    let stands = |session: &mut Session, percent| {
+        session.percent = percent;
+        session.watch.document_stands(Some(&session.reading()))
+    };
+    assert!(!stands(&mut session, 95), "nobody filled it in");
+    session.is(WatchEvent::Filled {
+        used_tokens: 96_000,
+    });
+    assert!(stands(&mut session, 101));
+    assert!(!stands(&mut session, 102));
 }

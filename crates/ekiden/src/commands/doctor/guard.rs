@@ -9,6 +9,7 @@ use super::Check;
 use crate::client::guard::{GuardedFile, is_in_settings, is_there, look};
 use crate::output::line::one_line;
 use crate::settings::environment::Environment;
+use crate::settings::table;
 
 const NAME: &str = "guard";
 const SETUP: &str = "`ekiden setup` fixes it (`--project` for the project's settings)";
@@ -53,13 +54,16 @@ pub(super) fn checks(environment: &Environment, dir: &Path) -> Vec<Check> {
     if checks.is_empty() {
         checks.push(Check::ok(NAME, found(&files, plugin)));
     }
-    checks.extend(last_error(dir));
+    checks.extend(last_error(environment, dir));
     checks
 }
 
 /// What hooks and capture had to leave out was told to nobody when it happened.
-fn last_error(dir: &Path) -> Option<Check> {
-    let state_dir = ProjectPlace::find(dir, None)?.state_dir;
+fn last_error(environment: &Environment, dir: &Path) -> Option<Check> {
+    let named = environment
+        .variable(&table::STATE_DIR.row.env())
+        .map(Path::new);
+    let state_dir = ProjectPlace::find(dir, named)?.state_dir;
     let (path, last) = ekiden_store::guard::last_error(&state_dir)?;
     let found = format!("the last trouble was: {}", one_line(&last));
     let remedy = format!("mend it, then delete `{}`", path.display());
