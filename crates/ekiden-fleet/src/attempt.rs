@@ -20,116 +20,31 @@ use std::time::Duration;
 use ekiden_agent::child::{Child, ChildEnd, ChildSpec, StdinKind, spawn};
 use ekiden_agent::keeper;
 use ekiden_core::budget::Spend;
-use ekiden_core::ids::RunId;
-use ekiden_core::manifest::{Isolation, Manifest};
 use ekiden_core::outcome::Outcome;
-use ekiden_core::settings::RunStarted;
+use ekiden_core::settings::{Before, RunStarted};
 use ekiden_core::time::Millis;
 use tempfile::TempDir;
-use temporalio_client::Client;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio::try_join;
 
-use crate::earlier::before;
+use crate::base::Base;
 use crate::fault::Fault;
-use crate::git::{self, Git};
+use crate::git::{self, Git, Move};
 use crate::limits::Sharing;
 use crate::order::{StageDone, StageTask, Submission, TEXT_CHARS_MAX, bounded, refs};
 use crate::setup::set_up;
 use crate::stage::{Line, ROLE, STATE, StageJob};
+use crate::{approved, earlier};
 
 /// How long a stage has to end in good order. The keeper of its agent needs some of it.
 const GRACE: Millis = Millis(20_000);
+/// How long a handoff waits for the end of its stage, which is pushed with it.
+const HANDOFF_PAUSE: Duration = Duration::from_millis(500);
 /// How often a push that fails is tried again, since a remote may be away for a moment.
 const PUSHES_MAX: u32 = 5;
 const PUSH_PAUSE: Duration = Duration::from_secs(2);
-/// The name of the submission in the plan's commit.
-pub(crate) const PLAN_FILE: &str = "plan.json";
-
-/// What all attempts of a worker share.
-#[derive(Debug)]
-pub(crate) struct Base {
-    /// Where it keeps its repository and its work.
-    pub(crate) dir: PathBuf,
-    pub(crate) remote: String,
-    /// Who may decide what runs here, as ssh-keygen(1) has allowed signers; whoever submits, if nobody is named.
-    pub(crate) trusted_keys: Option<PathBuf>,
-    /// Held while something is fetched into the mirror.
-    pub(crate) fetching: Mutex<()>,
-    pub(crate) client: Client,
-    /// Whose usage limits the agents here count against, as the user of the fleet calls it.
-    pub(crate) account: String,
-    /// Whether the worker is leaving.
-    pub(crate) leaving: watch::Receiver<bool>,
-}
-
-impl Base {
-    /// Fetches refs into the mirror, under their own names.
-    pub(crate) async fn fetch(&self, names: &[String]) -> Result<PathBuf, Fault> {
-        let _alone = self.fetching.lock().await;
-        let mirror = git::mirror(&self.dir).await?;
-        let specs: Vec<String> = names.iter().map(|name| format!("+{name}:{name}")).collect();
-        let mut args = vec![
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--prune",
-            "--",
-            &self.remote,
-        ];
-        args.extend(specs.iter().map(String::as_str));
-        Git::at(&mirror).line(&args).await?;
-        Ok(mirror)
-    }
-
-    /// A directory that is removed with its handle.
-    pub(crate) fn place(&self, name: &str) -> Result<TempDir, Fault> {
-        let made = tempfile::Builder::new().prefix(name).tempdir_in(&self.dir);
-        made.map_err(Fault::io("make a directory for a stage"))
-    }
-}
-
-/// The plan as it was submitted, from a repository that has it, and only if it may run here.
-///
-/// The server says what is to be done: of which run, at which stage, from which commit. Where keys are trusted, that must fit to
-/// a plan that the owner of one has signed: it is that run's, and the commit is one that the run made.
-pub(crate) async fn submission(
-    base: &Base,
-    git: &Git,
-    run: &RunId,
-    plan: &str,
-    begins: &str,
-) -> Result<Submission, Fault> {
-    if let Some(keys) = &base.trusted_keys {
-        let keys = format!("gpg.ssh.allowedSignersFile={}", keys.display());
-        let checked = git
-            .ended(&["-c", &keys, "verify-commit", plan], b"")
-            .await?;
-        if !checked.ok {
-            let text = "the plan is not signed by a key that this worker trusts";
-            return Err(Fault::Untrusted(text.to_owned()));
-        }
-    }
-    let text = git
-        .line(&["cat-file", "blob", &format!("{plan}:{PLAN_FILE}")])
-        .await?;
-    let submission: Submission = serde_json::from_str(&text)?;
-    if base.trusted_keys.is_some() {
-        let rules = submission.header.manifest.plan.as_deref();
-        let begun = rules.and_then(|rules| match &rules.isolation {
-            Isolation::Worktrees { base, .. } => Some(base.as_str()),
-            Isolation::InPlace => None,
-        });
-        let begun = begun.unwrap_or_default();
-        let ask = ["merge-base", "--is-ancestor", begun, begins];
-        let follows = git.ended(&ask, b"").await?.ok;
-        if submission.header.run != *run || !follows {
-            let text = "the signed plan is that of another run, or begins elsewhere";
-            return Err(Fault::Untrusted(text.to_owned()));
-        }
-    }
-    Ok(submission)
-}
 
 pub(crate) struct Attempt<'a> {
     base: &'a Base,
@@ -138,6 +53,8 @@ pub(crate) struct Attempt<'a> {
     place: TempDir,
     git: Git,
     submission: Submission,
+    /// What its engine begins with.
+    header: RunStarted,
     /// What the handoff ref is at, as far as we know.
     tip: String,
     /// There is something to go on from.
@@ -155,58 +72,76 @@ impl<'a> Attempt<'a> {
         spent: &'a watch::Sender<Spend>,
     ) -> Result<Self, Fault> {
         let name = refs::handoff(task);
-        // A pattern, since the ref need not exist.
-        let names = [
-            refs::merged(&task.run),
-            refs::plan(&task.run),
-            format!("{name}*"),
-        ];
-        let mirror = base.fetch(&names).await?;
         let place = base.place(&format!("{}-{}-", task.run, task.stage))?;
+        let mirror = base.mirror().await?;
+        let submission = approved::submission(base, &task.run, &task.plan);
+        let (submission, git) = try_join!(submission, git::clone(&mirror, place.path()))?;
+        // A pattern, since the ref need not exist.
+        let mut names = vec![refs::merged(&task.run), format!("{name}*")];
+        names.extend(earlier::wanted(&submission.header.manifest, task));
+        let (empty, ()) = try_join!(git.fed(&["mktree"], b""), base.fetch(&names))?;
+        approved::check(base, &submission, &task.run, &task.base).await?;
         let left = Git::at(&mirror).object(&name).await?;
-        let git = Git::at(&git::clone(&mirror, place.path()).await?);
-        let goes_on = match &left {
-            Some(left) => git.object(&format!("{left}:{STATE}")).await?.is_some(),
-            None => false,
-        };
-        let tree = match &left {
-            Some(left) => format!("{left}^{{tree}}"),
-            None => git.fed(&["mktree"], b"").await?,
-        };
-        let parent = left.as_deref().unwrap_or(&task.base);
-        let head = if goes_on {
-            format!("{parent}^2")
-        } else {
-            task.base.clone()
-        };
-        let claim = format!("ekiden: attempt {number} at {}", task.stage);
-        let args = [
-            "commit-tree",
-            &tree,
-            "-p",
-            parent,
-            "-p",
-            &head,
-            "-m",
-            &claim,
-        ];
-        let tip = git.line(&args).await?;
-        let submission = submission(base, &git, &task.run, &task.plan, &task.base).await?;
-        git.push(&base.remote, &name, left.as_deref(), &tip).await?;
-        let attempt = Self {
+        let mut attempt = Self {
             base,
             task,
             number,
             place,
             git,
+            header: approved::alone(&submission.header, task)?,
             submission,
-            tip,
-            goes_on,
+            tip: String::new(),
+            goes_on: false,
             spent,
         };
-        attempt.restore(&head).await?;
-        set_up(&attempt.submission, &attempt.tree()).await?;
+        let head = attempt.follow(left.as_deref(), &empty).await?;
+        let claim = [Move {
+            name,
+            from: left,
+            to: attempt.tip.clone(),
+        }];
+        // The one says that the stage is ours, and the others need no answer to that.
+        let claim = attempt.git.push(&base.remote, &claim);
+        let ((), (), before) = try_join!(claim, attempt.make_ready(&head), attempt.before())?;
+        attempt.header.before = before.map(Box::new);
         Ok(attempt)
+    }
+
+    /// Makes the commit that claims the stage, and gives the one that its work tree begins from.
+    async fn follow(&mut self, left: Option<&str>, empty: &str) -> Result<String, Fault> {
+        let (task, git) = (self.task, &self.git);
+        let (parent, tree) = match left {
+            Some(left) => {
+                let state = git.object(&format!("{left}:{STATE}")).await?;
+                self.goes_on = state.is_some();
+                (left, format!("{left}^{{tree}}"))
+            }
+            None => (task.base.as_str(), empty.to_owned()),
+        };
+        let head = match self.goes_on {
+            true => format!("{parent}^2"),
+            false => task.base.clone(),
+        };
+        let claim = format!("ekiden: attempt {} at {}", self.number, task.stage);
+        let parents = ["-p", parent, "-p", &head, "-m", &claim];
+        let args = [&["commit-tree", &tree][..], &parents].concat();
+        self.tip = git.line(&args).await?;
+        Ok(head)
+    }
+
+    /// What its sessions are told of earlier stages, if it has none yet.
+    async fn before(&self) -> Result<Option<Before>, Fault> {
+        if self.goes_on {
+            return Ok(None);
+        }
+        let manifest = &self.submission.header.manifest;
+        let before = earlier::before(self.base, manifest, self.task);
+        before.await.map(Some)
+    }
+
+    async fn make_ready(&self, head: &str) -> Result<(), Fault> {
+        self.restore(head).await?;
+        set_up(&self.submission, &self.tree()).await
     }
 
     fn tree(&self) -> PathBuf {
@@ -254,16 +189,44 @@ impl<'a> Attempt<'a> {
 
     /// Saves what is needed to go on elsewhere.
     async fn save(&mut self) -> Result<(), Fault> {
-        let log = format!("runs/{}/log.jsonl", self.task.run);
-        let path = self.state().join(&log).to_string_lossy().into_owned();
-        let written = self.git.line(&["hash-object", "-w", &path]).await?;
+        let head = self.git.line(&["rev-parse", "HEAD"]);
+        let (saved, _) = self.saved(head).await?;
+        self.push(&[self.handoff(&saved)]).await?;
+        self.tip = saved;
+        Ok(())
+    }
+
+    /// The same while its engine works. Whether another worker has the stage now.
+    async fn save_handoff(&mut self) -> bool {
+        match self.save().await {
+            Ok(()) => false,
+            Err(Fault::Taken) => true,
+            Err(fault) => {
+                crate::say(&format!("a handoff is not pushed: {fault}"));
+                false
+            }
+        }
+    }
+
+    /// The commit of what is needed to go on elsewhere, and the clone's head, which `head` gives.
+    async fn saved(
+        &self,
+        head: impl Future<Output = Result<String, Fault>>,
+    ) -> Result<(String, String), Fault> {
         let state = self.indexing(STATE, &self.state());
-        state.line(&["add", "--all", "--force", "."]).await?;
-        let entry = format!("100644,{written},{log}");
-        state
-            .line(&["update-index", "--add", "--cacheinfo", &entry])
-            .await?;
-        let state = state.line(&["write-tree"]).await?;
+        let log = format!("runs/{}/log.jsonl", self.task.run);
+        state.line(&["add", "--force", &log]).await?;
+        let rest = state_tree(&state, &log);
+        let (state, work, head) = try_join!(rest, self.work_tree(), head)?;
+        let listed = format!("040000 tree {state}\t{STATE}\n040000 tree {work}\twork\n");
+        let tree = self.git.fed(&["mktree"], listed.as_bytes()).await?;
+        let subject = format!("ekiden: a handoff of {}", self.task.stage);
+        let parents = ["-p", &self.tip, "-p", &head, "-m", &subject];
+        let args = [&["commit-tree", &tree][..], &parents].concat();
+        Ok((self.git.line(&args).await?, head))
+    }
+
+    async fn work_tree(&self) -> Result<String, Fault> {
         let work = self.indexing("work", &self.tree());
         work.line(&["add", "--all", "."]).await?;
         // Git is told to ignore what the agent and ekiden tell each other.
@@ -272,35 +235,35 @@ impl<'a> Attempt<'a> {
         let runs = format!(":(exclude){}", runs.display());
         work.line(&["add", "--all", "--force", "--", &shared, &runs])
             .await?;
-        let work = work.line(&["write-tree"]).await?;
-        let listed = format!("040000 tree {state}\t{STATE}\n040000 tree {work}\twork\n");
-        let tree = self.git.fed(&["mktree"], listed.as_bytes()).await?;
-        let subject = format!("ekiden: a handoff of {}", self.task.stage);
-        let args = [
-            "commit-tree",
-            &tree,
-            "-p",
-            &self.tip,
-            "-p",
-            "HEAD",
-            "-m",
-            &subject,
-        ];
-        let saved = self.git.line(&args).await?;
-        let name = refs::handoff(self.task);
-        self.push(&name, Some(self.tip.clone()), &saved).await?;
-        self.tip = saved;
-        Ok(())
+        work.line(&["write-tree"]).await
     }
 
-    async fn push(&self, name: &str, from: Option<String>, to: &str) -> Result<(), Fault> {
+    /// Commits what the stage left, and gives what it made by that.
+    async fn committed(&self) -> Result<String, Fault> {
+        self.git.line(&["add", "--all", "."]).await?;
+        let subject = format!("ekiden: {}", self.task.stage);
+        let commit = self.git.line(&["commit", "--quiet", "-m", &subject]).await;
+        if commit.is_err() {
+            let same = ["diff", "--cached", "--quiet"];
+            if !self.git.ended(&same, b"").await?.ok {
+                commit?;
+            }
+        }
+        self.git.line(&["rev-parse", "HEAD"]).await
+    }
+
+    fn handoff(&self, saved: &str) -> Move {
+        Move {
+            name: refs::handoff(self.task),
+            from: Some(self.tip.clone()),
+            to: saved.to_owned(),
+        }
+    }
+
+    async fn push(&self, moves: &[Move]) -> Result<(), Fault> {
         let mut tries = 1;
         loop {
-            match self
-                .git
-                .push(&self.base.remote, name, from.as_deref(), to)
-                .await
-            {
+            match self.git.push(&self.base.remote, moves).await {
                 Err(Fault::Git { .. }) if tries < PUSHES_MAX => tries += 1,
                 pushed => return pushed,
             }
@@ -333,14 +296,8 @@ impl<'a> Attempt<'a> {
     }
 
     async fn run(&mut self, cancelled: impl Future<Output = ()>) -> Result<Outcome, Fault> {
-        let mut header = alone(&self.submission.header, self.task)?;
-        if !self.goes_on {
-            let manifest = &self.submission.header.manifest;
-            let before = before(self.base, manifest, self.task).await?;
-            header.before = Some(Box::new(before));
-        }
         let job = StageJob {
-            header,
+            header: self.header.clone(),
             work_dir: self.tree().join(&self.submission.prefix),
             state_dir: self.state(),
             limits_dir: self.limits(),
@@ -358,32 +315,32 @@ impl<'a> Attempt<'a> {
         let mut told = told.lines();
         let mut leaving = self.base.leaving.clone();
         tokio::pin!(cancelled);
-        let (mut is_leaving, mut last, mut taken) = (false, None, false);
+        let (mut is_leaving, mut last, mut taken, mut save_at) = (false, None, false, None);
         loop {
-            let line = tokio::select! {
-                line = told.next_line() => line.map_err(Fault::io("hear a stage"))?,
-                () = &mut cancelled, if !is_leaving => {
-                    is_leaving = true;
-                    child.terminate();
+            let heard = tokio::select! {
+                line = told.next_line() => Heard::Line(line.map_err(Fault::io("hear a stage"))?),
+                () = reached(save_at) => Heard::Due,
+                () = &mut cancelled, if !is_leaving => Heard::Leave,
+                _ = leaving.wait_for(|leaving| *leaving), if !is_leaving => Heard::Leave,
+            };
+            let line = match heard {
+                Heard::Line(Some(line)) => line,
+                Heard::Line(None) => break,
+                Heard::Due => {
+                    save_at = None;
+                    taken = self.save_handoff().await;
+                    taken.then(|| child.terminate());
                     continue;
                 }
-                _ = leaving.wait_for(|leaving| *leaving), if !is_leaving => {
+                Heard::Leave => {
                     is_leaving = true;
                     child.terminate();
                     continue;
                 }
             };
-            let Some(line) = line else { break };
             match serde_json::from_str(&line)? {
-                Line::Handoff if !taken => match self.save().await {
-                    Err(Fault::Taken) => {
-                        taken = true;
-                        child.terminate();
-                    }
-                    Err(fault) => crate::say(&format!("a handoff is not pushed: {fault}")),
-                    Ok(()) => {}
-                },
-                Line::Handoff => {}
+                Line::Handoff if taken => {}
+                Line::Handoff => save_at = save_at.or(Some(Instant::now() + HANDOFF_PAUSE)),
                 Line::Spent(spent) => {
                     self.spent.send_replace(spent);
                 }
@@ -414,27 +371,45 @@ impl<'a> Attempt<'a> {
                 spent: *self.spent.borrow(),
             });
         }
-        self.git.line(&["add", "--all", "."]).await?;
-        let unchanged = self
-            .git
-            .ended(&["diff", "--cached", "--quiet"], b"")
-            .await?
-            .ok;
-        if !unchanged {
-            let subject = format!("ekiden: {}", self.task.stage);
-            self.git
-                .line(&["commit", "--quiet", "-m", &subject])
-                .await?;
-        }
-        self.save().await?;
-        let commit = self.git.line(&["rev-parse", "HEAD"]).await?;
-        self.push(&refs::made(self.task, self.number), None, &commit)
-            .await?;
+        let (saved, commit) = self.saved(self.committed()).await?;
+        let made = Move {
+            name: refs::made(self.task, self.number),
+            from: None,
+            to: commit.clone(),
+        };
+        self.push(&[self.handoff(&saved), made]).await?;
+        self.tip = saved;
         Ok(StageDone {
             outcome,
             commit: Some(commit),
             spent: *self.spent.borrow(),
         })
+    }
+}
+
+/// The tree of a stage's state, with the log as it was added before.
+async fn state_tree(state: &Git, log: &str) -> Result<String, Fault> {
+    let log = format!(":(exclude){log}");
+    let add = ["add", "--all", "--force", "--", ".", &log];
+    state.line(&add).await?;
+    state.line(&["write-tree"]).await
+}
+
+/// What a worker waits for while a stage is at work.
+enum Heard {
+    /// Nothing once its engine is gone.
+    Line(Option<String>),
+    /// A handoff has waited.
+    Due,
+    /// Nobody wants the stage any more, or the worker leaves.
+    Leave,
+}
+
+/// Ready at that time; never if there is none.
+async fn reached(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -458,26 +433,6 @@ async fn start(job: &StageJob, dir: &Path) -> Result<Child, Fault> {
 
 fn ended_silently(end: &ChildEnd) -> String {
     format!("its engine ended without a word: {end:?}")
-}
-
-/// The run of one stage by itself, in place.
-fn alone(header: &RunStarted, task: &StageTask) -> Result<RunStarted, Fault> {
-    let mut header = header.clone();
-    header.fleet = None;
-    let Manifest { stages, plan } = &mut header.manifest;
-    stages.retain(|stage| stage.id == task.stage);
-    let Some(stage) = stages.first_mut() else {
-        return Err(unknown(&task.run));
-    };
-    stage.part.needs.clear();
-    if let Some(rules) = plan {
-        rules.isolation = Isolation::InPlace;
-    }
-    Ok(header)
-}
-
-pub(crate) fn unknown(run: &RunId) -> Fault {
-    Fault::Refused(format!("the plan of {run} has no such stage"))
 }
 
 /// The end of its only stage.

@@ -12,13 +12,22 @@ use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{Before, Earlier};
 
-use crate::attempt::Base;
+use crate::base::Base;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::order::{StageTask, refs};
 use crate::stage::STATE;
 
-/// What the stages left and learned that this one builds on, the nearest of them.
+/// The refs of what is read here, in patterns.
+pub(crate) fn wanted(manifest: &Manifest, task: &StageTask) -> Vec<String> {
+    let under = refs::handoffs(&task.run);
+    let needed = needed(manifest, &task.stage).into_iter();
+    needed
+        .map(|stage| format!("{under}/{}/*", stage.id))
+        .collect()
+}
+
+/// What the stages left and learned that this one builds on, the nearest of them. To be read once [`wanted`] is fetched.
 pub(crate) async fn before(
     base: &Base,
     manifest: &Manifest,
@@ -29,12 +38,10 @@ pub(crate) async fn before(
     if needed.is_empty() {
         return Ok(before);
     }
-    let under = refs::handoffs(&task.run);
-    let names = needed.iter().map(|stage| format!("{under}/{}/*", stage.id));
-    let mirror = base.fetch(&names.collect::<Vec<_>>()).await?;
-    let mirror = Git::at(&mirror);
+    let mirror = Git::at(&base.mirror().await?);
+    let mut last = last_rounds(&mirror, &task.run, &needed).await?;
     for stage in needed {
-        let Some(commit) = last_round(&mirror, &format!("{under}/{}", stage.id)).await? else {
+        let Some((_, commit)) = last.remove(&stage.id) else {
             continue;
         };
         let log = records(&mirror, &task.run, &commit).await?;
@@ -73,15 +80,32 @@ fn needed<'a>(manifest: &'a Manifest, stage: &StageId) -> Vec<&'a Stage> {
     found
 }
 
-async fn last_round(git: &Git, name: &str) -> Result<Option<String>, Fault> {
-    let list = ["for-each-ref", "--format=%(refname) %(objectname)", name];
-    let listed = git.line(&list).await?;
-    let rounds = listed.lines().filter_map(|line| {
-        let (name, commit) = line.split_once(' ')?;
-        let round: u32 = name.rsplit_once('/')?.1.parse().ok()?;
-        Some((round, commit.to_owned()))
-    });
-    Ok(rounds.max().map(|(_, commit)| commit))
+/// The last round of each of these stages, and what it left.
+async fn last_rounds(
+    git: &Git,
+    run: &RunId,
+    stages: &[&Stage],
+) -> Result<BTreeMap<StageId, (u32, String)>, Fault> {
+    let under = format!("{}/", refs::handoffs(run));
+    let names: Vec<String> = stages
+        .iter()
+        .map(|stage| format!("{under}{}", stage.id))
+        .collect();
+    let mut list = vec!["for-each-ref", "--format=%(refname) %(objectname)"];
+    list.extend(names.iter().map(String::as_str));
+    let mut last = BTreeMap::new();
+    for line in git.line(&list).await?.lines() {
+        let found = line.split_once(' ').and_then(|(name, commit)| {
+            let (stage, round) = name.strip_prefix(&under)?.split_once('/')?;
+            let stage = StageId::try_from(stage.to_owned()).ok()?;
+            Some((stage, (round.parse().ok()?, commit.to_owned())))
+        });
+        if let Some((stage, found)) = found {
+            let known = last.entry(stage).or_insert_with(|| found.clone());
+            *known = found.max(known.clone());
+        }
+    }
+    Ok(last)
 }
 
 /// The records of a stage's own log, as it was pushed.

@@ -92,25 +92,22 @@ impl Git {
         Ok(ended.ok.then(|| ended.stdout.trim().to_owned()))
     }
 
-    /// Moves a branch or ref at the remote from what we know it to be at; nothing if it must not exist yet.
-    pub(crate) async fn push(
-        &self,
-        remote: &str,
-        name: &str,
-        from: Option<&str>,
-        to: &str,
-    ) -> Result<(), Fault> {
-        let lease = format!("--force-with-lease={name}:{}", from.unwrap_or_default());
-        let to = format!("{to}:{name}");
-        let args = [
-            "push",
-            "--quiet",
-            "--porcelain",
-            "--no-verify",
-            &lease,
-            remote,
-            &to,
-        ];
+    /// Moves branches or refs at the remote, each only from where we know it to be.
+    pub(crate) async fn push(&self, remote: &str, moves: &[Move]) -> Result<(), Fault> {
+        let mut args: Vec<String> = ["push", "--quiet", "--porcelain", "--no-verify"]
+            .map(str::to_owned)
+            .to_vec();
+        args.extend(moves.iter().map(|Move { name, from, .. }| {
+            let from = from.as_deref().unwrap_or_default();
+            format!("--force-with-lease={name}:{from}")
+        }));
+        args.push(remote.to_owned());
+        args.extend(
+            moves
+                .iter()
+                .map(|Move { name, to, .. }| format!("{to}:{name}")),
+        );
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let ended = self.ended(&args, b"").await?;
         if ended.ok {
             return Ok(());
@@ -119,31 +116,28 @@ impl Git {
         if ended.stdout.contains("stale info") || ended.said.contains("stale info") {
             return Err(Fault::Taken);
         }
+        let names: Vec<&str> = moves.iter().map(|moved| moved.name.as_str()).collect();
         let said = format!("{} {}", ended.said, ended.stdout);
         Err(Fault::Git {
-            command: format!("push to {name}"),
+            command: format!("push to {}", names.join(" ")),
             said: one_line(&said, SAID_CHARS),
         })
     }
 }
 
-/// A bare repository of a worker, which its clones borrow objects from.
-pub(crate) async fn mirror(dir: &Path) -> Result<PathBuf, Fault> {
-    let mirror = dir.join("mirror.git");
-    if !mirror.join("HEAD").is_file() {
-        let path = mirror.to_string_lossy();
-        Git::at(dir)
-            .line(&["init", "--quiet", "--bare", &path])
-            .await?;
-    }
-    Ok(mirror)
+/// A branch or ref at the remote that is to move.
+pub(crate) struct Move {
+    pub(crate) name: String,
+    /// Where it is, as far as we know; nothing if it must not exist yet.
+    pub(crate) from: Option<String>,
+    pub(crate) to: String,
 }
 
 /// A clone without files, in `place`.
-pub(crate) async fn clone(mirror: &Path, place: &Path) -> Result<PathBuf, Fault> {
+pub(crate) async fn clone(mirror: &Path, place: &Path) -> Result<Git, Fault> {
     let tree = place.join("tree");
     let (from, to) = (mirror.to_string_lossy(), tree.to_string_lossy());
     let args = ["clone", "--quiet", "--shared", "--no-checkout", &from, &to];
     Git::at(place).line(&args).await?;
-    Ok(tree)
+    Ok(Git::at(&tree))
 }

@@ -14,7 +14,7 @@ use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::known_limits::{self, Limit};
 use temporalio_client::{Client, WorkflowHandle, WorkflowQueryOptions, WorkflowSignalOptions};
 
-use crate::attempt::Base;
+use crate::base::Base;
 use crate::order::{Limited, PlanSignal, workflow};
 use crate::workflow::FleetPlan;
 

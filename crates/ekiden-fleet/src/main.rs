@@ -9,7 +9,9 @@
 //!
 //! `ekiden` parses, asks and approves; this program takes what came of it as JSON. Both have the same version.
 
+mod approved;
 mod attempt;
+mod base;
 mod deliver;
 mod earlier;
 mod fault;

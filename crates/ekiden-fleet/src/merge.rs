@@ -4,71 +4,53 @@ use std::path::Path;
 
 use ekiden_core::event::Check;
 use ekiden_core::manifest::{Stage, Verification};
+use tokio::try_join;
 
-use crate::attempt::{Base, submission, unknown};
+use crate::approved;
+use crate::base::Base;
 use crate::fault::Fault;
-use crate::git::{self, Git};
+use crate::git::{self, Git, Move};
 use crate::order::{MergeDone, MergeTask, Submission, conflict, refs};
 use crate::setup::{check, set_up};
+
+/// The trailer that says of which stage a merge is.
+const TRAILER: &str = "Ekiden-Effect";
 
 /// Merges what a stage made; or confirms that it was done before, by its validation.
 pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, Fault> {
     let task = &merge.task;
     let name = refs::merged(&task.run);
     let made = format!("refs/heads/ekiden/{}/{}/*", task.run, task.stage);
-    let mirror = base
-        .fetch(&[name.clone(), refs::plan(&task.run), made])
-        .await?;
     let place = base.place(&format!("{}-merge-", task.run))?;
-    let git = Git::at(&git::clone(&mirror, place.path()).await?);
-    let submission = submission(base, &git, &task.run, &task.plan, &task.base).await?;
+    let mirror = base.mirror().await?;
+    let names = [name.clone(), made];
+    let (submission, git, ()) = try_join!(
+        approved::submission(base, &task.run, &task.plan),
+        git::clone(&mirror, place.path()),
+        base.fetch(&names)
+    )?;
     let mut stages = submission.header.manifest.stages.iter();
-    let stage = stages
-        .find(|stage| stage.id == task.stage)
-        .ok_or_else(|| unknown(&task.run))?;
+    let stage = stages.find(|stage| stage.id == task.stage);
+    let stage = stage.ok_or_else(|| approved::unknown(&task.run))?;
+    approved::check(base, &submission, &task.run, &task.base).await?;
     let tree = place.path().join("tree");
     let Some(made) = &merge.commit else {
         return confirm(&git, &tree, &submission, stage, &task.base).await;
     };
-    let tip = Git::at(&mirror).line(&["rev-parse", &name]).await?;
-    let trailer = format!("Ekiden-Effect: {}/{}", task.run, task.stage);
-    if let Some(commit) = find(&git, &trailer, &task.base, &tip).await? {
+    let of = format!("{}/{}", task.run, task.stage);
+    let merged = Merged::read(&Git::at(&mirror), &task.base, &name).await?;
+    if let Some(commit) = merged.of(&of) {
         return Ok(MergeDone::Merged { commit });
     }
-    let args = [
-        "merge-tree",
-        "--write-tree",
-        "--name-only",
-        "--no-messages",
-        &tip,
-        made,
-    ];
-    let merged = git.ended(&args, b"").await?;
-    let mut lines = merged.stdout.lines().map(str::to_owned);
-    let merged_tree = lines.next().unwrap_or_default();
-    if !merged.ok {
-        let files: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
-        return match files.is_empty() {
-            true => Err(Fault::Git {
-                command: "merge-tree".to_owned(),
-                said: merged.said,
-            }),
-            false => Ok(conflict(files)),
-        };
-    }
+    let tip = merged.tip;
+    let merged_tree = match merge_trees(&git, &tip, made).await? {
+        Ok(tree) => tree,
+        Err(files) => return Ok(conflict(files)),
+    };
     let subject = format!("ekiden: {} {}", stage.id, stage.task_name);
-    let args = [
-        "commit-tree",
-        &merged_tree,
-        "-p",
-        &tip,
-        "-p",
-        made,
-        "-m",
-        &subject,
-        "-m",
-        &trailer,
-    ];
+    let trailer = format!("{TRAILER}: {of}");
+    let parents = ["-p", &tip, "-p", made, "-m", &subject, "-m", &trailer];
+    let args = [&["commit-tree", &merged_tree][..], &parents].concat();
     let commit = git.line(&args).await?;
     if let Some(verification) = &stage.verification {
         let check = validate(&git, &tree, &submission, verification, &commit).await?;
@@ -76,10 +58,34 @@ pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, F
             return Ok(conflict(Vec::new()));
         }
     }
-    match git.push(&base.remote, &name, Some(&tip), &commit).await {
-        Ok(()) => Ok(MergeDone::Merged { commit }),
-        // Another attempt at this merge was faster. The next try finds what it made.
-        Err(fault) => Err(fault),
+    let to = commit.clone();
+    let from = Some(tip);
+    // If another attempt at this merge was faster, the next try finds what it made.
+    git.push(&base.remote, &[Move { name, from, to }]).await?;
+    Ok(MergeDone::Merged { commit })
+}
+
+/// The tree of two commits, or the files in which they differ.
+async fn merge_trees(
+    git: &Git,
+    ours: &str,
+    theirs: &str,
+) -> Result<Result<String, Vec<String>>, Fault> {
+    let merge = ["merge-tree", "--write-tree", "--name-only", "--no-messages"];
+    let args = [&merge[..], &[ours, theirs]].concat();
+    let merged = git.ended(&args, b"").await?;
+    let mut lines = merged.stdout.lines().map(str::to_owned);
+    let tree = lines.next().unwrap_or_default();
+    if merged.ok {
+        return Ok(Ok(tree));
+    }
+    let files: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
+    match files.is_empty() {
+        true => Err(Fault::Git {
+            command: "merge-tree".to_owned(),
+            said: merged.said,
+        }),
+        false => Ok(Err(files)),
     }
 }
 
@@ -118,11 +124,35 @@ async fn validate(
     check(tree.join(&submission.prefix), verification.clone()).await
 }
 
-async fn find(git: &Git, trailer: &str, from: &str, to: &str) -> Result<Option<String>, Fault> {
-    let range = format!("{from}..{to}");
-    let grep = format!("--grep=^{trailer}$");
-    let found = git
-        .line(&["log", "--first-parent", "--format=%H", &grep, &range])
-        .await?;
-    Ok(found.lines().next().map(str::to_owned))
+/// What the integration branch holds of the run.
+struct Merged {
+    tip: String,
+    /// Its commits, the last one first, each with what it is for.
+    commits: Vec<(String, String)>,
+}
+
+impl Merged {
+    async fn read(git: &Git, from: &str, name: &str) -> Result<Self, Fault> {
+        let range = format!("{from}..{name}");
+        let format = format!("--format=%H %(trailers:key={TRAILER},valueonly,separator=%x20)");
+        let all = git
+            .line(&["log", "--first-parent", &format, &range])
+            .await?;
+        let split = |line: &str| {
+            let (commit, of) = line.split_once(' ').unwrap_or((line, ""));
+            (commit.to_owned(), of.to_owned())
+        };
+        let commits: Vec<(String, String)> = all.lines().map(split).collect();
+        let tip = commits.first().map_or(from, |(commit, _)| commit);
+        Ok(Self {
+            tip: tip.to_owned(),
+            commits,
+        })
+    }
+
+    fn of(&self, wanted: &str) -> Option<String> {
+        let mut commits = self.commits.iter();
+        let found = commits.find(|(_, of)| of == wanted);
+        found.map(|(commit, _)| commit.clone())
+    }
 }

@@ -15,10 +15,10 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
 use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 
-use crate::attempt::PLAN_FILE;
+use crate::approved::PLAN_FILE;
 use crate::fault::Fault;
 use crate::follow::{Following, Known, Seen};
-use crate::git::Git;
+use crate::git::{Git, Move};
 use crate::order::{
     Followed, Here, Order, PAYLOAD_BYTES_MAX, PlanSignal, Submission, Wanted, refs, workflow,
 };
@@ -279,7 +279,12 @@ async fn publish(git: &Git, wanted: &Wanted, remote: &str, base: &str) -> Result
     args.extend(["commit-tree", &tree, "-m", &subject]);
     args.extend(key.as_ref().map(|_| "-S"));
     let plan = git.line(&args).await?;
-    git.push(remote, &refs::plan(run), None, &plan).await?;
-    git.push(remote, &refs::merged(run), None, base).await?;
+    let new = |name, to: &str| Move {
+        name,
+        from: None,
+        to: to.to_owned(),
+    };
+    let moves = [new(refs::plan(run), &plan), new(refs::merged(run), base)];
+    git.push(remote, &moves).await?;
     Ok(plan)
 }

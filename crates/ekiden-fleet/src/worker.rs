@@ -23,10 +23,13 @@ use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
 use tonic::Request;
 
 use crate::Failure;
-use crate::attempt::{Attempt, Base, submission};
+use crate::approved;
+use crate::attempt::Attempt;
+use crate::base::Base;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::merge::merge;
@@ -39,6 +42,9 @@ use crate::workflow::FleetPlan;
 const BEAT: Duration = Duration::from_secs(2);
 /// How long stages have to stop, and to push what they have, once the worker is to leave.
 const LEAVING_MAX: Duration = Duration::from_secs(60);
+/// How long a worker may take from its start until the server knows it, and how often the server is asked.
+const BEGINNING_MAX: Duration = Duration::from_secs(3);
+const BEGINNING_PAUSE: Duration = Duration::from_millis(200);
 /// Workflow tasks and merges that a worker does beside its stages.
 const BESIDE: usize = 4;
 
@@ -100,10 +106,9 @@ impl Activities {
         task: OutlineTask,
     ) -> Result<OutlinePart, ActivityError> {
         let work = async {
-            let names = [refs::merged(&task.run), refs::plan(&task.run)];
-            let mirror = Git::at(&self.base.fetch(&names).await?);
-            let (run, plan, begins) = (&task.run, &task.plan, &task.base);
-            let submission = submission(&self.base, &mirror, run, plan, begins).await?;
+            let submission = approved::submission(&self.base, &task.run, &task.plan).await?;
+            self.base.fetch(&[refs::merged(&task.run)]).await?;
+            approved::check(&self.base, &submission, &task.run, &task.base).await?;
             Ok(outline::part(&submission.header.manifest, task.known))
         };
         let done = beating(&ctx, None, work).await;
@@ -255,30 +260,39 @@ pub(crate) fn options(
         .build())
 }
 
-/// A queue of which no worker takes stages, if there is one.
+/// A queue of which no worker takes stages, if there is one. A worker that has just begun is waited for.
 pub(crate) async fn deserted(
     client: &Client,
     queues: BTreeSet<String>,
 ) -> Result<Option<String>, Failure> {
+    let until = Instant::now() + BEGINNING_MAX;
     for queue in queues {
-        let name = queue.clone();
-        let request = DescribeTaskQueueRequest {
-            namespace: client.namespace(),
-            task_queue: Some(TaskQueue {
-                name,
-                ..TaskQueue::default()
-            }),
-            task_queue_type: TaskQueueType::Activity.into(),
-            ..DescribeTaskQueueRequest::default()
-        };
-        let asked = client.connection().workflow_service();
-        let told = { asked }.describe_task_queue(Request::new(request)).await;
-        let told = told.map_err(Failure::unreachable)?;
-        if told.into_inner().pollers.is_empty() {
-            return Ok(Some(queue));
+        while !is_served(client, &queue).await? {
+            if Instant::now() > until {
+                return Ok(Some(queue));
+            }
+            tokio::time::sleep(BEGINNING_PAUSE).await;
         }
     }
     Ok(None)
+}
+
+async fn is_served(client: &Client, queue: &str) -> Result<bool, Failure> {
+    let name = queue.to_owned();
+
+    let request = DescribeTaskQueueRequest {
+        namespace: client.namespace(),
+        task_queue: Some(TaskQueue {
+            name,
+            ..TaskQueue::default()
+        }),
+        task_queue_type: TaskQueueType::Activity.into(),
+        ..DescribeTaskQueueRequest::default()
+    };
+    let asked = client.connection().workflow_service();
+    let told = { asked }.describe_task_queue(Request::new(request)).await;
+    let told = told.map_err(Failure::unreachable)?;
+    Ok(!told.into_inner().pollers.is_empty())
 }
 
 /// Ctrl-C, or SIGTERM as from a service manager.

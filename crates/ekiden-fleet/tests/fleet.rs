@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -281,6 +282,11 @@ impl World {
             "TEMPORAL_ADDRESS",
             format!("127.0.0.1:{}", self.workers_port),
         );
+        // See `count_git`.
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let dirs = [self.path("bin")].into_iter();
+        let path = std::env::join_paths(dirs.chain(std::env::split_paths(&path)));
+        command.env("PATH", path.unwrap());
         if let Some(scenario) = scenario {
             let file = format!("{name}.toml");
             fs::write(self.path(&file), scenario).unwrap();
@@ -373,6 +379,22 @@ impl World {
 
     fn log(&self, name: &str) -> String {
         fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
+    }
+
+    /// From now on workers write down which git commands they run, in `git.log`.
+    fn count_git(&self) {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let git = std::env::split_paths(&path).map(|dir| dir.join("git"));
+        let git = git.into_iter().find(|git| git.is_file()).unwrap();
+        let (git, log) = (git.display(), self.path("git.log"));
+        let text = format!(
+            "#!/bin/sh\necho \"$*\" >> {}\nexec {git} \"$@\"\n",
+            log.display()
+        );
+        fs::create_dir(self.path("bin")).unwrap();
+        fs::write(self.path("bin/git"), text).unwrap();
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(self.path("bin/git"), executable).unwrap();
     }
 
     fn says(&self, name: &str, text: &str) -> Option<()> {
@@ -1004,6 +1026,111 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
         world.expect("project", &["sessions", "--stage", "B"], 0),
         world.expect("other", &["sessions", "--stage", "B"], 0)
     );
+}
+
+/// Stages that each need the one before it, on workers that take turns.
+fn chain(stages: usize) -> String {
+    let stage = |at: usize| {
+        let needs = at.checked_sub(1).map(|before| format!("\"S{before}\""));
+        let (needs, queue) = (needs.unwrap_or_default(), ["one", "two"][at % 2]);
+        format!(
+            "[[stage]]\nid = \"S{at}\"\nname = \"Stage {at}\"\nqueue = \"{queue}\"\nneeds = [{needs}]\n\
+             outputs = [\"S{at}.txt\"]\nvalidation = {{ kind = \"command\", command = \"test -s S{at}.txt\" }}\n\
+             prompt = '''\nDo it.\n\n- [ ] item 1\n  ```sh\n  echo 1 >> S{at}.txt\n  ```\n'''\n"
+        )
+    };
+    let stages: String = (0..stages).map(stage).collect();
+    format!("format = 1\nproject = \"chain\"\n{stages}")
+}
+
+/// `cargo xtask bench fleet` runs it, with so many stages: from an agent's end to the start of the next stage's on the other
+/// worker, with the merge between them.
+#[test]
+fn measure_what_lies_between_two_agents() {
+    let Ok(stages) = std::env::var("EKIDEN_BENCH_CHAIN") else {
+        return;
+    };
+    let Some(temporal) = temporal() else { return };
+    let stages: usize = stages.parse().unwrap();
+    let world = World::new(temporal);
+    fs::write(world.path("project/plan.toml"), chain(stages)).unwrap();
+    world.git("project", &["commit", "-qam", "a chain"]);
+    let _server = world.server();
+    let workers = ["one", "two"].map(|name| world.worker_of(name, &["ekiden", name]));
+    assert_eq!(
+        world.execute("60").code(),
+        Some(0),
+        "{}",
+        world.log("execute")
+    );
+    let mut gaps: Vec<u64> = Vec::new();
+    let mut before = None;
+    for at in 0..stages {
+        let log = world.pushed_log(&format!("S{at}")).unwrap();
+        let records = log
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let of_attempt = |kind: &'static str| {
+            move |record: &serde_json::Value| record["event"]["event"]["event"]["kind"] == kind
+        };
+        let mut started = records.clone().filter(of_attempt("started"));
+        let ended = records.filter(of_attempt("ended")).next_back().unwrap();
+        let started = started.next().unwrap()["time"].as_u64().unwrap();
+        gaps.extend(before.map(|before| started - before));
+        before = ended["time"].as_u64();
+    }
+    eprintln!("{gaps:?}");
+    gaps.sort_unstable();
+    let resident = workers.iter().map(resident_kb).max();
+    let figures = serde_json::json!({
+        "agent_to_agent_ms": gaps[gaps.len() / 2],
+        "worker_kb": resident,
+    });
+    println!("{figures}");
+}
+
+/// What a process has in memory, in kB.
+fn resident_kb(process: &Process) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.0.id())).unwrap();
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Of an agent's end to the start of the next stage's, most is git.
+// shows: FLT-06
+#[test]
+fn from_stage_to_stage_there_are_few_git_commands_and_fewer_that_reach_the_remote() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let stages = 4;
+    fs::write(world.path("project/plan.toml"), chain(stages)).unwrap();
+    world.git("project", &["commit", "-qam", "a chain"]);
+    world.count_git();
+    let _server = world.server();
+    let _workers = ["one", "two"].map(|name| world.worker_of(name, &["ekiden", name]));
+    assert_eq!(
+        world.execute("60").code(),
+        Some(0),
+        "{}",
+        world.log("execute")
+    );
+    let log = world.log("git");
+    // The stages' own engines call it otherwise.
+    let of_workers = log
+        .lines()
+        .filter_map(|line| line.strip_prefix("-c gc.auto=0 -c maintenance.auto=false "));
+    let count =
+        |wanted: &dyn Fn(&&str) -> bool| of_workers.clone().filter(|line| wanted(line)).count();
+    // A handoff whose stage goes on for a while after it, as where a validation is slow, is pushed by itself.
+    let handoffs = count(&|line| line.contains("ekiden: a handoff of"));
+    let (apart, of_one) = (handoffs - stages, 10);
+    let results: usize = (0..stages).sum();
+    let all = count(&|_| true) - apart * of_one - results;
+    let remote = count(&|line| line.starts_with("push") || line.starts_with("fetch")) - apart;
+    // Workers begin with a look for git's settings, a repository of their own, and the plan.
+    assert!(all <= 29 * stages + 8, "{all}: {log}");
+    assert!(remote <= 5 * stages + 2, "{remote}: {log}");
 }
 
 #[test]

@@ -443,6 +443,25 @@ async fn no_signal_is_lost_while_a_plan_goes_on_in_one_history_after_another() {
     assert!(histories.len() > 3, "{}", histories.len());
 }
 
+// shows: FLT-06
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stage_and_its_merge_cost_the_server_few_events() {
+    let Some(temporal) = temporal() else { return };
+    let server = Server::start(&temporal).await;
+    let stages = 40;
+    let (world, open) = World::new(
+        plan_of(stages, 4, |at| at.checked_sub(4)),
+        Duration::from_millis(5),
+    );
+    open.send_replace(true);
+    let ran = run(&server, &world, 4, events_max(4), async |_| {}).await;
+    world.check();
+    let histories = histories(&ran.handle).await;
+    let events: usize = histories.iter().map(Vec::len).sum();
+    // Two activities, and a step of the workflow for the end of each, have three each; the plan itself has the rest.
+    assert!(events <= 12 * stages + 10, "{events}");
+}
+
 /// `cargo xtask bench fleet` runs it, and says how large it is: `EKIDEN_BENCH_FLEET="WORKERS STAGES SECONDS"`.
 #[tokio::test(flavor = "multi_thread")]
 async fn measure() {

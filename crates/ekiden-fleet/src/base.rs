@@ -1,0 +1,60 @@
+//! What a worker has: its directory with the mirror of the remote, its client, and whether it is leaving.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use temporalio_client::Client;
+use tokio::sync::{Mutex, watch};
+
+use crate::fault::Fault;
+use crate::git::Git;
+
+/// What all attempts of a worker share.
+#[derive(Debug)]
+pub(crate) struct Base {
+    /// Where it keeps its repository and its work.
+    pub(crate) dir: PathBuf,
+    pub(crate) remote: String,
+    /// Who may decide what runs here, as ssh-keygen(1) has allowed signers; whoever submits, if nobody is named.
+    pub(crate) trusted_keys: Option<PathBuf>,
+    /// Held while something is fetched into the mirror.
+    pub(crate) fetching: Mutex<()>,
+    pub(crate) client: Client,
+    /// Whose usage limits the agents here count against, as the user of the fleet calls it.
+    pub(crate) account: String,
+    /// Whether the worker is leaving.
+    pub(crate) leaving: watch::Receiver<bool>,
+}
+
+impl Base {
+    /// The bare repository that the clones here borrow objects from.
+    pub(crate) async fn mirror(&self) -> Result<PathBuf, Fault> {
+        let mirror = self.dir.join("mirror.git");
+        if !mirror.join("HEAD").is_file() {
+            let _alone = self.fetching.lock().await;
+            let path = mirror.to_string_lossy();
+            let init = ["init", "--quiet", "--bare", &path];
+            Git::at(&self.dir).line(&init).await?;
+        }
+        Ok(mirror)
+    }
+
+    /// Fetches refs into the mirror, under their own names.
+    pub(crate) async fn fetch(&self, names: &[String]) -> Result<(), Fault> {
+        let mirror = self.mirror().await?;
+        let _alone = self.fetching.lock().await;
+        let specs: Vec<String> = names.iter().map(|name| format!("+{name}:{name}")).collect();
+        let fetch = ["fetch", "--quiet", "--no-tags", "--prune", "--"];
+        let mut args = fetch.to_vec();
+        args.push(&self.remote);
+        args.extend(specs.iter().map(String::as_str));
+        Git::at(&mirror).line(&args).await?;
+        Ok(())
+    }
+
+    /// A directory that is removed with its handle.
+    pub(crate) fn place(&self, name: &str) -> Result<TempDir, Fault> {
+        let made = tempfile::Builder::new().prefix(name).tempdir_in(&self.dir);
+        made.map_err(Fault::io("make a directory for a stage"))
+    }
+}
