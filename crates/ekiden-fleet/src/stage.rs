@@ -12,7 +12,7 @@ use ekiden_core::ids::StageId;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
-use ekiden_core::settings::RunStarted;
+use ekiden_core::settings::{LimitsChanged, RunStarted};
 use ekiden_core::text::in_full;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::observer::Observer;
@@ -84,11 +84,20 @@ fn carry_out(job: StageJob) -> Result<Outcome, EngineError> {
         let (unfinished, driving) = (Unfinished::SetAside, Driving::alone());
         return runner::start(&workspace, header, unfinished, driving, &mut teller);
     }
-    let found = history::read(&workspace, &run, |_, _| {})?;
+    let mut foreign = None;
+    let found = history::read(&workspace, &run, |record, _| {
+        let is_foreign = record.seq > 1 && !is_of_worker(&record.event);
+        foreign = foreign.or(is_foreign.then_some(record.seq));
+    })?;
     if !is_of_plan(found.run.header(), &job.header) {
-        return Ok(Outcome::NoWorktree {
-            why: "the stage's log at the remote is not of this plan".to_owned(),
-        });
+        let why = "the stage's log at the remote is not of this plan".to_owned();
+        return Ok(Outcome::NoWorktree { why });
+    }
+    if let Some(seq) = foreign {
+        let why = format!(
+            "record {seq} of the stage's log at the remote changes what was approved; no worker writes such a record"
+        );
+        return Ok(Outcome::NoWorktree { why });
     }
     teller.lost = job.charged.since(spent(&found.run));
     teller.tell_spent(spent(&found.run));
@@ -117,6 +126,30 @@ fn is_of_plan(theirs: &RunStarted, ours: &RunStarted) -> bool {
     (&theirs.run, &theirs.manifest) == (&ours.run, &ours.manifest)
         && (&told.agent, &told.reviewer, &told.fallback)
             == (&asked.agent, &asked.reviewer, &asked.fallback)
+}
+
+/// A worker may have recorded it. What else could change the task, the agent or its permissions somebody has written who may
+/// write to the remote, and who does not decide that.
+fn is_of_worker(event: &Event) -> bool {
+    match event {
+        Event::RunResumed(resumed) => {
+            let mut limits = resumed.limits.clone();
+            limits.bounds.run = Budget::default();
+            resumed.task.is_none() && limits == LimitsChanged::default()
+        }
+        Event::LogicChanged { .. }
+        | Event::LogAccepted { .. }
+        | Event::UtcOffsetChanged { .. }
+        | Event::Woke
+        | Event::Worktree { .. }
+        | Event::StopRequested(_)
+        | Event::Stage { .. } => true,
+        Event::RunStarted(_)
+        | Event::Continued(_)
+        | Event::Delivered { .. }
+        | Event::Steered(_)
+        | Event::Elsewhere { .. } => false,
+    }
 }
 
 /// What its log may come to, after what died with a worker.
@@ -175,5 +208,74 @@ fn tell(told: &Line) {
     if let Ok(mut line) = serde_json::to_vec(told) {
         line.push(b'\n');
         let _ = stdout().write_all(&line).and_then(|()| stdout().flush());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::event::{Continued, Elsewhere};
+    use ekiden_core::ids::MessageId;
+    use ekiden_core::renewal::NewTask;
+    use ekiden_core::steering::{Steered, Steering};
+
+    use super::*;
+
+    // shows: FLT-05
+    #[test]
+    fn a_record_that_changes_what_was_approved_is_no_workers() {
+        let changed = |change: &dyn Fn(&mut LimitsChanged)| {
+            let mut limits = LimitsChanged::default();
+            change(&mut limits);
+            limits
+        };
+        let resumed = |limits| {
+            Event::RunResumed(RunResumed {
+                limits,
+                ..RunResumed::default()
+            })
+        };
+        let task = NewTask {
+            text: "Do something else.".to_owned(),
+            name: "other".to_owned(),
+        };
+        let wider = [
+            changed(&|limits| limits.permissions.skip = Some(true)),
+            changed(&|limits| limits.permissions.mode = Some("bypassPermissions".to_owned())),
+            changed(&|limits| limits.permissions.allowed_tools = vec!["Bash".to_owned()]),
+            changed(&|limits| limits.no_review = true),
+            changed(&|limits| limits.sessions_max = Some(1000)),
+            changed(&|limits| limits.bounds.turns_max = Some(0)),
+        ];
+        for limits in wider {
+            let steering = Steering::ChangeLimits(Box::new(limits.clone()));
+            let steered = Event::Steered(Steered {
+                message: MessageId::try_from("7c5b5a2e-1".to_owned()).unwrap(),
+                from: None,
+                steering,
+            });
+            assert!(!is_of_worker(&resumed(limits)) && !is_of_worker(&steered));
+        }
+        let other_task = Event::RunResumed(RunResumed {
+            task: Some(task.clone()),
+            ..RunResumed::default()
+        });
+        let continued = Event::Continued(Continued {
+            ekiden: String::new(),
+            task,
+            limits: LimitsChanged::default(),
+        });
+        // By this a relay of another agent would take the stage's place.
+        let stage = StageId::try_from("A".to_owned()).unwrap();
+        let event = Elsewhere::Recorded {
+            event: Box::new(Event::Woke),
+        };
+        let elsewhere = Event::Elsewhere { stage, event };
+        for event in [other_task, continued, elsewhere] {
+            assert!(!is_of_worker(&event), "{event:?}");
+        }
+        let budget = changed(&|limits| limits.bounds.run.tokens = Some(5));
+        for limits in [LimitsChanged::default(), budget] {
+            assert!(is_of_worker(&resumed(limits)));
+        }
     }
 }

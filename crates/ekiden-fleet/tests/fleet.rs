@@ -916,6 +916,133 @@ fn a_worker_runs_only_what_a_trusted_key_has_signed() {
     assert!(world.path("project/A.txt").exists());
 }
 
+impl World {
+    /// Somebody who may write to the remote changes a file of what lies at a ref. Gives the commit that was there.
+    fn tamper(&self, name: &str, file: &str, change: impl Fn(String) -> String) -> String {
+        if !self.path("evil").exists() {
+            self.git("", &["clone", "-q", "remote", "evil"]);
+        }
+        let git = |args: &[&str]| self.git("evil", args);
+        git(&["fetch", "-q", "origin", name]);
+        git(&["checkout", "-q", "--force", "--detach", "FETCH_HEAD"]);
+        let path = self.path("evil").join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        let changed = change(text.clone());
+        assert_ne!(text, changed);
+        fs::write(path, changed).unwrap();
+        git(&["add", "--force", file]);
+        let (tree, before) = (git(&["write-tree"]), git(&["rev-parse", "HEAD"]));
+        let parents = git(&["rev-parse", "HEAD^@"]);
+        let parents = parents.lines().flat_map(|parent| ["-p", parent]);
+        let args = ["commit-tree", "-m", "changed", &tree].into_iter();
+        let commit = git(&args.chain(parents).collect::<Vec<_>>());
+        git(&["push", "-qf", "origin", &format!("{commit}:{name}")]);
+        before
+    }
+}
+
+// shows: FLT-05
+#[test]
+fn a_log_at_the_remote_decides_neither_what_runs_nor_what_an_agent_may() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
+    let alone = parts[2].replace("needs = [\"A\"]", "needs = []");
+    let text = [&parts[0], &alone].map(String::as_str).join("[[stage]]");
+    fs::write(world.path("project/plan.toml"), text).unwrap();
+    world.git("project", &["commit", "-qam", "one stage"]);
+    let _server = world.server();
+    let _worker = world.worker("one");
+    let mut execute = world.execute("60");
+    wait_for("a handoff", || world.pushed_log("B"));
+    execute.signal("-INT");
+    assert_eq!(execute.code(), Some(3), "{}", world.log("execute"));
+
+    let said = world.log("execute");
+    let run = said.split_whitespace().nth(1).unwrap();
+    let (name, log) = (
+        format!("refs/ekiden/{run}/stages/B/1"),
+        format!("state/runs/{run}/log.jsonl"),
+    );
+    let mark = world.path("mark");
+    let command = format!("touch {} && test -s", mark.display());
+    let before = world.tamper(&name, &log, |log| log.replacen("test -s", &command, 1));
+    let said = world.expect("project", &["resume"], 1);
+    assert!(said.contains("is not of this plan"), "{said}");
+
+    let restore = |commit: &str| {
+        world.git("remote", &["update-ref", &name, commit]);
+    };
+    restore(&before);
+    let wider = |log: String| {
+        let last: serde_json::Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+        let seq = last["seq"].as_u64().unwrap() + 1;
+        let event = serde_json::json!({
+            "kind": "run_resumed", "ekiden": "0.1.0", "task": null, "answer": null,
+            "permissions": { "mode": null, "skip": true, "allowed_tools": [] },
+        });
+        let record = serde_json::json!({
+            "seq": seq, "time": last["time"], "logic": 1, "event": event, "effects": [],
+        });
+        format!("{log}{record}\n")
+    };
+    world.tamper(&name, &log, wider);
+    let said = world.expect("project", &["resume"], 1);
+    assert!(said.contains("changes what was approved"), "{said}");
+    assert!(!world.path("project/B.txt").exists());
+
+    restore(&before);
+    world.expect("project", &["resume"], 0);
+    assert!(world.path("project/B.txt").exists() && !mark.exists());
+}
+
+// shows: FLT-05
+#[test]
+fn whoever_follows_keeps_to_the_remote_and_the_run_that_they_named() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
+    let one = parts[..2].join("[[stage]]");
+    fs::write(world.path("project/plan.toml"), one).unwrap();
+    world.git("project", &["commit", "-qam", "one stage"]);
+    world.git("project", &["push", "-q", "origin", "main"]);
+    world.git("", &["clone", "-q", "remote", "other"]);
+    let _server = world.server();
+    let _worker = world.worker("one");
+    assert_eq!(
+        world.execute("60").code(),
+        Some(0),
+        "{}",
+        world.log("execute")
+    );
+    let said = world.log("execute");
+    let run = said.split_whitespace().nth(1).unwrap();
+    let name = format!("refs/ekiden/{run}/plan");
+    let follow = ["fleet", "follow", run];
+
+    let before = world.tamper(&name, "plan.json", |plan| plan.replace(run, "0badcafe"));
+    let mut command = world.command(&EKIDEN, "other");
+    command.args(follow);
+    assert_eq!(world.start(command, "follow.log").code(), Some(78));
+    let said = world.log("follow");
+    assert!(said.contains("is that of another run"), "{said}");
+    world.git("remote", &["update-ref", &name, &before]);
+
+    let mark = world.path("mark");
+    let theirs = format!("ext::touch {}", mark.display());
+    world.tamper(&name, "plan.json", |plan| {
+        let mut plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        plan["header"]["fleet"]["remote"] = theirs.clone().into();
+        plan.to_string()
+    });
+    world.git("other", &["config", "protocol.ext.allow", "always"]);
+    world.expect("other", &follow, 0);
+    assert_eq!(world.status("other")["state"], "complete");
+    let log = world.path(&format!("other/.git/ekiden/root/runs/{run}/log.jsonl"));
+    let log = fs::read_to_string(log).unwrap();
+    assert!(!mark.exists() && !log.contains("ext::"), "{log}");
+}
+
 // shows: FLT-01
 #[test]
 fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
