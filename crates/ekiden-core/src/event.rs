@@ -87,7 +87,12 @@ pub enum Event {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Elsewhere {
     /// What its run recorded that is not about one stage.
-    Recorded { event: Box<Event> },
+    Recorded {
+        event: Box<Event>,
+        /// The stage's round, from 1; some have no log. Earlier programs did not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        round: Option<u32>,
+    },
     /// It is over, and the plan was told how.
     Ended { outcome: Outcome },
 }
@@ -234,15 +239,18 @@ pub enum AttemptEvent {
 }
 
 impl Event {
-    /// What the run of a stage recorded on another machine, as ours records it.
-    pub fn elsewhere(self, stage: &StageId) -> Self {
+    /// What the run of a stage's round recorded on another machine, as ours records it.
+    pub fn elsewhere(self, stage: &StageId, round: u32) -> Self {
         if matches!(self, Self::Stage { .. }) {
             return self;
         }
         let event = Box::new(self);
         Self::Elsewhere {
             stage: stage.clone(),
-            event: Elsewhere::Recorded { event },
+            event: Elsewhere::Recorded {
+                event,
+                round: Some(round),
+            },
         }
     }
 }

@@ -10,6 +10,7 @@
 //! at any time, and several machines can follow one plan. What a person says takes the way through the history, so
 //! that all see it.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -56,9 +57,21 @@ pub(crate) struct Known {
 /// What of a stage's own logs, which it has one of for each round.
 #[derive(Debug, Default)]
 struct KnownStage {
-    rounds: u32,
-    /// For each record of the last one, which of ours it became.
+    /// The last that began. Numbers may be left out: one counts each merge that failed, also where nothing was done after it.
+    round: u32,
+    /// For each of its records, which of ours it became.
     records: Vec<u64>,
+}
+
+impl KnownStage {
+    /// How many records of a round's log are known; nothing if the round is over.
+    fn of_round(&self, round: u32) -> Option<usize> {
+        match round.cmp(&self.round) {
+            Ordering::Less => None,
+            Ordering::Equal => Some(self.records.len()),
+            Ordering::Greater => Some(0),
+        }
+    }
 }
 
 impl Known {
@@ -66,12 +79,14 @@ impl Known {
         self.of_plan += usize::from(is_of_plan(event));
         if let Event::Elsewhere {
             stage,
-            event: Elsewhere::Recorded { event },
+            event: Elsewhere::Recorded { event, round },
         } = event
         {
             let known = self.stages.entry(stage.clone()).or_default();
-            if matches!(**event, Event::RunStarted(_)) {
-                known.rounds += 1;
+            let begins = matches!(**event, Event::RunStarted(_)).then_some(known.round + 1);
+            let round = round.or(begins).unwrap_or(known.round);
+            if round != known.round {
+                known.round = round;
                 known.records.clear();
             }
             known.records.push(seq);
@@ -297,15 +312,12 @@ impl Following {
                 continue;
             }
             let known = self.known.stages.get(&stage);
-            let (begun, records) =
-                known.map_or((0, 0), |known| (known.rounds, known.records.len()));
-            if round < begun {
+            let Some(skip) = known.map_or(Some(0), |known| known.of_round(round)) else {
                 continue;
-            }
+            };
             let all = earlier::records(&self.git, run, commit).await?;
-            let skip = if round == begun { records } else { 0 };
             let new = all.into_iter().skip(skip);
-            let new = new.map(|record| (record.time, record.event.elsewhere(&stage)));
+            let new = new.map(|record| (record.time, record.event.elsewhere(&stage, round)));
             pending.entry(stage.clone()).or_default().extend(new);
             self.bring_files(run, commit).await?;
             logs.insert(name.to_owned(), commit.to_owned());
@@ -467,4 +479,48 @@ fn stop() -> Result<Steered, Failure> {
         from: None,
         steering: Steering::Stop { now: false },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After three merges that failed, a resume merges once more, and the next round has the number after that.
+    // shows: FLT-01
+    #[test]
+    fn a_round_is_recorded_once_though_the_number_before_it_was_left_out() {
+        let stage = StageId::try_from("A".to_owned()).unwrap();
+        let mut known = Known::default();
+        let mut seq = 0;
+        for round in [1, 2, 3, 5] {
+            for records in 0..3 {
+                let skip = known.stages.get(&stage);
+                let skip = skip.map_or(Some(0), |known| known.of_round(round));
+                assert_eq!(skip, Some(records), "round {round}");
+                seq += 1;
+                known.note(seq, &Event::Woke.elsewhere(&stage, round));
+            }
+        }
+        let known = &known.stages[&stage];
+        assert_eq!((known.of_round(3), known.of_round(6)), (None, Some(0)));
+        assert_eq!(known.records, [10, 11, 12]);
+    }
+
+    /// As in a log that an earlier program kept.
+    #[test]
+    fn a_record_without_a_number_is_of_the_last_round() {
+        let stage = StageId::try_from("A".to_owned()).unwrap();
+        let text = r#"{"kind":"recorded","event":{"kind":"woke"}}"#;
+        let event: Elsewhere = serde_json::from_str(text).unwrap();
+        let mut known = Known::default();
+        known.note(1, &Event::Woke.elsewhere(&stage, 2));
+        known.note(
+            2,
+            &Event::Elsewhere {
+                stage: stage.clone(),
+                event,
+            },
+        );
+        assert_eq!(known.stages[&stage].of_round(2), Some(2));
+    }
 }

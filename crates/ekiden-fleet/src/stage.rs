@@ -213,7 +213,7 @@ fn tell(told: &Line) {
 
 #[cfg(test)]
 mod tests {
-    use ekiden_core::event::{Continued, Elsewhere};
+    use ekiden_core::event::Continued;
     use ekiden_core::ids::MessageId;
     use ekiden_core::renewal::NewTask;
     use ekiden_core::steering::{Steered, Steering};
@@ -266,10 +266,7 @@ mod tests {
         });
         // By this a relay of another agent would take the stage's place.
         let stage = StageId::try_from("A".to_owned()).unwrap();
-        let event = Elsewhere::Recorded {
-            event: Box::new(Event::Woke),
-        };
-        let elsewhere = Event::Elsewhere { stage, event };
+        let elsewhere = Event::Woke.elsewhere(&stage, 1);
         for event in [other_task, continued, elsewhere] {
             assert!(!is_of_worker(&event), "{event:?}");
         }

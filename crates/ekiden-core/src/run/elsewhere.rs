@@ -26,7 +26,7 @@ impl Run {
         event: &Elsewhere,
     ) -> Vec<Effect> {
         match event {
-            Elsewhere::Recorded { event } => self.recorded_elsewhere(at, stage, event),
+            Elsewhere::Recorded { event, .. } => self.recorded_elsewhere(at, stage, event),
             Elsewhere::Ended { outcome } => {
                 // Its own run has retried it as often as it may.
                 while self.plan.stage_ended(stage, outcome).is_some() {}

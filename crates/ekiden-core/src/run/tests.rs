@@ -97,7 +97,7 @@ proptest! {
             if place > 0 {
                 own.step(record.time, &record.event);
             }
-            let event = record.event.clone().elsewhere(&stage);
+            let event = record.event.clone().elsewhere(&stage, 1);
             let effects = seen.step(record.time, &event);
             let of_stage = record.effects.iter().filter(|effect| matches!(effect, Effect::Stage { .. }));
             assert!(effects.iter().eq(of_stage), "record {}", record.seq);
