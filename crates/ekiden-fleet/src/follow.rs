@@ -177,6 +177,7 @@ impl Following {
 
     pub(crate) async fn tell(&self, told: PlanSignal) -> Result<(), WorkflowInteractionError> {
         let options = WorkflowSignalOptions::default();
+        let told = told.bounded();
         self.handle.signal(FleetPlan::tell, told, options).await
     }
 

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::{MessageId, RunId, StageId};
+use ekiden_core::limits::OPERATOR_CHARS_MAX;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::PlanProgress;
 use ekiden_core::settings::RunStarted;
-use ekiden_core::steering::{Steered, StopRequest};
+use ekiden_core::steering::{Steered, Steering, StopRequest};
 use ekiden_core::time::Timestamp;
 use ekiden_engine::known_limits::Limit;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,10 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 60 * 1024;
 /// The most of a text that an answer carries, and of a list; the rest is in the stage's log.
 pub(crate) const TEXT_CHARS_MAX: usize = 2000;
 const ITEMS_MAX: usize = 50;
+/// The most that an answer comes to, as JSON. The server keeps it in a history for good.
+const ANSWER_BYTES_MAX: usize = 32 * 1024;
+/// What stands where a text was cut.
+const REST: &str = " ... (the rest is in the log of the stage, or of its worker)";
 
 /// A plan to be carried out: the input of the workflow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -243,40 +248,86 @@ pub(crate) struct PlanDone {
     pub(crate) tip: String,
 }
 
-/// Keeps what others wrote within bounds, each text and each list. It was the worker's signal that stopped a stage, and a
-/// person who asked for that.
+impl PlanSignal {
+    /// With as much of a person's words as an agent is given.
+    pub(crate) fn bounded(mut self) -> Self {
+        match &mut self {
+            Self::Steered { steered } => {
+                if let Steering::Answer { words, .. } = &mut steered.steering {
+                    keep(words, OPERATOR_CHARS_MAX);
+                }
+            }
+            Self::Resumed { resumed } => {
+                if let Some(answer) = &mut resumed.answer {
+                    keep(&mut answer.words, OPERATOR_CHARS_MAX);
+                }
+            }
+            Self::Limited { .. } => {}
+        }
+        self
+    }
+}
+
+/// Keeps what others wrote within bounds, each text, each list, and all of it. It was the worker's signal that stopped a stage,
+/// and a person who asked for that.
 pub(crate) fn bounded(outcome: Outcome, chars: usize) -> Outcome {
     if matches!(outcome, Outcome::Stopped { .. }) {
         let request = StopRequest::Gently;
         return Outcome::Stopped { request };
     }
-    let cut = serde_json::to_value(&outcome).map(|mut value| {
-        cut(&mut value, chars);
-        value
-    });
-    cut.and_then(serde_json::from_value).unwrap_or(outcome)
+    let Ok(mut value) = serde_json::to_value(&outcome) else {
+        return outcome;
+    };
+    let (mut chars, mut items) = (chars, ITEMS_MAX);
+    loop {
+        cut(&mut value, chars, items);
+        let bytes = serde_json::to_vec(&value).map_or(0, |text| text.len());
+        if bytes <= ANSWER_BYTES_MAX {
+            return serde_json::from_value(value).unwrap_or(outcome);
+        }
+        (chars, items) = (chars / 2, items.div_ceil(2));
+    }
 }
 
-fn cut(value: &mut Value, chars: usize) {
+fn cut(value: &mut Value, chars: usize, items: usize) {
     match value {
-        Value::String(text) => {
-            let end = text
-                .char_indices()
-                .nth(chars)
-                .map_or(text.len(), |(at, _)| at);
-            text.truncate(end);
+        Value::String(text) => shorten(text, chars),
+        Value::Array(all) => {
+            all.truncate(items);
+            all.iter_mut().for_each(|item| cut(item, chars, items));
         }
-        Value::Array(items) => {
-            items.truncate(ITEMS_MAX);
-            items.iter_mut().for_each(|item| cut(item, chars));
-        }
-        Value::Object(fields) => fields.values_mut().for_each(|field| cut(field, chars)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| cut(field, chars, items)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
+/// Cuts a text that is too long, and says where the rest is.
+pub(crate) fn shorten(text: &mut String, chars: usize) {
+    if keep(text, chars) {
+        text.push_str(REST);
+    }
+}
+
+/// Keeps the beginning of a text; whether that is not all of it. A text that was shortened already counts without its last words.
+fn keep(text: &mut String, chars: usize) -> bool {
+    let counted = text.strip_suffix(REST).unwrap_or(text);
+    let end = counted.char_indices().nth(chars).map(|(at, _)| at);
+    end.inspect(|end| text.truncate(*end)).is_some()
+}
+
 pub(crate) fn conflict(mut files: Vec<String>) -> MergeDone {
     files.truncate(ITEMS_MAX);
+    let mut bytes = 0;
+    files.retain(|file| {
+        bytes += file.len();
+        bytes <= ANSWER_BYTES_MAX / 2
+    });
+    if files.is_empty() && bytes > 0 {
+        // Without any it would be the validation that failed.
+        files.push("a file with a long name".to_owned());
+    }
     MergeDone::Conflict { files }
 }
 
@@ -320,5 +371,67 @@ pub(crate) mod refs {
             "refs/heads/ekiden/{}/{}/{}.{attempt}",
             task.run, task.stage, task.round
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::outcome::StageFailed;
+
+    use super::*;
+
+    fn bytes(value: &impl Serialize) -> usize {
+        serde_json::to_vec(value).unwrap().len()
+    }
+
+    // shows: FLT-01
+    #[test]
+    fn whatever_a_stage_ends_with_is_small_and_says_where_the_rest_is() {
+        let long = || "Es ist voll. \u{1F4A5}\n".repeat(10_000);
+        let stage = |at: usize| StageId::try_from(format!("S{at}")).unwrap();
+        let blocked = Outcome::Blocked { question: long() };
+        let failed = |at| StageFailed {
+            stage: stage(at),
+            outcome: Box::new(Outcome::Unmerged {
+                files: vec![long(); 80],
+            }),
+        };
+        let many = Outcome::StagesFailed {
+            failed: (0..80).map(failed).collect(),
+            blocked: 7,
+        };
+        for outcome in [blocked.clone(), many] {
+            let small = bounded(outcome.clone(), TEXT_CHARS_MAX);
+            assert!(bytes(&small) <= ANSWER_BYTES_MAX, "{}", bytes(&small));
+            assert_eq!(
+                std::mem::discriminant(&small),
+                std::mem::discriminant(&outcome)
+            );
+            assert!(serde_json::to_string(&small).unwrap().contains(REST));
+            assert_eq!(bounded(small.clone(), TEXT_CHARS_MAX), small);
+        }
+        let short = Outcome::Blocked {
+            question: "Which port?".to_owned(),
+        };
+        assert_eq!(bounded(short.clone(), TEXT_CHARS_MAX), short);
+    }
+
+    #[test]
+    fn the_files_of_a_conflict_are_small_and_never_none() {
+        for files in [vec!["x".repeat(4_000); 80], vec!["x".repeat(40_000)]] {
+            let done = conflict(files);
+            assert!(bytes(&done) <= ANSWER_BYTES_MAX);
+            assert!(matches!(done, MergeDone::Conflict { files } if !files.is_empty()));
+        }
+    }
+
+    #[test]
+    fn an_answer_travels_as_far_as_an_agent_is_given_it() {
+        let steered = serde_json::json!({
+            "message": "m1", "steering": { "kind": "answer", "stage": "A", "words": "a".repeat(100_000) },
+        });
+        let steered = serde_json::from_value(steered).unwrap();
+        let signal = PlanSignal::Steered { steered }.bounded();
+        assert!((OPERATOR_CHARS_MAX..OPERATOR_CHARS_MAX + 200).contains(&bytes(&signal)));
     }
 }

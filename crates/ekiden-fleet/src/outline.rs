@@ -43,9 +43,9 @@ pub(crate) fn part(manifest: &Manifest, known: usize) -> OutlinePart {
     let stages = manifest.stages.iter().skip(known).cloned().collect();
     let plan = manifest.plan.clone();
     let Manifest { mut stages, plan } = outline(&Manifest { stages, plan });
-    let mut bytes = 0;
+    let mut bytes = bytes(&plan);
     let mut fits = |stage: &Stage| {
-        bytes += serde_json::to_vec(stage).map_or(0, |text| text.len());
+        bytes += self::bytes(stage);
         bytes <= PAYLOAD_BYTES_MAX
     };
     let fitting = stages.iter().take_while(|stage| fits(stage)).count();
@@ -55,6 +55,32 @@ pub(crate) fn part(manifest: &Manifest, known: usize) -> OutlinePart {
         stages,
         rules: plan,
     }
+}
+
+/// What makes a plan too large for the server, which has to have each stage with the plan's rules in one piece.
+pub(crate) fn too_large(outline: &Manifest) -> Option<String> {
+    let rules = bytes(&outline.plan);
+    let over = |bytes: usize| {
+        bytes
+            .checked_sub(PAYLOAD_BYTES_MAX)
+            .filter(|over| *over > 0)
+    };
+    if let Some(over) = over(rules) {
+        return Some(format!(
+            "the plan's own settings are {over} bytes too large for a fleet, without any stage"
+        ));
+    }
+    outline.stages.iter().find_map(|stage| {
+        let over = over(rules + bytes(stage))?;
+        let (id, needs) = (&stage.id, stage.part.needs.len());
+        Some(format!(
+            "the stage {id} is {over} bytes too large for a fleet: its name and the {needs} stages that it needs travel in one piece"
+        ))
+    })
+}
+
+fn bytes(value: &impl Serialize) -> usize {
+    serde_json::to_vec(value).map_or(0, |text| text.len())
 }
 
 /// Retries are the relay's own, in the activity.
@@ -85,6 +111,9 @@ pub(crate) fn outline(manifest: &Manifest) -> Manifest {
 
 #[cfg(test)]
 mod tests {
+    use ekiden_core::ids::StageId;
+    use ekiden_core::manifest::Need;
+
     use super::*;
     use crate::load::plan_of;
 
@@ -106,5 +135,35 @@ mod tests {
             }
         }
         assert_eq!(whole, outline(&manifest));
+    }
+
+    // shows: FLT-01
+    #[test]
+    fn a_stage_that_is_too_large_is_named_with_what_it_has_too_much() {
+        let mut manifest = plan_of(10_000, 8, |at| at.checked_sub(8));
+        let said = |manifest: &Manifest| too_large(&outline(manifest));
+        assert_eq!(said(&manifest), None);
+        let before: Vec<StageId> = manifest.stages.iter().map(|one| one.id.clone()).collect();
+        let need = |stage| Need {
+            stage,
+            optional: false,
+        };
+        let needs: Vec<Need> = before.into_iter().take(9_999).map(need).collect();
+        manifest.stages[9_999].part.needs = needs;
+        let why = said(&manifest).unwrap();
+        assert!(why.starts_with("the stage S9999 is "), "{why}");
+        assert!(why.contains("the 9999 stages"), "{why}");
+
+        manifest.stages[9_999].part.needs.clear();
+        manifest.stages[9_999].task_name = "x".repeat(PAYLOAD_BYTES_MAX);
+        let why = said(&manifest).unwrap();
+        let over: usize = why.split(' ').find_map(|word| word.parse().ok()).unwrap();
+        let fitting = PAYLOAD_BYTES_MAX - over;
+        manifest.stages[9_999].task_name = "x".repeat(fitting + 1);
+        assert!(said(&manifest).unwrap().contains(" is 1 bytes too large"));
+        manifest.stages[9_999].task_name = "x".repeat(fitting);
+        assert_eq!(said(&manifest), None);
+        let part = part(&manifest, 9_999);
+        assert!(bytes(&part) < 64 * 1024 && part.is_last);
     }
 }

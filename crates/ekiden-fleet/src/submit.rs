@@ -22,7 +22,7 @@ use crate::git::{Git, Move};
 use crate::order::{
     Followed, Here, Order, PAYLOAD_BYTES_MAX, PlanSignal, Submission, Wanted, refs, workflow,
 };
-use crate::outline::outline;
+use crate::outline::{outline, too_large};
 use crate::worker::{connect, deserted};
 use crate::workflow::FleetPlan;
 use crate::{Failure, runtime};
@@ -214,13 +214,16 @@ async fn order(
     base: &str,
 ) -> Result<Order, Failure> {
     let header = &wanted.submission.header;
+    let outline = outline(&header.manifest);
+    if let Some(why) = too_large(&outline) {
+        return Err(Failure::settings(why));
+    }
     let named = header.manifest.stages.iter();
     let named = named.filter_map(|stage| stage.part.queue.clone());
     if let Some(queue) = deserted(client, named.collect()).await? {
         return Err(Failure::no_worker(&queue));
     }
     let published = publish(git, wanted, &place.remote, base).await;
-    let outline = outline(&header.manifest);
     let jobs = outline.plan.as_ref().map_or(1, |rules| rules.jobs);
     let bytes = serde_json::to_vec(&outline).map_or(0, |bytes| bytes.len());
     Ok(Order {

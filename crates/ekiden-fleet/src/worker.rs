@@ -33,7 +33,7 @@ use crate::base::Base;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::merge::merge;
-use crate::order::{MergeDone, MergeTask, StageDone, StageTask, refs};
+use crate::order::{MergeDone, MergeTask, StageDone, StageTask, TEXT_CHARS_MAX, refs, shorten};
 use crate::outline::{self, OutlinePart, OutlineTask};
 use crate::workflow::FleetPlan;
 
@@ -128,6 +128,10 @@ impl Activities {
             }
         };
         let done = beating(&ctx, None, work).await;
+        if let Err(fault) = &done {
+            let StageTask { run, stage, .. } = &task.task;
+            crate::say(&format!("{run} {stage}: not merged: {}", in_full(fault)));
+        }
         settled(&ctx, &self.base, done)
     }
 }
@@ -174,7 +178,9 @@ fn settled<T>(
     done.map_err(|fault| {
         // Another try would find the same.
         let is_final = matches!(fault, Fault::Untrusted(_));
-        let failure = ApplicationFailure::builder(fault).non_retryable(is_final);
+        let mut why = in_full(&fault);
+        shorten(&mut why, TEXT_CHARS_MAX);
+        let failure = ApplicationFailure::builder(Fault::Refused(why)).non_retryable(is_final);
         failure.build().into()
     })
 }

@@ -633,6 +633,15 @@ fn a_stage_goes_to_the_workers_of_its_queue_and_one_that_nobody_can_do_is_told_a
         said.contains("stages for the queue `gpu`, and no worker takes from it"),
         "{said}"
     );
+    let small = fs::read_to_string(world.path("project/plan.toml")).unwrap();
+    let large = small.replacen("Stage A", &"A".repeat(100_000), 1);
+    fs::write(world.path("project/plan.toml"), large).unwrap();
+    world.git("project", &["commit", "-qam", "a long name"]);
+    assert_eq!(world.execute("60").code(), Some(78));
+    let said = world.log("execute");
+    assert!(said.contains("too large for a fleet"), "{said}");
+    fs::write(world.path("project/plan.toml"), small).unwrap();
+    world.git("project", &["commit", "-qam", "a short one"]);
     let _two = world.worker_of("two", &["gpu"]);
     assert_eq!(
         world.execute("60").code(),
@@ -1194,14 +1203,14 @@ fn measure_what_lies_between_two_agents() {
     let mut before = None;
     for at in 0..stages {
         let log = world.pushed_log(&format!("S{at}")).unwrap();
-        let records = log
+        let mut records = log
             .lines()
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         let of_attempt = |kind: &'static str| {
             move |record: &serde_json::Value| record["event"]["event"]["event"]["kind"] == kind
         };
         let mut started = records.clone().filter(of_attempt("started"));
-        let ended = records.filter(of_attempt("ended")).next_back().unwrap();
+        let ended = records.rfind(of_attempt("ended")).unwrap();
         let started = started.next().unwrap()["time"].as_u64().unwrap();
         gaps.extend(before.map(|before| started - before));
         before = ended["time"].as_u64();
