@@ -1,5 +1,7 @@
 //! What a run may use beside its sessions: money, tokens, time, turns, hours of the day.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
@@ -13,6 +15,9 @@ pub struct Bounds {
     pub run: Budget,
     /// What one session may spend, all its attempts together.
     pub session: Budget,
+    /// What the sessions of single agents together may spend, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents: BTreeMap<String, Budget>,
     /// How long a session works before it is told to hand off.
     pub session_timeout: Option<Millis>,
     /// Responses of the model before a session is told to hand off.
@@ -40,6 +45,9 @@ pub struct BoundsChange {
     /// The run's budget, for all that it spent before as well.
     pub run: Budget,
     pub session: Budget,
+    /// Budgets of single agents, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents: BTreeMap<String, Budget>,
     /// A session's time; zero for no limit.
     pub session_timeout: Option<Millis>,
     /// A session's turns; zero for no limit.
@@ -59,6 +67,10 @@ impl Bounds {
     pub fn change(&mut self, change: &BoundsChange) {
         self.run = self.run.replaced(change.run);
         self.session = self.session.replaced(change.session);
+        for (agent, budget) in &change.agents {
+            let of_agent = self.agents.entry(agent.clone()).or_default();
+            *of_agent = of_agent.replaced(*budget);
+        }
         if let Some(timeout) = change.session_timeout {
             self.session_timeout = Some(timeout).filter(|timeout| *timeout > Millis(0));
         }

@@ -3,6 +3,8 @@
 //! Who they are is frozen in the run's header. Which of them is out follows from the ends in the log, so a resumed run
 //! decides the same.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentKind, AgentSpec, Permissions};
@@ -124,6 +126,8 @@ pub(crate) struct Candidates {
     /// Who began the last conversation.
     current: usize,
     pub(crate) outages: Outages,
+    /// Whose budget has no room for another session, by name. It follows from what they spent.
+    pub(crate) spent: BTreeSet<String>,
 }
 
 impl Candidates {
@@ -136,6 +140,7 @@ impl Candidates {
             returns: fallback.returns,
             current: 0,
             outages: Outages::default(),
+            spent: BTreeSet::new(),
         }
     }
 
@@ -189,8 +194,17 @@ impl Candidates {
         self.agents.get(self.current)
     }
 
-    /// Those that can keep to the permissions, with their places. A person may have changed these since the run began.
+    /// Those that have budget left, of those that can keep to the permissions, with their places.
     fn may_begin(&self, permissions: &Permissions) -> impl Iterator<Item = (usize, &AgentSpec)> {
+        let able = self.able(permissions);
+        able.filter(|(_, agent)| !self.spent.contains(&agent.name))
+    }
+
+    /// Those that can keep to the permissions. A person may have changed these since the run began.
+    pub(crate) fn able(
+        &self,
+        permissions: &Permissions,
+    ) -> impl Iterator<Item = (usize, &AgentSpec)> {
         let agents = self.agents.iter().enumerate();
         agents.filter(|(place, agent)| *place == 0 || agent.cannot_hold(permissions).is_none())
     }

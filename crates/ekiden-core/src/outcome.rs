@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Budget, Spend};
+use crate::budget::{AgentBudget, Budget, Spend};
 use crate::ends::EndCause;
 use crate::ids::StageId;
 use crate::steering::StopRequest;
@@ -45,6 +45,9 @@ pub enum Outcome {
     BudgetSpent {
         spent: Spend,
         budget: Budget,
+        /// It is not the run's budget, but that of each agent that could go on.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        agents: Vec<AgentBudget>,
     },
     /// The first response of a session already filled its window beyond L2: sessions would hand off
     /// for ever without doing anything.

@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::agent::AgentSpec;
-use crate::budget::{Prices, Spend};
+use crate::budget::{AgentSpends, Spend};
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Continued, Delivery, Event, RelayEvent, RunResumed, WorktreeEvent};
 use crate::fallback::Outages;
@@ -48,6 +47,8 @@ pub struct Run {
     last_begun: Option<StageId>,
     /// What the relays have spent in sessions that are over.
     spent: Spend,
+    /// The same by agent.
+    spent_by: AgentSpends,
     /// How many those are.
     sessions: u32,
     /// What stages that are done have learned.
@@ -87,6 +88,7 @@ impl Run {
             live: BTreeSet::new(),
             last_begun: None,
             spent: Spend::default(),
+            spent_by: AgentSpends::default(),
             sessions: 0,
             shared: header.knowledge(),
             integration_commit: None,
@@ -227,24 +229,6 @@ impl Run {
         self.outcome().is_none() && self.plan.is_stopping()
     }
 
-    /// What models cost, as far as it is known.
-    pub fn prices(&self) -> Prices {
-        let mut prices = self.header.prices.clone();
-        self.relays
-            .values()
-            .for_each(|relay| prices.merge(&relay.prices));
-        prices
-    }
-
-    /// The most that a handoff of this agent cost.
-    pub fn handoff_spend(&self, agent: &AgentSpec) -> Spend {
-        let relays = self.relays.values();
-        let relays = relays.filter(|relay| relay.settings.agent.is_same(agent));
-        relays.fold(Spend::default(), |most, relay| {
-            most.at_least(relay.handoff_spend())
-        })
-    }
-
     /// What stages that are done have learned, each for all.
     pub fn shared_knowledge(&self) -> &Knowledge {
         &self.shared
@@ -362,13 +346,15 @@ impl Run {
         let Some(relay) = self.relays.get_mut(stage) else {
             return Vec::new();
         };
-        let before = relay.totals;
+        let (before, before_by) = (relay.totals, relay.spent_by.clone());
         relay.share_limits(shared);
         relay.candidates.outages.learn(&self.outages);
         let mut effects = act(relay);
         self.outages.learn(&relay.candidates.outages);
         let spend = relay.totals.spend;
         self.spent = self.spent.plus(spend.since(before.spend));
+        let spent_by = relay.spent_by.clone().since(&before_by);
+        self.spent_by = std::mem::take(&mut self.spent_by).plus(&spent_by);
         self.sessions += relay.totals.sessions.saturating_sub(before.sessions);
         if let Some(until) = relay.limited_until() {
             self.plan.hold(until);

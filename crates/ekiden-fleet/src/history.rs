@@ -174,7 +174,8 @@ impl Reader {
         match self.asked.remove(&asked)? {
             Asked::Stage(stage) => {
                 let done: StageDone = read(result)?;
-                if matches!(done.outcome, Outcome::BudgetSpent { .. }) {
+                if matches!(&done.outcome, Outcome::BudgetSpent { agents, .. } if agents.is_empty())
+                {
                     self.short.push((stage, done.outcome));
                     return None;
                 }

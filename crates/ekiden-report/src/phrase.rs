@@ -3,7 +3,7 @@
 //! Durations are rounded to what matters, times are local, tokens are thousands, money has two
 //! digits. Nothing here knows what it is said about.
 
-use ekiden_core::budget::Budget;
+use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::ids::RunId;
 use ekiden_core::limits;
 use ekiden_core::text::clean;
@@ -70,6 +70,19 @@ pub fn budget(budget: Budget) -> Option<String> {
     let tokens = tokens.map(|tokens| format!("{tokens} tokens"));
     let limits: Vec<String> = money.into_iter().chain(tokens).collect();
     (!limits.is_empty()).then(|| limits.join(" and "))
+}
+
+/// `$4.95 of $5.00 and 20k of 2M tokens`: what was spent of each limit of a budget.
+pub fn spent_of(spent: Spend, of: Budget) -> String {
+    let of_money = of.micro_usd.map(|limit| {
+        let cost = cost(spent.micro_usd, spent.estimated, false);
+        format!("{cost} of {}", money(limit))
+    });
+    let of_tokens = of
+        .tokens
+        .map(|limit| format!("{} of {} tokens", tokens(spent.tokens), tokens(limit)));
+    let parts: Vec<String> = of_money.into_iter().chain(of_tokens).collect();
+    parts.join(" and ")
 }
 
 /// `61% 122k`, or without the share of a window that is not known.

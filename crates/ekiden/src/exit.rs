@@ -182,7 +182,14 @@ mod tests {
             3
         );
         let (spent, budget) = (Spend::default(), Budget::default());
-        assert_eq!(code(Outcome::BudgetSpent { spent, budget }), 3);
+        assert_eq!(
+            code(Outcome::BudgetSpent {
+                spent,
+                budget,
+                agents: Vec::new()
+            }),
+            3
+        );
         assert_eq!(
             code(Outcome::WindowTooFull {
                 usage_tokens: 9,

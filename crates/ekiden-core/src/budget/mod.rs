@@ -16,11 +16,15 @@
 //! event. Money is counted in whole millionths of a US dollar, so that a log folds to the same sum on every
 //! machine.
 
+mod by_agent;
 mod price;
 mod spend_meter;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits;
+
+pub use by_agent::{AgentBudget, AgentSpend, AgentSpends};
 pub use price::{Price, Prices, TokenCounts};
 pub use spend_meter::{Crossing, Mark, Measure, SpendMeter};
 
@@ -66,6 +70,16 @@ impl Spend {
 
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// With less than this a session would hardly begin, where so many spent this.
+    pub fn least_share(self, sessions: u32) -> Self {
+        let parts = u64::from(sessions.max(1)) * limits::SHARE_MIN_PART;
+        Self {
+            micro_usd: self.micro_usd.div_ceil(parts),
+            tokens: self.tokens.div_ceil(parts),
+            estimated: self.estimated,
+        }
     }
 
     /// The larger of two accounts of the same, figure by figure.
@@ -134,6 +148,26 @@ impl Budget {
             micro_usd: lower(self.micro_usd, other.micro_usd),
             tokens: lower(self.tokens, other.tokens),
         }
+    }
+
+    /// No limit at all.
+    pub fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Of what is left the part of each of so many, but at least so much of it.
+    pub fn part(self, sharers: u32, least: Spend) -> Self {
+        let part = |left: u64, least: u64| (left / u64::from(sharers.max(1))).max(least).min(left);
+        Self {
+            micro_usd: self.micro_usd.map(|left| part(left, least.micro_usd)),
+            tokens: self.tokens.map(|left| part(left, least.tokens)),
+        }
+    }
+
+    /// Less is left of money or of tokens than this.
+    pub fn is_below(self, least: Spend) -> bool {
+        let is_below = |left: Option<u64>, least: u64| left.is_some_and(|left| left < least);
+        is_below(self.micro_usd, least.micro_usd) || is_below(self.tokens, least.tokens)
     }
 
     /// Nothing is left of money or of tokens.

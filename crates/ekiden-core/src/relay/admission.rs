@@ -6,11 +6,22 @@
 
 use super::{Next, NextAttempt, Relay};
 use crate::bounds::OnRateLimit;
+use crate::budget::{Budget, Spend};
 use crate::effect::{RelayEffect, StartMode};
 use crate::ids::AttemptNumber;
 use crate::limits;
 use crate::outcome::{Outcome, WaitCause};
 use crate::time::Timestamp;
+
+/// Whether there is budget for an attempt.
+#[derive(Debug, PartialEq)]
+pub(super) enum Room {
+    Enough,
+    /// Other stages hold it, and may give it back.
+    Reserved,
+    /// None, which ends the run so.
+    None(Outcome),
+}
 
 impl Relay {
     /// Starts an attempt, or holds it back while a person wants a pause, or waits until it may start, or
@@ -23,12 +34,11 @@ impl Relay {
         if self.wishes.paused {
             return self.hold_back(at, next);
         }
-        if self.is_not_worth_it(&next) {
-            if self.is_reserved() {
-                return self.wait(at, limits::SHARE_WAIT, WaitCause::Budget, next);
-            }
-            let (spent, budget) = (self.spent_by_run(), self.settings.bounds.run);
-            return self.end(Outcome::BudgetSpent { spent, budget }, Next::Attempt(next));
+        let next = self.by_one_with_budget(next);
+        match self.budget_for(&next) {
+            Room::Enough => {}
+            Room::Reserved => return self.wait(at, limits::SHARE_WAIT, WaitCause::Budget, next),
+            Room::None(outcome) => return self.end(outcome, Next::Attempt(next)),
         }
         if let Some(until) = self.held_until(at) {
             return self.wait(at, until.since(at), WaitCause::UsageLimit, next);
@@ -82,7 +92,7 @@ impl Relay {
     /// Other stages may have given some of the budget back: begins if it waits for that and it is enough.
     pub(crate) fn budget_changed(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         match self.waits_for(WaitCause::Budget) {
-            Some(next) if !(self.is_not_worth_it(&next) && self.is_reserved()) => {
+            Some(next) if self.budget_for(&next) != Room::Reserved => {
                 self.count_waiting(at);
                 self.admit(at, next)
             }
@@ -90,12 +100,23 @@ impl Relay {
         }
     }
 
-    /// Nothing is left of the run's budget, or for a new session too little.
-    fn is_not_worth_it(&self, next: &NextAttempt) -> bool {
-        let (left, least) = (self.part_of_run(), self.least_share());
-        let too_little = |left: Option<u64>, least: u64| left.is_some_and(|left| left < least);
-        let is_too_little =
-            too_little(left.micro_usd, least.micro_usd) || too_little(left.tokens, least.tokens);
-        left.is_spent() || (next.id.attempt == AttemptNumber::FIRST && is_too_little)
+    /// Whether what is left of the run's budget, and of that of an agent that may begin, is enough.
+    fn budget_for(&self, next: &NextAttempt) -> Room {
+        if !is_too_little(self.part_of_run(), self.least_share(), next) {
+            return self.budget_of_agents(next);
+        }
+        if self.is_reserved() {
+            return Room::Reserved;
+        }
+        Room::None(Outcome::BudgetSpent {
+            spent: self.spent_by_run(),
+            budget: self.settings.bounds.run,
+            agents: Vec::new(),
+        })
     }
+}
+
+/// Nothing is left, or for a new session too little.
+pub(super) fn is_too_little(left: Budget, least: Spend, next: &NextAttempt) -> bool {
+    left.is_spent() || (next.id.attempt == AttemptNumber::FIRST && left.is_below(least))
 }

@@ -26,6 +26,7 @@
 //! - Core Knowledge only grows, but for corrections, which keep the old line in the archive.
 
 mod admission;
+mod agent_budgets;
 mod attempt;
 mod items;
 mod judging;
@@ -42,7 +43,7 @@ mod tests;
 mod view;
 mod wishes;
 
-use crate::budget::{Prices, Spend};
+use crate::budget::{AgentSpends, Prices, Spend};
 use crate::effect::RelayEffect;
 use crate::event::{CheckOutcome, Counters, RelayEvent, RunResumed, TaskOutcome};
 use crate::fallback::Candidates;
@@ -91,6 +92,8 @@ pub struct Relay {
     pub seen: Seen,
     pub wishes: Wishes,
     pub totals: Totals,
+    /// What each agent has spent in attempts that are over.
+    pub(crate) spent_by: AgentSpends,
     /// What models cost, as far as it is known.
     pub prices: Prices,
     /// The most that a handoff cost, from its order to the end.
@@ -186,6 +189,7 @@ impl Relay {
             seen: Seen::new(settings.judging, &stage.task),
             wishes: Wishes::default(),
             totals: Totals::default(),
+            spent_by: AgentSpends::default(),
             prices: header.prices.clone(),
             handoff_spend: Spend::default(),
             handoff_spend_before: match settings.agent.is_same(&header.settings.agent) {

@@ -28,6 +28,7 @@ impl Relay {
         if session.attempt.purpose == Purpose::Review {
             return self.reviewer_ended(session, ended);
         }
+        self.charge_agent(session, ended.counters.spend);
         self.totals.add(&ended.counters);
         self.prices.merge(&ended.counters.prices);
         let inspection = self.inspect(&ended.files);

@@ -143,6 +143,7 @@ impl Relay {
         session: &Session,
         ended: &AttemptEnded,
     ) -> Vec<RelayEffect> {
+        self.charge_agent(session, ended.counters.spend);
         self.totals.add(&ended.counters);
         self.prices.merge(&ended.counters.prices);
         // An agent without messages answers by its last words.

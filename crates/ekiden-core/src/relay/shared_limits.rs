@@ -3,10 +3,9 @@
 //! A relay that stands alone shares nothing, and nothing here changes it.
 
 use super::{Baseline, Phase, Relay};
-use crate::budget::{Budget, Spend};
+use crate::budget::{AgentSpends, Budget, Spend};
 use crate::effect::RelayEffect;
 use crate::knowledge::Knowledge;
-use crate::limits;
 use crate::outcome::WaitCause;
 use crate::prompt::{PromptSection, StageContext};
 use crate::time::Timestamp;
@@ -24,12 +23,15 @@ pub struct Member {
 }
 
 /// What the other relays of a run mean for this one. It follows from their states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedLimits {
     /// What they have spent.
     pub spent: Spend,
     /// What those at work may still spend.
     pub reserved: Spend,
+    /// Both by agent, where agents have budgets of their own.
+    pub spent_by: AgentSpends,
+    pub reserved_by: AgentSpends,
     /// In so many sessions they have spent it.
     pub sessions: u32,
     /// Among how many what is left is divided: this one, and those that may begin a session beside it.
@@ -38,15 +40,26 @@ pub struct SharedLimits {
     pub held_until: Option<Timestamp>,
 }
 
+/// Nobody is beside it.
+static ALONE: SharedLimits = SharedLimits {
+    spent: NOTHING,
+    reserved: NOTHING,
+    spent_by: AgentSpends::NONE,
+    reserved_by: AgentSpends::NONE,
+    sessions: 0,
+    sharers: 1,
+    held_until: None,
+};
+
+const NOTHING: Spend = Spend {
+    micro_usd: 0,
+    tokens: 0,
+    estimated: false,
+};
+
 impl Default for SharedLimits {
     fn default() -> Self {
-        Self {
-            spent: Spend::default(),
-            reserved: Spend::default(),
-            sessions: 0,
-            sharers: 1,
-            held_until: None,
-        }
+        ALONE.clone()
     }
 }
 
@@ -117,9 +130,8 @@ impl Relay {
         self.start_first(at)
     }
 
-    fn shared(&self) -> SharedLimits {
-        let member = self.member.as_ref();
-        member.map(|member| member.shared).unwrap_or_default()
+    pub(super) fn shared(&self) -> &SharedLimits {
+        self.member.as_ref().map_or(&ALONE, |member| &member.shared)
     }
 
     /// Others hold a part of the run's budget that they may give back.
@@ -137,24 +149,13 @@ impl Relay {
     /// needs, if that much is left.
     pub(super) fn part_of_run(&self) -> Budget {
         let left = self.unspent_of_run().after(self.shared().reserved);
-        let (least, sharers) = (self.least_share(), u64::from(self.shared().sharers.max(1)));
-        let part = |left: u64, least: u64| (left / sharers).max(least).min(left);
-        Budget {
-            micro_usd: left.micro_usd.map(|left| part(left, least.micro_usd)),
-            tokens: left.tokens.map(|left| part(left, least.tokens)),
-        }
+        left.part(self.shared().sharers, self.least_share())
     }
 
     /// With less than this of the run's budget a session would hardly begin.
     pub(super) fn least_share(&self) -> Spend {
-        let sessions = u64::from(self.totals.sessions) + u64::from(self.shared().sessions);
-        let least = |spent: u64| spent.div_ceil(sessions.max(1) * limits::SHARE_MIN_PART);
-        let spent = self.spent_by_run();
-        Spend {
-            micro_usd: least(spent.micro_usd),
-            tokens: least(spent.tokens),
-            estimated: spent.estimated,
-        }
+        let sessions = self.totals.sessions.saturating_add(self.shared().sessions);
+        self.spent_by_run().least_share(sessions)
     }
 
     /// What the whole run has spent.

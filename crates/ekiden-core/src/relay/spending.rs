@@ -102,12 +102,15 @@ impl Relay {
     /// Another attempt at this session could spend nothing, whatever other stages give back.
     pub(super) fn is_out_of_budget(&self, next: &NextAttempt) -> bool {
         let of_session = self.settings.bounds.session.after(next.consumed.spend);
-        of_session.within(self.unspent_of_run()).is_spent()
+        let of_agent = self.unspent_of_agent(self.agent_name(next));
+        let left = of_session.within(self.unspent_of_run());
+        left.within(of_agent).is_spent()
     }
 
     pub(super) fn share_of(&self, next: &NextAttempt) -> Share {
         let bounds = &self.settings.bounds;
-        let of_run = self.part_of_run();
+        let of_agent = self.part_of_agent(self.agent_name(next));
+        let of_run = self.part_of_run().within(of_agent);
         Share {
             budget: bounds.session.after(next.consumed.spend).within(of_run),
             turns: bounds

@@ -81,6 +81,7 @@ impl Relay {
         cause: &EndCause,
         next: &NextAttempt,
     ) -> bool {
+        self.look_at_agent_budgets(next);
         let permissions = &self.settings.agent.permissions;
         let waited = next.waited;
         self.candidates.gives_way(at, cause, waited, permissions)

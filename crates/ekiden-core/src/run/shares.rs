@@ -1,7 +1,8 @@
 //! The run's budget and its usage limits among its stages.
 
 use super::Run;
-use crate::budget::{Budget, Spend};
+use crate::agent::AgentSpec;
+use crate::budget::{AgentBudget, AgentSpends, Budget, Prices, Spend};
 use crate::effect::Effect;
 use crate::event::RelayEvent;
 use crate::ids::StageId;
@@ -23,6 +24,38 @@ impl Run {
             ..relay.totals
         });
         relays.fold(Totals::default(), Totals::plus)
+    }
+
+    /// How far the budgets of single agents are spent, in the order of their names. What an attempt at work has spent is
+    /// in them as of its last mark.
+    pub fn agent_budgets(&self) -> Vec<AgentBudget> {
+        let mut spent_by = self.spent_by.clone();
+        for (_, relay) in self.live() {
+            let in_hand = relay.spend().since(relay.totals.spend);
+            spent_by.add(&relay.agent().name, in_hand);
+        }
+        let of = |(agent, budget): (&String, &Budget)| {
+            AgentBudget::new(agent, *budget, spent_by.of(agent))
+        };
+        self.settings.bounds.agents.iter().map(of).collect()
+    }
+
+    /// What models cost, as far as it is known.
+    pub fn prices(&self) -> Prices {
+        let mut prices = self.header.prices.clone();
+        self.relays
+            .values()
+            .for_each(|relay| prices.merge(&relay.prices));
+        prices
+    }
+
+    /// The most that a handoff of this agent cost.
+    pub fn handoff_spend(&self, agent: &AgentSpec) -> Spend {
+        let relays = self.relays.values();
+        let relays = relays.filter(|relay| relay.settings.agent.is_same(agent));
+        relays.fold(Spend::default(), |most, relay| {
+            most.at_least(relay.handoff_spend())
+        })
     }
 
     /// The last session that may begin; in a plan the sum over all stages.
@@ -76,10 +109,18 @@ impl Run {
             .map(|relay| relay.totals)
             .unwrap_or_default();
         let (mut spent, mut reserved) = (self.spent.since(own.spend), Spend::default());
+        let mut spent_by = self.spent_by.clone();
+        if let Some(relay) = self.relays.get(stage) {
+            spent_by = spent_by.since(&relay.spent_by);
+        }
+        let mut reserved_by = AgentSpends::default();
         let mut in_session = 0;
         for (_, relay) in self.live().filter(|(other, _)| *other != stage) {
-            spent = spent.plus(relay.spend().since(relay.totals.spend));
+            let in_hand = relay.spend().since(relay.totals.spend);
+            spent = spent.plus(in_hand);
             reserved = reserved.plus(relay.set_aside());
+            spent_by.add(&relay.agent().name, in_hand);
+            reserved_by.add(&relay.agent().name, relay.set_aside());
             in_session += usize::from(relay.share().is_some());
         }
         // Those whose worktree is made, or whose session is reviewed, begin one soon.
@@ -88,6 +129,8 @@ impl Run {
         SharedLimits {
             spent,
             reserved,
+            spent_by,
+            reserved_by,
             sessions: self.sessions.saturating_sub(own.sessions),
             sharers: u32::try_from(sharers).unwrap_or(u32::MAX),
             held_until: self.plan.held_until.filter(|until| at < *until),

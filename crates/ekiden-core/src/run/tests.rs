@@ -41,16 +41,22 @@ struct Given {
     stages: Vec<(u8, bool, u32, u8)>,
     jobs: u32,
     budget: Option<u64>,
+    /// What the only agent may spend beside that.
+    of_agent: Option<u64>,
 }
 
 fn given() -> impl Strategy<Value = Given> {
     let stage = (any::<u8>(), any::<bool>(), 0u32..3, 0u8..6);
     let budget = prop_oneof![Just(None), (5u64..80).prop_map(Some)];
-    (prop::collection::vec(stage, 1..6), 1u32..4, budget).prop_map(|(stages, jobs, budget)| Given {
-        stages,
-        jobs,
-        budget,
-    })
+    let budgets = (budget.clone(), budget);
+    (prop::collection::vec(stage, 1..6), 1u32..4, budgets).prop_map(
+        |(stages, jobs, (budget, of_agent))| Given {
+            stages,
+            jobs,
+            budget,
+            of_agent,
+        },
+    )
 }
 
 proptest! {
@@ -76,7 +82,7 @@ proptest! {
     fn a_stage_that_another_machine_carries_out_is_seen_as_its_own_run_tells(
         course in prop::collection::vec(any::<u16>(), 0..100),
     ) {
-        let given = Given { stages: vec![(0, false, 1, 0); 1], jobs: 1, budget: None };
+        let given = Given { stages: vec![(0, false, 1, 0); 1], jobs: 1, budget: None, of_agent: None };
         let mut world = World::begin(&given);
         for word in course {
             world.happens(usize::from(word));
@@ -119,6 +125,7 @@ fn a_stage_has_the_reviewer_and_the_model_of_it_that_the_manifest_names() {
         stages: vec![(0, false, 0, 0); 3],
         jobs: 3,
         budget: None,
+        of_agent: None,
     });
     for (stage, (review, model)) in header.manifest.stages.iter_mut().zip([
         (true, Some("haiku")),
@@ -155,6 +162,7 @@ fn a_fleets_plan_begins_and_merges_in_an_order_of_its_own() {
         stages,
         jobs: 2,
         budget: None,
+        of_agent: None,
     };
     let mut header = header(&given);
     let (remote, queue) = ("origin".to_owned(), "ekiden".to_owned());
@@ -228,6 +236,7 @@ fn stages_that_begin_together_get_equal_shares() {
         stages: vec![(0, false, 0, 0); 4],
         jobs: 4,
         budget: Some(20),
+        of_agent: None,
     };
     let mut world = World::begin(&given);
     while world.outstanding_tasks() > 0 {
@@ -248,6 +257,7 @@ fn other_limits_reach_a_stage_that_waits_for_its_merge() {
         stages: vec![(0, false, 0, 0); 2],
         jobs: 2,
         budget: None,
+        of_agent: None,
     };
     let mut world = World::begin(&given);
     let waiting = StageId::try_from("S0".to_owned()).unwrap();
@@ -294,6 +304,7 @@ fn what_a_plan_is_told_reaches_the_stages_that_begin_later() {
         stages: vec![(0, false, 0, 0); 2],
         jobs: 1,
         budget: None,
+        of_agent: None,
     };
     let mut world = World::begin(&given);
     let mut tell = |words: String| world.steer(Steering::Instruct { words });
@@ -346,6 +357,7 @@ struct World {
     needs: BTreeMap<StageId, Vec<(StageId, bool)>>,
     jobs: usize,
     budget: Option<u64>,
+    of_agent: Option<u64>,
     is_over: bool,
     is_paused: bool,
     /// Stages that are to put a conflict right.
@@ -383,6 +395,7 @@ impl World {
                 .collect(),
             jobs: given.jobs as usize,
             budget: given.budget.map(|dollars| dollars * 1_000_000),
+            of_agent: given.of_agent.map(|dollars| dollars * 1_000_000),
             is_over: false,
             is_paused: false,
             conflicting: BTreeSet::new(),
@@ -462,8 +475,10 @@ impl World {
             micro_usd: run,
             tokens: None,
         };
+        self.of_agent = self.of_agent.map(|budget| budget + 20_000_000);
         let bounds = BoundsChange {
             run,
+            agents: of_agent(self.of_agent),
             ..BoundsChange::default()
         };
         let limits = LimitsChanged {
@@ -768,9 +783,23 @@ impl World {
             all = all.plus(relay.spend());
         }
         for (stage, relay) in self.run.relays() {
-            let Some(Outcome::BudgetSpent { spent, budget }) = relay.outcome() else {
+            let Some(Outcome::BudgetSpent {
+                spent,
+                budget,
+                agents,
+            }) = relay.outcome()
+            else {
                 continue;
             };
+            let of_agent = agents.first();
+            let (budget, sessions) = match of_agent {
+                Some(of_agent) => (
+                    &of_agent.budget,
+                    self.run.spent_by.of("claude").attempts.into(),
+                ),
+                None => (budget, sessions),
+            };
+            assert_eq!(of_agent.map_or(*spent, |of_agent| of_agent.spent), *spent);
             if !self.out_of_budget.insert((stage.clone(), spent.micro_usd)) {
                 continue;
             }
@@ -929,7 +958,7 @@ impl World {
             .values()
             .map(|agent| agent.spend.micro_usd)
             .sum();
-        if let Some(budget) = self.budget {
+        for budget in [self.budget, self.of_agent].into_iter().flatten() {
             let turns = self.most_at_once() * TURN_MICRO_USD_MAX;
             assert!(
                 ended + open <= budget + turns,
@@ -1028,6 +1057,7 @@ fn header(given: &Given) -> RunStarted {
             micro_usd,
             tokens: None,
         },
+        agents: of_agent(given.of_agent.map(|dollars| dollars * 1_000_000)),
         ..Bounds::default()
     };
     RunStarted {
@@ -1089,6 +1119,17 @@ fn stage(at: usize, rules: &(u8, bool, u32, u8), ids: &[StageId]) -> Stage {
             ..Part::default()
         },
     }
+}
+
+fn of_agent(micro_usd: Option<u64>) -> BTreeMap<String, Budget> {
+    let budget = micro_usd.map(|micro_usd| Budget {
+        micro_usd: Some(micro_usd),
+        tokens: None,
+    });
+    budget
+        .map(|budget| ("claude".to_owned(), budget))
+        .into_iter()
+        .collect()
 }
 
 fn settings(bounds: Bounds) -> Settings {

@@ -63,8 +63,9 @@ impl Fleet {
         spent: Option<Spend>,
     ) -> Option<PlanDecision> {
         self.at_work.remove(stage);
-        let ran_short =
-            self.state.shares.is_limited() && matches!(outcome, Outcome::BudgetSpent { .. });
+        let is_of_plan =
+            matches!(outcome, Outcome::BudgetSpent { agents, .. } if agents.is_empty());
+        let ran_short = self.state.shares.is_limited() && is_of_plan;
         if ran_short {
             self.state
                 .shares
@@ -89,7 +90,11 @@ impl Fleet {
         if self.at_work.is_empty() || self.plan.is_stopping() {
             let (spent, budget) = self.state.shares.spent();
             while let Some(stage) = self.state.short.pop_first() {
-                let outcome = Outcome::BudgetSpent { spent, budget };
+                let outcome = Outcome::BudgetSpent {
+                    spent,
+                    budget,
+                    agents: Vec::new(),
+                };
                 self.plan.stage_ended(&stage, &outcome);
             }
         }

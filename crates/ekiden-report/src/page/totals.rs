@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ekiden_core::budget::Spend;
+use ekiden_core::budget::{AgentBudget, Spend};
 use ekiden_core::outcome::WaitCause;
 
 use super::sections::{ROWS_MAX, cost, figure};
@@ -47,7 +47,22 @@ impl View<'_> {
             .chain(figure)
             .chain(Block::table(head, rows, ROWS_MAX))
             .chain(note)
+            .chain(self.agent_budgets())
             .collect()
+    }
+
+    /// What single agents have spent of budgets of their own.
+    fn agent_budgets(&self) -> Vec<Block> {
+        let row = |agent: &AgentBudget| {
+            let state = if agent.is_spent { "spent" } else { "" };
+            vec![
+                Text::said(&agent.agent),
+                Text::own(phrase::spent_of(agent.spent, agent.budget)),
+                Text::own(state),
+            ]
+        };
+        let rows = self.timeline.standing.agents.iter().map(row).collect();
+        Block::table(vec!["agent", "of its budget", ""], rows, ROWS_MAX)
     }
 
     pub(super) fn waits(&self) -> Vec<Block> {

@@ -14,7 +14,7 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use ekiden_core::budget::{Budget, Spend, TokenCounts};
+use ekiden_core::budget::{AgentBudget, Budget, Spend, TokenCounts};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, Commit, Delivery, Merge};
 use ekiden_core::guard::{Level, Levels, Window};
@@ -86,6 +86,8 @@ pub struct Standing {
     pub totals: Totals,
     /// What all of it may cost.
     pub budget: Budget,
+    /// The budgets of single agents.
+    pub agents: Vec<AgentBudget>,
     /// Facts that all sessions know, oldest first.
     pub facts: Vec<String>,
     /// Changed and untracked files that are not committed, if git knows.
@@ -313,6 +315,7 @@ impl Timeline {
             outcome: run.outcome().cloned(),
             totals: run.totals(),
             budget: run.budget(),
+            agents: run.agent_budgets(),
             facts: facts
                 .into_iter()
                 .map(|fact| short(&fact.text, WORDS_CHARS_MAX))

@@ -1,5 +1,6 @@
 //! How a run stands, as `status` and what watches a run tell it.
 
+use ekiden_core::budget::AgentBudget;
 use ekiden_core::estimate::Range;
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
@@ -222,6 +223,7 @@ impl RunStatus {
             "subscription": totals.subscription,
             "tokens": totals.spend.tokens,
             "run_budget": budget,
+            "agent_budgets": run.agent_budgets(),
             "started": phrase::utc(run.started_at()),
             "updated": phrase::utc(self.summary.last.time),
             "left_ms": self.left,
@@ -297,6 +299,7 @@ impl RunStatus {
         let next = self.next(&id).filter(|_| with_next);
         let next = next.map(Line::next);
         std::iter::once(head)
+            .chain(run.agent_budgets().iter().map(agent_budget))
             .chain(stage_table::lines(&stages))
             .chain(asked.map(|line| Line::new(Tone::Plain, line)))
             .chain(next)
@@ -376,5 +379,15 @@ impl RunStatus {
             (State::Complete | State::Ended, Some(outcome)) => outcome::word(outcome),
             (State::Killed | State::Complete | State::Ended, _) => (Tone::Attention, "killed"),
         }
+    }
+}
+
+/// How far an agent's own budget is spent.
+fn agent_budget(agent: &AgentBudget) -> Line {
+    let used = phrase::spent_of(agent.spent, agent.budget);
+    let line = Line::new(Tone::Plain, format!("  {}  {used}", one_line(&agent.agent)));
+    match agent.is_spent {
+        true => line.with(Tone::Attention, ", spent"),
+        false => line,
     }
 }

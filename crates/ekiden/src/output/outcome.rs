@@ -1,13 +1,13 @@
 //! How a run, a relay or a stage ended, in words: one place that knows every outcome.
 
-use ekiden_core::budget::{Budget, Spend};
+use ekiden_core::budget::{AgentBudget, Budget, Spend};
 use ekiden_core::ends::EndClass;
 use ekiden_core::ids::StageId;
 use ekiden_core::outcome::{Outcome, StageFailed};
 use ekiden_core::run::Run;
 use ekiden_core::steering::StopRequest;
 use ekiden_core::text;
-use ekiden_core::time::Timestamp;
+use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
 
 use super::line::{Tone, one_line};
@@ -49,18 +49,18 @@ impl Description {
             }
             Outcome::Stopped { request } => said.why = stopped(*request),
             Outcome::LimitTooFar { until: reset } => {
-                let at_reset = until(reset);
-                said.why =
-                    format!("the usage limit resets at {at_reset}, later than --max-wait allows");
-                let hours = reset.since(at).as_secs().div_ceil(3600);
-                said.flags = format!(" --max-wait {hours}h");
+                said.limit_too_far(&until(reset), reset.since(at));
             }
             Outcome::RateLimited { until: reset } => {
                 said.why = format!("a usage limit is reached, until {}", until(reset));
                 said.once = " then";
             }
-            Outcome::BudgetSpent { spent, budget } => {
-                (said.why, said.flags) = budget_spent(*spent, *budget);
+            Outcome::BudgetSpent {
+                spent,
+                budget,
+                agents,
+            } => {
+                (said.why, said.flags) = budget_spent(*spent, *budget, agents);
             }
             Outcome::WindowTooFull {
                 usage_tokens,
@@ -103,6 +103,12 @@ impl Description {
             | Outcome::TooManyCrashes { .. } => {}
         }
         said
+    }
+
+    fn limit_too_far(&mut self, at_reset: &str, wait: Millis) {
+        self.why = format!("the usage limit resets at {at_reset}, later than --max-wait allows");
+        let hours = wait.as_secs().div_ceil(3600);
+        self.flags = format!(" --max-wait {hours}h");
     }
 
     fn window_too_full(&mut self, usage_tokens: u64, filled_by: &[(String, u64)]) {
@@ -179,16 +185,11 @@ fn whole(question: &str) -> Vec<String> {
 }
 
 /// How a budget came to its end, and the flag that raises it: by as much again as it was.
-fn budget_spent(spent: Spend, budget: Budget) -> (String, String) {
-    let part = |spent: u64, limit: Option<u64>| {
-        limit.map_or(0, |limit| {
-            u128::from(spent) * 1000 / u128::from(limit.max(1))
-        })
-    };
-    let money = part(spent.micro_usd, budget.micro_usd);
-    // The limit of which less is left is the one that ended it.
-    let tokens = budget.tokens;
-    let (used, flag) = match tokens.filter(|_| part(spent.tokens, tokens) > money) {
+fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (String, String) {
+    if let Some(first) = agents.first() {
+        return (agents_spent(agents), agent_flag(first));
+    }
+    let (used, flag) = match tokens_ended(spent, budget) {
         Some(limit) => {
             let used = phrase::tokens(spent.tokens);
             let all = limit.saturating_add(spent.tokens);
@@ -209,6 +210,54 @@ fn budget_spent(spent: Spend, budget: Budget) -> (String, String) {
     };
     let why = format!("the budget has no room for another session: {used}");
     (why, flag)
+}
+
+/// The limit of tokens, if less is left of it than of the one of money: the one that ended the budget.
+fn tokens_ended(spent: Spend, budget: Budget) -> Option<u64> {
+    let part = |spent: u64, limit: Option<u64>| {
+        limit.map_or(0, |limit| {
+            u128::from(spent) * 1000 / u128::from(limit.max(1))
+        })
+    };
+    let money = part(spent.micro_usd, budget.micro_usd);
+    let tokens = budget.tokens;
+    tokens.filter(|_| part(spent.tokens, tokens) > money)
+}
+
+/// That none of them begins another session.
+fn agents_spent(agents: &[AgentBudget]) -> String {
+    if let [agent] = agents {
+        return agent_spent(agent);
+    }
+    let each = agents.iter().map(|agent| {
+        let used = phrase::spent_of(agent.spent, agent.budget);
+        format!("{} {used}", one_line(&agent.agent))
+    });
+    let each = each.collect::<Vec<_>>().join(", ");
+    format!("no agent has budget for another session: {each}")
+}
+
+/// That an agent begins no other session.
+pub fn agent_spent(agent: &AgentBudget) -> String {
+    let used = phrase::spent_of(agent.spent, agent.budget);
+    let name = one_line(&agent.agent);
+    format!("the budget of `{name}` has no room for another session: {used}")
+}
+
+/// The flag that raises an agent's budget: by as much again as it was.
+fn agent_flag(agent: &AgentBudget) -> String {
+    let (spent, budget) = (agent.spent, agent.budget);
+    let (flag, all) = match tokens_ended(spent, budget) {
+        Some(limit) => ("tokens", limit.saturating_add(spent.tokens)),
+        None => {
+            let limit = budget.micro_usd.unwrap_or(0);
+            let all = limit.saturating_add(spent.micro_usd);
+            ("budget", all.div_ceil(DOLLAR))
+        }
+    };
+    let name = one_line(&agent.agent);
+    let name = shlex::try_quote(&name).unwrap_or_default();
+    format!(" --agent-{flag} {name}={all}")
 }
 
 /// What fills a context window, largest first: `MCP tools 81k, Memory files 30k`.
@@ -305,7 +354,7 @@ mod tests {
             micro_usd: Some(10 * DOLLAR),
             tokens: None,
         };
-        let (why, flag) = budget_spent(spent(10_020_000, 5), money);
+        let (why, flag) = budget_spent(spent(10_020_000, 5), money, &[]);
         assert_eq!(flag, " --run-budget 21");
         assert_eq!(
             why,
@@ -315,7 +364,22 @@ mod tests {
             micro_usd: Some(10 * DOLLAR),
             tokens: Some(1000),
         };
-        let (_, flag) = budget_spent(spent(DOLLAR, 1001), tokens);
+        let (_, flag) = budget_spent(spent(DOLLAR, 1001), tokens, &[]);
         assert_eq!(flag, " --run-tokens 2001");
+        let of = |agent: &str, spent: Spend, budget: Budget| AgentBudget {
+            agent: agent.to_owned(),
+            spent,
+            budget,
+            is_spent: true,
+        };
+        let agents = [
+            of("claude", spent(9_000_000, 5), money),
+            of("my codex", spent(0, 900), tokens),
+        ];
+        let (why, flag) = budget_spent(spent(9_000_000, 905), Budget::default(), &agents);
+        assert_eq!(flag, " --agent-budget claude=19");
+        assert!(why.starts_with("no agent has budget for another session: claude ≈$9.00 of"));
+        let (_, flag) = budget_spent(spent(0, 900), Budget::default(), &agents[1..]);
+        assert_eq!(flag, " --agent-tokens 'my codex'=1900");
     }
 }

@@ -51,6 +51,8 @@ pub struct Reporter {
     /// The stages whose end is reported.
     pub(super) over: BTreeSet<StageId>,
     pub(super) tries: BTreeMap<StageId, u32>,
+    /// The agents whose spent budget is reported.
+    pub(super) spent_agents: BTreeSet<String>,
     /// The entries of the record so far.
     entries: Vec<Entry>,
 }
@@ -64,6 +66,7 @@ impl Reporter {
             report: None,
             timeline: None,
             windows: BTreeMap::new(),
+            spent_agents: BTreeSet::new(),
             at: Timestamp::default(),
             timed_out: None,
             filled: Level::default(),

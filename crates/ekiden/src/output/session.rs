@@ -233,6 +233,7 @@ impl Reporter {
             );
         }
         self.add_of(stage, entry.line(line).lines(oddities(ended, cautions)));
+        self.agent_budgets(run);
         if let Some(Some(findings)) = relay.found() {
             self.add_of(stage, findings_entry(session, findings));
             return;
@@ -248,6 +249,22 @@ impl Reporter {
                 self.add_of(stage, entry.line(rescue_line(session, &ended.cause, rest)));
             }
             Err(_) => {}
+        }
+    }
+
+    /// Tells each agent once that has no budget left for another session.
+    fn agent_budgets(&mut self, run: &Run) {
+        for agent in run.agent_budgets() {
+            let is_known = self.spent_agents.contains(&agent.agent);
+            match agent.is_spent {
+                true if !is_known => {
+                    self.spent_agents.insert(agent.agent.clone());
+                    let line = Line::attention(outcome::agent_spent(&agent));
+                    self.add(Entry::new("agent_budget_spent").fields(agent).line(line));
+                }
+                true => {}
+                false => drop(self.spent_agents.remove(&agent.agent)),
+            }
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The entries of what a person asks of a run that is under way.
 
+use std::collections::BTreeMap;
+
 use ekiden_core::bounds::OnRateLimit;
+use ekiden_core::budget::Budget;
 use ekiden_core::limits;
 use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
@@ -144,6 +147,16 @@ fn limits_changed(limits: &LimitsChanged, run: &Run) -> Entry {
         .line(line.with(Tone::Plain, changed.join(", ")))
 }
 
+/// `at most $5.00 for claude`, for each agent that is named.
+fn of_agents(budgets: &BTreeMap<String, Budget>) -> Option<String> {
+    let each = budgets.iter().filter_map(|(agent, budget)| {
+        let budget = phrase::budget(*budget)?;
+        Some(format!("at most {budget} for {}", one_line(agent)))
+    });
+    let each: Vec<String> = each.collect();
+    (!each.is_empty()).then(|| each.join(", "))
+}
+
 fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
     let LimitsChanged {
         sessions_max,
@@ -166,6 +179,7 @@ fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
         sessions_max.map(|_| format!("up to session {session_max}")),
         phrase::budget(bounds.run).map(|budget| format!("at most {budget} in all")),
         phrase::budget(bounds.session).map(|budget| format!("at most {budget} a session")),
+        of_agents(&bounds.agents),
         bounds.session_timeout.map(|time| match time.as_secs() {
             0 => "no time limit for a session".to_owned(),
             _ => format!("{} a session", phrase::duration(time)),

@@ -1,10 +1,14 @@
 //! The agents that can be named: built-in ones, and the rows of settings files, which may change those.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ekiden_core::agent::AgentKind;
+use ekiden_core::budget::Budget;
 
 use super::form::Read;
+use super::given::Given;
+use super::table;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
@@ -19,6 +23,8 @@ pub struct AgentRow {
     pub command: Option<Vec<String>>,
     /// Where it keeps the login and settings of its account.
     pub account: Option<String>,
+    /// What its sessions of a run together may spend.
+    pub budget: Budget,
     pub path: PathBuf,
     /// The line that it begins on, from 1.
     pub line: usize,
@@ -82,6 +88,28 @@ pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
     Err(Failure::new(Exit::Settings, text))
 }
 
+/// What agents may spend by their rows. A later row replaces only what it names.
+pub fn budgets(rows: &[AgentRow]) -> BTreeMap<String, Budget> {
+    let mut budgets: BTreeMap<String, Budget> = BTreeMap::new();
+    for row in rows.iter().filter(|row| !row.budget.is_unlimited()) {
+        let budget = budgets.entry(row.name.clone()).or_default();
+        *budget = budget.replaced(row.budget);
+    }
+    budgets
+}
+
+/// What agents may spend by flags and variables.
+pub fn budgets_set(given: &Given) -> Result<BTreeMap<String, Budget>, Failure> {
+    let mut budgets: BTreeMap<String, Budget> = BTreeMap::new();
+    for (agent, micro_usd) in given.get(&table::AGENT_BUDGET)?.unwrap_or_default() {
+        budgets.entry(agent).or_default().micro_usd = Some(micro_usd);
+    }
+    for (agent, tokens) in given.get(&table::AGENT_TOKENS)?.unwrap_or_default() {
+        budgets.entry(agent).or_default().tokens = Some(tokens);
+    }
+    Ok(budgets)
+}
+
 /// What an agent of this kind is called by, where its row does not say.
 fn usual_command(kind: AgentKind) -> Option<Vec<String>> {
     let is_its = |(_, of, _): &&(_, AgentKind, _)| *of == kind && kind != AgentKind::Acp;
@@ -122,6 +150,7 @@ mod tests {
             kind,
             command,
             account: None,
+            budget: Budget::default(),
             path: PathBuf::from("config.toml"),
             line: 4,
         }

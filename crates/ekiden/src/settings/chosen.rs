@@ -25,8 +25,17 @@ use crate::failure::Failure;
 pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
     let cap = given.need(&table::CAP_TOKENS)?;
     let agent = agent(given, here)?;
-    let mut limits = Bounds::default();
-    limits.change(&bounds(given)?);
+    let mut limits = Bounds {
+        agents: agents::budgets(&given.agents),
+        ..Bounds::default()
+    };
+    let bounds = bounds(given)?;
+    let mut named = bounds.agents.keys();
+    named.try_for_each(|name| match *name == agent.name {
+        true => Ok(()),
+        false => agents::find(&given.agents, name).map(drop),
+    })?;
+    limits.change(&bounds);
     limits.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
     Ok(Settings {
         marker: given.need(&table::COMPLETION_MARKER)?,
@@ -121,6 +130,7 @@ fn bounds(given: &Given) -> Result<BoundsChange, Failure> {
             micro_usd: given.get(&table::SESSION_BUDGET)?,
             tokens: given.get(&table::SESSION_TOKENS)?,
         },
+        agents: agents::budgets_set(given)?,
         session_timeout: given.get(&table::SESSION_TIMEOUT)?,
         turns_max: given.get(&table::MAX_TURNS)?,
         quiet_hours: given.get(&table::QUIET_HOURS)?,

@@ -52,6 +52,8 @@ fn named(given: &Given, name: &str, of_run: &AgentSpec) -> Result<AgentSpec, Fai
 mod tests {
     use std::path::PathBuf;
 
+    use ekiden_core::budget::Budget;
+
     use super::*;
     use crate::settings::agents::AgentRow;
 
@@ -61,6 +63,7 @@ mod tests {
             kind: Some(kind),
             command: Some(vec![name.to_owned()]),
             account: account.map(str::to_owned),
+            budget: Budget::default(),
             path: PathBuf::from("config.toml"),
             line: 1,
         }

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use ekiden_core::budget::Budget;
 use ekiden_core::hash::sha256_hex;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::beneath;
@@ -199,6 +200,7 @@ impl Parser<'_> {
                 kind: None,
                 command: None,
                 account: None,
+                budget: Budget::default(),
                 path: self.file.path.clone(),
                 line: self.line(name.span()),
             };
@@ -209,8 +211,10 @@ impl Parser<'_> {
                     "kind" => agents::kind(&text).map(|kind| row.kind = Some(kind)),
                     "command" => form::command(&text).map(|words| row.command = Some(words)),
                     "account" => form::user_path(&text).map(|dir| row.account = Some(dir)),
+                    "budget" => form::dollars(&text).map(|usd| row.budget.micro_usd = Some(usd)),
+                    "tokens" => form::tokens(&text).map(|tokens| row.budget.tokens = Some(tokens)),
                     other => {
-                        let known = ["kind", "command", "account"].into_iter();
+                        let known = ["kind", "command", "account", "budget", "tokens"].into_iter();
                         let meant = phrase::nearest(other, known);
                         return Err(self.unknown(key.span(), other, meant));
                     }

@@ -3,6 +3,7 @@
 //! Every source gives text: a flag, a variable, a value in a file. Each form has one function that reads it, so a setting
 //! means the same wherever it is set.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
@@ -79,6 +80,33 @@ pub fn tokens(text: &str) -> Read<u64> {
         (None, None) => scaled(&plain, 1),
     };
     read.ok_or_else(|| "a number of tokens such as 400000, 400k or 1.5M".to_owned())
+}
+
+/// Dollars by agent, such as `claude=5,codex=2.50`.
+pub fn dollars_by_agent(text: &str) -> Read<BTreeMap<String, u64>> {
+    by_agent(
+        text,
+        dollars,
+        "agents with US dollars such as claude=5,codex=2.50",
+    )
+}
+
+/// Tokens by agent, such as `claude=2M`.
+pub fn tokens_by_agent(text: &str) -> Read<BTreeMap<String, u64>> {
+    by_agent(
+        text,
+        tokens,
+        "agents with tokens such as claude=2M,codex=400k",
+    )
+}
+
+fn by_agent(text: &str, read: fn(&str) -> Read<u64>, wanted: &str) -> Read<BTreeMap<String, u64>> {
+    let each = text.split(',').map(|one| {
+        let (agent, budget) = one.split_once('=')?;
+        let agent = Some(agent.trim()).filter(|agent| !agent.is_empty())?;
+        Some((agent.to_owned(), read(budget).ok()?))
+    });
+    each.collect::<Option<_>>().ok_or_else(|| wanted.to_owned())
 }
 
 /// A decimal number of units, exactly and more than nothing. A fraction finer than the unit is not a value.

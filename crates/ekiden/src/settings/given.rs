@@ -349,6 +349,7 @@ mod tests {
             "never",
             "/etc/keys",
             "a",
+            "claude=5",
         ];
         let fits = |text: &&str| (row.check)(text).is_ok();
         some.into_iter()
@@ -386,7 +387,7 @@ mod tests {
             let heard = given.value(row).map(|value| (&*value.text, value.origin));
             assert_eq!(heard, Some((text, Origin::User)), "{}", row.name);
         }
-        expect_test::expect!["work_dir notify trust_state state_dir"]
+        expect_test::expect!["work_dir agent_budget agent_tokens notify trust_state state_dir"]
             .assert_eq(&flags_alone.join(" "));
     }
 

@@ -3,6 +3,8 @@
 //! The command line, the environment, the settings files, `ekiden config show` and
 //! `docs/settings.md` are all made from [`TABLE`]; nothing about a setting is said anywhere else.
 
+use std::collections::BTreeMap;
+
 use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::fallback::Returns;
 use ekiden_core::guard::checkpoint::Wip;
@@ -243,8 +245,8 @@ settings! {
     /// standard input
     AGENT_COMMAND: Vec<String> = "agent_command", Words("COMMAND"), Agent, form::command;
         user_only: true;
-    /// Who goes on when the agent is at a limit, out, or not logged in: agents, with a model or another account behind
-    /// a colon, such as claude:work,codex,claude:haiku; none for nobody
+    /// Who goes on when the agent is at a limit, out, not logged in, or its budget is spent: agents, with a model or another
+    /// account behind a colon, such as claude:work,codex,claude:haiku; none for nobody
     FALLBACK: Vec<String> = "fallback", Commas("AGENTS"), Agent, form::agents;
         user_only: true;
     /// When an agent that was out is taken again: next-session (the first that begins after its reset) or never
@@ -304,6 +306,13 @@ settings! {
     /// Tokens that all sessions of a run may use, cache reads not counted
     RUN_TOKENS: u64 = "run_tokens", One("TOKENS"), Budget, form::tokens;
         raises: Some(|new, own| is_more(&RUN_TOKENS, new, own));
+    /// What the sessions of one agent may cost, such as claude=5,codex=2; then others of --fallback go on. In settings
+    /// files it is `budget` in its [agents.NAME]
+    AGENT_BUDGET: BTreeMap<String, u64> = "agent_budget", One("AGENT=USD"), Relay, form::dollars_by_agent;
+        in_files: false;
+    /// Tokens that the sessions of one agent may use, such as claude=2M; in settings files `tokens` in its [agents.NAME]
+    AGENT_TOKENS: BTreeMap<String, u64> = "agent_tokens", One("AGENT=TOKENS"), Relay, form::tokens_by_agent;
+        in_files: false;
     /// The longest wait for a usage limit, such as 90s, 5m, 6h; 0s to stop at once
     MAX_WAIT: Millis = "max_wait", One("DURATION"), Budget, form::duration;
         raises: Some(|new, own| is_more(&MAX_WAIT, new, own)),

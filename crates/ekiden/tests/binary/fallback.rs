@@ -112,6 +112,108 @@ fn a_plan_of_twelve_stages_spreads_over_two_accounts() {
     expect_nothing_alive(&environment);
 }
 
+/// Two agents with budgets of their own.
+fn with_budgets(first: &str, second: &str) -> Environment {
+    let environment = with_accounts(Environment::with_git(), "none");
+    environment.write("../first.toml", "");
+    let rows = environment.read("../home/.config/ekiden/config.toml");
+    let rows = rows.replacen(
+        "[agents.second]\n",
+        &format!(
+            "[agents.rehearsal]\ntokens = \"{first}\"\n\n[agents.second]\ntokens = \"{second}\"\n"
+        ),
+        1,
+    );
+    environment.write("../home/.config/ekiden/config.toml", &rows);
+    environment.write("task.md", &items(9));
+    environment
+}
+
+// shows: REL-39
+#[test]
+fn an_agent_whose_budget_is_spent_hands_off_and_another_one_goes_on() {
+    let environment = with_budgets("48.3k", "1M");
+    let said = environment.run(&run("second", &[]));
+    insta::assert_snapshot!(environment.normal(&said), @r#"
+    run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
+    session 1 · rehearsal · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  handed off after TIME · 6 tool calls
+      items     3 of 9 done
+      next      The item "Item 4", with `echo made > item-4.txt`.
+    session 2 · rehearsal · CLOCK
+      budget    21k tokens used; session 2 is asked to hand off
+      USAGE  handed off after TIME · 5 tool calls
+      ! the budget of `rehearsal` has no room for another session: 48k of 48k tokens
+      items     5 of 9 done
+      next      The item "Item 6", with `echo made > item-6.txt`.
+    session 3 · second · CLOCK
+      USAGE  handed off after TIME · 6 tool calls
+      items     8 of 9 done
+      next      The item "Item 9", with `echo made > item-9.txt`.
+    session 4 · second · CLOCK
+      USAGE  says all is done after TIME · 3 tool calls
+      items     9 of 9 done
+
+    complete (not verified) · 4 sessions · TIME · 10 files not committed
+    knowledge  4 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
+    next       git status
+    --- exit code 0
+    "#);
+    let status = environment.run(&["status"]);
+    insta::assert_snapshot!(environment.normal(&status), @r#"
+    RUN  relay  complete  session 4 of 10 · second · CLOCK to CLOCK   not verified   task.md
+      rehearsal  48k of 48k tokens, spent
+      second  44k of 1M tokens
+    next  ekiden log RUN
+    --- exit code 0
+    "#);
+    let report = std::fs::read_to_string(environment.run_dir().join("report.md")).unwrap();
+    let row = report.lines().find(|line| line.contains("of 48k tokens"));
+    assert!(
+        row.is_some_and(|row| row.contains("rehearsal") && row.contains("spent")),
+        "{report}"
+    );
+}
+
+// shows: REL-39, REL-22
+#[test]
+fn when_the_budgets_of_all_agents_are_spent_the_run_ends_and_says_what_to_change() {
+    let environment = with_budgets("30k", "30k");
+    let said = environment.run(&run("second", &["--json"])).expect(3);
+    let end: Value = serde_json::from_str(said.stdout.lines().last().unwrap()).unwrap();
+    let agents = end["outcome"]["agents"].as_array().unwrap();
+    let names: Vec<&Value> = agents.iter().map(|agent| &agent["agent"]).collect();
+    assert_eq!(names, ["rehearsal", "second"], "{said}");
+    assert_eq!(
+        said.stdout.matches("\"agent_budget_spent\"").count(),
+        2,
+        "{said}"
+    );
+    // What was spent still counts, whoever takes the run up.
+    let again = environment.run(&["resume"]);
+    let used = agents[0]["spent"]["tokens"].as_u64().unwrap();
+    let more = (30_000 + used).to_string();
+    insta::assert_snapshot!(environment.normal(&again).replace(&more, "MORE"), @r#"
+    run RUN continues · CLOCK · up to session 12
+
+    stopped (3): no agent has budget for another session: rehearsal 25k of 30k tokens, second 26k of 30k tokens · 2 sessions · TIME · 6 of 9 items done · 7 files not committed
+    knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
+    to continue:  ekiden resume --agent-tokens rehearsal=MORE
+    --- exit code 3
+    "#);
+    let more = ["resume", "--agent-tokens", "second=1M"];
+    let said = environment.run(&more).expect(0).stdout;
+    assert!(!said.contains(" · rehearsal · "), "{said}");
+    assert!(environment.exists("item-9.txt"));
+    // A budget that would count for nobody is refused.
+    let typed = run("second", &["--new", "--agent-budget", "secnd=1"]);
+    let said = environment.run(&typed).expect(78).stderr;
+    assert!(said.contains("there is no agent `secnd`"), "{said}");
+}
+
 /// The second meets a limit that ends later: the wait is for the first, and here it is too long.
 // shows: REL-39
 #[test]

@@ -103,6 +103,8 @@ fn every_setting_says_where_it_comes_from() {
     run_budget                  -                                    default
     session_tokens              -                                    default
     run_tokens                  -                                    default
+    agent_budget                -                                    default
+    agent_tokens                -                                    default
     max_wait                    6h                                   default
     on_rate_limit               wait                                 default
     quiet_hours                 -                                    default

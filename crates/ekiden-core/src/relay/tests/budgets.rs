@@ -214,7 +214,7 @@ fn a_session_that_could_hardly_begin_is_not_started() {
         "budget=100",
         "up works spends:95 heard writes turn ends:done",
     );
-    let Some(Outcome::BudgetSpent { spent, budget }) = track.relay().outcome() else {
+    let Some(Outcome::BudgetSpent { spent, budget, .. }) = track.relay().outcome() else {
         panic!("{}", track.told());
     };
     assert_eq!(

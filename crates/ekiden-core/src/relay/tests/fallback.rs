@@ -98,3 +98,152 @@ fn logins_that_are_all_refused_end_the_run_and_are_tried_again_when_a_person_res
         "claude"
     );
 }
+
+// shows: REL-39
+#[test]
+fn an_agent_hands_off_at_90_percent_of_its_own_budget_and_the_next_one_goes_on() {
+    check(
+        "fallback=codex of-claude=10",
+        "up works spends:9 heard writes turn ends:done",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            spends:9: say hand off (budget)
+            heard: -
+            turn: close
+            ends:done: publish, start 2.1, archive 1.1
+                at work: 2.1
+        "#]],
+    );
+    let events = "up works spends:9 heard writes turn ends:done";
+    assert_eq!(at_work("fallback=codex of-claude=10", events), "codex");
+    assert_eq!(at_work("fallback=codex of-claude=11", "well"), "claude");
+    // It has none, so it spends no budget of the other's.
+    let more = format!("{events} up works spends:50 writes turn ends:done");
+    assert_eq!(at_work("fallback=codex of-claude=10", &more), "codex");
+}
+
+// shows: REL-39
+#[test]
+fn an_agent_that_goes_on_beyond_its_budget_is_ended_and_another_works_from_a_rescue() {
+    let events = "up works spends:9 heard spends:2 turn ends:killed";
+    let track = after("fallback=codex of-claude=10", events);
+    assert_eq!(track.relay().settings.agent.name, "codex");
+    assert!(matches!(track.relay().prompt(), Some(Prompt::Fresh(_))));
+    assert!(track.prompt().contains("last words of 1.1"), "a rescue");
+}
+
+// shows: REL-39
+#[test]
+fn a_spent_budget_is_an_outage_without_an_end() {
+    let spent = "up works spends:9 heard writes turn ends:done";
+    // No reset brings it back, and whoever is at a limit is waited for alone.
+    check(
+        "fallback=codex of-claude=10",
+        &format!("{spent} up works ends:limit=600 wake"),
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            spends:9: say hand off (budget)
+            heard: -
+            turn: close
+            ends:done: publish, start 2.1, archive 1.1
+                at work: 2.1
+            up: -
+            ends:limit=600: publish durably, archive 2.1
+                waiting 11m (usagelimit) for 3.1
+            wake: publish, start 3.1
+                at work: 3.1
+        "#]],
+    );
+    let later = format!("{spent} +90000s well well well");
+    assert_eq!(at_work("fallback=codex of-claude=10", &later), "codex");
+}
+
+// shows: REL-39, REL-22
+#[test]
+fn the_run_ends_when_the_budgets_of_all_its_agents_are_spent() {
+    let spent = "up works spends:9 heard writes turn ends:done";
+    let all = format!("{spent} {spent}");
+    let track = after("fallback=codex of-claude=10 of-codex=10", &all);
+    let Some(Outcome::BudgetSpent { agents, budget, .. }) = track.relay().outcome() else {
+        panic!("{:?}", track.relay().outcome());
+    };
+    assert!(budget.is_unlimited());
+    let spent: Vec<_> = agents
+        .iter()
+        .map(|one| (&*one.agent, one.spent.micro_usd, one.is_spent))
+        .collect();
+    assert_eq!(
+        spent,
+        [("claude", 9_000_000, true), ("codex", 9_000_000, true)]
+    );
+    // What they spent still counts; more for one of them is enough.
+    let given = "fallback=codex of-claude=10 of-codex=10";
+    let track = after(given, &format!("{all} resume"));
+    assert!(matches!(
+        track.relay().outcome(),
+        Some(Outcome::BudgetSpent { .. })
+    ));
+    assert_eq!(
+        at_work(given, &format!("{all} resume:of-codex=20")),
+        "codex"
+    );
+    let more = format!("{all} resume:of-codex=20 up");
+    let share = after(given, &more).relay().share().unwrap();
+    assert_eq!(share.budget.micro_usd, Some(11_000_000));
+    assert_eq!(
+        at_work(given, &format!("{all} resume:of-claude=20")),
+        "claude"
+    );
+}
+
+/// A small budget of one agent is not measured by what another one costs a session.
+// shows: REL-39
+#[test]
+fn budgets_of_agents_and_of_the_run_hold_beside_each_other() {
+    let spent = "up works spends:18 heard writes turn ends:done";
+    let given = "fallback=codex of-claude=20 of-codex=2";
+    assert_eq!(at_work(given, spent), "codex");
+    let given = "fallback=codex of-claude=20 of-codex=9 budget=21";
+    let share = after(given, spent).relay().share();
+    // The run has three dollars left, a sixth of what a session cost, so it ends for it.
+    assert_eq!(share, None);
+    let given = "fallback=codex of-claude=20 of-codex=9 budget=24";
+    let share = after(given, spent).relay().share().unwrap();
+    assert_eq!(share.budget.micro_usd, Some(6_000_000));
+}
+
+/// A crash cut a conversation off, and its agent's budget was lowered before the next attempt.
+// shows: REL-39
+#[test]
+fn a_conversation_whose_agent_has_nothing_left_is_not_resumed() {
+    let crashed = "up works spends:5 ends:crash+";
+    let resumed = after("fallback=codex of-claude=10", &format!("{crashed} wake"));
+    assert!(matches!(resumed.relay().prompt(), Some(Prompt::Resume(_))));
+    let events = format!("{crashed} limit:of-claude=5 wake");
+    let track = after("of-claude=10", &events);
+    let outcome = track.relay().outcome();
+    assert!(matches!(outcome, Some(Outcome::BudgetSpent { .. })));
+    let track = after("fallback=codex of-claude=10", &events);
+    assert_eq!(track.relay().settings.agent.name, "codex");
+    assert!(matches!(track.relay().prompt(), Some(Prompt::Fresh(_))));
+}
+
+// shows: REL-39, REL-38
+#[test]
+fn a_reviewer_spends_its_agents_budget_too() {
+    let claim =
+        "survey verify:fail works up writes:claim turn ends:done tree:t2 survey verify:pass";
+    let given = "check max=9 reviewed of-claude=10";
+    let share = |events: &str| {
+        let share = after(given, events).relay().share();
+        share.unwrap().budget.micro_usd
+    };
+    assert_eq!(
+        share(&format!("{claim} survey up spends:4")),
+        Some(9_500_000)
+    );
+    let faulty = format!("{claim} survey up spends:4 answers:fault turn ends:done survey");
+    assert_eq!(share(&faulty), Some(5_500_000));
+}

@@ -1,5 +1,7 @@
 //! A run to which things happen, word by word.
 
+use std::collections::BTreeMap;
+
 use super::notation;
 use crate::agent::{AgentKind, AgentSpec, Interface, Permissions, PermissionsChange};
 use crate::bounds::{Bounds, BoundsChange, OnRateLimit};
@@ -749,6 +751,7 @@ fn resumed(limit: &str) -> RunResumed {
         micro_usd: dollars("budget=").map(|dollars| dollars * 1_000_000),
         tokens: None,
     };
+    let agents = of_agents(limit);
     let wait = limit
         .strip_prefix("wait=")
         .and_then(|secs| secs.parse().ok());
@@ -772,6 +775,7 @@ fn resumed(limit: &str) -> RunResumed {
             research: (limit == "research").then_some(true),
             bounds: BoundsChange {
                 run,
+                agents,
                 session_timeout: timeout,
                 ..BoundsChange::default()
             },
@@ -919,6 +923,7 @@ fn bounds(given: &str) -> Bounds {
             micro_usd: number("each").map(micro),
             tokens: number("each-tokens"),
         },
+        agents: of_agents(given),
         session_timeout: number("timeout").map(Millis::from_secs),
         turns_max: number("turns").map(|turns| u32::try_from(turns).unwrap()),
         quiet_hours: text("quiet")
@@ -931,6 +936,20 @@ fn bounds(given: &str) -> Bounds {
             OnRateLimit::Wait
         },
     }
+}
+
+/// `of-codex=5`: what all sessions of one agent may spend, in dollars.
+fn of_agents(given: &str) -> BTreeMap<String, Budget> {
+    let words = given.split_whitespace();
+    let budgets = words.filter_map(|word| word.strip_prefix("of-")?.split_once('='));
+    let read = |(agent, dollars): (&str, &str)| {
+        let budget = Budget {
+            micro_usd: Some(dollars.parse::<u64>().unwrap() * 1_000_000),
+            tokens: None,
+        };
+        (agent.to_owned(), budget)
+    };
+    budgets.map(read).collect()
 }
 
 /// What a reviewer says.

@@ -1,0 +1,93 @@
+//! What single agents of a run have spent, by the names that the user calls them: `claude` and `claude:haiku` are one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Budget, Spend};
+
+/// What each agent has spent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentSpends(BTreeMap<String, AgentSpend>);
+
+/// What one agent has spent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AgentSpend {
+    pub spend: Spend,
+    /// Attempts that cost something.
+    pub attempts: u32,
+}
+
+/// How far an agent's own budget is spent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentBudget {
+    pub agent: String,
+    pub spent: Spend,
+    pub budget: Budget,
+    /// It has no room for another session.
+    pub is_spent: bool,
+}
+
+impl AgentBudget {
+    pub fn new(agent: &str, budget: Budget, spent: AgentSpend) -> Self {
+        let left = budget.after(spent.spend);
+        let least = spent.least_share();
+        Self {
+            agent: agent.to_owned(),
+            spent: spent.spend,
+            budget,
+            is_spent: left.is_spent() || left.is_below(least),
+        }
+    }
+}
+
+impl AgentSpends {
+    pub const NONE: Self = Self(BTreeMap::new());
+
+    pub fn of(&self, agent: &str) -> AgentSpend {
+        self.0.get(agent).copied().unwrap_or_default()
+    }
+
+    /// An attempt of this agent has spent so much.
+    pub fn add(&mut self, agent: &str, spend: Spend) {
+        let attempts = u32::from(!spend.is_nothing());
+        let added = AgentSpend { spend, attempts };
+        let sum = self.of(agent).plus(added);
+        self.0.insert(agent.to_owned(), sum);
+    }
+
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        for (agent, added) in &other.0 {
+            let sum = self.of(agent).plus(*added);
+            self.0.insert(agent.clone(), sum);
+        }
+        self
+    }
+
+    /// What was spent since an earlier account.
+    #[must_use]
+    pub fn since(mut self, before: &Self) -> Self {
+        for (agent, spent) in &mut self.0 {
+            let before = before.of(agent);
+            spent.spend = spent.spend.since(before.spend);
+            spent.attempts = spent.attempts.saturating_sub(before.attempts);
+        }
+        self
+    }
+}
+
+impl AgentSpend {
+    /// With less than this another session of it would hardly begin.
+    pub fn least_share(&self) -> Spend {
+        self.spend.least_share(self.attempts)
+    }
+
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            spend: self.spend.plus(other.spend),
+            attempts: self.attempts.saturating_add(other.attempts),
+        }
+    }
+}
