@@ -48,6 +48,11 @@ impl AgentSpends {
         self.0.get(agent).copied().unwrap_or_default()
     }
 
+    /// The agents that have spent something, or tried to.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// An attempt of this agent has spent so much.
     pub fn add(&mut self, agent: &str, spend: Spend) {
         let attempts = u32::from(!spend.is_nothing());

@@ -61,6 +61,12 @@ impl Relay {
         self.candidates.has_others().then(|| self.agent().told())
     }
 
+    /// The agents of which attempts are over, where others can go on.
+    pub fn worked(&self) -> impl Iterator<Item = &str> {
+        let has_others = self.candidates.has_others();
+        self.spent_by.agents().filter(move |_| has_others)
+    }
+
     /// The number of the last session that may begin.
     pub fn session_max(&self) -> u32 {
         self.session_limit.from + self.session_limit.max

@@ -208,7 +208,13 @@ impl Row<'_> {
             "cost_micro_usd": spend.micro_usd,
             "needs": needs.map(|need| &need.stage).collect::<Vec<_>>(),
             "why": self.why,
+            "agents": self.agents(),
         }
+    }
+
+    /// Who has worked on it, where others can go on.
+    fn agents(&self) -> Vec<&str> {
+        self.relay.into_iter().flat_map(Relay::worked).collect()
     }
 
     fn line(&self, ids: usize, states: usize, names: usize) -> Line {
@@ -229,7 +235,10 @@ impl Row<'_> {
         };
         let tries = (self.tries > 1).then(|| format!("try {}", self.tries));
         let imported = imported.map(|_| "before the import".to_owned());
-        let rest = tries.into_iter().chain(imported).chain(self.why.clone());
+        let by = self.agents();
+        let by = (!by.is_empty()).then(|| format!("by {}", one_line(&by.join(", "))));
+        let rest = tries.into_iter().chain(imported);
+        let rest = rest.chain(self.why.clone()).chain(by);
         let rest: Vec<String> = rest.collect();
         let name = self.name();
         let gap = " ".repeat(names.saturating_sub(name.chars().count()));

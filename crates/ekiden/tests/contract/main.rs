@@ -25,5 +25,6 @@ mod ralph;
 mod relay;
 mod review;
 mod stage;
+mod two_agents;
 mod watched;
 mod windows;

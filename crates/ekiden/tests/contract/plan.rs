@@ -102,7 +102,7 @@ impl Fixture {
     }
 }
 
-fn git(project: &Project, args: &[&str]) -> String {
+pub(crate) fn git(project: &Project, args: &[&str]) -> String {
     let done = Command::new("git")
         .args(args)
         .current_dir(project.path())
@@ -140,7 +140,7 @@ fn stage_of(request: &Request) -> &'static str {
 }
 
 /// The worktree in which the client works.
-fn tree_of(request: &Request, stage: &str) -> PathBuf {
+pub(crate) fn tree_of(request: &Request, stage: &str) -> PathBuf {
     let said = request.system() + &request.text();
     let end = format!("-{stage}");
     let word = said
@@ -151,7 +151,7 @@ fn tree_of(request: &Request, stage: &str) -> PathBuf {
     PathBuf::from(&word[..cut])
 }
 
-fn write(dir: &Path, name: &str, content: &str) -> Message {
+pub(crate) fn write(dir: &Path, name: &str, content: &str) -> Message {
     let path = dir.join(name);
     Message::call(
         "Write",
