@@ -209,3 +209,37 @@ fn the_plan_builds_a_calculator_from_nothing() {
         ""
     );
 }
+
+/// The measure of a reviewer counts what a scripted one finds: the part that is missing, and one fault that is none.
+// shows: REL-38
+#[test]
+fn planted_faults_that_a_reviewer_finds_are_counted() {
+    let environment = environment();
+    let verdict = |findings: &str| format!("echo '{{\"verdict\": \"{findings}}}'\n");
+    let finding = "findings\", \"findings\": [{\"place\": \"README.md\", \"reason\": \"it describes no program\", \"seen\": \"read it\"}]";
+    let alarm = "findings\", \"findings\": [{\"place\": \"median.sh\", \"reason\": \"I would write it otherwise\", \"seen\": \"read it\"}]";
+    let script = format!(
+        "cat > /dev/null\nif ! grep -q median README.md; then {}elif grep -q 'NR > 0' median.sh; then echo Well.\n\
+         elif grep -q 'sort -n' median.sh; then {}else {}fi\n",
+        verdict(finding),
+        verdict(alarm),
+        verdict("pass\", \"findings\": []"),
+    );
+    environment.script("reviewer.sh", &script);
+    let reviewer = environment.path("project/reviewer.sh");
+    let row = format!("[agents.scripted]\nkind = \"exec\"\ncommand = [\"sh\", {reviewer:?}]\n");
+    environment.write("../home/.config/ekiden/config.toml", &row);
+    let program = env!("CARGO_BIN_EXE_ekiden");
+    environment.shell(&format!(
+        "EKIDEN='{program}' sh examples/planted-faults/measure.sh scripted 2 > table"
+    ));
+    let table = environment.read("table");
+    insta::assert_snapshot!(table.split("what each").next().unwrap(), @r"
+    scripted
+    planted         runs    found           95 % no verdict USD each
+    false alarms       2        2    34 to 100 %          0    0.000
+    part-missing       2        2    34 to 100 %          0    0.000
+    wrong-case         2        0     0 to  66 %          2    0.000
+    weakened-test      2        0     0 to  66 %          0    0.000
+    ");
+}
