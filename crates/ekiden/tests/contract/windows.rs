@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::acting::{call, finish, ordered};
 use crate::looks::{count, events_of};
+use crate::relay::session_of;
 use crate::stage::{NEW, Stage};
 
 const FLAG: &str = "--autocompact";
@@ -117,6 +118,38 @@ fn a_compaction_is_blocked_and_the_window_is_the_lower_one() {
         "compaction was asked for"
     );
     assert!(!events.contains("compact_boundary"), "and did not happen");
+}
+
+/// What no mod needs to add: over its own ceiling the client sends nothing, and nobody is asked for a summary.
+// shows: AGT-18, AGT-04, REL-04
+#[test]
+fn a_session_that_outgrows_its_window_ends_without_another_request() {
+    let climbs = |results: usize| call().using(Usage::context([20_000, 130_000, 186_500][results]));
+    let too_long = "prompt is too long: 250000 tokens > 200000 maximum";
+    for (what, requests) in [("a deaf agent", 3), ("a prompt that is too long", 2)] {
+        let model = move |request: &Request, dir: &str| -> Reply {
+            let (session, results) = (session_of(&request.text()), request.tool_results().len());
+            match (session, requests, results) {
+                (1, 2, 1) => Status::error(400, "invalid_request_error", too_long).into(),
+                (1, _, _) => climbs(results).into(),
+                (_, _, _) => finish(request, dir),
+            }
+        };
+        let Some(stage) = Stage::set(what, model) else {
+            return;
+        };
+        let run = ["run", "Make one item.", "--model", HAIKU];
+        let told = stage.start(&run).expect_exit(0);
+        let ended = told.iter().find(|line| line["event"] == "attempt_ended");
+        assert_eq!(ended.unwrap()["cause"], "context_full", "{what}: {told:#?}");
+        assert_eq!(count(&told, "rescue"), 1, "{what}");
+        let asked = stage.api().requests();
+        assert_eq!(asked.len(), stage.api().main_requests().len(), "{what}");
+        let of_first = asked
+            .iter()
+            .filter(|request| session_of(&request.text()) == 1);
+        assert_eq!(of_first.count(), requests, "{what}");
+    }
 }
 
 // shows: AGT-01, MON-06
