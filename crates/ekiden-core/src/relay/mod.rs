@@ -11,7 +11,7 @@
 //! ```
 //!
 //! One file for each part of a session's life: `start` orders attempts and writes their prompts,
-//! `attempt` is the conversation while the agent works, `spending` its bounds, `review` what follows its
+//! `attempt` is the conversation while the agent works, `spending` its bounds, `agent_budgets` those of each agent, `review` what follows its
 //! end, `reviewer` a second pair of eyes on a claim, `judging` what the judge says of it, `notes` what the next session reads of it, `wishes` what
 //! people ask for meanwhile, `renewing` another task, or a beginning from another run's session.
 //!

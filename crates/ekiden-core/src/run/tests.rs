@@ -229,24 +229,71 @@ fn a_fleets_plan_begins_and_merges_in_an_order_of_its_own() {
     assert_eq!(effects.last(), Some(&Effect::Deliver), "{effects:?}");
 }
 
-// shows: PLN-24
+// shows: PLN-24, REL-39
 #[test]
 fn stages_that_begin_together_get_equal_shares() {
-    let given = Given {
-        stages: vec![(0, false, 0, 0); 4],
-        jobs: 4,
-        budget: Some(20),
-        of_agent: None,
-    };
-    let mut world = World::begin(&given);
-    while world.outstanding_tasks() > 0 {
-        world.settle(0);
+    for (budget, of_agent) in [(Some(20), None), (None, Some(20)), (Some(90), Some(20))] {
+        let given = Given {
+            stages: vec![(0, false, 0, 0); 4],
+            jobs: 4,
+            budget,
+            of_agent,
+        };
+        let mut world = World::begin(&given);
+        while world.outstanding_tasks() > 0 {
+            world.settle(0);
+        }
+        let relays = world.run.relays();
+        let shares: Vec<u64> = relays
+            .filter_map(|(_, relay)| relay.share()?.budget.micro_usd)
+            .collect();
+        assert_eq!(shares, [5_000_000; 4]);
     }
-    let relays = world.run.relays();
-    let shares: Vec<u64> = relays
-        .filter_map(|(_, relay)| relay.share()?.budget.micro_usd)
-        .collect();
-    assert_eq!(shares, [5_000_000; 4]);
+}
+
+/// What one stage spends of an agent's budget, no other has; who comes when nothing is left begins with the next agent.
+// shows: REL-39, PLN-24
+#[test]
+fn stages_share_the_budget_of_an_agent_and_go_on_with_the_next() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 0); 3],
+        jobs: 1,
+        budget: None,
+        of_agent: Some(10),
+    });
+    let agent = header.settings.agent.clone();
+    header.settings.fallback.agents.push(AgentSpec {
+        name: "other".to_owned(),
+        account: Some("/home/other".to_owned()),
+        ..agent
+    });
+    let mut world = World::of(&header, 1);
+    let mut by = Vec::new();
+    while by.len() < 3 {
+        let working = world.agents.keys().next().cloned();
+        let Some(stage) = working else {
+            world.settle(0);
+            continue;
+        };
+        let relay = world.run.relay(&stage).unwrap();
+        by.push((
+            relay.agent().name.clone(),
+            relay.share().unwrap().budget.micro_usd,
+        ));
+        let spend = Spend {
+            micro_usd: 6_000_000 - 1_000_000 * by.len() as u64,
+            ..Spend::default()
+        };
+        world.agents.get_mut(&stage).unwrap().spend = spend;
+        while world.agents.contains_key(&stage) {
+            world.works(&stage, 0, true);
+        }
+    }
+    let of = |agent: &str, share: Option<u64>| (agent.to_owned(), share);
+    assert_eq!(by[0], of("claude", Some(10_000_000)));
+    assert_eq!(by[1].0, "claude");
+    assert!(by[1].1.unwrap() <= 5_000_000, "{by:?}");
+    assert_eq!(by[2], of("other", None), "{by:?}");
 }
 
 /// One that is done and waits for its merge may be sent back to work.
@@ -368,9 +415,16 @@ struct World {
 
 impl World {
     fn begin(given: &Given) -> Self {
-        let header = header(given);
+        Self {
+            budget: given.budget.map(|dollars| dollars * 1_000_000),
+            of_agent: given.of_agent.map(|dollars| dollars * 1_000_000),
+            ..Self::of(&header(given), given.jobs as usize)
+        }
+    }
+
+    fn of(header: &RunStarted, jobs: usize) -> Self {
         let now = Timestamp(1_795_291_440_000);
-        let (run, effects) = Run::begin(now, &header);
+        let (run, effects) = Run::begin(now, header);
         let of = |stage: &Stage| {
             stage
                 .part
@@ -393,15 +447,15 @@ impl World {
                 .iter()
                 .map(|stage| (stage.id.clone(), of(stage)))
                 .collect(),
-            jobs: given.jobs as usize,
-            budget: given.budget.map(|dollars| dollars * 1_000_000),
-            of_agent: given.of_agent.map(|dollars| dollars * 1_000_000),
+            jobs,
+            budget: None,
+            of_agent: None,
             is_over: false,
             is_paused: false,
             conflicting: BTreeSet::new(),
             out_of_budget: BTreeSet::new(),
         };
-        world.note(Event::RunStarted(Box::new(header)), effects);
+        world.note(Event::RunStarted(Box::new(header.clone())), effects);
         world
     }
 
