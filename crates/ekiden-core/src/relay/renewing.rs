@@ -81,6 +81,8 @@ impl Relay {
             self.set_task(task);
             self.wishes.task_edited = true;
             self.forget_items();
+            // Sessions may have made it pass since.
+            self.seen.baseline = Baseline::Unknown;
         }
     }
 

@@ -4,6 +4,7 @@ use expect_test::expect;
 
 use super::track::Track;
 use super::{after, check};
+use crate::outcome::Outcome;
 use crate::prompt::Author;
 
 fn notes(track: &Track) -> (String, String) {
@@ -421,6 +422,24 @@ fn what_was_claimed_of_the_old_task_does_not_end_the_run() {
                 at work: 2.1
         "#]],
     );
+}
+
+/// Session 1 may have made the verification pass, so a pass alone says nothing of the new task.
+// shows: RUN-16, REL-08
+#[test]
+fn a_pass_alone_does_not_end_a_run_whose_task_was_edited() {
+    let edited = "verify:fail up works writes resume:task=docs ends:lost verify:pass up works";
+    let track = after(
+        "check",
+        &format!("{edited} writes turn ends:done verify:pass"),
+    );
+    assert!(track.told().ends_with("at work: 3.1\n"), "{}", track.told());
+    let track = after(
+        "check",
+        &format!("{edited} writes:claim turn ends:done verify:pass"),
+    );
+    let outcome = track.relay().outcome();
+    assert_eq!(outcome, Some(&Outcome::Complete { verified: true }));
 }
 
 // shows: RUN-16
