@@ -304,10 +304,8 @@ impl Run {
         let answer = resumed.answer.as_ref();
         self.plan.resume(answer.map(|answer| &answer.stage));
         // A limit that a relay waits for holds the others still, if only an engine died.
-        let limits: Vec<Timestamp> = self
-            .live()
-            .filter_map(|(_, relay)| relay.limited_until())
-            .collect();
+        let limits = self.live().filter_map(|(_, relay)| relay.limited_until());
+        let limits: Vec<Timestamp> = limits.collect();
         limits.into_iter().for_each(|until| self.plan.hold(until));
         self.plan.pause(self.paused);
         if self.header.fleet.is_none() {
@@ -323,6 +321,7 @@ impl Run {
         {
             return Vec::new();
         }
+        self.outages.forgive();
         self.plan.go_on();
         let stages: Vec<StageId> = self.relays.keys().cloned().collect();
         stages

@@ -235,10 +235,15 @@ impl Relay {
     /// Takes the settings of a resume; what has ended begins when the plan says so. Sessions count anew
     /// from an end, and from any resume that names a number.
     pub fn resume(&mut self, at: Timestamp, resumed: &RunResumed) {
+        self.wishes.stop = None;
+        let ended = self.outcome().is_some();
+        if ended {
+            self.candidates.outages.forgive();
+        }
+        // It may be sent back to work all the same, by its merge.
         if self.outcome().is_some_and(Outcome::is_complete) {
             return;
         }
-        self.wishes.stop = None;
         if let Phase::Running(session) = &mut self.phase {
             session.stop_by = None;
         }
@@ -246,7 +251,6 @@ impl Relay {
         if let Phase::Paused { since, .. } = &mut self.phase {
             *since = at;
         }
-        let ended = self.outcome().is_some();
         self.change_limits(&resumed.limits, ended);
         if let Some(task) = &resumed.task {
             self.edit_task(task);
@@ -257,9 +261,6 @@ impl Relay {
         }
         if let Some(list) = self.items.as_mut().filter(|_| ended) {
             list.forgive();
-        }
-        if ended {
-            self.candidates.outages.forgive();
         }
         self.wishes.paused &= !ended;
     }

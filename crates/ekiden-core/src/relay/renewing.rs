@@ -41,6 +41,7 @@ impl Relay {
         self.items = None;
         self.wishes.stop = None;
         self.wishes.paused = false;
+        self.candidates.outages.forgive();
         self.seen.baseline = Baseline::Unknown;
         self.seen.check = None;
         self.sections = vec![PromptSection::NewTask];

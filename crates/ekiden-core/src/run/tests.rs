@@ -377,6 +377,46 @@ fn what_a_plan_is_told_reaches_the_stages_that_begin_later() {
     panic!("the second stage never began");
 }
 
+/// The wish came while it worked, and it was complete in its grace.
+// shows: PLN-08, PLN-16
+#[test]
+fn a_stop_that_was_resumed_ends_no_stage_later() {
+    let given = Given {
+        stages: vec![(0, false, 0, 0)],
+        jobs: 1,
+        budget: None,
+    };
+    let mut world = World::begin(&given);
+    let stage = StageId::try_from("S0".to_owned()).unwrap();
+    while world.agents.is_empty() {
+        world.settle(0);
+    }
+    world.works(&stage, 0, true);
+    world.step(Event::StopRequested(StopRequest::Gently));
+    while !world.is_over {
+        match world.outstanding_tasks() {
+            0 => world.works(&stage, 0, true),
+            _ => world.settle(0),
+        }
+    }
+    let complete = Outcome::Complete { verified: true };
+    assert_eq!(world.run.relay(&stage).unwrap().outcome(), Some(&complete));
+    world.resume();
+    let merges = |effect: &Effect| matches!(effect, Effect::Worktree { effect, .. } if *effect == WorktreeEffect::Merge);
+    while !world.settle_as(merges, 13) {
+        world.settle(0);
+    }
+    let mends = world.agents[&stage].attempt.session;
+    while world.agents.contains_key(&stage) {
+        world.works(&stage, 4, true);
+    }
+    while world.agents.is_empty() && !world.is_over {
+        world.settle(0);
+    }
+    assert_eq!(world.run.outcome(), None);
+    assert!(world.agents[&stage].attempt.session > mends);
+}
+
 /// An agent at work, as far as it decides.
 struct Agent {
     attempt: AttemptId,
@@ -557,6 +597,21 @@ impl World {
             .iter()
             .filter(|(_, effect)| !is_start(effect))
             .count()
+    }
+
+    /// The first of these is settled in this way, as [`Self::task`] and [`Self::ground`] have it.
+    fn settle_as(&mut self, is: impl Fn(&Effect) -> bool, how: usize) -> bool {
+        let tasks = self.outstanding.iter();
+        let tasks: Vec<&Effect> = tasks
+            .map(|(_, effect)| effect)
+            .filter(|effect| !is_start(effect))
+            .collect();
+        let Some(at) = tasks.iter().position(|effect| is(effect)) else {
+            return false;
+        };
+        let how = (how * 8..(how + 1) * 8).find(|how| how % tasks.len() == at);
+        self.settle(how.unwrap());
+        true
     }
 
     fn settle(&mut self, how: usize) {
