@@ -46,7 +46,7 @@ impl Relay {
         let free_at = self
             .candidates
             .free_at(at, &self.settings.agent.permissions);
-        if next.mode == StartMode::Fresh && free_at > at {
+        if next.purpose.is_work() && next.mode == StartMode::Fresh && free_at > at {
             return self.wait_for_candidates(at, free_at, next);
         }
         let bounds = &self.settings.bounds;

@@ -168,9 +168,12 @@ impl Relay {
         self.shared().held_until.filter(|until| at < *until)
     }
 
-    /// Until when it waits for a usage limit of its own.
+    /// Until when it waits for a usage limit that holds the other stages, too. A reviewer's does not where
+    /// others go on for who works.
     pub fn limited_until(&self) -> Option<Timestamp> {
+        let alone = self.settings.fallback.is_empty();
         self.waits_for(WaitCause::UsageLimit)
+            .filter(|next| alone || next.purpose.is_work())
             .and(self.waits_until())
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use crate::agent::{AgentKind, AgentSpec, Interface, Permissions};
+use crate::agent::{AgentKind, AgentSpec, Interface, Permissions, Purpose};
 use crate::bounds::{Bounds, BoundsChange};
 use crate::budget::{Budget, Prices, Spend, SpendMeter};
 use crate::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, WorktreeEffect};
@@ -20,7 +20,7 @@ use crate::ids::{AttemptId, EffectId, MessageId, RunId, StageId};
 use crate::issue::Comment;
 use crate::limits;
 use crate::manifest::{Isolation, Manifest, Need, OnFail, Part, PlanRules, Stage, Verification};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, WaitCause};
 use crate::plan::StageState;
 use crate::prompt::comment_note;
 use crate::record::{LOGIC, Outstanding, Record};
@@ -385,6 +385,7 @@ fn a_stop_that_was_resumed_ends_no_stage_later() {
         stages: vec![(0, false, 0, 0)],
         jobs: 1,
         budget: None,
+        of_agent: None,
     };
     let mut world = World::begin(&given);
     let stage = StageId::try_from("S0".to_owned()).unwrap();
@@ -415,6 +416,52 @@ fn a_stop_that_was_resumed_ends_no_stage_later() {
     }
     assert_eq!(world.run.outcome(), None);
     assert!(world.agents[&stage].attempt.session > mends);
+}
+
+// shows: REL-11, REL-38
+#[test]
+fn a_reviewers_limit_holds_no_work_where_others_can_go_on() {
+    let given = Given {
+        stages: vec![(0, false, 0, 0); 2],
+        jobs: 2,
+        budget: None,
+        of_agent: None,
+    };
+    let mut header = header(&given);
+    let other = |name: &str| AgentSpec {
+        account: Some(format!("/home/{name}")),
+        ..header.settings.agent.clone()
+    };
+    let (reviewer, second) = (other("reviewer").read_only(), other("second"));
+    header.settings.reviewer = Some(Box::new(reviewer));
+    header.settings.fallback.agents = vec![second];
+    let mut world = World::of(&header, 2);
+    let [reviewed, later] = ["S0", "S1"].map(|id| StageId::try_from(id.to_owned()).unwrap());
+    let of = |stage: &StageId| {
+        let stage = stage.clone();
+        move |effect: &Effect| match effect {
+            Effect::Stage { stage: of, .. } | Effect::Worktree { stage: of, .. } => *of == stage,
+            Effect::Deliver | Effect::EndRun { .. } => false,
+        }
+    };
+    let is_reviewed = |world: &World| {
+        let phase = world.run.relay(&reviewed).map(|relay| &relay.phase);
+        matches!(phase, Some(Phase::Running(session)) if session.attempt.purpose == Purpose::Review)
+    };
+    while !is_reviewed(&world) {
+        if !world.settle_as(of(&reviewed), 0) {
+            world.works(&reviewed, 0, true);
+        }
+    }
+    let resets_at = Some(world.now + Millis::from_secs(3600));
+    let kind = LimitKind::FiveHour;
+    world.ends(&reviewed, EndCause::RateLimited { resets_at, kind });
+    while world.settle_as(of(&reviewed), 0) {}
+    let relay = world.run.relay(&reviewed).unwrap();
+    assert!(relay.waits(WaitCause::UsageLimit), "{:?}", relay.phase);
+    // Its worktree is made only now.
+    while world.settle_as(of(&later), 0) {}
+    assert!(world.agents.contains_key(&later));
 }
 
 /// An agent at work, as far as it decides.
@@ -698,7 +745,9 @@ impl World {
     fn task(&self, effect: EffectId, what: &RelayEffect, how: usize) -> RelayEvent {
         match what {
             RelayEffect::Survey => {
-                let tree = format!("tree {}", self.records.len());
+                let changes = self.run.header().settings.reviewer.is_none();
+                let changed = self.records.len();
+                let tree = format!("tree {}", if changes { changed } else { 0 });
                 let survey = Ok(Survey {
                     head: Some("abc".to_owned()),
                     tree,
