@@ -166,6 +166,7 @@ impl Relay {
             mode: StartMode::Fresh,
             hand_off: false,
             conversation: again.id.conversation(&self.run, &self.stage.id),
+            consumed: session.consumed(StartMode::Fresh, &ended.counters),
             ..again
         };
         claim.over = Some(Over {

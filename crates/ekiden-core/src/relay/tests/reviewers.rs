@@ -4,6 +4,7 @@ use expect_test::expect;
 
 use super::{after, check};
 use crate::outcome::Outcome;
+use crate::time::Millis;
 
 /// A first session that claims, verified.
 const CLAIM: &str =
@@ -289,6 +290,16 @@ fn a_stop_in_mid_review_leaves_the_claim_to_be_verified_and_reviewed_anew() {
                 at work: 3.1
         "#]],
     );
+}
+
+// shows: REL-38
+#[test]
+fn a_reviewer_that_begins_again_has_all_its_time_and_turns() {
+    let again = "survey up +50s spends:1 spends:1 ends:limit=90+ survey wake survey up";
+    let track = after("git check reviewed timeout=100 turns=9", &reviewed(again));
+    let consumed = track.relay().at_work().unwrap().attempt.consumed;
+    assert_eq!((consumed.time, consumed.turns), (Millis(0), 0));
+    assert!(consumed.spend.micro_usd > 0, "what it spent counts");
 }
 
 #[test]
