@@ -106,6 +106,8 @@ pub struct SessionEnd {
     pub unchanged: bool,
     /// The tree was surveyed, but the verification was cancelled. The next survey adds to that one.
     pub surveyed: bool,
+    /// The tree changed before a reviewer began, and what this session claims was verified once more.
+    pub(super) verified_again: bool,
 }
 
 impl SessionEnd {

@@ -174,6 +174,7 @@ impl Relay {
             committed: false,
             unchanged: ended.traces.last_edit.is_none(),
             surveyed: false,
+            verified_again: false,
         });
         match self.wishes.stop {
             Some(request @ StopRequest::Now { .. }) => {
@@ -231,7 +232,7 @@ impl Relay {
         survey: &Result<Survey, String>,
     ) -> Vec<RelayEffect> {
         if let Some(Some(end)) = self.awaited(ReviewStep::BeforeReviewer) {
-            return self.before_reviewer(end, survey);
+            return self.before_reviewer(at, end, survey);
         }
         if let Some(Some(end)) = self.awaited(ReviewStep::AfterReviewer) {
             return self.after_reviewer(at, end, survey);

@@ -112,6 +112,7 @@ impl Relay {
 
     pub(super) fn before_reviewer(
         &mut self,
+        at: Timestamp,
         end: Box<SessionEnd>,
         survey: &Result<Survey, String>,
     ) -> Vec<RelayEffect> {
@@ -125,6 +126,10 @@ impl Relay {
         let Ok(survey) = survey else {
             return self.no_verdict(prompt::NO_TREE.to_owned(), end);
         };
+        let seen = self.seen.survey.as_ref().map(|seen| &seen.tree);
+        if self.stage.verification.is_some() && seen != Some(&survey.tree) && !end.verified_again {
+            return self.verify_again(at, end);
+        }
         claim.tree.clone_from(&survey.tree);
         let check = self.last_check();
         let prompt = prompt::review_prompt(&ReviewInput {
@@ -135,6 +140,16 @@ impl Relay {
             diff: &survey.diff,
         });
         self.start_with(next, Prompt::Fresh(prompt))
+    }
+
+    /// The tree is not the one on which the claim was verified: a person edits while a reviewer waits. Once a
+    /// claim, since the verification may itself write files.
+    fn verify_again(&mut self, at: Timestamp, mut end: Box<SessionEnd>) -> Vec<RelayEffect> {
+        if let Some(claim) = self.claim.take() {
+            self.count_reviewer(&claim.next);
+        }
+        end.verified_again = true;
+        self.review(at, Some(end), ReviewStep::Survey)
     }
 
     /// A reviewer's attempt is over. Whatever it says, the tree is looked at first.

@@ -292,6 +292,39 @@ fn a_stop_in_mid_review_leaves_the_claim_to_be_verified_and_reviewed_anew() {
     );
 }
 
+// shows: REL-08, REL-38
+#[test]
+fn a_tree_that_changed_before_its_reviewer_began_is_verified_again() {
+    let claim = CLAIM.strip_suffix("verify:pass").unwrap();
+    let edited = format!("{claim} pause verify:pass tree:t9 unpause survey");
+    let mut track = after("git check reviewed", &edited);
+    assert!(
+        track.told().ends_with("after 1.1: survey\n"),
+        "{}",
+        track.told()
+    );
+    let vetoed = after(
+        "git check reviewed",
+        &format!("{edited} survey verify:fail"),
+    );
+    assert!(
+        vetoed.told().ends_with("at work: 2.1\n"),
+        "{}",
+        vetoed.told()
+    );
+    assert!(
+        vetoed.prompt().contains("but the check failed"),
+        "{}",
+        vetoed.prompt()
+    );
+    // A verification that itself writes files is not run for ever.
+    track.words("survey verify:pass tree:t10 survey up answers:pass turn ends:done survey");
+    let outcome = track.relay().outcome();
+    assert_eq!(outcome, Some(&Outcome::Complete { verified: true }));
+    assert_eq!(track.relay().totals.sessions, 2);
+    track.assert_folds();
+}
+
 // shows: REL-38
 #[test]
 fn a_reviewer_that_begins_again_has_all_its_time_and_turns() {
