@@ -251,18 +251,20 @@ impl Plan {
     }
 
     /// What a stage did does not go together with what others did. True if its relay is to mend that, as
-    /// soon as there is a slot.
+    /// soon as there is a slot. In a halt nothing begins, but what is to be mended is remembered: git's marks
+    /// are on its branch by then, and a merge of those would find no conflict.
     pub fn unmerged(&mut self, stage: &StageId, files: Vec<String>) -> bool {
         let Some(at) = self.leave_merge(stage) else {
             return false;
         };
-        if self.halt().is_some() {
-            self.queue.push_front(at);
-            return false;
-        }
+        let halted = self.halt().is_some();
         let node = &mut self.nodes[at];
         if node.mends >= MENDS_MAX {
-            self.fail(at, Outcome::Unmerged { files });
+            if halted {
+                self.queue.push_front(at);
+            } else {
+                self.fail(at, Outcome::Unmerged { files });
+            }
             return false;
         }
         node.mends += 1;

@@ -96,12 +96,6 @@ impl Relay {
         self.begin_anew(at, conflict.into_iter().chain([section]).collect())
     }
 
-    /// It was given a merge conflict to resolve.
-    pub fn had_conflict(&self) -> bool {
-        let member = self.member.as_ref();
-        member.is_some_and(|member| member.conflict.is_some())
-    }
-
     /// What the stage did conflicts with what others did: its next session resolves that, with the notes of
     /// the last.
     pub(crate) fn resolve_conflict(

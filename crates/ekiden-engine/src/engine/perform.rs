@@ -139,7 +139,6 @@ impl<R: EffectRunner> Engine<'_, R> {
             mark: task_mark(&run.header().run, id),
             integrated: run.integration_commit().map(str::to_owned),
             is_repeated,
-            had_conflict: self.relay(stage).is_some_and(Relay::had_conflict),
             input,
         };
         self.runner.worktree(id, effect, job);

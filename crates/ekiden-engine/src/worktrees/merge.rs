@@ -127,11 +127,19 @@ impl<'a> Work<'a> {
 
     async fn merge(&self) -> Result<Merge, GitError> {
         self.trees.keep_stage_tree(self.job, self.cancelled).await?;
-        if self.job.is_repeated
-            && let Some(made) = find_effect(&self.git, &self.job.mark, &self.integration).await?
-        {
-            let changed = self.changed(&format!("{made}^1"), &made, &[]).await?;
-            return self.done(made, &changed);
+        if self.job.is_repeated {
+            let mark = &self.job.mark;
+            if let Some(made) = find_effect(&self.git, mark, &self.integration).await? {
+                let changed = self.changed(&format!("{made}^1"), &made, &[]).await?;
+                return self.done(made, &changed);
+            }
+            if let Some(given) = find_effect(&self.git, mark, &self.branch).await? {
+                let sides = [format!("{given}^1"), format!("{given}^2")];
+                let merged = self.merge_tree([&sides[0], &sides[1]]).await?;
+                if !merged.conflicts.is_empty() {
+                    return Ok(self.conflict(&merged.conflicts));
+                }
+            }
         }
         let unresolved = self.commit_stage().await?;
         if !unresolved.is_empty() {
@@ -148,7 +156,7 @@ impl<'a> Work<'a> {
         let stage = stage.ok_or_else(|| {
             GitError::Refused(format!("the stage deleted its branch {}", self.branch))
         })?;
-        let merged = self.merge_tree().await?;
+        let merged = self.merge_tree([&self.branch, &self.integration]).await?;
         if !merged.conflicts.is_empty() {
             let subject = "ekiden: changes of other stages, with conflicts";
             self.give(&merged.tree, &stage, &tip, subject).await?;
@@ -254,9 +262,8 @@ impl<'a> Work<'a> {
         self.long("symbolic-ref -m", &[reason, "HEAD", &name]).await
     }
 
-    /// Merges the two branches. The order says whose side is first in a conflict.
-    async fn merge_tree(&self) -> Result<Merged, GitError> {
-        let sides = [&self.branch[..], &self.integration];
+    /// Merges the stage's side and the others'. The order says whose is first in a conflict.
+    async fn merge_tree(&self, sides: [&str; 2]) -> Result<Merged, GitError> {
         let said = match self.git.long(MERGE_TREE, &sides, b"", self.cancelled).await {
             Err(GitError::Failed { code: 1, said, .. }) => said,
             merged => merged?,
@@ -271,16 +278,13 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// The conflicts in a tree that the stage was to resolve and did not.
+    /// The conflicts in a tree that the stage was to resolve and did not, or was never told of.
     async fn left_conflicts(
         &self,
         tip: &Branch,
         tree: &str,
         changed: &[String],
     ) -> Result<Vec<String>, GitError> {
-        if !self.job.had_conflict {
-            return Ok(Vec::new());
-        }
         let marker = format!("-G^[<>]{{7,}} {}", self.integration);
         let mut left = self.changed(&tip.tree, tree, &[&marker]).await?;
         // Where a file is in a directory's place, git puts one side under a name with a branch in it.
@@ -306,8 +310,9 @@ impl<'a> Work<'a> {
         self.git.line("commit-tree", &args).await
     }
 
-    /// Moves the stage on to a merge of the integration branch. Broken off, this leaves files of the merge in
-    /// the worktree, which merge again without a conflict.
+    /// Moves the stage on to a merge of the integration branch, which names the effect: whoever settles that after
+    /// a crash tells the conflicts again. Broken off, this leaves files of the merge in the worktree, which merge
+    /// again without a conflict.
     async fn give(
         &self,
         tree: &str,
@@ -316,7 +321,9 @@ impl<'a> Work<'a> {
         subject: &str,
     ) -> Result<(), GitError> {
         let parents = ["-p", &stage.commit, "-p", &tip.commit];
-        let args = [&[tree][..], &parents, &["-m", subject]].concat();
+        let trailer = trailer(&self.job.mark);
+        let message = ["-m", subject, "-m", &trailer];
+        let args = [&[tree][..], &parents, &message].concat();
         let commit = self.git.line("commit-tree", &args).await?;
         self.long("reset --quiet --hard", &[&commit]).await
     }

@@ -50,8 +50,6 @@ pub struct StageJob {
     pub integrated: Option<String>,
     /// It was ordered before a crash, and may have been done then, or in part.
     pub is_repeated: bool,
-    /// A merge conflict was given to the stage to resolve.
-    pub had_conflict: bool,
     /// What its agent is shown, except the files, which are in its worktree.
     pub input: ContextInput,
 }
@@ -123,7 +121,6 @@ impl Worktrees {
                 stage,
                 integrated: integrated.map(str::to_owned),
                 is_repeated: true,
-                had_conflict: false,
                 input: ContextInput::default(),
             };
             let made = self.keep_stage_tree(&job, &never).await;

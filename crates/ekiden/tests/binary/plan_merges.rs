@@ -3,8 +3,11 @@
 //! The agent is a script: the first session of a stage runs the stage's own script, the second its second
 //! one, and each says all is done, whatever is.
 
+use rustix::process::Signal;
+
 use crate::environment::Environment;
-use crate::running::Said;
+use crate::processes::expect_nothing_alive;
+use crate::running::{Running, Said, wait_until};
 
 const AGENT: &str = r#"
 cat > /dev/null
@@ -77,12 +80,16 @@ impl Fixture {
     }
 
     fn run(&self) -> Said {
+        self.start().end()
+    }
+
+    fn start(&self) -> Running {
         let plan = self.environment.path("plan.toml");
         std::fs::write(&plan, &self.plan).unwrap();
         let agent = self.environment.path("scripts/agent.sh");
         let (plan, agent) = (plan.to_str().unwrap(), agent.to_str().unwrap());
         self.environment
-            .run(&["execute", plan, "--yes", "--agent-command", agent])
+            .start(&["execute", plan, "--yes", "--agent-command", agent])
     }
 
     /// Nothing of a conflict is in what the user has.
@@ -198,6 +205,40 @@ fn where_git_leaves_no_marks_a_stage_is_told_and_what_it_has_stands() {
         "{said}"
     );
     assert_eq!(fixture.environment.read("base.txt"), "base\nb\n");
+}
+
+/// The conflict is on the stage's branch, and the log does not have it yet.
+// shows: PLN-08, RUN-11
+#[test]
+fn a_conflict_that_a_crash_cut_off_is_told_all_the_same() {
+    let wait = "until git log --all --format=%s | grep -q '^ekiden: A '; do sleep 0.1; done";
+    for (ours, theirs, mend) in [
+        ("echo a > n", "echo b > n", "printf 'a\nb\n' > n"),
+        ("git rm -q base.txt", "echo b >> base.txt", "echo both > n"),
+    ] {
+        let fixture = Fixture::new("true")
+            .stage("A", &[ours])
+            .stage("B", &[&format!("{wait}; {theirs}"), mend]);
+        let environment = &fixture.environment;
+        let gate = environment.path("given");
+        environment.script(
+            ".git/hooks/reference-transaction",
+            &format!(
+                "[ $1 = committed ] || exit 0\nwhile read -r old new ref; do\n  \
+                 git log -1 --format=%s $new 2>&1 | grep -q 'with conflicts$' || continue\n  \
+                 [ -e {0} ] || {{ touch {0}; sleep 60; }}\ndone\nexit 0\n",
+                gate.display()
+            ),
+        );
+        let run = fixture.start();
+        wait_until("the conflict on the branch", || gate.exists());
+        run.signal(Signal::KILL);
+        run.end().expect(137);
+        expect_nothing_alive(environment);
+        environment.run(&["resume"]).expect(0);
+        environment.shell("! git grep -q -e '^<<<<<<<' -e '^>>>>>>>' main");
+        assert!(environment.exists("n"), "session 2 of B was told");
+    }
 }
 
 // shows: PLN-08

@@ -460,6 +460,22 @@ fn a_conflict_goes_back_to_the_relay_twice_and_then_to_the_user() {
     );
 }
 
+/// Git's marks are on its branch by then, and merged again they would conflict with nothing.
+// shows: PLN-08
+#[test]
+fn a_conflict_that_arrives_in_a_halt_goes_back_to_the_relay_in_the_resume() {
+    for halt in ["stop", "C~"] {
+        let told = course(
+            3,
+            "A:\nB:\nC:",
+            &format!("A+ B+ C+ A. B. Am {halt} Bc resume B."),
+        );
+        let resumed = told.split("resume: ").nth(1).unwrap();
+        assert!(resumed.starts_with("start B"), "{halt}: {told}");
+        assert!(resumed.ends_with("B.: merge B\n"), "{halt}: {told}");
+    }
+}
+
 // shows: PLN-12, PLN-16
 #[test]
 fn a_resume_tries_what_failed_and_keeps_what_is_done() {
