@@ -173,7 +173,10 @@ impl Candidates {
         if let Some(agent) = self.agents.get(self.current) {
             self.outages.note(agent, cause, until);
         }
-        self.free_at(at, permissions) < until
+        let free_at = self.free_at(at, permissions);
+        // Nobody knows how long an outage is: its conversation is not given up for another agent that is out, too.
+        let is_unknown = cause.class() == EndClass::Wait && cause.resets_at().is_none();
+        free_at <= at || !is_unknown && free_at < until
     }
 
     /// When the next conversation may begin.

@@ -5,7 +5,7 @@ use super::judging::Crash;
 use crate::agent::Purpose;
 use crate::budget::Spend;
 use crate::effect::StartMode;
-use crate::ends::EndCause;
+use crate::ends::{EndCause, EndClass};
 use crate::event::Traces;
 use crate::handoff::{Handoff, Status};
 use crate::ids::{AttemptId, ConversationId};
@@ -73,6 +73,18 @@ pub struct NextAttempt {
     pub waited: Millis,
     /// What earlier attempts at this session used.
     pub consumed: Consumed,
+}
+
+impl NextAttempt {
+    /// The waits with an outage that another agent goes through instead: what all of them meet in turn is
+    /// asked after ever more seldom, and not for ever.
+    pub(super) fn waited_through(&self, at: Timestamp, cause: &EndCause) -> Millis {
+        if cause.class() == EndClass::Wait && !cause.is_limit() {
+            Millis(self.waited.0.saturating_add(cause.wait(at, self.waited).0))
+        } else {
+            self.waited
+        }
+    }
 }
 
 /// What attempts at one session used of its bounds, and of its conversation.

@@ -74,8 +74,17 @@ impl Relay {
                 return self.session_over(at, session, ended, Err(left));
             }
             let consumed = session.consumed(StartMode::Fresh, &ended.counters);
-            let next = self.by_another(NextAttempt { consumed, ..next });
-            return self.admit(at, next);
+            let waited = next.waited_through(at, &ended.cause);
+            if waited <= self.settings.wait_max {
+                return self.admit(
+                    at,
+                    self.by_another(NextAttempt {
+                        consumed,
+                        waited,
+                        ..next
+                    }),
+                );
+            }
         }
         match class {
             EndClass::Wait | EndClass::Retry if is_cut_off || self.is_out_of_budget(&next) => {

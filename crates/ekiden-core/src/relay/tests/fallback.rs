@@ -4,7 +4,7 @@ use expect_test::expect;
 
 use super::{after, check};
 use crate::outcome::Outcome;
-use crate::relay::Prompt;
+use crate::relay::{Phase, Prompt};
 
 /// Who works after these events.
 fn at_work(given: &str, events: &str) -> String {
@@ -246,4 +246,59 @@ fn a_reviewer_spends_its_agents_budget_too() {
     );
     let faulty = format!("{claim} survey up spends:4 answers:fault turn ends:done survey");
     assert_eq!(share(&faulty), Some(5_500_000));
+}
+
+// shows: REL-11
+#[test]
+fn nobody_gives_way_to_an_agent_that_is_out_too() {
+    let events = "up works ends:overload+ survey up +60s works ends:overload+";
+    check(
+        "fallback=codex judged",
+        &format!("survey {events} wake"),
+        expect![[r#"
+            publish, survey
+            survey: publish, start 1.1
+                at work: 1.1
+            up: -
+            ends:overload+: publish, survey, archive 1.1
+                after 1.1: survey
+            survey: publish, start 2.1
+                at work: 2.1
+            up: -
+            ends:overload+: publish durably, archive 2.1
+                waiting 5m (failure) for 2.2 in the same conversation
+            wake: publish, start 2.2 in the same conversation
+                at work: 2.2
+        "#]],
+    );
+    // Its limit is lifted at a known time, and only a person can log in.
+    let events = "up ends:limit=600 up ends:login wake";
+    assert_eq!(at_work("fallback=codex", events), "claude");
+}
+
+// shows: REL-11
+#[test]
+fn an_outage_of_all_is_asked_after_ever_more_seldom_and_ends_the_run() {
+    let mut track = after("fallback=codex wait=300", "");
+    let mut waits = Vec::new();
+    for _ in 0..50 {
+        track.words("up +3s ends:outage");
+        match &track.relay().phase {
+            Phase::Waiting { .. } => {
+                waits.push(track.waits_for());
+                track.words("wake");
+            }
+            Phase::Ended { outcome, .. } => {
+                assert!(
+                    matches!(outcome, Outcome::AgentFailed { .. }),
+                    "{outcome:?}"
+                );
+                assert!(waits.len() > 2 && waits.is_sorted(), "{waits:?}");
+                return;
+            }
+            Phase::Planned | Phase::Running(_) | Phase::Reviewing { .. } | Phase::Paused { .. } => {
+            }
+        }
+    }
+    panic!("it is asked for ever: {waits:?}");
 }

@@ -102,6 +102,11 @@ impl Track {
         self.run.relay(&StageId::only()).unwrap()
     }
 
+    /// How long it waits from now on.
+    pub(super) fn waits_for(&self) -> Millis {
+        self.run.wakes_at().unwrap().since(self.now)
+    }
+
     /// What was decided, one line an event.
     pub(super) fn told(&self) -> String {
         self.told.clone()
