@@ -165,7 +165,7 @@ impl Work<'_> {
     async fn commit_only(&self, message: &[&str], entries: &[Entry]) -> Result<(), GitError> {
         let (git, new, paths) = (self.git, pathspecs(untracked(entries)), pathspecs(entries));
         if !new.is_empty() {
-            let add = "add --intent-to-add";
+            let add = "add --intent-to-add --sparse";
             git.long(add, &FROM_STDIN, &new, self.cancelled).await?;
         }
         let args = [message, &FROM_STDIN].concat();
@@ -180,7 +180,9 @@ impl Work<'_> {
     async fn refused(&self, error: GitError, changes: Changes) -> Result<Commit, GitError> {
         let (entries, left_out) = (changes.entries, changes.left_out);
         let commit = match &error {
-            GitError::Failed { code: 1, .. } if self.is_nothing(&entries).await => {
+            GitError::Failed {
+                command, code: 1, ..
+            } if command == "commit" && self.is_nothing(&entries).await => {
                 Ok(Commit::Nothing { left_out })
             }
             GitError::Failed { .. } if !self.git.knows_committer().await => Ok(failed(
@@ -201,7 +203,7 @@ impl Work<'_> {
         };
         let new = pathspecs(untracked(&entries));
         if !new.is_empty() {
-            let forget = "rm --cached --force --quiet --ignore-unmatch";
+            let forget = "rm --cached --sparse --force --quiet --ignore-unmatch";
             // At worst the names stay known; the next commit takes them in.
             let _ = self.git.fed(forget, &FROM_STDIN, &new).await;
         }

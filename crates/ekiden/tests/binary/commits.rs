@@ -287,6 +287,26 @@ fn only_the_work_dirs_subtree_is_committed_in_a_linked_worktree_too() {
 
 // shows: REL-18
 #[test]
+fn what_lies_outside_of_a_sparse_checkout_is_committed_too() {
+    let environment = repository();
+    environment.shell("mkdir a b && echo a > a/f && echo b > b/f");
+    environment.write(
+        "task.md",
+        &item("echo more >> a/f; mkdir docs; echo new > docs/new"),
+    );
+    environment.commit_all();
+    environment.git(&["sparse-checkout", "set", "--cone", "a"]);
+    environment.run(&RUN).expect(0);
+    let commits = commits(&environment);
+    assert!(
+        commits.contains("checkpoint\n\na/f\ndocs/new\n"),
+        "{commits}"
+    );
+    assert_eq!(environment.git(&["ls-files", "b/f"]), "b/f\n");
+}
+
+// shows: REL-18
+#[test]
 fn a_submodules_new_commit_is_taken_and_a_repository_inside_is_not() {
     let environment = repository();
     environment.shell(
