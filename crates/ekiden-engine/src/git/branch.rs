@@ -137,7 +137,11 @@ pub(crate) fn switch(workspace: &Workspace, name: &str) -> Result<(), BranchErro
         } else {
             "--create"
         };
-        ask(&workspace.dir, "switch --quiet", &[how, name])
+        ask(
+            &workspace.dir,
+            "switch --quiet --no-overwrite-ignore",
+            &[how, name],
+        )
     });
     switched.map(drop).map_err(|error| BranchError::Refused {
         name: name.to_owned(),

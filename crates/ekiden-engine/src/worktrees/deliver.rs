@@ -115,7 +115,8 @@ async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, S
     let new = "diff --name-only --no-renames --diff-filter=A -z";
     let new = git.run(new, &[&base[..], &tip]).await.unwrap_or_default();
     let top = git.top().await.map_err(failed)?;
-    let aside = in_the_way(&status, new.split_terminator('\0'));
+    let mut aside = in_the_way(&status, new.split_terminator('\0'));
+    aside.extend(ignored(&git, &top, &new).await);
     let aside = seen_from(&trees.paths.workspace.dir, &top, &aside);
     let switch = branch.as_ref().filter(|_| status.branch != *branch);
     Err(NotGiven {
@@ -181,6 +182,23 @@ fn in_the_way<'a>(status: &Status, new: impl Iterator<Item = &'a str>) -> BTreeS
     found
 }
 
+/// The user's own files that git ignores and that stand where these files belong.
+async fn ignored(git: &Git, top: &Path, new: &str) -> Vec<String> {
+    let is_file = |path: &&Path| {
+        let found = top.join(path).symlink_metadata();
+        found.is_ok_and(|found| !found.is_dir())
+    };
+    let new = new.split_terminator('\0').map(Path::new);
+    let there = new.flat_map(Path::ancestors).filter(is_file);
+    let there: BTreeSet<&str> = there.filter_map(Path::to_str).collect();
+    let there: String = there.iter().map(|path| format!("{path}\0")).collect();
+    let git = git.within(top.to_owned());
+    let asked = git.fed("check-ignore -z --stdin", &[], there.as_bytes());
+    // That it is none of them is a failure, too.
+    let ignored = String::from_utf8(asked.await.unwrap_or_default()).unwrap_or_default();
+    ignored.split_terminator('\0').map(str::to_owned).collect()
+}
+
 /// The command that gives a file another name, which is free.
 fn set_aside(path: &Path) -> String {
     let path = path.to_string_lossy();
@@ -198,7 +216,7 @@ async fn fast_forward(git: &Git, to: &str, branch: Option<&str>) -> Result<(), G
     let options = options.filter(|options| options.matches('=').count() == 1);
     let options = options.map(|options| format!("-c {options} "));
     let merge = format!(
-        "-c advice.diverging=false {}merge --quiet --ff-only --no-squash --commit --no-verify-signatures",
+        "-c advice.diverging=false {}merge --quiet --ff-only --no-overwrite-ignore --no-squash --commit --no-verify-signatures",
         options.unwrap_or_default()
     );
     let (_nobody, never) = watch::channel(0);

@@ -146,6 +146,29 @@ fn what_git_could_not_commit_is_told_before_anything_begins() {
     assert!(!committed.contains(".env"), "{committed}");
 }
 
+/// Git overwrites what it ignores when it merges, unless it is told not to.
+// shows: PLN-08, PLN-26
+#[test]
+fn an_ignored_file_of_the_users_is_not_overwritten_by_the_delivery() {
+    let work =
+        ": > .gitignore; mkdir build; echo theirs | tee local.json build/out; echo A > a.txt"
+            .to_owned();
+    let diamond = Diamond::new().work("A", work);
+    let environment = &diamond.environment;
+    environment.write(".gitignore", "local.json\nbuild/\n");
+    environment.write("plan.toml", &diamond.manifest());
+    environment.commit_all();
+    environment.write("local.json", "precious\n");
+    environment.write("build/other", "precious\n");
+    let said = diamond.execute().expect(5);
+    assert_eq!(environment.read("local.json"), "precious\n");
+    diamond.follow_last_line(&said);
+    assert_eq!(environment.read("local.json"), "theirs\n");
+    assert_eq!(environment.read("local.json.before-merge"), "precious\n");
+    assert_eq!(environment.read("build/out"), "theirs\n");
+    assert_eq!(environment.read("build/other"), "precious\n");
+}
+
 /// It did half of what it should; that is somebody's.
 // shows: PLN-13
 #[test]
