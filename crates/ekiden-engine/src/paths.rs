@@ -15,6 +15,7 @@ use ekiden_core::manifest::Isolation;
 use ekiden_core::settings::RunStarted;
 use ekiden_store::layout::{Published, RelayLayout, RunLayout};
 
+use crate::git::flood::Lent;
 use crate::workspace::Workspace;
 
 /// The paths of one run.
@@ -115,5 +116,18 @@ impl RunPaths {
         let prefix = self.within(Path::new(""));
         let from_root = |output| prefix.join(output).to_string_lossy().into_owned();
         outputs.iter().map(from_root).collect()
+    }
+
+    /// What worktrees are lent of the user's files.
+    pub(crate) fn lent(&self, isolation: &Isolation) -> Lent {
+        let Isolation::Worktrees { copy, .. } = isolation else {
+            return Lent::default();
+        };
+        let below = self.within(Path::new("")).components().count();
+        let top = self.workspace.dir.ancestors().nth(below);
+        Lent {
+            names: self.declared(copy),
+            top: top.map(Path::to_owned).unwrap_or_default(),
+        }
     }
 }

@@ -157,6 +157,9 @@ impl<R: EffectRunner> Engine<'_, R> {
         let list = self.relay(stage).and_then(|relay| relay.items.as_ref());
         let subject = list.and_then(|list| list.commit_subject(session));
         let own_tree = self.files.paths().tree(stage).is_some();
+        let rules = header.manifest.plan.as_ref().filter(|_| own_tree);
+        let lent = rules.map(|rules| self.files.paths().lent(&rules.isolation));
+        let lent = lent.unwrap_or_default();
         let job = CommitJob {
             subject: subject.unwrap_or_else(|| format!("ekiden: session {session} checkpoint")),
             declared: self.files.paths().declared(&outputs.unwrap_or_default()),
@@ -168,6 +171,7 @@ impl<R: EffectRunner> Engine<'_, R> {
             agent: self.relay(stage).and_then(Relay::one_of_several),
             is_repeated,
             own_tree,
+            lent,
         };
         self.runner.commit(stage, id, job);
     }

@@ -20,6 +20,7 @@ use ekiden_core::settings::CommitPlan;
 use ekiden_core::text::{clean, short};
 
 use super::dirty::{self, Changes};
+use super::flood::Lent;
 use super::status::{Entry, pathspecs, under_way};
 use super::{Cancelled, FROM_STDIN, Git, GitError};
 use ekiden_core::text::in_full;
@@ -49,6 +50,8 @@ pub struct CommitJob {
     pub own_tree: bool,
     /// What the session is to make, from the repository's root: however many files that are.
     pub declared: Vec<String>,
+    /// What the worktree was lent.
+    pub lent: Lent,
 }
 
 /// Makes a commit, unless it is made already.
@@ -78,7 +81,7 @@ pub(crate) async fn find_effect(
     }
 }
 
-/// Commits the whole tree but for these directories: also that a file is no longer git's, though it is still
+/// Commits the whole tree but for these files and directories: also that a file is no longer git's, though it is still
 /// there.
 pub(crate) async fn commit_all(
     git: &Git,
@@ -126,7 +129,8 @@ impl Work<'_> {
         if let Some(what) = self.git.git_dir().and_then(|dir| under_way(&dir)) {
             return Ok(failed(format!("{what} is under way"), ""));
         }
-        let changes = dirty::changes(self.git, &self.job.plan, &self.job.declared).await?;
+        let (declared, lent) = (&self.job.declared, &self.job.lent);
+        let changes = dirty::changes(self.git, &self.job.plan, declared, lent).await?;
         if let Some(branch) = &self.job.branch
             && changes.branch.as_ref() != Some(branch)
         {
@@ -148,7 +152,7 @@ impl Work<'_> {
         let message = ["-m", &self.job.subject, "-m", &trailer];
         // `git add --all` would add a repository inside as a mere name.
         let result = if self.job.own_tree && !changes.has_repositories {
-            commit_all(self.git, &message, &changes.flooded, self.cancelled).await
+            commit_all(self.git, &message, &changes.stays_out, self.cancelled).await
         } else {
             self.commit_only(&message, &changes.entries).await
         };

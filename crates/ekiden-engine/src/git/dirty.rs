@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ekiden_core::settings::{CommitPlan, DirtyFile};
 
-use super::flood::{flooded, is_in};
+use super::flood::{Lent, is_in, stays_out};
 use super::status::{Entry, Scope, Status};
 use super::{Git, GitError};
 
@@ -21,10 +21,10 @@ pub(crate) struct Changes {
     pub(crate) entries: Vec<Entry>,
     /// The branch that is checked out.
     pub(crate) branch: Option<String>,
-    /// Paths that stay out though they were changed since the start; also the directories in `flooded`.
+    /// Paths that stay out though they were changed since the start; also what is in `stays_out`.
     pub(crate) left_out: Vec<String>,
-    /// Directories with too many new files.
-    pub(crate) flooded: BTreeSet<String>,
+    /// Directories with too many new files, and files that were lent.
+    pub(crate) stays_out: BTreeSet<String>,
     /// There are repositories inside that git does not know. They stay out.
     pub(crate) has_repositories: bool,
 }
@@ -49,6 +49,7 @@ pub(crate) async fn changes(
     git: &Git,
     plan: &CommitPlan,
     declared: &[String],
+    lent: &Lent,
 ) -> Result<Changes, GitError> {
     let dirty: BTreeMap<&str, &DirtyFile> = plan
         .dirty
@@ -61,8 +62,8 @@ pub(crate) async fn changes(
     let has_repositories = status.entries.iter().any(Entry::is_repository);
     let entries = committable(status.entries).into_iter();
     let (stay, mut entries): (Vec<_>, Vec<_>) = entries.partition(stays);
-    let flooded = flooded(&entries, declared)?;
-    entries.retain(|entry| !is_in(entry, &flooded));
+    let stays_out = stays_out(&entries, declared, lent)?;
+    entries.retain(|entry| !is_in(entry, &stays_out));
     let contents = contents(git, &stay).await?;
     let changed = stay
         .iter()
@@ -72,9 +73,9 @@ pub(crate) async fn changes(
     Ok(Changes {
         left_out: left_out
             .take(LEFT_OUT_TOLD_MAX)
-            .chain(flooded.iter().cloned())
+            .chain(stays_out.iter().cloned())
             .collect(),
-        flooded,
+        stays_out,
         entries,
         branch: status.branch,
         has_repositories,

@@ -1,6 +1,8 @@
-//! Directories with so many new files that a tool put them there, and nobody meant them to be committed.
+//! What stays out of commits: directories with so many new files that a tool put them there, and nobody meant them
+//! to be committed; and files that a worktree was lent, which are the user's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use super::GitError;
 use super::status::Entry;
@@ -18,12 +20,48 @@ const FILLED_BY_TOOLS: [&str; 6] = [
     ".cache",
 ];
 
-/// The directories among these entries whose new files stay out, each with a slash at its end. Files that are
-/// declared, from the repository's root, count nowhere.
-pub(crate) fn flooded(
+/// Files of the user's that were copied into a worktree. Git ignored them when the run began, and a stage may
+/// have changed that since.
+#[derive(Debug, Clone, Default)]
+pub struct Lent {
+    /// What the manifest names, from the repository's root.
+    pub(crate) names: Vec<String>,
+    /// The root of the user's checkout.
+    pub(crate) top: PathBuf,
+}
+
+impl Lent {
+    /// Those among these entries. What only a stage has is its work, whatever it is called.
+    pub(crate) fn among(&self, entries: &[Entry]) -> Result<BTreeSet<String>, GitError> {
+        if self.names.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let new = entries.iter().filter(|entry| entry.is_untracked());
+        let new: Vec<String> = new.map(Entry::shown).collect();
+        let others = globs::undeclared(&new, &self.names).map_err(GitError::Refused)?;
+        let others: BTreeSet<String> = others.into_iter().collect();
+        let is_theirs = |path: &String| self.top.join(path).symlink_metadata().is_ok();
+        let new = new.into_iter();
+        Ok(new
+            .filter(|path| !others.contains(path) && is_theirs(path))
+            .collect())
+    }
+}
+
+/// What of these entries stays out of a commit.
+pub(crate) fn stays_out(
     entries: &[Entry],
     declared: &[String],
+    lent: &Lent,
 ) -> Result<BTreeSet<String>, GitError> {
+    let mut found = flooded(entries, declared)?;
+    found.extend(lent.among(entries)?);
+    Ok(found)
+}
+
+/// The directories among these entries whose new files stay out, each with a slash at its end. Files that are
+/// declared, from the repository's root, count nowhere.
+fn flooded(entries: &[Entry], declared: &[String]) -> Result<BTreeSet<String>, GitError> {
     let new = entries.iter().filter(|entry| entry.is_untracked());
     let new: Vec<String> = new.map(Entry::shown).collect();
     // Mostly there are few.
@@ -55,10 +93,11 @@ pub(crate) fn flooded(
     Ok(found)
 }
 
-/// The entry is a new file in one of these directories.
-pub(crate) fn is_in(entry: &Entry, flooded: &BTreeSet<String>) -> bool {
+/// The entry is one of these new files, or in one of these directories.
+pub(crate) fn is_in(entry: &Entry, stays_out: &BTreeSet<String>) -> bool {
     let path = entry.shown();
-    entry.is_untracked() && dirs(&path).any(|dir| flooded.contains(dir))
+    entry.is_untracked()
+        && (stays_out.contains(&path) || dirs(&path).any(|dir| stays_out.contains(dir)))
 }
 
 /// The directories above a path, the topmost first, each with a slash at its end.

@@ -9,6 +9,7 @@ use ekiden_core::text::{in_full, shell_word};
 use tokio::sync::watch;
 
 use super::{Worktrees, no_worktrees};
+use crate::git::flood::is_in;
 use crate::git::status::{Entry, Scope, Status};
 use crate::git::{Cancelled, Git, GitError};
 
@@ -273,6 +274,12 @@ async fn clear_away(
     git.run("branch --quiet -D", &needless).await.map(drop)
 }
 
+/// There is nothing but what the user has.
+fn is_lent(trees: &Worktrees, status: &Status) -> bool {
+    let lent = trees.lent().among(&status.entries).unwrap_or_default();
+    status.entries.iter().all(|entry| is_in(entry, &lent))
+}
+
 /// Work of somebody may be there that is not committed, or not on the branch.
 async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>) -> bool {
     // It is gone, and only to be forgotten, or its removal was broken off.
@@ -281,7 +288,7 @@ async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>)
     }
     let (git, place) = (trees.git(tree), tree.display());
     match Status::read(&git, Scope::Everything).await {
-        Ok(status) if !status.entries.is_empty() => {
+        Ok(status) if !is_lent(trees, &status) => {
             left_over.push(format!(
                 "the worktree {place} stays: it has files that are not committed; \
                  `git worktree remove --force {place}` removes it"

@@ -19,7 +19,7 @@ use ekiden_core::text::{in_full, one_line};
 use super::trees::Branch;
 use super::{StageJob, Worktrees};
 use crate::git::commit::{commit_all, find_effect, trailer};
-use crate::git::flood::{flooded, is_in};
+use crate::git::flood::{is_in, stays_out};
 use crate::git::status::{Entry, MOVING_HEAD, Scope, Status, in_dir};
 use crate::git::{Cancelled, Git, GitError};
 use crate::globs;
@@ -222,14 +222,14 @@ impl<'a> Work<'a> {
             ));
         }
         let declared = self.trees.paths.declared(&self.job.stage.part.outputs);
-        let flooded = flooded(&status.entries, &declared)?;
+        let stays_out = stays_out(&status.entries, &declared, &self.trees.lent())?;
         let mut entries = status.entries.iter();
-        let is_clean = entries.all(|entry| entry.is_only_inside || is_in(entry, &flooded));
+        let is_clean = entries.all(|entry| entry.is_only_inside || is_in(entry, &stays_out));
         let is_merging = git_dir.join("MERGE_HEAD").exists();
         if !is_clean || is_merging {
             let subject = self.subject();
             let message = ["-m", &subject[..]];
-            let done = commit_all(&self.git, &message, &flooded, self.cancelled).await;
+            let done = commit_all(&self.git, &message, &stays_out, self.cancelled).await;
             // What differed may be nothing that git commits, such as what a submodule ignores, or a mode.
             let is_nothing = !is_merging
                 && done.is_err()

@@ -16,6 +16,7 @@ use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::published::prepare_published;
 
 use super::{StageJob, Worktrees};
+use crate::git::flood::Lent;
 use crate::git::{CEILING, Cancelled, GitError};
 use crate::globs;
 use crate::task_mark::TASK_MARK;
@@ -79,6 +80,11 @@ impl Worktrees {
             Ok(())
         });
         copied.await.map_err(|panic| panic.to_string())?
+    }
+
+    /// What `copy_files` copied.
+    pub(super) fn lent(&self) -> Lent {
+        self.paths.lent(&self.isolation)
     }
 
     /// Copies what the plan names for a stage and git does not know into the stage's worktree, below `.ekiden/`:
