@@ -22,6 +22,8 @@ use ekiden_core::ids::{RunId, SessionNumber, StageId};
 
 /// The instructions that all sessions of a stage share.
 pub const PROTOCOL: &str = "protocol.md";
+/// The same for an agent that takes no messages, where one that does may work beside it.
+pub const PROTOCOL_BY_ITEMS: &str = "protocol.items.md";
 /// The log of a run.
 pub const LOG_FILE: &str = "log.jsonl";
 /// The published file of the task.

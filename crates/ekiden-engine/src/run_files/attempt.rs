@@ -16,7 +16,7 @@ use ekiden_core::run::Run;
 use ekiden_store::archive::{archive_dir, differs, ensure_dir, make_dir};
 use ekiden_store::disk::{DiskResult, parent};
 use ekiden_store::handoff::{Keeping, take_handoff};
-use ekiden_store::layout::PROTOCOL;
+use ekiden_store::layout::{PROTOCOL, PROTOCOL_BY_ITEMS};
 use ekiden_store::published::restore_dirs;
 use ekiden_store::replace::{Durability, replace};
 
@@ -39,18 +39,25 @@ impl RunFiles {
 
     /// The protocol of a stage, which is in its file when this returns.
     fn freeze_stage(&mut self, stage: &StageId, relay: &Relay) -> Result<String, EngineError> {
-        if let Some(protocol) = self.protocols.get(stage) {
+        // Who goes on may be told in another way when to hand off.
+        let settings = &relay.settings;
+        let name = match settings.agent.kind.takes_messages() || settings.fallback.is_empty() {
+            true => PROTOCOL,
+            false => PROTOCOL_BY_ITEMS,
+        };
+        let key = (stage.clone(), name);
+        if let Some(protocol) = self.protocols.get(&key) {
             return Ok(protocol.clone());
         }
         let layout = self.paths.relay(stage);
         // A run that another version of ekiden began keeps its words.
         let protocol = self
-            .read_text(&layout.protocol())
+            .read_text(&layout.dir().join(name))
             .unwrap_or_else(|| relay.protocol());
-        archive_dir(&*self.disk, layout.dir(), &[(PROTOCOL, &protocol)])
+        archive_dir(&*self.disk, layout.dir(), &[(name, protocol.as_str())])
             .map_err(EngineError::Archive)?;
         ensure_dir(&*self.disk, &layout.sessions())?;
-        self.protocols.insert(stage.clone(), protocol.clone());
+        self.protocols.insert(key, protocol.clone());
         Ok(protocol)
     }
 

@@ -251,3 +251,26 @@ fn an_account_is_a_directory_that_the_agent_is_told() {
         assert!(!home.exists());
     }
 }
+
+// shows: REL-39, AGT-06
+#[test]
+fn an_agent_that_takes_no_messages_is_not_told_to_wait_for_one() {
+    let environment = with_accounts(repository(), "{ limit = 18000 }");
+    environment.script("agent.sh", "cat > ../told; exit 1");
+    let path = "../home/.config/ekiden/config.toml";
+    let row = "[agents.script]\nkind = \"exec\"\ncommand = \"./agent.sh\"\n";
+    environment.write(path, &(environment.read(path) + row));
+    environment.write("task.md", &items(1));
+    let run = environment.start(&run("script", &["--skip-permissions"]));
+    wait_until("the second agent", || {
+        environment.read("../told").contains("# Task")
+    });
+    run.signal(Signal::TERM);
+    run.end();
+    let told = environment.read("../told");
+    assert!(
+        told.contains("Hand off after you have finished 3 of the open items"),
+        "{told}"
+    );
+    assert!(!told.contains("sends a message"), "{told}");
+}
