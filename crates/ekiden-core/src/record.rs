@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::{Effect, RelayEffect};
-use crate::event::{Event, RelayEvent};
+use crate::event::{Event, RelayEvent, TaskOutcome};
 use crate::ids::{AttemptId, EffectId, StageId};
 use crate::time::Timestamp;
 
@@ -70,6 +70,14 @@ pub fn numbered(record: &Record) -> impl Iterator<Item = (EffectId, &Effect)> {
 /// The event is the outcome of this effect.
 fn is_settled(effect: &Effect, id: EffectId, event: &Event) -> bool {
     match event {
+        Event::Stage {
+            stage,
+            event:
+                RelayEvent::Task {
+                    effect: settled,
+                    outcome: TaskOutcome::Published,
+                },
+        } => *settled == id || (id < *settled && publishes(effect, stage)),
         Event::Worktree {
             effect: settled, ..
         }
@@ -96,6 +104,11 @@ fn is_settled(effect: &Effect, id: EffectId, event: &Event) -> bool {
         | Event::Steered(_)
         | Event::Elsewhere { .. } => false,
     }
+}
+
+/// It was to be published before, and could not be written then.
+fn publishes(effect: &Effect, of_stage: &StageId) -> bool {
+    matches!(effect, Effect::Stage { stage, effect: RelayEffect::PublishDurably } if stage == of_stage)
 }
 
 fn starts(effect: &Effect, of_stage: &StageId, attempt: AttemptId) -> bool {

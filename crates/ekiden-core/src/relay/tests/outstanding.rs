@@ -70,6 +70,26 @@ fn archives_and_published_files_are_settled_by_their_own_outcome() {
     );
 }
 
+/// A disk that was full for a moment wrote nothing; what is written later says all of it.
+// shows: DUR-01, RUN-12
+#[test]
+fn files_that_are_published_settle_what_was_to_be_published_before() {
+    let waits = "up ends:crash archived wake up ends:crash archived";
+    check(
+        "",
+        waits,
+        expect![[r#"
+        3.0: publish durably
+        7.0: publish durably"#]],
+    );
+    check("", &format!("{waits} published:last"), expect![[""]]);
+    check(
+        "",
+        &format!("{waits} published"),
+        expect!["7.0: publish durably"],
+    );
+}
+
 // shows: DUR-01
 #[test]
 fn a_stop_leaves_the_cancelled_task_outstanding_until_it_is_told() {

@@ -207,7 +207,7 @@ impl Track {
     /// | `stop` `stop!` `pause` `unpause` | the same by a message; `again:…` by the message before |
     /// | `resume` `resume:3` `resume:wait=9` | an engine takes the run up, with a new limit |
     /// | `resume:task=docs` `continue` | with an edited task; with follow-up work |
-    /// | `published` `archived` `edited:FACT` `newer` | the rest |
+    /// | `published` `published:last` `archived` `edited:FACT` `newer` | the rest |
     fn word(&mut self, word: &str) -> &mut Self {
         match word.split_once(':').unwrap_or((word, "")) {
             ("works", _) => self.calls += 1,
@@ -268,8 +268,13 @@ impl Track {
                 );
             }
             ("resume", limit) => self.step(word, Event::RunResumed(resumed(limit))),
-            ("published", _) => {
-                let effect = self.of(|effect| *effect == RelayEffect::PublishDurably);
+            ("published", which) => {
+                let is = |effect: &RelayEffect| *effect == RelayEffect::PublishDurably;
+                let effect = if which == "last" {
+                    self.last_of(is)
+                } else {
+                    self.of(is)
+                };
                 self.relay_event(word, task(effect, TaskOutcome::Published));
             }
             ("archived", _) => {
@@ -600,6 +605,15 @@ impl Track {
         let is = |effect: &Effect| matches!(effect, Effect::Stage { effect, .. } if kind(effect));
         let found = self.outstanding.iter().find(|(_, effect)| is(effect));
         found.map_or(EffectId { seq: 0, index: 0 }, |(id, _)| id)
+    }
+
+    /// The newest.
+    fn last_of(&self, kind: impl Fn(&RelayEffect) -> bool) -> EffectId {
+        let is = |effect: &Effect| matches!(effect, Effect::Stage { effect, .. } if kind(effect));
+        let found = self.outstanding.iter().filter(|(_, effect)| is(effect));
+        found
+            .last()
+            .map_or(EffectId { seq: 0, index: 0 }, |(id, _)| id)
     }
 
     fn steered(&mut self, shown: &str, word: &str) {
