@@ -106,8 +106,9 @@ impl Codex {
                 self.thread = json::text(&told["thread"]["id"]);
                 self.model = json::text(&told["model"]);
                 let first = std::mem::take(&mut self.first);
+                let uuid = self.sent.as_ref().map(|(uuid, _)| uuid.clone());
                 if !first.is_empty() {
-                    self.turn(&first, None);
+                    self.turn(&first, uuid.as_deref());
                 }
             }
             (INITIALIZE | OPEN, Err(error)) => self.out.unopened(&error),
@@ -323,6 +324,10 @@ impl Dialect for Codex {
 
     fn say(&mut self, text: &str, uuid: &str) {
         self.sent = Some((uuid.to_owned(), text.to_owned()));
+        if self.thread.is_empty() {
+            // There is no conversation yet: it comes with the first turn.
+            return self.first.push(text.to_owned());
+        }
         let Some(turn) = &self.turn else {
             return self.say_anew();
         };

@@ -38,6 +38,8 @@ impl Dialect for Acp {
         };
         let text = text.to_owned();
         match self.able.joining {
+            // There is no conversation yet: it comes with the first prompt.
+            _ if !self.is_open => self.first.push(text),
             _ if self.prompts.is_empty() => self.prompt(&[text]),
             Joining::Steer => {
                 sent.joins = true;

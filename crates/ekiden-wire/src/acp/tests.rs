@@ -175,6 +175,30 @@ fn a_message_steers_joins_or_makes_way_as_the_agent_can() {
     assert!(is_delivered(&mut acp));
 }
 
+/// An agent that is slow to begin is ordered before there is a conversation.
+// shows: AGT-15, REL-02
+#[test]
+fn a_message_before_the_conversation_comes_with_the_first_prompt() {
+    let mut acp = Acp::new(start());
+    acp.begin(&["protocol", "task"]);
+    acp.say("hand off", "u");
+    tell(&mut acp, &json!({"id": 1, "result": {}}));
+    assert_eq!(methods(&mut acp), ["initialize", "session/new"]);
+    tell(&mut acp, &json!({"id": 2, "result": {"sessionId": "s"}}));
+    let prompts = sent(&mut acp);
+    assert_eq!(prompts.len(), 1, "{prompts:?}");
+    let (_, params) = &prompts[0];
+    assert_eq!(params["sessionId"], "s");
+    let texts = params["prompt"].as_array().unwrap();
+    assert_eq!(texts.last().unwrap()["text"], "hand off");
+    assert!(!is_delivered(&mut acp));
+    update(
+        &mut acp,
+        &json!({"sessionUpdate": "agent_message_chunk", "content": {"text": "Yes"}}),
+    );
+    assert!(is_delivered(&mut acp));
+}
+
 // shows: AGT-17, REL-02
 #[test]
 fn opencodes_plugin_tells_the_context_while_the_turn_is_at_work() {
