@@ -132,7 +132,8 @@ fn a_session_that_never_stops_is_ordered_in_mid_turn() {
         let Some(stage) = Stage::set(agent, model) else {
             return;
         };
-        let by_time = ["--session-timeout", "8s"];
+        // Longer than the slowest of them takes to begin on a busy machine.
+        let by_time = ["--session-timeout", "15s"];
         let args = match agent.order {
             Order::InTurn => &[][..],
             Order::AtTurnEnd => &by_time[..],
