@@ -18,6 +18,23 @@ use crate::trace::keep;
 /// A mode in which files in the work tree may be edited.
 const EDITS: [&str; 2] = ["acceptEdits", "auto"];
 const EVERYTHING: &str = "bypassPermissions";
+/// What git, editors and agents take commands and rules from, in any directory: no mode allows to edit it.
+const OBEYED: [&str; 14] = [
+    ".git",
+    ".gitmodules",
+    ".husky",
+    ".bashrc",
+    ".profile",
+    ".vscode",
+    ".idea",
+    ".mcp.json",
+    ".claude",
+    ".codex",
+    ".gemini",
+    ".qwen",
+    ".opencode",
+    "opencode.json",
+];
 
 /// Requests of an agent for permission: each becomes a question to the guard for each file that it names.
 #[derive(Debug, Default)]
@@ -135,7 +152,7 @@ impl Consent {
     /// The call of the tool of this name may run.
     pub fn allows(&self, name: &str, used: &ToolUse) -> bool {
         let by_choice = matches!(used, ToolUse::Read(path) if self.is_inside(path))
-            || matches!(used, ToolUse::Write(path) if self.edits && self.is_inside(path));
+            || matches!(used, ToolUse::Write(path) if self.edits && self.is_inside(path) && !self.is_obeyed(path));
         self.everything || by_choice || self.rules.iter().any(|rule| matches(rule, name, used))
     }
 
@@ -150,8 +167,25 @@ impl Consent {
     /// A path in the work tree, by its text and by where its links lead.
     fn is_inside(&self, path: &Path) -> bool {
         let climbs = path.components().any(|part| part == Component::ParentDir);
-        let leads = self.resolve.map(|resolve| resolve(path));
-        !climbs && leads.as_deref().unwrap_or(path).starts_with(&self.dir)
+        !climbs && self.leads(path).starts_with(&self.dir)
+    }
+
+    /// Whoever writes this decides what other programs run.
+    fn is_obeyed(&self, path: &Path) -> bool {
+        let named = |part: Component<'_>| {
+            let part = part.as_os_str();
+            OBEYED.iter().any(|name| part.eq_ignore_ascii_case(name))
+        };
+        let obeyed = |path: &Path| {
+            let within = path.strip_prefix(&self.dir);
+            within.is_ok_and(|within| within.components().any(named))
+        };
+        obeyed(path) || obeyed(&self.leads(path))
+    }
+
+    fn leads(&self, path: &Path) -> PathBuf {
+        self.resolve
+            .map_or_else(|| path.to_owned(), |resolve| resolve(path))
     }
 }
 
@@ -240,6 +274,16 @@ mod tests {
             assert!(!edits.allows("Edit", &ToolUse::Write(outside.into())));
             assert!(!edits.allows("Read", &ToolUse::Read(outside.into())));
         }
+        for setting in [
+            "/w/.git/hooks/pre-commit",
+            "/w/a/.Claude/settings.json",
+            "/w/.mcp.json",
+        ] {
+            let write = ToolUse::Write(setting.into());
+            assert!(!edits.allows("Edit", &write), "{setting}");
+            assert!(consent(None, &["Write"]).allows("Edit", &write));
+        }
+        assert!(edits.allows("Edit", &ToolUse::Write("/w/.github/ci.yml".into())));
         assert!(!edits.allows("Bash", &shell("make")));
         assert!(consent(Some(EVERYTHING), &[]).allows("Bash", &shell("make")));
     }
@@ -256,6 +300,7 @@ mod tests {
             resolve: Some(|path| {
                 let path = path.to_string_lossy();
                 let path = path.replace("/link-to-w", "/w");
+                let path = path.replace("/w/hooks", "/w/.git/hooks");
                 PathBuf::from(path.replace("/w/link", "/etc"))
             }),
             ..Start::default()
@@ -263,5 +308,6 @@ mod tests {
         let write = |path: &str| edits.allows("Edit", &ToolUse::Write(path.into()));
         assert!(write("/link-to-w/a.rs") && write("/w/a.rs"));
         assert!(!write("/w/link/passwd") && !write("/link-to-w/link/passwd"));
+        assert!(!write("/link-to-w/hooks/pre-commit"));
     }
 }

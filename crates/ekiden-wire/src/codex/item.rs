@@ -11,6 +11,15 @@ use crate::{excerpt, json, limits};
 
 /// Shells that Codex wraps a command in.
 const SHELLS: [&str; 3] = ["bash", "sh", "zsh"];
+/// Where they are. A program of such a name elsewhere may be anything.
+const SHELL_DIRS: [&str; 6] = [
+    "",
+    "/bin",
+    "/usr/bin",
+    "/usr/local/bin",
+    "/opt/homebrew/bin",
+    "/run/current-system/sw/bin",
+];
 
 /// The call that an item is, if it is one.
 pub(super) fn call(item: &Value) -> Option<Call> {
@@ -69,8 +78,10 @@ fn command(item: &Value) -> String {
     let line = json::text(&item["command"]);
     let words = shlex::split(&line).unwrap_or_default();
     let is_shell = |word: &String| {
-        let name = Path::new(word).file_name();
-        SHELLS.iter().any(|shell| name == Some(shell.as_ref()))
+        let mut known = SHELL_DIRS
+            .iter()
+            .flat_map(|dir| SHELLS.map(|shell| Path::new(dir).join(shell)));
+        known.any(|shell| shell.as_os_str() == word.as_str())
     };
     match &words[..] {
         [shell, flag, command] if is_shell(shell) && (flag == "-lc" || flag == "-c") => {

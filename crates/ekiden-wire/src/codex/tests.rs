@@ -277,6 +277,8 @@ fn a_change_is_judged_by_its_files_and_a_command_without_its_shell() {
         ask(command, line("make; rm -rf /"), pass),
         (1, "decline".into())
     );
+    let of_its_own = json!({"itemId": "d", "command": "/w/bash -lc 'make all'"});
+    assert_eq!(ask(command, of_its_own, pass), (1, "decline".into()));
     assert_eq!(
         ask(command, json!({"itemId": "d"}), pass),
         (1, "decline".into())
