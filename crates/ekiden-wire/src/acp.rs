@@ -32,6 +32,7 @@ use crate::{excerpt, json, limits};
 
 use able::{Able, Joining};
 use call::OpenCall;
+use dialect::{Sent, Way};
 
 /// An agent that wants somebody to log in.
 const AUTH_REQUIRED: i64 = -32_000;
@@ -58,6 +59,8 @@ pub struct Acp {
     prompts: BTreeSet<u64>,
     /// A message that no request holds, and how it gets there.
     sent: Option<Sent>,
+    /// Our request by which the last message was put into a turn at work.
+    joining: u64,
     calls: Vec<OpenCall>,
     questions: Questions,
     /// The answers that a request for permission offers, by its id.
@@ -72,17 +75,6 @@ pub struct Acp {
     /// What the conversation has cost, in US dollars.
     cost_usd: f64,
     charged_usd: f64,
-}
-
-#[derive(Debug)]
-struct Sent {
-    uuid: String,
-    /// Not sent yet: the turn has to be over first.
-    waits: Option<String>,
-    /// The turn was told to end for it.
-    cancels: bool,
-    /// It joined a turn at work, so it is delivered with the results of tools.
-    joins: bool,
 }
 
 /// How full the context is, as it was told and as it is guessed in between.
@@ -147,13 +139,28 @@ impl Acp {
                 self.turn_ended(&told);
             }
             (_, Ok(told)) if told["outcome"] == "injected" => self.delivered(),
+            (id, Ok(_)) if id == self.joining => self.not_joined(),
             (_, Ok(_)) => {}
-            (id, Err(error)) if self.prompts.remove(&id) || self.prompts.is_empty() => {
-                self.prompt_failed(&error);
+            (id, Err(error)) => {
+                let was_prompt = self.prompts.remove(&id);
+                if id == self.joining && !(was_prompt && self.prompts.is_empty()) {
+                    self.not_joined();
+                } else if was_prompt || self.prompts.is_empty() {
+                    self.prompt_failed(&error);
+                }
             }
-            // It does not take messages in this way after all: the turn is ended for them.
-            (_, Err(_)) => self.able.joining = Joining::Cancel,
         }
+    }
+
+    /// The agent does not take messages in this way after all: the turn is ended for them.
+    fn not_joined(&mut self) {
+        self.able.joining = Joining::Cancel;
+        if let Some(sent) = &mut self.sent
+            && matches!(sent.way, Way::Steers | Way::Joins)
+        {
+            sent.way = Way::Waits;
+        }
+        self.make_way();
     }
 
     fn open(&mut self) {
@@ -262,7 +269,8 @@ impl Acp {
     fn prompt_failed(&mut self, error: &Value) {
         self.flush_words();
         // A turn that was ended for a message may say so as an error.
-        if self.sent.as_ref().is_some_and(|sent| sent.cancels) && self.send_waiting() {
+        let cancels = |sent: &Sent| sent.way == Way::Cancels;
+        if self.sent.as_ref().is_some_and(cancels) && self.send_waiting() {
             return;
         }
         if self.prompts.is_empty() && !std::mem::take(&mut self.is_given_up) {
@@ -290,7 +298,8 @@ impl Acp {
         self.calls.clear();
         self.questions.clear();
         self.offers.clear();
-        if let Some(sent) = self.sent.take_if(|sent| sent.joins) {
+        let is_in = |sent: &mut Sent| matches!(sent.way, Way::Steers | Way::Joins);
+        if let Some(sent) = self.sent.take_if(is_in) {
             self.out.delivered(sent.uuid);
         }
         self.has_results = true;
@@ -298,30 +307,31 @@ impl Acp {
 
     /// Sends the message that waited for the end of the turn.
     fn send_waiting(&mut self) -> bool {
-        let waits = self.sent.as_mut().and_then(|sent| sent.waits.take());
-        if let Some(text) = &waits {
-            self.calls.clear();
-            self.prompt(std::slice::from_ref(text));
-        }
-        waits.is_some()
+        let Some(sent) = self.sent.as_mut().filter(|sent| sent.is_unsent()) else {
+            return false;
+        };
+        sent.way = Way::Opens;
+        let text = std::mem::take(&mut sent.text);
+        self.calls.clear();
+        self.prompt(&[text]);
+        true
     }
 
     /// Ends the turn for the message that waits, as soon as no call is at work.
     fn make_way(&mut self) {
         let busy = self.calls.iter().any(|call| call.is_shown);
         if let Some(sent) = self.sent.as_mut()
-            && sent.waits.is_some()
-            && !sent.cancels
+            && sent.way == Way::Waits
             && !busy
         {
-            sent.cancels = true;
+            sent.way = Way::Cancels;
             let params = json!({"sessionId": self.session});
             self.out.notify("session/cancel", &params);
         }
     }
 
     fn delivered(&mut self) {
-        if let Some(sent) = self.sent.take_if(|sent| sent.waits.is_none()) {
+        if let Some(sent) = self.sent.take_if(|sent| !sent.is_unsent()) {
             self.out.delivered(sent.uuid);
         }
     }
@@ -364,7 +374,7 @@ impl Acp {
 
     /// Something of the model's came, so a turn is at work.
     fn heard(&mut self) {
-        let opens = |sent: &Sent| !sent.joins && sent.waits.is_none();
+        let opens = |sent: &Sent| sent.way == Way::Opens;
         if self.sent.as_ref().is_some_and(opens) && !self.prompts.is_empty() {
             self.out.see(ClientEvent::Init);
             self.delivered();
@@ -373,7 +383,7 @@ impl Acp {
             self.response += 1;
             self.context.before = self.context.now;
             self.context.now = self.context.tokens();
-            if let Some(sent) = self.sent.take_if(|sent| sent.joins) {
+            if let Some(sent) = self.sent.take_if(|sent| sent.way == Way::Joins) {
                 self.out.delivered(sent.uuid);
             }
         }

@@ -2,15 +2,44 @@
 
 use serde_json::{Value, json};
 
+use super::Acp;
 use super::able::Joining;
-use super::{Acp, Sent};
 use crate::consent::Decided;
 use crate::hook_output::HookAnswer;
 use crate::lines::Line;
-use crate::rpc::{Dialect, INITIALIZE, Message, Outbox};
+use crate::rpc::{Dialect, INITIALIZE, Message, Outbox, blocks};
 use crate::stream::ClientEvent;
 use crate::trace::keep;
 use crate::{json, limits};
+
+/// A message that no request holds.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) uuid: String,
+    pub(super) text: String,
+    pub(super) way: Way,
+}
+
+/// How a message gets to the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It opens a turn.
+    Opens,
+    /// The agent was asked to take it into the turn at work.
+    Steers,
+    /// It was put into the turn at work, so it is delivered with the results of tools.
+    Joins,
+    /// Not sent yet: the turn has to be over first.
+    Waits,
+    /// The same, and the turn was told to end.
+    Cancels,
+}
+
+impl Sent {
+    pub(super) fn is_unsent(&self) -> bool {
+        matches!(self.way, Way::Waits | Way::Cancels)
+    }
+}
 
 impl Dialect for Acp {
     fn outbox(&mut self) -> &mut Outbox {
@@ -30,31 +59,33 @@ impl Dialect for Acp {
     }
 
     fn say(&mut self, text: &str, uuid: &str) {
-        let mut sent = Sent {
-            uuid: uuid.to_owned(),
-            waits: None,
-            cancels: false,
-            joins: false,
-        };
-        let text = text.to_owned();
-        match self.able.joining {
+        let texts = [text.to_owned()];
+        let way = match self.able.joining {
             // There is no conversation yet: it comes with the first prompt.
-            _ if !self.is_open => self.first.push(text),
-            _ if self.prompts.is_empty() => self.prompt(&[text]),
+            _ if !self.is_open => {
+                self.first.extend_from_slice(&texts);
+                Way::Opens
+            }
+            _ if self.prompts.is_empty() => {
+                self.prompt(&texts);
+                Way::Opens
+            }
             Joining::Steer => {
-                sent.joins = true;
-                let blocks = json!([{"type": "text", "text": text}]);
-                let params = json!({"sessionId": self.session, "prompt": blocks});
-                self.request("_session/steering", &params);
+                let params = json!({"sessionId": self.session, "prompt": blocks(&texts)});
+                self.joining = self.request("_session/steering", &params);
+                Way::Steers
             }
             Joining::Prompt => {
-                sent.joins = true;
                 self.has_results = false;
-                self.prompt(&[text]);
+                self.prompt(&texts);
+                self.joining = self.last_id;
+                Way::Joins
             }
-            Joining::Cancel => sent.waits = Some(text),
-        }
-        self.sent = Some(sent);
+            Joining::Cancel => Way::Waits,
+        };
+        let [text] = texts;
+        let uuid = uuid.to_owned();
+        self.sent = Some(Sent { uuid, text, way });
         self.make_way();
     }
 

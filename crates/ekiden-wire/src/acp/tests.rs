@@ -199,6 +199,53 @@ fn a_message_before_the_conversation_comes_with_the_first_prompt() {
     assert!(is_delivered(&mut acp));
 }
 
+// shows: AGT-15, REL-03
+#[test]
+fn a_message_that_the_agent_does_not_take_ends_the_turn_and_opens_the_next() {
+    let steers = json!({"_meta": {"steering": {"supported": true}}});
+    let joins = json!({"agentInfo": {"name": "OpenCode"}});
+    let refused = json!({"error": {"code": -32601, "message": "Method not found"}});
+    let other = json!({"result": {"outcome": "ignored"}});
+    for (of_itself, mut answer) in [
+        (&steers, refused.clone()),
+        (&steers, other),
+        (&joins, refused),
+    ] {
+        let mut acp = at_work(of_itself);
+        let first = *acp.prompts.first().unwrap();
+        acp.say("hand off", "u");
+        answer["id"] = acp.last_id.into();
+        drop(sent(&mut acp));
+        tell(&mut acp, &answer);
+        assert_eq!(methods(&mut acp), ["session/cancel"], "{answer}");
+        let words = json!({"sessionUpdate": "agent_message_chunk", "content": {"text": "Well"}});
+        update(&mut acp, &words);
+        assert!(!is_delivered(&mut acp), "{answer}");
+        let cancelled = json!({"id": first, "result": {"stopReason": "cancelled"}});
+        tell(&mut acp, &cancelled);
+        let [(method, params)] = &sent(&mut acp)[..] else {
+            panic!("the message is sent once more: {answer}")
+        };
+        assert_eq!(method, "session/prompt");
+        assert_eq!(params["prompt"][0]["text"], "hand off");
+        update(&mut acp, &words);
+        assert!(is_delivered(&mut acp), "{answer}");
+    }
+}
+
+// shows: AGT-15, REL-03
+#[test]
+fn a_steered_message_is_delivered_by_the_answer_alone() {
+    let mut acp = at_work(&json!({"_meta": {"steering": {"supported": true}}}));
+    acp.say("hand off", "u");
+    let id = acp.last_id;
+    call(&mut acp, "a", "completed");
+    call(&mut acp, "b", "completed");
+    assert!(!is_delivered(&mut acp));
+    tell(&mut acp, &json!({"id": id, "error": {"code": -32603}}));
+    assert!(methods(&mut acp).contains(&"session/cancel".to_owned()));
+}
+
 // shows: AGT-17, REL-02
 #[test]
 fn opencodes_plugin_tells_the_context_while_the_turn_is_at_work() {
