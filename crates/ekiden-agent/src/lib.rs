@@ -20,6 +20,7 @@ pub mod child;
 pub mod detached;
 pub mod foreground;
 pub mod keeper;
+pub mod leads_to;
 pub mod lineage;
 pub mod login;
 pub mod own_files;

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ekiden_agent::leads_to::leads_to_by;
 use ekiden_core::agent::AgentKind;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::AttemptEnded;
@@ -185,26 +186,17 @@ impl RunFiles {
 
 /// The same question with symbolic links resolved, so that no link leads past the guard.
 pub(crate) fn resolve_input(disk: &dyn Disk, input: &HookInput) -> HookInput {
+    let real = |path: &Path| disk.resolve(path).ok();
+    let link = |path: &Path| disk.read_link(path).ok();
     let mut input = input.clone();
     if let HookInput::PreTool {
         tool: ToolUse::Read(path) | ToolUse::Write(path),
         ..
     } = &mut input
     {
-        *path = resolve(disk, path);
+        *path = leads_to_by(path, &real, &link);
     }
     input
-}
-
-/// Resolves the part of a path that exists; what would be created keeps its name.
-fn resolve(disk: &dyn Disk, path: &Path) -> PathBuf {
-    if let Ok(resolved) = disk.resolve(path) {
-        return resolved;
-    }
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => resolve(disk, parent).join(name),
-        (Some(_) | None, _) => path.to_owned(),
-    }
 }
 
 /// A file's name for one attempt: the first has the plain name, `prompt.md`, later ones theirs,
@@ -236,6 +228,7 @@ mod tests {
         std::fs::create_dir_all(root.join(".ekiden")).unwrap();
         std::os::unix::fs::symlink(".ekiden", root.join("notes")).unwrap();
         std::os::unix::fs::symlink(root.join("notes"), root.join("more")).unwrap();
+        std::os::unix::fs::symlink(".ekiden/new.toml", root.join("todo.md")).unwrap();
         let asked = |path: &str| HookInput::PreTool {
             tool: ToolUse::Write(root.join(path)),
             subagent: false,
@@ -243,6 +236,7 @@ mod tests {
         for (path, meant) in [
             ("more/config.toml", ".ekiden/config.toml"),
             ("notes/new/file", ".ekiden/new/file"),
+            ("todo.md", ".ekiden/new.toml"),
             ("src/main.rs", "src/main.rs"),
         ] {
             let resolved = resolve_input(&RealDisk::fenced(&root), &asked(path));

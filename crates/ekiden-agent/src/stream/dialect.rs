@@ -1,7 +1,6 @@
 //! Which dialect an agent speaks that does not speak Claude Code's.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
 
 use ekiden_core::agent::AgentKind;
 use ekiden_core::effect::StartMode;
@@ -12,6 +11,7 @@ use ekiden_wire::rpc::{Dialect, Start};
 use ekiden_wire::saved::Saved;
 
 use crate::attempt::AttemptSpec;
+use crate::leads_to::leads_to;
 
 /// The dialect of an attempt that begins.
 pub(super) fn of_attempt(spec: &AttemptSpec) -> Option<Box<dyn Dialect>> {
@@ -24,21 +24,12 @@ pub(super) fn of_attempt(spec: &AttemptSpec) -> Option<Box<dyn Dialect>> {
         permissions: spec.agent.permissions.clone(),
         model: spec.agent.model.clone(),
         resume,
-        resolve: Some(resolve),
+        resolve: Some(leads_to),
     };
     match spec.agent.kind {
         AgentKind::Acp => Some(Box::new(Acp::new(start))),
         AgentKind::Codex => Some(Box::new(Codex::new(start))),
         AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Exec => None,
-    }
-}
-
-/// What would be created keeps its name.
-fn resolve(path: &Path) -> PathBuf {
-    match (path.canonicalize(), path.parent(), path.file_name()) {
-        (Ok(resolved), ..) => resolved,
-        (Err(_), Some(parent), Some(name)) => resolve(parent).join(name),
-        (Err(_), ..) => path.to_owned(),
     }
 }
 
@@ -48,20 +39,4 @@ fn named_before(spec: &AttemptSpec) -> Option<String> {
     let stream = File::open(&spec.events_file).ok()?;
     read_lines(stream, |line| saved.read(line, |_| {})).ok()?;
     saved.conversation().map(str::to_owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn links_are_followed_and_new_files_keep_their_names() {
-        let dir = tempfile::tempdir().unwrap();
-        let top = dir.path().canonicalize().unwrap();
-        symlink("/etc", top.join("link")).unwrap();
-        assert_eq!(resolve(&top.join("link/new")), Path::new("/etc/new"));
-        assert_eq!(resolve(&top.join("new/file")), top.join("new/file"));
-    }
 }

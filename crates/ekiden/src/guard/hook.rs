@@ -1,9 +1,9 @@
 //! `ekiden hook EVENT`: one event of a session.
 
 use std::io::Write as _;
-use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use ekiden_agent::leads_to::leads_to;
 use ekiden_core::guard::alert::{self, Said};
 use ekiden_core::guard::estimate::named_files;
 use ekiden_core::guard::watch::{
@@ -364,12 +364,12 @@ pub(super) fn settle(
     )
 }
 
-/// The same call with the links in its path followed as far as the path exists, and the guard's own commands
+/// The same call with the links in its path followed, and the guard's own commands
 /// known as such.
 fn resolved(tool: &ToolUse) -> ToolUse {
     match tool {
-        ToolUse::Read(path) => ToolUse::Read(real(path)),
-        ToolUse::Write(path) => ToolUse::Write(real(path)),
+        ToolUse::Read(path) => ToolUse::Read(leads_to(path)),
+        ToolUse::Write(path) => ToolUse::Write(leads_to(path)),
         ToolUse::Shell(line) if runs_guard(line) => ToolUse::Handoff,
         ToolUse::Shell(_)
         | ToolUse::Schedule
@@ -377,17 +377,4 @@ fn resolved(tool: &ToolUse) -> ToolUse {
         | ToolUse::Own { .. }
         | ToolUse::Other => tool.clone(),
     }
-}
-
-fn real(path: &Path) -> PathBuf {
-    let known = path
-        .ancestors()
-        .find_map(|above| Some((above, above.canonicalize().ok()?)));
-    let Some((above, resolved)) = known else {
-        return path.to_owned();
-    };
-    let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
-    rest.components()
-        .filter(|part| matches!(part, Component::Normal(_)))
-        .fold(resolved, |at, part| at.join(part))
 }

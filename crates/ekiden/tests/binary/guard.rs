@@ -448,6 +448,9 @@ fn at_l3_one_call_is_refused_but_none_of_the_handoff() {
         "{refused}"
     );
     assert_eq!(shell("make"), json!({}), "one is enough");
+    let out = documents.join("none/../../../.bashrc");
+    let written = session.tool("Write", &json!({"file_path": out}));
+    assert_eq!(written, json!({}), "it leads out of the directory");
     let mut advised = Watched::new();
     advised.environment = advised.environment.with("EKIDEN_GUARD_L3", "advise");
     advised.uses(96).batch("ls");
