@@ -13,6 +13,7 @@ mod able;
 mod call;
 mod dialect;
 mod opencode;
+mod opening;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +34,7 @@ use crate::{excerpt, json, limits};
 use able::{Able, Joining};
 use call::OpenCall;
 use dialect::{Sent, Way};
+use opening::Choice;
 
 /// An agent that wants somebody to log in.
 const AUTH_REQUIRED: i64 = -32_000;
@@ -49,6 +51,8 @@ pub struct Acp {
     start: Start,
     /// The texts of the first message, until the conversation is begun.
     first: Vec<String>,
+    /// What the user chose and the agent has not confirmed, by our requests.
+    choices: BTreeMap<u64, Choice>,
     able: Able,
     /// The agent's id of the conversation.
     session: String,
@@ -134,6 +138,7 @@ impl Acp {
             (OPEN, Ok(told)) => self.opened(&told),
             (INITIALIZE | OPEN, Err(error)) if !needs_login(&error) => self.out.unopened(&error),
             (INITIALIZE | OPEN, Err(error)) => self.failed(&error),
+            (id, answer) if self.choices.contains_key(&id) => self.chosen(id, answer.err()),
             (id, Ok(told)) if !told["stopReason"].is_null() => {
                 self.prompts.remove(&id);
                 self.turn_ended(&told);
@@ -161,59 +166,6 @@ impl Acp {
             sent.way = Way::Waits;
         }
         self.make_way();
-    }
-
-    fn open(&mut self) {
-        let (dir, session) = (&self.start.dir, &self.session);
-        let (method, params) = match &self.start.resume {
-            Some(_) => (
-                self.able.resume.unwrap_or("session/load"),
-                json!({"sessionId": session, "cwd": dir, "mcpServers": []}),
-            ),
-            None => ("session/new", json!({"cwd": dir, "mcpServers": []})),
-        };
-        self.out.request(OPEN, method, &params);
-    }
-
-    fn opened(&mut self, told: &Value) {
-        if let Some(id) = told["sessionId"].as_str() {
-            id.clone_into(&mut self.session);
-        }
-        self.is_open = true;
-        let session = self.session.clone();
-        if let Some(model) = self.start.model.clone() {
-            let options = json::elements(&told["configOptions"]);
-            let option = options.iter().find(|option| option["category"] == "model");
-            let (method, params) = match option {
-                Some(option) => (
-                    "session/set_config_option",
-                    json!({"sessionId": session, "configId": option["id"], "value": model}),
-                ),
-                None => (
-                    "session/set_model",
-                    json!({"sessionId": session, "modelId": model}),
-                ),
-            };
-            self.request(method, &params);
-        }
-        let models = &told["models"];
-        let mut known = json::elements(&models["availableModels"]).iter();
-        let current = known.find(|model| model["modelId"] == models["currentModelId"]);
-        self.context.window =
-            current.map_or(0, |model| json::field(&model["_meta"]["contextLimit"]));
-        let modes = json::elements(&told["modes"]["availableModes"]);
-        let mode = self.start.permissions.mode.clone();
-        if let Some(mode) = mode.filter(|mode| modes.iter().any(|known| known["id"] == **mode)) {
-            self.request(
-                "session/set_mode",
-                &json!({"sessionId": session, "modeId": mode}),
-            );
-        }
-        let first = std::mem::take(&mut self.first);
-        if !first.is_empty() {
-            self.prompt(&first);
-            self.out.see(ClientEvent::Init);
-        }
     }
 
     /// The turn at work is over once all its prompts are answered.

@@ -4,6 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use ekiden_core::agent::Permissions;
 use ekiden_core::guard::{HookInput, ToolUse};
 
 use serde_json::Value;
@@ -18,6 +19,8 @@ use crate::trace::keep;
 /// A mode in which files in the work tree may be edited.
 const EDITS: [&str; 2] = ["acceptEdits", "auto"];
 const EVERYTHING: &str = "bypassPermissions";
+/// The modes by which requests are answered here. In those that are not named above, rules alone allow.
+pub(crate) const MODES: [&str; 6] = ["default", "plan", "dontAsk", EDITS[0], EDITS[1], EVERYTHING];
 /// What git, editors and agents take commands and rules from, in any directory: no mode allows to edit it.
 const OBEYED: [&str; 14] = [
     ".git",
@@ -129,12 +132,17 @@ pub struct Consent {
     resolve: Option<fn(&Path) -> PathBuf>,
 }
 
+/// Whoever may do everything need not ask.
+pub fn allows_everything(permissions: &Permissions) -> bool {
+    permissions.skip || permissions.mode.as_deref() == Some(EVERYTHING)
+}
+
 impl Consent {
     pub fn new(start: &Start) -> Self {
         let (permissions, dir) = (&start.permissions, &start.dir);
         let mode = permissions.mode.as_deref().unwrap_or_default();
         Self {
-            everything: permissions.skip || mode == EVERYTHING,
+            everything: allows_everything(permissions),
             edits: EDITS.contains(&mode),
             rules: permissions.allowed_tools.clone(),
             dir: start
@@ -215,8 +223,6 @@ fn matches(rule: &str, name: &str, used: &ToolUse) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ekiden_core::agent::Permissions;
-
     use super::*;
 
     fn consent(mode: Option<&str>, rules: &[&str]) -> Consent {

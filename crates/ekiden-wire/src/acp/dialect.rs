@@ -61,8 +61,8 @@ impl Dialect for Acp {
     fn say(&mut self, text: &str, uuid: &str) {
         let texts = [text.to_owned()];
         let way = match self.able.joining {
-            // There is no conversation yet: it comes with the first prompt.
-            _ if !self.is_open => {
+            // The conversation has not begun: it comes with the first prompt.
+            _ if !self.is_open || !self.first.is_empty() => {
                 self.first.extend_from_slice(&texts);
                 Way::Opens
             }

@@ -199,6 +199,83 @@ fn a_message_before_the_conversation_comes_with_the_first_prompt() {
     assert!(is_delivered(&mut acp));
 }
 
+/// What is sent, and how it ended, where the agent offers this and takes or refuses what was chosen.
+fn chosen(mode: &str, offer: &Value, refuses: Option<&str>) -> (Vec<(String, Value)>, EndCause) {
+    let mut start = start();
+    start.permissions.mode = Some(mode.to_owned());
+    start.model = Some("cheap".to_owned());
+    let mut acp = Acp::new(start);
+    acp.begin(&["task"]);
+    tell(&mut acp, &json!({"id": 1, "result": {}}));
+    drop(sent(&mut acp));
+    tell(&mut acp, &json!({"id": 2, "result": offer}));
+    let mut all = sent(&mut acp);
+    for (id, (method, _)) in (LATER + 1..).zip(all.clone()) {
+        assert_ne!(
+            method, "session/prompt",
+            "before all that was chosen is in force"
+        );
+        let refused = json!({"id": id, "error": {"code": -32602, "message": "no"}});
+        let taken = json!({"id": id, "result": {}});
+        tell(
+            &mut acp,
+            if refuses == Some(&*method) {
+                &refused
+            } else {
+                &taken
+            },
+        );
+    }
+    all.extend(sent(&mut acp));
+    let mut seen = Observed::default();
+    acp.out.events.iter().for_each(|event| seen.observe(event));
+    (all, cause(&seen))
+}
+
+// shows: AGT-15
+#[test]
+fn the_model_and_the_mode_are_in_force_before_the_first_message() {
+    let offer = json!({"sessionId": "s", "configOptions": [{"id": "how", "category": "mode",
+        "options": [{"value": "build"}, {"value": "plan"}]}]});
+    let (sent, _) = chosen("plan", &offer, None);
+    let [model, mode, prompt] = &sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(model.1["modelId"], "cheap");
+    assert_eq!(mode.0, "session/set_config_option");
+    assert_eq!(
+        (&mode.1["configId"], &mode.1["value"]),
+        (&"how".into(), &"plan".into())
+    );
+    assert_eq!(prompt.0, "session/prompt");
+    let address = "https://example.org/modes#plan";
+    let offer = json!({"sessionId": "s", "modes": {"availableModes": [{"id": address}]}});
+    let (sent, _) = chosen("plan", &offer, None);
+    assert_eq!(sent[1].1["modeId"], address);
+    // A mode of ours that the agent does not have.
+    assert_eq!(chosen("acceptEdits", &offer, None).0.len(), 2);
+}
+
+// shows: AGT-15
+#[test]
+fn nothing_is_begun_with_another_model_or_mode() {
+    let offer = json!({"sessionId": "s", "modes": {"availableModes": [{"id": "plan"}]}});
+    let begins = |(sent, cause): (Vec<(String, Value)>, EndCause)| {
+        let is_prompt = |(method, _): &(String, Value)| method == "session/prompt";
+        assert!(!sent.iter().any(is_prompt), "{sent:?}");
+        cause
+    };
+    let model = chosen("plan", &offer, Some("session/set_model"));
+    assert_eq!(begins(model), EndCause::ModelNotFound);
+    let mode = chosen("plan", &offer, Some("session/set_mode"));
+    assert_eq!(begins(mode), EndCause::NeverStarted("no".to_owned()));
+    let unknown = begins(chosen("yolo", &offer, None));
+    let EndCause::NeverStarted(words) = unknown else {
+        panic!("{unknown:?}")
+    };
+    assert!(words.contains("`yolo`"), "{words}");
+}
+
 // shows: AGT-15, REL-03
 #[test]
 fn a_message_that_the_agent_does_not_take_ends_the_turn_and_opens_the_next() {
