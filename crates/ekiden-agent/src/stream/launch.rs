@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ekiden_core::agent::AgentKind;
+use ekiden_core::agent::{AgentKind, Permissions};
 use ekiden_core::effect::StartMode;
+use ekiden_wire::consent::allows_everything;
 use serde_json::json;
 
 use crate::attempt::AttemptSpec;
@@ -32,6 +33,12 @@ pub(crate) const OPENCODE_PLUGIN: [(&str, &str); 1] =
     [("opencode.js", include_str!("opencode.js"))];
 /// Settings for opencode that count beside the user's own files. No other agent knows it.
 const OPENCODE_SETTINGS: &str = "OPENCODE_CONFIG_CONTENT";
+/// By itself opencode asks nobody. These rules come after those of all its settings but one agent's own, and the last
+/// rule that fits counts. Rules of the same name would stay where the settings have them, hence these forms.
+const OPENCODE_ASKS: (&str, &str) = (
+    "OPENCODE_PERMISSION",
+    r#"{"?*":"ask","rea?":"allow","glo?":"allow","gre?":"allow","lis?":"allow","todo*":"allow","skil?":"allow"}"#,
+);
 
 /// The child of an attempt. Without a command of its own the rehearsal agent is this very program in
 /// another role.
@@ -40,7 +47,8 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
     if matches!(spec.agent.kind, AgentKind::Claude | AgentKind::Rehearsal) {
         args = conversation_args(spec);
     }
-    let opencode;
+    let opencode = opencode_settings(&spec.protocol_file);
+    let opencode = opencode_env(&spec.agent.permissions, opencode.as_deref());
     let env: &[(&str, &str)] = match spec.agent.kind {
         AgentKind::Claude => {
             args.extend(["--settings".to_owned(), SETTINGS.to_owned()]);
@@ -51,13 +59,7 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
             args.extend([rehearsal::ATTEMPT_ARG.to_owned(), spec.attempt.to_string()]);
             &[]
         }
-        AgentKind::Acp => {
-            opencode = opencode_settings(&spec.protocol_file);
-            match &opencode {
-                Some(settings) => &[(OPENCODE_SETTINGS, settings)],
-                None => &[],
-            }
-        }
+        AgentKind::Acp => &opencode,
         AgentKind::Codex | AgentKind::Exec => &[],
     };
     if spec.agent.kind == AgentKind::Rehearsal && spec.agent.command.is_empty() {
@@ -70,7 +72,19 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
     spec.child(args, env, StdinKind::Piped)
 }
 
-/// The plugin, and no compaction. Where the user gives settings in the same variable, theirs count.
+fn opencode_env<'a>(
+    permissions: &Permissions,
+    settings: Option<&'a str>,
+) -> Vec<(&'static str, &'a str)> {
+    let asks = !allows_everything(permissions);
+    let settings = settings.map(|settings| (OPENCODE_SETTINGS, settings));
+    settings
+        .into_iter()
+        .chain(asks.then_some(OPENCODE_ASKS))
+        .collect()
+}
+
+/// The plugin, no compaction, and a turn that goes on after a call was refused. Where the user gives settings in the same variable, theirs count.
 fn opencode_settings(protocol_file: &Path) -> Option<String> {
     let plugin = protocol_file.with_file_name(OPENCODE_PLUGIN[0].0);
     let is_free = plugin.is_file() && std::env::var_os(OPENCODE_SETTINGS).is_none();
@@ -78,8 +92,10 @@ fn opencode_settings(protocol_file: &Path) -> Option<String> {
     let path = plugin
         .to_str()
         .filter(|path| !path.contains(['%', '?', '#']));
-    let settings = path
-        .map(|path| json!({"plugin": [format!("file://{path}")], "compaction": {"auto": false}}));
+    let settings = path.map(|path| {
+        json!({"plugin": [format!("file://{path}")], "compaction": {"auto": false},
+            "experimental": {"continue_loop_on_deny": true}})
+    });
     settings
         .filter(|_| is_free)
         .map(|settings| settings.to_string())
@@ -184,5 +200,24 @@ mod tests {
         assert!(settings.contains(r#""auto":false"#), "{settings}");
         assert_eq!(told("issue #7", true), None);
         assert_eq!(told("planning", false), None);
+    }
+
+    // shows: AGT-15, REL-38
+    #[test]
+    fn opencode_asks_for_what_is_not_read_unless_everything_is_allowed() {
+        let asks = |mode: Option<&str>, skip| {
+            let permissions = Permissions {
+                mode: mode.map(str::to_owned),
+                skip,
+                ..Permissions::default()
+            };
+            let env = opencode_env(&permissions, None);
+            env.iter().any(|(name, rules)| {
+                // The last rule that fits counts, so the one that fits everything comes first.
+                *name == "OPENCODE_PERMISSION" && rules.starts_with(r#"{"?*":"ask","#)
+            })
+        };
+        assert!(asks(None, false) && asks(Some("acceptEdits"), false));
+        assert!(!asks(None, true) && !asks(Some("bypassPermissions"), false));
     }
 }

@@ -201,6 +201,31 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     });
 }
 
+/// By itself opencode asks nobody. Of what its user's settings allow nothing is left.
+// shows: AGT-15, REL-38
+#[test]
+fn what_nobody_allowed_is_not_done() {
+    let opencode = |agent: &Agent| agent.name == "opencode";
+    let agent = AGENTS.into_iter().find(opencode).unwrap();
+    let model = |asked: &Asked| match asked.results {
+        0 => shell("mkdir refused".to_owned(), 20_000),
+        1 => shell("touch allowed".to_owned(), 20_000),
+        _ => words("Done.", 20_000),
+    };
+    let Some(stage) = Stage::set(agent, model) else {
+        return;
+    };
+    let settings = json!({"permission": {"*": "allow", "bash": "allow"}});
+    std::fs::write(stage.dir().join("opencode.json"), settings.to_string()).unwrap();
+    let run = ["run", "Make an item.", "--max-sessions", "1"];
+    let rule = ["--allowed-tool", "Bash(touch:*)"];
+    let said = stage.said(&[&run[..], &rule].concat());
+    said.expect(3, "rescue handoff written");
+    assert!(stage.dir().join("allowed").exists(), "{}", said.text);
+    assert!(!stage.dir().join("refused").exists(), "{}", said.text);
+    stage.expect_nothing_alive();
+}
+
 /// Codex and opencode tell a limit at once; the others try again by themselves, for minutes, and say nothing meanwhile.
 // shows: AGT-16, AGT-17, REL-11
 #[test]
