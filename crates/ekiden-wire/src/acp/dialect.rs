@@ -60,16 +60,18 @@ impl Dialect for Acp {
 
     fn say(&mut self, text: &str, uuid: &str) {
         let texts = [text.to_owned()];
-        let way = match self.able.joining {
+        if !self.is_open || !self.first.is_empty() {
             // The conversation has not begun: it comes with the first prompt.
-            _ if !self.is_open || !self.first.is_empty() => {
-                self.first.extend_from_slice(&texts);
-                Way::Opens
-            }
-            _ if self.prompts.is_empty() => {
-                self.prompt(&texts);
-                Way::Opens
-            }
+            self.first.extend(texts);
+            return self.out.delivered(uuid.to_owned());
+        }
+        if self.prompts.is_empty() {
+            // The request itself opens the turn, however long the model is silent.
+            self.prompt(&texts);
+            self.out.see(ClientEvent::Init);
+            return self.out.delivered(uuid.to_owned());
+        }
+        let way = match self.able.joining {
             Joining::Steer => {
                 let params = json!({"sessionId": self.session, "prompt": blocks(&texts)});
                 self.joining = self.request("_session/steering", &params);

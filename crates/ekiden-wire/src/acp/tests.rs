@@ -191,11 +191,6 @@ fn a_message_before_the_conversation_comes_with_the_first_prompt() {
     assert_eq!(params["sessionId"], "s");
     let texts = params["prompt"].as_array().unwrap();
     assert_eq!(texts.last().unwrap()["text"], "hand off");
-    assert!(!is_delivered(&mut acp));
-    update(
-        &mut acp,
-        &json!({"sessionUpdate": "agent_message_chunk", "content": {"text": "Yes"}}),
-    );
     assert!(is_delivered(&mut acp));
 }
 
@@ -274,6 +269,22 @@ fn nothing_is_begun_with_another_model_or_mode() {
         panic!("{unknown:?}")
     };
     assert!(words.contains("`yolo`"), "{words}");
+}
+
+// shows: AGT-15, RUN-20
+#[test]
+fn a_message_between_turns_opens_one_before_the_model_says_anything() {
+    let mut acp = at_work(&json!({}));
+    let first = *acp.prompts.first().unwrap();
+    tell(
+        &mut acp,
+        &json!({"id": first, "result": {"stopReason": "end_turn"}}),
+    );
+    acp.out.events.clear();
+    acp.say("hand off", "u");
+    assert_eq!(methods(&mut acp), ["session/prompt"]);
+    assert_eq!(acp.out.events[0], ClientEvent::Init);
+    assert!(is_delivered(&mut acp));
 }
 
 // shows: AGT-15, REL-03
