@@ -108,6 +108,8 @@ impl Acp {
         Self {
             session: start.resume.clone().unwrap_or_default(),
             questions: Questions::new(&start),
+            cost_usd: start.charged_usd,
+            charged_usd: start.charged_usd,
             start,
             last_id: LATER,
             has_results: true,
@@ -314,13 +316,17 @@ impl Acp {
                 self.call(update);
             }
             "usage_update" if self.able.is_trusted => {
-                let cost = &update["cost"];
-                if cost["currency"] == "USD" {
-                    self.cost_usd = cost["amount"].as_f64().unwrap_or(0.0).max(self.cost_usd);
-                }
+                self.costs(&update["cost"]);
                 self.told(update["used"].as_u64(), json::field(&update["size"]));
             }
             _ => {}
+        }
+    }
+
+    /// What the conversation has cost from its beginning.
+    fn costs(&mut self, told: &Value) {
+        if told["currency"] == "USD" {
+            self.cost_usd = told["amount"].as_f64().unwrap_or(0.0).max(self.cost_usd);
         }
     }
 

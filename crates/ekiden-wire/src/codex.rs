@@ -224,8 +224,11 @@ impl Codex {
             cache_creation: 0,
             output: last("outputTokens"),
         };
-        self.respond(None);
-        self.response += 1;
+        // What comes before a turn is of an earlier attempt, which was charged.
+        if self.turn.is_some() {
+            self.respond(None);
+            self.response += 1;
+        }
         self.out.see(ClientEvent::Context {
             tokens: self
                 .usage

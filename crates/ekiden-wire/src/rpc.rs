@@ -46,6 +46,10 @@ pub trait Dialect: Send {
     fn hear(&mut self, line: Line<'_>);
     /// The agent's own name of the conversation, if it can be resumed.
     fn conversation(&self) -> Option<&str>;
+    /// What it has cost in US dollars, where the agent tells that for the whole conversation.
+    fn cost_usd(&self) -> f64 {
+        0.0
+    }
 }
 
 /// How a conversation is begun.
@@ -56,6 +60,8 @@ pub struct Start {
     pub model: Option<String>,
     /// The agent's id of the conversation to resume.
     pub resume: Option<String>,
+    /// What was charged for that conversation, in US dollars.
+    pub charged_usd: f64,
     /// Where a path leads, with symbolic links resolved as far as it exists.
     pub resolve: Option<fn(&Path) -> PathBuf>,
 }

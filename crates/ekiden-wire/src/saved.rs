@@ -31,6 +31,11 @@ impl Saved {
     pub fn conversation(&self) -> Option<&str> {
         self.0.as_ref()?.conversation()
     }
+
+    /// What it has cost in US dollars, where the agent tells that for the whole conversation.
+    pub fn cost_usd(&self) -> f64 {
+        self.0.as_ref().map_or(0.0, |dialect| dialect.cost_usd())
+    }
 }
 
 /// What an agent that answers our first request in this way speaks.

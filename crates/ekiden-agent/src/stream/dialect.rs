@@ -15,15 +15,17 @@ use crate::leads_to::leads_to;
 
 /// The dialect of an attempt that begins.
 pub(super) fn of_attempt(spec: &AttemptSpec) -> Option<Box<dyn Dialect>> {
-    let resume = match spec.mode {
+    let saved = match spec.mode {
         StartMode::Fresh => None,
-        StartMode::Resume => Some(named_before(spec).unwrap_or_default()),
+        StartMode::Resume => Some(saved_before(spec).unwrap_or_default()),
     };
+    let named = |saved: &Saved| saved.conversation().unwrap_or_default().to_owned();
     let start = Start {
         dir: spec.dir.clone(),
         permissions: spec.agent.permissions.clone(),
         model: spec.agent.model.clone(),
-        resume,
+        resume: saved.as_ref().map(named),
+        charged_usd: saved.as_ref().map_or(0.0, Saved::cost_usd),
         resolve: Some(leads_to),
     };
     match spec.agent.kind {
@@ -33,10 +35,10 @@ pub(super) fn of_attempt(spec: &AttemptSpec) -> Option<Box<dyn Dialect>> {
     }
 }
 
-/// What the agent called the conversation in an earlier attempt at this session.
-fn named_before(spec: &AttemptSpec) -> Option<String> {
+/// What earlier attempts at this session left: what the agent called the conversation, and what it cost.
+fn saved_before(spec: &AttemptSpec) -> Option<Saved> {
     let mut saved = Saved::default();
     let stream = File::open(&spec.events_file).ok()?;
     read_lines(stream, |line| saved.read(line, |_| {})).ok()?;
-    saved.conversation().map(str::to_owned)
+    Some(saved)
 }

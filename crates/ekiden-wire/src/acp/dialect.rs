@@ -109,6 +109,10 @@ impl Dialect for Acp {
                 let is_ours = params["sessionId"] == *self.session;
                 if is_ours && self.is_open {
                     self.update(&params["update"]);
+                } else if is_ours {
+                    // It was paid for in an earlier attempt.
+                    self.costs(&params["update"]["cost"]);
+                    self.charged_usd = self.cost_usd;
                 }
             }
             Message::Notice { method, params } if params["sessionId"] == *self.session => {
@@ -126,6 +130,10 @@ impl Dialect for Acp {
                 self.make_way();
             }
         }
+    }
+
+    fn cost_usd(&self) -> f64 {
+        self.cost_usd
     }
 
     fn conversation(&self) -> Option<&str> {

@@ -29,8 +29,9 @@ impl Acp {
     }
 
     pub(super) fn opened(&mut self, told: &Value) {
-        if let Some(id) = told["sessionId"].as_str() {
+        if let Some(id) = told["sessionId"].as_str().filter(|id| *id != self.session) {
             id.clone_into(&mut self.session);
+            (self.cost_usd, self.charged_usd) = (0.0, 0.0);
         }
         self.is_open = true;
         let models = &told["models"];

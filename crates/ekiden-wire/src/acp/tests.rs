@@ -287,6 +287,50 @@ fn a_message_between_turns_opens_one_before_the_model_says_anything() {
     assert!(is_delivered(&mut acp));
 }
 
+/// What the first turn of a conversation costs, of which this was charged before.
+fn cost_of_resumed(charged_usd: f64, replayed: &Value) -> f64 {
+    let mut acp = Acp::new(Start {
+        resume: Some("s".to_owned()),
+        charged_usd,
+        ..start()
+    });
+    acp.begin(&["go on"]);
+    let loads = json!({"agentCapabilities": {"loadSession": true}});
+    tell(&mut acp, &json!({"id": 1, "result": loads}));
+    update(&mut acp, replayed);
+    tell(&mut acp, &json!({"id": 2, "result": null}));
+    let cost = |usd: f64| json!({"sessionUpdate": "usage_update", "used": 9, "cost": {"currency": "USD", "amount": usd}});
+    update(&mut acp, &cost(5.0));
+    let first = *acp.prompts.first().unwrap();
+    let usage = json!({"inputTokens": 10, "outputTokens": 1});
+    tell(
+        &mut acp,
+        &json!({"id": first, "result": {"stopReason": "end_turn", "usage": usage}}),
+    );
+    let results = acp.out.events.iter().filter_map(|event| match event {
+        ClientEvent::Result(result) => result.usage_since_last.as_ref(),
+        _ => None,
+    });
+    results
+        .flat_map(|used| used.values())
+        .map(|used| used.cost_usd)
+        .sum()
+}
+
+// shows: AGT-15, REL-22
+#[test]
+fn a_conversation_that_is_resumed_is_not_charged_again() {
+    let told = json!({"sessionUpdate": "usage_update", "used": 9, "cost": {"currency": "USD", "amount": 4.0}});
+    let silent = json!({"sessionUpdate": "plan"});
+    for (cost, expected) in [
+        (cost_of_resumed(0.0, &silent), 5.0),
+        (cost_of_resumed(4.0, &silent), 1.0),
+        (cost_of_resumed(0.0, &told), 1.0),
+    ] {
+        assert!((cost - expected).abs() < 1e-9, "{cost} for {expected}");
+    }
+}
+
 // shows: AGT-15, REL-03
 #[test]
 fn a_message_that_the_agent_does_not_take_ends_the_turn_and_opens_the_next() {

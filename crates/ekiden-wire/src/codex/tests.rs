@@ -178,6 +178,32 @@ fn a_message_steers_the_turn_or_opens_the_next_one() {
     assert_eq!(again, ["turn/start"]);
 }
 
+// shows: AGT-16, REL-22
+#[test]
+fn a_thread_that_is_resumed_is_not_charged_again() {
+    let mut codex = at_work(Permissions::default());
+    let told = |codex: &mut Codex| {
+        codex.out.events.clear();
+        let last = json!({"inputTokens": 50_000, "outputTokens": 100});
+        let usage = json!({"last": last, "modelContextWindow": 200_000});
+        notice(
+            codex,
+            "thread/tokenUsage/updated",
+            json!({"tokenUsage": usage}),
+        );
+        let count = |is: fn(&ClientEvent) -> bool| {
+            codex.out.events.iter().filter(|event| is(event)).count()
+        };
+        (
+            count(|event| matches!(event, ClientEvent::Assistant(_))),
+            count(|event| matches!(event, ClientEvent::Context { tokens: 50_100, .. })),
+        )
+    };
+    assert_eq!(told(&mut codex), (1, 1));
+    codex.turn = None;
+    assert_eq!(told(&mut codex), (0, 1));
+}
+
 fn failed(info: &Value) -> EndCause {
     let mut codex = at_work(Permissions::default());
     let window = |percent: u64, mins: u64, reset: u64| json!({"usedPercent": percent, "windowDurationMins": mins, "resetsAt": reset});
