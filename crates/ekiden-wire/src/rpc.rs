@@ -22,6 +22,8 @@ pub(crate) const INITIALIZE: u64 = 1;
 pub(crate) const OPEN: u64 = 2;
 /// Later requests count from here.
 pub(crate) const LATER: u64 = 10;
+/// Where the method and the id of a message are looked for that is too long to read.
+const HEAD_BYTES: usize = 1024;
 /// What a dialect calls the answer to `initialize`: with it an attempt begins.
 pub const BEGUN: &str = "initialize";
 
@@ -83,7 +85,7 @@ pub(crate) enum Message {
         id: u64,
         answer: Result<Value, Value>,
     },
-    /// No message, or one that is too long to read.
+    /// No message, or one that is too long to read and needs no answer.
     Odd,
 }
 
@@ -91,8 +93,17 @@ impl Message {
     pub(crate) fn of(line: Line<'_>) -> Self {
         match line {
             Line::Whole(line) => json::parse(line).map_or(Self::Odd, Self::of_value),
-            Line::Oversized { .. } => Self::Odd,
+            Line::Oversized { head, .. } => Self::of_head(head).unwrap_or(Self::Odd),
         }
+    }
+
+    /// A request that is too long to read, by what stands before its parameters. Without an answer the agent would wait.
+    fn of_head(head: &[u8]) -> Option<Self> {
+        let head = &head[..head.len().min(HEAD_BYTES)];
+        let params = memchr::memmem::find(head, b"\"params\"")?;
+        let members = head[..params].trim_ascii_end().strip_suffix(b",")?;
+        let message = Self::of_value(json::parse(&[members, b"}"].concat())?);
+        matches!(message, Self::Request { .. }).then_some(message)
     }
 
     fn of_value(mut line: Value) -> Self {

@@ -629,6 +629,46 @@ fn an_oversized_result_does_not_hold_up_a_message() {
     assert!(acp.out.events.contains(&ClientEvent::Malformed));
 }
 
+// shows: AGT-08
+#[test]
+fn a_request_that_is_too_long_is_refused() {
+    let ask = |members: &str| {
+        let mut acp = at_work(&json!({}));
+        let line = format!(r#"{{"jsonrpc":"2.0",{members}"params":{{"id":9,"method":"m"#);
+        acp.hear(Line::Oversized {
+            len: 100_000_000,
+            head: line.as_bytes(),
+        });
+        let callbacks: Vec<String> = acp
+            .out
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                ClientEvent::HookCallback { request_id, .. } => Some(request_id.clone()),
+                _ => None,
+            })
+            .collect();
+        callbacks
+            .iter()
+            .for_each(|callback| acp.answer(callback, &HookAnswer::Pass));
+        acp.out
+            .lines
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect::<Vec<Value>>()
+    };
+    let asked = &ask(r#""id":"q","method":"session/request_permission","#)[0];
+    assert_eq!(
+        (&asked["id"], &asked["result"]["outcome"]["outcome"]),
+        (&"q".into(), &"cancelled".into())
+    );
+    assert_eq!(
+        ask(r#""method":"fs/write_text_file","id":7,"#)[0]["error"]["code"],
+        -32601
+    );
+    assert!(ask(r#""method":"session/update","#).is_empty());
+}
+
 proptest! {
     // shows: AGT-08
     #[test]
