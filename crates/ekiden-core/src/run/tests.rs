@@ -387,11 +387,29 @@ fn a_stop_that_was_resumed_ends_no_stage_later() {
         budget: None,
         of_agent: None,
     };
-    let mut world = World::begin(&given);
+    let mut header = header(&given);
+    header.settings.fallback.agents = vec![of_account(&header, "second")];
+    let mut world = World::of(&header, given.jobs as usize);
     let stage = StageId::try_from("S0".to_owned()).unwrap();
-    while world.agents.is_empty() {
-        world.settle(0);
-    }
+    let begins = |world: &mut World| {
+        while world.agents.is_empty() && !world.is_over {
+            world.settle(0);
+        }
+    };
+    let account = |world: &World| {
+        world
+            .run
+            .relay(&stage)
+            .unwrap()
+            .settings
+            .agent
+            .account
+            .clone()
+    };
+    begins(&mut world);
+    world.ends(&stage, EndCause::AuthenticationFailed);
+    begins(&mut world);
+    assert!(account(&world).is_some());
     world.works(&stage, 0, true);
     world.step(Event::StopRequested(StopRequest::Gently));
     while !world.is_over {
@@ -407,13 +425,12 @@ fn a_stop_that_was_resumed_ends_no_stage_later() {
     while !world.settle_as(merges, 13) {
         world.settle(0);
     }
+    assert_eq!(account(&world), None, "whoever was out is tried again");
     let mends = world.agents[&stage].attempt.session;
     while world.agents.contains_key(&stage) {
         world.works(&stage, 4, true);
     }
-    while world.agents.is_empty() && !world.is_over {
-        world.settle(0);
-    }
+    begins(&mut world);
     assert_eq!(world.run.outcome(), None);
     assert!(world.agents[&stage].attempt.session > mends);
 }
@@ -427,28 +444,9 @@ fn a_reviewers_limit_holds_no_work_where_others_can_go_on() {
         budget: None,
         of_agent: None,
     };
-    let mut header = header(&given);
-    let other = |name: &str| AgentSpec {
-        account: Some(format!("/home/{name}")),
-        ..header.settings.agent.clone()
-    };
-    let (reviewer, second) = (other("reviewer").read_only(), other("second"));
-    header.settings.reviewer = Some(Box::new(reviewer));
-    header.settings.fallback.agents = vec![second];
-    let mut world = World::of(&header, 2);
+    let mut world = World::of(&reviewed_elsewhere(&given), given.jobs as usize);
     let [reviewed, later] = ["S0", "S1"].map(|id| StageId::try_from(id.to_owned()).unwrap());
-    let of = |stage: &StageId| {
-        let stage = stage.clone();
-        move |effect: &Effect| match effect {
-            Effect::Stage { stage: of, .. } | Effect::Worktree { stage: of, .. } => *of == stage,
-            Effect::Deliver | Effect::EndRun { .. } => false,
-        }
-    };
-    let is_reviewed = |world: &World| {
-        let phase = world.run.relay(&reviewed).map(|relay| &relay.phase);
-        matches!(phase, Some(Phase::Running(session)) if session.attempt.purpose == Purpose::Review)
-    };
-    while !is_reviewed(&world) {
+    while !world.is_reviewed(&reviewed) {
         if !world.settle_as(of(&reviewed), 0) {
             world.works(&reviewed, 0, true);
         }
@@ -462,6 +460,56 @@ fn a_reviewers_limit_holds_no_work_where_others_can_go_on() {
     // Its worktree is made only now.
     while world.settle_as(of(&later), 0) {}
     assert!(world.agents.contains_key(&later));
+}
+
+// shows: REL-11, REL-38
+#[test]
+fn a_reviewer_does_not_wait_for_agents_that_only_work() {
+    let given = Given {
+        stages: vec![(0, false, 0, 0); 2],
+        jobs: 2,
+        budget: None,
+        of_agent: None,
+    };
+    let mut world = World::of(&reviewed_elsewhere(&given), given.jobs as usize);
+    let [reviewed, out] = ["S0", "S1"].map(|id| StageId::try_from(id.to_owned()).unwrap());
+    while !world.agents.contains_key(&reviewed) {
+        assert!(world.settle_as(of(&reviewed), 0));
+    }
+    for _ in 0..2 {
+        while world.settle_as(of(&out), 0) {}
+        world.ends(&out, EndCause::Overloaded);
+    }
+    while world.agents.contains_key(&reviewed) {
+        world.works(&reviewed, 0, true);
+    }
+    while world.settle_as(of(&reviewed), 0) {}
+    let relay = world.run.relay(&reviewed).unwrap();
+    assert!(world.is_reviewed(&reviewed), "{:?}", relay.phase);
+}
+
+/// Stages with a second agent to go on, whose reviewer has an account of its own.
+fn reviewed_elsewhere(given: &Given) -> RunStarted {
+    let mut header = header(given);
+    let reviewer = of_account(&header, "reviewer").read_only();
+    header.settings.reviewer = Some(Box::new(reviewer));
+    header.settings.fallback.agents = vec![of_account(&header, "second")];
+    header
+}
+
+fn of_account(header: &RunStarted, name: &str) -> AgentSpec {
+    AgentSpec {
+        account: Some(format!("/home/{name}")),
+        ..header.settings.agent.clone()
+    }
+}
+
+/// The effects of a stage.
+fn of(stage: &StageId) -> impl Fn(&Effect) -> bool + use<'_> {
+    move |effect| match effect {
+        Effect::Stage { stage: of, .. } | Effect::Worktree { stage: of, .. } => of == stage,
+        Effect::Deliver | Effect::EndRun { .. } => false,
+    }
 }
 
 /// An agent at work, as far as it decides.
@@ -644,6 +692,11 @@ impl World {
             .iter()
             .filter(|(_, effect)| !is_start(effect))
             .count()
+    }
+
+    fn is_reviewed(&self, stage: &StageId) -> bool {
+        let phase = self.run.relay(stage).map(|relay| &relay.phase);
+        matches!(phase, Some(Phase::Running(session)) if session.attempt.purpose == Purpose::Review)
     }
 
     /// The first of these is settled in this way, as [`Self::task`] and [`Self::ground`] have it.

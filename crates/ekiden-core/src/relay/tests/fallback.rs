@@ -97,6 +97,8 @@ fn logins_that_are_all_refused_end_the_run_and_are_tried_again_when_a_person_res
         at_work("fallback=codex", &format!("{events} resume")),
         "claude"
     );
+    let complete = "up ends:login up works writes:claim turn ends:done continue";
+    assert_eq!(at_work("fallback=codex", complete), "claude");
 }
 
 // shows: REL-39
