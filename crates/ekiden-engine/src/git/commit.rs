@@ -89,14 +89,21 @@ pub(crate) async fn commit_all(
     except: &BTreeSet<String>,
     cancelled: &Cancelled,
 ) -> Result<(), GitError> {
-    let except = except
-        .iter()
-        .map(|dir| format!(":(top,exclude,literal){dir}"));
-    let paths: Vec<String> = std::iter::once(":/".to_owned()).chain(except).collect();
+    let others = except.iter();
+    let others = others.map(|path| format!(":(top,exclude,literal){path}"));
+    let paths: Vec<String> = std::iter::once(":/".to_owned()).chain(others).collect();
     let mut args: Vec<&str> = vec!["--"];
     args.extend(paths.iter().map(String::as_str));
     git.long("add --all --sparse", &args, b"", cancelled)
         .await?;
+    // An agent may have staged what was lent.
+    let files = except.iter().filter(|path| !path.ends_with('/'));
+    let staged: Vec<String> = files.map(|path| format!(":(top,literal){path}")).collect();
+    if !staged.is_empty() {
+        let staged: Vec<&str> = staged.iter().map(String::as_str).collect();
+        let args = [&["--"][..], &staged].concat();
+        git.long("reset --quiet", &args, b"", cancelled).await?;
+    }
     let done = git.long("commit --quiet", message, b"", cancelled);
     done.await.map(drop)
 }

@@ -36,7 +36,8 @@ impl Lent {
         if self.names.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let new = entries.iter().filter(|entry| entry.is_untracked());
+        // Also what an agent has staged.
+        let new = entries.iter().filter(|entry| entry.committed.is_none());
         let new: Vec<String> = new.map(Entry::shown).collect();
         let others = globs::undeclared(&new, &self.names).map_err(GitError::Refused)?;
         let others: BTreeSet<String> = others.into_iter().collect();
@@ -93,11 +94,11 @@ fn flooded(entries: &[Entry], declared: &[String]) -> Result<BTreeSet<String>, G
     Ok(found)
 }
 
-/// The entry is one of these new files, or in one of these directories.
+/// The entry is one of these files, or a new one in one of these directories.
 pub(crate) fn is_in(entry: &Entry, stays_out: &BTreeSet<String>) -> bool {
     let path = entry.shown();
-    entry.is_untracked()
-        && (stays_out.contains(&path) || dirs(&path).any(|dir| stays_out.contains(dir)))
+    let is_in_dir = entry.is_untracked() && dirs(&path).any(|dir| stays_out.contains(dir));
+    is_in_dir || stays_out.contains(&path)
 }
 
 /// The directories above a path, the topmost first, each with a slash at its end.

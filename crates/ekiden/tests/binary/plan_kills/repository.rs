@@ -150,23 +150,26 @@ fn what_git_could_not_commit_is_told_before_anything_begins() {
 // shows: PLN-08, SEC-01
 #[test]
 fn a_file_that_is_lent_to_worktrees_is_never_committed() {
-    let work = "echo target/ > .gitignore; echo mine > made.env; echo A > a.txt".to_owned();
-    let diamond = Diamond::new()
-        .head("[worktree]\ncopy = [\"*.env\", \".env\"]")
-        .work("A", work);
-    let environment = &diamond.environment;
-    environment.write(".gitignore", "*.env\n");
-    environment.write("plan.toml", &diamond.manifest());
-    environment.commit_all();
-    environment.write(".env", "SECRET=1\n");
-    let said = diamond.execute().expect(0);
-    let committed = environment.git(&["log", "--all", "--format=%h", "--", ".env"]);
-    assert_eq!(committed, "", "{said}");
-    assert_eq!(environment.read(".env"), "SECRET=1\n");
-    // What a stage made under such a name is its work.
-    assert_eq!(environment.read("made.env"), "mine\n");
-    environment.shell("rm .env");
-    diamond.expect_complete();
+    for staged in ["true", "git add --all"] {
+        let work =
+            format!("echo target/ > .gitignore; echo mine > made.env; {staged}; echo A > a.txt");
+        let diamond = Diamond::new()
+            .head("[worktree]\ncopy = [\"*.env\", \".env\"]")
+            .work("A", work);
+        let environment = &diamond.environment;
+        environment.write(".gitignore", "*.env\n");
+        environment.write("plan.toml", &diamond.manifest());
+        environment.commit_all();
+        environment.write(".env", "SECRET=1\n");
+        let said = diamond.execute().expect(0);
+        let committed = environment.git(&["log", "--all", "--format=%h", "--", ".env"]);
+        assert_eq!(committed, "", "{staged}: {said}");
+        assert_eq!(environment.read(".env"), "SECRET=1\n");
+        // What a stage made under such a name is its work.
+        assert_eq!(environment.read("made.env"), "mine\n");
+        environment.shell("rm .env");
+        diamond.expect_complete();
+    }
 }
 
 /// Git overwrites what it ignores when it merges, unless it is told not to.
