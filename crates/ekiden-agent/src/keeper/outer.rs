@@ -15,6 +15,8 @@ use crate::unix::{ChildExits, Deadline, Reaped, pid_of, poll_until, reap};
 /// How much longer than the grace time the inner keeper may take once the engine is dead. Then it
 /// is stuck (stopped by a person, say), and everything must be over within 5 s (RUN-10).
 const INNER_GRACE: Duration = Duration::from_secs(1);
+/// What is left of those for the agent, when the inner keeper has used up its time.
+const LATE_GRACE: Duration = Duration::from_millis(300);
 
 /// What the outer keeper holds.
 pub(super) struct Outer<'a> {
@@ -66,24 +68,25 @@ impl<'a> Outer<'a> {
                 Reaped::NoChildren => return true,
                 Reaped::AllRunning => {}
             }
-            if kill_at.is_some_and(Deadline::passed) {
+            let due = kill_at.is_some_and(Deadline::passed);
+            if due {
                 let _ = kill_process(self.inner, Signal::KILL);
+                self.grace = LATE_GRACE.min(self.grace);
             }
-            if self.engine_ended(kill_at) {
+            if self.engine_ended(kill_at.is_some(), kill_at.filter(|_| !due)) {
                 kill_at = Some(Deadline::after(self.grace + INNER_GRACE));
             }
         }
     }
 
     /// Waits for news; whether it is the engine's death, which is news only once.
-    fn engine_ended(&self, kill_at: Option<Deadline>) -> bool {
-        let watched = if kill_at.is_none() { 2 } else { 1 };
+    fn engine_ended(&self, is_known: bool, until: Option<Deadline>) -> bool {
+        let watched = if is_known { 1 } else { 2 };
         let mut fds = [
             PollFd::new(&self.exits, PollFlags::IN),
             // Commands are the inner keeper's: only the end of the socket is asked for.
             PollFd::new(self.control, PollFlags::empty()),
         ];
-        let until = kill_at.filter(|deadline| !deadline.passed());
         // Without a working poll there is nothing better than to look again.
         let _ = poll_until(&mut fds[..watched], until);
         fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR)

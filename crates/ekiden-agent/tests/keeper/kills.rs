@@ -169,7 +169,7 @@ fn a_process_that_forks_on_and_on_is_caught() {
 // shows: RUN-10
 #[test]
 fn a_stopped_keeper_is_replaced() {
-    let mut stage = Stage::new(&["500", "agent", "deaf", "daemon"]);
+    let mut stage = Stage::new(&["3000", "agent", "deaf", "daemon"]);
     stage.wait_for(&[("inner", 1), ("agent", 1), ("tool", 1)]);
     for inner in stage.pids("inner") {
         rustix::process::kill_process(inner, rustix::process::Signal::STOP)
