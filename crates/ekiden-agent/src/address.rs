@@ -6,13 +6,25 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
 /// What fits into an address on every platform.
 const ADDRESS_BYTES_MAX: usize = 100;
+
+/// Callers that are served at a time; the next one waits.
+const CALLERS_MAX: usize = 64;
+/// How long a caller may take to ask. Each of ours asks at once.
+const ASKING_MAX: Duration = Duration::from_secs(30);
+/// How long nobody is let in when the system lets nobody in.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A path to bind or reach a socket, as long as this lives.
 #[derive(Debug)]
@@ -75,13 +87,32 @@ impl Socket {
         let address = Address::of(&path)?;
         address.remove();
         let listener = UnixListener::bind(&address.path)?;
+        let places = Arc::new(Semaphore::new(CALLERS_MAX));
         let task = tokio::spawn(async move {
-            while let Ok((caller, _)) = listener.accept().await {
-                tokio::spawn(serve(caller));
+            while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+                match listener.accept().await {
+                    Ok((caller, _)) => {
+                        let served = serve(caller);
+                        tokio::spawn(async move {
+                            served.await;
+                            drop(place);
+                        });
+                    }
+                    // There may be no room for another open file, until somebody closes one.
+                    Err(_) => sleep(ACCEPT_PAUSE).await,
+                }
             }
         });
         Ok(Self { path, task })
     }
+}
+
+/// All that a caller asks, up to a size. Nothing, if it goes away or takes too long.
+pub async fn question(caller: &mut UnixStream, bytes_max: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut bounded = caller.take(bytes_max);
+    let read = timeout(ASKING_MAX, bounded.read_to_end(&mut bytes)).await;
+    matches!(read, Ok(Ok(_))).then_some(bytes)
 }
 
 impl Drop for Socket {

@@ -11,11 +11,11 @@
 
 use std::path::PathBuf;
 
-use ekiden_agent::address::Socket;
+use ekiden_agent::address::{Socket, question};
 use ekiden_agent::lineage::{self, Origin};
 use ekiden_core::steering::{Asker, Steered, Steering};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
@@ -103,11 +103,9 @@ fn may_say(asker: Asker, steering: &Steering) -> Result<(), Refusal> {
 
 /// Answers one caller. One that goes away gets no answer; what it asked for counts.
 async fn serve(mut caller: UnixStream, asker: Result<Asker, Refusal>, inputs: mpsc::Sender<Input>) {
-    let mut bytes = Vec::new();
-    let mut bounded = (&mut caller).take(MESSAGE_BYTES_MAX);
-    if bounded.read_to_end(&mut bytes).await.is_err() {
+    let Some(bytes) = question(&mut caller, MESSAGE_BYTES_MAX).await else {
         return;
-    }
+    };
     let message = serde_json::from_slice::<Steered>(&bytes);
     let reply = match asker.map(|asker| (asker, message)) {
         Err(why) => Reply::Refused { why },

@@ -3,12 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::hook::Asker;
-use crate::address::Socket;
+use crate::address::{Socket, question};
 
 /// Questions that wait for the attempt's task; a full channel holds the callers back.
 const QUESTIONS_MAX: usize = 64;
@@ -50,11 +50,9 @@ impl Listener {
 
 /// Answers one caller. One that goes away, or asks nothing valid, gets no answer.
 async fn serve(mut caller: UnixStream, questions: mpsc::Sender<Question>) {
-    let mut bytes = Vec::new();
-    let mut bounded = (&mut caller).take(QUESTION_BYTES_MAX);
-    if bounded.read_to_end(&mut bytes).await.is_err() {
+    let Some(bytes) = question(&mut caller, QUESTION_BYTES_MAX).await else {
         return;
-    }
+    };
     let text = String::from_utf8_lossy(&bytes);
     let Some((asker, json)) = text.split_once('\n') else {
         return;

@@ -22,10 +22,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use ekiden_agent::address::{Socket, question};
 use ekiden_agent::child::{ChildSpec, spawn};
 use ekiden_agent::task::{run_output, run_quick};
 use ekiden_agent::{become_subreaper, keeper};
 use ekiden_core::time::Millis;
+use tokio::io::AsyncWriteExt as _;
 
 /// The number of the lifeline's descriptor, in every process that holds it.
 const LIFELINE: &str = "ACTOR_LIFELINE";
@@ -41,6 +43,7 @@ fn main() -> io::Result<()> {
         Some("engine") => engine(args),
         Some("environment") => environment(),
         Some("quick") => quick(),
+        Some("listener") => listener(args),
         Some("agent") => agent(args),
         Some("daemon") => daemon(args),
         Some("tool") => tool(args),
@@ -142,6 +145,21 @@ fn quick() -> io::Result<()> {
         String::from_utf8_lossy(&output.stderr),
     );
     write!(io::stdout(), "{:?} {out:?} {err:?}", output.end)
+}
+
+/// `listener PATH`: answers each caller, who need not ask anything.
+fn listener(mut args: impl Iterator<Item = String>) -> io::Result<()> {
+    let path = args.next().unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let _socket = Socket::listen(path.into(), |mut caller| async move {
+            let asked = question(&mut caller, 100).await.unwrap_or_default();
+            let _ = caller.write_all(&asked).await;
+        })?;
+        std::future::pending().await
+    })
 }
 
 /// `agent MANNERS PARTS...`: starts the parts, says that it is ready and works until it is ended.

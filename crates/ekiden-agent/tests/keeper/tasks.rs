@@ -1,7 +1,10 @@
 //! Commands of which only the end and the output matter.
 
+use std::io::Write as _;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ekiden_agent::child::{ChildEnd, ChildSpec, StdinKind};
 use ekiden_agent::task::{TaskOutcome, run_output, run_task};
@@ -15,6 +18,38 @@ async fn verify(script: &str, timeout: Millis, tail_bytes: usize) -> TaskOutcome
     run_task(spec("sh", &["-c", script]), timeout, tail_bytes)
         .await
         .expect("it starts")
+}
+
+// shows: RUN-09
+#[test]
+fn a_socket_outlives_a_moment_without_room_for_a_caller() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let script = r#"ulimit -n 24; exec "$0" listener "$1""#;
+    let mut listener = Command::new("sh")
+        .args(["-c", script, ACTOR])
+        .arg(&path)
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + PATIENCE;
+    while UnixStream::connect(&path).is_err() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let idle: Vec<_> = (0..40).map(|_| UnixStream::connect(&path)).collect();
+    // Until it has refused one of them.
+    std::thread::sleep(Duration::from_millis(300));
+    drop(idle);
+    let answered = || {
+        let mut caller = UnixStream::connect(&path)?;
+        caller.set_read_timeout(Some(PATIENCE))?;
+        caller.write_all(b"hello")?;
+        caller.shutdown(Shutdown::Write)?;
+        std::io::read_to_string(caller)
+    };
+    let answer = answered();
+    listener.kill().unwrap();
+    listener.wait().unwrap();
+    assert_eq!(answer.expect("it still listens"), "hello");
 }
 
 #[tokio::test]
