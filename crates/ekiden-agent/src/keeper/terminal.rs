@@ -4,8 +4,8 @@
 //! leaves the other screen, a hidden cursor, mouse reports and raw modes. So the keeper, which outlives
 //! it in every case, remembers the terminal as it was before and restores it.
 //!
-//! While the engine lives, modes and foreground are put back too. Once it is dead, the shell has the
-//! terminal again and has set both as it likes.
+//! While the engine lives and has the terminal, modes and foreground are put back too. Once it is dead or suspended,
+//! the shell has the terminal again and has set both as it likes.
 //!
 //! Nobody may be reading what is written there: a connection hangs, or a person pressed ctrl-s. So it is
 //! opened anew for the keeper alone, not to wait in a write, and given up after a while.
@@ -16,8 +16,11 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags, open};
-use rustix::process::Pid;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr, tcsetpgrp, ttyname};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process_group};
+use rustix::termios::{
+    OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp, ttyname,
+};
 
 use crate::unix::{Deadline, poll_until};
 
@@ -58,7 +61,7 @@ impl Terminal {
 
     /// Puts it in order. What fails is left as it is: a terminal that was closed needs nothing.
     pub(super) fn restore(&self, agent_was_killed: bool, engine_lives: bool) {
-        if engine_lives {
+        if engine_lives && self.is_ours() {
             let _ = tcsetpgrp(&self.tty, self.group);
             let _ = tcsetattr(&self.tty, OptionalActions::Now, &self.modes);
         }
@@ -67,12 +70,19 @@ impl Terminal {
         }
     }
 
+    /// While the engine is suspended, the shell or what was started from it has the terminal. A group that is gone was
+    /// the agent's.
+    fn is_ours(&self) -> bool {
+        let is_gone = |group| test_kill_process_group(group) == Err(Errno::SRCH);
+        tcgetpgrp(&self.tty).is_ok_and(|group| group == self.group || is_gone(group))
+    }
+
     fn write(&self, mut bytes: &[u8]) {
         let until = Deadline::after(PATIENCE);
         while !bytes.is_empty() && !until.passed() {
             match rustix::io::write(&self.tty, bytes) {
                 Ok(written) => bytes = &bytes[written..],
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
+                Err(Errno::AGAIN | Errno::INTR) => {
                     let _ = poll_until(&mut [PollFd::new(&self.tty, PollFlags::OUT)], Some(until));
                 }
                 Err(_) => break,

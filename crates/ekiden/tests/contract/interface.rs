@@ -101,13 +101,14 @@ impl Fixture {
 
     /// The same, started by a shell with job control that takes it back to the foreground once it is
     /// stopped.
-    fn start_in_shell(&self, client: &Path) -> Pty {
+    /// In a shell with job control, which then goes on like this.
+    fn start_in_shell(&self, client: &Path, then: &str) -> Pty {
         let inner = self.command(client, &[]);
         let mut shell = Command::new("sh");
         shell.args([
             "-m",
             "-c",
-            r#""$@"; echo "stopped with $?"; fg; echo "over with $?""#,
+            &format!(r#""$@"; echo "stopped with $?"; {then}"#),
             "sh",
         ]);
         shell
@@ -363,7 +364,7 @@ fn a_suspended_client_comes_back() {
         return;
     };
     let fixture = Fixture::new(|_| Box::new(talker()));
-    let mut pty = fixture.start_in_shell(&client);
+    let mut pty = fixture.start_in_shell(&client, r#"fg; echo "over with $?""#);
     wait_for_talk(&fixture, &mut pty);
     pty.press("\u{1a}").unwrap();
     let back = pty.wait_until(PATIENCE, |pty| {
@@ -377,6 +378,31 @@ fn a_suspended_client_comes_back() {
     let over = pty.wait_until(PATIENCE, |pty| pty.written().contains("over with 3"));
     assert!(over, "{}", pty.written());
     check_terminal(&pty);
+}
+
+// shows: AGT-02
+#[test]
+fn a_client_that_is_killed_while_suspended_leaves_the_terminal_to_the_shell() {
+    let Some(client) = real_client_for("a client that is killed while suspended") else {
+        return;
+    };
+    let fixture = Fixture::new(|_| Box::new(talker()));
+    let mut pty = fixture.start_in_shell(&client, r#"read line; echo "the shell read $line""#);
+    wait_for_talk(&fixture, &mut pty);
+    pty.press("\u{1a}").unwrap();
+    let stopped = pty.wait_until(PATIENCE, |pty| pty.written().contains("stopped with"));
+    assert!(stopped, "{}", pty.written());
+    let shell = pty.foreground();
+    kill(agent_of(&fixture.project, 0));
+    // The keepers go once the terminal is in order; the shell and the stopped engine stay.
+    let gone = pty.wait_until(PATIENCE, |pty| pty.processes().len() <= 2);
+    assert!(gone, "{:?}", pty.processes());
+    assert_eq!(pty.foreground(), shell);
+    pty.press("hello\r").unwrap();
+    let read = pty.wait_until(PATIENCE, |pty| {
+        pty.written().contains("the shell read hello")
+    });
+    assert!(read, "{}", pty.written());
 }
 
 // shows: AGT-02, RUN-10
