@@ -38,6 +38,8 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
         tokio::select! {
             biased;
             command = engine.next() => driver.obey(command),
+            // Output that never ends would come first for ever. Before, output moves the deadline.
+            () = sleep_until(deadline), if driver.closing => driver.time_is_up(),
             bytes = out.more() => driver.heard(bytes),
             _ = err.more() => {}
             end = driver.child.wait() => break end,

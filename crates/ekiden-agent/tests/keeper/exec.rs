@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use ekiden_agent::attempt::{Activity, AttemptHandle, AttemptSpec, Report};
+use ekiden_agent::attempt::{Activity, AgentCommand, AttemptHandle, AttemptSpec, Report};
 use ekiden_agent::start;
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
 use ekiden_core::budget::Prices;
@@ -13,6 +13,7 @@ use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::AttemptEnded;
 use ekiden_core::ids::{AttemptId, RunId, SessionNumber, StageId};
+use ekiden_core::limits::CLOSE_GRACE;
 use ekiden_core::relay::Prompt;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -20,12 +21,16 @@ use tokio::time::{sleep, timeout};
 use crate::stage::{ACTOR, PATIENCE};
 
 fn agent(script: &str, dir: &Path) -> (AttemptHandle, mpsc::Receiver<Report>) {
+    agent_of(AgentKind::Exec, script, dir)
+}
+
+fn agent_of(kind: AgentKind, script: &str, dir: &Path) -> (AttemptHandle, mpsc::Receiver<Report>) {
     let attempt = AttemptId::first(SessionNumber::FIRST);
     let spec = AttemptSpec {
         ekiden: ACTOR.into(),
         agent: AgentSpec {
             name: "script".to_owned(),
-            kind: AgentKind::Exec,
+            kind,
             command: ["sh", "-c", script].map(str::to_owned).to_vec(),
             model: None,
             account: None,
@@ -58,6 +63,17 @@ async fn end(reports: &mut mpsc::Receiver<Report>) -> AttemptEnded {
             return *ended;
         }
     }
+}
+
+// shows: RUN-09, AGT-08
+#[tokio::test]
+async fn a_flood_does_not_hold_up_the_end_of_an_agent_that_was_told_to_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let (agent, mut reports) = agent_of(AgentKind::Claude, "exec yes", dir.path());
+    agent.tell(AgentCommand::Close);
+    let within = Duration::from(CLOSE_GRACE) + Duration::from_secs(10);
+    let ended = timeout(within, end(&mut reports)).await;
+    assert_eq!(ended.expect("in time").cause, EndCause::Stopped);
 }
 
 #[tokio::test]
