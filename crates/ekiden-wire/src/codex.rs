@@ -26,6 +26,8 @@ use crate::stream::{Block, ClientEvent, RateLimitInfo, RateLimitStatus, Terminal
 use crate::usage::Usage;
 use crate::{excerpt, json, limits};
 
+/// The limits of an account.
+const LIMITS: [&str; 2] = ["primary", "secondary"];
 /// Five hours and a week, as the service counts them.
 const WINDOWS_MINS: [(u64, LimitKind); 2] =
     [(300, LimitKind::FiveHour), (10_080, LimitKind::SevenDay)];
@@ -42,8 +44,9 @@ pub struct Codex {
     /// The turn at work.
     turn: Option<String>,
     last_id: u64,
-    /// The last request to steer a turn.
+    /// The last requests to steer a turn and to interrupt it, which come too late for one that has just ended.
     steered: Option<u64>,
+    interrupted: Option<u64>,
     /// A message that no request holds: our name for it, and its text.
     sent: Option<(String, String)>,
     /// The files that changes want to touch, by the item's id.
@@ -114,7 +117,7 @@ impl Codex {
             (INITIALIZE | OPEN, Err(error)) => self.out.unopened(&error),
             (_, Ok(_)) => {}
             // The message opens a turn of its own once this one is over.
-            (id, Err(_)) if self.steered == Some(id) => {}
+            (id, Err(_)) if [self.steered, self.interrupted].contains(&Some(id)) => {}
             (_, Err(error)) => {
                 self.turn = None;
                 self.fail(&error);
@@ -239,7 +242,12 @@ impl Codex {
     }
 
     fn limited(&mut self, told: &Value) {
-        self.limits = told.clone();
+        // What has not changed is left out, or null.
+        for (name, limit) in told.as_object().into_iter().flatten() {
+            if !limit.is_null() && LIMITS.contains(&&**name) {
+                self.limits[name] = limit.clone();
+            }
+        }
         if told["primary"].is_object() || told["secondary"].is_object() {
             self.out.see(self.limit(RateLimitStatus::Allowed));
         }
@@ -247,7 +255,7 @@ impl Codex {
 
     /// The limit that is used up most.
     fn limit(&self, status: RateLimitStatus) -> ClientEvent {
-        let windows = [&self.limits["primary"], &self.limits["secondary"]];
+        let windows = LIMITS.map(|name| &self.limits[name]);
         let fullest = windows
             .into_iter()
             .max_by_key(|window| window["usedPercent"].as_u64());
@@ -352,6 +360,7 @@ impl Dialect for Codex {
         if let Some(turn) = &self.turn {
             let params = json!({"threadId": self.thread, "turnId": turn});
             self.request("turn/interrupt", &params);
+            self.interrupted = Some(self.last_id);
         }
     }
 

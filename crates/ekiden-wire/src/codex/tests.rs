@@ -204,6 +204,41 @@ fn a_thread_that_is_resumed_is_not_charged_again() {
     assert_eq!(told(&mut codex), (0, 1));
 }
 
+// shows: AGT-16
+#[test]
+fn an_interrupt_that_comes_too_late_fails_nothing() {
+    let mut codex = at_work(Permissions::default());
+    codex.interrupt();
+    let id = codex.last_id;
+    let completed = json!({"turn": {"id": "u1", "status": "completed"}});
+    notice(&mut codex, "turn/completed", completed);
+    let refused = json!({"id": id, "error": {"code": -32600, "message": "no turn"}});
+    tell(&mut codex, &refused);
+    assert_eq!(end_of(&codex), EndCause::Completed);
+}
+
+// shows: AGT-16, REL-11
+#[test]
+fn a_limit_that_an_update_leaves_out_stays_known() {
+    let mut codex = at_work(Permissions::default());
+    let full = json!({"usedPercent": 100, "windowDurationMins": 300, "resetsAt": 1_900_000_000});
+    let update = |codex: &mut Codex, limits: Value| {
+        notice(
+            codex,
+            "account/rateLimits/updated",
+            json!({"rateLimits": limits}),
+        );
+    };
+    update(&mut codex, json!({"primary": full}));
+    let other = json!({"usedPercent": 40, "windowDurationMins": 10_080, "resetsAt": 1_900_900_000});
+    update(&mut codex, json!({"primary": null, "secondary": other}));
+    let error = json!({"codexErrorInfo": "usageLimitExceeded", "message": "full"});
+    let failed = json!({"turn": {"id": "u1", "status": "failed", "error": error}});
+    notice(&mut codex, "turn/completed", failed);
+    let reset = end_of(&codex).resets_at();
+    assert_eq!(reset.map(|at| at.0), Some(1_900_000_000_000));
+}
+
 fn failed(info: &Value) -> EndCause {
     let mut codex = at_work(Permissions::default());
     let window = |percent: u64, mins: u64, reset: u64| json!({"usedPercent": percent, "windowDurationMins": mins, "resetsAt": reset});
