@@ -127,6 +127,10 @@ mod tests {
 
     // shows: AGT-02, RUN-10
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test kills what it starts itself"
+    )]
     fn of_a_shared_group_only_the_family_is_killed() {
         let start = |group| {
             let mut sleep = Command::new("sleep");

@@ -161,10 +161,11 @@ impl HookCall {
                 ApiErrorKind::default()
             },
             cwd: text("cwd").into(),
-            source: match event {
-                HookEvent::PreCompact => text("trigger"),
-                _ => text("source"),
-            },
+            source: text(if event == HookEvent::PreCompact {
+                "trigger"
+            } else {
+                "source"
+            }),
             mode: text("permission_mode"),
             calls: done::calls(&hook["tool_calls"]),
             context: json::field(&hook["context"]),

@@ -330,10 +330,11 @@ pub(super) fn settle(
         return (watch, first);
     }
     // Held until the records are appended: as a temporary in the condition below it would be gone before.
-    let patience = match trigger {
-        // Without its checkpoint a compaction loses what was not written down.
-        Trigger::Compacts => COMPACTION_LOCK_PATIENCE,
-        _ => LOCK_PATIENCE,
+    // Without its checkpoint a compaction loses what was not written down.
+    let patience = if *trigger == Trigger::Compacts {
+        COMPACTION_LOCK_PATIENCE
+    } else {
+        LOCK_PATIENCE
     };
     let lock = watched.or_complain(watched.files.lock(patience)).flatten();
     let mut watch = watched.watch();
