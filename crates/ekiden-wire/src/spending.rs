@@ -22,6 +22,9 @@ use crate::stream::{Assistant, ClientEvent, ModelUsage, TurnResult};
 
 /// Models that are told apart in one attempt: an agent could name any number.
 const MODELS_MAX: usize = 16;
+/// Responses of one turn that wait for its result, each of which could have any id.
+const OPEN_MAX: usize = 4096;
+const NAME_BYTES_MAX: usize = 256;
 
 /// Spend and learned prices of one attempt.
 #[derive(Debug, Clone, Default)]
@@ -147,23 +150,32 @@ impl SpendEstimate {
     }
 
     fn respond(&mut self, response: &Assistant) {
-        let fresh = !self.open.contains_key(&response.message_id);
+        let id = cut(&response.message_id);
+        let fresh = !self.open.contains_key(&id);
+        if fresh && self.open.len() >= OPEN_MAX {
+            self.settle_one();
+        }
         if fresh && response.main_thread {
             self.turns = self.turns.saturating_add(1);
         }
-        let open = self
-            .open
-            .entry(response.message_id.clone())
-            .or_insert_with(|| Open {
-                model: response.model.clone(),
-                main_thread: response.main_thread,
-                tokens: TokenCounts::default(),
-                written: 0,
-            });
+        let open = self.open.entry(id).or_insert_with(|| Open {
+            model: cut(&response.model),
+            main_thread: response.main_thread,
+            tokens: TokenCounts::default(),
+            written: 0,
+        });
         open.tokens = response.usage.counts();
         open.written = open.written.saturating_add(response.content_bytes);
         if open.main_thread {
             self.last = Some(open.clone());
+        }
+    }
+
+    /// Charges one response as it is estimated, without its result.
+    fn settle_one(&mut self) {
+        if let Some((_, open)) = self.open.pop_first() {
+            self.take(&open.model, self.charge(&open));
+            self.guessed = true;
         }
     }
 
@@ -174,8 +186,10 @@ impl SpendEstimate {
                 nano_usd: nano_usd(usage.cost_usd),
                 tokens: usage.counts(),
             };
-            self.prices.learn(model, usage.counts(), charge.nano_usd);
             self.take(model, charge);
+            if self.models.contains_key(model) {
+                self.prices.learn(model, usage.counts(), charge.nano_usd);
+            }
         }
         // An agent that tells no models may tell a sum.
         let sum = result.total_cost_usd;
@@ -227,6 +241,10 @@ impl SpendEstimate {
             tokens: open.counts(),
         }
     }
+}
+
+fn cut(name: &str) -> String {
+    name[..name.floor_char_boundary(NAME_BYTES_MAX)].to_owned()
 }
 
 fn book(models: &mut BTreeMap<String, Charge>, model: &str, charge: Charge) {
@@ -466,6 +484,23 @@ mod tests {
             meter.observe(&result([(model.to_string(), usage)].into()));
         }
         assert_eq!(meter.models().len(), MODELS_MAX);
+        let prices = serde_json::to_value(&meter.prices).unwrap();
+        assert_eq!(prices.as_object().unwrap().len(), MODELS_MAX);
+    }
+
+    // shows: REL-22, AGT-08
+    #[test]
+    fn a_turn_of_any_number_of_responses_takes_bounded_memory_and_is_charged() {
+        let mut meter = meter();
+        for number in 0..3 * OPEN_MAX {
+            let id = format!("{number}-{}", "x".repeat(1_000));
+            meter.observe(&response(&id, 1_000, 0, 0));
+        }
+        assert_eq!(meter.open.len(), OPEN_MAX);
+        assert!(meter.open.keys().all(|id| id.len() == NAME_BYTES_MAX));
+        let spend = meter.spend();
+        assert_eq!(spend.tokens, 3 * OPEN_MAX as u64 * 1_001);
+        assert!(spend.estimated);
     }
 
     // shows: REL-22
