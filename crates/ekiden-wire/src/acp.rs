@@ -31,10 +31,9 @@ use crate::trace::keep;
 use crate::usage::Usage;
 use crate::{excerpt, json, limits};
 
-use able::{Able, Joining};
+use able::{Able, Choice, Joining};
 use call::OpenCall;
 use dialect::{Sent, Way};
-use opening::Choice;
 
 /// An agent that wants somebody to log in.
 const AUTH_REQUIRED: i64 = -32_000;

@@ -30,6 +30,13 @@ pub(super) enum Joining {
     Cancel,
 }
 
+/// What the user chose of what an agent offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    Model,
+    Mode,
+}
+
 impl Able {
     /// Reads the answer to `initialize`.
     pub(super) fn of(told: &Value) -> Self {

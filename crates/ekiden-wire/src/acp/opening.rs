@@ -3,17 +3,11 @@
 use serde_json::{Value, json};
 
 use super::Acp;
+use super::able::Choice;
 use crate::consent::MODES;
 use crate::json;
 use crate::rpc::{OPEN, words_of};
 use crate::stream::{ApiError, ApiErrorKind, ClientEvent, TerminalReason};
-
-/// What the user chose of what an agent offers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
-    Model,
-    Mode,
-}
 
 impl Acp {
     pub(super) fn open(&mut self) {
