@@ -23,7 +23,7 @@ const ADDRESS_BYTES_MAX: usize = 100;
 const CALLERS_MAX: usize = 64;
 /// How long a caller may take to ask. Each of ours asks at once.
 const ASKING_MAX: Duration = Duration::from_secs(30);
-/// How long nobody is let in when the system lets nobody in.
+/// The pause after the system refused to accept a caller.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A path to bind or reach a socket, as long as this lives.

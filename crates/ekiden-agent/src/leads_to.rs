@@ -14,7 +14,7 @@ pub fn leads_to(path: &Path) -> PathBuf {
     leads_to_by(path, &|path| path.canonicalize().ok(), &link)
 }
 
-/// The same by these two: what resolves a path that exists, and what reads a link.
+/// The same, with functions that resolve a path that exists and read a link.
 ///
 /// What would be created keeps its name. A link to what does not exist is followed too, since a file that is
 /// written through it is created where it leads. Links in a circle lead to the root, which is nobody's work.

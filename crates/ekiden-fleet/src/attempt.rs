@@ -107,7 +107,7 @@ impl<'a> Attempt<'a> {
         Ok(attempt)
     }
 
-    /// Makes the commit that claims the stage, and gives the one that its work tree begins from.
+    /// Makes the commit that claims the stage, and returns the commit that its work tree begins from.
     async fn follow(&mut self, left: Option<&str>, empty: &str) -> Result<String, Fault> {
         let (task, git) = (self.task, &self.git);
         let (parent, tree) = match left {

@@ -33,8 +33,8 @@ pub(crate) const OPENCODE_PLUGIN: [(&str, &str); 1] =
     [("opencode.js", include_str!("opencode.js"))];
 /// Settings for opencode that count beside the user's own files. No other agent knows it.
 const OPENCODE_SETTINGS: &str = "OPENCODE_CONFIG_CONTENT";
-/// By itself opencode asks nobody. These rules come after those of all its settings but one agent's own, and the last
-/// rule that fits counts. Rules of the same name would stay where the settings have them, hence these forms.
+/// By itself opencode asks nobody. The last rule that matches wins, and these come after all of its settings but those
+/// of one agent. A rule whose name the settings have, too, would keep its place there, hence the wildcards.
 const OPENCODE_ASKS: (&str, &str) = (
     "OPENCODE_PERMISSION",
     r#"{"?*":"ask","rea?":"allow","glo?":"allow","gre?":"allow","lis?":"allow","todo*":"allow","skil?":"allow"}"#,

@@ -183,7 +183,7 @@ fn in_the_way<'a>(status: &Status, new: impl Iterator<Item = &'a str>) -> BTreeS
     found
 }
 
-/// The user's own files that git ignores and that stand where these files belong.
+/// Ignored files of the user's that are in the way of these files.
 async fn ignored(git: &Git, top: &Path, new: &str) -> Vec<String> {
     let is_file = |path: &&Path| {
         let found = top.join(path).symlink_metadata();

@@ -130,7 +130,7 @@ pub struct LastCheckpoint {
     pub taken: Taken,
     /// It was announced.
     pub told: bool,
-    /// The use when the agent last wrote into its document, in tokens.
+    /// Tokens in use when the agent last wrote into its document.
     pub filled: Option<u64>,
     /// The use has fallen since: it says what was before, and nothing ends by it.
     pub outdated: bool,
