@@ -28,6 +28,7 @@ pub mod ids;
 pub mod issue;
 pub mod judge;
 pub mod knowledge;
+pub mod label;
 pub mod limits;
 pub mod manifest;
 mod markdown;

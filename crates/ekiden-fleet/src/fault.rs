@@ -27,6 +27,9 @@ pub(crate) enum Fault {
     /// What it would run was not approved by anybody whom this worker trusts.
     #[error("{0}")]
     Untrusted(String),
+    /// It waited for a slot of this worker in vain.
+    #[error("its worker has no free slot")]
+    NoSlot,
     /// Another worker has this stage now.
     #[error("another worker has taken over")]
     Taken,
@@ -59,6 +62,7 @@ impl Fault {
             | Self::Spawn(_)
             | Self::Refused(_)
             | Self::Untrusted(_)
+            | Self::NoSlot
             | Self::Taken => Ok(self),
         }
     }

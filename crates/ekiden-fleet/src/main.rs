@@ -22,6 +22,7 @@ mod limits;
 #[cfg(test)]
 #[path = "tests/load.rs"]
 mod load;
+mod matching;
 mod merge;
 mod order;
 mod outline;
@@ -109,13 +110,11 @@ impl Failure {
         Self { code, text, hint }
     }
 
-    pub(crate) fn no_worker(queue: &str) -> Self {
+    pub(crate) fn no_worker(text: String) -> Self {
         Self {
             code: UNREACHABLE,
-            text: format!(
-                "the plan has stages for the queue `{queue}`, and no worker takes from it"
-            ),
-            hint: "`ekiden worker --queue NAME` takes from a queue; it may be given more than once",
+            text,
+            hint: "`ekiden worker --label NAME` gives a worker a label; it has the agents on its PATH",
         }
     }
 

@@ -94,7 +94,7 @@ pub(crate) fn outline(manifest: &Manifest) -> Manifest {
             on_fail: stage.part.on_fail,
             estimate_tokens: stage.part.estimate_tokens,
             take: stage.part.take,
-            queue: stage.part.queue.take(),
+            runs_on: std::mem::take(&mut stage.part.runs_on),
             ..Part::default()
         };
     }

@@ -23,9 +23,9 @@ use crate::order::{
     Followed, Here, Order, PAYLOAD_BYTES_MAX, PlanSignal, Submission, Wanted, refs, workflow,
 };
 use crate::outline::{outline, too_large};
-use crate::worker::{connect, deserted};
+use crate::worker::connect;
 use crate::workflow::FleetPlan;
-use crate::{Failure, runtime};
+use crate::{Failure, matching, runtime};
 
 /// The largest outline that travels with the order, beside what later histories carry.
 const OUTLINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX / 2;
@@ -37,15 +37,16 @@ const EVENTS_PER_JOB: u32 = 240;
 const EVENTS_MAX_ENV: &str = "EKIDEN_FLEET_EVENTS_MAX";
 
 /// Gives a plan to the fleet, and follows it. No outcome if nobody waits for it.
-pub(crate) fn submit(wanted: Wanted) -> Result<Option<Outcome>, Failure> {
+pub(crate) fn submit(mut wanted: Wanted) -> Result<Option<Outcome>, Failure> {
     let base = where_it_begins(&wanted.submission)?;
+    matching::with_agents(&mut wanted.submission.header);
     let place = wanted.submission.header.fleet.clone();
     let place = place.ok_or_else(|| Failure::bug("the plan names no fleet".to_owned()))?;
     let workspace = wanted.here.workspace()?;
     let work_dir = TakenWorkDir::take(&workspace).map_err(|error| Failure::state(&error))?;
     let run = wanted.submission.header.run.clone();
     runtime()?.block_on(async {
-        let client = connect().await?;
+        let client = connect(None).await?;
         let git = Git::at(&workspace.dir);
         let unfinished = match wanted.new {
             true => Unfinished::SetAside,
@@ -95,7 +96,7 @@ pub(crate) fn follow(wanted: Followed) -> Result<Option<Outcome>, Failure> {
     let known = known(&workspace, &id)?;
     runtime()?.block_on(async {
         let git = Git::at(&workspace.dir);
-        let client = connect().await?;
+        let client = connect(None).await?;
         let (header, now) = (submission.header.clone(), SystemClock.now());
         let opened = RemoteRun::open(work_dir, now, header, Unfinished::Refuse);
         let following = Following {
@@ -218,11 +219,7 @@ async fn order(
     if let Some(why) = too_large(&outline) {
         return Err(Failure::settings(why));
     }
-    let named = header.manifest.stages.iter();
-    let named = named.filter_map(|stage| stage.part.queue.clone());
-    if let Some(queue) = deserted(client, named.collect()).await? {
-        return Err(Failure::no_worker(&queue));
-    }
+    matching::check(client, &place.queue, &header.manifest).await?;
     let published = publish(git, wanted, &place.remote, base).await;
     let jobs = outline.plan.as_ref().map_or(1, |rules| rules.jobs);
     let bytes = serde_json::to_vec(&outline).map_or(0, |bytes| bytes.len());

@@ -12,19 +12,14 @@ use ekiden_core::text::in_full;
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use temporalio_client::envconfig::LoadClientConfigProfileOptions;
-use temporalio_client::{Client, ClientOptions, Connection, NamespacedClient as _};
+use temporalio_client::{Client, ClientOptions, Connection};
 use temporalio_common::error::ApplicationFailure;
-use temporalio_common::protos::temporal::api::enums::v1::TaskQueueType;
-use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
-use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeTaskQueueRequest;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError, ActivityImplementer};
 use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Mutex, watch};
-use tokio::time::Instant;
-use tonic::Request;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 
 use crate::Failure;
 use crate::approved;
@@ -32,19 +27,19 @@ use crate::attempt::Attempt;
 use crate::base::Base;
 use crate::fault::Fault;
 use crate::git::Git;
+use crate::matching::{self, HAS_MAX};
 use crate::merge::merge;
 use crate::order::{MergeDone, MergeTask, StageDone, StageTask, TEXT_CHARS_MAX, refs, shorten};
 use crate::outline::{self, OutlinePart, OutlineTask};
-use crate::workflow::FleetPlan;
+use crate::workflow::{FleetPlan, TRIES_MAX};
 
 /// How often a worker says that a stage is at work. A cancellation comes back with the answer, so this is what it takes
 /// to reach an agent, however long a worker may be silent.
 const BEAT: Duration = Duration::from_secs(2);
 /// How long stages have to stop, and to push what they have, once the worker is to leave.
 const LEAVING_MAX: Duration = Duration::from_secs(60);
-/// How long a worker may take from its start until the server knows it, and how often the server is asked.
-const BEGINNING_MAX: Duration = Duration::from_secs(3);
-const BEGINNING_PAUSE: Duration = Duration::from_millis(200);
+/// How long a stage waits for a slot before it is given back, so that a worker that is idle can have it.
+const SLOT_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Workflow tasks and merges that a worker does beside its stages.
 const BESIDE: usize = 4;
 
@@ -54,16 +49,30 @@ pub(crate) struct Station {
     pub(crate) remote: String,
     pub(crate) dir: PathBuf,
     pub(crate) slots: usize,
-    /// It takes stages from each of them.
-    pub(crate) queues: Vec<String>,
+    /// The queue of the plans that it works for.
+    pub(crate) queue: String,
+    /// Its labels, and the programs of its agents.
+    pub(crate) has: BTreeSet<String>,
     #[serde(default)]
     pub(crate) trusted_keys: Option<PathBuf>,
     /// The account of its agents; one of its own if it has no name.
     pub(crate) account: Option<String>,
 }
 
+/// What the server keeps of a stage for its next attempt.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Beat {
+    #[serde(flatten)]
+    spent: Spend,
+    /// How often it was given back by a worker without a free slot. Those are no tries.
+    #[serde(default)]
+    given_back: u32,
+}
+
 pub(crate) struct Activities {
     base: Arc<Base>,
+    /// For stages, of whichever queue.
+    slots: Arc<Semaphore>,
 }
 
 #[activities]
@@ -76,27 +85,58 @@ impl Activities {
     ) -> Result<StageDone, ActivityError> {
         let number = ctx.info().attempt;
         // Of the attempt before, whose worker may have died after its last handoff.
-        let charged = ctx.heartbeat_details().deserialize().ok().flatten();
-        let spent = watch::Sender::new(charged.unwrap_or(task.spent));
+        let before: Option<Beat> = ctx.heartbeat_details().deserialize().ok().flatten();
+        let before = before.unwrap_or(Beat {
+            spent: task.spent,
+            given_back: 0,
+        });
+        let tries = number.saturating_sub(before.given_back);
+        let spent = watch::Sender::new(before.spent);
+        let beat = || Beat {
+            spent: *spent.borrow(),
+            ..before
+        };
         let work = async {
+            if tries > TRIES_MAX {
+                let why = format!("its workers went away {TRIES_MAX} times");
+                return Err(Fault::Refused(why));
+            }
+            let stopped = || {
+                let request = StopRequest::Gently;
+                Ok(StageDone {
+                    outcome: Outcome::Stopped { request },
+                    commit: None,
+                    spent: *spent.borrow(),
+                })
+            };
+            let _slot = tokio::select! {
+                slot = self.slot() => slot?,
+                () = ctx.cancelled() => return stopped(),
+            };
             crate::say(&format!("{} {}: attempt {number}", task.run, task.stage));
             // A setup may take long.
             let attempt = tokio::select! {
                 begun = Attempt::begin(&self.base, &task, number, &spent) => begun?,
-                () = ctx.cancelled() => {
-                    let request = StopRequest::Gently;
-                    return Ok(StageDone {
-                        outcome: Outcome::Stopped { request },
-                        commit: None,
-                        spent: *spent.borrow(),
-                    });
-                }
+                () = ctx.cancelled() => return stopped(),
             };
             attempt.carry_out(ctx.cancelled()).await
         };
-        let done = beating(&ctx, Some(&spent), work).await;
-        crate::say(&format!("{} {}: {}", task.run, task.stage, told(&done)));
-        settled(&ctx, &self.base, done)
+        let done = beating(&ctx, || Some(beat()), work).await;
+        let is_given_back = matches!(done, Err(Fault::NoSlot));
+        if is_given_back {
+            let StageTask { run, stage, .. } = &task;
+            crate::say(&format!("{run} {stage}: given back, for want of a slot"));
+            let given_back = before.given_back + 1;
+            let beat = Beat {
+                given_back,
+                ..before
+            };
+            let _ = ctx.record_heartbeat(Some(beat)).await;
+        } else {
+            crate::say(&format!("{} {}: {}", task.run, task.stage, told(&done)));
+        }
+        let is_last = tries >= TRIES_MAX && !is_given_back;
+        settled(&ctx, &self.base, done, is_last)
     }
 
     #[activity]
@@ -111,8 +151,8 @@ impl Activities {
             approved::check(&self.base, &submission, &task.run, &task.base).await?;
             Ok(outline::part(&submission.header.manifest, task.known))
         };
-        let done = beating(&ctx, None, work).await;
-        settled(&ctx, &self.base, done)
+        let done = beating(&ctx, || None, work).await;
+        settled(&ctx, &self.base, done, false)
     }
 
     #[activity]
@@ -127,12 +167,25 @@ impl Activities {
                 () = ctx.cancelled() => Err(Fault::Refused("cancelled".to_owned())),
             }
         };
-        let done = beating(&ctx, None, work).await;
+        let done = beating(&ctx, || None, work).await;
         if let Err(fault) = &done {
             let StageTask { run, stage, .. } = &task.task;
             crate::say(&format!("{run} {stage}: not merged: {}", in_full(fault)));
         }
-        settled(&ctx, &self.base, done)
+        settled(&ctx, &self.base, done, false)
+    }
+}
+
+impl Activities {
+    /// Waits for a slot, which all queues of the worker share.
+    async fn slot(&self) -> Result<SemaphorePermit<'_>, Fault> {
+        let mut leaving = self.base.leaving.clone();
+        tokio::select! {
+            biased;
+            slot = self.slots.acquire() => slot.map_err(|_| Fault::NoSlot),
+            () = tokio::time::sleep(SLOT_WAIT_MAX) => Err(Fault::NoSlot),
+            _ = leaving.wait_for(|leaving| *leaving) => Err(Fault::NoSlot),
+        }
     }
 }
 
@@ -143,17 +196,16 @@ fn told(done: &Result<StageDone, Fault>) -> String {
     }
 }
 
-/// Tells the server that work goes on, and what it has spent, until it is done.
+/// Tells the server that work goes on, and what it has to keep, until it is done.
 async fn beating<T>(
     ctx: &ActivityContext,
-    spent: Option<&watch::Sender<Spend>>,
+    beat: impl Fn() -> Option<Beat>,
     work: impl Future<Output = T>,
 ) -> T {
     let beats = async {
         loop {
-            let spent = spent.map(|spent| *spent.borrow());
             // What the server does not hear it takes for silence.
-            let _ = ctx.record_heartbeat(spent).await;
+            let _ = ctx.record_heartbeat(beat()).await;
             tokio::time::sleep(BEAT).await;
         }
     };
@@ -168,6 +220,7 @@ fn settled<T>(
     ctx: &ActivityContext,
     base: &Base,
     done: Result<T, Fault>,
+    is_last: bool,
 ) -> Result<T, ActivityError> {
     if *base.leaving.borrow() && done.is_err() {
         return Err(Fault::Refused("its worker leaves".to_owned()).into());
@@ -177,7 +230,7 @@ fn settled<T>(
     }
     done.map_err(|fault| {
         // Another try would find the same.
-        let is_final = matches!(fault, Fault::Untrusted(_));
+        let is_final = is_last || matches!(fault, Fault::Untrusted(_));
         let mut why = in_full(&fault);
         shorten(&mut why, TEXT_CHARS_MAX);
         let failure = ApplicationFailure::builder(Fault::Refused(why)).non_retryable(is_final);
@@ -185,12 +238,15 @@ fn settled<T>(
     })
 }
 
-/// A client of the server that the environment names, by Temporal's own conventions.
-pub(crate) async fn connect() -> Result<Client, Failure> {
+/// A client of the server that the environment names, by Temporal's own conventions; that of a worker tells what it has.
+pub(crate) async fn connect(has: Option<&BTreeSet<String>>) -> Result<Client, Failure> {
     let options = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default());
     let (mut server, client) = options.map_err(|error| Failure::settings(in_full(&error)))?;
     if server.identity.is_empty() {
         server.identity = format!("ekiden-fleet {}", std::process::id());
+    }
+    if let Some(has) = has {
+        server.identity = matching::identity(&server.identity, has);
     }
     let connected = Connection::connect(server)
         .await
@@ -199,6 +255,12 @@ pub(crate) async fn connect() -> Result<Client, Failure> {
 }
 
 pub(crate) async fn work(station: Station) -> Result<(), Failure> {
+    if station.has.len() > HAS_MAX {
+        return Err(Failure::settings(format!(
+            "a worker has at most {HAS_MAX} labels and agents, and this one would have {}; `--agents` names its agents",
+            matching::list(&station.has)
+        )));
+    }
     let made = std::fs::DirBuilder::new()
         .recursive(true)
         .create(&station.dir);
@@ -206,7 +268,7 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
     let git = Git::at(&station.dir);
     let known = git.line(&["var", "GIT_COMMITTER_IDENT"]).await;
     known.map_err(|fault| Failure::settings(in_full(&fault)))?;
-    let client = connect().await?;
+    let client = connect(Some(&station.has)).await?;
     let (leave, leaving) = watch::channel(false);
     let base = Arc::new(Base {
         dir: station.dir,
@@ -222,9 +284,12 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
     let runtime = Runtime::from_current_tokio(Default::default());
     let runtime = runtime.map_err(|error| Failure::bug(error.to_string()))?;
     let mut workers = Vec::new();
-    for queue in station.queues {
-        let base = Arc::clone(&base);
-        let options = options(queue, station.slots, Activities { base })?;
+    let slots = Arc::new(Semaphore::new(station.slots));
+    for queue in matching::queues(&station.queue, &station.has) {
+        let (base, slots) = (Arc::clone(&base), Arc::clone(&slots));
+        let takes_plans = queue == station.queue;
+        let activities = Activities { base, slots };
+        let options = options(queue, station.slots, activities, takes_plans)?;
         let worker = Worker::new(&runtime, client.clone(), options);
         workers.push(worker.map_err(Failure::unreachable)?);
     }
@@ -236,16 +301,21 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
         leave.send_replace(true);
         shut_down.iter().for_each(|shut_down| shut_down());
     });
-    crate::say("waiting for stages");
+    let has = match station.has.is_empty() {
+        true => String::new(),
+        false => format!("; this worker has: {}", matching::list(&station.has)),
+    };
+    crate::say(&format!("waiting for stages{has}"));
     let all = try_join_all(workers.iter_mut().map(Worker::run)).await;
     all.map(drop).map_err(Failure::unreachable)
 }
 
-/// How stages of one queue are taken, so many at the same time.
+/// How stages of one queue are taken, so many at the same time, and whether plans are, too.
 pub(crate) fn options(
     queue: String,
     stages: usize,
     activities: impl ActivityImplementer,
+    takes_plans: bool,
 ) -> Result<WorkerOptions, Failure> {
     let slots = |count| FixedSizeSlotSupplier::new(count);
     let tuner = TunerHolder::builder()
@@ -254,9 +324,11 @@ pub(crate) fn options(
         .local_activity_task_slot_supplier(slots(1))
         .nexus_task_slot_supplier(slots(1))
         .build();
-    let options = WorkerOptions::new(queue)
-        .register_workflow::<FleetPlan>()
-        .map_err(|error| Failure::bug(error.to_string()))?;
+    let mut options = WorkerOptions::new(queue);
+    if takes_plans {
+        let with_plans = options.register_workflow::<FleetPlan>();
+        options = with_plans.map_err(|error| Failure::bug(error.to_string()))?;
+    }
     Ok(options
         .register_activities(activities)
         .tuner(tuner)
@@ -264,41 +336,6 @@ pub(crate) fn options(
         .default_heartbeat_throttle_interval(BEAT)
         .graceful_shutdown_period(LEAVING_MAX)
         .build())
-}
-
-/// A queue of which no worker takes stages, if there is one. A worker that has just begun is waited for.
-pub(crate) async fn deserted(
-    client: &Client,
-    queues: BTreeSet<String>,
-) -> Result<Option<String>, Failure> {
-    let until = Instant::now() + BEGINNING_MAX;
-    for queue in queues {
-        while !is_served(client, &queue).await? {
-            if Instant::now() > until {
-                return Ok(Some(queue));
-            }
-            tokio::time::sleep(BEGINNING_PAUSE).await;
-        }
-    }
-    Ok(None)
-}
-
-async fn is_served(client: &Client, queue: &str) -> Result<bool, Failure> {
-    let name = queue.to_owned();
-
-    let request = DescribeTaskQueueRequest {
-        namespace: client.namespace(),
-        task_queue: Some(TaskQueue {
-            name,
-            ..TaskQueue::default()
-        }),
-        task_queue_type: TaskQueueType::Activity.into(),
-        ..DescribeTaskQueueRequest::default()
-    };
-    let asked = client.connection().workflow_service();
-    let told = { asked }.describe_task_queue(Request::new(request)).await;
-    let told = told.map_err(Failure::unreachable)?;
-    Ok(!told.into_inner().pollers.is_empty())
 }
 
 /// Ctrl-C, or SIGTERM as from a service manager.

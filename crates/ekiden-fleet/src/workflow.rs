@@ -28,6 +28,7 @@ use temporalio_sdk::{
     WorkflowResult, WorkflowTermination,
 };
 
+use crate::matching;
 use crate::order::{
     Carried, FleetState, Limited, MergeDone, MergeTask, Order, PlanDone, PlanSignal, StageDone,
     StageTask, bounded,
@@ -41,7 +42,7 @@ const STAGE_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The longest pause before an activity is tried again.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How often an activity is tried before its stage fails; a worker that dies counts as a try.
-const TRIES_MAX: u32 = 20;
+pub(crate) const TRIES_MAX: u32 = 20;
 /// How many stages may wait to be merged before others begin. What they made goes from one history to the next.
 const TO_MERGE_MAX: usize = 100;
 /// How many messages are kept in mind, so that each counts once however often it comes.
@@ -350,10 +351,12 @@ impl Fleet {
         self.has_begun = true;
         let known = self.plan.place(&stage);
         let known = known.and_then(|at| self.outline.stages.get(at));
-        let queue = known.and_then(|stage| stage.part.queue.clone());
+        let runs_on = known.map(|stage| &stage.part.runs_on);
+        let queue = runs_on.map(|all| matching::queue(ctx.task_queue(), all));
         let id = self.order.names();
         let id = id.then(|| format!("stage/{stage}/{}", task.round));
-        let options = options(&self.order, queue, id, TRIES_MAX);
+        // Its workers count how often it is tried.
+        let options = options(&self.order, queue, id, 0);
         let work = ctx.execute_activity(Activities::stage, task, options);
         let work = unless_stopped(ctx, work);
         work.map(|done| Step::Stage(stage, done)).boxed_local()

@@ -267,17 +267,20 @@ impl World {
     }
 
     fn worker(&self, name: &str) -> Process {
-        self.worker_of(name, &["ekiden"])
+        self.worker_with(name, &[], None)
     }
 
-    fn worker_of(&self, name: &str, queues: &[&str]) -> Process {
-        let queues = queues.iter().flat_map(|queue| ["--queue", queue]);
-        self.worker_with(name, &queues.collect::<Vec<_>>(), None)
+    /// A worker with its labels and with a single slot.
+    fn labelled(&self, name: &str, labels: &str) -> Process {
+        self.worker_with(name, &["--label", labels, "--slots", "1"], None)
     }
 
     fn worker_with(&self, name: &str, args: &[&str], scenario: Option<&str>) -> Process {
         let mut command = self.command(&EKIDEN, "");
         command.arg("worker").args(args);
+        if !args.contains(&"--slots") {
+            command.args(["--slots", "2"]);
+        }
         command.env(
             "TEMPORAL_ADDRESS",
             format!("127.0.0.1:{}", self.workers_port),
@@ -292,7 +295,7 @@ impl World {
             fs::write(self.path(&file), scenario).unwrap();
             command.env("EKIDEN_REHEARSAL_SCENARIO", self.path(&file));
         }
-        command.args(["--slots", "2", "--dir", name, "--remote"]);
+        command.args(["--dir", name, "--remote"]);
         let worker = self.start(arg(command, &self.path("remote")), &format!("{name}.log"));
         wait_for("a worker", || self.says(name, "waiting for stages"));
         worker
@@ -601,9 +604,14 @@ fn a_worker_that_leaves_passes_its_stages_on_and_a_stop_waits_for_the_agents() {
     assert!(world.log("execute").contains("it was stopped"));
 }
 
+/// The stage, for workers with that label.
+fn on(label: &str, stage: &str) -> String {
+    stage.replacen("\nname", &format!("\nruns_on = [\"{label}\"]\nname"), 1)
+}
+
 // shows: FLT-04
 #[test]
-fn a_stage_goes_to_the_workers_of_its_queue_and_one_that_nobody_can_do_is_told_at_once() {
+fn a_stage_goes_to_a_worker_that_has_what_it_runs_on_and_one_that_nobody_can_do_is_told_at_once() {
     let Some(temporal) = temporal() else { return };
     let world = World::new(temporal);
     let parts: Vec<String> = plan()
@@ -611,17 +619,17 @@ fn a_stage_goes_to_the_workers_of_its_queue_and_one_that_nobody_can_do_is_told_a
         .take(3)
         .map(str::to_owned)
         .collect();
-    let on_gpu = parts[2].replacen("\nname", "\nqueue = \"gpu\"\nname", 1);
     // Each work tree is made ready, that of a merge as well.
-    let on_gpu = on_gpu.replace("test -s B.txt", "test -s B.txt && test -s ready");
+    let ready = parts[2].replace("test -s B.txt", "test -s B.txt && test -s ready");
     let rules = "[worktree]\nsetup = \"echo ready > ready\"\n";
-    let text = format!("{}{rules}[[stage]]{}[[stage]]{on_gpu}", parts[0], parts[1]);
+    let stages = [on("linux", &parts[1]), on("gpu", &ready)].join("[[stage]]");
+    let text = format!("{}{rules}[[stage]]{stages}", parts[0]);
     fs::write(world.path("project/plan.toml"), text).unwrap();
     fs::write(world.path("project/.gitignore"), "ready\n").unwrap();
     world.git("project", &["add", "."]);
     world.git("project", &["commit", "-qam", "two stages"]);
     let _server = world.server();
-    let _one = world.worker("one");
+    let _one = world.labelled("one", "linux");
     assert_eq!(
         world.execute("60").code(),
         Some(69),
@@ -629,10 +637,8 @@ fn a_stage_goes_to_the_workers_of_its_queue_and_one_that_nobody_can_do_is_told_a
         world.log("execute")
     );
     let said = world.log("execute");
-    assert!(
-        said.contains("stages for the queue `gpu`, and no worker takes from it"),
-        "{said}"
-    );
+    let why = "no worker can do the stage B: it runs on gpu, and the workers have: linux";
+    assert!(said.contains(why), "{said}");
     let small = fs::read_to_string(world.path("project/plan.toml")).unwrap();
     let large = small.replacen("Stage A", &"A".repeat(100_000), 1);
     fs::write(world.path("project/plan.toml"), large).unwrap();
@@ -642,7 +648,7 @@ fn a_stage_goes_to_the_workers_of_its_queue_and_one_that_nobody_can_do_is_told_a
     assert!(said.contains("too large for a fleet"), "{said}");
     fs::write(world.path("project/plan.toml"), small).unwrap();
     world.git("project", &["commit", "-qam", "a short one"]);
-    let _two = world.worker_of("two", &["gpu"]);
+    let _two = world.labelled("two", "gpu,fast");
     assert_eq!(
         world.execute("60").code(),
         Some(0),
@@ -671,6 +677,26 @@ fn a_stage_goes_to_the_workers_of_its_queue_and_one_that_nobody_can_do_is_told_a
         said.contains("A  was not done before: its validation failed"),
         "{said}"
     );
+
+    // Of two queues the worker takes a stage each, and has one slot.
+    let gate = world.path("gate");
+    let wait = format!("until [ -e {} ]; do sleep 0.1; done", gate.display());
+    let [first, second] = [("X", "gpu"), ("Y", "fast")].map(|(id, label)| {
+        let stage = parts[2].replace("needs = [\"A\"]", "needs = []");
+        let stage = stage.replace("\"B\"", &format!("\"{id}\""));
+        let stage = stage.replace("B.txt", &format!("{id}.txt"));
+        on(label, &stage.replacen("sleep 0.5", &wait, 1))
+    });
+    let text = [parts[0].as_str(), &first, &second].join("[[stage]]");
+    fs::write(world.path("project/plan.toml"), text).unwrap();
+    world.git("project", &["commit", "-qam", "two labels"]);
+    let mut both = world.execute("60");
+    wait_for("a stage without a slot", || world.says("two", "given back"));
+    let begun = || [" X: attempt", " Y: attempt"].map(|what| world.says("two", what).is_some());
+    assert_eq!(begun().iter().filter(|begun| **begun).count(), 1);
+    fs::write(&gate, "").unwrap();
+    assert_eq!(both.code(), Some(0), "{}", world.log("execute"));
+    assert_eq!(begun(), [true, true]);
 }
 
 /// Two chains of stages: each needs the one before it in its chain, and does three items.
@@ -823,8 +849,7 @@ fn a_usage_limit_holds_the_workers_of_its_account_and_no_others() {
             let wait = format!("until [ -e {} ]; do sleep 0.1; done", gate.display());
             stage = stage.replacen("sleep 0.5", &wait, 1);
         }
-        let queued = format!("\nqueue = \"{name}\"\nname");
-        let stage = stage.replacen("\nname", &queued, 1);
+        let stage = on(name, &stage);
         stage
             .replace("\"B\"", &format!("\"{name}\""))
             .replace("B.txt", &format!("{name}.txt"))
@@ -835,11 +860,7 @@ fn a_usage_limit_holds_the_workers_of_its_account_and_no_others() {
     let _server = world.server();
     let limit = "[[act]]\nsession = 1\nat = \"call\"\ndo = { limit = 120 }\n";
     let worker = |name: &str, account: &str, scenario| {
-        world.worker_with(
-            name,
-            &["--queue", name, "--queue", "ekiden", "--account", account],
-            scenario,
-        )
+        world.worker_with(name, &["--label", name, "--account", account], scenario)
     };
     let _workers = [
         worker("one", "max", Some(limit)),
@@ -1176,9 +1197,9 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
 fn chain(stages: usize) -> String {
     let stage = |at: usize| {
         let needs = at.checked_sub(1).map(|before| format!("\"S{before}\""));
-        let (needs, queue) = (needs.unwrap_or_default(), ["one", "two"][at % 2]);
+        let (needs, worker) = (needs.unwrap_or_default(), ["one", "two"][at % 2]);
         format!(
-            "[[stage]]\nid = \"S{at}\"\nname = \"Stage {at}\"\nqueue = \"{queue}\"\nneeds = [{needs}]\n\
+            "[[stage]]\nid = \"S{at}\"\nname = \"Stage {at}\"\nruns_on = [\"{worker}\"]\nneeds = [{needs}]\n\
              outputs = [\"S{at}.txt\"]\nvalidation = {{ kind = \"command\", command = \"test -s S{at}.txt\" }}\n\
              prompt = '''\nDo it.\n\n- [ ] item 1\n  ```sh\n  echo 1 >> S{at}.txt\n  ```\n'''\n"
         )
@@ -1200,7 +1221,7 @@ fn measure_what_lies_between_two_agents() {
     fs::write(world.path("project/plan.toml"), chain(stages)).unwrap();
     world.git("project", &["commit", "-qam", "a chain"]);
     let _server = world.server();
-    let workers = ["one", "two"].map(|name| world.worker_of(name, &["ekiden", name]));
+    let workers = ["one", "two"].map(|name| world.labelled(name, name));
     assert_eq!(
         world.execute("60").code(),
         Some(0),
@@ -1252,7 +1273,7 @@ fn from_stage_to_stage_there_are_few_git_commands_and_fewer_that_reach_the_remot
     world.git("project", &["commit", "-qam", "a chain"]);
     world.count_git();
     let _server = world.server();
-    let _workers = ["one", "two"].map(|name| world.worker_of(name, &["ekiden", name]));
+    let _workers = ["one", "two"].map(|name| world.labelled(name, name));
     assert_eq!(
         world.execute("60").code(),
         Some(0),

@@ -293,7 +293,7 @@ fn stage_of(
             marker: node
                 .text("marker")
                 .and_then(|marker| Marker::try_from(marker.to_owned()).ok()),
-            queue: node.text("queue").map(str::to_owned),
+            runs_on: node.texts("runs_on").into_iter().collect(),
             review: node.is_true("review"),
             review_model: node
                 .text("review_model")

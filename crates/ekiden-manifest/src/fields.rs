@@ -2,6 +2,7 @@
 //! Schema of our own format is generated from its list.
 
 use ekiden_core::handoff::Marker;
+use ekiden_core::label::{LABEL_RULE, is_label};
 use ekiden_core::limits::{COMMAND_BYTES_MAX, STAGE_DOLLARS_MAX, STAGE_TASK_TOKENS_MAX};
 use ekiden_core::prompt::budget::tokens;
 use ekiden_core::text::clean;
@@ -81,6 +82,11 @@ pub(crate) const OUTPUTS: Kind = Kind::List(&Kind::Text(|text| named(text, path:
 pub(crate) const MARK: Kind = Kind::Text(|text| match Marker::try_from(line(text)?) {
     Ok(marker) => Ok(marker.as_str().to_owned()),
     Err(error) => Err(format!("is refused: {error}")),
+});
+/// What a worker of a fleet is known by.
+pub(crate) const LABEL: Kind = Kind::Text(|text| match is_label(text) {
+    true => Ok(text.to_owned()),
+    false => Err(format!("{} is no label: {LABEL_RULE}", quoted(text))),
 });
 /// Any whole number from this one.
 pub(crate) const fn from(least: i64) -> Kind {

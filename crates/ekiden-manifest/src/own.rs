@@ -11,7 +11,8 @@ use crate::document::Defaults;
 use crate::draft;
 use crate::fault::{Fault, Findings, quoted};
 use crate::fields::{
-    COMMAND, Fields, GLOBS, INSIDE, Kind, LINE, MARK, OUTPUTS, WORDS, fields, from, schema_of,
+    COMMAND, Fields, GLOBS, INSIDE, Kind, LABEL, LINE, MARK, OUTPUTS, WORDS, fields, from,
+    schema_of,
 };
 use crate::tree::{Node, Value};
 
@@ -93,8 +94,8 @@ const STAGE: Fields = fields! {
     "model": LINE;
     /// Its own agent, by name.
     "agent": LINE;
-    /// In a fleet, the queue whose workers do it. Default: that of the plan.
-    "queue": MARK;
+    /// In a fleet, the labels that a worker must have that does it, such as `gpu`.
+    "runs_on": Kind::List(&LABEL);
     /// The word by which its agent claims to be done. Default: the setting `completion_marker`.
     "marker": MARK;
     /// A fresh session that only reads judges it before it counts as done. Default: the setting `review`.

@@ -27,7 +27,7 @@ const USERS_OF_STAGE: [&str; 13] = [
     "model",
     "agent",
     "marker",
-    "queue",
+    "runs_on",
     "review",
     "review_model",
     "knowledge_apart",

@@ -6,6 +6,8 @@
 
 pub mod graph;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentSpec;
@@ -126,9 +128,9 @@ pub struct Part {
     /// Responses of the model before a session of it is told to hand off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns_max: Option<u32>,
-    /// The queue whose workers do it, where it is done by a fleet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<String>,
+    /// What a worker must have that does it, where it is done by a fleet: labels, and programs of agents.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub runs_on: BTreeSet<String>,
     /// The word by which its agent claims to be done, in place of the run's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marker: Option<Marker>,

@@ -255,7 +255,7 @@ async fn run<B: Future<Output = ()>>(
     let mut all = Vec::new();
     for worker in 0..workers {
         let world = Arc::clone(world);
-        let options = options(QUEUE.to_owned(), 1, Sleepers { world, worker });
+        let options = options(QUEUE.to_owned(), 1, Sleepers { world, worker }, true);
         let client = server.client().await;
         all.push(Worker::new(&runtime, client, options.unwrap()).unwrap());
     }

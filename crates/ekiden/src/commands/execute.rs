@@ -176,7 +176,10 @@ pub(super) fn carry_out(
     let of_stages = manifest.stages.iter();
     let of_stages = of_stages.filter_map(|stage| stage.part.agent.as_deref());
     let agents = std::iter::once(&settings.agent).chain(of_stages);
-    check_agents(agents, invocation, &workspace.dir)?;
+    let fleet = how.place.filter(|place| place.is_fleet());
+    if fleet.is_none() {
+        check_agents(agents, invocation, &workspace.dir)?;
+    }
     // A planner may have listened to signals before; a person who is asked may want to leave.
     with_default_signals(|| {
         let setup = setup.as_deref();
@@ -190,7 +193,7 @@ pub(super) fn carry_out(
     if let Some(issue) = how.issue {
         issue.settle(&mut header, invocation, workspace)?;
     }
-    if let Some(place) = how.place.filter(|place| place.is_fleet()) {
+    if let Some(place) = fleet {
         return place.submit(invocation, header, workspace, (how.detach, how.new));
     }
     start::begin(

@@ -1,6 +1,7 @@
 //! `ekiden worker`, `ekiden fleet` and `ekiden execute --on fleet`: what they want of the program `ekiden-fleet`, which
 //! lies beside this one.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use ekiden_agent::foreground;
 use ekiden_core::budget::Budget;
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::RunId;
+use ekiden_core::label::{LABEL_RULE, is_label};
 use ekiden_core::run::Run;
 use ekiden_core::settings::{FleetPlace, LimitsChanged, RunStarted};
 use ekiden_core::steering::Steering;
@@ -23,6 +25,7 @@ use super::start::{Continuing, With};
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::Output;
+use crate::settings::agents::{self, AgentRow};
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Asking, Typed};
 use crate::settings::table::{self, Setting};
@@ -33,6 +36,7 @@ const WORKER_EXAMPLES: &str = "\
 Examples:
   ekiden worker --remote git@example.com:team/project.git
   TEMPORAL_ADDRESS=temporal.example.com:7233 ekiden worker --remote URL --slots 4
+  ekiden worker --remote URL --label gpu,linux    also for stages that run on these
 ";
 
 const FLEET_EXAMPLES: &str = "\
@@ -59,14 +63,20 @@ pub struct WorkerArgs {
     /// Where it keeps a copy of the repository and its work [default: in ekiden's own directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Stages at the same time, of each queue
+    /// Stages at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     slots: u8,
-    /// The Temporal task queue to take from; may be given more than once
-    #[arg(long = "queue", value_name = "NAME", default_value = "ekiden")]
-    queues: Vec<String>,
-    /// What you call the account of its agents: a usage limit that one worker meets holds all of that account [default: an
-    /// account of its own]
+    /// The Temporal task queue of the plans to work for
+    #[arg(long, value_name = "NAME", default_value = "ekiden")]
+    queue: String,
+    /// What it has that stages may run on, such as `gpu,linux`
+    #[arg(long = "label", value_name = "NAMES", value_delimiter = ',', value_parser = label)]
+    labels: Vec<String>,
+    /// The programs of its agents [default: those of the agents that are named in its settings or built in, if they are on PATH]
+    #[arg(long, value_name = "PROGRAMS", value_delimiter = ',', value_parser = label)]
+    agents: Option<Vec<String>>,
+    /// What you call the account of its agents: a usage limit that one worker meets holds all of that account; also a label
+    /// [default: an account of its own]
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
     #[command(flatten)]
@@ -133,7 +143,7 @@ pub(super) struct Placement {
     /// With `--on fleet`: seconds that a worker may be silent before its stage goes on elsewhere
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=86400))]
     lease: u64,
-    /// With `--on fleet`: the Temporal task queue whose workers do it; a stage may name another one
+    /// With `--on fleet`: the Temporal task queue whose workers do it
     #[arg(long, value_name = "NAME", default_value = "ekiden")]
     queue: String,
 }
@@ -154,11 +164,16 @@ pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
     if trusted_keys.is_none() {
         output.warn("plans run without a signature; `fleet.trusted_keys` names who may decide what runs here");
     }
+    let agents = args.agents.clone();
+    let agents = agents.unwrap_or_else(|| installed(&invocation.given.agents));
+    let account = args.account.iter().filter(|account| is_label(account));
+    let has: BTreeSet<&String> = args.labels.iter().chain(&agents).chain(account).collect();
     let wanted = json!({
         "remote": args.remote,
         "dir": dir,
         "slots": args.slots,
-        "queues": args.queues,
+        "queue": args.queue,
+        "has": has,
         "trusted_keys": trusted_keys,
         "account": args.account,
     });
@@ -174,6 +189,24 @@ pub fn fleet(args: &FleetArgs, output: &mut Output) -> Result<Exit, Failure> {
             follow(&workspace, &args.run, &args.remote, None, false)
         }
     }
+}
+
+fn label(text: &str) -> Result<String, String> {
+    match is_label(text) {
+        true => Ok(text.to_owned()),
+        false => Err(LABEL_RULE.to_owned()),
+    }
+}
+
+/// The programs on PATH of agents that can be named.
+fn installed(rows: &[AgentRow]) -> Vec<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = agents::names(rows).into_iter().filter_map(|name| {
+        let agent = agents::find(rows, &name).ok()?;
+        let program = find_program(agent.command.first()?.as_ref(), &path)?;
+        Some(program.file_name()?.to_string_lossy().into_owned())
+    });
+    found.filter(|program| is_label(program)).collect()
 }
 
 /// Lets a fleet's run go on that has ended, and follows it.

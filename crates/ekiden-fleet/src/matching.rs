@@ -1,0 +1,204 @@
+//! Which workers can do a stage: those that have all that it runs on.
+//!
+//! A worker has its labels, and the programs of its agents. Temporal gives a stage to any worker that takes from the stage's task
+//! queue, so there is a queue for each set of these, and a worker takes from the queues of all sets that it has.
+
+use std::collections::BTreeSet;
+use std::iter::once;
+use std::path::Path;
+use std::time::Duration;
+
+use ekiden_core::agent::AgentSpec;
+use ekiden_core::manifest::{Manifest, Take};
+use ekiden_core::settings::RunStarted;
+use temporalio_client::{Client, NamespacedClient as _};
+use temporalio_common::protos::temporal::api::enums::v1::TaskQueueType;
+use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
+use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeTaskQueueRequest;
+use tokio::time::Instant;
+use tonic::Request;
+
+use crate::Failure;
+
+/// How much a worker may have. It takes from two to the power of that many queues.
+pub(crate) const HAS_MAX: usize = 6;
+/// How long a worker may take from its start until the server knows it, and how often the server is asked.
+const BEGINNING_MAX: Duration = Duration::from_secs(3);
+const BEGINNING_PAUSE: Duration = Duration::from_millis(200);
+/// What stands before what a worker has, in its identity on the server.
+const HAS: &str = " has ";
+
+/// Adds what the agents of each stage run on.
+pub(crate) fn with_agents(header: &mut RunStarted) {
+    let RunStarted {
+        manifest, settings, ..
+    } = header;
+    for stage in &mut manifest.stages {
+        let own = stage.part.agent.as_deref().unwrap_or(&settings.agent);
+        let others = settings.reviewer.as_deref().into_iter();
+        let agents = once(own).chain(others).chain(&settings.fallback.agents);
+        let programs: Vec<String> = agents.filter_map(program).collect();
+        stage.part.runs_on.extend(programs);
+    }
+}
+
+/// The program of an agent, unless it is built in.
+fn program(agent: &AgentSpec) -> Option<String> {
+    let name = Path::new(agent.command.first()?).file_name()?;
+    Some(name.to_string_lossy().into_owned())
+}
+
+/// The queue of stages that run on all this.
+pub(crate) fn queue(plans: &str, runs_on: &BTreeSet<String>) -> String {
+    let all = once(plans).chain(runs_on.iter().map(String::as_str));
+    all.collect::<Vec<_>>().join("+")
+}
+
+/// The queues that a worker takes from. The first is that of stages that run anywhere, and of the plans themselves.
+pub(crate) fn queues(plans: &str, has: &BTreeSet<String>) -> Vec<String> {
+    let mut sets = vec![BTreeSet::new()];
+    for one in has {
+        let with = |set: &BTreeSet<String>| set.iter().chain(once(one)).cloned().collect();
+        let more: Vec<_> = sets.iter().map(with).collect();
+        sets.extend(more);
+    }
+    sets.iter().map(|set| queue(plans, set)).collect()
+}
+
+/// What a worker is called on the server, which tells what it has.
+pub(crate) fn identity(name: &str, has: &BTreeSet<String>) -> String {
+    let has: Vec<&str> = has.iter().map(String::as_str).collect();
+    format!("{name}{HAS}{}", has.join(","))
+}
+
+fn has(identity: &str) -> BTreeSet<String> {
+    let told = identity.rsplit_once(HAS).map_or("", |(_, told)| told);
+    let all = told.split(',').filter(|one| !one.is_empty());
+    all.map(str::to_owned).collect()
+}
+
+/// For people.
+pub(crate) fn list(set: &BTreeSet<String>) -> String {
+    let all: Vec<&str> = set.iter().map(String::as_str).collect();
+    all.join(", ")
+}
+
+/// Refuses a plan with a stage that no worker can do. A worker that has just begun is waited for. Where there are none at all
+/// the plan waits.
+pub(crate) async fn check(
+    client: &Client,
+    plans: &str,
+    manifest: &Manifest,
+) -> Result<(), Failure> {
+    let until = Instant::now() + BEGINNING_MAX;
+    loop {
+        let workers = workers(client, plans).await?;
+        let Some(why) = nobody(manifest, &workers) else {
+            return Ok(());
+        };
+        if Instant::now() <= until {
+            tokio::time::sleep(BEGINNING_PAUSE).await;
+        } else if workers.is_empty() {
+            crate::say(&format!(
+                "no worker takes stages from `{plans}` yet; the plan waits for one"
+            ));
+            return Ok(());
+        } else {
+            return Err(Failure::no_worker(why));
+        }
+    }
+}
+
+/// Which stage none of these workers can do, and what it lacks.
+fn nobody(manifest: &Manifest, workers: &BTreeSet<BTreeSet<String>>) -> Option<String> {
+    let mut stages = manifest.stages.iter();
+    let stage = stages.find(|stage| {
+        let runs_on = &stage.part.runs_on;
+        let can = workers.iter().any(|has| runs_on.is_subset(has));
+        stage.part.take == Take::Run && !can
+    })?;
+    let (id, runs_on) = (&stage.id, list(&stage.part.runs_on));
+    let others = workers.iter().filter(|has| !has.is_empty()).map(list);
+    let others: Vec<String> = others.collect();
+    let others = match others.is_empty() {
+        true => "no worker has any of that".to_owned(),
+        false => format!("the workers have: {}", others.join("; ")),
+    };
+    Some(format!(
+        "no worker can do the stage {id}: it runs on {runs_on}, and {others}"
+    ))
+}
+
+/// What each worker of these plans has. One that is busy counts, since it goes on to take the plans' own steps.
+async fn workers(client: &Client, plans: &str) -> Result<BTreeSet<BTreeSet<String>>, Failure> {
+    let request = DescribeTaskQueueRequest {
+        namespace: client.namespace(),
+        task_queue: Some(TaskQueue {
+            name: plans.to_owned(),
+            ..TaskQueue::default()
+        }),
+        task_queue_type: TaskQueueType::Workflow.into(),
+        ..DescribeTaskQueueRequest::default()
+    };
+    let asked = client.connection().workflow_service();
+    let told = { asked }.describe_task_queue(Request::new(request)).await;
+    let told = told.map_err(Failure::unreachable)?.into_inner();
+    let identities = told.pollers.iter().map(|poller| poller.identity.as_str());
+    Ok(identities.map(has).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::plan_of;
+
+    fn set(all: &[&str]) -> BTreeSet<String> {
+        all.iter().map(|one| (*one).to_owned()).collect()
+    }
+
+    // shows: FLT-04
+    #[test]
+    fn a_worker_takes_from_the_queue_of_each_set_that_it_has() {
+        let queues = queues("ekiden", &set(&["linux", "gpu", "claude"]));
+        assert_eq!(queues.len(), 8);
+        assert_eq!(queues[0], "ekiden");
+        for wanted in [
+            &["gpu", "linux"][..],
+            &["claude"],
+            &["gpu", "claude", "linux"],
+        ] {
+            assert!(
+                queues.contains(&queue("ekiden", &set(wanted))),
+                "{wanted:?}"
+            );
+        }
+        assert!(!queues.contains(&queue("ekiden", &set(&["codex"]))));
+        assert_eq!(super::queues("ekiden", &set(&[])), ["ekiden"]);
+    }
+
+    // shows: FLT-04
+    #[test]
+    fn a_stage_that_no_single_worker_has_all_for_is_named() {
+        let mut manifest = plan_of(3, 1, |_| None);
+        manifest.stages[1].part.runs_on = set(&["gpu", "claude"]);
+        let workers = |all: &[&[&str]]| all.iter().map(|has| set(has)).collect();
+        let told = |all: &[&[&str]]| nobody(&manifest, &workers(all));
+        assert_eq!(told(&[&[], &["claude", "gpu", "linux"]]), None);
+        let why = told(&[&[], &["claude"], &["gpu", "linux"]]);
+        let wanted = "no worker can do the stage S1: it runs on claude, gpu, and the workers have: claude; gpu, linux";
+        assert_eq!(why.as_deref(), Some(wanted));
+        let why = told(&[&[]]).unwrap();
+        assert!(why.ends_with("and no worker has any of that"), "{why}");
+        manifest.stages[1].part.take = Take::Assume;
+        assert_eq!(nobody(&manifest, &workers(&[&[]])), None);
+    }
+
+    #[test]
+    fn what_a_worker_has_is_read_from_its_identity() {
+        for all in [set(&[]), set(&["gpu"]), set(&["claude", "gpu"])] {
+            assert_eq!(has(&identity("one has two", &all)), all);
+        }
+        // Of another program.
+        assert_eq!(has("4242@host"), set(&[]));
+    }
+}
