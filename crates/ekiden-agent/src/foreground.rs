@@ -1,21 +1,24 @@
-//! A program that has the terminal to itself: the user's editor or pager.
+//! A program that belongs to the person at the terminal: an editor or pager, or what follows a fleet's run.
 //!
-//! The one child without a keeper: it belongs to the person at the terminal, not to a run. While it runs,
-//! ctrl-c and ctrl-\ are for it; ekiden only waits.
+//! The one child without a keeper, since it is no part of a run. While it runs, ctrl-c and ctrl-\ are for it; ekiden only waits.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "an editor belongs to the person, not to a keeper"
+    reason = "such a program belongs to the person, not to a keeper"
 )]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Runs a program on our own terminal and waits for its end.
 pub fn run(program: &OsStr, args: &[OsString]) -> io::Result<ExitStatus> {
@@ -46,6 +49,94 @@ pub fn become_program(program: &Path, args: &[&str], input: Option<File>) -> io:
     command.exec()
 }
 
+/// A program that says in lines what it does, while we show that. Ctrl-c and SIGTERM are passed on to it, each once, whether
+/// they come from the terminal or are for us alone. Its standard input ends only when we are gone.
+#[derive(Debug)]
+pub struct Beside {
+    child: Child,
+    lines: Receiver<Said>,
+    signals: [(Signal, Arc<AtomicBool>); 2],
+}
+
+/// A line of such a program.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Said {
+    /// On standard output.
+    Answer(String),
+    /// On standard error.
+    Message(String),
+}
+
+impl Beside {
+    /// Starts it; it reads `input`.
+    pub fn start(program: &Path, args: &[&str], input: &[u8]) -> io::Result<Self> {
+        let signals = [Signal::INT, Signal::TERM].map(|signal| (signal, Arc::default()));
+        for (signal, came) in &signals {
+            signal_hook::flag::register(signal.as_raw(), Arc::clone(came))?;
+        }
+        let mut child = Command::new(program)
+            .args(args)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        if let Some(stdin) = &mut child.stdin {
+            // If it does not read, its end says why.
+            let _ = stdin.write_all(input);
+        }
+        let (said, lines) = channel();
+        if let Some(stream) = child.stdout.take() {
+            pass_lines(stream, Said::Answer, said.clone());
+        }
+        if let Some(stream) = child.stderr.take() {
+            pass_lines(stream, Said::Message, said);
+        }
+        Ok(Self {
+            child,
+            lines,
+            signals,
+        })
+    }
+
+    /// What it has said since the last time.
+    pub fn said(&self) -> Vec<Said> {
+        self.lines.try_iter().collect()
+    }
+
+    /// How it ended, and what it said last; nothing while it runs.
+    pub fn ended(&mut self) -> io::Result<Option<(ExitStatus, Vec<Said>)>> {
+        for (signal, came) in &self.signals {
+            if came.swap(false, Ordering::Relaxed) {
+                // It may be gone already.
+                let _ = kill_process(Pid::from_child(&self.child), *signal);
+            }
+        }
+        // Which closes its input only once it has ended.
+        let ended = self.child.try_wait()?;
+        Ok(ended.map(|status| (status, self.lines.iter().collect())))
+    }
+}
+
+/// Without a thread the lines are lost, and the program goes on.
+fn pass_lines(
+    stream: impl Read + Send + 'static,
+    said: impl Fn(String) -> Said + Send + 'static,
+    to: Sender<Said>,
+) {
+    let pass = move || {
+        for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if to.send(said(line)).is_err() {
+                return;
+            }
+        }
+    };
+    let _ = thread::Builder::new()
+        .name("ekiden-lines".to_owned())
+        .spawn(pass);
+}
+
 fn leave_signals_to_it() -> io::Result<()> {
     // A handler, not "ignore": the program would inherit that.
     for signal in [libc::SIGINT, libc::SIGQUIT] {
@@ -67,6 +158,30 @@ mod tests {
         };
         assert_eq!(shell("read line; test \"$line\" = it", "it\n"), Some(0));
         assert_eq!(shell("exit 3", &"x".repeat(1 << 20)), Some(3));
+    }
+
+    #[test]
+    fn what_a_program_beside_says_is_heard_to_its_end() {
+        let script = "read x; echo $x; echo two >&2; trap 'echo three; exit 4' TERM; kill -TERM $PPID; \
+                      while :; do sleep 0.01; done";
+        let mut beside = Beside::start("/bin/sh".as_ref(), &["-c", script], b"one\n").unwrap();
+        let mut heard = Vec::new();
+        let status = loop {
+            heard.extend(beside.said());
+            if let Some((status, last)) = beside.ended().unwrap() {
+                heard.extend(last);
+                break status;
+            }
+            thread::yield_now();
+        };
+        assert_eq!(status.code(), Some(4));
+        assert!(
+            heard.contains(&Said::Message("two".to_owned())),
+            "{heard:?}"
+        );
+        heard.retain(|said| matches!(said, Said::Answer(_)));
+        let answer = |text: &str| Said::Answer(text.to_owned());
+        assert_eq!(heard, [answer("one"), answer("three")]);
     }
 
     #[test]

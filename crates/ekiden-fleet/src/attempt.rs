@@ -414,8 +414,9 @@ async fn reached(time: Option<Instant>) {
 }
 
 async fn start(job: &StageJob, dir: &Path) -> Result<Child, Fault> {
-    let program = std::env::current_exe().map_err(Fault::io("find this program"))?;
-    let keeper = keeper::executable().map_err(Fault::io("find this program"))?;
+    // This one, also if its file was replaced by a newer one since.
+    let program = keeper::executable().map_err(Fault::io("find this program"))?;
+    let keeper = program.clone();
     let mut child = spawn(ChildSpec {
         args: vec![ROLE.into()],
         grace: GRACE,

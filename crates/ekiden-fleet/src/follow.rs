@@ -12,6 +12,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
 use std::time::Duration;
 
 use ekiden_core::effect::{Effect, WorktreeEffect};
@@ -136,6 +137,7 @@ impl Following {
     pub(crate) async fn follow(mut self) -> Result<Option<Outcome>, Failure> {
         let (mut is_away, mut is_stopping) = (false, false);
         let (mut messages, mut leave) = (Vec::new(), Leave::listen()?);
+        let mut alone = pin!(crate::alone());
         loop {
             if let Err(fault) = self.look(&mut messages).await {
                 let fault = fault.for_good()?;
@@ -156,12 +158,12 @@ impl Following {
                 self.deliver().await?;
             }
             if let Some(outcome) = self.run.run().outcome().cloned() {
-                crate::say(&outcome.to_string());
                 return Ok(Some(outcome));
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 message = self.run.steered() => messages.push((message, false)),
+                () = &mut alone => return Ok(None),
                 () = leave.asked() => {
                     if !self.stops || is_stopping {
                         return Ok(None);
@@ -352,12 +354,8 @@ impl Following {
 
     async fn take(&mut self, (at, event): (Timestamp, Event)) -> Result<(), Fault> {
         let event = self.with_files(self.answering(event)).await?;
-        let told = line(&event);
         let seq = self.run.record(at, event.clone())?;
         self.known.note(seq, &event);
-        if let Some(told) = told {
-            crate::say(&told);
-        }
         Ok(())
     }
 
@@ -424,44 +422,6 @@ impl Following {
         let recorded = self.run.record(now, event);
         let published = recorded.and_then(|_| self.run.publish(now));
         published.map_err(|error| Failure::state(&error))
-    }
-}
-
-/// What whoever watches is told of an event.
-fn line(event: &Event) -> Option<String> {
-    if let Event::Worktree { stage, event, .. } = event {
-        return match event {
-            WorktreeEvent::Prepared { .. } => Some(format!("{stage}  is with the fleet")),
-            WorktreeEvent::Merged { merge } => Some(format!("{stage}  {}", of_merge(merge))),
-            WorktreeEvent::Confirmed { result } => Some(match result {
-                Ok(_) => format!("{stage}  was done before"),
-                Err(why) => format!("{stage}  was not done before: {why}"),
-            }),
-        };
-    }
-    let Event::Elsewhere {
-        stage,
-        event: Elsewhere::Ended { outcome },
-    } = event
-    else {
-        return None;
-    };
-    if let Outcome::Blocked { question } = outcome {
-        return Some(format!("{stage}  asks: {question}"));
-    }
-    Some(format!("{stage}  {outcome}"))
-}
-
-fn of_merge(merge: &Merge) -> String {
-    match merge {
-        Merge::Done { .. } => "merged".to_owned(),
-        Merge::Conflict { files } => {
-            let files = files.join(", ");
-            format!("does not merge, and is done again: {files}")
-        }
-        Merge::Broken { .. } => "is not valid once merged, and is done again".to_owned(),
-        Merge::Failed { error } => format!("cannot be merged: {error}"),
-        Merge::Cancelled => "is not merged: the plan stops".to_owned(),
     }
 }
 

@@ -36,10 +36,12 @@ mod workflow;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::text::in_full;
 use ekiden_engine::EngineError;
 use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
 
 /// Exit codes, as in `ekiden`.
 const UNFINISHED: u8 = 1;
@@ -167,10 +169,24 @@ fn working(wanted: &str) -> Result<u8, Failure> {
     runtime()?.block_on(worker::work(wanted)).map(|()| 0)
 }
 
-/// What `ekiden` passes on.
+/// What `ekiden` passes on. Standard input stays open for as long as it lives.
 fn read<T: DeserializeOwned>() -> Result<T, Failure> {
-    let read = serde_json::from_reader(std::io::stdin().lock());
-    read.map_err(|error| Failure::bug(in_full(&error)))
+    let mut read = serde_json::Deserializer::from_reader(std::io::stdin().lock());
+    T::deserialize(&mut read).map_err(|error| Failure::bug(in_full(&error)))
+}
+
+/// Ready once `ekiden` is gone, which shows what we follow.
+pub(crate) async fn alone() {
+    let (gone, is_gone) = oneshot::channel();
+    let wait = move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = gone.send(());
+    };
+    match std::thread::Builder::new().spawn(wait) {
+        Ok(_) => drop(is_gone.await),
+        // Then a person has to end us.
+        Err(_) => std::future::pending().await,
+    }
 }
 
 /// The exit code of a plan that ended so; of one that goes on without us if it has not.
@@ -178,10 +194,7 @@ fn exit(outcome: Option<&Outcome>) -> u8 {
     let asks = |outcome: &Outcome| matches!(outcome, Outcome::Blocked { .. });
     match outcome {
         None => 0,
-        Some(Outcome::Undelivered { command, .. }) => {
-            let _ = writeln!(std::io::stdout(), "{command}");
-            UNDELIVERED
-        }
+        Some(Outcome::Undelivered { .. }) => UNDELIVERED,
         Some(outcome) if outcome.is_complete() => 0,
         Some(Outcome::Stopped { .. }) => STOPPED_EARLY,
         Some(Outcome::StagesFailed { failed, .. })
@@ -208,6 +221,11 @@ fn ended(ended: Result<u8, Failure>) -> u8 {
         say(&format!("hint: {}", failure.hint));
         failure.code
     })
+}
+
+/// Tells `ekiden`, which shows the run, that its log is there.
+pub(crate) fn can_be_read(run: &RunId) {
+    let _ = writeln!(std::io::stdout(), "{run}");
 }
 
 /// Says something to whoever started the program.

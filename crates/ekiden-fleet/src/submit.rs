@@ -67,6 +67,7 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<Option<Outcome>, Failure> {
             return Ok(None);
         }
         crate::say(&format!("run {run} is with the fleet; ctrl-c stops it"));
+        crate::can_be_read(&run);
         Following {
             handle: handle(&client, &run),
             run: opened,
@@ -121,6 +122,7 @@ pub(crate) fn follow(wanted: Followed) -> Result<Option<Outcome>, Failure> {
                 "run {id} is with the fleet; ctrl-c leaves it alone"
             )),
         }
+        crate::can_be_read(&id);
         following.follow().await
     })
 }

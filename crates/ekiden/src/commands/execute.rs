@@ -193,18 +193,13 @@ pub(super) fn carry_out(
     if let Some(issue) = how.issue {
         issue.settle(&mut header, invocation, workspace)?;
     }
-    if let Some(place) = fleet {
-        return place.submit(invocation, header, workspace, (how.detach, how.new));
-    }
-    start::begin(
-        invocation,
-        workspace,
-        header,
-        how.new,
-        how.detach,
-        note.as_slice(),
-        output,
-    )
+    let beginning = start::Beginning {
+        set_aside: how.new,
+        detach: how.detach,
+        fleet,
+    };
+    let notes = note.as_slice();
+    start::begin(invocation, workspace, header, &beginning, notes, output)
 }
 
 fn show_only(manifest: &Manifest, json: bool, output: &mut Output) {

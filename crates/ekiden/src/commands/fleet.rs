@@ -5,32 +5,40 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use ekiden_agent::child::find_program;
-use ekiden_agent::foreground;
+use ekiden_agent::foreground::{self, Beside, Said};
 use ekiden_core::budget::Budget;
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::RunId;
 use ekiden_core::label::{LABEL_RULE, is_label};
+use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{FleetPlace, LimitsChanged, RunStarted};
 use ekiden_core::steering::Steering;
+use ekiden_engine::observer::Observer as _;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
 use serde_json::json;
 
-use super::Invocation;
+use super::follow::Follow;
 use super::start::{Continuing, With};
+use super::{Invocation, run_ids};
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::Output;
+use crate::output::live::{Live, Reports};
 use crate::settings::agents::{self, AgentRow};
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Asking, Typed};
 use crate::settings::table::{self, Setting};
 
 const PROGRAM: &str = "ekiden-fleet";
+/// How often to look at a run that the fleet carries out.
+const PAUSE: Duration = Duration::from_millis(200);
 
 const WORKER_EXAMPLES: &str = "\
 Examples:
@@ -186,7 +194,10 @@ pub fn fleet(args: &FleetArgs, output: &mut Output) -> Result<Exit, Failure> {
         FleetCommand::Follow(args) => {
             let invocation = Invocation::new(args.typed.flags())?;
             let workspace = invocation.workspace_here()?;
-            follow(&workspace, &args.run, &args.remote, None, false)
+            let program = follow(&workspace, &args.run, &args.remote, None, false);
+            let mut live = Live::new(output, invocation.json()?, false, run_ids(&workspace)?);
+            live.reports = Reports::WriteIn(workspace.clone());
+            live.with_view(|| None, |live| program.watch(&workspace, 0, live))
         }
     }
 }
@@ -214,12 +225,12 @@ pub(super) fn go_on(
     workspace: &Workspace,
     run: &RunId,
     place: &FleetPlace,
-    asked: Continuing<'_>,
+    asked: &Continuing<'_>,
     limits: LimitsChanged,
-) -> Result<Exit, Failure> {
+) -> Result<Program, Failure> {
     only_budget(&limits)?;
-    let answer = match asked.with {
-        With::Resume { answer, .. } => answer,
+    let answer = match &asked.with {
+        With::Resume { answer, .. } => answer.clone(),
         With::FollowUp(_) => None,
     };
     let resumed = RunResumed {
@@ -228,13 +239,8 @@ pub(super) fn go_on(
         answer,
         ..RunResumed::default()
     };
-    follow(
-        workspace,
-        run.as_str(),
-        &place.remote,
-        Some(&resumed),
-        asked.detach,
-    )
+    let (run, resumed) = (run.as_str(), Some(&resumed));
+    Ok(follow(workspace, run, &place.remote, resumed, asked.detach))
 }
 
 /// A run on which nothing works here is perhaps with a fleet, which does not hear of anything then.
@@ -292,15 +298,17 @@ fn follow(
     remote: &str,
     resumed: Option<&RunResumed>,
     detach: bool,
-) -> Result<Exit, Failure> {
-    let wanted = json!({
-        "here": here(workspace),
-        "run": run,
-        "remote": remote,
-        "resumed": resumed,
-        "detach": detach,
-    });
-    pass_on("follow", &wanted)
+) -> Program {
+    Program {
+        role: "follow",
+        wanted: json!({
+            "here": here(workspace),
+            "run": run,
+            "remote": remote,
+            "resumed": resumed,
+            "detach": detach,
+        }),
+    }
 }
 
 fn dev(output: &mut Output) -> Result<Exit, Failure> {
@@ -322,14 +330,14 @@ impl Placement {
         self.on == On::Fleet
     }
 
-    /// Passes a plan on to `ekiden-fleet`, which waits for its end.
+    /// What passes a plan on.
     pub(super) fn submit(
         &self,
         invocation: &Invocation,
         header: RunStarted,
         workspace: &Workspace,
         (detach, new): (bool, bool),
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Program, Failure> {
         if header.issue.is_some() {
             let text = "a fleet's run cannot tell an issue how far it is";
             return Err(
@@ -352,7 +360,71 @@ impl Placement {
             "detach": detach,
             "new": new,
         });
-        pass_on("submit", &wanted)
+        let role = "submit";
+        Ok(Program { role, wanted })
+    }
+}
+
+/// `ekiden-fleet`, and what it is to do.
+pub(super) struct Program {
+    role: &'static str,
+    wanted: serde_json::Value,
+}
+
+impl Program {
+    /// Becomes it, where nobody waits for the run's end.
+    pub(super) fn become_it(self) -> Result<Exit, Failure> {
+        let input = in_a_file(self.wanted.to_string().as_bytes());
+        let input = input.or_fail(Exit::State, "cannot pass it on to the fleet")?;
+        become_it(&[self.role], Some(input))
+    }
+
+    /// Shows the run while the program follows it: what it records, and what it says. `known` records were shown before.
+    pub(super) fn watch(
+        self,
+        workspace: &Workspace,
+        known: u64,
+        live: &mut Live<'_>,
+    ) -> Result<Exit, Failure> {
+        let wanted = self.wanted.to_string();
+        let program = Beside::start(&find_it()?, &[self.role], wanted.as_bytes());
+        let mut program = program.map_err(|error| not_started(&error))?;
+        let mut follow: Option<Follow> = None;
+        loop {
+            let mut said = program.said();
+            let ended = program
+                .ended()
+                .or_fail(Exit::Bug, "cannot wait for the fleet")?;
+            let status = ended.map(|(status, last)| {
+                said.extend(last);
+                status
+            });
+            for said in said {
+                match said {
+                    Said::Message(text) => live.message(&text),
+                    Said::Answer(run) => {
+                        let run =
+                            RunId::try_from(run).or_fail(Exit::Bug, "cannot follow the run")?;
+                        let see = |record: &Record, run: &Run| see(record, run, known, live);
+                        follow = Some(Follow::begin(workspace, &run, see)?);
+                    }
+                }
+            }
+            if let Some(follow) = &mut follow {
+                follow.look(|record, run| see(record, run, known, live))?;
+            }
+            if let Some(status) = status {
+                let code = status.code().and_then(|code| u8::try_from(code).ok());
+                return Ok(Exit::of_code(code.unwrap_or(Exit::Bug.code())));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn see(record: &Record, run: &Run, known: u64, live: &mut Live<'_>) {
+    if record.seq > known {
+        live.recorded(record, run);
     }
 }
 
@@ -362,13 +434,6 @@ fn here(workspace: &Workspace) -> serde_json::Value {
         "state_dir": workspace.state_dir,
         "user_dir": workspace.user_dir,
     })
-}
-
-/// Becomes `ekiden-fleet`, which reads what is wanted.
-fn pass_on(role: &str, wanted: &serde_json::Value) -> Result<Exit, Failure> {
-    let file = in_a_file(wanted.to_string().as_bytes());
-    let file = file.or_fail(Exit::State, "cannot pass it on to the fleet")?;
-    become_it(&[role], Some(file))
 }
 
 /// A file that a setting names, which must be there.
@@ -393,20 +458,26 @@ fn in_a_file(bytes: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Becomes `ekiden-fleet`.
 fn become_it(args: &[&str], input: Option<File>) -> Result<Exit, Failure> {
+    let program = find_it()?;
+    Err(not_started(&foreground::become_program(
+        &program, args, input,
+    )))
+}
+
+/// Where `ekiden-fleet` is.
+fn find_it() -> Result<PathBuf, Failure> {
     let here = std::env::current_exe().ok();
     let beside = here.map(|here| here.with_file_name(PROGRAM));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = beside.filter(|beside| beside.is_file());
-    let Some(program) = found.or_else(|| find_program(PROGRAM.as_ref(), &path)) else {
-        let text = format!("the program `{PROGRAM}` is neither beside `ekiden` nor on PATH");
-        return Err(Failure::new(Exit::Unreachable, text)
-            .hint("`cargo install --path crates/ekiden-fleet` builds it from ekiden's sources"));
-    };
-    Err(not_started(&foreground::become_program(
-        &program, args, input,
-    )))
+    found
+        .or_else(|| find_program(PROGRAM.as_ref(), &path))
+        .ok_or_else(|| {
+            let text = format!("the program `{PROGRAM}` is neither beside `ekiden` nor on PATH");
+            Failure::new(Exit::Unreachable, text)
+                .hint("`cargo install --path crates/ekiden-fleet` builds it from ekiden's sources")
+        })
 }
 
 fn not_started(error: &std::io::Error) -> Failure {

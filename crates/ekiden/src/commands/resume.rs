@@ -85,15 +85,12 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
         if header.settings.guided {
             guide::check(&invocation, header.settings.agent.interface)?;
         }
-        return start::begin(
-            &invocation,
-            &workspace,
-            header,
-            true,
-            args.detach,
-            &[],
-            output,
-        );
+        let beginning = start::Beginning {
+            set_aside: true,
+            detach: args.detach,
+            fleet: None,
+        };
+        return start::begin(&invocation, &workspace, header, &beginning, &[], output);
     }
     let not_in_plans = match &task {
         Some(_) => Some("change the task"),

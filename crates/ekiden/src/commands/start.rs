@@ -18,7 +18,8 @@ use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Driving, Unfinished};
 use ekiden_engine::{history, workspace::Workspace};
 
-use super::{Invocation, attach, fleet, guide, refuse_plan, run_ids};
+use super::fleet::{self, Placement};
+use super::{Invocation, attach, guide, refuse_plan, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::memory;
@@ -130,17 +131,36 @@ fn split(
     })
 }
 
-/// Starts a run and shows it until it ends. `set_aside` keeps an unfinished run here as it is. `detach` lets
-/// the run go on in the background as soon as it has begun.
+/// How a run begins.
+pub(super) struct Beginning<'a> {
+    /// An unfinished run here is kept as it is.
+    pub(super) set_aside: bool,
+    /// The run goes on in the background as soon as it has begun.
+    pub(super) detach: bool,
+    /// Who carries it out, if that is not this machine.
+    pub(super) fleet: Option<&'a Placement>,
+}
+
+/// Starts a run and shows it until it ends.
 pub(super) fn begin(
     invocation: &Invocation,
     workspace: &Workspace,
     header: RunStarted,
-    set_aside: bool,
-    detach: bool,
+    how: &Beginning<'_>,
     notes: &[String],
     output: &mut Output,
 ) -> Result<Exit, Failure> {
+    if let Some(placement) = how.fleet {
+        return with_fleet(
+            invocation,
+            workspace,
+            header,
+            (placement, how),
+            notes,
+            output,
+        );
+    }
+    let detach = how.detach;
     let trackers = invocation.trackers(workspace);
     let branch = header
         .place
@@ -179,7 +199,7 @@ pub(super) fn begin(
     if header.settings.guided {
         live.guide(guide::listen(workspace, &header.run));
     }
-    let unfinished = match set_aside {
+    let unfinished = match how.set_aside {
         true => Unfinished::SetAside,
         false => Unfinished::Refuse,
     };
@@ -195,6 +215,37 @@ pub(super) fn begin(
         runner::start(workspace, header, unfinished, driving, live)
     });
     Ok(Exit::of(&outcome?))
+}
+
+/// Gives a plan to a fleet, and shows it until it ends, or leaves it alone.
+fn with_fleet(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    header: RunStarted,
+    (placement, how): (&Placement, &Beginning<'_>),
+    notes: &[String],
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let (run, interface) = (header.run.clone(), Interface::Headless);
+    let program = placement.submit(invocation, header, workspace, (how.detach, how.set_aside))?;
+    if how.detach {
+        notes.iter().for_each(|note| output.warn(note));
+        return program.become_it();
+    }
+    let split = match split(invocation, workspace, &run, (false, interface), output)? {
+        ControlFlow::Continue(split) => split,
+        ControlFlow::Break(exit) => return Ok(exit),
+    };
+    let mut live = invocation.live(output, workspace)?;
+    notes.iter().for_each(|note| live.warn(note));
+    let watched = Watched {
+        invocation,
+        workspace,
+        run: &run,
+        interface,
+        detach: split.detach,
+    };
+    watched.drive(&mut live, |live| program.watch(workspace, 0, live))
 }
 
 /// What a command wants of the run that it continues.
@@ -271,9 +322,16 @@ pub(super) fn continue_with(
     if let Some(what) = asked.not_in_plans {
         refuse_plan(&summary.run, what)?;
     }
-    if let Some(place) = &summary.run.header().fleet {
-        return fleet::go_on(workspace, &run, place, asked, limits);
-    }
+    let program = match &summary.run.header().fleet {
+        Some(place) => {
+            let program = fleet::go_on(workspace, &run, place, &asked, limits.clone())?;
+            if asked.detach {
+                return program.become_it();
+            }
+            Some(program)
+        }
+        None => None,
+    };
     let interface = summary.run.header().settings.agent.interface;
     if asked.detach {
         check_detached(interface, limits.guided == Some(true))?;
@@ -292,7 +350,11 @@ pub(super) fn continue_with(
     live.begun = split.begun;
     let header = summary.run.header();
     live.tracker = Feed::new(invocation.trackers(workspace), workspace, header);
-    history::read(workspace, &run, |record, run| live.catch_up(record, run))?;
+    let mut known = 0;
+    history::read(workspace, &run, |record, run| {
+        known = record.seq;
+        live.catch_up(record, run);
+    })?;
     if guide::goes_on(invocation, &summary, &mut limits, &mut live)? {
         live.guide(guide::listen(workspace, &run));
     }
@@ -304,12 +366,15 @@ pub(super) fn continue_with(
         detach: split.detach,
     };
     let (driving, prefix) = (invocation.driving()?, asked.prefix);
-    let outcome = watched.drive(&mut live, |live| {
-        asked
+    watched.drive(&mut live, |live| {
+        if let Some(program) = program {
+            return program.watch(workspace, known, live);
+        }
+        let carry_on = asked
             .with
-            .carry_on(workspace, prefix, limits, driving, live)
-    });
-    Ok(Exit::of(&outcome?))
+            .carry_on(workspace, prefix, limits, driving, live);
+        Ok(Exit::of(&carry_on?))
+    })
 }
 
 /// A run in the foreground, and the terminal on which it is seen and steered.

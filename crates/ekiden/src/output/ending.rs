@@ -172,8 +172,10 @@ impl Sums {
         let totals = run.totals();
         let is_plan = run.header().manifest.plan.is_some();
         let items = relays(run).find_map(|relay| relay.last.as_ref()?.open_items.as_ref());
+        // A fleet's worker commits what its stage left once that has ended.
+        let header = run.header();
         let survey = relays(run)
-            .filter(|_| run.header().place.git)
+            .filter(|_| header.place.git && header.fleet.is_none())
             .find_map(|relay| relay.seen.survey.as_ref());
         Self {
             totals,

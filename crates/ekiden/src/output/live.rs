@@ -130,6 +130,11 @@ impl<'a> Live<'a> {
         self.shown().output.line(line);
     }
 
+    /// Tells people something that is not from the log.
+    pub fn message(&mut self, text: &str) {
+        self.shown().output.message(&format!("{text}\n"));
+    }
+
     /// Draws what a board knows, for who watches from another process.
     pub fn look(&mut self, now: Timestamp, board: &Board) {
         self.now = now;

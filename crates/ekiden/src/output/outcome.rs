@@ -270,6 +270,11 @@ pub fn filled_by(by: &[(String, u64)]) -> String {
 
 /// How a relay, a stage or a run ended, for a row of a table.
 pub fn short(outcome: &Outcome) -> String {
+    text::short(&cause(outcome), REASON_CHARS_MAX)
+}
+
+/// The same for a line of its own.
+pub fn cause(outcome: &Outcome) -> String {
     let text =
         if let Outcome::Complete { verified } | Outcome::Undelivered { verified, .. } = outcome {
             let not = if *verified { "" } else { "not " };
@@ -283,7 +288,7 @@ pub fn short(outcome: &Outcome) -> String {
         } else {
             outcome.to_string()
         };
-    text::short(&one_line(&text), REASON_CHARS_MAX)
+    one_line(&text)
 }
 
 fn stopped(request: StopRequest) -> String {

@@ -157,13 +157,13 @@ fn over(end: &StageEnd, relay: Option<&Relay>) -> Entry {
             ("done", fields, line)
         }
         StageEnd::Failed(outcome) => {
-            let why = outcome::short(outcome);
+            let why = outcome::cause(outcome);
             let line = Line::new(Tone::Failed, "failed").with(Tone::Plain, format!(": {why}"));
             let fields = fields! { "outcome": outcome, "skipped": false };
             ("failed", fields, line)
         }
         StageEnd::Skipped(outcome) => {
-            let why = format!(", since it failed: {}", outcome::short(outcome));
+            let why = format!(", since it failed: {}", outcome::cause(outcome));
             let line = Line::new(Tone::Attention, "skipped").with(Tone::Plain, why);
             let fields = fields! { "outcome": outcome, "skipped": true };
             ("failed", fields, line)
