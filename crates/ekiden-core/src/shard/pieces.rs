@@ -244,14 +244,22 @@ fn bodied(bytes: usize, mut begins: Vec<Begin>) -> Vec<Begin> {
     begins
 }
 
-/// At most [`SHARD_PIECES_MAX`] pieces: the deepest are joined with those before them.
+/// At most [`SHARD_PIECES_MAX`] pieces: the deepest are joined with those before them. Of a grade of which some have to go
+/// an even selection stays.
 fn coarse(mut begins: Vec<Begin>) -> Vec<Begin> {
     let first = begins[0].start;
-    for grade in (2..=BLOCK).rev() {
-        if begins.len() > SHARD_PIECES_MAX {
-            begins.retain(|begin| begin.grade < grade || begin.start == first);
+    for grade in (1..=BLOCK).rev() {
+        if begins.len() <= SHARD_PIECES_MAX {
+            break;
         }
+        let is_deep = |begin: &Begin| begin.grade >= grade && begin.start != first;
+        let deep = begins.iter().filter(|begin| is_deep(begin)).count();
+        let kept = SHARD_PIECES_MAX.saturating_sub(begins.len() - deep);
+        let mut seen = 0;
+        begins.retain(|begin| {
+            seen += usize::from(is_deep(begin));
+            !is_deep(begin) || seen * kept / deep > (seen - 1) * kept / deep
+        });
     }
-    let step = begins.len().div_ceil(SHARD_PIECES_MAX);
-    begins.into_iter().step_by(step).collect()
+    begins
 }

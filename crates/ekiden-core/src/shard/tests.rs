@@ -247,6 +247,22 @@ fn a_document_of_70_percent_is_suggested_as_three_shards() {
 
 // shows: SHD-001
 #[test]
+fn many_short_sections_are_parts_as_even_as_a_few() {
+    for (mark, count) in [("# ", 301), ("## ", 320), ("## ", 700), ("", 400)] {
+        let part = |n| format!("{mark}Part {n}\n\n{}\n\n", "word ".repeat(200));
+        let text: String = (0..count).map(part).collect();
+        let shards = split(&text, Split::Max(MAX_PERCENT)).shards;
+        let most = shards.iter().map(|shard| shard.estimate.percent).max();
+        assert!(
+            shards.len() > 1 && most <= Some(MAX_PERCENT),
+            "{count} of {mark}: {most:?} in {}",
+            shards.len()
+        );
+    }
+}
+
+// shows: SHD-001
+#[test]
 fn a_planners_answer_changes_names_and_needs_or_nothing() {
     let text = "# T\n\n## One\n\nwords\n\n## Two\n\nwords\n\n## Three\n\nwords\n";
     let spec = Spec {
