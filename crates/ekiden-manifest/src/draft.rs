@@ -406,7 +406,7 @@ fn id_of(text: String) -> Result<StageId, String> {
         .map_err(|error| format!("id {} is not {}", quoted(&error.text), error.expected))
 }
 
-/// An id made of any text: what an id may not hold becomes `-`, and the stage's number tells it from others,
+/// An id made of any text: what an id may not hold becomes `-`, and the stage's number or one after it tells it from others,
 /// without regard to case.
 fn made_id(text: &str, number: usize, taken: &mut HashSet<String>) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -421,10 +421,14 @@ fn made_id(text: &str, number: usize, taken: &mut HashSet<String>) -> String {
         id if id.to_ascii_lowercase().ends_with(".lock") => id.replace('.', "-"),
         id => id.to_owned(),
     };
-    while !taken.insert(id.to_ascii_lowercase()) {
+    let mut own = id.clone();
+    for number in number.. {
+        if taken.insert(own.to_ascii_lowercase()) {
+            break;
+        }
         let end = format!("-{number}");
         id.truncate(ID_BYTES_MAX - end.len());
-        id.push_str(&end);
+        own = format!("{id}{end}");
     }
-    id
+    own
 }

@@ -1,5 +1,7 @@
 //! What manifests of CASM and cleave mean without saying it.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 
 use super::*;
@@ -142,6 +144,25 @@ fn an_id_of_casm_is_found_as_it_is_written() {
         faults(&blank, Syntax::Json),
         "  line 1  stage \"n\": id is empty\n"
     );
+}
+
+// shows: PLN-05
+#[test]
+fn ids_of_casm_at_full_length_are_told_apart() {
+    let ids = [
+        format!("{}-3", "A".repeat(62)),
+        "A".repeat(64),
+        "A".repeat(65),
+    ];
+    let sessions = ids.map(|id| json!({ "id": id }));
+    let document = read_casm(&sessions);
+    let ids: Vec<&str> = document
+        .stages
+        .iter()
+        .map(|stage| stage.id.as_str())
+        .collect();
+    let told: HashSet<&str> = ids.iter().copied().collect();
+    assert_eq!(told.len(), 3, "{ids:?}");
 }
 
 // shows: PLN-05, PLN-23
