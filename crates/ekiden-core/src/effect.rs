@@ -43,7 +43,7 @@ pub enum WorktreeEffect {
     Prepare,
     /// Merge what it did into the integration branch, and validate that. Outcome: [`crate::event::WorktreeEvent::Merged`].
     Merge,
-    /// Look whether it was done before. Outcome: [`crate::event::WorktreeEvent::Confirmed`].
+    /// Look whether it was done before. Outcome: [`crate::event::WorktreeEvent::Confirmed`], or a merge that was cancelled.
     Confirm,
 }
 

@@ -54,7 +54,7 @@ pub enum Merge {
     Broken { check: Check },
     /// Git cannot do it.
     Failed { error: String },
-    /// The run was stopped meanwhile.
+    /// The run was stopped meanwhile. Also where it was looked at whether the stage was done before: either is due again.
     Cancelled,
 }
 

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ekiden_core::effect::WorktreeEffect;
-use ekiden_core::event::{PreparedWorktree, WorktreeEvent};
+use ekiden_core::event::{Merge, PreparedWorktree, WorktreeEvent};
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::{Isolation, Stage};
 use ekiden_core::prompt::ContextInput;
@@ -95,8 +95,12 @@ impl Worktrees {
             WorktreeEffect::Merge => WorktreeEvent::Merged {
                 merge: merge::merge(self, &job, &cancelled).await,
             },
-            WorktreeEffect::Confirm => WorktreeEvent::Confirmed {
-                result: merge::confirm(self, &job, &cancelled).await,
+            WorktreeEffect::Confirm => match merge::confirm(self, &job, &cancelled).await {
+                // Nothing is known of the stage then.
+                Err(_) if cancelled.has_changed().unwrap_or(true) => WorktreeEvent::Merged {
+                    merge: Merge::Cancelled,
+                },
+                result => WorktreeEvent::Confirmed { result },
             },
         }
     }

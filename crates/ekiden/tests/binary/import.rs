@@ -487,6 +487,29 @@ fn a_plan_half_done_continues_and_what_is_done_counts_if_its_validation_passes()
     assert_eq!(environment.runs().len(), 1);
 }
 
+/// The import stops before the check is over: nothing is known of the stage then.
+// shows: RUN-15, PLN-16
+#[test]
+fn a_check_that_the_import_cuts_off_runs_again() {
+    let environment = casm("command");
+    let manifest = environment.read(".casm/manifest.json");
+    environment.write(
+        ".casm/manifest.json",
+        &manifest.replace("test -f", "sleep 1; test -f"),
+    );
+    environment.write("S01.txt", "made\n");
+    environment.commit_all();
+    let said = environment
+        .run(&[&REHEARSAL[..], &["--yes"]].concat())
+        .expect(0);
+    assert!(!said.to_string().contains("marked as done"), "{said}");
+    let status = environment.told(&["status"]);
+    assert!(!status.contains("marked as done"), "{status}");
+    environment.run(&["resume"]).expect(0);
+    let sessions = environment.run_dir().join("stages/S01/sessions");
+    assert!(!sessions.exists(), "what was done is not done again");
+}
+
 // shows: RUN-15
 #[test]
 fn a_stage_that_only_its_program_calls_done_does_not_count() {
