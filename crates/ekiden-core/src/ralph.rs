@@ -37,10 +37,23 @@ pub struct RalphState {
     /// Items that were open when somebody looked last: one that is gone is told.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_items: Vec<String>,
+    /// The verification that failed although all items were ticked, until it passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<Unverified>,
     pub context_checkpoint: Checkpoint,
     pub context_history: Vec<Iteration>,
     #[serde(flatten)]
     pub others: Map<String, Value>,
+}
+
+/// A verification that failed although all items were ticked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unverified {
+    /// The item that says so.
+    pub item: String,
+    /// How often it was added to the list.
+    pub tries: u32,
 }
 
 /// The last checkpoint of the loop.
@@ -106,6 +119,25 @@ impl RalphState {
         self.context_checkpoint = checkpoint;
     }
 
+    /// Whether the item for a failed verification is to be added to the list once more. That is counted here, and the item noted
+    /// as open: an agent may delete it from the list.
+    pub fn add_unverified(&mut self, item: &str, tries_max: u32) -> bool {
+        let mut unverified = self.unverified.take().unwrap_or_default();
+        if unverified.item != item {
+            unverified = Unverified {
+                item: item.to_owned(),
+                tries: 0,
+            };
+        }
+        let may_add = unverified.tries < tries_max;
+        if may_add {
+            unverified.tries += 1;
+            self.open_items = vec![item.to_owned()];
+        }
+        self.unverified = Some(unverified);
+        may_add
+    }
+
     /// What of the item in hand is done, by the list as it stands.
     pub fn measure_item(&mut self, list: &str) {
         let checkpoint = &mut self.context_checkpoint;
@@ -150,6 +182,22 @@ fn told_level(level: Option<Level>, percent: Option<u64>) -> String {
 pub fn commit_subject(iteration: u32, level: Option<Level>, percent: Option<u64>) -> String {
     let told = told_level(level, percent);
     format!("ralph: checkpoint iter {iteration} ({told})")
+}
+
+/// The list with these items, open, after its last one. At its end they could stand in code that nobody closed.
+pub fn with_items(list: &str, items: &[String]) -> String {
+    let outline = outline(list);
+    let ticks = outline.leaves.iter().filter(|leaf| leaf.tick.is_some());
+    let last = ticks.map(|leaf| leaf.start).max();
+    let block = last.and_then(|last| {
+        let mut blocks = outline.blocks.iter();
+        blocks.find(|block| block.range.contains(&last))
+    });
+    let (before, after) = list.split_at(block.map_or(list.len(), |block| block.range.end));
+    let lines: String = items.iter().map(|item| format!("- [ ] {item}\n")).collect();
+    let after = after.trim_start_matches(['\n', '\r']);
+    let gap = if after.is_empty() { "" } else { "\n" };
+    format!("{}\n{lines}{gap}{after}", before.trim_end())
 }
 
 /// How many of the items that are indented below this one are ticked, in percent; none where it has none.
@@ -266,7 +314,33 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+    use crate::handoff::open_items;
     use crate::time::Timestamp;
+
+    // shows: RLP-09
+    #[test]
+    fn items_are_added_where_they_are_read_as_items() {
+        let lists = [
+            "- [x] one",
+            "- [x] one\n\n```sh\nmake\n",
+            "- [x] one\n\nNotes,\nof two lines.\n",
+            "- [x] one\n\n  ```sh\n  make\n",
+            "- [x] one\n  - [x] below\n\n<!-- not closed\n",
+            "1. [x] one\r\n\r\n## More\r\n",
+            "- plain\n- [x] one\n- plain\n\n> - [ ] quoted\n",
+        ];
+        for list in lists {
+            let items = ["mend it".to_owned(), "then this".to_owned()];
+            let after = with_items(list, &items);
+            assert_eq!(open_items(&after).open, items, "{after}");
+            let is_kept = |line: &str| after.lines().any(|other| other == line);
+            assert!(list.lines().all(is_kept), "{after}");
+        }
+        assert_eq!(
+            with_items("# T\n\n- [x] one\n\nNotes.\n", &["two".to_owned()]),
+            "# T\n\n- [x] one\n- [ ] two\n\nNotes.\n"
+        );
+    }
 
     fn state() -> RalphState {
         let mut state = RalphState {

@@ -222,6 +222,11 @@ pub fn holder(workspace: &Workspace) -> Option<Holder> {
     WorkDirLock::holder_of(&StateLayout::new(&workspace.state_dir).lock(workspace.worktree()))
 }
 
+/// Fails if a run like this could not begin because of another here.
+pub fn check_unfinished(workspace: &Workspace, header: &RunStarted) -> Result<(), EngineError> {
+    open(workspace)?.map_or(Ok(()), |state| refuse_unfinished(&state, header))
+}
+
 /// Fails if an unfinished run is here, or one that cannot be read, since it may be unfinished.
 pub(crate) fn refuse_unfinished(state: &StateDir, header: &RunStarted) -> Result<(), EngineError> {
     // A new run supersedes what came before it, so only the newest can be unfinished.

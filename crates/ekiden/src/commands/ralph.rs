@@ -10,8 +10,8 @@ use ekiden_core::limits::{ITEM_TRIES_MAX as TRIES, SESSIONS_MAX_MAX};
 use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState, without_resume};
 use ekiden_core::relay::{ITEMS_FILE, ItemState};
 use ekiden_core::run::Run;
-use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{check_now, history};
 use ekiden_store::disk::{Disk, Reach, RealDisk};
 use ekiden_store::layout::Published;
 use ekiden_store::published::prepare_project;
@@ -29,7 +29,7 @@ use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Starting, Typed};
 use crate::settings::given::Origin;
-use crate::settings::table;
+use crate::settings::{chosen, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,8 +106,8 @@ enum What {
     ///
     /// A tick counts once the verification does not contradict it. An item that is deleted stays open, and is
     /// told. One that three sessions do not finish is set aside, and the run goes on with the others; in the end
-    /// it asks you. Agents may add up to 100 items. `PROMPT.md` and the list are read at the start. Everything else
-    /// is as in `ekiden run`: limits, budgets, `ekiden resume`, `ekiden stop`, the report.
+    /// it asks you. Agents may add up to 100 items. `PROMPT.md` and the list are read at the start. Where all is ticked already,
+    /// only the verification runs. Everything else is as in `ekiden run`: limits, budgets, `ekiden resume`, `ekiden stop`, the report.
     #[command(before_help = RUN_EXAMPLES)]
     Run {
         /// Start a new run although one is unfinished here; that one is kept
@@ -206,16 +206,18 @@ fn run(
         read(&workspace, ITEMS_FILE, output)?,
     );
     let items = items_of(&list)?;
-    if items.open.is_empty() {
-        output.message(&format!("{}\n", done(&items)));
-        return Ok(Exit::Done);
-    }
     let prompt = without_resume(&prompt.text);
     let task = Task {
         text: format!("{}\n\n# {ITEMS_FILE}\n\n{}", prompt.trim_end(), list.text),
         name: PROMPT_FILE.to_owned(),
     };
     let mut header = run::header(invocation, &workspace, task)?;
+    if items.open.is_empty() {
+        if !new {
+            history::check_unfinished(&workspace, &header)?;
+        }
+        return verified(invocation, &workspace, &items, output);
+    }
     for stage in &mut header.manifest.stages {
         stage.part.items = true;
         if invocation.given.origin(&table::MAX_SESSIONS.row) == Origin::Default {
@@ -229,6 +231,27 @@ fn run(
         ..Begin::default()
     };
     run::go(invocation, workspace, header, begin, output)
+}
+
+/// Nothing is open, so the verification alone decides, if there is one.
+fn verified(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    items: &OpenItems,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    if let Some(verification) = chosen::verification(&invocation.given)? {
+        let check = check_now(&workspace.dir, &verification)?;
+        if !check.passed() {
+            let (done, command) = (done(items), verification.told_in_line());
+            let text = format!("{done}, but `{command}` {check}");
+            return Err(Failure::new(Exit::Unfinished, text)
+                .details(check.tail.lines().map(one_line))
+                .hint("add an item that says what is left to do"));
+        }
+    }
+    output.message(&format!("{}\n", done(items)));
+    Ok(Exit::Done)
 }
 
 fn status(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {

@@ -79,6 +79,32 @@ fn without_a_list_nothing_begins() {
     .assert_eq(&environment.told(&["ralph", "next"]));
 }
 
+// shows: RLP-09
+#[test]
+fn a_list_that_is_ticked_is_done_once_it_is_verified() {
+    let environment = project("- [x] one\n- [x] two\n");
+    let run = [&RUN[..], &["--verify", "echo no luck; test -e made"]].concat();
+    expect![[r#"
+        --- standard error
+        error: all 2 items of fix_plan.md are done, but `echo no luck; test -e made` failed in TIME (exit code 1)
+        no luck
+        hint: add an item that says what is left to do
+        --- exit code 1"#]]
+    .assert_eq(&environment.told(&run));
+    environment.write("made", "");
+    environment.run(&run).expect(0);
+    assert!(environment.runs().is_empty());
+    environment.write("fix_plan.md", &list(2));
+    environment
+        .run(&[&run[..], &["-m", "1"]].concat())
+        .expect(3);
+    environment.write("fix_plan.md", "- [x] one\n- [x] two\n");
+    let told = environment.told(&run);
+    assert!(told.contains("ekiden resume"), "{told}");
+    assert!(!told.contains("are done"), "{told}");
+    environment.run(&[&run[..], &["--new"]].concat()).expect(0);
+}
+
 /// Killed twice and stopped by a limit once on the way.
 // shows: RLP-09, DUR-03, UIX-09
 #[test]
@@ -700,4 +726,31 @@ fn a_loop_goes_on_while_the_verification_fails_and_then_asks() {
     .assert_eq(&environment.told(&["ralph", "next"]));
     environment.write("made", "");
     environment.run(&["ralph", "next"]).expect(0);
+}
+
+// shows: RLP-003, RLP-09
+#[test]
+fn deleting_the_item_of_a_failed_verification_does_not_count_anew() {
+    let environment = project("- [x] one\n").with("EKIDEN_VERIFY", "test -e made");
+    environment.run(&["ralph", "next"]).expect(1);
+    for try_again in [1, 1, 4] {
+        environment.write("fix_plan.md", "- [x] one\n");
+        let said = environment.run(&["ralph", "next"]).expect(1);
+        assert!(said.stderr.contains("put back"), "{said}");
+        let list = environment.read("fix_plan.md").replace("[ ]", "[x]");
+        environment.write("fix_plan.md", &list);
+        environment.run(&["ralph", "next"]).expect(try_again);
+    }
+    assert_eq!(state(&environment)["unverified"]["tries"], 3);
+    environment.write("made", "");
+    environment.run(&["ralph", "next"]).expect(0);
+    assert_eq!(state(&environment)["unverified"], Value::Null);
+}
+
+// shows: RLP-003, RLP-09
+#[test]
+fn an_item_is_not_added_inside_of_code() {
+    let environment = project("- [x] one\n\n```sh\nmake\n").with("EKIDEN_VERIFY", "test -e made");
+    environment.run(&["ralph", "next"]).expect(1);
+    assert_eq!(open(&environment), 1);
 }

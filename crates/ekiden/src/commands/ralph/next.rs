@@ -1,12 +1,14 @@
 //! Whether a loop must go on.
 
-use ekiden_core::handoff::{OpenItems, item_key, vanished};
+use ekiden_core::handoff::{OpenItems, vanished};
 use ekiden_core::limits::ITEM_TRIES_MAX as TRIES;
+use ekiden_core::ralph::{RalphState, with_items};
 use ekiden_core::relay::ITEMS_FILE;
 use ekiden_engine::check_now;
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::layout::Published;
+use ekiden_store::published::prepare_project;
 use ekiden_store::ralph;
 use ekiden_store::replace::replace_in_project;
 
@@ -26,7 +28,7 @@ pub(super) fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit,
         .open
         .extend(put_back(&workspace, &list.text, &items, output)?);
     if items.open.is_empty() {
-        let unverified = unverified(invocation, &workspace, &list.text, &items)?;
+        let unverified = unverified(invocation, &workspace, &list.text)?;
         items.open.extend(unverified);
     }
     let first = items.open.first();
@@ -62,20 +64,24 @@ fn put_back(
     };
     let gone = vanished(Some(&before), Some(items));
     if !gone.is_empty() {
-        append(workspace, list, &gone)?;
+        add(workspace, list, &gone)?;
     }
     for item in &gone {
         let item = one_line(item);
         output.warn(&format!("put back, it was gone without a tick: {item}"));
     }
     let open = items.open.iter().chain(&gone).cloned().collect();
-    let (disk, published) = (
-        RealDisk::fenced(&workspace.dir),
-        Published::new(&workspace.dir),
-    );
-    let noted = ralph::change(&disk, &published, |state| state.open_items = open);
-    noted?;
+    note(workspace, |state| state.open_items = open)?;
     Ok(gone)
+}
+
+/// Changes what the loop knows of itself.
+fn note(workspace: &Workspace, change: impl FnOnce(&mut RalphState)) -> Result<(), Failure> {
+    let disk = RealDisk::fenced(&workspace.dir);
+    let common_dir = workspace.git.as_ref().map(|git| git.common_dir.as_path());
+    prepare_project(&disk, &workspace.dir, &workspace.state_dir, common_dir)?;
+    ralph::change(&disk, &Published::new(&workspace.dir), change)?;
+    Ok(())
 }
 
 /// The item that is added where all are ticked and the verification fails. After some tries a person is needed.
@@ -83,33 +89,35 @@ fn unverified(
     invocation: &Invocation,
     workspace: &Workspace,
     list: &str,
-    items: &OpenItems,
 ) -> Result<Option<String>, Failure> {
     let Some(verification) = chosen::verification(&invocation.given)? else {
         return Ok(None);
     };
     let check = check_now(&workspace.dir, &verification)?;
     if check.passed() {
+        if loop_state(workspace)?.is_some() {
+            note(workspace, |state| state.unverified = None)?;
+        }
         return Ok(None);
     }
     let command = verification.told_in_line();
     let item = format!("`{command}` fails: find out why, and mend that");
-    let is_same = |done: &&String| item_key(done) == item_key(&item);
-    if items.done.iter().filter(is_same).count() >= TRIES as usize {
+    let mut is_added = false;
+    note(workspace, |state| {
+        is_added = state.add_unverified(&item, TRIES);
+    })?;
+    if !is_added {
         let text = format!("all items are ticked, but `{command}` {check}");
         let hint = "mend it, or add an item that says how; then start the loop again";
         return Err(Failure::new(Exit::Blocked, text).hint(hint));
     }
-    append(workspace, list, std::slice::from_ref(&item))?;
+    add(workspace, list, std::slice::from_ref(&item))?;
     Ok(Some(item))
 }
 
-fn append(workspace: &Workspace, list: &str, items: &[String]) -> Result<(), Failure> {
-    let lines: String = items.iter().map(|item| format!("- [ ] {item}\n")).collect();
-    let text = format!("{}\n{lines}", list.trim_end());
-    let (disk, path) = (
-        RealDisk::fenced(&workspace.dir),
-        workspace.dir.join(ITEMS_FILE),
-    );
+fn add(workspace: &Workspace, list: &str, items: &[String]) -> Result<(), Failure> {
+    let disk = RealDisk::fenced(&workspace.dir);
+    let path = workspace.dir.join(ITEMS_FILE);
+    let text = with_items(list, items);
     Ok(replace_in_project(&disk, &path, text.as_bytes())?)
 }
