@@ -5,6 +5,7 @@
 
 mod asked;
 mod checks;
+mod draft;
 mod question;
 
 use std::path::{Path, PathBuf};
@@ -15,9 +16,10 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
 use self::asked::{done_when, extended, issue};
+use self::draft::Draft;
 use self::question::{Stop, choose, line};
 use super::task::Task;
-use super::{CommandLine, Invocation, editor, init, offer};
+use super::{CommandLine, Invocation, offer};
 use crate::client::permission::{self, Choice};
 use crate::client::settings::ClientSettings;
 use crate::exit::Exit;
@@ -43,7 +45,7 @@ Examples:
 /// default of each. At the end it shows the command line that says the same, and runs it or only prints it.
 ///
 /// Esc and ctrl-c leave at any question; then nothing was written and nothing changed, unless the agent was let ask: its
-/// session stays in the state directory until the next one.
+/// session stays in the state directory until the next one. A task that you wrote in your editor is kept, and you are told where.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct StartArgs {
@@ -71,12 +73,17 @@ pub(super) fn begin(
             .hint("`ekiden run task.md` starts a run without questions")
             .hint("`ekiden init` writes a template of a task"));
     }
-    match ask(flags, output) {
-        Ok(Some(words)) => (command_line.run)(&words, output),
-        Ok(None) => Ok(Exit::Done),
-        Err(Stop::Failed(failure)) => Err(failure),
+    let mut draft = Draft::default();
+    match ask(flags, &mut draft, output) {
+        Ok(words) => {
+            draft.remove();
+            words.map_or(Ok(Exit::Done), |words| (command_line.run)(&words, output))
+        }
+        Err(Stop::Failed(failure)) => Err(draft.kept().into_iter().fold(failure, Failure::hint)),
         Err(Stop::Left) => {
             output.message("nothing was started\n");
+            let kept = draft.kept().into_iter();
+            kept.for_each(|kept| output.message(&format!("{kept}\n")));
             Ok(Exit::Signal(SIGINT))
         }
     }
@@ -106,12 +113,16 @@ enum RunKind {
 }
 
 /// The words of the command line to run; nothing where it was only printed.
-fn ask(mut flags: Flags, output: &mut Output) -> Result<Option<Vec<String>>, Stop> {
+fn ask(
+    mut flags: Flags,
+    draft: &mut Draft,
+    output: &mut Output,
+) -> Result<Option<Vec<String>>, Stop> {
     folder(&mut flags)?;
     let invocation = Invocation::new(flags.clone())?;
     let workspace = invocation.workspace_here()?;
     let mut answers = Answers { invocation, flags };
-    let goal = goal(&answers, &workspace, output)?;
+    let goal = goal(&answers, &workspace, draft, output)?;
     let issue = match &goal {
         Goal::Issue(name) => Some(name.clone()),
         Goal::Named(_) | Goal::New { .. } => None,
@@ -231,7 +242,12 @@ enum Source {
     Issue,
 }
 
-fn goal(answers: &Answers, workspace: &Workspace, output: &mut Output) -> Result<Goal, Stop> {
+fn goal(
+    answers: &Answers,
+    workspace: &Workspace,
+    draft: &mut Draft,
+    output: &mut Output,
+) -> Result<Goal, Stop> {
     let mut sources = Vec::new();
     let here = workspace.dir.strip_prefix(&answers.invocation.here);
     let task = here.unwrap_or(&workspace.dir).join("task.md");
@@ -248,7 +264,7 @@ fn goal(answers: &Answers, workspace: &Workspace, output: &mut Output) -> Result
         Source::Named(task) => Ok(Goal::Named(task)),
         Source::Typed => Ok(Goal::Named(typed()?)),
         Source::File => Ok(Goal::Named(file(output)?)),
-        Source::Editor => written(workspace, &new, output),
+        Source::Editor => draft.write(workspace, &new, output),
         Source::Issue => issue(&answers.invocation, workspace, output),
     }
 }
@@ -275,33 +291,6 @@ fn file(output: &mut Output) -> Result<String, Stop> {
     let name = line("Which file?", None, "a text that says what to do", is_file)?;
     Task::read(&name, output)?;
     Ok(name)
-}
-
-/// What the person writes in the editor. The file in which it is written is gone afterwards, unless its text cannot be used.
-fn written(workspace: &Workspace, name: &str, output: &mut Output) -> Result<Goal, Stop> {
-    let template = init::template(&workspace.dir);
-    let draft = std::env::temp_dir().join(format!("ekiden-{}-{name}", std::process::id()));
-    let disk = RealDisk::new();
-    let failed = |error| Stop::Failed(Failure::from(error));
-    disk.create_file(&draft, template.as_bytes(), Reach::Cache)
-        .map_err(failed)?;
-    let edited = editor::open(&draft, "write a task");
-    let text = edited.and_then(|()| Task::read(&draft.to_string_lossy(), output));
-    let text = match text {
-        Err(failure) if std::fs::read(&draft).is_ok_and(|text| text != template.as_bytes()) => {
-            let kept = format!("what was written is kept in {}", draft.display());
-            return Err(Stop::Failed(failure.hint(kept)));
-        }
-        text => text,
-    };
-    disk.remove(&draft).map_err(failed)?;
-    let text = text?.text;
-    if text == template {
-        let failure = Failure::new(Exit::Usage, "the task is still the empty template");
-        return Err(Stop::Failed(failure.hint("`ekiden start` asks again")));
-    }
-    let path = workspace.dir.join(name);
-    Ok(Goal::New { path, text })
 }
 
 fn run_kind() -> Result<RunKind, Stop> {

@@ -224,10 +224,28 @@ fn a_task_from_the_editor_is_a_file_only_at_the_end() {
         }
         pty
     };
+    let draft = || {
+        let draft = drafts.read_dir().unwrap().next().unwrap().unwrap().path();
+        let text = std::fs::read_to_string(&draft).unwrap();
+        std::fs::remove_file(&draft).unwrap();
+        text
+    };
     let mut left = start();
     answer(&mut left, QUESTIONS[8], CTRL_C);
-    assert_eq!(code(&mut left, "nothing was started"), Some(130));
+    let told = "what was written is kept in ";
+    assert_eq!(code(&mut left, told), Some(130), "{}", screen(&left, 100));
+    assert!(left.written().contains("nothing was started"));
+    assert!(left.written().contains(told), "{}", left.written());
+    assert_eq!(draft(), "- [ ] Make it\n");
     assert_eq!(files(&environment), before);
+    // A file of that name has appeared meanwhile.
+    let mut refused = start();
+    environment.write("task-2.md", "");
+    answer(&mut refused, QUESTIONS[8], &[DOWN, ENTER].concat());
+    assert!(code(&mut refused, told).is_some_and(|code| code > 0));
+    assert!(refused.written().contains(told), "{}", refused.written());
+    assert_eq!(draft(), "- [ ] Make it\n");
+    environment.shell("rm task-2.md");
     let mut printed = start();
     answer(&mut printed, QUESTIONS[8], &[DOWN, ENTER].concat());
     assert_eq!(code(&mut printed, "only print it\nekiden run"), Some(0));
@@ -239,9 +257,8 @@ fn a_task_from_the_editor_is_a_file_only_at_the_end() {
     let mut refused = asked(&environment, &["start", "--agent", "rehearsal"]);
     answer(&mut refused, QUESTIONS[0], ENTER);
     answer(&mut refused, QUESTIONS[1], &[DOWN, ENTER].concat());
-    assert!(code(&mut refused, "what was written is kept in ").is_some_and(|code| code > 0));
-    let kept = drafts.read_dir().unwrap().next().unwrap().unwrap().path();
-    assert_eq!(std::fs::read_to_string(kept).unwrap(), "an hour of work\n");
+    assert!(code(&mut refused, told).is_some_and(|code| code > 0));
+    assert_eq!(draft(), "an hour of work\n");
 }
 
 // shows: REL-26

@@ -1,0 +1,60 @@
+//! The task that the person writes in the editor. Its text is kept in a file outside the project until it is a file of the project.
+
+use std::path::PathBuf;
+
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::disk::{Disk as _, Reach, RealDisk};
+
+use super::super::task::Task;
+use super::super::{editor, init};
+use super::Goal;
+use super::question::Stop;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Where the text is kept, once there is one.
+#[derive(Default)]
+pub(super) struct Draft(Option<PathBuf>);
+
+impl Draft {
+    /// Has it written in the editor. Nothing is kept of an empty template.
+    pub(super) fn write(
+        &mut self,
+        workspace: &Workspace,
+        name: &str,
+        output: &mut Output,
+    ) -> Result<Goal, Stop> {
+        let template = init::template(&workspace.dir);
+        let draft = std::env::temp_dir().join(format!("ekiden-{}-{name}", std::process::id()));
+        let disk = RealDisk::new();
+        disk.create_file(&draft, template.as_bytes(), Reach::Cache)
+            .map_err(Failure::from)?;
+        let edited = editor::open(&draft, "write a task");
+        let is_written = std::fs::read(&draft).is_ok_and(|text| text != template.as_bytes());
+        self.0 = Some(draft.clone());
+        let text = edited.and_then(|()| Task::read(&draft.to_string_lossy(), output));
+        if !is_written {
+            self.remove();
+        }
+        let text = text?.text;
+        if text == template {
+            let failure = Failure::new(Exit::Usage, "the task is still the empty template");
+            return Err(Stop::Failed(failure.hint("`ekiden start` asks again")));
+        }
+        let path = workspace.dir.join(name);
+        Ok(Goal::New { path, text })
+    }
+
+    /// The text is elsewhere now, or there is none.
+    pub(super) fn remove(&mut self) {
+        // What stays in the temporary directory does no harm.
+        let _ = self.0.take().map(|draft| RealDisk::new().remove(&draft));
+    }
+
+    /// Where it is kept, for the person.
+    pub(super) fn kept(&self) -> Option<String> {
+        let draft = self.0.as_ref()?;
+        Some(format!("what was written is kept in {}", draft.display()))
+    }
+}
