@@ -1,7 +1,5 @@
 //! `ekiden run` without a task: a person at the terminal chooses one.
 
-use std::path::Path;
-
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
@@ -71,7 +69,8 @@ pub(super) fn task(
     }
 }
 
-/// The task of the newest run here, as its file is now if it has one.
+/// The task of the newest run here, as its file is now if it has one in the run's work dir. A list is none: `ekiden ralph run`
+/// works through it.
 fn last(workspace: &Workspace) -> Option<Task> {
     let (run, _) = history::find(workspace, None).ok()?;
     let summary = history::read(workspace, &run, |_, _| {}).ok()?;
@@ -80,12 +79,12 @@ fn last(workspace: &Workspace) -> Option<Task> {
         .run
         .relays()
         .next()
-        .filter(|_| manifest.plan.is_none())?;
+        .filter(|(_, relay)| manifest.plan.is_none() && !relay.stage.part.items)?;
     let stage = &relay.stage;
-    let file = Path::new(&stage.task_name);
+    let file = workspace.dir.join(&stage.task_name);
     let now = file
         .is_file()
-        .then(|| std::fs::read_to_string(file).ok())
+        .then(|| std::fs::read_to_string(&file).ok())
         .flatten();
     Some(Task {
         text: now.unwrap_or_else(|| stage.task.clone()),

@@ -199,6 +199,39 @@ fn a_run_without_a_task_offers_the_last_one() {
     assert_eq!(environment.runs().len(), 2);
 }
 
+// shows: RUN-01, RLP-09
+#[test]
+fn the_last_task_is_the_one_of_the_run_and_no_list() {
+    let environment = Environment::new().with("TERM", "xterm");
+    environment.write("task.md", "- [ ] Here\n");
+    environment
+        .run(&["run", "task.md", "--agent", "rehearsal"])
+        .expect(0);
+    std::fs::create_dir(environment.path("other")).unwrap();
+    std::fs::write(environment.path("other/task.md"), "- [ ] There\n").unwrap();
+    let mut command = environment.command(&["run", "--agent", "rehearsal", "-d", "../project"]);
+    command.current_dir(environment.path("other"));
+    let mut pty = Pty::spawn(command).unwrap();
+    let is_asked = pty.wait_until(WITHIN, |pty| pty.written().contains("1 to 4, or enter"));
+    assert!(is_asked, "{}", pty.written());
+    pty.press("1\n").unwrap();
+    assert_eq!(pty.wait(WITHIN).and_then(|end| end.code()), Some(0));
+    let task = &environment.log()[0]["event"]["manifest"]["stages"][0]["task"];
+    assert_eq!(task, "- [ ] Here\n");
+
+    environment.write("PROMPT.md", "Do it.\n");
+    environment.write("fix_plan.md", "- [ ] One\n");
+    environment
+        .run(&["ralph", "run", "--agent", "rehearsal"])
+        .expect(0);
+    let mut pty = Pty::spawn(environment.command(&["run", "--agent", "rehearsal"])).unwrap();
+    let is_asked = pty.wait_until(WITHIN, |pty| pty.written().contains(", or enter"));
+    assert!(is_asked, "{}", pty.written());
+    assert!(!pty.written().contains("PROMPT.md"), "{}", pty.written());
+    pty.press("\n").unwrap();
+    assert_eq!(pty.wait(WITHIN).and_then(|end| end.code()), Some(2));
+}
+
 // shows: RUN-01
 #[test]
 fn a_new_task_is_written_in_the_editor() {
