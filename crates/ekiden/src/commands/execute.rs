@@ -180,11 +180,14 @@ pub(super) fn carry_out(
     if fleet.is_none() {
         check_agents(agents, invocation, &workspace.dir)?;
     }
-    // A planner may have listened to signals before; a person who is asked may want to leave.
-    with_default_signals(|| {
-        let setup = setup.as_deref();
-        approve::approve(&manifest, setup, workspace, environment, how.yes, output)
-    })?;
+    if !how.yes {
+        let can_ask = invocation.can_ask()?;
+        // A planner may have listened to signals before; a person who is asked may want to leave.
+        with_default_signals(|| {
+            let setup = setup.as_deref();
+            approve::approve(&manifest, setup, workspace, environment, can_ask, output)
+        })?;
+    }
     settle_permissions(invocation, &client, &mut settings.agent, output)?;
     let mut header = RunStarted {
         imported: how.done.map(|done| done.imported.clone()),

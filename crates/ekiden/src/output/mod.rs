@@ -210,6 +210,12 @@ impl Output {
         self.text(Stream::Messages, self.coloured.1, &secrets::mask(text));
     }
 
+    /// A line of the answer's kind, as a message: where a person is asked about it.
+    pub fn message_line(&mut self, line: &Line) {
+        let text = line.masked().styled(self.columns());
+        self.message(&format!("{text}\n"));
+    }
+
     fn text(&mut self, stream: Stream, coloured: bool, text: &str) {
         self.erase();
         if coloured {

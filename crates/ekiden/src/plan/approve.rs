@@ -9,32 +9,31 @@ use ekiden_engine::workspace::Workspace;
 use super::show;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::line::{Line, Tone};
-use crate::output::{Output, can_ask};
+use crate::output::Output;
+use crate::output::line::Line;
 use crate::settings::approval::Approvals;
 use crate::settings::environment::Environment;
 
-/// Asks a person to approve the plan, unless somebody has or `--yes` was given.
+/// Asks a person to approve the plan, unless somebody has. The plan is shown where the question is.
 pub fn approve(
     manifest: &Manifest,
     setup: Option<&str>,
     workspace: &Workspace,
     environment: &Environment,
-    yes: bool,
+    can_ask: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let rules = manifest.plan.as_deref();
     let hash = rules.map_or("", |rules| &rules.hash);
     let commands = show::all_commands(manifest, setup);
-    if yes || commands.is_empty() {
+    if commands.is_empty() {
         return Ok(());
     }
     let approvals = Approvals::read(environment)?;
     if approvals.has_manifest(&workspace.dir, hash) {
         return Ok(());
     }
-    let inside = environment.is_inside_a_session();
-    if inside || !can_ask() {
+    if !can_ask {
         return Err(nobody(commands.len()));
     }
     let runs = show::commands(manifest);
@@ -42,8 +41,8 @@ pub fn approve(
     let rest: Vec<_> = commands.into_iter().filter(is_new).collect();
     let rest = show::command_lines("commands that it would run in other cases", &rest);
     let lines = show::lines(manifest).into_iter().chain(rest);
-    lines.for_each(|line| output.line(&line));
-    output.line(Line::default());
+    lines.for_each(|line| output.message_line(&line));
+    output.message_line(&Line::default());
     if !output.confirm(
         "Run this plan, commands included? The answer holds for the manifest as it is now. [y/N] ",
     ) {
@@ -54,7 +53,7 @@ pub fn approve(
     }
     if let Err(failure) = approvals.approve_manifest(&workspace.dir, hash) {
         let text = format!("the approval is not remembered: {}", failure.error());
-        output.line(Line::new(Tone::Attention, text));
+        output.warn(&text);
     }
     Ok(())
 }

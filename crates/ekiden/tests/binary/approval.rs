@@ -109,6 +109,25 @@ fn a_no_starts_nothing_and_a_yes_is_remembered() {
     assert_eq!(environment.runs().len(), 2);
 }
 
+// shows: PLN-18
+#[test]
+fn the_plan_is_shown_where_the_question_is() {
+    let environment = project();
+    let program = env!("CARGO_BIN_EXE_ekiden");
+    let line = format!("{program} execute plan.toml --agent rehearsal > answer");
+    let mut pty = Pty::spawn(environment.shell_command(&line)).unwrap();
+    assert!(is_asked(&mut pty), "{}", pty.written());
+    let shown = pty.written();
+    assert!(shown.contains("test -s tea.txt"), "{shown}");
+    pty.press("\n").unwrap();
+    assert_eq!(pty.wait(PATIENCE).and_then(|end| end.code()), Some(78));
+    assert_eq!(environment.read("answer"), "");
+
+    let mut pty = on_terminal(&environment, &["execute", "plan.toml", "--json"]);
+    assert_eq!(pty.wait(PATIENCE).and_then(|end| end.code()), Some(78));
+    assert!(!pty.written().contains(QUESTION), "{}", pty.written());
+}
+
 // shows: PLN-04, PLN-18
 #[test]
 fn a_person_may_leave_at_the_question_with_the_plan_written() {

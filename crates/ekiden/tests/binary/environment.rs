@@ -168,14 +168,19 @@ impl Environment {
 
     /// Runs a line of shell in the work dir.
     pub(crate) fn shell(&self, line: &str) {
+        let done = self.shell_command(line).status();
+        assert!(done.unwrap().success(), "{line}");
+    }
+
+    /// A line of shell in the work dir.
+    pub(crate) fn shell_command(&self, line: &str) -> Command {
         let mut shell = Command::new("sh");
-        let done = shell
+        shell
             .args(["-c", line])
             .current_dir(self.dir())
             .env_clear()
-            .envs(&self.variables)
-            .status();
-        assert!(done.unwrap().success(), "{line}");
+            .envs(&self.variables);
+        shell
     }
 
     pub(crate) fn git(&self, args: &[&str]) -> String {
