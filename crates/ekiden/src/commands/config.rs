@@ -144,9 +144,13 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
         })?,
     };
     let value = written(row, &args.values)?;
-    // A file with a mistake is not made worse.
-    SettingsFile::read(&file)?;
-    file::set(&file, row, &value)?;
+    if args.project {
+        file::set_in_project(&file, row, &value)?;
+    } else {
+        // A file with a mistake is not made worse.
+        SettingsFile::read(&file)?;
+        file::set(&file, row, &value)?;
+    }
     if is_json(&args.typed.flags()) {
         let answer = Fields::versioned().with("key", key).with("value", value);
         return output.answer_json(&answer.with("file", phrase::path(&file)));
@@ -205,7 +209,7 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     let approvals = Approvals::read(&environment)?;
     if args.remove {
-        let withdrawn = approvals.withdraw(&approval::project_of(&path))?;
+        let withdrawn = approvals.withdraw(&file::project_of(&path))?;
         if is_json(&flags) {
             return output.answer_json(&Fields::versioned().with("withdrawn", withdrawn));
         }

@@ -96,7 +96,7 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     if !args.dry_run {
         end_leftovers(&workspace, output);
     }
-    let file = workspace.dir.join(".ekiden").join(file::FILE_NAME);
+    let file = file::settings_file(&workspace.dir);
     let mut findings = take_settings(foreign, &file, environment, args.dry_run)?;
     findings.extend(take_documents(documents, &workspace, args.dry_run)?);
     findings.extend(not_documents);
@@ -339,7 +339,7 @@ fn take_settings(
             Some(_) | None => became(row, &value, present.as_ref(), &own),
         };
         if matches!(became, Became::New(_)) && first.is_none() && !dry_run {
-            file::set(
+            file::set_in_project(
                 file,
                 row,
                 &config::written(row, std::slice::from_ref(&value))?,

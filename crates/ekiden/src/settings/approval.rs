@@ -13,7 +13,7 @@ use ekiden_store::replace::{Durability, replace};
 use serde::Serialize;
 
 use super::environment::Environment;
-use super::file::SettingsFile;
+use super::file::{SettingsFile, project_of};
 use super::table::{self, Row};
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
@@ -212,14 +212,6 @@ impl Approvals {
 fn is_for(line: &str, project: &str) -> bool {
     let mut words = line.splitn(3, ' ');
     words.next() == Some(SETTINGS) && words.nth(1) == Some(project)
-}
-
-/// The project of a settings file. Not where the file itself is: a link to another project's approved file would
-/// run its commands here, where they may mean something else.
-pub fn project_of(file: &Path) -> PathBuf {
-    let project = file.ancestors().nth(2);
-    let project = project.filter(|project| !project.as_os_str().is_empty());
-    project.unwrap_or(Path::new(".")).to_owned()
 }
 
 /// The project's path on one line: a name with a line break would be two approvals, so its hash stands for it.

@@ -44,6 +44,19 @@ pub struct FileValue {
     pub line: usize,
 }
 
+/// Where a project's own settings are.
+pub fn settings_file(project: &Path) -> PathBuf {
+    project.join(".ekiden").join(FILE_NAME)
+}
+
+/// The project of a settings file. Not where the file itself is: a link to another project's approved file would
+/// run its commands here, where they may mean something else.
+pub fn project_of(file: &Path) -> PathBuf {
+    let project = file.ancestors().nth(2);
+    let project = project.filter(|project| !project.as_os_str().is_empty());
+    project.unwrap_or(Path::new(".")).to_owned()
+}
+
 impl SettingsFile {
     /// Reads a settings file; nothing if there is none.
     pub fn read(path: &Path) -> Result<Option<Self>, Failure> {
@@ -59,13 +72,9 @@ impl SettingsFile {
     /// Reads the settings file of a project. It may be a link, but not one that leads out of the project: a
     /// message about a fault would show a line of any file.
     pub fn of_project(path: &Path) -> Result<Option<Self>, Failure> {
-        let dir = path
-            .ancestors()
-            .nth(2)
-            .filter(|dir| !dir.as_os_str().is_empty());
-        let dir = dir.unwrap_or(Path::new("."));
-        let name = path.strip_prefix(dir).unwrap_or(path);
-        match beneath::open_file(dir, name) {
+        let dir = project_of(path);
+        let name = path.strip_prefix(&dir).unwrap_or(path);
+        match beneath::open_file(&dir, name) {
             Err(refused) if refused.is_refused() && path.exists() => {
                 let text = format!(
                     "cannot use {} as settings: it {refused}",
@@ -96,15 +105,26 @@ impl SettingsFile {
     }
 }
 
+/// Sets a setting in the settings file of a project, and in no other place that a link leads to. Durable.
+pub fn set_in_project(file: &Path, row: &Row, value: &str) -> Result<(), Failure> {
+    // A file with a mistake is not made worse.
+    SettingsFile::of_project(file)?;
+    let disk = RealDisk::fenced(&project_of(file));
+    Ok(set_on(&disk, file, row, value)?)
+}
+
 /// Sets a setting in a settings file, and creates the file if there is none. Durable.
 ///
 /// The rest of the file stays byte for byte as it is.
 pub fn set(file: &Path, row: &Row, value: &str) -> DiskResult<()> {
-    let disk = RealDisk::new();
+    set_on(&RealDisk::new(), file, row, value)
+}
+
+fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> DiskResult<()> {
     if disk.stat(file)?.is_none() {
-        ensure_dir(&disk, parent(file))?;
+        ensure_dir(disk, parent(file))?;
         return replace(
-            &disk,
+            disk,
             file,
             with("", row, value).as_bytes(),
             Durability::Full,
@@ -112,7 +132,7 @@ pub fn set(file: &Path, row: &Row, value: &str) -> DiskResult<()> {
     }
     let before = disk.read(&disk.resolve(file)?, BYTES_MAX)?;
     let after = with(&String::from_utf8_lossy(&before), row, value);
-    replace_foreign(&disk, file, after.as_bytes())
+    replace_foreign(disk, file, after.as_bytes())
 }
 
 /// The text with this setting: in place of its value, below its table's head, or above everything.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::agents::AgentRow;
 use super::approval::{self, Approvals};
 use super::environment::Environment;
-use super::file::{FILE_NAME, FileValue, SettingsFile};
+use super::file::{FileValue, SettingsFile, settings_file};
 use super::table::{self, Row, Setting, TABLE, WORK_DIR};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -214,9 +214,7 @@ pub fn project_file(flags: &Flags, environment: &Environment) -> PathBuf {
     let variable = WORK_DIR.row.env();
     let typed = flags.get(WORK_DIR.row.name).map(String::as_str);
     let dir = typed.or_else(|| environment.setting(&variable));
-    Path::new(dir.unwrap_or("."))
-        .join(".ekiden")
-        .join(FILE_NAME)
+    settings_file(Path::new(dir.unwrap_or(".")))
 }
 
 fn check(row: &Row, text: &str, place: &str, exit: Exit) -> Result<(), Failure> {

@@ -53,6 +53,29 @@ fn settings_that_are_a_link_out_of_the_project_are_not_read() {
     environment.run(&["config", "show"]).expect(0);
 }
 
+// shows: SEC-02, RUN-04
+#[test]
+fn no_settings_are_written_through_a_link_out_of_the_project() {
+    let environment = Environment::new();
+    environment.write(".casmrc.json", r#"{"model": "sonnet"}"#);
+    environment.shell("mkdir ../elsewhere && ln -s ../elsewhere .ekiden");
+    let commands: [&[&str]; 2] = [&["import"], &["config", "set", "pause", "3", "--project"]];
+    for command in commands {
+        let said = environment.run(command).expect(74);
+        assert!(
+            said.stderr.contains("does not write through links"),
+            "{said}"
+        );
+    }
+    let elsewhere = environment.path("elsewhere");
+    assert_eq!(elsewhere.read_dir().unwrap().count(), 0);
+    environment.shell("rm .ekiden && mkdir .ekiden && echo 'pause = 1' > ../other.toml");
+    environment.shell("ln -s ../../other.toml .ekiden/config.toml");
+    environment.run(commands[1]).expect(78);
+    let other = std::fs::read_to_string(environment.path("other.toml"));
+    assert_eq!(other.unwrap(), "pause = 1\n");
+}
+
 // shows: PLN-18
 #[test]
 fn a_no_starts_nothing_and_a_yes_is_remembered() {
