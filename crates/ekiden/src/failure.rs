@@ -255,6 +255,7 @@ fn branch(error: &BranchError) -> Failure {
         BranchError::Refused { .. } => {
             "resolve that, or switch branches yourself; `git stash` puts changes aside"
         }
+        BranchError::Unknown { .. } => "`git status` and `git fsck` may say more",
     };
     Failure::new(Exit::Settings, format!("cannot {}", in_full(error))).hint(hint)
 }

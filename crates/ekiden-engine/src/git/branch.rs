@@ -27,6 +27,9 @@ pub enum BranchError {
     /// It is not safe, or not possible, to switch.
     #[error("switch to branch `{name}`: {why}")]
     Refused { name: String, why: String },
+    /// Git failed, or took too long.
+    #[error("tell what is committed here: {why}")]
+    Unknown { why: String },
 }
 
 /// What a plan's stages start from.
@@ -43,13 +46,50 @@ pub fn current(workspace: &Workspace) -> Option<String> {
     line(&workspace.dir, "symbolic-ref --quiet --short HEAD", &[])
 }
 
-/// What a plan's stages start from; nothing in a repository without a commit.
-pub fn base(workspace: &Workspace) -> Option<Base> {
+/// What a plan's stages start from; nothing without a repository, or in one without a commit.
+pub fn base(workspace: &Workspace) -> Result<Option<Base>, BranchError> {
+    if workspace.git.is_none() {
+        return Ok(None);
+    }
     let dir = &workspace.dir;
-    let commit = line(dir, "rev-parse --verify --quiet", &["HEAD^{commit}"])?;
-    let changed = ask(dir, "diff --name-only -z HEAD", &[]).unwrap_or_default();
+    let unknown = |error: GitError| BranchError::Unknown {
+        why: in_full(&error),
+    };
+    let commit = match ask(dir, "rev-parse --verify --quiet HEAD", &[]) {
+        Err(GitError::Failed { code: 1, .. }) => return Ok(None),
+        commit => commit.map_err(unknown)?.trim_end().to_owned(),
+    };
+    let changed = ask(dir, "diff --name-only -z HEAD", &[]).map_err(unknown)?;
     let changed = changed.split_terminator('\0').map(str::to_owned).collect();
-    Some(Base { commit, changed })
+    Ok(Some(Base { commit, changed }))
+}
+
+/// Those of these files that git knows. Git is not asked about what lies outside of the repository.
+pub fn tracked<'p>(
+    workspace: &Workspace,
+    files: &[&'p Path],
+) -> Result<Vec<&'p Path>, BranchError> {
+    let mut known = Vec::new();
+    let Some(git) = &workspace.git else {
+        return Ok(known);
+    };
+    let depth = Path::new(&git.prefix).components().count();
+    let top = workspace.dir.ancestors().nth(depth);
+    for file in files {
+        let dir = file.parent().and_then(|dir| dir.canonicalize().ok());
+        let Some((dir, name)) = dir.zip(file.file_name()) else {
+            continue;
+        };
+        if top.is_some_and(|top| dir.starts_with(top)) {
+            let args = [&*name.to_string_lossy()];
+            let found = ask(&dir, "--literal-pathspecs ls-files -z --", &args);
+            let unknown = |error: GitError| BranchError::Unknown {
+                why: in_full(&error),
+            };
+            known.extend((!found.map_err(unknown)?.is_empty()).then_some(*file));
+        }
+    }
+    Ok(known)
 }
 
 /// Whether a branch is the repository's default one, as far as is known without the network: the one

@@ -130,7 +130,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         &invocation.environment,
         state_dir.clone(),
     )?;
-    if branch::base(&workspace).is_none() {
+    if branch::base(&workspace)?.is_none() {
         let text =
             "cannot work on issues beside each other: there is no git repository with a commit";
         return Err(Failure::new(Exit::Settings, text)

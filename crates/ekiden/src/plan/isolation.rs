@@ -28,7 +28,7 @@ pub fn isolation(
         let note = "the work dir is not in a git repository: stages work in it one at a time, and nothing is merged";
         return Ok((Isolation::InPlace, Some(note.to_owned())));
     }
-    let Some(base) = branch::base(workspace) else {
+    let Some(base) = branch::base(workspace)? else {
         let note = "the repository has no commit yet: stages work in the work dir one at a time; a first commit \
                     (`git commit --allow-empty -m start`) lets them work side by side";
         return Ok((Isolation::InPlace, Some(note.to_owned())));
@@ -77,7 +77,7 @@ pub fn place(
 
 /// The same as far as it is shown, even if the plan could not begin today.
 pub fn shown(document: &Document, workspace: &Workspace) -> Isolation {
-    if workspace.git.is_none() || branch::base(workspace).is_none() {
+    if matches!(branch::base(workspace), Ok(None)) {
         return Isolation::InPlace;
     }
     Isolation::Worktrees {
@@ -91,7 +91,7 @@ pub fn shown(document: &Document, workspace: &Workspace) -> Isolation {
 
 /// Refuses changes that stages would not see.
 pub fn refuse_changes(workspace: &Workspace) -> Result<(), Failure> {
-    let base = workspace.git.as_ref().and_then(|_| branch::base(workspace));
+    let base = branch::base(workspace)?;
     match base.filter(|base| !base.changed.is_empty()) {
         Some(base) => Err(changed(&base.changed)),
         None => Ok(()),

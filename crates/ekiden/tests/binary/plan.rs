@@ -464,6 +464,36 @@ fn a_failed_stage_is_diagnosed_and_goes_on_after_a_repair() {
     assert_eq!(environment.read("a"), "a\n");
 }
 
+/// Else stages would work from a commit without them, or in the user's own tree.
+// shows: PLN-08
+#[test]
+fn changes_that_git_cannot_tell_begin_nothing() {
+    let environment = repository();
+    let stages = [stage("A", "", "echo a > a", "test -s a")];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    environment.write(".git/index", "damaged");
+    let said = environment.run(&EXECUTE).expect(78);
+    let told = "error: cannot tell what is committed here: `git diff` failed";
+    assert!(said.stderr.starts_with(told), "{said}");
+    assert!(environment.runs().is_empty() && !environment.exists("a"));
+    // A git that fails says nothing about commits either.
+    environment.shell("rm .git/index && git reset --quiet && mkdir ../bin");
+    environment.script(
+        "../bin/git",
+        "case \"$*\" in *'--verify --quiet HEAD'*) exit 3 ;; esac\nPATH=${PATH#*:} exec git \"$@\"\n",
+    );
+    let path = format!(
+        "{}:{}",
+        environment.path("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
+    let environment = environment.with("PATH", &path);
+    let said = environment.run(&EXECUTE).expect(78);
+    assert!(said.stderr.contains("`git rev-parse` failed"), "{said}");
+    assert!(environment.runs().is_empty() && !environment.exists("a"));
+}
+
 // shows: PLN-03, PLN-16
 #[test]
 fn from_a_stage_on_what_lies_before_must_be_done() {

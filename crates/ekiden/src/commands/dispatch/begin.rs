@@ -33,8 +33,7 @@ impl Dispatcher<'_> {
         let there = places.iter().find(|place| place.issue == named.id);
         let tree = there.map_or_else(|| self.new_tree(&named.id), |place| place.tree.clone());
         let form = self.branch.clone().unwrap_or_else(|| BRANCH.to_owned());
-        let base = branch::base(&self.workspace).map(|base| base.commit);
-        let made = branch::add_worktree(&self.workspace.dir, &tree, &base.unwrap_or_default());
+        let made = self.make(&tree);
         let name = match named.tracker {
             TrackerKind::Local => format!("{}/{}.md", named.repo, named.id),
             TrackerKind::Linear | TrackerKind::Github => named.to_string(),
@@ -50,6 +49,14 @@ impl Dispatcher<'_> {
         words.extend(self.words.iter().map(String::as_str));
         let begun = made.and_then(|()| self.run(&self.within(&tree), &words));
         self.begun(&named.id, &format!("taken, on {branch}"), begun);
+    }
+
+    /// Makes a worktree.
+    fn make(&self, tree: &Path) -> Result<(), String> {
+        let told = |failure: Failure| failure.error().to_owned();
+        let base = branch::base(&self.workspace).map_err(|error| told(error.into()))?;
+        let commit = base.map(|base| base.commit).unwrap_or_default();
+        branch::add_worktree(&self.workspace.dir, tree, &commit)
     }
 
     pub(super) fn resume(&mut self, place: &Place) {
