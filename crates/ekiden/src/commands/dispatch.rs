@@ -46,9 +46,11 @@ use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::plan::isolation;
+use crate::settings::environment::Environment;
 use crate::settings::flags::{Dispatching, Typed, words};
 use crate::settings::given::{Flags, Origin};
-use crate::settings::{chosen, form, table};
+use crate::settings::table::{self, Row};
+use crate::settings::{chosen, form};
 use crate::tracker::{Trackers, failure};
 
 const EXAMPLES: &str = "\
@@ -58,6 +60,14 @@ Examples:
   ekiden dispatch --label agent --assignee leo --pull-request
   ekiden dispatch 'No new dependencies' --once     what is there now, then end
 ";
+/// What bounds a run: `--total-budget` counts on it.
+const BOUNDS: [&Row; 5] = [
+    &table::MAX_SESSIONS.row,
+    &table::RUN_BUDGET.row,
+    &table::RUN_TOKENS.row,
+    &table::SESSION_BUDGET.row,
+    &table::SESSION_TOKENS.row,
+];
 /// How often it looks for signals, and whether a run has ended.
 const LOOK: Duration = Duration::from_millis(250);
 /// Looks between two looks at everything, at least.
@@ -149,6 +159,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         dir,
         state_dir,
         state_home: invocation.environment.state_home(),
+        environment: invocation.environment.clone(),
         shown: BTreeMap::new(),
         failed: BTreeMap::new(),
         cleared_micro_usd: 0,
@@ -167,7 +178,13 @@ fn words_of_runs(args: &DispatchArgs, invocation: &Invocation, settings: &Settin
     if invocation.given.origin(&table::GIT_COMMIT.row) == Origin::Default {
         flags.insert(table::GIT_COMMIT.row.name, "true".to_owned());
     }
-    // What was chosen for this project holds in worktrees, which are elsewhere.
+    // What holds for this project holds in worktrees, which are elsewhere and have its file only as it was committed.
+    for row in BOUNDS {
+        let value = invocation.given.value(row);
+        if let Some(value) = value.filter(|value| value.origin != Origin::Default) {
+            flags.insert(row.name, value.text.clone());
+        }
+    }
     let permissions = &settings.agent.permissions;
     if permissions.skip {
         flags.insert(table::SKIP_PERMISSIONS.row.name, "true".to_owned());
@@ -192,6 +209,7 @@ struct Dispatcher<'a> {
     dir: PathBuf,
     state_dir: Option<PathBuf>,
     state_home: Option<PathBuf>,
+    environment: Environment,
     /// Flags of each run.
     words: Vec<String>,
     /// The form of a run's branch, if the user set one.

@@ -168,6 +168,15 @@ impl Approvals {
         self.write()
     }
 
+    /// Approves the settings file of a worktree if it has the bytes that are approved for its project. Durable.
+    pub fn pass_on(self, project: &Path, file: &SettingsFile) -> Result<(), Failure> {
+        let is_approved = self.holds(SETTINGS, &file.hash, &project_name(project));
+        match is_approved && !self.has_settings(file) {
+            true => self.approve(file),
+            false => Ok(()),
+        }
+    }
+
     /// Withdraws every approval of a project; what they were for. Durable.
     pub fn withdraw(mut self, project: &Path) -> Result<Vec<&'static str>, Failure> {
         let project = project_name(project);

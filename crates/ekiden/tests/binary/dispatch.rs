@@ -324,6 +324,55 @@ fn the_budget_of_all_runs_is_held() {
     ");
 }
 
+/// The project's own file is not in the worktrees: nobody committed it.
+// shows: TRK-10, RUN-03
+#[test]
+fn budgets_of_the_projects_file_hold_in_each_run() {
+    let environment = project(&[("a", "ekiden")]);
+    let budgets = "run_budget = 1000\nsession_budget = 500\nrun_tokens = '3M'\n";
+    environment.write(".ekiden/config.toml", budgets);
+    environment
+        .run(&words(&["--once", "--total-budget", "1010"]))
+        .expect(0);
+    let bounds = &environment.log()[0]["event"]["settings"]["bounds"];
+    assert_eq!(bounds["run"]["micro_usd"], 1_000_000_000, "{bounds}");
+    assert_eq!(bounds["run"]["tokens"], 3_000_000, "{bounds}");
+    assert_eq!(bounds["session"]["micro_usd"], 500_000_000, "{bounds}");
+}
+
+// shows: TRK-10, SEC-06
+#[test]
+fn settings_that_are_approved_for_the_project_hold_in_its_worktrees() {
+    let environment = project(&[("a", "ekiden")]);
+    let settings = |text: &str| {
+        environment.write(".ekiden/config.toml", text);
+        environment.git(&["add", "--force", ".ekiden/config.toml"]);
+        environment.git(&["commit", "--quiet", "--message=settings"]);
+    };
+    settings("verify = 'test -e item-1.txt'\n");
+    environment.run(&["config", "approve"]).expect(0);
+    let said = environment.run(&words(&["--once"])).expect(0);
+    assert!(
+        said.stdout.contains(" ended: verification passed"),
+        "{said}"
+    );
+    let approved = || {
+        let path = environment.path("home/.config/ekiden/approved");
+        std::fs::read_to_string(path).unwrap_or_default()
+    };
+    assert!(approved().contains("/issues/"), "{}", approved());
+    issue(&environment, "a", "");
+    environment.run(&words(&["--once"])).expect(0);
+    assert!(trees(&environment).is_empty());
+    assert!(!approved().contains("/issues/"), "{}", approved());
+    // What is committed is not what was approved.
+    settings("verify = 'touch ../../evil'\n");
+    environment.write(".ekiden/config.toml", "verify = 'test -e item-1.txt'\n");
+    issue(&environment, "b", "ekiden");
+    let said = environment.run(&words(&["--once"])).expect(1);
+    assert!(said.stdout.contains("b  cannot begin"), "{said}");
+}
+
 // shows: TRK-10, AGT-14
 #[test]
 fn nothing_is_taken_while_a_limit_is_known() {

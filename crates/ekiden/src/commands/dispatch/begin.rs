@@ -21,6 +21,8 @@ use super::place::{Place, SENDER, Standing};
 use crate::commands::issue::branch_of;
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
+use crate::settings::approval::Approvals;
+use crate::settings::file::{SettingsFile, settings_file};
 
 /// The branch of a run, unless `tracker.branch` says another.
 const BRANCH: &str = "ekiden/{issue}-{title}";
@@ -51,12 +53,18 @@ impl Dispatcher<'_> {
         self.begun(&named.id, &format!("taken, on {branch}"), begun);
     }
 
-    /// Makes a worktree.
+    /// Makes a worktree. Settings that the user approved for the project are approved there, too, as long as they are the same.
     fn make(&self, tree: &Path) -> Result<(), String> {
         let told = |failure: Failure| failure.error().to_owned();
         let base = branch::base(&self.workspace).map_err(|error| told(error.into()))?;
         let commit = base.map(|base| base.commit).unwrap_or_default();
-        branch::add_worktree(&self.workspace.dir, tree, &commit)
+        branch::add_worktree(&self.workspace.dir, tree, &commit)?;
+        let file = settings_file(&self.within(tree));
+        let approve = || match SettingsFile::of_project(&file)? {
+            Some(file) => Approvals::read(&self.environment)?.pass_on(&self.workspace.dir, &file),
+            None => Ok(()),
+        };
+        approve().map_err(told)
     }
 
     pub(super) fn resume(&mut self, place: &Place) {
@@ -86,6 +94,9 @@ impl Dispatcher<'_> {
             branch::remove_worktree(&self.workspace.dir, &place.tree);
             if !place.tree.exists() {
                 self.cleared_micro_usd += place.takes_micro_usd(0);
+                let approvals = Approvals::read(&self.environment);
+                // An approval of what is gone does no harm.
+                let _ = approvals.and_then(|approvals| approvals.withdraw(&place.workspace.dir));
             }
         }
     }
