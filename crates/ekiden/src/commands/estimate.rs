@@ -1,17 +1,16 @@
 //! `ekiden estimate`: what work will take, as ranges with their reasons, and how it fits into sessions.
 
+mod shown;
+
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ekiden_core::estimate::{
-    Kind, Learned, Outlook, Past, Range, Session, Sessions, Unit, Windows,
-};
+use ekiden_core::estimate::{Kind, Learned, Outlook, Past, Sessions, Unit, Windows};
 use ekiden_core::guard::Level;
 use ekiden_core::guard::estimate::{Advice, Estimate};
 use ekiden_core::manifest::Stage;
 use ekiden_core::shard::Spec;
 use ekiden_core::text::shell_word;
-use ekiden_core::time::Millis;
 
 use super::Invocation;
 use super::issue::OfIssue;
@@ -22,8 +21,7 @@ use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::{Fields, fields};
-use crate::output::line::{Line, Tone, one_line};
-use crate::output::table::{self, Cell, Column, Side};
+use crate::output::line::{Line, one_line};
 use crate::output::{Output, phrase};
 use crate::past;
 use crate::plan::read;
@@ -39,8 +37,6 @@ Examples:
   ekiden estimate spec.md --sessions            its open items, grouped into sessions
   ekiden estimate ANV-1 ANV-2 ANV-3 --sessions -o plan.toml
 ";
-/// Past work of about this size that is shown.
-const SIMILAR: usize = 3;
 
 /// Estimate what work will take, from its text and from what past work here took
 ///
@@ -281,177 +277,6 @@ impl Work {
         self.units.iter().zip(self.outlooks()).map(item).collect()
     }
 
-    fn lines(&self) -> Vec<Line> {
-        let learned = Learned::of(&self.past, self.kind);
-        let outlook = self.outlook(&learned);
-        let share = outlook
-            .context_tokens
-            .map(|tokens| tokens.saturating_mul(100).div_ceil(self.window_tokens));
-        let share = format!(
-            " · {} of the usable window",
-            phrase::range(share, |percent| format!("{percent}%"))
-        );
-        let rows = [
-            (
-                "context",
-                Some(phrase::range(outlook.context_tokens, phrase::tokens) + " tokens"),
-            ),
-            (
-                "sessions",
-                Some(phrase::range(outlook.sessions, |count| count.to_string())),
-            ),
-            (
-                "read",
-                outlook
-                    .read_tokens
-                    .map(|tokens| phrase::range(tokens, phrase::tokens) + " tokens, afresh"),
-            ),
-            (
-                "written",
-                outlook
-                    .written_tokens
-                    .map(|tokens| phrase::range(tokens, phrase::tokens) + " tokens"),
-            ),
-            (
-                "time",
-                outlook
-                    .duration_ms
-                    .map(|time| phrase::range(time, |millis| phrase::duration(Millis(millis)))),
-            ),
-            (
-                "cost",
-                outlook.micro_usd.map(|cost| {
-                    phrase::range(cost, |micro_usd| phrase::cost(micro_usd, true, false))
-                }),
-            ),
-        ];
-        let head = Line::new(Tone::Plain, self.name.clone()).with(Tone::Quiet, share);
-        let rows = rows
-            .into_iter()
-            .filter_map(|(name, figure)| Some(row(name, figure?)));
-        let mut lines: Vec<Line> = std::iter::once(head).chain(rows).collect();
-        lines.push(row("why", self.reasons()));
-        lines.push(row("learned", self.learned(&learned)));
-        if self.counted.advice != Advice::Run && self.is_document {
-            lines.push(row(
-                "advice",
-                format!(
-                    "shard it, into {}",
-                    phrase::count(self.counted.shards(), "part")
-                ),
-            ));
-        }
-        lines
-    }
-
-    fn reasons(&self) -> String {
-        let Estimate {
-            tokens,
-            text_tokens,
-            file_tokens,
-            files,
-            items,
-            ..
-        } = self.counted;
-        let named = phrase::files(usize::try_from(files).unwrap_or(usize::MAX));
-        let [tokens, text, of_files] = [tokens, text_tokens, file_tokens].map(phrase::tokens);
-        let items = phrase::count(items, "open item");
-        format!(
-            "counted {tokens}: {text} for the text, {of_files} for {named} that it names, {items}, and what any task takes"
-        )
-    }
-
-    fn learned(&self, learned: &Learned) -> String {
-        let what = match self.kind {
-            Kind::Run => "run",
-            Kind::Stage => "stage",
-            Kind::Item => "item",
-            Kind::Session => "session",
-        };
-        if learned.samples == 0 {
-            return format!(
-                "no {what} with an estimate is over here: the ranges are wide, and time and cost unknown"
-            );
-        }
-        let distance = |past: &&Past| past.estimated.abs_diff(self.counted.tokens);
-        let mut similar: Vec<&Past> = self
-            .past
-            .iter()
-            .filter(|past| past.kind == self.kind)
-            .collect();
-        similar.sort_by_key(distance);
-        let similar = similar
-            .iter()
-            .take(SIMILAR)
-            .map(|past| phrase::tokens(past.took.context_tokens));
-        let similar = similar.collect::<Vec<_>>().join(", ");
-        let errors = learned.errors.map_or(String::new(), |errors| {
-            format!(
-                "; the middle was off by {:.0}% (MAPE), and p90 held {:.0}%",
-                errors.p50_off_percent, errors.p90_held_percent
-            )
-        });
-        let count = phrase::count(learned.samples as u64, what);
-        format!("from {count} here; the most similar took {similar} tokens{errors}")
-    }
-
-    fn item_lines(&self, wide: Option<usize>) -> Vec<Line> {
-        let columns = [
-            Column::new("item", Side::Left, 0),
-            Column::new("context", Side::Right, 0),
-            Column::new("time", Side::Right, 1),
-            Column::new("cost", Side::Right, 2),
-        ];
-        let or_none = |figure: Option<Range>, told: fn(u64) -> String| {
-            figure.map_or(String::new(), |figure| phrase::range(figure, told))
-        };
-        let row = |(unit, outlook): (&Unit, Outlook)| -> Vec<Cell> {
-            let cells = [
-                one_line(&unit.title),
-                phrase::range(outlook.context_tokens, phrase::tokens),
-                or_none(outlook.duration_ms, |millis| {
-                    phrase::duration(Millis(millis))
-                }),
-                or_none(outlook.micro_usd, |micro_usd| {
-                    phrase::cost(micro_usd, true, false)
-                }),
-            ];
-            cells.map(|text| (Tone::Plain, text)).into()
-        };
-        let rows: Vec<Vec<Cell>> = self.units.iter().zip(self.outlooks()).map(row).collect();
-        table::lines(&columns, &rows, wide)
-    }
-
-    fn session_lines(&self, sessions: &Sessions, wide: Option<usize>) -> Vec<Line> {
-        let columns = [
-            Column::new("session", Side::Left, 0),
-            Column::new("context", Side::Right, 0),
-            Column::new("needs", Side::Left, 1),
-            Column::new("items", Side::Left, 0),
-        ];
-        let row = |session: &Session| -> Vec<Cell> {
-            let tone = if session.is_over {
-                Tone::Attention
-            } else {
-                Tone::Plain
-            };
-            vec![
-                (Tone::Plain, session.id.clone()),
-                (tone, phrase::range(session.tokens, phrase::tokens)),
-                (Tone::Quiet, session.needs.join(", ")),
-                (Tone::Plain, one_line(&session.units.join(", "))),
-            ]
-        };
-        let rows: Vec<Vec<Cell>> = sessions.sessions.iter().map(row).collect();
-        let mut lines = table::lines(&columns, &rows, wide);
-        if sessions.sessions.iter().any(|session| session.is_over) {
-            let text =
-                "A single item may take more than the usable window: its session will hand off.";
-            lines.push(Line::new(Tone::Quiet, text));
-        }
-        lines
-    }
-
     fn next(&self, args: &EstimateArgs, manifest: Option<&Path>) -> String {
         let subjects = args.subjects.iter().map(|subject| shell_word(subject));
         let subjects = subjects.collect::<Vec<_>>().join(" ");
@@ -489,8 +314,4 @@ fn read_task(subject: &str, invocation: &Invocation, output: &mut Output) -> Res
     }
     let workspace = invocation.workspace_here()?;
     Ok(OfIssue::read(invocation, &workspace, subject, None, output)?.task)
-}
-
-fn row(name: &str, figure: String) -> Line {
-    Line::labelled(name, Tone::Plain, figure)
 }
