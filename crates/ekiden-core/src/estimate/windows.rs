@@ -74,27 +74,41 @@ impl Unit {
         }
     }
 
-    /// The head of a document and its open pieces, with the needs that its text shows.
+    /// The head of a document and its open pieces, with the needs that its text shows. Where items have tick boxes, words
+    /// without any stay with the piece that they go on, or else with the head.
     pub fn of_document(spec: &Spec<'_>) -> (String, Vec<Self>) {
         let shards = Shards::of(spec, Split::Into(crate::limits::SHARDS_MAX));
-        let head = spec.text[shards.head.clone()].to_owned();
-        let has_ticks = markdown::outline(spec.text)
-            .leaves
-            .iter()
-            .any(|leaf| leaf.tick.is_some());
-        let is_open = |shard: &&Shard| !has_ticks || shard.estimate.items > 0;
-        let open: Vec<&Shard> = shards.shards.iter().filter(is_open).collect();
-        let place = |id: &str| open.iter().position(|shard| shard.id == id);
-        let unit = |shard: &&Shard| {
-            let text = &spec.text[shard.range.clone()];
-            let needs = shard.needs.iter().filter(|need| need.why != Why::Continues);
+        let mut head = spec.text[shards.head.clone()].to_owned();
+        let leaves = markdown::outline(spec.text).leaves.into_iter();
+        let ticks = leaves.filter(|leaf| leaf.tick.is_some());
+        let ticks: Vec<usize> = ticks.map(|leaf| leaf.start).collect();
+        let mut pieces: Vec<Vec<&Shard>> = Vec::new();
+        let mut goes_on = false;
+        for shard in &shards.shards {
+            let continues = shard.needs.iter().any(|need| need.why == Why::Continues);
+            let has_ticks = ticks.iter().any(|tick| shard.range.contains(tick));
+            let is_open = ticks.is_empty() || shard.estimate.items > 0;
+            goes_on = is_open || (goes_on && continues && !has_ticks);
+            if is_open {
+                pieces.push(vec![shard]);
+            } else if let Some(piece) = pieces.last_mut().filter(|_| goes_on) {
+                piece.push(shard);
+            } else if !has_ticks {
+                head.push_str(&spec.text[shard.range.clone()]);
+            }
+        }
+        let place = |id: &str| pieces.iter().position(|piece| piece[0].id == id);
+        let unit = |piece: &Vec<&Shard>| {
+            let texts = piece.iter().map(|shard| &spec.text[shard.range.clone()]);
+            let needs = piece.iter().flat_map(|shard| &shard.needs);
+            let needs = needs.filter(|need| need.why != Why::Continues && need.id != piece[0].id);
             Self {
-                items: shard.estimate.items,
+                items: piece[0].estimate.items,
                 needs: needs.filter_map(|need| place(&need.id)).collect(),
-                ..Self::new(&shard.title, text, spec.file_bytes)
+                ..Self::new(&piece[0].title, &texts.collect::<String>(), spec.file_bytes)
             }
         };
-        (head, open.iter().map(unit).collect())
+        (head, pieces.iter().map(unit).collect())
     }
 }
 
@@ -334,6 +348,28 @@ mod tests {
         assert_eq!(head, "# T\n\n");
         let titles: Vec<&str> = units.iter().map(|unit| unit.title.as_str()).collect();
         assert_eq!(titles, ["One (continued)", "Two"]);
+    }
+
+    // shows: EST-06
+    #[test]
+    fn a_section_without_items_is_told_to_every_session() {
+        let of = |text: &str| {
+            let spec = Spec {
+                text,
+                file_bytes: &BTreeMap::new(),
+                window_tokens: 1_000,
+            };
+            let (head, units) = Unit::of_document(&spec);
+            let texts: Vec<String> = units.into_iter().map(|unit| unit.text).collect();
+            (head, texts)
+        };
+        let rules = "## Rules\n\nNo new dependencies.\n\n";
+        let (done, open) = ("## Old\n\n- [x] a\n\n", "## New\n\n- [ ] b\n\n");
+        let (head, texts) = of(&format!("# T\n\n{done}{rules}{open}Its note.\n"));
+        assert_eq!(head, format!("# T\n\n{rules}"));
+        assert_eq!(texts, [format!("{open}Its note.\n")]);
+        let (_, texts) = of(&format!("# T\n\n{done}{rules}"));
+        assert!(texts.is_empty(), "{texts:?}");
     }
 
     fn some_units() -> impl Strategy<Value = Vec<Unit>> {

@@ -250,6 +250,12 @@ impl Work {
             return Err(Failure::new(Exit::Settings, text)
                 .hint("leave out `--output`, and join stages in the manifest by hand"));
         }
+        if sessions.sessions.is_empty() {
+            let text = format!("nothing is open in {}", self.name);
+            return Err(
+                Failure::new(Exit::InvalidInput, text).hint("a plan of it would have no stages")
+            );
+        }
         let dir = invocation.workspace_here()?.dir;
         let text = Task {
             text: sessions.text.clone(),

@@ -59,6 +59,20 @@ fn open_items_are_grouped_into_sessions_and_carried_out_as_a_plan() {
     assert!(refused.contains("is a plan already"), "{refused}");
 }
 
+// shows: EST-06
+#[test]
+fn where_nothing_is_open_no_plan_is_written() {
+    let environment = environment();
+    environment.write("done.md", "# T\n\n## One\n\n- [x] a\n\n## Rules\n\nNone.\n");
+    insta::assert_snapshot!(environment.told(&["estimate", "done.md", "--sessions", "-o", "done.toml"]), @r"
+    --- standard error
+    error: nothing is open in done.md
+    hint: a plan of it would have no stages
+    --- exit code 65
+    ");
+    assert!(!environment.exists("done.toml"));
+}
+
 // shows: EST-004
 #[test]
 fn what_runs_took_is_learned_from_their_logs() {
