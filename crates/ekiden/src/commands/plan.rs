@@ -10,6 +10,7 @@ use ekiden_core::time::Millis;
 use ekiden_engine::leftovers;
 use ekiden_engine::planning;
 use ekiden_engine::workspace::Workspace;
+use ekiden_store::disk::parent;
 
 use super::Invocation;
 use super::run::{check_agents, settle_permissions};
@@ -134,8 +135,7 @@ impl<'a> Planner<'a> {
         idea: &Task,
         output: &mut Output,
     ) -> Result<Written, Failure> {
-        let document = self.workspace.dir.join(DOCUMENT);
-        let manifest = self.manifest()?;
+        let [document, manifest] = self.files()?;
         author::refuse_existing(&[&document, &manifest], self.writing.force)?;
         let mut author = self.author(output)?;
         author.architecture(&idea.text, DOCUMENT, &document)?;
@@ -150,13 +150,20 @@ impl<'a> Planner<'a> {
         Ok(Written { document, manifest })
     }
 
+    /// The document and the manifest that an idea becomes.
+    pub(super) fn files(&self) -> Result<[PathBuf; 2], Failure> {
+        let document = self.workspace.dir.join(DOCUMENT);
+        let manifest = self.manifest_beside(&document)?;
+        Ok([document, manifest])
+    }
+
     /// Makes a manifest of a document.
     pub(super) fn split_document(
         &mut self,
         document: &Path,
         output: &mut Output,
     ) -> Result<Written, Failure> {
-        let manifest = self.manifest()?;
+        let manifest = self.manifest_beside(document)?;
         author::refuse_existing(&[&manifest], self.writing.force)?;
         let resolved = document
             .canonicalize()
@@ -177,6 +184,21 @@ impl<'a> Planner<'a> {
             document: resolved.clone(),
             manifest,
         })
+    }
+
+    /// Where the manifest of a document goes.
+    fn manifest_beside(&self, document: &Path) -> Result<PathBuf, Failure> {
+        let manifest = self.manifest()?;
+        let place = |file: &Path| {
+            let new = || Some(parent(file).canonicalize().ok()?.join(file.file_name()?));
+            file.canonicalize().ok().or_else(new)
+        };
+        if place(&manifest).is_some_and(|manifest| Some(manifest) == place(document)) {
+            let shown = phrase::path(&manifest);
+            let text = format!("the manifest would be written over the document, {shown}");
+            return Err(Failure::new(Exit::Usage, text).hint("name another `--output`"));
+        }
+        Ok(manifest)
     }
 
     /// Where the manifest goes.

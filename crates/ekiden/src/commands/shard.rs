@@ -93,7 +93,16 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
         None => Split::Max(args.max),
     };
     let mut shards = split_here(&dir, &spec.text, &window, split);
+    let place = args.output.as_ref();
+    let place = place.map(|path| Place::of(&invocation.here.join(path), &dir));
+    let place = place.transpose()?;
+    let parent = args.issues.as_deref();
+    let issues = parent.map(|parent| SubIssues::of(&invocation, parent));
+    let issues = issues.transpose()?;
     if args.with_model {
+        if let Some(place) = &place {
+            place.refuse_existing(&shards, &spec, args.force)?;
+        }
         let writing = Writing::default();
         let mut planner = Planner::new(args.typed.flags(), &writing)?;
         let file = dir.join(&args.spec);
@@ -105,17 +114,10 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
             output.warn(&format!("the parts stay as they were: {fault}"));
         });
     }
-    let written = match &args.output {
-        Some(path) => {
-            Some(Place::of(&invocation.here.join(path), &dir)?.write(&shards, &spec, args.force)?)
-        }
-        None => None,
-    };
-    let parent = args.issues.as_deref();
-    let issues = match parent {
-        Some(parent) => {
-            SubIssues::of(&invocation, parent)?.make(&shards, &spec, args.yes, output)?
-        }
+    let written = place.map(|place| place.write(&shards, &spec, args.force));
+    let written = written.transpose()?;
+    let issues = match issues {
+        Some(issues) => issues.make(&shards, &spec, args.yes, output)?,
         None => Vec::new(),
     };
     if invocation.json()? {
@@ -267,17 +269,29 @@ impl Place {
         })
     }
 
+    /// What would be written, unless something is there.
+    fn refuse_existing(
+        &self,
+        shards: &Shards,
+        spec: &Task,
+        force: bool,
+    ) -> Result<ShardPlan, Failure> {
+        let plan = shard_plan(shards, &spec.text, &spec.name, &self.parts);
+        let parts = self.work_dir.join(&self.parts);
+        let mut new = vec![&self.manifest];
+        new.extend((!plan.files.is_empty()).then_some(&parts));
+        author::refuse_existing(&new, force)?;
+        Ok(plan)
+    }
+
     pub(super) fn write(
         &self,
         shards: &Shards,
         spec: &Task,
         force: bool,
     ) -> Result<PathBuf, Failure> {
-        let ShardPlan { manifest, files } = shard_plan(shards, &spec.text, &spec.name, &self.parts);
+        let ShardPlan { manifest, files } = self.refuse_existing(shards, spec, force)?;
         let parts = self.work_dir.join(&self.parts);
-        let mut new = vec![&self.manifest];
-        new.extend((!files.is_empty()).then_some(&parts));
-        author::refuse_existing(&new, force)?;
         if !files.is_empty() && !parts.is_dir() {
             let disk = RealDisk::fenced(&self.work_dir);
             disk.create_dir(&parts)?;

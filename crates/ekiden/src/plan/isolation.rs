@@ -1,6 +1,6 @@
 //! Where the stages of a plan work: worktrees where there is git, else the work dir.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ekiden_core::manifest::Isolation;
 use ekiden_engine::git::branch;
@@ -98,6 +98,22 @@ pub fn refuse_changes(workspace: &Workspace) -> Result<(), Failure> {
     }
 }
 
+/// Refuses files that git knows and that are about to be written: these would be such changes.
+pub fn refuse_tracked(workspace: &Workspace, files: &[&Path]) -> Result<(), Failure> {
+    let tracked = branch::tracked(workspace, files)?;
+    if tracked.is_empty() || branch::base(workspace)?.is_none() {
+        return Ok(());
+    }
+    let names: Vec<String> = tracked.into_iter().map(phrase::path).collect();
+    let text = format!(
+        "git knows {}, and a new plan would be a change that is not committed",
+        names.join(", ")
+    );
+    Err(Failure::new(Exit::Settings, text)
+        .hint("stages work from the last commit and would not see it")
+        .hint("`ekiden plan IDEA --force`, `git commit`, then `ekiden execute plan.json`"))
+}
+
 fn changed(files: &[String]) -> Failure {
     let names = files.iter().take(FILES_SHOWN).map(|file| one_line(file));
     let mut shown = names.collect::<Vec<_>>().join(", ");
@@ -111,7 +127,7 @@ fn changed(files: &[String]) -> Failure {
 }
 
 /// The path with links resolved as far as it exists.
-fn resolved(path: &std::path::Path) -> PathBuf {
+fn resolved(path: &Path) -> PathBuf {
     if let Ok(resolved) = path.canonicalize() {
         return resolved;
     }

@@ -94,6 +94,41 @@ fn what_exists_is_left_as_it_is() {
     );
 }
 
+/// No session is held for a plan that could not be written, or not be carried out.
+// shows: PLN-01, PLN-04
+#[test]
+fn what_stands_in_the_way_is_told_before_the_first_session() {
+    let environment = project();
+    insta::assert_snapshot!(environment.told(&rehearsal(&["plan", "idea.md", "-o", "./architecture.md"])), @r"
+    --- standard error
+    error: the manifest would be written over the document, architecture.md
+    hint: name another `--output`
+    --- exit code 2
+    ");
+    assert!(!environment.exists("architecture.md"));
+    environment.run(&rehearsal(&["plan", "idea.md"])).expect(0);
+    let split = [
+        "split",
+        "architecture.md",
+        "-o",
+        "architecture.md",
+        "--force",
+    ];
+    environment.run(&rehearsal(&split)).expect(2);
+    environment.commit_all();
+    insta::assert_snapshot!(environment.told(&rehearsal(&["build", "idea.md", "--force", "--yes"])), @r"
+    --- standard error
+    error: git knows architecture.md, plan.json, and a new plan would be a change that is not committed
+    hint: stages work from the last commit and would not see it
+    hint: `ekiden plan IDEA --force`, `git commit`, then `ekiden execute plan.json`
+    --- exit code 78
+    ");
+    assert_eq!(environment.git(&["status", "--porcelain"]), "");
+    environment
+        .run(&rehearsal(&["build", "idea.md", "--force", "--dry-run"]))
+        .expect(0);
+}
+
 // shows: PLN-02
 #[test]
 fn a_document_is_split_wherever_the_manifest_goes() {

@@ -280,3 +280,17 @@ fn sub_issues_are_made_once_somebody_agrees_and_not_twice() {
     let listed = environment.told(&["issue", "list"]);
     assert_eq!(listed.matches("letters").count(), 5, "{listed}");
 }
+
+// shows: SHD-001
+#[test]
+fn no_planner_is_asked_for_a_plan_that_cannot_be_written() {
+    let environment = environment(1, 2);
+    environment.write("plan.toml", "mine\n");
+    let with_model = ["--with-model", "--agent", "rehearsal"];
+    for output in ["plan.toml", "../plan.toml"] {
+        let words = ["shard", "spec.md", "--into", "2", "-o", output];
+        let said = environment.run(&[&words[..], &with_model].concat());
+        assert!(!said.to_string().contains("session 1"), "{said}");
+        assert!(said.stderr.starts_with("error: "), "{said}");
+    }
+}
