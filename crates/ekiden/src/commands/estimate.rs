@@ -20,9 +20,9 @@ use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, one_line};
-use crate::output::{Output, phrase};
 use crate::past;
 use crate::plan::read;
 use crate::settings::chosen;
@@ -92,7 +92,13 @@ pub fn estimate(args: &EstimateArgs, output: &mut Output) -> Result<Exit, Failur
         lines.extend(work.session_lines(sessions, output.columns()));
     }
     lines.push(Line::default());
-    let next = work.next(args, manifest.as_deref());
+    let next = match manifest {
+        Some(manifest) => {
+            let there = invocation.in_work_dir(&invocation.workspace_here()?.dir);
+            format!("ekiden execute {}{there}", invocation.word(&manifest))
+        }
+        None => work.next(args),
+    };
     lines.push(Line::next(next));
     lines.iter().for_each(|line| output.line(line));
     Ok(Exit::Done)
@@ -283,19 +289,21 @@ impl Work {
         self.units.iter().zip(self.outlooks()).map(item).collect()
     }
 
-    fn next(&self, args: &EstimateArgs, manifest: Option<&Path>) -> String {
+    fn next(&self, args: &EstimateArgs) -> String {
         let subjects = args.subjects.iter().map(|subject| shell_word(subject));
         let subjects = subjects.collect::<Vec<_>>().join(" ");
-        match manifest {
-            Some(manifest) => format!("ekiden execute {}", phrase::path(manifest)),
-            None if self.kind == Kind::Stage => format!("ekiden execute {subjects}"),
-            None if args.sessions => format!("ekiden estimate {subjects} --sessions -o plan.toml"),
-            None if !self.is_document => format!("ekiden estimate {subjects} --sessions"),
-            None if self.counted.advice != Advice::Run => format!("ekiden shard {subjects}"),
-            None if args.subjects.iter().all(|subject| is_task(subject)) => {
-                format!("ekiden run {subjects}")
-            }
-            None => format!("ekiden run --issue {subjects}"),
+        if self.kind == Kind::Stage {
+            format!("ekiden execute {subjects}")
+        } else if args.sessions && !self.units.is_empty() {
+            format!("ekiden estimate {subjects} --sessions -o plan.toml")
+        } else if !self.is_document {
+            format!("ekiden estimate {subjects} --sessions")
+        } else if self.counted.advice != Advice::Run {
+            format!("ekiden shard {subjects}")
+        } else if args.subjects.iter().all(|subject| is_task(subject)) {
+            format!("ekiden run {subjects}")
+        } else {
+            format!("ekiden run --issue {subjects}")
         }
     }
 }

@@ -71,7 +71,9 @@ pub fn init(args: &InitArgs, output: &mut Output) -> Result<Exit, Failure> {
         return output.answer_json(&Fields::versioned().with("file", &path));
     }
     output.line(format!("wrote {named}: fill it in"));
-    let next = format!("ekiden run {named} --verify 'COMMAND' --agent rehearsal");
+    let there = invocation.in_work_dir(&workspace.dir);
+    let named = invocation.word(&path);
+    let next = format!("ekiden run {named}{there} --verify 'COMMAND' --agent rehearsal");
     output.line(Line::next(next));
     Ok(Exit::Done)
 }

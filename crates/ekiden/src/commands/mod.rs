@@ -57,7 +57,7 @@ pub mod tracker;
 mod watch;
 pub mod wizard;
 
-use ekiden_core::text::in_full;
+use ekiden_core::text::{in_full, shell_word};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -235,6 +235,20 @@ impl Invocation {
     /// Whether a person sits here who can decide something. An agent can make a terminal, too.
     fn can_ask(&self) -> Result<bool, Failure> {
         Ok(can_ask() && !self.json()? && !self.environment.is_inside_a_session())
+    }
+
+    /// A path as a word of a command line that is typed here.
+    fn word(&self, path: &Path) -> String {
+        let path = path.strip_prefix(&self.here).unwrap_or(path);
+        shell_word(&path.to_string_lossy())
+    }
+
+    /// The flag that names this work dir, where it is another one than here.
+    fn in_work_dir(&self, dir: &Path) -> String {
+        match self.here.canonicalize().is_ok_and(|here| here == dir) {
+            true => String::new(),
+            false => format!(" -d {}", self.word(dir)),
+        }
     }
 
     fn trackers(&self, workspace: &Workspace) -> Trackers {

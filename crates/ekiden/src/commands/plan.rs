@@ -275,21 +275,7 @@ impl<'a> Planner<'a> {
 
     /// The command that executes the plan.
     fn next(&self, manifest: &Path) -> String {
-        let here = &self.invocation.here;
-        let shown = |path: &Path| {
-            let named = path.strip_prefix(here).unwrap_or(path).to_string_lossy();
-            match shlex::try_quote(&named) {
-                Ok(quoted) => quoted.into_owned(),
-                Err(_) => named.into_owned(),
-            }
-        };
-        let is_here = here
-            .canonicalize()
-            .is_ok_and(|here| here == self.workspace.dir);
-        let work_dir = match is_here {
-            true => String::new(),
-            false => format!(" -d {}", shown(&self.workspace.dir)),
-        };
-        format!("ekiden execute {}{work_dir}", shown(manifest))
+        let there = self.invocation.in_work_dir(&self.workspace.dir);
+        format!("ekiden execute {}{there}", self.invocation.word(manifest))
     }
 }

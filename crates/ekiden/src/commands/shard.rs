@@ -8,6 +8,7 @@ use ekiden_core::hash::sha256_hex;
 use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::limits::SHARDS_MAX;
 use ekiden_core::shard::{MAX_PERCENT, Shard, Shards, Spec, Split};
+use ekiden_core::text::shell_word;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_manifest::{ShardPlan, shard_plan};
@@ -143,14 +144,38 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
     for issue in &issues {
         output.line(Line::labelled("made", Tone::Plain, one_line(issue)));
     }
-    let next = match &written {
-        Some(manifest) => format!("ekiden execute {}", phrase::path(manifest)),
-        None if shards.shards.len() > 1 => format!("ekiden shard {} -o plan.toml", args.spec),
-        None => format!("ekiden run {}", args.spec),
-    };
     output.line(Line::default());
+    let next = args.next(&invocation, &dir, written.as_deref(), shards.shards.len());
     output.line(Line::next(next));
     Ok(Exit::Done)
+}
+
+impl ShardArgs {
+    /// The command that does what was shown.
+    fn next(
+        &self,
+        invocation: &Invocation,
+        dir: &Path,
+        written: Option<&Path>,
+        parts: usize,
+    ) -> String {
+        let there = invocation.in_work_dir(dir);
+        let spec = shell_word(&self.spec);
+        if let Some(manifest) = written {
+            return format!("ekiden execute {}{there}", invocation.word(manifest));
+        }
+        if parts == 1 {
+            return format!("ekiden run {spec}{there}");
+        }
+        let split = match (self.into, self.max) {
+            (Some(parts), _) => format!(" --into {parts}"),
+            (None, MAX_PERCENT) => String::new(),
+            (None, max) => format!(" --max {max}%"),
+        };
+        let model = if self.with_model { " --with-model" } else { "" };
+        let output = invocation.word(&dir.join("plan.toml"));
+        format!("ekiden shard {spec}{split}{model} -o {output}{there}")
+    }
 }
 
 /// Where sub-issues are made.

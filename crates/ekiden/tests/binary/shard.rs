@@ -271,7 +271,7 @@ fn sub_issues_are_made_once_somebody_agrees_and_not_twice() {
       made      s01-small-letters
       made      s02-large-letters
 
-    next  ekiden shard spec.md -o plan.toml
+    next  ekiden shard spec.md --into 2 -o plan.toml
     --- exit code 0
     ");
     let shown = environment.told(&["issue", "show", "s02-large-letters"]);
@@ -293,4 +293,39 @@ fn no_planner_is_asked_for_a_plan_that_cannot_be_written() {
         assert!(!said.to_string().contains("session 1"), "{said}");
         assert!(said.stderr.starts_with("error: "), "{said}");
     }
+}
+
+/// The line below the table does what was shown.
+// shows: SHD-001
+#[test]
+fn the_next_command_repeats_what_was_chosen() {
+    let environment = environment(1, 2);
+    environment.shell("mkdir '../a b' && mv spec.md \"../a b/my spec.md\"");
+    let next = |args: &[&str]| {
+        let said = environment.run(args).expect(0).stdout;
+        let next = said
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("next  "));
+        next.unwrap().to_owned()
+    };
+    let spec = ["shard", "../a b/my spec.md", "-d", "../a b"];
+    let shown = next(&[&spec[..], &["--into", "2"]].concat());
+    let there = environment.path("a b");
+    let there = there.display();
+    assert_eq!(
+        shown,
+        format!("ekiden shard '../a b/my spec.md' --into 2 -o '{there}/plan.toml' -d '{there}'")
+    );
+    let program = env!("CARGO_BIN_EXE_ekiden");
+    environment.shell(&shown.replacen("ekiden", program, 1));
+    let text = std::fs::read_to_string(environment.path("a b/plan.toml")).unwrap();
+    assert_eq!(text.matches("[[stage]]").count(), 2);
+    let shown = next(&[&spec[..], &["--max", "10", "-o", "../a b/other.toml"]].concat());
+    let execute = format!("ekiden execute '{there}/other.toml' -d '{there}'");
+    assert_eq!(shown, execute);
+    let shown = next(&[&spec[..], &["--max", "10"]].concat());
+    assert!(shown.contains(" --max 10% "), "{shown}");
+    let shown = next(&["init", "my task.md", "-d", "../a b"]);
+    let run = format!("ekiden run '{there}/my task.md' -d '{there}'");
+    assert_eq!(shown, format!("{run} --verify 'COMMAND' --agent rehearsal"));
 }
