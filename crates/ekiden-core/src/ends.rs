@@ -229,6 +229,14 @@ impl EndCause {
             Self::Protocol(_) => (Retry, "the agent ended unexpectedly"),
         }
     }
+    /// What the agent itself said of it. In the text of the cause it comes last.
+    pub fn said(&self) -> Option<&str> {
+        if let Self::NeverStarted(said) | Self::NotTaken(said) | Self::Protocol(said) = self {
+            Some(said.as_str()).filter(|said| !said.is_empty())
+        } else {
+            None
+        }
+    }
 }
 
 impl fmt::Display for EndCause {
@@ -243,12 +251,10 @@ impl fmt::Display for EndCause {
         if let Self::Killed { signal } = self {
             write!(f, " (signal {signal})")?;
         }
-        if let Self::NeverStarted(said) | Self::NotTaken(said) | Self::Protocol(said) = self
-            && !said.is_empty()
-        {
-            write!(f, ": {said}")?;
+        match self.said() {
+            Some(said) => write!(f, ": {said}"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use ekiden_core::text::in_full;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
-use ekiden_report::page::{Heading, Tone as PageTone};
+use ekiden_report::page::{Heading, Text, Tone as PageTone};
 use ekiden_report::{Page, Streams, Timeline, render};
 use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::layout::{RunLayout, StateLayout};
@@ -152,12 +152,12 @@ pub fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Headi
         }
         None if is_at_work => {
             next.push(shows("watches it", format!("ekiden attach {id}")));
-            let headline = "still at work when this was written".to_owned();
+            let headline = Text::own("still at work when this was written");
             (PageTone::Working, headline, Vec::new())
         }
         None => {
             next.push(shows("continues it", format!("ekiden resume {id}")));
-            let headline = "ekiden was killed while it worked".to_owned();
+            let headline = Text::own("ekiden was killed while it worked");
             (PageTone::Failed, headline, Vec::new())
         }
     };

@@ -1,9 +1,8 @@
 //! The first screen: how it ended and why, cost, time, what is done, what is open, what to type next.
 
-use ekiden_core::secrets;
 use ekiden_core::text::{one_line, short};
 
-use super::{Block, Text, View};
+use super::{Block, Text, View, masked};
 use crate::phrase;
 use crate::timeline::check_word;
 use crate::timeline::{Stage, State};
@@ -54,12 +53,7 @@ impl View<'_> {
         });
         let next = self.heading.next.iter();
         let commands: Vec<_> = next
-            .map(|(what, command)| {
-                (
-                    what.clone(),
-                    one_line(&secrets::mask(command), COMMAND_CHARS_MAX),
-                )
-            })
+            .map(|(what, command)| (what.clone(), one_line(&masked(command), COMMAND_CHARS_MAX)))
             .collect();
         let commands = (!commands.is_empty()).then_some(Block::Commands { commands });
         left_out

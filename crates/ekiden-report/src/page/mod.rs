@@ -31,8 +31,8 @@ pub struct Heading {
     /// The run's id, as short as it can be.
     pub id: String,
     pub tone: Tone,
-    /// How it ended and why, in ekiden's words: `verified complete`.
-    pub headline: String,
+    /// How it ended and why: `verified complete`.
+    pub headline: Text,
     /// What a person should know before they can do something about it, a line each.
     pub details: Vec<String>,
     /// The commands to go on, each with what it does; the most likely one first.
@@ -149,10 +149,16 @@ impl Text {
     }
 
     pub fn and_said(mut self, words: &str) -> Self {
-        let words = one_line(&secrets::mask(words), LINE_CHARS_MAX);
+        let words = one_line(&masked(words), LINE_CHARS_MAX);
         if !words.is_empty() {
             self.0.push(Span::Said(words));
         }
+        self
+    }
+
+    /// The same with another's words behind it.
+    pub fn joined(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
         self
     }
 
@@ -195,7 +201,7 @@ impl Page {
         Self {
             title,
             tone: heading.tone,
-            headline: Text::own(&heading.headline),
+            headline: heading.headline.clone(),
             facts,
             first,
             sections: view.sections(),

@@ -8,10 +8,10 @@ use ekiden_core::steering::Steering;
 use pulldown_cmark::{Event as Md, Options, Parser, Tag};
 
 use super::scenario::{Scenario, attempt, header, stages, with_words};
-use crate::page::{Heading, Tone};
+use crate::page::{Heading, Text, Tone};
 use crate::render;
 
-const TEXTS: [&str; 50] = [
+const TEXTS: [&str; 51] = [
     "<script>alert(1)</script>",
     "</blockquote></main><script src=//x.invalid/a.js></script>",
     "<img src=x onerror=alert(1)>",
@@ -61,6 +61,7 @@ const TEXTS: [&str; 50] = [
     "a\r\nb\rc\u{2028}d",
     "x</code></td></tr></table><h1>big</h1>",
     "ghp_x8K2mQ9vT4bN7cR1wZ5yL0pF3hJ6dS8gA2eU",
+    "g\u{200b}hp_x8K2mQ9vT4bN7cR1wZ5yL0pF3hJ6dS8gA2eU",
     "$(rm -rf ~) `id` ; echo",
 ];
 
@@ -218,7 +219,7 @@ fn what_the_command_line_adds_is_no_more_than_words_either() {
         let heading = Heading {
             id: "7f3a".to_owned(),
             tone: Tone::Failed,
-            headline: "failed".to_owned(),
+            headline: Text::own("failed: ").and_said(text),
             details: vec![text.to_owned()],
             next: vec![(
                 "continues it".to_owned(),
@@ -227,7 +228,9 @@ fn what_the_command_line_adds_is_no_more_than_words_either() {
             left_out: Some(text.to_owned()),
         };
         let page = Scenario::relay(None).page_of(&heading);
-        assert_sound(&render::html(&page));
-        assert_inert(&render::markdown(&page));
+        let (markdown, html) = (render::markdown(&page), render::html(&page));
+        assert_sound(&html);
+        assert_inert(&markdown);
+        assert!(!markdown.contains("ghp_x8K2") && !html.contains("ghp_x8K2"));
     }
 }

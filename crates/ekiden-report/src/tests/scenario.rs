@@ -23,7 +23,7 @@ use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
 
-use crate::page::{Heading, Tone};
+use crate::page::{Heading, Text, Tone};
 use crate::{Page, Streams, Timeline, render};
 
 /// 22:04 in Athens.
@@ -244,7 +244,7 @@ impl Scenario {
         let heading = Heading {
             id: "7f3a".to_owned(),
             tone: Tone::Done,
-            headline: "how it ended".to_owned(),
+            headline: Text::own("how it ended"),
             details: Vec::new(),
             next: vec![("shows what it left".to_owned(), "git status".to_owned())],
             left_out: None,

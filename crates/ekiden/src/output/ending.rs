@@ -6,6 +6,7 @@ use ekiden_core::relay::{Relay, Totals};
 use ekiden_core::run::Run;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_report::Timeline;
+use ekiden_report::page::Text;
 use jiff::tz::TimeZone;
 
 use super::entry::Entry;
@@ -87,7 +88,7 @@ impl Reporter {
         };
         let mut lines = vec![
             Line::default(),
-            Line::new(ending.tone, ending.head).with(Tone::Plain, sums.text(outcome)),
+            Line::new(ending.tone, ending.head.plain()).with(Tone::Plain, sums.text(outcome)),
         ];
         let details = ending.details.into_iter();
         lines.extend(details.map(|text| Line::new(Tone::Plain, text)));
@@ -126,7 +127,7 @@ pub struct Ended<'a> {
 pub struct Ending {
     pub tone: Tone,
     /// Why, with the exit code where that is not 0.
-    pub head: String,
+    pub head: Text,
     /// What a person needs to know before they can do something about it, a line each.
     pub details: Vec<String>,
     /// When it makes sense to continue, after "to continue".
@@ -141,10 +142,10 @@ impl Ending {
         let sums = Sums::of(run, ended.worked);
         let (tone, word) = outcome::word(outcome);
         let said = Description::of(outcome, ended.at, ended.zone);
-        let why = special_why(outcome, run, &sums).unwrap_or(said.why);
+        let why = special_why(outcome, run, &sums).map_or(said.why, Text::own);
         let head = match outcome.is_complete() {
             true => why,
-            false => format!("{word} ({}): {why}", Exit::of(outcome).code()),
+            false => Text::own(format!("{word} ({}): ", Exit::of(outcome).code())).joined(why),
         };
         let command = if !outcome.is_complete() {
             outcome::resume_command(outcome, run, ended.at)

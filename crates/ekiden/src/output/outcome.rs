@@ -8,6 +8,7 @@ use ekiden_core::run::Run;
 use ekiden_core::steering::StopRequest;
 use ekiden_core::text;
 use ekiden_core::time::{Millis, Timestamp};
+use ekiden_report::page::Text;
 use jiff::tz::TimeZone;
 
 use super::line::{Tone, one_line};
@@ -24,7 +25,7 @@ const DOLLAR: u64 = 1_000_000;
 /// What there is to say at the end of a run.
 #[derive(Debug, Default)]
 pub struct Description {
-    pub why: String,
+    pub why: Text,
     /// What a person needs to know before they can do something about it, a line each.
     pub details: Vec<String>,
     /// When it makes sense to continue, after "to continue".
@@ -38,7 +39,7 @@ impl Description {
     pub fn of(outcome: &Outcome, at: Timestamp, zone: &TimeZone) -> Self {
         let until = |until: &Timestamp| phrase::future(*until, at, zone);
         let mut said = Self {
-            why: one_line(&outcome.to_string()),
+            why: told(&outcome.to_string(), said(outcome)),
             ..Self::default()
         };
         match outcome {
@@ -47,12 +48,13 @@ impl Description {
                 said.details
                     .push("in full    .ekiden/PROGRESS.md".to_owned());
             }
-            Outcome::Stopped { request } => said.why = stopped(*request),
+            Outcome::Stopped { request } => said.why = Text::own(stopped(*request)),
             Outcome::LimitTooFar { until: reset } => {
                 said.limit_too_far(&until(reset), reset.since(at));
             }
             Outcome::RateLimited { until: reset } => {
-                said.why = format!("a usage limit is reached, until {}", until(reset));
+                let reset = until(reset);
+                said.why = Text::own(format!("a usage limit is reached, until {reset}"));
                 said.once = " then";
             }
             Outcome::BudgetSpent {
@@ -83,7 +85,7 @@ impl Description {
             )),
             Outcome::Denied { rules } => said.denied(rules),
             Outcome::AgentFailed { cause } => {
-                said.why = one_line(&cause.to_string());
+                said.why = told(&cause.to_string(), cause.said());
                 if let EndClass::Stop(hint) = cause.class() {
                     said.details = vec![format!("what to do:  {hint}")];
                 }
@@ -106,15 +108,17 @@ impl Description {
     }
 
     fn limit_too_far(&mut self, at_reset: &str, wait: Millis) {
-        self.why = format!("the usage limit resets at {at_reset}, later than --max-wait allows");
+        let why = format!("the usage limit resets at {at_reset}, later than --max-wait allows");
+        self.why = Text::own(why);
         let hours = wait.as_secs().div_ceil(3600);
         self.flags = format!(" --max-wait {hours}h");
     }
 
     fn window_too_full(&mut self, usage_tokens: u64, filled_by: &[(String, u64)]) {
         let tokens = phrase::tokens(usage_tokens);
-        self.why =
+        let why =
             format!("the first response already took {tokens} tokens: there is no room to work");
+        self.why = Text::own(why);
         if !filled_by.is_empty() {
             let what = format!("what fills it: {}", self::filled_by(filled_by));
             self.details.push(what);
@@ -124,16 +128,16 @@ impl Description {
     }
 
     fn stands_still(&mut self, why: String) {
-        self.why = why;
+        self.why = Text::own(why);
         let look = "`ekiden log` shows where it hangs; add --research if files need not change";
         self.details = vec![format!("what to do:  {look}")];
         self.once = ", once you know why";
     }
 
     fn denied(&mut self, rules: &[String]) {
-        self.why =
-            "the agent was refused permissions that it needed, and a run cannot ask for them"
-                .to_owned();
+        self.why = Text::own(
+            "the agent was refused permissions that it needed, and a run cannot ask for them",
+        );
         self.details = vec![
             "what to do:  allow what the task needs: in permissions.allow of the agent's settings for good".to_owned(),
             "             (.claude/settings.local.json), or for this run alone as below".to_owned(),
@@ -150,11 +154,11 @@ impl Description {
         let count = phrase::count(failed.len() as u64, "stage");
         let need = if failed.len() == 1 { "needs" } else { "need" };
         let is_question = |one: &StageFailed| matches!(*one.outcome, Outcome::Blocked { .. });
-        self.why = if failed.iter().all(is_question) {
+        self.why = Text::own(if failed.iter().all(is_question) {
             format!("{count} {need} your input")
         } else {
             format!("{count} failed")
-        };
+        });
         for one in failed {
             if let Outcome::Blocked { question } = &*one.outcome {
                 self.details.extend(asks(&one.stage, question));
@@ -168,6 +172,32 @@ impl Description {
             self.details.push(format!("  {blocked} blocked by that"));
         }
         self.once = ", once that is repaired";
+    }
+}
+
+/// What somebody else said of an end, at the end of its text.
+fn said(outcome: &Outcome) -> Option<&str> {
+    if let Outcome::TooManyCrashes { cause } = outcome {
+        cause.said()
+    } else if let Outcome::NoWorktree { why }
+    | Outcome::NotMerged { why }
+    | Outcome::NotDone { why }
+    | Outcome::NoCheck { program: why } = outcome
+    {
+        Some(why)
+    } else {
+        None
+    }
+}
+
+/// A text of ours, in which what somebody else said is told apart. It comes last, or all counts as theirs.
+fn told(text: &str, said: Option<&str>) -> Text {
+    let Some(said) = said else {
+        return Text::own(text);
+    };
+    match text.strip_suffix(said) {
+        Some(ours) => Text::own(ours).and_said(said),
+        None => Text::said(text),
     }
 }
 
@@ -185,9 +215,9 @@ fn whole(question: &str) -> Vec<String> {
 }
 
 /// How a budget came to its end, and the flag that raises it: by as much again as it was.
-fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (String, String) {
+fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (Text, String) {
     if let Some(first) = agents.first() {
-        return (agents_spent(agents), agent_flag(first));
+        return (Text::said(&agents_spent(agents)), agent_flag(first));
     }
     let (used, flag) = match tokens_ended(spent, budget) {
         Some(limit) => {
@@ -209,7 +239,7 @@ fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (String
         }
     };
     let why = format!("the budget has no room for another session: {used}");
-    (why, flag)
+    (Text::own(why), flag)
 }
 
 /// The limit of tokens, if less is left of it than of the one of money: the one that ended the budget.
@@ -362,7 +392,7 @@ mod tests {
         let (why, flag) = budget_spent(spent(10_020_000, 5), money, &[]);
         assert_eq!(flag, " --run-budget 21");
         assert_eq!(
-            why,
+            why.plain(),
             "the budget has no room for another session: ≈$10.02 of $10.00 is spent"
         );
         let tokens = Budget {
@@ -383,6 +413,7 @@ mod tests {
         ];
         let (why, flag) = budget_spent(spent(9_000_000, 905), Budget::default(), &agents);
         assert_eq!(flag, " --agent-budget claude=19");
+        let why = why.plain();
         assert!(why.starts_with("no agent has budget for another session: claude ≈$9.00 of"));
         let (_, flag) = budget_spent(spent(0, 900), Budget::default(), &agents[1..]);
         assert_eq!(flag, " --agent-tokens 'my codex'=1900");

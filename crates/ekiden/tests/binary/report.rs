@@ -244,3 +244,47 @@ fn a_report_that_cannot_be_written_changes_nothing_else() {
     );
     assert!(!again.stdout.contains("report     "), "{again}");
 }
+
+/// What an agent wrote as it died stands in the headline.
+// shows: REL-27, MEM-12
+#[test]
+fn what_an_agent_wrote_on_standard_error_is_no_more_than_words_in_a_report() {
+    let environment = Environment::new().with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
+    let secret = ["ghp_", "x8K2mQ9vT4bN7cR1", "wZ5yL0pF3hJ6dS8gA2eU"].concat();
+    let says = format!(
+        "--x cannot be used with root/sudo privileges, {secret} **see** <https://evil.example/x> ![i](https://evil.example/p.png)"
+    );
+    let act = format!(
+        "[[act]]\nat = 'start'\ndo = {{ sh = \"echo '{says}' >&2\" }}\n\n[[act]]\nat = 'start'\ndo = {{ exit = 3 }}\n"
+    );
+    environment.write("scenario.toml", &act);
+    environment.write("task.md", &items(1));
+    let said = environment.run(&RUN).expect(78);
+    let last = said
+        .stdout
+        .lines()
+        .find(|line| line.contains("failed ("))
+        .unwrap();
+    assert!(
+        last.contains("privileges, [masked: github token]"),
+        "{said}"
+    );
+    let (markdown, html) = (
+        report(&environment, "report.md"),
+        report(&environment, "report.html"),
+    );
+    assert!(
+        !markdown.contains(&secret) && !html.contains(&secret),
+        "{markdown}"
+    );
+    let headline = markdown
+        .lines()
+        .find(|line| line.starts_with("**"))
+        .unwrap();
+    assert!(
+        headline.contains(
+            "`--x cannot be used with root/sudo privileges, [masked: github token] **see** <https"
+        ),
+        "{headline}"
+    );
+}
