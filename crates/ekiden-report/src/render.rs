@@ -63,6 +63,8 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut syntax = SyntaxConfig::builder();
     environment.set_syntax(syntax.trim_blocks(true).lstrip_blocks(true).build()?);
     environment.add_filter("code", |words: String| code(&words));
+    // Half of a table's row would be a cell.
+    environment.add_filter("cell", |text: String| text.replace('|', "\\|"));
     environment.add_filter("fenced", |text: String| fenced(&text));
     environment.add_filter("drawing", |svg: String| Value::from_safe_string(svg));
     for (name, template) in TEMPLATES {
@@ -74,8 +76,6 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
 /// Words as a code span that ends where they end.
 fn code(words: &str) -> String {
     let fence = "`".repeat(longest_run(words) + 1);
-    // Half of a table's row would be a cell.
-    let words = words.replace('|', "\\|");
     let pad = if words.starts_with('`') || words.ends_with('`') {
         " "
     } else {

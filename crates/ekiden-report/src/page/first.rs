@@ -107,7 +107,7 @@ impl View<'_> {
         let count = phrase::count(sessions.into(), "session");
         let of = match timeline.is_plan {
             true => format!("{count} · "),
-            false => format!("{count} of at most {} · ", timeline.standing.session_max),
+            false => format!("{count} of at most {} · ", timeline.standing.sessions_max),
         };
         let agent = Text::own(of).and_said(&timeline.agent);
         match &timeline.model {

@@ -122,9 +122,17 @@ impl View<'_> {
             Block::table(vec![what, "calls", "failed"], rows.collect(), ROWS_MAX)
         };
         let tools = table("tool", &self.streams.tools);
+        let left_out = self.streams.left_out;
+        let note = (left_out > 0).then(|| {
+            Block::line(format!(
+                "The event streams of {} were not read, so their calls are missing.",
+                phrase::count(left_out as u64, "session")
+            ))
+        });
         tools
             .into_iter()
             .chain(table("skill", &self.streams.skills))
+            .chain(note)
             .collect()
     }
 }

@@ -9,12 +9,15 @@ use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{CheckOutcome, Commit, Event, RunResumed, WorktreeEvent};
 use ekiden_core::event::{Merge, PreparedWorktree};
 use ekiden_core::guard::Level;
-use ekiden_core::handoff::{FileText, HandoffFiles};
-use ekiden_core::ids::{EffectId, StageId};
+use ekiden_core::handoff::{FileText, HandoffFiles, OpenItems};
+use ekiden_core::ids::{EffectId, SessionNumber, StageId};
 use ekiden_core::manifest::Manifest;
+use ekiden_core::prompt::{Author, Notes};
+use ekiden_core::renewal::{LastSession, StartingPoint};
 use ekiden_core::time::Timestamp;
 use expect_test::{expect, expect_file};
 
+use crate::page::Heading;
 use crate::render;
 use crate::timeline::State;
 use scenario::{Scenario, attempt, complete, handoff, nothing, stages, with_words};
@@ -407,4 +410,78 @@ fn a_run_that_goes_on_has_one_report() {
             .any(|effect| matches!(effect, Effect::EndRun { .. }))
     );
     assert_eq!(run.timeline().stages[0].id, StageId::only());
+}
+
+// shows: REL-27
+#[test]
+fn a_bar_is_escaped_where_it_would_end_a_cell_and_nowhere_else() {
+    let mut run = Scenario::relay(Some("make 2>&1 | tee log"));
+    run.survey(&[], &[])
+        .check(CheckOutcome::Failed { code: 1 }, "")
+        .window(1, 1);
+    run.models = [("one|two".to_owned(), Spend::default())].into();
+    run.ends(attempt(1, 1), EndCause::Completed, complete());
+    run.timeline();
+    let page = run.page_of(&Heading {
+        next: vec![(
+            "continues it".to_owned(),
+            "ekiden resume --allowed-tool 'Bash(a | b)'".to_owned(),
+        )],
+        ..Heading::default()
+    });
+    let markdown = render::markdown(&page);
+    for part in [
+        "- verification: `make 2>&1 | tee log`: failed before the run",
+        "- `ekiden resume --allowed-tool 'Bash(a | b)'` continues it",
+        "| `one\\|two` | 1 |",
+    ] {
+        assert!(markdown.contains(part), "{part} in\n{markdown}");
+    }
+}
+
+// shows: REL-27
+#[test]
+fn streams_that_were_not_read_are_told_beside_the_calls() {
+    let mut run = relay();
+    run.streams.left_out = 2;
+    let told = "The event streams of 2 sessions were not read, so their calls are missing.";
+    let markdown = run.markdown();
+    let (_, tools) = markdown.split_once("## Tools and skills").unwrap();
+    assert!(tools.contains(told), "{markdown}");
+}
+
+/// A run that goes on from session 4 of another one, of which two items were done.
+// shows: REL-27
+#[test]
+fn of_a_run_that_goes_on_from_another_its_own_sessions_count() {
+    let mut header = scenario::header(Manifest::single(stages(&[("S01", &[])]).remove(0)));
+    let notes = Notes {
+        by: Author::Agent,
+        progress: String::new(),
+        next_prompt: String::new(),
+    };
+    let items = OpenItems {
+        done: vec!["one".to_owned(), "two".to_owned()],
+        ..OpenItems::default()
+    };
+    header.from = Some(Box::new(StartingPoint {
+        run: header.run.clone(),
+        last: LastSession {
+            session: SessionNumber::try_from(4).unwrap(),
+            notes,
+            open_items: Some(items),
+            vanished: Vec::new(),
+            next_prompt: None,
+        },
+        knowledge: String::new(),
+        overtaken: false,
+        task_changed: false,
+    }));
+    let mut run = Scenario::of(header);
+    assert_eq!(run.timeline().items_before, 2);
+    let markdown = run.markdown();
+    assert!(
+        markdown.contains("- agent: 0 sessions of at most 5 · `claude`"),
+        "{markdown}"
+    );
 }

@@ -54,6 +54,8 @@ pub struct Timeline {
     /// The agent tells what it does and how full its context is.
     pub is_heard: bool,
     pub is_plan: bool,
+    /// Items that were done already where it goes on from another run.
+    pub items_before: usize,
     /// In the order of the manifest. A run of a single relay has one.
     pub stages: Vec<Stage>,
     pub waits: Vec<Wait>,
@@ -92,7 +94,8 @@ pub struct Standing {
     pub facts: Vec<String>,
     /// Changed and untracked files that are not committed, if git knows.
     pub files_open: Option<usize>,
-    pub session_max: u32,
+    /// How many sessions there may be, of this run alone.
+    pub sessions_max: u32,
 }
 
 #[derive(Debug)]
@@ -236,6 +239,8 @@ impl Timeline {
     pub fn new(run: &Run) -> Self {
         let (header, at) = (run.header(), run.started_at());
         let stages = &header.manifest.stages;
+        let from = header.from.as_ref();
+        let items = from.and_then(|from| from.last.open_items.as_ref());
         let index: BTreeMap<StageId, usize> = stages
             .iter()
             .zip(0..)
@@ -252,6 +257,7 @@ impl Timeline {
             levels: header.settings.levels,
             is_heard: header.settings.agent.kind.takes_messages(),
             is_plan: header.manifest.plan.is_some(),
+            items_before: items.map_or(0, |items| items.done.len()),
             stages: stages
                 .iter()
                 .map(|stage| Stage::new(stage, at, &index))
@@ -310,6 +316,8 @@ impl Timeline {
                 .flat_map(|relay| relay.knowledge.core.iter())
                 .collect(),
         };
+        let from = run.header().from.as_ref();
+        let sessions_before = from.map_or(0, |from| from.last.session.get());
         self.task_name = run.task_names();
         self.standing = Standing {
             outcome: run.outcome().cloned(),
@@ -323,7 +331,7 @@ impl Timeline {
             files_open: relays()
                 .filter(|_| self.git)
                 .find_map(|relay| Some(relay.seen.survey.as_ref()?.status.len())),
-            session_max: run.session_max(),
+            sessions_max: run.session_max().saturating_sub(sessions_before),
         };
         let questions: BTreeMap<StageId, String> = run
             .questions()
