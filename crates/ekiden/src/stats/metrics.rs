@@ -150,7 +150,8 @@ impl Metrics {
 impl RunMetrics {
     fn take(&mut self, timeline: &Timeline, outcome: Option<&Outcome>, done: Option<u64>) {
         for stage in &timeline.stages {
-            self.of_sessions(&stage.sessions, done.is_none());
+            let listed = done.is_none().then_some(timeline.items_before);
+            self.of_sessions(&stage.sessions, listed);
         }
         if let Some(done) = done {
             let ended = timeline
@@ -167,22 +168,21 @@ impl RunMetrics {
         }
     }
 
-    /// Takes in the sessions of a relay that are over, and with `lists_items` the items that each says are done.
-    fn of_sessions(&mut self, sessions: &[Session], lists_items: bool) {
+    /// Takes in the sessions of a relay that are over. Where their lists count, `done` is how many items were done before the
+    /// first; a reviewer ticks none, and a session without a list leaves them as they were.
+    fn of_sessions(&mut self, sessions: &[Session], mut done: Option<usize>) {
         let ended = sessions.iter().filter(|session| session.end().is_some());
-        let mut before: Option<&Session> = None;
-        for session in ended {
-            if before.is_some() {
+        for (place, session) in ended.enumerate() {
+            if place > 0 {
                 let is_left = session.left.is_some_and(|left| left != Left::Nothing);
                 self.resumes.count(is_left && !session.is_rescued);
             }
-            if let Some((done, _)) = session.items.filter(|_| lists_items) {
-                let known = before.and_then(|before| before.items);
-                let done_before = known.map_or(0, |(done, _)| done);
-                self.items.part += done.saturating_sub(done_before) as u64;
+            if let (Some((now, _)), Some(before), false) = (session.items, done, session.is_review)
+            {
+                self.items.part += now.saturating_sub(before) as u64;
                 self.items.of += 1;
+                done = Some(now);
             }
-            before = Some(session);
         }
     }
 }
@@ -196,6 +196,12 @@ fn compacted(trouble: &[Problem]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use ekiden_core::budget::{Spend, TokenCounts};
+    use ekiden_core::ends::EndCause;
+    use ekiden_core::time::Millis;
+    use ekiden_report::timeline::{Attempt, End};
     use ekiden_wire::requests::{Compaction, Request};
 
     use super::*;
@@ -259,5 +265,55 @@ mod tests {
             trouble(1, 2, Kind::Rescue),
         ];
         assert_eq!(compacted(&all), 2);
+    }
+
+    /// An attempt that has ended.
+    fn over() -> Attempt {
+        let end = End {
+            at: Timestamp(0),
+            cause: EndCause::Completed,
+            duration: Millis(0),
+            tool_calls: 0,
+            usage_tokens: 0,
+            turns: 0,
+            spend: Spend::default(),
+            models: BTreeMap::new(),
+            kinds: TokenCounts::default(),
+            subscription: false,
+        };
+        Attempt {
+            number: 1,
+            began: Timestamp(0),
+            resumes: false,
+            model: None,
+            window: None,
+            crossings: Vec::new(),
+            ordered: None,
+            end: Some(end),
+        }
+    }
+
+    // shows: UIX-09
+    #[test]
+    fn an_item_counts_for_the_session_that_ticked_it() {
+        let session = |items, is_review| Session {
+            items,
+            is_review,
+            attempts: vec![over()],
+            ..Session::default()
+        };
+        let sessions = [
+            session(Some((3, 7)), false),
+            session(None, false),
+            session(Some((0, 0)), true),
+            session(Some((5, 5)), false),
+        ];
+        let mut runs = RunMetrics::default();
+        runs.of_sessions(&sessions, Some(2));
+        assert_eq!(runs.items, Fraction { part: 3, of: 2 });
+        let mut ralph = RunMetrics::default();
+        ralph.of_sessions(&sessions, None);
+        assert_eq!(ralph.items, Fraction::default());
+        assert_eq!(ralph.resumes.of, 3);
     }
 }
