@@ -7,12 +7,11 @@
 use std::io::{self, Read};
 
 use ekiden_agent::attempt::Activity;
-use ekiden_core::text;
 use ekiden_wire::lines::read_lines;
 use ekiden_wire::saved::Saved;
 use ekiden_wire::stream::{Assistant, Block, ClientEvent};
 
-use super::line::{Line, Tone, one_line};
+use super::line::{Line, Tone, masked, one_line};
 use super::phrase;
 
 /// Lines shown of one speech while it happens. More would push out what ekiden itself prints.
@@ -103,9 +102,9 @@ fn call(name: &str, target: &str) -> Line {
 
 /// What the agent said, a line for each of its own that says something.
 fn speech(said: &str) -> Vec<Line> {
-    let clean = text::clean(said).text;
+    let said = masked(said);
     let labels = std::iter::once("says").chain(std::iter::repeat(""));
-    let texts = clean.lines().map(one_line).filter(|line| !line.is_empty());
+    let texts = said.lines().map(one_line).filter(|line| !line.is_empty());
     labels
         .zip(texts)
         .map(|(label, line)| Line::labelled(label, Tone::Plain, line))
@@ -195,5 +194,20 @@ mod tests {
                         a line that could not be read
         "]]
         .assert_eq(&told);
+    }
+
+    // shows: MEM-12
+    #[test]
+    fn a_key_that_goes_over_lines_is_masked() {
+        let key = ["-----BEGIN RSA ", "PRIVATE KEY-----\n"].concat();
+        let body = "MIIEowIBAAKCAQEAv7Zk3xQm9TbN2cR8wY5uL1pF4hJ6dS0gA7eKqW3zXsVtCbNm\n".repeat(3);
+        let end = ["-----END RSA ", "PRIVATE KEY-----"].concat();
+        let said = Activity::Words(format!("Here it is:\n{key}{body}{end}\nThat was it."));
+        let told: String = lines(&said)
+            .iter()
+            .map(|line| line.masked().plain())
+            .collect();
+        assert!(told.contains("That was it."), "{told}");
+        assert!(!told.contains("MIIEow"), "{told}");
     }
 }

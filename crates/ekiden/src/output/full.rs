@@ -8,12 +8,11 @@ use std::io::Read;
 use std::sync::Arc;
 
 use ekiden_core::ids::{SessionNumber, StageId};
-use ekiden_core::text;
 use ekiden_wire::lines::LineSplitter;
 use ekiden_wire::reading::{Piece, pieces};
 
 use super::activity::PIECE_BYTES;
-use super::line::{Line, Tone, one_line};
+use super::line::{Line, Tone, masked, one_line};
 use super::patch;
 use super::prompting::{Key, Move};
 use super::summary::Summary;
@@ -429,13 +428,13 @@ impl Entry {
 }
 
 fn texts(tone: Tone, written: &str) -> Vec<Line> {
-    let clean = text::clean(written).text;
-    let lines = clean.lines().map(|line| line.replace('\t', "    "));
+    let written = masked(written);
+    let lines = written.lines().map(|line| line.replace('\t', "    "));
     lines.map(|line| Line::new(tone, line)).collect()
 }
 
 fn diff([old, new]: &[String; 2]) -> Vec<Line> {
-    let patch = patch::unified(["", ""], [old, new], 2);
+    let patch = patch::unified(["", ""], [&masked(old), &masked(new)], 2);
     let lines = texts(Tone::Quiet, &patch).into_iter().skip(2);
     lines.map(Line::of_diff).collect()
 }
@@ -592,5 +591,37 @@ mod tests {
         assert!(full.stream.read_bytes - full.stream.left_out <= LOOK_BYTES_MAX);
         full.cursor = Some(0);
         assert!(shown(&mut full, 80).contains("1020 MB before these left out"));
+    }
+
+    /// All rows as they are printed; the last entry unfolded, if it is not.
+    fn printed(mut full: Full, unfolds: bool) -> String {
+        if unfolds {
+            full.press(Key::Char(' '));
+        }
+        let rows = full.rows(80, 16, Line::default(), Vec::new());
+        rows.iter().map(|row| row.masked().plain() + "\n").collect()
+    }
+
+    /// As on a narrow terminal, where the token has no room on one line.
+    // shows: UIX-01, MEM-12
+    #[test]
+    fn a_secret_is_masked_before_its_text_is_broken() {
+        let (first, second) = (
+            "11ABCDEFG0x7Kq2mR9wT4z",
+            "Qv8sN3pL6yC1dF5gH0jS9aE2uX7wB4mK8rT6nV3cZ1fD5hG0kJ2lP9oQ4sW",
+        );
+        let secret = format!("{}{first}_{second}", ["github", "_pat_"].concat());
+        let said = format!(
+            r#"{{"type":"assistant","message":{{"content":[{{"type":"text","text":"It is\n{secret}"}}]}}}}"#
+        );
+        let edited = format!(
+            r#"{{"type":"assistant","message":{{"content":[{{"type":"tool_use","name":"Write","input":{{"file_path":"k","content":"It is\n{secret}"}}}}]}}}}"#
+        );
+        for (stream, unfolds) in [(said, true), (edited, false)] {
+            let shown = printed(of((stream + "\n").leak()), unfolds);
+            assert!(shown.matches("It is\n").count() > 0, "{shown}");
+            assert!(!shown.contains(&first[..8]), "{shown}");
+            assert!(!shown.contains(&second[second.len() - 8..]), "{shown}");
+        }
     }
 }

@@ -230,9 +230,14 @@ pub fn in_ascii(text: &str) -> String {
     plain
 }
 
-/// A text from outside on one line: clean, without line ends, not too long.
+/// A text from outside with all its lines, clean and masked: a secret may go over several of them.
+pub fn masked(text: &str) -> String {
+    secrets::mask(&text::clean(text).text).into_owned()
+}
+
+/// A text from outside on one line: clean, without line ends, not too long. It is masked before it is cut.
 pub fn one_line(text: &str) -> String {
-    text::one_line(text, FOREIGN_CHARS_MAX)
+    text::one_line(&masked(text), FOREIGN_CHARS_MAX)
 }
 
 fn cut(text: &str, columns: usize) -> String {
@@ -309,6 +314,14 @@ mod tests {
             in_ascii("▕███▍ ┊┊┊  ▏ 34% · ≈$1 \u{1b}[31mé…"),
             "|###- |||  | 34% - ~$1 \u{1b}[31m?."
         );
+    }
+
+    // shows: MEM-12
+    #[test]
+    fn a_secret_is_masked_before_its_line_is_cut() {
+        let secret = ["ghp_", "R7wX2mK9pQ4tZ8vB3n", "L6yC1dF5gH0jS9aE2u"].concat();
+        let text = format!("{} {secret}", "word ".repeat(36));
+        assert!(!one_line(&text).contains("R7wX"), "{}", one_line(&text));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_report::page::Text;
 use jiff::tz::TimeZone;
 
-use super::line::{Tone, one_line};
+use super::line::{Tone, masked, one_line};
 use super::phrase;
 use crate::exit::Exit;
 
@@ -208,10 +208,13 @@ pub fn asks(stage: &StageId, question: &str) -> Vec<String> {
     head.chain(whole(question)).chain([file]).collect()
 }
 
-/// A question with all its lines.
+/// A question with all its lines, however long they are.
 fn whole(question: &str) -> Vec<String> {
-    let lines = question.lines();
-    lines.map(|line| format!("  {}", one_line(line))).collect()
+    let question = masked(question);
+    let lines = question
+        .lines()
+        .map(|line| text::one_line(line, usize::MAX));
+    lines.map(|line| format!("  {line}")).collect()
 }
 
 /// How a budget came to its end, and the flag that raises it: by as much again as it was.
@@ -417,5 +420,15 @@ mod tests {
         assert!(why.starts_with("no agent has budget for another session: claude ≈$9.00 of"));
         let (_, flag) = budget_spent(spent(0, 900), Budget::default(), &agents[1..]);
         assert_eq!(flag, " --agent-tokens 'my codex'=1900");
+    }
+
+    // shows: REL-35
+    #[test]
+    fn a_question_is_whole_however_long_its_lines_are() {
+        let long = "which of them? ".repeat(40);
+        let question = format!("Keep it or drop it?\u{1b}[2J\n{long}");
+        let lines = asks(&StageId::only(), &question);
+        assert_eq!(lines[1], "  Keep it or drop it?");
+        assert_eq!(lines[2], format!("  {}", long.trim_end()));
     }
 }
