@@ -12,9 +12,10 @@ use crate::time::Timestamp;
 use crate::{limits, text};
 
 impl Run {
-    /// A person wants nothing to begin.
+    /// A person wants nothing to begin, whether it is held already or not. What is over waits for nothing.
     pub fn is_paused(&self) -> bool {
-        self.paused
+        let is_asked = self.paused || self.live().any(|(_, relay)| relay.wishes.paused);
+        is_asked && self.outcome().is_none()
     }
 
     pub(super) fn request_stop(&mut self, at: Timestamp, request: StopRequest) -> Vec<Effect> {

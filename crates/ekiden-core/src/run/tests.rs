@@ -1062,6 +1062,7 @@ impl World {
         }
         self.outstanding.fold(&record);
         self.records.push(record);
+        assert_eq!(self.run.is_paused(), self.is_paused && !self.is_over);
         self.promises_hold();
     }
 

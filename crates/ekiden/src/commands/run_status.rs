@@ -232,7 +232,7 @@ impl RunStatus {
             "exit_code": outcome.map(|outcome| Exit::of(outcome).code()),
             "pid": self.holder.as_ref().map(|holder| holder.pid),
             "host": self.holder.as_ref().map(|holder| &holder.host),
-            "paused": self.is_paused(),
+            "paused": run.is_paused(),
             "usage_tokens": usage.map(|(tokens, _)| tokens),
             "percent": usage.map(|(tokens, window)| window.percent(tokens)),
             "activity": activity.map(|activity| one_line(&activity.text)),
@@ -245,7 +245,7 @@ impl RunStatus {
         let id = phrase::short_id(self.summary.id(), ids);
         let task = one_line(&run.task_names());
         let (tone, state) = self.word();
-        let is_pausing = self.is_paused() && state == "running";
+        let is_pausing = run.is_paused() && state == "running";
         let cost = match totals.spend.micro_usd {
             0 => String::new(),
             cost => {
@@ -320,12 +320,6 @@ impl RunStatus {
             return format!("since {from}, {worked}{left}");
         }
         format!("{from} to {}", phrase::clock(last, began, zone))
-    }
-
-    /// A person wants nothing to begin, whether it is held already or not.
-    fn is_paused(&self) -> bool {
-        let run = &self.summary.run;
-        run.is_paused() || run.relays().any(|(_, relay)| relay.wishes.paused)
     }
 
     fn waits_until(&self) -> Option<Timestamp> {

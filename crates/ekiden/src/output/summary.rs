@@ -76,7 +76,7 @@ impl Summary {
             spend: totals.spend,
             subscription: totals.subscription,
             budget: run.budget(),
-            is_paused: relays().any(|relay| relay.wishes.paused),
+            is_paused: run.is_paused(),
             told: relays().map(|relay| relay.wishes.words.len()).sum(),
             learnt: first
                 .and_then(|relay| relay.knowledge.core.last())
