@@ -1,13 +1,13 @@
 //! The report of a run: read from its log and its event streams, written beside the log.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
-use ekiden_core::text::in_full;
+use ekiden_core::text::{in_full, shell_word};
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
@@ -111,7 +111,7 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Headi
     let mut heading = Heading::default();
     let mut settle = |run: &Run| {
         timeline.settle(run);
-        heading = tell(&timeline, run, id, is_at_work);
+        heading = tell(&timeline, run, id, is_at_work, None);
     };
     match read {
         Ok(summary) => settle(&summary.run),
@@ -128,8 +128,21 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Headi
     Ok((timeline, heading))
 }
 
-/// What only the command line knows of a run.
-pub fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Heading {
+/// A run as commands name it, and its project with it where the reader may be elsewhere.
+pub fn named(id: &str, project: Option<&Path>) -> String {
+    let dir = project.map(|dir| format!(" -d {}", shell_word(&dir.to_string_lossy())));
+    format!("{id}{}", dir.unwrap_or_default())
+}
+
+/// What only the command line knows of a run. A report can be old, so each command names the run.
+pub fn tell(
+    timeline: &Timeline,
+    run: &Run,
+    id: &str,
+    is_at_work: bool,
+    project: Option<&Path>,
+) -> Heading {
+    let named = named(id, project);
     let shows = |what: &str, command: String| (what.to_owned(), command);
     let mut next = Vec::new();
     let (tone, headline, details) = match run.outcome() {
@@ -140,7 +153,8 @@ pub fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Headi
                 at: timeline.ended.unwrap_or(timeline.last),
                 worked: timeline.worked,
                 has_commits: timeline.has_commits(),
-                id,
+                id: &named,
+                which: &format!(" {named}"),
                 zone: &TimeZone::system(),
             });
             if outcome.is_complete() || !outcome.is_final() {
@@ -151,12 +165,12 @@ pub fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Headi
             (tone(ending.tone), ending.head, details.collect())
         }
         None if is_at_work => {
-            next.push(shows("watches it", format!("ekiden attach {id}")));
+            next.push(shows("watches it", format!("ekiden attach {named}")));
             let headline = Text::own("still at work when this was written");
             (PageTone::Working, headline, Vec::new())
         }
         None => {
-            next.push(shows("continues it", format!("ekiden resume {id}")));
+            next.push(shows("continues it", format!("ekiden resume {named}")));
             let headline = Text::own("ekiden was killed while it worked");
             (PageTone::Failed, headline, Vec::new())
         }
@@ -170,15 +184,15 @@ pub fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Headi
         .unwrap_or_default();
     next.push(shows(
         "lists its sessions",
-        format!("ekiden sessions {id}{stage}"),
+        format!("ekiden sessions {named}{stage}"),
     ));
     next.push(shows(
         "shows what session N saw, said and left",
-        format!("ekiden show N {id}{stage}"),
+        format!("ekiden show N {named}{stage}"),
     ));
     next.push(shows(
         "shows what session N changed",
-        format!("ekiden diff N {id}{stage}"),
+        format!("ekiden diff N {named}{stage}"),
     ));
     Heading {
         id: id.to_owned(),

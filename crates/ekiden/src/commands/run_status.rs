@@ -358,7 +358,7 @@ impl RunStatus {
             }
             (State::Ended, Some(outcome)) => {
                 let at = self.summary.last.time;
-                Some(outcome::resume_command(outcome, run, at))
+                Some(outcome::resume_command(outcome, run, at, ""))
             }
             (State::WithFleet, _) => Some(format!("ekiden fleet follow {id}")),
             (State::Killed | State::Ended, _) => Some("ekiden resume".to_owned()),

@@ -75,6 +75,7 @@ impl Reporter {
             worked: sums.worked,
             has_commits: self.timeline().is_some_and(Timeline::has_commits),
             id: &id,
+            which: "",
             zone: &self.zone,
         });
         let (label, next) = if outcome.is_complete() {
@@ -120,6 +121,8 @@ pub struct Ended<'a> {
     pub has_commits: bool,
     /// Its id, as short as it can be.
     pub id: &'a str,
+    /// By what the command that continues it names it, behind a blank; nothing where it is the newest.
+    pub which: &'a str,
     pub zone: &'a TimeZone,
 }
 
@@ -148,7 +151,7 @@ impl Ending {
             false => Text::own(format!("{word} ({}): ", Exit::of(outcome).code())).joined(why),
         };
         let command = if !outcome.is_complete() {
-            outcome::resume_command(outcome, run, ended.at)
+            outcome::resume_command(outcome, run, ended.at, ended.which)
         } else if let Outcome::Undelivered { command, .. } = outcome {
             command.clone()
         } else if sums.files_changed.unwrap_or(0) > 0 {

@@ -354,10 +354,10 @@ pub fn word(outcome: &Outcome) -> (Tone, &'static str) {
 }
 
 /// The command that continues a run that ended so: with an answer, or with other limits, where these were in
-/// the way.
-pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp) -> String {
+/// the way. `which` names the run, behind a blank; the newest one needs no name.
+pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp, which: &str) -> String {
     if Exit::of(outcome) == Exit::Blocked {
-        let mut command = "ekiden answer".to_owned();
+        let mut command = format!("ekiden answer{which}");
         if let Outcome::StagesFailed { failed, .. } = outcome
             && failed.len() > 1
         {
@@ -367,10 +367,10 @@ pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp) -> String {
     }
     if *outcome == Outcome::SessionLimit {
         let relays = run.relays().map(|(_, relay)| relay.stage.sessions_max);
-        return format!("ekiden resume -m {}", relays.sum::<u32>());
+        return format!("ekiden resume{which} -m {}", relays.sum::<u32>());
     }
     let flags = Description::of(outcome, at, &TimeZone::UTC).flags;
-    format!("ekiden resume{flags}")
+    format!("ekiden resume{which}{flags}")
 }
 
 #[cfg(test)]

@@ -344,7 +344,7 @@ impl Feed {
 /// The branch, with the run's report.
 fn pull_request_of(run: &Run, timeline: &Timeline) -> Option<(IssueRef, String, Write)> {
     let pull = run.header().pull_request.clone()?;
-    let heading = report::tell(timeline, run, run.header().run.as_str(), false);
+    let heading = report::tell(timeline, run, run.header().run.as_str(), false, None);
     let page = Page::new(timeline, &Streams::default(), &heading, &TimeZone::system());
     let write = Write::PullRequest {
         branch: pull.id.clone(),

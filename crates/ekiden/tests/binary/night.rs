@@ -260,7 +260,7 @@ fn a_night_reads_well_in_the_morning() {
         "81 of 88 items",
         "4 crashes",
         "1 outage of the service",
-        "`ekiden resume -m 30",
+        &format!("`ekiden resume {} -m 30`", &run[..4]),
         "Item 82",
     ] {
         assert!(report.contains(told), "{told}: {report}");

@@ -288,3 +288,20 @@ fn what_an_agent_wrote_on_standard_error_is_no_more_than_words_in_a_report() {
         "{headline}"
     );
 }
+
+// shows: REL-27
+#[test]
+fn the_commands_in_a_report_name_their_run() {
+    let environment = Environment::new();
+    environment.write("task.md", &items(9));
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    let first = environment.runs()[0].clone();
+    environment
+        .run(&[&RUN[..], &["-m", "1", "--new"]].concat())
+        .expect(3);
+    let markdown = report(&environment, "report.md");
+    let command = format!("- `ekiden resume {} -m 1` continues it", &first[..4]);
+    assert!(markdown.contains(&command), "{markdown}");
+}

@@ -69,6 +69,8 @@ struct Row {
 pub(super) struct Shown {
     pub(super) run: String,
     pub(super) id: String,
+    /// By what a command names it.
+    named: String,
     pub(super) project: String,
     #[serde(skip)]
     pub(super) dir: PathBuf,
@@ -375,6 +377,7 @@ impl Followed {
         let main = self.drawn.as_ref().map(|(_, main)| main.clone());
         Shown {
             run: found.listed.run.to_string(),
+            named: report::named(&id, Some(&found.workspace.dir)),
             id,
             project: phrase::project(&found.workspace.dir),
             dir: found.workspace.dir.clone(),
@@ -393,7 +396,7 @@ impl Followed {
             self.sessions = sessions;
             self.streams = report::streams(&found.workspace, &self.timeline);
         }
-        let told = report::tell(&self.timeline, run, id, is_held);
+        let told = report::tell(&self.timeline, run, id, is_held, Some(&found.workspace.dir));
         let zone = TimeZone::system();
         render::main(&Page::new(&self.timeline, &self.streams, &told, &zone))
     }
