@@ -3,6 +3,7 @@
 //! It is made of nothing but what a [`Board`] knows and the size of the terminal. Where there is no room for it, it
 //! is the one line that moves.
 
+use ekiden_core::budget::Budget;
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -165,14 +166,14 @@ fn doing(progress: &RelayProgress, now: Timestamp) -> Option<String> {
 
 fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
     let spend = board.spend(summary);
-    let of = phrase::budget(summary.budget).map(|budget| format!(" of {budget}"));
-    let spent = match (spend.micro_usd, spend.tokens, &of) {
-        (0, 0, None) => "nothing yet".to_owned(),
-        (0, tokens, None) => phrase::tokens(tokens) + " tokens",
-        (cost, _, _) => phrase::cost(cost, spend.estimated, summary.subscription),
+    let spent = match (spend.micro_usd, spend.tokens) {
+        _ if summary.budget != Budget::default() => phrase::spent_of(spend, summary.budget),
+        (0, 0) => "nothing yet".to_owned(),
+        (0, tokens) => phrase::tokens(tokens) + " tokens",
+        (cost, _) => phrase::cost(cost, spend.estimated, summary.subscription),
     };
     let took = phrase::duration(now.since(summary.started));
-    format!("{spent}{} · {took}", of.unwrap_or_default())
+    format!("{spent} · {took}")
 }
 
 /// What a person has asked for and has not happened yet.

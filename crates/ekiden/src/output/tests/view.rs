@@ -452,3 +452,18 @@ fn what_is_typed_and_what_was_refused_is_seen() {
     "#]]
     .assert_eq(&told);
 }
+
+// shows: UIX-01
+#[test]
+fn what_was_spent_is_told_in_what_the_budget_limits() {
+    let mut scenario = Scenario::of(|header| {
+        header.settings.bounds.run.tokens = Some(500_000);
+    });
+    scenario
+        .ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"))
+        .window(2);
+    let lines = Watched::of(scenario).lines(None, 80, 24);
+    let cost = lines.iter().map(Line::plain);
+    let cost: Vec<String> = cost.filter(|line| line.contains("cost")).collect();
+    assert_eq!(cost, ["  cost      0 of 500k tokens · 15m"]);
+}
