@@ -101,6 +101,13 @@ impl Dash {
         asked(&self.host, &self.request(path, headers))
     }
 
+    /// What the index calls a run of the work dir.
+    pub(crate) fn address(&self, run: &str) -> String {
+        let index = self.page("").body;
+        let (_, rest) = index.split_once(&format!("<a href=\"run/{run}")).unwrap();
+        format!("{run}{}", rest.split_once('"').unwrap().0)
+    }
+
     /// A page of somebody who was let in.
     pub(crate) fn page(&self, path: &str) -> Answer {
         let path = format!("{}{path}", self.base);
@@ -116,7 +123,7 @@ fn nothing_is_shown_without_the_token_or_to_another_page() {
     environment.run(&RUN).expect(0);
     let dash = Dash::start(&environment);
     let (base, cookie) = (dash.base.as_str(), ("Cookie", dash.cookie.as_str()));
-    let run = format!("{base}run/{}", environment.runs()[0]);
+    let run = format!("{base}run/{}", dash.address(&environment.runs()[0]));
     let events = format!("{base}events");
     let style = format!("{base}style.css");
     for path in [base, &run, &style] {
@@ -171,7 +178,7 @@ fn every_answer_forbids_what_a_page_does_not_need() {
     environment.write("task.md", &items(1));
     environment.run(&RUN).expect(0);
     let dash = Dash::start(&environment);
-    let run = format!("run/{}", environment.runs()[0]);
+    let run = format!("run/{}", dash.address(&environment.runs()[0]));
     let refused = dash.get("/", &[]);
     for answer in [
         dash.page(""),
@@ -213,7 +220,8 @@ fn a_page_hears_that_its_run_changed_and_shows_it() {
     let run = environment.start(&RUN);
     wait_until("work", || environment.exists("started"));
     let dash = Dash::start(&environment);
-    let page = format!("run/{}", environment.runs()[0]);
+    let address = dash.address(&environment.runs()[0]);
+    let page = format!("run/{address}");
     let shown = dash.page(&page).body;
     assert!(shown.contains("Bash touch started;"), "{shown}");
     assert!(
@@ -221,7 +229,7 @@ fn a_page_hears_that_its_run_changed_and_shows_it() {
             .body
             .contains("<b class=\"working\">running</b>")
     );
-    let path = format!("{}events?run={}", dash.base, environment.runs()[0]);
+    let path = format!("{}events?run={address}", dash.base);
     let request = dash.request(&path, &[("Cookie", &dash.cookie)]);
     let mut events = connected(&dash.host, &request).lines().map(Result::unwrap);
     // While it works, the time on its page passes. A browser drops an event without data.
@@ -319,4 +327,50 @@ fn a_taken_port_is_told_and_ctrl_c_ends_calmly() {
         let said = dash.running.end().expect(0);
         assert_eq!(said.stderr, "");
     }
+}
+
+/// A copied repository has the same runs, and each is shown and named where it is.
+// shows: UIX-05
+#[test]
+fn the_runs_of_a_copied_project_are_told_apart() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(9));
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    environment.shell("cp -r . ../copy");
+    environment.run_in("copy", &["status"]).expect(0);
+    let dash = Dash::start(&environment);
+    let shown = |path: &str| dash.page(path).body.replace("&#x2f;", "/");
+    let index = shown("");
+    let rows: Vec<&str> = index.split("<li><a href=\"").skip(1).collect();
+    assert_eq!(rows.len(), 2, "{index}");
+    let mut commands = Vec::new();
+    for row in rows {
+        let (address, rest) = row.split_once('"').unwrap();
+        let page = shown(address);
+        let dir = ["project", "copy"].into_iter().find(|dir| {
+            let dir = environment.path(dir);
+            rest.contains(&format!("<small>{} ", dir.display()))
+        });
+        let dir = environment.path(dir.unwrap());
+        let id = &environment.runs()[0][..4];
+        let command = format!("ekiden resume {id} -d {} -m 1", dir.display());
+        assert!(page.contains(&command), "{command} in {page}");
+        commands.push(command);
+    }
+    assert_ne!(commands[0], commands[1]);
+}
+
+// shows: UIX-05
+#[test]
+fn that_the_runs_cannot_be_looked_for_is_said() {
+    let environment = Environment::new();
+    let known = environment.path("home/.local/state/ekiden");
+    std::fs::create_dir_all(&known).unwrap();
+    std::fs::write(known.join("projects"), "").unwrap();
+    environment.run(&["status", "--everywhere"]).expect(74);
+    let index = Dash::start(&environment).page("").body;
+    assert!(index.contains("<p class=\"attention\">cannot "), "{index}");
+    assert!(!index.contains("Nothing is known"), "{index}");
 }

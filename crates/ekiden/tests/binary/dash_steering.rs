@@ -81,7 +81,7 @@ fn a_page_pauses_changes_limits_and_stops_after_a_confirmation() {
     let environment = Environment::with_git();
     let run = at_work(&environment);
     let dash = Dash::steering(&environment);
-    let id = environment.runs()[0].clone();
+    let id = dash.address(&environment.runs()[0]);
     let link = format!("<a href=\"{id}/steer\">");
     assert!(dash.page(&format!("run/{id}")).body.contains(&link));
     let form = format!("token={}&wish=pause", dash.token(&id));
@@ -138,7 +138,7 @@ fn a_page_answers_what_a_run_asks_and_it_goes_on() {
     environment.write("task.md", &items(1));
     environment.run(&RUN).expect(4);
     let dash = Dash::steering(&environment);
-    let id = environment.runs()[0].clone();
+    let id = dash.address(&environment.runs()[0]);
     let page = dash.page(&format!("run/{id}/steer")).body;
     assert!(page.contains("Keep it &amp; go on?"), "{page}");
     let stage = hidden(&page, "stage");
@@ -163,8 +163,8 @@ fn a_page_answers_what_a_run_asks_and_it_goes_on() {
 fn only_our_own_forms_steer_and_only_if_it_was_allowed() {
     let environment = Environment::with_git();
     let run = at_work(&environment);
-    let id = environment.runs()[0].clone();
     let dash = Dash::steering(&environment);
+    let id = dash.address(&environment.runs()[0]);
     let token = dash.token(&id);
     let path = format!("run/{id}/steer");
     let own = format!("http://{}", dash.host);
@@ -222,7 +222,7 @@ fn a_session_steers_through_no_page() {
     let run = environment.start(&RUN);
     wait_until("work", || environment.exists("started"));
     let dash = Dash::steering(&environment);
-    let id = environment.runs()[0].clone();
+    let id = dash.address(&environment.runs()[0]);
     let (host, port) = dash.host.split_once(':').unwrap();
     let origin = format!("http://{}", dash.host);
     let headers = [("Cookie", dash.cookie.as_str()), ("Origin", &origin)];

@@ -4,6 +4,7 @@
 //! on; of the others only a row is kept, which is made again when their log grew.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use ekiden_core::ids::RunId;
+use ekiden_core::hash::sha256_hex;
 use ekiden_core::secrets;
 use ekiden_core::text::{clean, in_full};
 use ekiden_core::time::{Millis, Timestamp};
@@ -40,6 +41,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 const SEARCH_EVERY: Millis = Millis::from_secs(3);
 /// How long a run that is over is kept in memory after somebody asked for it.
 const KEPT_FOR: Millis = Millis::from_secs(60);
+/// Digits of the hash that tells projects apart.
+const PROJECT_DIGITS: usize = 16;
 /// The rows of the index, beside those of runs at work.
 const ROWS_MAX: usize = 100;
 
@@ -53,7 +56,7 @@ pub(super) struct Index {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Row {
-    run: String,
+    address: String,
     id: String,
     project: String,
     tone: Tone,
@@ -68,6 +71,8 @@ struct Row {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Shown {
     pub(super) run: String,
+    /// What it is called in the addresses of its pages.
+    pub(super) address: String,
     pub(super) id: String,
     /// By what a command names it.
     named: String,
@@ -92,7 +97,7 @@ enum Ask {
     Watch,
 }
 
-/// How often each run has changed since the program began; the index is the empty name.
+/// How often each run has changed since the program began, by its address; the index is the empty name.
 type Versions = Arc<BTreeMap<String, u64>>;
 
 /// The thread, as the server sees it. It ends when this is dropped.
@@ -112,6 +117,7 @@ impl Runs {
             searched: Timestamp(0),
             everywhere: Everywhere::of(Vec::new()),
             index: Index::default(),
+            fault: None,
             rows: BTreeMap::new(),
             followed: BTreeMap::new(),
         };
@@ -150,9 +156,11 @@ struct Reader {
     searched: Timestamp,
     everywhere: Everywhere,
     index: Index,
-    /// Rows of runs that are over, each with the length of its log.
-    rows: BTreeMap<RunId, (u64, Row)>,
-    followed: BTreeMap<RunId, Followed>,
+    /// The registry cannot be read.
+    fault: Option<String>,
+    /// Rows of runs that are over, each with the length of its log, by their addresses.
+    rows: BTreeMap<String, (u64, Row)>,
+    followed: BTreeMap<String, Followed>,
 }
 
 /// A run that is followed.
@@ -196,13 +204,19 @@ impl Reader {
         let now = SystemClock.now();
         if now.since(self.searched) >= SEARCH_EVERY {
             self.searched = now;
-            let projects = registry::projects(&self.user_dir).unwrap_or_default();
-            self.everywhere = Everywhere::of(projects);
+            // What was found before is still there.
+            match registry::projects(&self.user_dir) {
+                Ok(projects) => {
+                    self.everywhere = Everywhere::of(projects);
+                    self.fault = None;
+                }
+                Err(error) => self.fault = Some(format!("cannot {}", in_full(&error))),
+            }
         }
         let mut versions = BTreeMap::clone(&self.publish.borrow());
-        for (run, followed) in &mut self.followed {
+        for (address, followed) in &mut self.followed {
             if followed.look() {
-                *versions.entry(run.to_string()).or_default() += 1;
+                *versions.entry(address.clone()).or_default() += 1;
             }
         }
         self.followed.retain(|_, followed| {
@@ -223,29 +237,22 @@ impl Reader {
         let held = found.iter().filter(|found| found.is_held()).count();
         let shown = found.iter().take(held + ROWS_MAX);
         let rows = shown.map(|found| self.row(found)).collect();
+        let unread = self.everywhere.unread.iter().map(|project| {
+            let why = project.found.as_ref().err().map(|why| in_full(why));
+            let why = why.unwrap_or_default();
+            format!("{} {why}", phrase::project(&project.dir))
+        });
         let index = Index {
             rows,
             left_out: found.len().saturating_sub(held + ROWS_MAX),
-            unread: self
-                .everywhere
-                .unread
-                .iter()
-                .map(|project| {
-                    let why = project.found.as_ref().err().map(|why| in_full(why));
-                    format!(
-                        "{} {}",
-                        phrase::project(&project.dir),
-                        why.unwrap_or_default()
-                    )
-                })
-                .collect(),
+            unread: self.fault.iter().cloned().chain(unread).collect(),
         };
         self.everywhere.runs = found;
         index
     }
 
     fn row(&mut self, found: &Found) -> Row {
-        let run = &found.listed.run;
+        let address = address(found);
         if found.is_held()
             && let Ok(followed) = self.followed(found)
         {
@@ -254,8 +261,9 @@ impl Reader {
                 ..row(found, &followed.follow.status)
             };
         }
+        let run = &found.listed.run;
         let bytes = history::log_bytes(&found.workspace, run).unwrap_or_default();
-        if let Some((_, row)) = self.rows.get(run).filter(|(at, _)| *at == bytes) {
+        if let Some((_, row)) = self.rows.get(&address).filter(|(at, _)| *at == bytes) {
             return row.clone();
         }
         let read = RunStatus::read(&found.workspace, run, found.holder.clone());
@@ -263,23 +271,21 @@ impl Reader {
             Ok(status) => row(found, &status),
             Err(error) => unreadable(found, in_full(&error)),
         };
-        self.rows.insert(run.clone(), (bytes, row.clone()));
+        self.rows.insert(address, (bytes, row.clone()));
         row
     }
 
     fn followed(&mut self, found: &Found) -> Result<&mut Followed, Failure> {
-        let run = &found.listed.run;
-        if !self.followed.contains_key(run) {
-            let followed = Followed::begin(found)?;
-            self.followed.insert(run.clone(), followed);
-        }
-        Ok(self.followed.get_mut(run).expect("it was put there"))
+        Ok(match self.followed.entry(address(found)) {
+            Entry::Occupied(followed) => followed.into_mut(),
+            Entry::Vacant(place) => place.insert(Followed::begin(found)?),
+        })
     }
 
-    fn show(&mut self, run: &str) -> Result<Shown, String> {
+    fn show(&mut self, asked: &str) -> Result<Shown, String> {
         self.look();
         let found = std::mem::take(&mut self.everywhere.runs);
-        let shown = match found.iter().find(|found| found.listed.run.as_str() == run) {
+        let shown = match found.iter().find(|found| address(found) == asked) {
             None => Err("There is no such run.".to_owned()),
             Some(found) => match self.followed(found) {
                 Ok(followed) => Ok(followed.show(found)),
@@ -377,6 +383,7 @@ impl Followed {
         let main = self.drawn.as_ref().map(|(_, main)| main.clone());
         Shown {
             run: found.listed.run.to_string(),
+            address: address(found),
             named: report::named(&id, Some(&found.workspace.dir)),
             id,
             project: phrase::project(&found.workspace.dir),
@@ -402,6 +409,13 @@ impl Followed {
     }
 }
 
+/// What a run is called in the addresses of its pages: its id, and which project it is in, since a copied project has the
+/// same runs.
+fn address(found: &Found) -> String {
+    let project = sha256_hex(found.workspace.dir.as_os_str().as_encoded_bytes());
+    format!("{}-{}", found.listed.run, &project[..PROJECT_DIGITS])
+}
+
 fn row(found: &Found, status: &RunStatus) -> Row {
     let run = &status.summary.run;
     let (tone, state) = status.word();
@@ -417,7 +431,7 @@ fn unreadable(found: &Found, state: String) -> Row {
     let started = found.listed.started;
     let zone = TimeZone::system();
     Row {
-        run: found.listed.run.to_string(),
+        address: address(found),
         id: phrase::short_id(&found.listed.run, &found.ids),
         project: phrase::project(&found.workspace.dir),
         tone: Tone::Failed,

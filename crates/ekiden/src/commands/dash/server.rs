@@ -266,7 +266,7 @@ async fn steered(
     let done = spawn_blocking(move || steer::carry_out(&words)).await;
     match done.unwrap_or_else(|error| Err(error.to_string())) {
         Ok(()) => {
-            let run = format!("/{}/run/{}", access.base, shown.run);
+            let run = format!("/{}/run/{}", access.base, shown.address);
             (StatusCode::SEE_OTHER, [(header::LOCATION, run)]).into_response()
         }
         Err(why) => (StatusCode::CONFLICT, Html(pages::failure(&shown, &why))).into_response(),
