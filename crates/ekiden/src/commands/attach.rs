@@ -89,7 +89,8 @@ pub(super) fn show(
     drop(shown);
     let controls = || guide::controls_elsewhere(invocation, workspace, run, left.clone());
     live.with_view(controls, |live| -> Result<(), Failure> {
-        while follow.status.is_held() && !left.is_raised() {
+        let is_left = |live: &Live<'_>| left.is_raised() || live.shown().output.is_unread();
+        while follow.status.is_held() && !is_left(live) {
             live.look(SystemClock.now(), &follow.status.board);
             thread::sleep(PAUSE);
             follow.look(|record, run| live.print_record(record, run))?;

@@ -62,7 +62,7 @@ pub fn log(args: &LogArgs, output: &mut Output) -> Result<Exit, Failure> {
         live.print_record(record, run);
     })?;
     let follow_on = |live: &mut Live<'_>| -> Result<(), Failure> {
-        while follow.status.is_held() {
+        while follow.status.is_held() && !live.shown().output.is_unread() {
             live.look(SystemClock.now(), &follow.status.board);
             thread::sleep(PAUSE);
             follow.look(|record, run| live.print_record(record, run))?;

@@ -51,6 +51,9 @@ pub(super) fn watch(
         if over {
             return Ok(status.exit());
         }
+        if output.is_unread() {
+            return Ok(Exit::Unfinished);
+        }
         thread::sleep(PAUSE);
         follow.look(|_, _| {})?;
     }

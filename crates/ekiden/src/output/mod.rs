@@ -46,11 +46,13 @@ pub mod work_dirs;
 mod tests;
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use anstyle::{AnsiColor, Style};
 use ekiden_core::secrets;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use self::beside::{Beside, Stream};
@@ -257,6 +259,11 @@ impl Output {
         self.message(&text);
     }
 
+    /// Nobody reads the answer any more, whether or not something was printed since.
+    pub fn is_unread(&self) -> bool {
+        self.broken.as_ref().is_some_and(nobody_reads) || has_hung_up(&io::stdout())
+    }
+
     /// There is a terminal on which lines may move.
     pub fn has_screen(&self) -> bool {
         self.screen.is_some()
@@ -432,6 +439,13 @@ pub fn can_ask() -> bool {
 fn nobody_reads(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
         || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+/// The other end of the pipe is closed, or the terminal is gone.
+fn has_hung_up(stream: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(stream, PollFlags::empty())];
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().intersects(gone)
 }
 
 fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {

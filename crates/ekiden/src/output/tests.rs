@@ -918,6 +918,10 @@ fn a_reader_that_goes_away_is_no_error_but_a_full_disk_is() {
     };
     assert_eq!(exit(io::ErrorKind::BrokenPipe), 0);
     assert_eq!(exit(io::ErrorKind::StorageFull), 74);
+    let mut output = Output::to(Broken(io::ErrorKind::BrokenPipe), false);
+    assert!(!output.is_unread());
+    output.answer("one\n");
+    assert!(output.is_unread());
 }
 
 // shows: REL-22

@@ -1,5 +1,7 @@
 //! Commands that only look at runs: what they answer while a run works, after it, and where settings are wrong.
 
+use std::io::{BufRead as _, BufReader};
+
 use serde_json::Value;
 
 use crate::environment::{Environment, items};
@@ -163,4 +165,26 @@ fn of_a_log_of_a_gigabyte_what_can_be_read_is_shown() {
     hint  the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`
     --- exit code 0
     ");
+}
+
+/// As with `ekiden log -f | head -1`: whatever reads has what it wants, long before the run is over.
+// shows: UIX-11
+#[test]
+fn who_follows_a_run_leaves_with_who_reads() {
+    let environment = Environment::with_git();
+    waiting(&environment, 2);
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    for follow in [&["log", "-f"][..], &["attach"], &["status", "--watch"]] {
+        let mut child = environment.command(follow).spawn().unwrap();
+        let mut line = String::new();
+        let mut reader = BufReader::new(child.stdout.take().unwrap());
+        reader.read_line(&mut line).unwrap();
+        drop(reader);
+        wait_until("the end of who follows", || {
+            child.try_wait().unwrap().is_some()
+        });
+    }
+    environment.write("go", "");
+    run.end().expect(0);
 }
