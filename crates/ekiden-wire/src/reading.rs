@@ -5,6 +5,8 @@ use serde_json::Value;
 use crate::excerpt::{self, Bounds};
 use crate::json;
 use crate::lines::Line;
+use crate::saved::Saved;
+use crate::stream::{Block, ClientEvent, ToolResult};
 use crate::tools::telling;
 
 /// What is kept of one text.
@@ -31,8 +33,75 @@ pub enum Piece {
     Unread(u64),
 }
 
-/// The pieces of a line. One that holds no message for a person has none.
-pub fn pieces(line: Line<'_>) -> Vec<Piece> {
+/// Reads the lines of a saved stream, of whichever agent. Its first line has to be among them: it shows what the others are
+/// written in.
+#[derive(Default)]
+pub struct Reading {
+    saved: Saved,
+    /// The agent is a command that prints what it likes.
+    is_text: bool,
+}
+
+impl Reading {
+    pub fn new(is_text: bool) -> Self {
+        Self {
+            is_text,
+            ..Self::default()
+        }
+    }
+
+    /// The pieces of the next line. One that holds no message for a person has none.
+    pub fn pieces(&mut self, line: Line<'_>) -> Vec<Piece> {
+        if self.is_text {
+            return printed(line).into_iter().collect();
+        }
+        match self.saved.translated(line) {
+            Some(events) => events.iter().flat_map(|event| told(event, line)).collect(),
+            None => pieces(line),
+        }
+    }
+}
+
+/// A line as it was printed.
+fn printed(line: Line<'_>) -> Option<Piece> {
+    match line {
+        Line::Oversized { len, .. } => Some(Piece::Unread(len)),
+        Line::Whole(bytes) if bytes.trim_ascii().is_empty() => None,
+        Line::Whole(bytes) => {
+            let text = String::from_utf8_lossy(bytes);
+            Some(Piece::Said(excerpt::of_text(&text, TEXT)))
+        }
+    }
+}
+
+/// What an event says to a person. An edit is a call like others: its texts are not in the event.
+fn told(event: &ClientEvent, line: Line<'_>) -> Vec<Piece> {
+    if let ClientEvent::Assistant(response) = event {
+        let blocks = response.blocks.iter();
+        let piece = |block: &Block| match block {
+            Block::Text(words) => Piece::Said(words.clone()),
+            Block::Call(call) => Piece::Called {
+                name: call.name.clone(),
+                input: call.target.clone(),
+                edits: Vec::new(),
+            },
+        };
+        blocks.map(piece).collect()
+    } else if let ClientEvent::ToolResults(results) = event {
+        let piece = |result: &ToolResult| Piece::Returned {
+            is_error: result.is_error,
+            text: result.excerpt.clone(),
+        };
+        results.iter().map(piece).collect()
+    } else if let (ClientEvent::Malformed, Line::Whole(bytes)) = (event, line) {
+        vec![Piece::Unread(bytes.len() as u64)]
+    } else {
+        Vec::new()
+    }
+}
+
+/// The pieces of a line of Claude Code's.
+fn pieces(line: Line<'_>) -> Vec<Piece> {
     let bytes = match line {
         Line::Oversized { len, .. } => return vec![Piece::Unread(len)],
         Line::Whole(bytes) if bytes.trim_ascii().is_empty() => return Vec::new(),
@@ -120,6 +189,46 @@ mod tests {
                 head
             }),
             [Piece::Unread(9_000_000)]
+        );
+    }
+
+    fn read(reading: &mut Reading, text: &str) -> Vec<Piece> {
+        let lines = text.lines().map(|line| Line::Whole(line.as_bytes()));
+        lines.flat_map(|line| reading.pieces(line)).collect()
+    }
+
+    // shows: UIX-01, AGT-15
+    #[test]
+    fn recorded_streams_are_told_to_a_person_whatever_they_are_written_in() {
+        for (name, call) in [
+            ("opencode", "echo hello-from-tool"),
+            ("codex-app-server", "echo"),
+            ("gemini", ""),
+        ] {
+            let path = format!(
+                "{}/fixtures/agents/{name}.jsonl",
+                env!("CARGO_MANIFEST_DIR")
+            );
+            let text = std::fs::read_to_string(path).unwrap();
+            let told = read(&mut Reading::default(), &text);
+            let is_call = |piece: &Piece| matches!(piece, Piece::Called { input, .. } if input.contains(call));
+            assert!(told.iter().any(is_call), "{name}: {told:?}");
+            let is_result = |piece: &Piece| matches!(piece, Piece::Returned { .. });
+            assert!(told.iter().any(is_result), "{name}: {told:?}");
+            let is_unread = |piece: &Piece| matches!(piece, Piece::Unread(_));
+            assert!(!told.iter().any(is_unread), "{name}: {told:?}");
+        }
+    }
+
+    // shows: UIX-01, AGT-06
+    #[test]
+    fn what_a_command_prints_is_told_as_it_is() {
+        let said = |text: &str| Piece::Said(text.to_owned());
+        let printed = "one\n\n{\"type\":\"assistant\"}\n42\n";
+        let told = read(&mut Reading::new(true), printed);
+        assert_eq!(
+            told,
+            [said("one"), said("{\"type\":\"assistant\"}"), said("42")]
         );
     }
 }

@@ -1,5 +1,7 @@
 //! A saved stream, of whichever agent: what it is written in shows its first line.
 
+use std::collections::VecDeque;
+
 use crate::acp::Acp;
 use crate::codex::Codex;
 use crate::lines::Line;
@@ -16,15 +18,20 @@ pub struct Saved(Option<Box<dyn Dialect>>);
 impl Saved {
     /// Looks at each event of the next line.
     pub fn read(&mut self, line: Line<'_>, mut look: impl FnMut(&ClientEvent)) {
+        match self.translated(line) {
+            Some(events) => events.iter().for_each(look),
+            None => look(&ClientEvent::of(line)),
+        }
+    }
+
+    /// The events of the next line, unless it is written as Claude Code writes.
+    pub(crate) fn translated(&mut self, line: Line<'_>) -> Option<VecDeque<ClientEvent>> {
         if self.0.is_none() {
             self.0 = dialect_of(line);
         }
-        let Some(dialect) = &mut self.0 else {
-            return look(&ClientEvent::of(line));
-        };
+        let dialect = self.0.as_mut()?;
         dialect.hear(line);
-        let outbox = std::mem::take(dialect.outbox());
-        outbox.events.iter().for_each(look);
+        Some(std::mem::take(dialect.outbox()).events)
     }
 
     /// The agent's own name of the last conversation that can be resumed.

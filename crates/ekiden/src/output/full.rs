@@ -4,12 +4,12 @@
 //! entries are kept. What is left out is said.
 
 use std::collections::VecDeque;
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Read};
 use std::sync::Arc;
 
 use ekiden_core::ids::{SessionNumber, StageId};
-use ekiden_wire::lines::LineSplitter;
-use ekiden_wire::reading::{Piece, pieces};
+use ekiden_wire::lines::{Line as Written, LineSplitter};
+use ekiden_wire::reading::{Piece, Reading};
 
 use super::activity::PIECE_BYTES;
 use super::line::{Line, Tone, masked, one_line};
@@ -20,6 +20,8 @@ use super::work_dirs::WorkDirs;
 
 /// What is read of the end of a stream when a session is chosen.
 const TAIL_BYTES: u64 = 4 * 1024 * 1024;
+/// What is read of its first line, by which its agent begins.
+const FIRST_BYTES_MAX: u64 = 64 * 1024;
 /// What is read of it before the next frame.
 const LOOK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The entries that are kept.
@@ -77,6 +79,7 @@ struct Stream {
     /// The beginning of the first line is not there.
     is_torn: bool,
     splitter: LineSplitter,
+    reading: Reading,
     entries: VecDeque<Entry>,
     /// Entries that were dropped for newer ones.
     dropped: usize,
@@ -114,7 +117,7 @@ impl Full {
             return;
         };
         if self.stream.place.as_ref() != Some(&place) {
-            self.stream = Stream::of(place, &self.open);
+            self.stream = Stream::of(place, &self.open, summary.is_text);
             self.cursor = None;
             if let Some(Search::Typed(_, is_found)) = &mut self.search {
                 *is_found = true;
@@ -304,14 +307,20 @@ impl Place {
 
 impl Stream {
     /// The stream from where its end begins.
-    fn of(place: Place, open: &Open) -> Self {
-        let bytes = open(&place, 0).map_or(0, |(_, bytes)| bytes);
-        let left_out = bytes.saturating_sub(TAIL_BYTES);
+    fn of(place: Place, open: &Open, is_text: bool) -> Self {
+        let (mut reading, mut left_out) = (Reading::new(is_text), 0);
+        if let Some((stream, bytes)) = open(&place, 0) {
+            left_out = bytes.saturating_sub(TAIL_BYTES);
+            if left_out > 0 {
+                read_first(stream, &mut reading);
+            }
+        }
         Self {
             place: Some(place),
             read_bytes: left_out,
             left_out,
             is_torn: left_out > 0,
+            reading,
             ..Self::default()
         }
     }
@@ -326,6 +335,7 @@ impl Stream {
         let mut stream = stream.take(LOOK_BYTES_MAX);
         let mut piece = vec![0; PIECE_BYTES];
         let (entries, is_torn) = (&mut self.entries, &mut self.is_torn);
+        let reading = &mut self.reading;
         let stage = self.place.as_ref().and_then(|place| place.stage.as_ref());
         let shorten = |text: &str| work_dirs.shorten(stage, text);
         let mut dropped = 0;
@@ -335,7 +345,7 @@ impl Stream {
                 if std::mem::take(is_torn) {
                     return;
                 }
-                let new = pieces(line).into_iter();
+                let new = reading.pieces(line).into_iter();
                 entries.extend(new.map(|piece| Entry::of(piece, shorten)));
                 let surplus = entries.len().saturating_sub(ENTRIES_MAX);
                 entries.drain(..surplus);
@@ -427,6 +437,15 @@ impl Entry {
     }
 }
 
+/// Reads the first line of a stream of which only the end is shown: it shows what the rest is written in.
+fn read_first(stream: impl Read, reading: &mut Reading) {
+    let mut first = Vec::new();
+    let mut stream = BufReader::new(stream.take(FIRST_BYTES_MAX));
+    if stream.read_until(b'\n', &mut first).is_ok() {
+        reading.pieces(Written::Whole(first.trim_ascii_end()));
+    }
+}
+
 fn texts(tone: Tone, written: &str) -> Vec<Line> {
     let written = masked(written);
     let lines = written.lines().map(|line| line.replace('\t', "    "));
@@ -462,21 +481,25 @@ mod tests {
         }
     }
 
-    fn view(open: Open) -> Full {
+    fn view(open: Open, is_text: bool) -> Full {
         let mut full = Full::new(open);
         full.places = vec![place(1), place(2)];
-        full.stream = Stream::of(place(2), &full.open);
+        full.stream = Stream::of(place(2), &full.open, is_text);
         let own = "/p/".to_owned();
         full.stream
             .read_on(&full.open, &WorkDirs { own, trees: None });
         full
     }
 
-    fn of(stream: &'static str) -> Full {
-        view(Arc::new(move |_, from| {
+    fn opening(stream: &'static str) -> Open {
+        Arc::new(move |_, from| {
             let rest = &stream.as_bytes()[usize::try_from(from).unwrap()..];
             Some((Box::new(rest), stream.len() as u64))
-        }))
+        })
+    }
+
+    fn of(stream: &'static str) -> Full {
+        view(opening(stream), false)
     }
 
     fn shown(full: &mut Full, columns: usize) -> String {
@@ -576,12 +599,15 @@ mod tests {
         let line = br#"{"type":"assistant","message":{"content":[{"text":"x"}]}}"#;
         let read = Arc::new(Mutex::new(Vec::new()));
         let asked = Arc::clone(&read);
-        let mut full = view(Arc::new(move |_, from| {
-            asked.lock().unwrap().push(from);
-            let lines = [line.as_slice(), b"\n"].concat().repeat(1000);
-            let lines = io::Cursor::new(lines.repeat(100)).take(BYTES - from);
-            Some((Box::new(lines), BYTES))
-        }));
+        let read_on = Arc::new(
+            move |_: &Place, from| -> Option<(Box<dyn Read + Send>, u64)> {
+                asked.lock().unwrap().push(from);
+                let lines = [line.as_slice(), b"\n"].concat().repeat(1000);
+                let lines = io::Cursor::new(lines.repeat(100)).take(BYTES - from);
+                Some((Box::new(lines), BYTES))
+            },
+        );
+        let mut full = view(read_on, false);
         let read = read.lock().unwrap();
         assert!(
             read[1..].iter().all(|from| BYTES - from <= TAIL_BYTES),
@@ -623,5 +649,22 @@ mod tests {
             assert!(!shown.contains(&first[..8]), "{shown}");
             assert!(!shown.contains(&second[second.len() - 8..]), "{shown}");
         }
+    }
+
+    // shows: UIX-01, AGT-06, AGT-15
+    #[test]
+    fn streams_of_all_agents_are_shown() {
+        let prints = printed(view(opening("one\ntwo\n"), true), false);
+        assert!(prints.contains("says      one"), "{prints}");
+        // What a stream is written in shows its first line, also where its beginning is left out.
+        let begin =
+            r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{}}}"#;
+        let call = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"ls","kind":"execute","status":"pending","rawInput":{"command":"ls"}}}}"#;
+        let open = r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#;
+        let filler = format!("{open}\n").repeat(100_000);
+        let stream = format!("{begin}\n{filler}{call}\n");
+        assert!(stream.len() as u64 > TAIL_BYTES);
+        let acp = printed(of(stream.leak()), false);
+        assert!(acp.contains("Bash      ls"), "{acp}");
     }
 }

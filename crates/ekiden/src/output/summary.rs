@@ -1,5 +1,6 @@
 //! What the records of a run say of it, in short: for the live view.
 
+use ekiden_core::agent::AgentKind;
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::relay::Relay;
@@ -33,6 +34,8 @@ pub struct Summary {
     /// The stages that ask for an answer, each with its question.
     pub asked: Vec<(StageId, String)>,
     pub plan: Option<Plan>,
+    /// Its agents are commands that print what they like.
+    pub is_text: bool,
     /// All sessions, stage by stage.
     pub places: Vec<Place>,
     /// The one at work, else the last of the first stage.
@@ -69,6 +72,7 @@ impl Summary {
         let totals = run.totals();
         let first = relays().next();
         let rows = stage_table::rows(run);
+        let settings = &run.header().settings;
         Self {
             started: run.started_at(),
             work_dirs: WorkDirs::of(run.header()),
@@ -97,6 +101,9 @@ impl Summary {
                 .questions()
                 .map(|(stage, asked)| (stage.clone(), one_line(asked)))
                 .collect(),
+            is_text: std::iter::once(&settings.agent)
+                .chain(&settings.fallback.agents)
+                .all(|agent| agent.kind == AgentKind::Exec),
             places: run
                 .relays()
                 .flat_map(|of| places(of, !rows.is_empty()))
