@@ -7,7 +7,7 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
-use ekiden_core::text::in_full;
+use ekiden_core::text::{clean, in_full};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;
 use ekiden_engine::clock::{Clock, SystemClock};
@@ -208,6 +208,10 @@ impl RunStatus {
         let session = relays().map(|relay| relay.session().get()).max();
         let budget = run.budget();
         let stages: Vec<Fields> = stage_table::rows(run).iter().map(Row::json).collect();
+        let asked = run.questions().map(|(stage, question)| {
+            let question = clean(question).text;
+            fields! { "stage": stage, "question": question }
+        });
         fields! {
             "run": self.summary.id(),
             "state": self.word().1,
@@ -236,6 +240,7 @@ impl RunStatus {
             "usage_tokens": usage.map(|(tokens, _)| tokens),
             "percent": usage.map(|(tokens, window)| window.percent(tokens)),
             "activity": activity.map(|activity| one_line(&activity.text)),
+            "asked": asked.collect::<Vec<_>>(),
         }
         .and((!stages.is_empty()).then(|| fields! { "stages": stages }))
     }

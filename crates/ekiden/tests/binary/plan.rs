@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::environment::{Environment, items};
+use crate::running::wait_until;
 
 pub(crate) const EXECUTE: [&str; 5] = ["execute", "plan.toml", "--agent", "rehearsal", "--yes"];
 
@@ -780,4 +781,33 @@ fn where_stages_share_the_work_dir_an_edit_is_taken_by_the_one_that_worked_last(
             .read(".ekiden/KNOWLEDGE.md")
             .contains("Ports below 1024")
     );
+}
+
+// shows: REL-35
+#[test]
+fn programs_are_told_what_a_plan_at_work_asks() {
+    let environment = repository();
+    let act = "[[act]]\nsession = 2\nat = 'prompt'\ndo = { question = 'Keep it?' }\n";
+    let scenario = environment.path("scenario.toml");
+    std::fs::write(&scenario, act).unwrap();
+    let environment = environment.with("EKIDEN_REHEARSAL_SCENARIO", scenario.to_str().unwrap());
+    let go = environment.path("go");
+    let waits = format!("while [ ! -e {} ]; do sleep 0.02; done", go.display());
+    let stages = [
+        stage("A", "", "echo one > a.txt", "test -e never"),
+        stage("B", "", &waits, "true"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let run = environment.start(&EXECUTE);
+    let asked = || {
+        let status = environment.run(&["status", "--json"]).stdout;
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+        status["runs"][0]["asked"].clone()
+    };
+    let question = "Keep it? After a failed check everything was done over once.";
+    let all = serde_json::json!([{ "stage": "A", "question": question }]);
+    wait_until("the question", || asked() == all);
+    std::fs::write(go, "").unwrap();
+    run.end();
 }
