@@ -5,6 +5,7 @@ use std::path::Path;
 use ekiden_core::estimate::Range;
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::relay::{Phase, Purpose, Relay, ReviewStep};
+use ekiden_core::text::clean;
 use ekiden_core::time::Millis;
 pub use ekiden_report::phrase::*;
 
@@ -62,6 +63,8 @@ fn path_from(path: &Path, here: &Path, home: &Path) -> String {
         (None, Some(rest)) => format!("~/{}", rest.display()),
         (None, None) => path.strip_prefix(".").unwrap_or(path).display().to_string(),
     };
+    // A name may hold anything, and what is shown acts on nothing.
+    let text = clean(&text).text.replace(['\n', '\t'], " ");
     if text.is_empty() {
         ".".to_owned()
     } else {
@@ -119,6 +122,7 @@ mod tests {
         assert_eq!(from("/etc/x"), "/etc/x");
         assert_eq!(from("./a"), "a");
         assert_eq!(from("."), ".");
+        assert_eq!(from("/etc/a\u{1b}]0;title\u{7}b\nc  d"), "/etc/ab c  d");
     }
 
     #[test]
