@@ -96,6 +96,9 @@ pub struct FleetPlace {
     pub queue: String,
     /// For how long a worker may be silent before its stage goes on elsewhere, in seconds.
     pub lease_secs: u64,
+    /// A key signs the plan. What is said on Temporal is not signed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub signed: bool,
 }
 
 /// Where an imported run comes from.

@@ -22,7 +22,7 @@ use ekiden_core::manifest::Isolation;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
-use ekiden_core::steering::StopRequest;
+use ekiden_core::steering::{Steered, StopRequest};
 use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
 use ekiden_store::error::StoreError;
@@ -80,6 +80,8 @@ pub struct Driving {
     pub on_hangup: OnHangup,
     /// Where notices go.
     pub endpoints: Vec<Endpoint>,
+    /// What people said to it before this process began; nothing that its log has.
+    pub messages: Vec<Steered>,
 }
 
 impl Driving {
@@ -88,6 +90,7 @@ impl Driving {
         Self {
             on_hangup: OnHangup::Continue,
             endpoints: Vec::new(),
+            messages: Vec::new(),
         }
     }
 }
@@ -133,6 +136,9 @@ pub fn start_on(
         if is_imported {
             let stop = Event::StopRequested(StopRequest::Gently);
             engine.take(SystemClock.now(), Input::Event(stop))?;
+        }
+        for message in driving.messages {
+            engine.note(SystemClock.now(), Event::Steered(message))?;
         }
         Ok((engine, inputs, socket))
     })
@@ -199,6 +205,7 @@ fn go_on(
     work_dir.drive(run, on_hangup, |work_dir| {
         work_dir.reclaim(&journal)?;
         notes.extend(journal.differs().map(|seq| Event::LogicChanged { seq }));
+        notes.extend(driving.messages.into_iter().map(Event::Steered));
         let (mut engine, inputs, socket) = work_dir.engine(journal, driving.endpoints, observer)?;
         let at = SystemClock.now();
         for note in notes {

@@ -22,10 +22,13 @@ use ekiden_agent::keeper;
 use ekiden_core::budget::Spend;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::settings::{Before, RunStarted};
+use ekiden_core::steering::Steered;
 use ekiden_core::time::Millis;
+use serde::Serialize;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::sync::watch;
+use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio::try_join;
 
@@ -33,6 +36,7 @@ use crate::base::Base;
 use crate::fault::Fault;
 use crate::git::{self, Git, Move};
 use crate::limits::Sharing;
+use crate::messages::Messages;
 use crate::order::{StageDone, StageTask, Submission, TEXT_CHARS_MAX, bounded, refs};
 use crate::setup::set_up;
 use crate::stage::{Line, ROLE, STATE, StageJob};
@@ -277,11 +281,12 @@ impl<'a> Attempt<'a> {
         cancelled: impl Future<Output = ()>,
     ) -> Result<StageDone, Fault> {
         let mut sharing = Sharing::new(self.base, &self.task.run, self.limits());
-        // What is known already holds the first session, too.
-        sharing.look().await;
+        // What is known already holds for the first session, too.
+        let messages = sharing.begin().await;
+        let (to_engine, told) = mpsc::channel(1);
         let ended = tokio::select! {
-            ended = self.run(cancelled) => ended,
-            never = sharing.go_on() => match never {},
+            ended = self.run(cancelled, messages, told) => ended,
+            never = sharing.go_on(to_engine) => match never {},
         };
         let done = match ended {
             Ok(outcome) => self.finish(outcome).await,
@@ -295,7 +300,12 @@ impl<'a> Attempt<'a> {
         done
     }
 
-    async fn run(&mut self, cancelled: impl Future<Output = ()>) -> Result<Outcome, Fault> {
+    async fn run(
+        &mut self,
+        cancelled: impl Future<Output = ()>,
+        messages: Option<Messages>,
+        mut told: mpsc::Receiver<Steered>,
+    ) -> Result<Outcome, Fault> {
         let job = StageJob {
             header: self.header.clone(),
             work_dir: self.tree().join(&self.submission.prefix),
@@ -305,20 +315,18 @@ impl<'a> Attempt<'a> {
             answer: self.task.answer.clone(),
             budget: self.task.budget,
             charged: *self.spent.borrow(),
+            messages,
         };
-        let mut child = start(&job, self.place.path()).await?;
-        let told = child
-            .stdout
-            .take()
-            .map(BufReader::new)
-            .ok_or(Fault::Taken)?;
-        let mut told = told.lines();
+        let (mut child, mut input) = start(&job, self.place.path()).await?;
+        let output = child.stdout.take().ok_or(Fault::Taken)?;
+        let mut lines = BufReader::new(output).lines();
         let mut leaving = self.base.leaving.clone();
         tokio::pin!(cancelled);
         let (mut is_leaving, mut last, mut taken, mut save_at) = (false, None, false, None);
         loop {
             let heard = tokio::select! {
-                line = told.next_line() => Heard::Line(line.map_err(Fault::io("hear a stage"))?),
+                line = lines.next_line() => Heard::Line(line.map_err(Fault::io("hear a stage"))?),
+                Some(message) = told.recv() => Heard::Message(message),
                 () = reached(save_at) => Heard::Due,
                 () = &mut cancelled, if !is_leaving => Heard::Leave,
                 _ = leaving.wait_for(|leaving| *leaving), if !is_leaving => Heard::Leave,
@@ -326,6 +334,11 @@ impl<'a> Attempt<'a> {
             let line = match heard {
                 Heard::Line(Some(line)) => line,
                 Heard::Line(None) => break,
+                Heard::Message(message) => {
+                    // An engine that has ended reads nothing more.
+                    let _ = input.write_all(&line_of(&message)?).await;
+                    continue;
+                }
                 Heard::Due => {
                     save_at = None;
                     taken = self.save_handoff().await;
@@ -399,6 +412,8 @@ async fn state_tree(state: &Git, log: &str) -> Result<String, Fault> {
 enum Heard {
     /// Nothing once its engine is gone.
     Line(Option<String>),
+    /// A person tells the stage something.
+    Message(Steered),
     /// A handoff has waited.
     Due,
     /// Nobody wants the stage any more, or the worker leaves.
@@ -413,7 +428,8 @@ async fn reached(time: Option<Instant>) {
     }
 }
 
-async fn start(job: &StageJob, dir: &Path) -> Result<Child, Fault> {
+/// Starts a stage's engine. It reads messages after the job.
+async fn start(job: &StageJob, dir: &Path) -> Result<(Child, pipe::Sender), Fault> {
     // This one, also if its file was replaced by a newer one since.
     let program = keeper::executable().map_err(Fault::io("find this program"))?;
     let keeper = program.clone();
@@ -423,13 +439,18 @@ async fn start(job: &StageJob, dir: &Path) -> Result<Child, Fault> {
         stdin: StdinKind::Piped,
         ..ChildSpec::new(keeper, program, dir)
     })?;
-    if let Some(mut input) = child.stdin.take() {
-        let written = input.write_all(&serde_json::to_vec(job)?).await;
-        written.map_err(Fault::io("tell a stage what to do"))?;
-    }
+    let mut input = child.stdin.take().ok_or(Fault::Taken)?;
+    let written = input.write_all(&line_of(job)?).await;
+    written.map_err(Fault::io("tell a stage what to do"))?;
     // Its warnings go nowhere; the log has what counts.
     drop(child.stderr.take());
-    Ok(child)
+    Ok((child, input))
+}
+
+fn line_of(told: &impl Serialize) -> Result<Vec<u8>, Fault> {
+    let mut line = serde_json::to_vec(told)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 fn ended_silently(end: &ChildEnd) -> String {

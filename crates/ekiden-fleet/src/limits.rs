@@ -1,24 +1,30 @@
-//! Usage limits that one worker meets hold all that share the account.
+//! What an attempt passes on while its engine works: usage limits that one worker meets hold all that share the account, and
+//! what people tell the stages reaches each engine.
 //!
 //! ```text
-//! a session meets one ──► note in the attempt's place ──► signal ──► workflow
+//! a session meets a limit ──► note in the attempt's place ──► signal ──► workflow
 //! other attempts: query the workflow ──► notes in their places ──► their engines begin no session
+//!                                   └──► messages ──► their engines
 //! ```
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ekiden_core::ids::RunId;
+use ekiden_core::ids::{MessageId, RunId};
+use ekiden_core::steering::{Steered, Steering};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::known_limits::{self, Limit};
 use temporalio_client::{Client, WorkflowHandle, WorkflowQueryOptions, WorkflowSignalOptions};
+use tokio::sync::mpsc;
 
 use crate::base::Base;
+use crate::messages::Messages;
 use crate::order::{Limited, PlanSignal, workflow};
 use crate::workflow::FleetPlan;
 
-/// How often limits are passed on.
+/// How often something is passed on.
 const LOOK: Duration = Duration::from_secs(5);
 /// What the workflow has to answer within.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,6 +37,8 @@ pub(crate) struct Sharing<'a> {
     /// Where the attempt's engine notes limits and looks for them.
     dir: PathBuf,
     passed_on: Vec<Limit>,
+    /// Messages that the engine has been given, or is not to hear; nothing before the first answer.
+    known: Option<BTreeSet<MessageId>>,
 }
 
 impl<'a> Sharing<'a> {
@@ -41,20 +49,46 @@ impl<'a> Sharing<'a> {
             run: run.clone(),
             dir,
             passed_on: Vec::new(),
+            known: None,
         }
     }
 
-    /// Looks for as long as anybody waits.
-    pub(crate) async fn go_on(mut self) -> Infallible {
+    /// Looks for as long as anybody waits, and gives messages as they come.
+    pub(crate) async fn go_on(mut self, engine: mpsc::Sender<Steered>) -> Infallible {
         loop {
             tokio::time::sleep(LOOK).await;
-            self.look().await;
+            let Some(messages) = self.look().await else {
+                continue;
+            };
+            for message in self.unheard(&messages) {
+                // An engine that has gone hears nothing more.
+                let _ = engine.send(message).await;
+            }
         }
     }
 
-    /// Passes on what the attempt met, and notes what others met. Without an answer nothing is noted: an agent that meets
-    /// the limit itself is refused by its service.
-    pub(crate) async fn look(&mut self) {
+    /// The same before an engine begins, which is given all of it.
+    pub(crate) async fn begin(&mut self) -> Option<Messages> {
+        let messages = self.look().await?;
+        self.unheard(&messages);
+        Some(messages)
+    }
+
+    /// What the engine has not been given. An order to hand off that was there before the first answer was for no session of
+    /// its own.
+    fn unheard(&mut self, messages: &Messages) -> Vec<Steered> {
+        let is_first = self.known.is_none();
+        let known = self.known.get_or_insert_default();
+        let new = messages.all().filter(|message| {
+            let is_late = is_first && message.steering == Steering::HandOff;
+            known.insert(message.message.clone()) && !is_late
+        });
+        new.cloned().collect()
+    }
+
+    /// Passes on what the attempt met, notes what others met, and gives what stages are told. Without an answer nothing is
+    /// noted: an agent that meets the limit itself is refused by its service.
+    async fn look(&mut self) -> Option<Messages> {
         let now = SystemClock.now();
         for limit in known_limits::met(&self.dir, &self.run, now) {
             if self.passed_on.contains(&limit) {
@@ -72,17 +106,20 @@ impl<'a> Sharing<'a> {
             }
         }
         let options = WorkflowQueryOptions::default();
-        let asked = self.handle.query(FleetPlan::limits, (), options);
-        let Ok(Ok(known)) = tokio::time::timeout(PATIENCE, asked).await else {
-            return;
-        };
-        let ours = known
-            .into_iter()
-            .filter(|limited| limited.account == self.base.account);
+        let asked = self.handle.query(FleetPlan::for_attempts, (), options);
+        let answered = tokio::time::timeout(PATIENCE, asked).await.ok()?;
+        let known = answered.ok()?;
+        let is_ours = |limited: &Limited| limited.account == self.base.account;
+        let ours = known.limits.into_iter().filter(is_ours);
         for limited in ours.filter(|limited| !self.passed_on.contains(&limited.limit)) {
             if let Err(error) = known_limits::note(&self.dir, &limited.limit, now) {
                 crate::say(&format!("a usage limit is not noted: {error}"));
             }
         }
+        // Words would have an agent do what nobody has signed.
+        Some(match self.base.trusted_keys {
+            Some(_) => known.messages.without_words(),
+            None => known.messages,
+        })
     }
 }

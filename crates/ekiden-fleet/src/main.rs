@@ -24,6 +24,7 @@ mod limits;
 mod load;
 mod matching;
 mod merge;
+mod messages;
 mod order;
 mod outline;
 mod setup;

@@ -17,6 +17,7 @@ use ekiden_engine::known_limits::Limit;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::messages::Messages;
 use crate::shares::Shares;
 
 /// The most that travels at once, in bytes. The server refuses some megabytes; a history holds it for good.
@@ -79,6 +80,8 @@ pub(crate) struct FleetState {
     pub(crate) short: BTreeSet<StageId>,
     /// The last messages that were heard.
     pub(crate) heard: Vec<MessageId>,
+    /// What stages are told.
+    pub(crate) messages: Messages,
     /// A person wants a pause.
     pub(crate) is_paused: bool,
 }
@@ -191,6 +194,14 @@ impl Limits {
     }
 }
 
+/// What attempts ask the workflow for while they work.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct ForAttempts {
+    /// The usage limits that workers met.
+    pub(crate) limits: Vec<Limited>,
+    pub(crate) messages: Messages,
+}
+
 /// One round at a stage: from a commit of the integration branch to a commit of its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct StageTask {
@@ -253,7 +264,9 @@ impl PlanSignal {
     pub(crate) fn bounded(mut self) -> Self {
         match &mut self {
             Self::Steered { steered } => {
-                if let Steering::Answer { words, .. } = &mut steered.steering {
+                if let Steering::Answer { words, .. } | Steering::Instruct { words } =
+                    &mut steered.steering
+                {
                     keep(words, OPERATOR_CHARS_MAX);
                 }
             }

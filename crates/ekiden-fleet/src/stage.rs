@@ -1,30 +1,40 @@
 //! The hidden role that carries out one stage: an engine of its own, in a process of its own.
 //!
-//! It reads what to do from standard input, writes a line whenever a session's handoff is accepted, and the
-//! outcome as its last line. SIGTERM stops it as it stops any run.
+//! It reads what to do from the first line of standard input, and from the others what people tell it. It writes a line whenever
+//! a session's handoff is accepted, and the outcome as its last line. SIGTERM stops it as it stops any run.
 
+use std::error::Error;
 use std::io::{Write as _, stdin, stdout};
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::event::{Answer, Event, RelayEvent, RunResumed, TaskOutcome};
-use ekiden_core::ids::StageId;
+use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::limits::STEER_PATIENCE;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{LimitsChanged, RunStarted};
+use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::text::in_full;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::observer::Observer;
 use ekiden_engine::runner::{self, Driving, Unfinished};
+use ekiden_engine::steering::Sender;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
 use serde::{Deserialize, Serialize};
+
+use crate::messages::{Messages, Vouching};
 
 /// The first argument that asks for this role.
 pub(crate) const ROLE: &str = "__stage";
 /// The work dir's state is kept here, in the attempt's place.
 pub(crate) const STATE: &str = "state";
+/// How often a message is tried again, since the engine may not have begun.
+const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct StageJob {
@@ -40,6 +50,8 @@ pub(crate) struct StageJob {
     pub(crate) budget: Option<Budget>,
     /// What it had spent when somebody heard of it last; more than its log tells, if a worker died.
     pub(crate) charged: Spend,
+    /// What stages are told; nothing if the workflow did not answer.
+    pub(crate) messages: Option<Messages>,
 }
 
 /// A line of its output.
@@ -55,9 +67,12 @@ pub(crate) enum Line {
 }
 
 pub(crate) fn run() -> i32 {
-    let ended = serde_json::from_reader(stdin().lock())
+    let mut line = String::new();
+    let read = stdin().read_line(&mut line);
+    let ended = read
         .map_err(|error| error.to_string())
-        .and_then(|job: StageJob| carry_out(job).map_err(|error| in_full(&error)));
+        .and_then(|_| serde_json::from_str(&line).map_err(|error| error.to_string()))
+        .and_then(|job: StageJob| carry_out(job).map_err(|error| in_full(&*error)));
     let (told, code) = match ended {
         Ok(outcome) => (Line::Ended(outcome), 0),
         Err(why) => (Line::Failed(why), 1),
@@ -66,27 +81,57 @@ pub(crate) fn run() -> i32 {
     code
 }
 
-fn carry_out(job: StageJob) -> Result<Outcome, EngineError> {
+fn carry_out(job: StageJob) -> Result<Outcome, Box<dyn Error>> {
     // What the log's chain is compared with stays on the machine where it was made, so it is not asked here. The
     // remote's own access rules say who can write a log.
     let workspace = Workspace {
-        state_dir: job.state_dir,
+        state_dir: job.state_dir.clone(),
         is_trusted: true,
-        limits_dir: Some(job.limits_dir),
+        limits_dir: Some(job.limits_dir.clone()),
         ..Workspace::find(&job.work_dir, None)?
     };
-    let run = job.header.run.clone();
-    let mut teller = Teller::default();
-    if !job.goes_on {
-        teller.lost = job.charged;
-        let mut header = job.header;
-        header.settings.bounds.run = left(job.budget, teller.lost).unwrap_or_default();
-        let (unfinished, driving) = (Unfinished::SetAside, Driving::alone());
-        return runner::start(&workspace, header, unfinished, driving, &mut teller);
+    listen(&workspace, &job.header.run);
+    match job.goes_on {
+        true => go_on(&workspace, job),
+        false => Ok(begin(&workspace, job)?),
     }
-    let mut foreign = None;
-    let found = history::read(&workspace, &run, |record, _| {
-        let is_foreign = record.seq > 1 && !is_of_worker(&record.event);
+}
+
+/// Passes on what people say while the engine works.
+fn listen(workspace: &Workspace, run: &RunId) {
+    let sender = Sender::to(workspace, run);
+    thread::spawn(move || {
+        for line in stdin().lines().map_while(Result::ok) {
+            let Ok(message) = serde_json::from_str(&line) else {
+                continue;
+            };
+            while sender.send(&message, STEER_PATIENCE).is_err() {
+                thread::sleep(PAUSE);
+            }
+        }
+    });
+}
+
+fn begin(workspace: &Workspace, job: StageJob) -> Result<Outcome, EngineError> {
+    let mut teller = Teller {
+        lost: job.charged,
+        ..Teller::default()
+    };
+    let mut header = job.header;
+    header.settings.bounds.run = left(job.budget, teller.lost).unwrap_or_default();
+    let driving = driving(&job.messages.unwrap_or_default(), |_| true);
+    let unfinished = Unfinished::SetAside;
+    runner::start(workspace, header, unfinished, driving, &mut teller)
+}
+
+fn go_on(workspace: &Workspace, job: StageJob) -> Result<Outcome, Box<dyn Error>> {
+    let mut teller = Teller::default();
+    let run = job.header.run.clone();
+    let has_answer = job.messages.is_some();
+    let messages = job.messages.unwrap_or_default();
+    let (mut foreign, mut vouching) = (None, Vouching::new(&messages));
+    let found = history::read(workspace, &run, |record, _| {
+        let is_foreign = record.seq > 1 && !is_of_worker(&record.event, &mut vouching);
         foreign = foreign.or(is_foreign.then_some(record.seq));
     })?;
     if !is_of_plan(found.run.header(), &job.header) {
@@ -94,6 +139,9 @@ fn carry_out(job: StageJob) -> Result<Outcome, EngineError> {
         return Ok(Outcome::NoWorktree { why });
     }
     if let Some(seq) = foreign {
+        if !has_answer {
+            return Err("the plan's workflow did not say what people told its stages".into());
+        }
         let why = format!(
             "record {seq} of the stage's log at the remote changes what was approved; no worker writes such a record"
         );
@@ -116,8 +164,17 @@ fn carry_out(job: StageJob) -> Result<Outcome, EngineError> {
     };
     resumed.limits.bounds.run = left(job.budget, teller.lost).unwrap_or_default();
     let (id, accept) = (Some(run.as_str()), ChangedLog::Accept);
-    let driving = Driving::alone();
-    runner::resume(&workspace, id, resumed, accept, driving, &mut teller)
+    let driving = driving(&messages, |message| !found.run.has_heard(&message.message));
+    let ended = runner::resume(workspace, id, resumed, accept, driving, &mut teller);
+    Ok(ended?)
+}
+
+/// An order to hand off is for a session that is at work.
+fn driving(messages: &Messages, is_new: impl Fn(&Steered) -> bool) -> Driving {
+    let mut driving = Driving::alone();
+    let is_wanted = |message: &&Steered| message.steering != Steering::HandOff && is_new(message);
+    driving.messages = messages.all().filter(is_wanted).cloned().collect();
+    driving
 }
 
 /// The log is the remote's. What it has run is the plan's all the same.
@@ -130,8 +187,9 @@ fn is_of_plan(theirs: &RunStarted, ours: &RunStarted) -> bool {
 
 /// A worker may have recorded it. What else could change the task, the agent or its permissions somebody has written who may
 /// write to the remote, and who does not decide that.
-fn is_of_worker(event: &Event) -> bool {
+fn is_of_worker(event: &Event, vouching: &mut Vouching<'_>) -> bool {
     match event {
+        Event::Steered(steered) => vouching.knows(steered),
         Event::RunResumed(resumed) => {
             let mut limits = resumed.limits.clone();
             limits.bounds.run = Budget::default();
@@ -147,7 +205,6 @@ fn is_of_worker(event: &Event) -> bool {
         Event::RunStarted(_)
         | Event::Continued(_)
         | Event::Delivered { .. }
-        | Event::Steered(_)
         | Event::Elsewhere { .. } => false,
     }
 }
@@ -213,16 +270,16 @@ fn tell(told: &Line) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use ekiden_core::event::Continued;
     use ekiden_core::ids::MessageId;
     use ekiden_core::renewal::NewTask;
-    use ekiden_core::steering::{Steered, Steering};
-
-    use super::*;
 
     // shows: FLT-05
     #[test]
     fn a_record_that_changes_what_was_approved_is_no_workers() {
+        let nobody = Messages::default();
+        let is_of_workers = |event: &Event| is_of_worker(event, &mut Vouching::new(&nobody));
         let changed = |change: &dyn Fn(&mut LimitsChanged)| {
             let mut limits = LimitsChanged::default();
             change(&mut limits);
@@ -253,7 +310,7 @@ mod tests {
                 from: None,
                 steering,
             });
-            assert!(!is_of_worker(&resumed(limits)) && !is_of_worker(&steered));
+            assert!(!is_of_workers(&resumed(limits)) && !is_of_workers(&steered));
         }
         let other_task = Event::RunResumed(RunResumed {
             task: Some(task.clone()),
@@ -268,11 +325,11 @@ mod tests {
         let stage = StageId::try_from("A".to_owned()).unwrap();
         let elsewhere = Event::Woke.elsewhere(&stage, 1);
         for event in [other_task, continued, elsewhere] {
-            assert!(!is_of_worker(&event), "{event:?}");
+            assert!(!is_of_workers(&event), "{event:?}");
         }
         let budget = changed(&|limits| limits.bounds.run.tokens = Some(5));
         for limits in [LimitsChanged::default(), budget] {
-            assert!(is_of_worker(&resumed(limits)));
+            assert!(is_of_workers(&resumed(limits)));
         }
     }
 }

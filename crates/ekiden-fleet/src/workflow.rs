@@ -30,7 +30,7 @@ use temporalio_sdk::{
 
 use crate::matching;
 use crate::order::{
-    Carried, FleetState, Limited, MergeDone, MergeTask, Order, PlanDone, PlanSignal, StageDone,
+    Carried, FleetState, ForAttempts, MergeDone, MergeTask, Order, PlanDone, PlanSignal, StageDone,
     StageTask, bounded,
 };
 use crate::outline::OutlineTask;
@@ -60,7 +60,7 @@ pub(crate) struct FleetPlan {
     signals: VecDeque<PlanSignal>,
     /// Stages that are at work stop.
     stopping: bool,
-    limits: Vec<Limited>,
+    for_attempts: ForAttempts,
 }
 
 #[workflow_methods]
@@ -70,10 +70,10 @@ impl FleetPlan {
         self.signals.push_back(signal);
     }
 
-    /// The usage limits that workers met.
+    /// What attempts have to know while they work.
     #[query]
-    pub(crate) fn limits(&self, _ctx: &WorkflowContextView) -> Vec<Limited> {
-        self.limits.clone()
+    pub(crate) fn for_attempts(&self, _ctx: &WorkflowContextView) -> ForAttempts {
+        self.for_attempts.clone()
     }
 
     #[run]
@@ -234,7 +234,10 @@ impl Fleet {
     fn show(&self, ctx: &WorkflowContext<FleetPlan>) {
         ctx.state_mut(|state| {
             state.stopping = self.plan.is_stopping();
-            state.limits = self.state.limits.all();
+            state.for_attempts = ForAttempts {
+                limits: self.state.limits.all(),
+                messages: self.state.messages.clone(),
+            };
         });
     }
 
@@ -427,6 +430,7 @@ fn time(ctx: &WorkflowContext<FleetPlan>) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use ekiden_core::steering::Steering;
     use prost::Message as _;
     use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
     use temporalio_common::protos::temporal::api::history::v1::{History, HistoryEvent};
@@ -472,6 +476,37 @@ mod tests {
         let plan = plan.progress();
         let carried = serde_json::to_vec(&Carried { plan, state }).unwrap();
         assert!(carried.len() < 60 * 1024, "{}", carried.len());
+    }
+
+    // shows: FLT-03
+    #[test]
+    fn what_people_tell_the_stages_is_kept_for_them_once() {
+        let order = serde_json::json!({
+            "ekiden": "", "run": "01234567", "base": "", "plan": "", "lease_secs": 60,
+        });
+        let order = serde_json::from_value(order).unwrap();
+        let mut fleet = Fleet::new(order, plan_of(2, 1, |_| None));
+        let signal = |json| serde_json::from_value::<PlanSignal>(json).unwrap();
+        let words = signal(serde_json::json!({
+            "kind": "steered",
+            "steered": { "message": "m1", "steering": { "kind": "instruct", "words": "Use tabs." } },
+        }));
+        let resumed = signal(serde_json::json!({
+            "kind": "resumed",
+            "resumed": { "ekiden": "", "task": null, "answer": null, "sessions_max": 9, "bounds": {"run": {"tokens": 7}} },
+        }));
+        for signal in [words.clone(), resumed, words] {
+            fleet.hear(Timestamp(5), signal);
+        }
+        let carried = serde_json::to_value(fleet.carried()).unwrap();
+        let carried: Order = serde_json::from_value(carried).unwrap();
+        let messages = carried.carried.unwrap().state.messages;
+        let told: Vec<_> = messages.all().map(|message| &message.steering).collect();
+        let [Steering::Instruct { .. }, Steering::ChangeLimits(limits)] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert_eq!(limits.sessions_max, Some(9));
+        assert!(limits.bounds.run.is_unlimited());
     }
 
     #[tokio::test]

@@ -15,6 +15,7 @@ use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -339,6 +340,20 @@ impl World {
         let (ended, said) = self.ekiden(dir, args);
         assert_eq!(ended, Some(code), "ekiden {args:?}: {said}");
         said
+    }
+
+    /// Says something to the next sessions of the run that is followed in a work dir, as a key of the live view does.
+    fn tell(&self, dir: &str, run: &str, words: &str) {
+        let runs = self.path(dir).join(".git/ekiden/root/runs");
+        let mut follower = UnixStream::connect(runs.join(run).join("steer")).unwrap();
+        let message = serde_json::json!({
+            "message": "said", "steering": { "kind": "instruct", "words": words },
+        });
+        follower.write_all(message.to_string().as_bytes()).unwrap();
+        follower.shutdown(Shutdown::Write).unwrap();
+        let mut told = String::new();
+        follower.read_to_string(&mut told).unwrap();
+        assert!(told.contains("recorded"), "{told}");
     }
 
     /// How the newest run stands, as a work dir knows it.
@@ -842,8 +857,12 @@ fn a_budget_holds_for_all_workers_together_and_a_larger_one_lets_the_run_go_on()
     };
     // A stage alone would not have spent that.
     assert!((75_000..=150_000).contains(&spent(&status)), "{status}");
-    world.expect("project", &["resume", "-m", "9"], 78);
-    world.expect("project", &["resume", "--run-tokens", "2M"], 0);
+    world.expect(
+        "project",
+        &["resume", "--permission-mode", "acceptEdits"],
+        78,
+    );
+    world.expect("project", &["resume", "--run-tokens", "2M", "-m", "9"], 0);
     let status = world.status("project");
     assert_eq!(status["state"], "complete", "{status}");
     assert!(spent(&status) > 150_000, "{status}");
@@ -1158,7 +1177,17 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
             .then_some(())
     });
     assert_eq!(world.status("other")["state"], "running");
-    world.expect("other", &["next"], 78);
+    wait_for("B at work", || {
+        (stage("other", "B")["state"] == "running").then_some(())
+    });
+    world.expect("other", &["next"], 0);
+    world.expect("other", &["limits", "--session-timeout", "2h"], 0);
+    world.tell("other", &run, "Count from one.");
+    wait_for("what B is told", || {
+        let log = world.log_at("one", "B");
+        let told = ["\"kind\":\"say\"", "7200000", "Count from one."];
+        told.iter().all(|told| log.contains(told)).then_some(())
+    });
     world.expect("other", &["pause"], 0);
     assert_eq!(world.status("other")["paused"], true);
     world.expect("other", &["unpause"], 0);
@@ -1193,7 +1222,9 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
         let states = ["A", "B", "E"].map(|id| stage(dir, id)["state"].clone());
         assert_eq!(states, ["done", "done", "done"], "{status}");
         let log = world.expect(dir, &["log"], 0);
-        assert!(log.contains("It is allowed."), "{log}");
+        for said in ["It is allowed.", "Count from one.", "2h a session"] {
+            assert!(log.contains(said), "{said}: {log}");
+        }
         let report = world.expect(dir, &["report", "--json"], 0);
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
         let report = fs::read_to_string(report["markdown"].as_str().unwrap()).unwrap();
@@ -1205,6 +1236,18 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
         world.expect("project", &["sessions", "--stage", "B"], 0),
         world.expect("other", &["sessions", "--stage", "B"], 0)
     );
+    // What was said to the sessions before the stop is in one prompt of a stage at work, and in that of one that began later.
+    let prompts = |id: &str| {
+        let prompts = (1..9).map(|session: u32| {
+            let session = session.to_string();
+            let show = ["show", &session, "--stage", id, "--prompt"];
+            world.ekiden("project", &show).1
+        });
+        prompts
+            .filter(|prompt| prompt.contains("Count from one."))
+            .count()
+    };
+    assert_eq!((prompts("B"), prompts("E")), (1, 1));
 }
 
 /// Stages that each need the one before it, on workers that take turns.

@@ -93,7 +93,7 @@ proptest! {
         let (at, stage) = (world.records[0].time, header.manifest.stages[0].id.clone());
         let (mut own, _) = Run::begin(at, &header);
         let (remote, queue) = ("origin".to_owned(), "ekiden".to_owned());
-        header.fleet = Some(FleetPlace { remote, queue, lease_secs: 60 });
+        header.fleet = Some(FleetPlace { remote, queue, lease_secs: 60, signed: false });
         let (mut seen, _) = Run::begin(at, &header);
         let effect = EffectId { seq: 1, index: 0 };
         let event = WorktreeEvent::Prepared { worktree: Ok(PreparedWorktree::default()) };
@@ -170,6 +170,7 @@ fn a_fleets_plan_begins_and_merges_in_an_order_of_its_own() {
         remote,
         queue,
         lease_secs: 60,
+        signed: false,
     });
     let at = Timestamp(1_795_291_440_000);
     let (mut run, _) = Run::begin(at, &header);

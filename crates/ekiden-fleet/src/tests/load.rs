@@ -423,7 +423,8 @@ async fn no_signal_is_lost_while_a_plan_goes_on_in_one_history_after_another() {
         let until = Instant::now() + Duration::from_secs(120);
         loop {
             let options = WorkflowQueryOptions::default();
-            let known = plan.query(FleetPlan::limits, (), options).await;
+            let known = plan.query(FleetPlan::for_attempts, (), options).await;
+            let known = known.map(|known| known.limits);
             if known.as_ref().is_ok_and(|known| known.len() == signals) {
                 break;
             }

@@ -1,7 +1,7 @@
 //! What a plan makes of what it hears: of people, of workers, and of what workers were asked for.
 
 use ekiden_core::budget::Spend;
-use ekiden_core::ids::StageId;
+use ekiden_core::ids::{MessageId, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::PlanDecision;
 use ekiden_core::steering::{Steered, Steering, StopRequest};
@@ -23,6 +23,15 @@ impl Fleet {
                 self.resumes += 1;
                 self.state.is_paused = false;
                 self.state.shares.change(resumed.limits.bounds.run);
+                let id = format!("resume-{}-{}", now.0, self.resumes);
+                if let Ok(message) = MessageId::try_from(id) {
+                    let limits = Box::new(resumed.limits);
+                    self.state.messages.take(Steered {
+                        message,
+                        from: None,
+                        steering: Steering::ChangeLimits(limits),
+                    });
+                }
                 let answered = resumed.answer.as_ref().map(|answer| &answer.stage);
                 self.plan.resume(answered);
                 let answer = resumed.answer.map(|answer| (answer.stage, answer.words));
@@ -33,8 +42,9 @@ impl Fleet {
 
     fn steered(&mut self, steered: Steered) {
         let heard = &mut self.state.heard;
-        heard.push(steered.message);
+        heard.push(steered.message.clone());
         heard.drain(..heard.len().saturating_sub(HEARD_MAX));
+        self.state.messages.take(steered.clone());
         match steered.steering {
             stop @ Steering::Stop { .. } => {
                 stop.stop()
@@ -50,7 +60,7 @@ impl Fleet {
                 }
             }
             Steering::ChangeLimits(limits) => self.state.shares.change(limits.bounds.run),
-            // Nobody sends them: a stage's own engine would have to hear them.
+            // Stages' own engines hear them.
             Steering::HandOff | Steering::Instruct { .. } => {}
         }
     }

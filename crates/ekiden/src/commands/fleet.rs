@@ -11,7 +11,6 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use ekiden_agent::child::find_program;
 use ekiden_agent::foreground::{self, Beside, Said};
-use ekiden_core::budget::Budget;
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::RunId;
 use ekiden_core::label::{LABEL_RULE, is_label};
@@ -93,8 +92,8 @@ pub struct WorkerArgs {
 
 /// Follow a fleet's run, or try a fleet on this machine
 ///
-/// While a run is followed, `ekiden status`, `log`, `report`, `attach`, `stop`, `pause`, `unpause` and `answer` work in that
-/// directory as they do on a run of this machine.
+/// While a run is followed, `ekiden status`, `log`, `report`, `attach`, `stop`, `next`, `pause`, `unpause`, `limits` and `answer`
+/// work in that directory as they do on a run of this machine.
 #[derive(Args)]
 #[command(before_help = FLEET_EXAMPLES)]
 pub struct FleetArgs {
@@ -228,7 +227,7 @@ pub(super) fn go_on(
     asked: &Continuing<'_>,
     limits: LimitsChanged,
 ) -> Result<Program, Failure> {
-    only_budget(&limits)?;
+    refuse_what_is_approved(&limits)?;
     let answer = match &asked.with {
         With::Resume { answer, .. } => answer.clone(),
         With::FollowUp(_) => None,
@@ -259,37 +258,28 @@ pub(super) fn or_not_followed(workspace: &Workspace, error: EngineError) -> Fail
     error.into()
 }
 
-/// Refuses what only an engine that carries stages out itself can do.
+/// Refuses words to the sessions of a plan that is signed: they would have an agent do what nobody has signed.
 pub(super) fn takes(run: &Run, steering: &Steering) -> Result<(), Failure> {
-    if run.header().fleet.is_none() {
+    let is_signed = run
+        .header()
+        .fleet
+        .as_ref()
+        .is_some_and(|fleet| fleet.signed);
+    if !is_signed || !matches!(steering, Steering::Instruct { .. }) {
         return Ok(());
     }
-    let what = match steering {
-        Steering::Stop { .. } | Steering::Pause | Steering::Unpause | Steering::Answer { .. } => {
-            return Ok(());
-        }
-        Steering::ChangeLimits(limits) => return only_budget(limits),
-        Steering::HandOff => "have their sessions hand off",
-        Steering::Instruct { .. } => "tell their sessions anything",
-    };
-    let text = format!("its stages are carried out on other machines: this cannot {what}");
-    Err(Failure::new(Exit::Settings, text).hint(
-        "`ekiden stop`, `pause`, `unpause`, `answer` and `limits --run-budget` reach a fleet",
-    ))
+    let text = "the run's plan is signed, and words for its sessions cannot be";
+    Err(Failure::new(Exit::Settings, text).hint("other commands reach it, such as `ekiden next`"))
 }
 
-/// The budget is the plan's; other limits are each stage's own engine's.
-fn only_budget(limits: &LimitsChanged) -> Result<(), Failure> {
-    let mut others = limits.clone();
-    others.bounds.run = Budget::default();
-    match others == LimitsChanged::default() {
-        true => Ok(()),
-        false => {
-            let text = "a fleet's run can have another budget, and no other limits";
-            Err(Failure::new(Exit::Settings, text)
-                .hint("leave out all but `--run-budget` and `--run-tokens`"))
-        }
+/// Refuses to change by a resume what only whoever approves a plan may change, and what needs a terminal.
+fn refuse_what_is_approved(limits: &LimitsChanged) -> Result<(), Failure> {
+    if limits.permissions.is_empty() && !limits.no_review && limits.guided.is_none() {
+        return Ok(());
     }
+    let text = "a fleet's run keeps its permissions and its review, and nobody guides its sessions";
+    Err(Failure::new(Exit::Settings, text)
+        .hint("leave these flags out; with others a run can be begun anew, such as with `--from`"))
 }
 
 fn follow(
@@ -344,10 +334,12 @@ impl Placement {
                 Failure::new(Exit::Settings, text).hint("leave out `--issue` with `--on fleet`")
             );
         }
+        let sign_key = file(invocation, &table::FLEET_SIGN_KEY)?;
         let place = FleetPlace {
             remote: self.remote.clone(),
             queue: self.queue.clone(),
             lease_secs: self.lease,
+            signed: sign_key.is_some(),
         };
         let header = RunStarted {
             fleet: Some(place),
@@ -356,7 +348,7 @@ impl Placement {
         let wanted = json!({
             "here": here(workspace),
             "submission": { "header": header, "prefix": workspace.prefix() },
-            "sign_key": file(invocation, &table::FLEET_SIGN_KEY)?,
+            "sign_key": sign_key,
             "detach": detach,
             "new": new,
         });

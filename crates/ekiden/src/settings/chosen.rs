@@ -71,6 +71,7 @@ pub fn driving(given: &Given, here: &Path) -> Result<Driving, Failure> {
             true => endpoints(given, here)?,
             false => Vec::new(),
         },
+        messages: Vec::new(),
     })
 }
 
