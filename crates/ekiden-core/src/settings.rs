@@ -60,6 +60,17 @@ pub struct RunStarted {
 }
 
 impl RunStarted {
+    /// An agent of this name may work in it.
+    pub fn has_agent(&self, name: &str) -> bool {
+        let settings = &self.settings;
+        let stages = self.manifest.stages.iter();
+        std::iter::once(&settings.agent)
+            .chain(settings.reviewer.as_deref())
+            .chain(&settings.fallback.agents)
+            .chain(stages.filter_map(|stage| stage.part.agent.as_deref()))
+            .any(|agent| agent.name == name)
+    }
+
     /// What is known before anything has begun.
     pub fn knowledge(&self) -> Knowledge {
         let before = self.before.as_ref();

@@ -13,6 +13,7 @@ use super::task::Task;
 use super::{Invocation, refuse_plan};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::settings::agents;
 
 /// Where a new run of this manifest starts if it continues from a session of the newest run.
 pub fn from(
@@ -49,6 +50,8 @@ pub fn header(
     log_check::refuse_changed(workspace, summary.id())?;
     refuse_plan(&summary.run, "go back to a session")?;
     let mut header = summary.run.header().clone();
+    let (given, budgets) = (&invocation.given, &limits.bounds.agents);
+    agents::check_budgets(given, budgets, |name| header.has_agent(name))?;
     for stage in &mut header.manifest.stages {
         if let Some(relay) = summary.run.relay(&stage.id) {
             stage.clone_from(&relay.stage);

@@ -28,6 +28,7 @@ use crate::output::json::Fields;
 use crate::output::live::Live;
 use crate::output::phrase;
 use crate::past;
+use crate::settings::agents;
 use crate::tracker::Feed;
 
 /// The first record of a new run.
@@ -322,6 +323,8 @@ pub(super) fn continue_with(
     if let Some(what) = asked.not_in_plans {
         refuse_plan(&summary.run, what)?;
     }
+    let is_of_run = |name: &str| summary.run.header().has_agent(name);
+    agents::check_budgets(&invocation.given, &limits.bounds.agents, is_of_run)?;
     let program = match &summary.run.header().fleet {
         Some(place) => {
             let program = fleet::go_on(workspace, &run, place, &asked, limits.clone())?;

@@ -17,7 +17,7 @@ use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Changing, Takers, Typed};
-use crate::settings::{chosen, form};
+use crate::settings::{agents, chosen, form};
 
 const STOP_EXAMPLES: &str = "\
 Examples:
@@ -159,15 +159,17 @@ pub fn unpause(args: &UnpauseArgs, output: &mut Output) -> Result<Exit, Failure>
 }
 
 pub fn limits(args: &LimitsArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let limits =
-        |invocation: &Invocation, _: &RunningRun| match chosen::limits_typed(&invocation.given)? {
-            nothing if nothing == LimitsChanged::default() => {
-                let failure = Failure::new(Exit::Usage, "no limit is named");
-                Err(failure
-                    .hint("such as `ekiden limits -m 20`; `ekiden limits --help` lists them"))
-            }
-            limits => Ok(Steering::ChangeLimits(Box::new(limits))),
-        };
+    let limits = |invocation: &Invocation, running: &RunningRun| {
+        let limits = chosen::limits_typed(&invocation.given)?;
+        if limits == LimitsChanged::default() {
+            let failure = Failure::new(Exit::Usage, "no limit is named");
+            let hint = "such as `ekiden limits -m 20`; `ekiden limits --help` lists them";
+            return Err(failure.hint(hint));
+        }
+        let is_of_run = |name: &str| running.summary.run.header().has_agent(name);
+        agents::check_budgets(&invocation.given, &limits.bounds.agents, is_of_run)?;
+        Ok(Steering::ChangeLimits(Box::new(limits)))
+    };
     args.steer.steer(limits, output)
 }
 

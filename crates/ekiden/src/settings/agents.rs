@@ -110,6 +110,17 @@ pub fn budgets_set(given: &Given) -> Result<BTreeMap<String, Budget>, Failure> {
     Ok(budgets)
 }
 
+/// Refuses a budget for an agent that neither works in a run nor can be named.
+pub fn check_budgets(
+    given: &Given,
+    budgets: &BTreeMap<String, Budget>,
+    is_of_run: impl Fn(&str) -> bool,
+) -> Result<(), Failure> {
+    let others = budgets.keys().filter(|name| !is_of_run(name));
+    let mut others = others.map(|name| find(&given.agents, name));
+    others.try_for_each(|found| found.map(drop))
+}
+
 /// What an agent of this kind is called by, where its row does not say.
 fn usual_command(kind: AgentKind) -> Option<Vec<String>> {
     let is_its = |(_, of, _): &&(_, AgentKind, _)| *of == kind && kind != AgentKind::Acp;
@@ -173,6 +184,18 @@ mod tests {
             (agent.kind, agent.command),
             (AgentKind::Claude, vec!["two".to_owned()])
         );
+    }
+
+    #[test]
+    fn a_budget_is_for_an_agent_of_the_run_or_one_that_can_be_named() {
+        let given = super::super::chosen::tests::given(&[], &[]);
+        let check = |name: &str| {
+            let budgets = BTreeMap::from([(name.to_owned(), Budget::default())]);
+            check_budgets(&given, &budgets, |name| name == "frozen")
+        };
+        assert!(check("frozen").is_ok() && check("codex").is_ok());
+        let refused = check("codx").unwrap_err().to_string();
+        assert!(refused.contains("there is no agent `codx`"), "{refused}");
     }
 
     #[test]

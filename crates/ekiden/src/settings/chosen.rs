@@ -30,11 +30,7 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
         ..Bounds::default()
     };
     let bounds = bounds(given)?;
-    let mut named = bounds.agents.keys();
-    named.try_for_each(|name| match *name == agent.name {
-        true => Ok(()),
-        false => agents::find(&given.agents, name).map(drop),
-    })?;
+    agents::check_budgets(given, &bounds.agents, |name| name == agent.name)?;
     limits.change(&bounds);
     limits.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
     Ok(Settings {

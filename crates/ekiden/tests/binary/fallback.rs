@@ -204,11 +204,14 @@ fn when_the_budgets_of_all_agents_are_spent_the_run_ends_and_says_what_to_change
     to continue:  ekiden resume --agent-tokens rehearsal=MORE
     --- exit code 3
     "#);
+    // A budget that would count for nobody is refused.
+    let nobody = ["resume", "--agent-tokens", "secnd=1M"];
+    let said = environment.run(&nobody).expect(78).stderr;
+    assert!(said.contains("there is no agent `secnd`"), "{said}");
     let more = ["resume", "--agent-tokens", "second=1M"];
     let said = environment.run(&more).expect(0).stdout;
     assert!(!said.contains(" · rehearsal · "), "{said}");
     assert!(environment.exists("item-9.txt"));
-    // A budget that would count for nobody is refused.
     let typed = run("second", &["--new", "--agent-budget", "secnd=1"]);
     let said = environment.run(&typed).expect(78).stderr;
     assert!(said.contains("there is no agent `secnd`"), "{said}");

@@ -86,6 +86,9 @@ fn limits_change_from_another_terminal() {
     hint: such as `ekiden limits -m 20`; `ekiden limits --help` lists them
     --- exit code 2
     ");
+    let nobody = ["limits", "--agent-budget", "nobody=1"];
+    let said = environment.run(&nobody).expect(78).stderr;
+    assert!(said.contains("there is no agent `nobody`"), "{said}");
     environment
         .run(&["limits", "-m", "1", "--session-timeout", "1h"])
         .expect(0);
