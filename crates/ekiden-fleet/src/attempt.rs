@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use ekiden_agent::child::{Child, ChildEnd, ChildSpec, StdinKind, spawn};
 use ekiden_agent::keeper;
-use ekiden_core::budget::Spend;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::settings::{Before, RunStarted};
 use ekiden_core::steering::Steered;
@@ -39,6 +38,7 @@ use crate::limits::Sharing;
 use crate::messages::Messages;
 use crate::order::{StageDone, StageTask, Submission, TEXT_CHARS_MAX, bounded, refs};
 use crate::setup::set_up;
+use crate::shares::Spent;
 use crate::stage::{Line, ROLE, STATE, StageJob};
 use crate::{approved, earlier};
 
@@ -64,7 +64,7 @@ pub(crate) struct Attempt<'a> {
     /// There is something to go on from.
     goes_on: bool,
     /// What the stage has spent, as far as anybody has heard.
-    spent: &'a watch::Sender<Spend>,
+    spent: &'a watch::Sender<Spent>,
 }
 
 impl<'a> Attempt<'a> {
@@ -73,7 +73,7 @@ impl<'a> Attempt<'a> {
         base: &'a Base,
         task: &'a StageTask,
         number: u32,
-        spent: &'a watch::Sender<Spend>,
+        spent: &'a watch::Sender<Spent>,
     ) -> Result<Self, Fault> {
         let name = refs::handoff(task);
         let place = base.place(&format!("{}-{}-", task.run, task.stage))?;
@@ -300,13 +300,9 @@ impl<'a> Attempt<'a> {
         done
     }
 
-    async fn run(
-        &mut self,
-        cancelled: impl Future<Output = ()>,
-        messages: Option<Messages>,
-        mut told: mpsc::Receiver<Steered>,
-    ) -> Result<Outcome, Fault> {
-        let job = StageJob {
+    /// What its engine is to do.
+    fn job(&self, messages: Option<Messages>) -> StageJob {
+        StageJob {
             header: self.header.clone(),
             work_dir: self.tree().join(&self.submission.prefix),
             state_dir: self.state(),
@@ -314,9 +310,19 @@ impl<'a> Attempt<'a> {
             goes_on: self.goes_on,
             answer: self.task.answer.clone(),
             budget: self.task.budget,
-            charged: *self.spent.borrow(),
+            agents: self.task.agents.clone(),
+            charged: self.spent.borrow().clone(),
             messages,
-        };
+        }
+    }
+
+    async fn run(
+        &mut self,
+        cancelled: impl Future<Output = ()>,
+        messages: Option<Messages>,
+        mut told: mpsc::Receiver<Steered>,
+    ) -> Result<Outcome, Fault> {
+        let job = self.job(messages);
         let (mut child, mut input) = start(&job, self.place.path()).await?;
         let output = child.stdout.take().ok_or(Fault::Taken)?;
         let mut lines = BufReader::new(output).lines();
@@ -381,7 +387,7 @@ impl<'a> Attempt<'a> {
             return Ok(StageDone {
                 outcome,
                 commit: None,
-                spent: *self.spent.borrow(),
+                spent: self.spent.borrow().clone(),
             });
         }
         let (saved, commit) = self.saved(self.committed()).await?;
@@ -395,7 +401,7 @@ impl<'a> Attempt<'a> {
         Ok(StageDone {
             outcome,
             commit: Some(commit),
-            spent: *self.spent.borrow(),
+            spent: self.spent.borrow().clone(),
         })
     }
 }

@@ -23,7 +23,11 @@ use crate::worker::Activities;
 /// What was asked of a worker, until it has answered.
 #[derive(Clone)]
 enum Asked {
-    Stage(StageId),
+    Stage {
+        stage: StageId,
+        /// It shares budgets of single agents with others.
+        shares_agents: bool,
+    },
     Merge(StageId),
     /// Whether a stage was done before.
     Confirm(StageId),
@@ -124,7 +128,11 @@ impl Reader {
                 }
                 let task: StageTask = read(asked.input.as_ref())?;
                 self.short.retain(|(stage, _)| *stage != task.stage);
-                self.asked.insert(number, Asked::Stage(task.stage.clone()));
+                let asked = Asked::Stage {
+                    stage: task.stage.clone(),
+                    shares_agents: !task.agents.is_empty(),
+                };
+                self.asked.insert(number, asked);
                 let worktree = PreparedWorktree {
                     base: Some(task.base),
                     ..PreparedWorktree::default()
@@ -140,7 +148,7 @@ impl Reader {
             }
             Attributes::ActivityTaskCanceledEventAttributes(done) => {
                 match self.asked.remove(&done.scheduled_event_id)? {
-                    Asked::Stage(stage) => {
+                    Asked::Stage { stage, .. } => {
                         let request = StopRequest::Gently;
                         Some(ended(stage, Outcome::Stopped { request }))
                     }
@@ -172,9 +180,12 @@ impl Reader {
 
     fn completed(&mut self, asked: i64, result: Option<&Payloads>) -> Option<Event> {
         match self.asked.remove(&asked)? {
-            Asked::Stage(stage) => {
+            Asked::Stage {
+                stage,
+                shares_agents,
+            } => {
                 let done: StageDone = read(result)?;
-                if matches!(&done.outcome, Outcome::BudgetSpent { agents, .. } if agents.is_empty())
+                if matches!(&done.outcome, Outcome::BudgetSpent { agents, .. } if agents.is_empty() || shares_agents)
                 {
                     self.short.push((stage, done.outcome));
                     return None;
@@ -204,7 +215,7 @@ impl Reader {
         }
         let why = one_line(&reasons.join(": "), TEXT_CHARS_MAX);
         Some(match self.asked.remove(&asked)? {
-            Asked::Stage(stage) => ended(stage, Outcome::NoWorktree { why }),
+            Asked::Stage { stage, .. } => ended(stage, Outcome::NoWorktree { why }),
             Asked::Merge(stage) => {
                 let merge = Merge::Failed { error: why };
                 of_worktree(stage, WorktreeEvent::Merged { merge })
@@ -340,7 +351,7 @@ mod tests {
         let done = StageDone {
             outcome: Outcome::Complete { verified: true },
             commit: Some("c".to_owned()),
-            spent: ekiden_core::budget::Spend::default(),
+            spent: crate::shares::Spent::default(),
         };
         let merge = MergeTask {
             task: task.clone(),

@@ -198,6 +198,8 @@ fn exit(outcome: Option<&Outcome>) -> u8 {
         Some(Outcome::Undelivered { .. }) => UNDELIVERED,
         Some(outcome) if outcome.is_complete() => 0,
         Some(Outcome::Stopped { .. }) => STOPPED_EARLY,
+        // As on one machine.
+        Some(Outcome::BudgetSpent { agents, .. }) if !agents.is_empty() => STOPPED_EARLY,
         Some(Outcome::StagesFailed { failed, .. })
             if failed.iter().all(|failed| asks(&failed.outcome)) =>
         {

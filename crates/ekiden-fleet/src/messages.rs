@@ -158,8 +158,9 @@ fn for_stages(steering: Steering) -> Option<Steering> {
             limits.no_review = false;
             // Nobody sits at a worker.
             limits.guided = None;
-            // It is reserved for each stage.
+            // These are reserved for each stage.
             limits.bounds.run = Budget::default();
+            limits.bounds.agents.clear();
             (*limits != LimitsChanged::default()).then_some(Steering::ChangeLimits(limits))
         }
         Steering::Stop { .. } | Steering::Pause | Steering::Unpause | Steering::Answer { .. } => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use ekiden_core::budget::{Budget, Spend};
+use ekiden_core::budget::Budget;
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::{MessageId, RunId, StageId};
 use ekiden_core::limits::OPERATOR_CHARS_MAX;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::messages::Messages;
-use crate::shares::Shares;
+use crate::shares::{Shares, Spent};
 
 /// The most that travels at once, in bytes. The server refuses some megabytes; a history holds it for good.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 60 * 1024;
@@ -48,6 +48,9 @@ pub(crate) struct Order {
     /// For all stages together.
     #[serde(default)]
     pub(crate) budget: Budget,
+    /// The same of single agents, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) agents: BTreeMap<String, Budget>,
     /// After so many events the plan goes on in a new history. Nothing in orders of earlier versions, which name no activities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) events_max: Option<u32>,
@@ -215,11 +218,14 @@ pub(crate) struct StageTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<String>,
     /// What it has cost so far. Its log tells less where a worker died.
-    #[serde(default, skip_serializing_if = "Spend::is_nothing")]
-    pub(crate) spent: Spend,
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub(crate) spent: Spent,
     /// What all of it may come to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) budget: Option<Budget>,
+    /// The same by agents that have a budget. Nothing in orders of earlier versions, whose stages each had all of it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) agents: BTreeMap<String, Budget>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -229,7 +235,7 @@ pub(crate) struct StageDone {
     pub(crate) commit: Option<String>,
     /// All that this round has spent.
     #[serde(default)]
-    pub(crate) spent: Spend,
+    pub(crate) spent: Spent,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

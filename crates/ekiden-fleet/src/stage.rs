@@ -3,12 +3,14 @@
 //! It reads what to do from the first line of standard input, and from the others what people tell it. It writes a line whenever
 //! a session's handoff is accepted, and the outcome as its last line. SIGTERM stops it as it stops any run.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{Write as _, stdin, stdout};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use ekiden_core::bounds::BoundsChange;
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::event::{Answer, Event, RelayEvent, RunResumed, TaskOutcome};
 use ekiden_core::ids::{RunId, StageId};
@@ -28,6 +30,7 @@ use ekiden_engine::{EngineError, history};
 use serde::{Deserialize, Serialize};
 
 use crate::messages::{Messages, Vouching};
+use crate::shares::Spent;
 
 /// The first argument that asks for this role.
 pub(crate) const ROLE: &str = "__stage";
@@ -48,8 +51,10 @@ pub(crate) struct StageJob {
     /// The answer to the question with which it ended.
     pub(crate) answer: Option<String>,
     pub(crate) budget: Option<Budget>,
+    /// Of agents that share one with other stages.
+    pub(crate) agents: BTreeMap<String, Budget>,
     /// What it had spent when somebody heard of it last; more than its log tells, if a worker died.
-    pub(crate) charged: Spend,
+    pub(crate) charged: Spent,
     /// What stages are told; nothing if the workflow did not answer.
     pub(crate) messages: Option<Messages>,
 }
@@ -61,7 +66,7 @@ pub(crate) enum Line {
     /// A handoff was accepted.
     Handoff,
     /// All that it has spent.
-    Spent(Spend),
+    Spent(Spent),
     Ended(Outcome),
     Failed(String),
 }
@@ -118,7 +123,9 @@ fn begin(workspace: &Workspace, job: StageJob) -> Result<Outcome, EngineError> {
         ..Teller::default()
     };
     let mut header = job.header;
-    header.settings.bounds.run = left(job.budget, teller.lost).unwrap_or_default();
+    let bounds = &mut header.settings.bounds;
+    bounds.run = Budget::default();
+    bounds.change(&left(job.budget, job.agents, &teller.lost));
     let driving = driving(&job.messages.unwrap_or_default(), |_| true);
     let unfinished = Unfinished::SetAside;
     runner::start(workspace, header, unfinished, driving, &mut teller)
@@ -147,7 +154,7 @@ fn go_on(workspace: &Workspace, job: StageJob) -> Result<Outcome, Box<dyn Error>
         );
         return Ok(Outcome::NoWorktree { why });
     }
-    teller.lost = job.charged.since(spent(&found.run));
+    teller.lost = job.charged.since(&spent(&found.run));
     teller.tell_spent(spent(&found.run));
     if let Some(outcome) = found.run.outcome().filter(|outcome| outcome.is_final()) {
         return Ok(outcome.clone());
@@ -162,7 +169,7 @@ fn go_on(workspace: &Workspace, job: StageJob) -> Result<Outcome, Box<dyn Error>
         answer: answer.map(|(stage, words)| Answer { stage, words }),
         ..RunResumed::default()
     };
-    resumed.limits.bounds.run = left(job.budget, teller.lost).unwrap_or_default();
+    resumed.limits.bounds = left(job.budget, job.agents, &teller.lost);
     let (id, accept) = (Some(run.as_str()), ChangedLog::Accept);
     let driving = driving(&messages, |message| !found.run.has_heard(&message.message));
     let ended = runner::resume(workspace, id, resumed, accept, driving, &mut teller);
@@ -193,6 +200,7 @@ fn is_of_worker(event: &Event, vouching: &mut Vouching<'_>) -> bool {
         Event::RunResumed(resumed) => {
             let mut limits = resumed.limits.clone();
             limits.bounds.run = Budget::default();
+            limits.bounds.agents.clear();
             resumed.task.is_none() && limits == LimitsChanged::default()
         }
         Event::LogicChanged { .. }
@@ -210,28 +218,45 @@ fn is_of_worker(event: &Event, vouching: &mut Vouching<'_>) -> bool {
 }
 
 /// What its log may come to, after what died with a worker.
-fn left(budget: Option<Budget>, lost: Spend) -> Option<Budget> {
-    budget.map(|budget| budget.after(lost))
+fn left(
+    budget: Option<Budget>,
+    mut agents: BTreeMap<String, Budget>,
+    lost: &Spent,
+) -> BoundsChange {
+    for (agent, budget) in &mut agents {
+        *budget = budget.after(lost.of(agent));
+    }
+    BoundsChange {
+        run: budget.map_or_else(Budget::default, |budget| budget.after(lost.all)),
+        agents,
+        ..BoundsChange::default()
+    }
 }
 
-fn spent(run: &Run) -> Spend {
-    let relays = run.relays().map(|(_, relay)| relay.spend());
-    relays.fold(Spend::default(), Spend::plus)
+fn spent(run: &Run) -> Spent {
+    let agents = run.agent_budgets().into_iter();
+    Spent {
+        all: run.totals().spend,
+        agents: agents.map(|agent| (agent.agent, agent.spent)).collect(),
+    }
 }
 
 #[derive(Default)]
 struct Teller {
     /// What sessions that are over have spent.
-    over: Spend,
+    over: Spent,
+    /// Who is at work.
+    agent: String,
     /// What died with a worker, and is in no log.
-    lost: Spend,
-    told: Spend,
+    lost: Spent,
+    told: Spent,
 }
 
 impl Teller {
-    fn tell_spent(&mut self, spent: Spend) {
-        let spent = spent.plus(self.lost);
-        if std::mem::replace(&mut self.told, spent) != spent {
+    fn tell_spent(&mut self, spent: Spent) {
+        let spent = spent.plus(&self.lost);
+        if self.told != spent {
+            self.told.clone_from(&spent);
             tell(&Line::Spent(spent));
         }
     }
@@ -239,13 +264,19 @@ impl Teller {
 
 impl Observer for Teller {
     fn spend(&mut self, _stage: &StageId, spend: Spend) {
-        self.tell_spent(self.over.plus(spend));
+        let in_hand = Spent::by(&self.agent, spend);
+        self.tell_spent(self.over.clone().plus(&in_hand));
     }
 
     fn recorded(&mut self, record: &Record, run: &Run) {
-        let totals = run.relays().map(|(_, relay)| relay.totals.spend);
-        self.over = totals.fold(Spend::default(), Spend::plus);
-        self.tell_spent(spent(run));
+        let all = spent(run);
+        self.over = all.clone();
+        if let Some((_, relay)) = run.live().next() {
+            relay.agent().name.clone_into(&mut self.agent);
+            let in_hand = relay.spend().since(relay.totals.spend);
+            self.over = all.clone().since(&Spent::by(&self.agent, in_hand));
+        }
+        self.tell_spent(all);
         if let Event::Stage {
             event:
                 RelayEvent::Task {

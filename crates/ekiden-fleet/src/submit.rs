@@ -233,6 +233,7 @@ async fn order(
         plan: published.map_err(|fault| Failure::unreachable_remote(in_full(&fault)))?,
         lease_secs: place.lease_secs,
         budget: header.settings.bounds.run,
+        agents: header.settings.bounds.agents.clone(),
         events_max: Some(events_max(jobs)),
         carried: None,
     })

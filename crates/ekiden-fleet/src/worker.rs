@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ekiden_core::budget::Spend;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::steering::StopRequest;
 use ekiden_core::text::in_full;
@@ -31,6 +30,7 @@ use crate::matching::{self, HAS_MAX};
 use crate::merge::merge;
 use crate::order::{MergeDone, MergeTask, StageDone, StageTask, TEXT_CHARS_MAX, refs, shorten};
 use crate::outline::{self, OutlinePart, OutlineTask};
+use crate::shares::Spent;
 use crate::workflow::{FleetPlan, TRIES_MAX};
 
 /// How often a worker says that a stage is at work. A cancellation comes back with the answer, so this is what it takes
@@ -60,10 +60,10 @@ pub(crate) struct Station {
 }
 
 /// What the server keeps of a stage for its next attempt.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Beat {
     #[serde(flatten)]
-    spent: Spend,
+    spent: Spent,
     /// How often it was given back by a worker without a free slot. Those are no tries.
     #[serde(default)]
     given_back: u32,
@@ -87,14 +87,14 @@ impl Activities {
         // Of the attempt before, whose worker may have died after its last handoff.
         let before: Option<Beat> = ctx.heartbeat_details().deserialize().ok().flatten();
         let before = before.unwrap_or(Beat {
-            spent: task.spent,
+            spent: task.spent.clone(),
             given_back: 0,
         });
         let tries = number.saturating_sub(before.given_back);
         let spent = watch::Sender::new(before.spent);
         let beat = || Beat {
-            spent: *spent.borrow(),
-            ..before
+            spent: spent.borrow().clone(),
+            given_back: before.given_back,
         };
         let work = async {
             if tries > TRIES_MAX {
@@ -106,7 +106,7 @@ impl Activities {
                 Ok(StageDone {
                     outcome: Outcome::Stopped { request },
                     commit: None,
-                    spent: *spent.borrow(),
+                    spent: spent.borrow().clone(),
                 })
             };
             let _slot = tokio::select! {
@@ -126,10 +126,9 @@ impl Activities {
         if is_given_back {
             let StageTask { run, stage, .. } = &task;
             crate::say(&format!("{run} {stage}: given back, for want of a slot"));
-            let given_back = before.given_back + 1;
             let beat = Beat {
-                given_back,
-                ..before
+                given_back: before.given_back + 1,
+                ..beat()
             };
             let _ = ctx.record_heartbeat(Some(beat)).await;
         } else {

@@ -8,11 +8,10 @@
 
 mod hear;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::pin;
 use std::time::{Duration, UNIX_EPOCH};
 
-use ekiden_core::budget::Spend;
 use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::Manifest;
@@ -34,7 +33,7 @@ use crate::order::{
     StageTask, bounded,
 };
 use crate::outline::OutlineTask;
-use crate::shares::Shares;
+use crate::shares::{Shares, Spent};
 use crate::worker::Activities;
 
 /// The longest that a stage may take, usage limits included.
@@ -211,7 +210,7 @@ impl Fleet {
             None => {
                 let state = FleetState {
                     tip: order.base.clone(),
-                    shares: Shares::new(order.budget),
+                    shares: Shares::new(order.budget, &order.agents),
                     ..FleetState::default()
                 };
                 (Plan::new(&outline), state)
@@ -349,7 +348,7 @@ impl Fleet {
         let mut task = self.task(&stage, self.state.tip.clone());
         task.answer = self.state.answers.remove(&stage);
         task.spent = self.state.shares.charged(&stage);
-        task.budget = self.state.shares.reserve(&stage, sharers);
+        (task.budget, task.agents) = self.state.shares.reserve(&stage, sharers);
         self.at_work.insert(stage.clone());
         self.has_begun = true;
         let known = self.plan.place(&stage);
@@ -391,8 +390,9 @@ impl Fleet {
             base,
             plan: self.order.plan.clone(),
             answer: None,
-            spent: Spend::default(),
+            spent: Spent::default(),
             budget: None,
+            agents: BTreeMap::new(),
         }
     }
 }
@@ -469,7 +469,7 @@ mod tests {
                 plan.prepared(&stage, Ok(()));
                 plan.stage_ended(&stage, &Outcome::Complete { verified: true });
                 state.made.insert(stage.clone(), "0".repeat(40));
-                state.shares.settle(&stage, Some(Default::default()));
+                state.shares.settle(&stage, Some(&Spent::default()));
             }
         }
         assert!(state.made.len() >= 200, "{}", state.made.len());

@@ -844,7 +844,8 @@ fn a_budget_holds_for_all_workers_together_and_a_larger_one_lets_the_run_go_on()
     world.git("project", &["commit", "-qam", "three stages"]);
     let _server = world.server();
     let _workers = [world.worker("one"), world.worker("two")];
-    let mut execute = world.execute_with("60", &["--run-tokens", "150k"]);
+    let budgets = ["--run-tokens", "150k", "--agent-tokens", "rehearsal=200k"];
+    let mut execute = world.execute_with("60", &budgets);
     assert_eq!(execute.code(), Some(1), "{}", world.log("execute"));
     let status = world.status("project");
     assert_eq!(status["outcome"]["kind"], "budget_spent", "{status}");
@@ -862,10 +863,25 @@ fn a_budget_holds_for_all_workers_together_and_a_larger_one_lets_the_run_go_on()
         &["resume", "--permission-mode", "acceptEdits"],
         78,
     );
-    world.expect("project", &["resume", "--run-tokens", "2M", "-m", "9"], 0);
+    // The agent's budget holds for all, too. Each stage alone would have enough of it.
+    let resume = ["resume", "--run-tokens", "2M", "-m", "9"];
+    world.expect("project", &resume, 3);
+    let status = world.status("project");
+    assert_eq!(
+        status["outcome"]["agents"][0]["agent"], "rehearsal",
+        "{status}"
+    );
+    // It is told the budget of all, not its part. A stage may pass its part by the end of a turn.
+    assert_eq!(
+        status["outcome"]["agents"][0]["budget"]["tokens"], 200_000,
+        "{status}"
+    );
+    assert!((150_000..=210_000).contains(&spent(&status)), "{status}");
+    let resume = ["resume", "--agent-tokens", "rehearsal=2M"];
+    world.expect("project", &resume, 0);
     let status = world.status("project");
     assert_eq!(status["state"], "complete", "{status}");
-    assert!(spent(&status) > 150_000, "{status}");
+    assert!(spent(&status) > 200_000, "{status}");
 }
 
 // shows: FLT-03

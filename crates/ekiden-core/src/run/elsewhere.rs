@@ -1,9 +1,11 @@
 //! Stages that other machines carry out, each in a run of its own whose log comes here.
 
 use super::Run;
+use crate::budget::AgentBudget;
 use crate::effect::Effect;
 use crate::event::{Elsewhere, Event, WorktreeEvent};
 use crate::ids::StageId;
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 impl Run {
@@ -28,11 +30,27 @@ impl Run {
         match event {
             Elsewhere::Recorded { event, .. } => self.recorded_elsewhere(at, stage, event),
             Elsewhere::Ended { outcome } => {
+                let outcome = self.of_all_stages(outcome);
                 // Its own run has retried it as often as it may.
-                while self.plan.stage_ended(stage, outcome).is_some() {}
+                while self.plan.stage_ended(stage, &outcome).is_some() {}
                 Vec::new()
             }
         }
+    }
+
+    /// A stage's own run knows only its part of an agent's budget.
+    fn of_all_stages(&self, outcome: &Outcome) -> Outcome {
+        let mut outcome = outcome.clone();
+        if let Outcome::BudgetSpent { agents, .. } = &mut outcome {
+            let all = self.agent_budgets();
+            let of_all = |part: &AgentBudget| all.iter().find(|all| all.agent == part.agent);
+            for part in agents {
+                if let Some(of_all) = of_all(part) {
+                    (part.spent, part.budget) = (of_all.spent, of_all.budget);
+                }
+            }
+        }
+        outcome
     }
 
     /// Takes in what the run of a stage recorded on another machine. Its relay is shown as ours; the plan hears of its end

@@ -30,6 +30,10 @@ impl Run {
     /// in them as of its last mark.
     pub fn agent_budgets(&self) -> Vec<AgentBudget> {
         let mut spent_by = self.spent_by.clone();
+        if self.header.fleet.is_some() {
+            let relays = self.relays.values();
+            spent_by = relays.fold(spent_by, |sum, relay| sum.plus(&relay.spent_by));
+        }
         for (_, relay) in self.live() {
             let in_hand = relay.spend().since(relay.totals.spend);
             spent_by.add(&relay.agent().name, in_hand);

@@ -270,6 +270,7 @@ async fn run<B: Future<Output = ()>>(
         plan: String::new(),
         lease_secs: 600,
         budget: Default::default(),
+        agents: BTreeMap::new(),
         events_max: Some(events_max),
         carried: None,
         run,

@@ -1,6 +1,5 @@
 //! What a plan makes of what it hears: of people, of workers, and of what workers were asked for.
 
-use ekiden_core::budget::Spend;
 use ekiden_core::ids::{MessageId, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::PlanDecision;
@@ -11,6 +10,7 @@ use temporalio_sdk::ActivityExecutionError;
 
 use super::{Fleet, HEARD_MAX, KEPT_CHARS_MAX, Step};
 use crate::order::{MergeDone, PlanSignal, bounded};
+use crate::shares::Spent;
 
 impl Fleet {
     /// Takes in what somebody told. What was heard before counts once.
@@ -22,7 +22,7 @@ impl Fleet {
             PlanSignal::Resumed { resumed } => {
                 self.resumes += 1;
                 self.state.is_paused = false;
-                self.state.shares.change(resumed.limits.bounds.run);
+                self.state.shares.change(&resumed.limits.bounds);
                 let id = format!("resume-{}-{}", now.0, self.resumes);
                 if let Ok(message) = MessageId::try_from(id) {
                     let limits = Box::new(resumed.limits);
@@ -59,7 +59,7 @@ impl Fleet {
                     self.state.answers.insert(stage, words);
                 }
             }
-            Steering::ChangeLimits(limits) => self.state.shares.change(limits.bounds.run),
+            Steering::ChangeLimits(limits) => self.state.shares.change(&limits.bounds),
             // Stages' own engines hear them.
             Steering::HandOff | Steering::Instruct { .. } => {}
         }
@@ -70,16 +70,13 @@ impl Fleet {
         &mut self,
         stage: &StageId,
         outcome: &Outcome,
-        spent: Option<Spend>,
+        spent: Option<&Spent>,
     ) -> Option<PlanDecision> {
         self.at_work.remove(stage);
-        let is_of_plan =
-            matches!(outcome, Outcome::BudgetSpent { agents, .. } if agents.is_empty());
-        let ran_short = self.state.shares.is_limited() && is_of_plan;
-        if ran_short {
-            self.state
-                .shares
-                .ran_short(stage, spent.unwrap_or_default());
+        let mut ran_short = false;
+        if let Outcome::BudgetSpent { agents, .. } = outcome {
+            let spent = spent.cloned().unwrap_or_default();
+            ran_short = self.state.shares.ran_short(stage, &spent, agents);
         }
         self.state.shares.settle(stage, spent);
         if ran_short && !self.plan.is_stopping() {
@@ -98,12 +95,12 @@ impl Fleet {
             return Some(PlanDecision::Start(stage));
         }
         if self.at_work.is_empty() || self.plan.is_stopping() {
-            let (spent, budget) = self.state.shares.spent();
             while let Some(stage) = self.state.short.pop_first() {
+                let (spent, budget, agents) = self.state.shares.spent(&stage);
                 let outcome = Outcome::BudgetSpent {
                     spent,
                     budget,
-                    agents: Vec::new(),
+                    agents,
                 };
                 self.plan.stage_ended(&stage, &outcome);
             }
@@ -142,7 +139,7 @@ impl Fleet {
                     },
                 };
                 let outcome = bounded(outcome, KEPT_CHARS_MAX);
-                self.settle(&stage, &outcome, spent)
+                self.settle(&stage, &outcome, spent.as_ref())
             }
             Step::Merge(stage, done) => {
                 self.is_merging = false;
