@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use ekiden_core::handoff::HandoffFile;
 use ekiden_core::ids::{RunId, SessionNumber};
-use ekiden_store::disk::{Disk, DiskError, RealDisk};
+use ekiden_core::knowledge::{Fact, Knowledge};
+use ekiden_store::disk::{Disk, DiskError, RealDisk, if_there};
 use ekiden_store::layout::Published;
 use ekiden_store::replace::{Durability, replace};
 
@@ -19,6 +20,8 @@ use crate::workspace::Workspace;
 
 /// The copy beside the published file while it is edited.
 const COPY: &str = "KNOWLEDGE.edit.md";
+/// The text that the copy was made of: an edit of another one would undo what was learned since.
+const BASE: &str = "KNOWLEDGE.edit.base.md";
 
 /// The knowledge of one run.
 #[derive(Debug)]
@@ -51,9 +54,9 @@ pub enum Closed {
 /// An edit cannot be taken over. Reads well after "cannot".
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// The file is not the one that was opened.
-    #[error("take over the edit: KNOWLEDGE.md has changed meanwhile")]
-    Changed,
+    /// The file is not the one that was edited. Holds the facts that were added to it since.
+    #[error("take over your edit: KNOWLEDGE.md has changed since you began it")]
+    Changed { facts: Vec<String> },
     #[error("read {} as text", path.display())]
     NotText { path: PathBuf },
     #[error(transparent)]
@@ -100,14 +103,29 @@ impl KnowledgeFile {
     }
 
     /// Makes a copy for an editor and returns its path. The second value: a copy was left there by an edit that
-    /// failed, and is used again.
+    /// failed, and is used again. Only if it is one of this text.
     pub fn copy(&self) -> Result<(PathBuf, bool), EditError> {
         let path = self.copy_path();
         if self.disk.stat(&path)?.is_some() {
-            return Ok((path, true));
+            let (base, edited) = (self.base()?, self.edited()?);
+            if base.as_deref() == Some(&self.text) {
+                return Ok((path, true));
+            }
+            // One that holds no word of a person's is made again.
+            if base.as_deref() != Some(&edited) {
+                let base = base.unwrap_or_default();
+                return Err(changed(&base, &edited, &self.text));
+            }
         }
-        replace(&self.disk, &path, self.text.as_bytes(), Durability::Derived)?;
+        for path in [self.base_path(), path.clone()] {
+            replace(&self.disk, &path, self.text.as_bytes(), Durability::Derived)?;
+        }
         Ok((path, false))
+    }
+
+    fn base(&self) -> Result<Option<String>, EditError> {
+        let bytes = if_there(self.disk.read(&self.base_path(), TEXT_BYTES_MAX))?;
+        Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
     /// What the copy says now.
@@ -120,8 +138,8 @@ impl KnowledgeFile {
     /// Puts a text in place of the published one, if that is still the one that was opened, and removes
     /// the copy. After a power cut the old text or the new one is there, whole.
     pub fn put(&self, text: &str) -> Result<(), EditError> {
-        if self.published_text().is_some_and(|now| now != self.text) {
-            return Err(EditError::Changed);
+        if let Some(now) = self.published_text().filter(|now| *now != self.text) {
+            return Err(changed(&self.text, text, &now));
         }
         let path = self.published.file(HandoffFile::Knowledge);
         replace(&self.disk, &path, text.as_bytes(), Durability::Whole)?;
@@ -129,11 +147,17 @@ impl KnowledgeFile {
     }
 
     pub fn discard(&self) -> Result<(), EditError> {
-        Ok(self.disk.remove(&self.copy_path())?)
+        self.disk.remove(&self.copy_path())?;
+        Ok(if_there(self.disk.remove(&self.base_path())).map(drop)?)
     }
 
-    fn copy_path(&self) -> PathBuf {
+    /// Where the copy is, if there is one.
+    pub fn copy_path(&self) -> PathBuf {
         self.published.dir().join(COPY)
+    }
+
+    fn base_path(&self) -> PathBuf {
+        self.published.dir().join(BASE)
     }
 
     fn published_text(&self) -> Option<String> {
@@ -142,5 +166,84 @@ impl KnowledgeFile {
             .read(&self.published.file(HandoffFile::Knowledge), TEXT_BYTES_MAX)
             .ok()?;
         String::from_utf8(bytes).ok()
+    }
+}
+
+/// The facts of `now` that are in neither of the others.
+fn changed(base: &str, edited: &str, now: &str) -> EditError {
+    let known = [base, edited].map(|text| Knowledge::parse(text).core);
+    let is_new = |fact: &&Fact| !known.iter().any(|facts| facts.contains(fact));
+    let now = Knowledge::parse(now).core;
+    let facts = now.iter().filter(is_new).map(|fact| fact.text.clone());
+    EditError::Changed {
+        facts: facts.collect(),
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test writes as a session and an editor do"
+)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    const BEFORE: &str = "## Core Knowledge\n\n- One.\n";
+    const EDITED: &str = "## Core Knowledge\n\n- Mine.\n";
+    const AFTER: &str = "## Core Knowledge\n\n- One.\n- Two.\n";
+
+    fn opened(dir: &Path, text: &str) -> KnowledgeFile {
+        let published = Published::new(dir);
+        fs::create_dir_all(published.dir()).unwrap();
+        fs::write(published.file(HandoffFile::Knowledge), text).unwrap();
+        KnowledgeFile {
+            run: RunId::from_bits(7),
+            text: text.to_owned(),
+            corrected: 0,
+            closed: None,
+            disk: RealDisk::fenced(dir),
+            published,
+        }
+    }
+
+    fn lost(refused: Result<impl std::fmt::Debug, EditError>) -> Vec<String> {
+        match refused {
+            Err(EditError::Changed { facts }) => facts,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    // shows: REL-30
+    #[test]
+    fn an_edit_that_was_begun_before_later_sessions_takes_nothing_from_them() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().canonicalize().unwrap();
+        let (copy, _) = opened(&dir, BEFORE).copy().unwrap();
+        fs::write(&copy, EDITED).unwrap();
+        assert!(opened(&dir, BEFORE).copy().unwrap().1, "it goes on");
+        assert_eq!(lost(opened(&dir, AFTER).copy()), ["Two."]);
+        assert_eq!(fs::read_to_string(&copy).unwrap(), EDITED, "it is kept");
+        let before = opened(&dir, BEFORE);
+        opened(&dir, AFTER);
+        assert_eq!(lost(before.put(EDITED)), ["Two."]);
+        let file = opened(&dir, BEFORE);
+        file.put(EDITED).unwrap();
+        assert_eq!(file.published_text().as_deref(), Some(EDITED));
+        let left = fs::read_dir(dir.join(".ekiden")).unwrap();
+        assert_eq!(left.count(), 1);
+    }
+
+    // shows: REL-30
+    #[test]
+    fn a_copy_in_which_nothing_was_written_is_made_again() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().canonicalize().unwrap();
+        opened(&dir, BEFORE).copy().unwrap();
+        let (copy, is_left) = opened(&dir, AFTER).copy().unwrap();
+        assert!(!is_left);
+        assert_eq!(fs::read_to_string(copy).unwrap(), AFTER);
     }
 }

@@ -11,7 +11,7 @@ use super::{Invocation, asked_run, editor, end_leftovers, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::{Fields, fields};
-use crate::output::line::{Line, Tone};
+use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
@@ -22,6 +22,9 @@ Examples:
   ekiden knowledge stats     how much of it fits into a prompt
   ekiden knowledge stats --json | jq .left_out
 ";
+
+/// Facts that an edit would take out are named up to this many.
+const FACTS_SHOWN_MAX: usize = 10;
 
 /// Read, edit or measure what later sessions will know
 #[derive(Args)]
@@ -90,14 +93,17 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     if let Some(closed) = file.closed {
         return Err(refusal(closed));
     }
-    let (copy, left) = file.copy().map_err(failed)?;
+    let (copy, left) = file
+        .copy()
+        .map_err(|error| failed(error, &file.copy_path()))?;
     if left {
         output.warn("continuing with your earlier edit, which was not saved");
     }
     editor::open(&copy, "edit knowledge").map_err(|failure| failure.hint(kept(&copy)))?;
-    let text = file.edited().map_err(failed)?;
+    let cannot = |error| failed(error, &copy);
+    let text = file.edited().map_err(cannot)?;
     if text == file.text {
-        file.discard().map_err(failed)?;
+        file.discard().map_err(cannot)?;
         output.line("nothing changed");
         return Ok(Exit::Done);
     }
@@ -107,8 +113,7 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     if let Some(closed) = now.closed {
         return Err(refusal(closed).hint(kept(&copy)));
     }
-    file.put(&text)
-        .map_err(|error| failed(error).hint(kept(&copy)))?;
+    file.put(&text).map_err(cannot)?;
     let facts = phrase::count(Knowledge::parse(&text).core.len() as u64, "fact");
     output.line(format!(
         "{facts} in .ekiden/KNOWLEDGE.md; the next session knows them"
@@ -155,11 +160,34 @@ fn refusal(closed: Closed) -> Failure {
     }
 }
 
-fn failed(error: EditError) -> Failure {
+fn failed(error: EditError, copy: &Path) -> Failure {
+    let what = format!("cannot {error}");
     match error {
-        EditError::Changed => Failure::new(Exit::Held, format!("cannot {error}")),
-        EditError::NotText { .. } => Failure::new(Exit::InvalidInput, format!("cannot {error}")),
-        EditError::Disk(error) => Failure::caused(Exit::State, "cannot edit knowledge", &error),
+        EditError::Changed { facts } => {
+            let what = match facts.is_empty() {
+                true => what,
+                false => format!("{what}; it would take out:"),
+            };
+            let more = facts.len().saturating_sub(FACTS_SHOWN_MAX);
+            let more = (more > 0).then(|| format!("  and {more} more"));
+            let facts = facts.iter().take(FACTS_SHOWN_MAX);
+            let facts = facts.map(|fact| format!("  - {}", one_line(fact)));
+            let anew = format!(
+                "your text is kept in {}; move it away, and `ekiden knowledge edit` begins with what is known now",
+                phrase::path(copy)
+            );
+            Failure::new(Exit::Held, what)
+                .details(facts.chain(more))
+                .hint(anew)
+        }
+        EditError::NotText { .. } => Failure::new(Exit::InvalidInput, what).hint(kept(copy)),
+        EditError::Disk(error) => {
+            let failure = Failure::caused(Exit::State, "cannot edit knowledge", &error);
+            match copy.exists() {
+                true => failure.hint(kept(copy)),
+                false => failure,
+            }
+        }
     }
 }
 

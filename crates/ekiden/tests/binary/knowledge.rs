@@ -151,6 +151,31 @@ fn nobody_edits_while_a_session_runs() {
 
 // shows: REL-30
 #[test]
+fn an_edit_that_was_broken_off_does_not_undo_later_sessions() {
+    let environment = with_editor(
+        Environment::with_git(),
+        "sh -c 'sed -i s/cat/dog/ \"$0\"; exit 1'",
+    );
+    one_session(&environment);
+    environment.run(&["knowledge", "edit"]).expect(1);
+    let agent = environment.read("agent.sh");
+    environment.script("agent.sh", &agent.replace("written by cat", "read by cat"));
+    environment.run(&["resume", "-m", "2"]).expect(3);
+    let before = environment.read(".ekiden/KNOWLEDGE.md");
+    assert!(before.contains("- Files are read by cat."), "{before}");
+    let environment = environment.with("VISUAL", "true");
+    insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
+    --- standard error
+    error: cannot take over your edit: KNOWLEDGE.md has changed since you began it; it would take out:
+      - Files are read by cat.
+    hint: your text is kept in .ekiden/KNOWLEDGE.edit.md; move it away, and `ekiden knowledge edit` begins with what is known now
+    --- exit code 75
+    ");
+    assert_eq!(environment.read(".ekiden/KNOWLEDGE.md"), before);
+}
+
+// shows: REL-30
+#[test]
 fn an_editor_that_is_missing_or_fails_changes_nothing() {
     let environment = with_editor(Environment::with_git(), "/no/such/editor --wait");
     one_session(&environment);
