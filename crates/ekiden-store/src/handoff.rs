@@ -30,12 +30,12 @@ pub struct Taken {
     pub removed: Vec<HandoffFile>,
     /// Files that were no accepted handoff, and where they are kept.
     pub kept: Vec<(HandoffFile, PathBuf)>,
-    /// Directories and the like that had a file's name, and where they are now.
+    /// Directories and the like that had a file's name, and files that may not be read: where they are now.
     pub aside: Vec<PathBuf>,
 }
 
 /// Reads the three files. At most [`HANDOFF_FILE_BYTES_MAX`] bytes of each; a link, directory or
-/// pipe in place of a file is no text.
+/// pipe in place of a file is no text, and neither is a file that cannot be read.
 pub fn read_handoff(disk: &dyn Disk, dir: &Path) -> DiskResult<HandoffFiles> {
     let read = |file: HandoffFile| read_text(disk, &dir.join(file.name()));
     Ok(HandoffFiles {
@@ -46,14 +46,13 @@ pub fn read_handoff(disk: &dyn Disk, dir: &Path) -> DiskResult<HandoffFiles> {
 }
 
 /// Makes the files of an agent 0600, as all of our files are: they may stay for long (MEM-12). While the
-/// agent works, the directory's 0700 protects them.
+/// agent works, the directory's 0700 protects them; so it does those that stay as they are, such as another
+/// user's.
 pub fn make_private(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
     for path in HandoffFile::ALL.map(|file| dir.join(file.name())) {
-        if disk
-            .stat(&path)?
-            .is_some_and(|found| found.kind == Kind::File)
-        {
-            disk.make_private(&path)?;
+        let found = disk.stat(&path)?;
+        if found.is_some_and(|found| found.kind == Kind::File) {
+            let _ = disk.make_private(&path);
         }
     }
     Ok(())
@@ -72,9 +71,13 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskRe
             Some(Stat {
                 kind: Kind::File,
                 len,
-            }) => {
-                take_file(disk, &path, len, file, keeping, &mut taken)?;
-            }
+            }) => match take_file(disk, &path, len, file, keeping, &mut taken) {
+                // Nobody can copy what may not be read.
+                Err(error) if error.is_not_permitted() => {
+                    taken.aside.push(out_of_the_way(disk, &path, keeping)?);
+                }
+                done => done?,
+            },
             // A link holds no text, and the agent's next handoff must not be written through it.
             Some(Stat {
                 kind: Kind::Link, ..
@@ -86,14 +89,18 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskRe
             Some(Stat {
                 kind: Kind::Dir | Kind::Other,
                 ..
-            }) => taken.aside.push(match keeping.sessions.first() {
-                Some(session) => move_out(disk, &path, &session.left())?,
-                None => move_aside(disk, &path)?,
-            }),
+            }) => taken.aside.push(out_of_the_way(disk, &path, keeping)?),
             None => {}
         }
     }
     Ok(taken)
+}
+
+fn out_of_the_way(disk: &dyn Disk, path: &Path, keeping: Keeping<'_>) -> DiskResult<PathBuf> {
+    match keeping.sessions.first() {
+        Some(session) => move_out(disk, path, &session.left()),
+        None => move_aside(disk, path),
+    }
 }
 
 /// Renames what is there, in the same directory. Not synced.
@@ -119,7 +126,7 @@ pub fn set_aside(
     files.try_for_each(|(file, what)| {
         let path = dir.join(file.name());
         match what {
-            NotText::Link | NotText::Directory | NotText::Special => {
+            NotText::Link | NotText::Directory | NotText::Special | NotText::Unreadable => {
                 move_out(disk, &path, &session.left()).map(|_| ())
             }
             NotText::Utf16 | NotText::Binary => {
@@ -129,7 +136,7 @@ pub fn set_aside(
     })
 }
 
-/// Renames what is no file into a directory `left/`. Where that is on another file system, it is only renamed.
+/// Renames what is no file, or may not be read, into a directory `left/`. Where that is on another file system, it is only renamed.
 fn move_out(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<PathBuf> {
     ensure_dir(disk, left)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -172,7 +179,7 @@ fn read_text(disk: &dyn Disk, path: &Path) -> DiskResult<FileText> {
             cause: Cause::TooLarge { bytes, .. },
             ..
         }) => Ok(FileText::TooLarge { bytes }),
-        Err(error) => Err(error),
+        Err(_) => Ok(FileText::NotText(NotText::Unreadable)),
     }
 }
 

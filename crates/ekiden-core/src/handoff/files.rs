@@ -60,6 +60,8 @@ pub enum NotText {
     Directory,
     /// A pipe, a socket or a device.
     Special,
+    /// A file that may not be read, such as another user's.
+    Unreadable,
 }
 
 impl NotText {
@@ -80,6 +82,7 @@ impl fmt::Display for NotText {
             Self::Link => "a symbolic link",
             Self::Directory => "a directory",
             Self::Special => "a pipe or a device",
+            Self::Unreadable => "a file that may not be read",
         })
     }
 }

@@ -101,6 +101,34 @@ fn what_is_no_text_is_named_and_set_aside() {
     assert_eq!(kind("KNOWLEDGE.md"), Kind::Link);
 }
 
+// shows: REL-36, RUN-12
+#[test]
+fn a_file_that_may_not_be_read_leaves_the_others_as_they_are_and_is_moved_out() {
+    let disk = with(&[("PROGRESS.md", b"STATUS: DONE"), ("KNOWLEDGE.md", b"x")]);
+    let theirs = Path::new(DIR).join("KNOWLEDGE.md");
+    disk.forbid(&theirs);
+    let found = read_handoff(&disk, Path::new(DIR)).unwrap();
+    assert_eq!(found.progress.text(), Some("STATUS: DONE"));
+    assert_eq!(found.knowledge, FileText::NotText(NotText::Unreadable));
+    set_aside(&disk, Path::new(DIR), &found, &session()).unwrap();
+    assert_eq!(disk.list(Path::new(DIR)).unwrap(), ["PROGRESS.md"]);
+    assert_eq!(disk.list(&session().left()).unwrap(), ["KNOWLEDGE.md"]);
+    disk.plant_file(&theirs, b"again");
+    let taken = take(&disk).unwrap();
+    assert_eq!(taken.aside, [session().left().join("2-KNOWLEDGE.md")]);
+    assert_eq!(disk.list(Path::new(DIR)).unwrap(), [""; 0]);
+}
+
+// shows: MEM-12
+#[test]
+fn files_of_another_user_do_not_keep_the_rest_from_being_made_private() {
+    let disk = with(&[("PROGRESS.md", b"mine"), ("NEXT_PROMPT.md", b"theirs")]);
+    disk.forbid(&Path::new(DIR).join("NEXT_PROMPT.md"));
+    let before = disk.ops();
+    make_private(&disk, Path::new(DIR)).unwrap();
+    assert_eq!(disk.ops(), before + 1);
+}
+
 // shows: RUN-12
 #[test]
 fn archived_files_are_removed_others_kept_whole_and_unknown_ones_left() {

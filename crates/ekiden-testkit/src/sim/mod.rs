@@ -25,8 +25,8 @@
 //! of that file worthless although it reports success, as Linux does; a read-only disk refuses.
 //!
 //! **Not modelled**: damage to synced bytes (a bad disk), stale blocks of other files in place of
-//! unsynced bytes (ext4 `data=writeback`), a disk that lies about its sync, permissions, hard links,
-//! more than one machine. Locks are the kernel's and are not part of the disk: see `ekiden_store::lock`.
+//! unsynced bytes (ext4 `data=writeback`), a disk that lies about its sync, permissions (but for
+//! [`SimDisk::forbid`]), hard links, more than one machine. Locks are the kernel's and are not part of the disk: see `ekiden_store::lock`.
 //!
 //! # Use
 //!
@@ -47,7 +47,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ekiden_store::disk::Cause;
+use ekiden_store::disk::{Cause, Operation};
 use ekiden_store::lock::{Holder, WorkDirLock};
 pub use explore::{CrashPoint, Explored, every_crash};
 pub use factors::{Factored, Survivor};
@@ -102,6 +102,7 @@ struct State {
     crash: Option<(u64, AtCrash)>,
     crashed: bool,
     faults: Vec<PlannedFault>,
+    forbidden: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -178,6 +179,11 @@ impl SimDisk {
         tree.create(path, None, Node::File(Arc::new(SimFile::durable(bytes))))
             .expect("a free place");
         tree.sync_all();
+    }
+
+    /// Makes this another user's: what it holds cannot be read, and its permissions not changed. Its name can be.
+    pub fn forbid(&self, path: &Path) {
+        self.lock().forbidden.push(path.to_owned());
     }
 
     /// How many changing operations there were.
@@ -258,6 +264,29 @@ impl State {
             crash: None,
             crashed: false,
             faults: Vec::new(),
+            forbidden: Vec::new(),
+        }
+    }
+
+    fn check_permission(&self, operation: Operation, path: &Path) -> Result<(), Cause> {
+        let is_inner = |operation| match operation {
+            Operation::Read | Operation::List | Operation::CopyMode | Operation::Append => true,
+            Operation::Look
+            | Operation::CreateDir
+            | Operation::Create
+            | Operation::Truncate
+            | Operation::Rename
+            | Operation::Remove
+            | Operation::Link
+            | Operation::Sync
+            | Operation::Lock => false,
+        };
+        let is_refused = |forbidden: &PathBuf| {
+            path.starts_with(forbidden) && (path != forbidden || is_inner(operation))
+        };
+        match self.forbidden.iter().any(is_refused) {
+            true => Err(refused(io::ErrorKind::PermissionDenied)),
+            false => Ok(()),
         }
     }
 }

@@ -20,7 +20,9 @@ impl SimDisk {
         let found = if state.crashed {
             Err(crashed())
         } else {
-            look(&state.tree)
+            state
+                .check_permission(operation, path)
+                .and_then(|()| look(&state.tree))
         };
         found.map_err(|cause| DiskError::new(operation, path, cause))
     }
@@ -31,8 +33,10 @@ impl SimDisk {
         path: &Path,
         change: impl Fn(&mut Tree, Option<&Path>, Extent) -> Result<(), Cause>,
     ) -> DiskResult<()> {
-        self.lock()
-            .change(change)
+        let mut state = self.lock();
+        let allowed = state.check_permission(operation, path);
+        allowed
+            .and_then(|()| state.change(change))
             .map_err(|cause| DiskError::new(operation, path, cause))
     }
 
