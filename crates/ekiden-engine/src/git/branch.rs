@@ -144,16 +144,13 @@ pub fn push(dir: &Path, branch: &str) -> Result<(), String> {
 }
 
 /// There is a worktree at this place, with this commit checked out and no branch. One in which nothing ran is made whole again.
+/// `--force` twice takes the place of one that git knows and that is gone.
 pub fn add_worktree(dir: &Path, tree: &Path, commit: &str) -> Result<(), String> {
     let added = || {
         let path = tree.to_string_lossy();
         if !tree.join(".git").exists() {
-            ask(dir, "worktree prune", &[])?;
-            ask(
-                dir,
-                "worktree add --quiet --detach --force",
-                &[&path, commit],
-            )?;
+            let add = "worktree add --quiet --detach --force --force";
+            ask(dir, add, &[&path, commit])?;
         }
         ask(tree, "checkout --quiet --force --detach", &[commit])
     };

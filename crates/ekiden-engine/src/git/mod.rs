@@ -30,7 +30,8 @@ use std::time::Duration;
 use ekiden_agent::child::{ChildEnd, ChildSpec, SpawnError};
 use ekiden_agent::task::{self, Output};
 use ekiden_core::limits;
-use ekiden_core::text::one_line;
+use ekiden_core::text::{one_line, shell_word};
+use ekiden_core::time::Millis;
 use ekiden_store::disk::DiskError;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -48,6 +49,10 @@ const HASHED_AT_ONCE: usize = 200;
 
 /// The longest `.git` file of a worktree: a word and a path.
 const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
+
+/// They change files, or a remote repository. Ended in the middle, they leave a checkout between two commits; and
+/// large files, filters, hooks and networks are slow.
+const WRITING: [&str; 4] = ["checkout", "push", "switch", "worktree"];
 
 /// Git looks for a repository only below this directory. A worktree that has lost its `.git` would
 /// otherwise pass for a part of whatever repository lies above it.
@@ -92,7 +97,8 @@ pub(crate) enum GitError {
     #[error("`git {command}` was cancelled")]
     Cancelled { command: String },
     #[error(
-        "another process has locked the repository; if no git is at work there, `rm {lock}` unlocks it"
+        "another process has locked the repository; if no git is at work there, `rm {}` unlocks it",
+        shell_word(lock)
     )]
     Locked { lock: String },
     #[error(
@@ -311,12 +317,20 @@ pub(crate) fn git_dir_of(top: &Path) -> Option<PathBuf> {
     Some(top.join(OsStr::from_bytes(path)))
 }
 
-/// Runs one quick command where there is no runtime yet.
+/// Runs one command where there is no runtime yet.
 pub(crate) fn ask(dir: &Path, words: &str, args: &[&str]) -> Result<String, GitError> {
     let command = words.split(' ').chain(args.iter().copied());
     let command: Vec<&str> = command.collect();
-    let output = task::run_quick("git", &command, dir, limits::SURVEY_TIMEOUT)?;
+    let output = task::run_quick("git", &command, dir, time_of(words))?;
     stdout_of(words, output).map(lossy)
+}
+
+/// How long a command may take that is run by [`ask`].
+fn time_of(words: &str) -> Millis {
+    match WRITING.contains(&&*subcommand(words)) {
+        true => limits::COMMIT_TIMEOUT,
+        false => limits::SURVEY_TIMEOUT,
+    }
 }
 
 /// The standard output of a command that succeeded.
@@ -384,6 +398,27 @@ mod tests {
             "fatal: Unable to create '/p q/.git/index.lock': File exists.\n\nAnother git process";
         assert_eq!(lock_in(locked).as_deref(), Some("/p q/.git/index.lock"));
         assert_eq!(lock_in("a hook failed"), None);
+        let lock = lock_in(locked).unwrap();
+        let told = GitError::Locked { lock }.to_string();
+        assert!(told.contains("`rm '/p q/.git/index.lock'`"), "{told}");
+    }
+
+    /// A checkout that is ended in the middle leaves a mixture of two commits.
+    // shows: RUN-17, TRK-10
+    #[test]
+    fn what_changes_files_or_a_remote_has_more_time_than_what_looks() {
+        for words in ["switch --quiet", "checkout --force", "worktree add --force"] {
+            assert_eq!(time_of(words), limits::COMMIT_TIMEOUT, "{words}");
+        }
+        let push = "-c core.askPass=true push --quiet origin";
+        assert_eq!(time_of(push), limits::COMMIT_TIMEOUT);
+        for words in [
+            "rev-parse HEAD",
+            "status --porcelain",
+            "read-tree --dry-run -m",
+        ] {
+            assert_eq!(time_of(words), limits::SURVEY_TIMEOUT, "{words}");
+        }
     }
 
     // shows: PLN-08

@@ -290,8 +290,8 @@ async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>)
     match Status::read(&git, Scope::Everything).await {
         Ok(status) if !is_lent(trees, &status) => {
             left_over.push(format!(
-                "the worktree {place} stays: it has files that are not committed; \
-                 `git worktree remove --force {place}` removes it"
+                "the worktree {place} stays: it has files that are not committed; {} removes it",
+                removal(tree)
             ));
             return true;
         }
@@ -319,8 +319,27 @@ async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>)
     if holds_work {
         left_over.push(format!(
             "the worktree {place} stays: a submodule in it has commits that may be nowhere else; push them, \
-             then `git worktree remove --force {place}`"
+             then {}",
+            removal(tree)
         ));
     }
     holds_work
+}
+
+/// The command that removes a worktree with all that is in it.
+fn removal(tree: &Path) -> String {
+    let tree = shell_word(&tree.to_string_lossy());
+    format!("`git worktree remove --force {tree}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: PLN-08
+    #[test]
+    fn the_command_that_removes_a_worktree_names_it_as_one_word() {
+        let wanted = "`git worktree remove --force '/p q/tree'`";
+        assert_eq!(removal(Path::new("/p q/tree")), wanted);
+    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::Isolation;
+use ekiden_core::text::shell_word;
 use ekiden_store::disk::{DiskResult, Reach};
 
 use super::{StageJob, Worktrees, no_worktrees};
@@ -231,11 +232,7 @@ impl Worktrees {
                 || (tree.join(".git").exists()
                     && !self.paths.within(tree).join(".ekiden").exists());
             if !is_broken_off {
-                let tree = tree.display();
-                return GitError::refused(format!(
-                    "{tree} is not a complete worktree any more; save what you need of it, \
-                     and `rm -rf {tree}` lets ekiden make it again"
-                ));
+                return GitError::refused(incomplete(tree));
             }
             self.remove_tree(tree, cancelled).await?;
         }
@@ -325,5 +322,27 @@ impl Worktrees {
             self.disk.remove(lock)?;
         }
         Ok(())
+    }
+}
+
+/// What is said of a worktree that is not whole and may hold somebody's work.
+fn incomplete(tree: &Path) -> String {
+    format!(
+        "{} is not a complete worktree any more; save what you need of it, and `rm -rf {}` lets ekiden \
+         make it again",
+        tree.display(),
+        shell_word(&tree.to_string_lossy())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: PLN-08
+    #[test]
+    fn the_command_that_removes_a_worktree_names_it_as_one_word() {
+        let told = incomplete(Path::new("/p q/tree"));
+        assert!(told.contains("`rm -rf '/p q/tree'`"), "{told}");
     }
 }

@@ -135,6 +135,20 @@ fn each_issue_with_the_label_gets_one_run_in_a_place_of_its_own() {
     assert_eq!(issues, ["search"]);
 }
 
+/// The user's worktree may lie on a drive that is not mounted.
+// shows: TRK-10
+#[test]
+fn a_worktree_of_the_users_that_is_not_there_now_stays_known() {
+    let environment = project(&[("login", "ekiden")]);
+    let theirs = environment.path("drive/theirs");
+    let theirs = theirs.to_str().unwrap();
+    environment.git(&["worktree", "add", "--quiet", "--detach", theirs]);
+    std::fs::rename(environment.path("drive"), environment.path("away")).unwrap();
+    environment.run(&words(&["--once"])).expect(0);
+    let known = environment.git(&["worktree", "list", "--porcelain"]);
+    assert!(known.contains(theirs), "{known}");
+}
+
 /// The label goes and comes, and the dispatcher goes with a run at work.
 // shows: TRK-10
 #[test]
