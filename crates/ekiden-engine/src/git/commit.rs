@@ -13,6 +13,9 @@
 //!   holds that, we wait, but not forever.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 use ekiden_core::event::Commit;
 use ekiden_core::limits;
@@ -137,7 +140,7 @@ impl Work<'_> {
             return Ok(failed(format!("{what} is under way"), ""));
         }
         let (declared, lent) = (&self.job.declared, &self.job.lent);
-        let changes = dirty::changes(self.git, &self.job.plan, declared, lent).await?;
+        let mut changes = dirty::changes(self.git, &self.job.plan, declared, lent).await?;
         if let Some(branch) = &self.job.branch
             && changes.branch.as_ref() != Some(branch)
         {
@@ -145,6 +148,11 @@ impl Work<'_> {
                 branch: branch.clone(),
                 found: changes.branch,
             });
+        }
+        // `git add --all` would add a repository inside as a mere name.
+        let takes_all = self.job.own_tree && !changes.has_repositories;
+        if !takes_all {
+            self.leave_out_directories(&mut changes.entries).await?;
         }
         if changes.entries.is_empty() {
             let left_out = changes.left_out;
@@ -157,8 +165,7 @@ impl Work<'_> {
         let trailers = issue.unwrap_or_default() + &agent.unwrap_or_default();
         let trailer = trailers + &trailer(&self.job.effect);
         let message = ["-m", &self.job.subject, "-m", &trailer];
-        // `git add --all` would add a repository inside as a mere name.
-        let result = if self.job.own_tree && !changes.has_repositories {
+        let result = if takes_all {
             commit_all(self.git, &message, &changes.stays_out, self.cancelled).await
         } else {
             self.commit_only(&message, &changes.entries).await
@@ -171,6 +178,18 @@ impl Work<'_> {
                 None => self.refused(error, changes).await,
             },
         }
+    }
+
+    /// Leaves out the files and links that are directories now. Git refuses to commit such a name, and drops it by
+    /// itself when it takes in what is in the directory.
+    async fn leave_out_directories(&self, entries: &mut Vec<Entry>) -> Result<(), GitError> {
+        if entries.iter().any(Entry::is_deleted) {
+            let top = self.git.top().await?;
+            let place = |entry: &Entry| top.join(OsStr::from_bytes(&entry.path));
+            let is_dir = |path: PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+            entries.retain(|entry| !(entry.is_deleted() && is_dir(place(entry))));
+        }
+        Ok(())
     }
 
     async fn commit_only(&self, message: &[&str], entries: &[Entry]) -> Result<(), GitError> {

@@ -131,6 +131,11 @@ impl Entry {
         self.code == "??"
     }
 
+    /// It is not in the work tree any more, or something else has its name.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.code.contains('D')
+    }
+
     /// A repository inside this one that git does not know.
     pub(crate) fn is_repository(&self) -> bool {
         self.is_untracked() && self.path.ends_with(b"/")

@@ -307,6 +307,29 @@ fn what_lies_outside_of_a_sparse_checkout_is_committed_too() {
 
 // shows: REL-18
 #[test]
+fn a_file_that_became_a_directory_is_committed_with_what_is_in_it() {
+    let environment = repository();
+    environment.write("conf", "one\n");
+    environment.write("link", "two\n");
+    environment.commit_all();
+    environment.write(".git/info/exclude", "ignored\n");
+    let change = "rm conf link && mkdir conf link && echo a > conf/a && echo b > link/ignored";
+    environment.write("task.md", &item(change));
+    environment.run(&RUN).expect(0);
+    insta::assert_snapshot!(environment.git(&["log", "-1", "--format=%s", "--name-status"]), @r"
+    ekiden: session 1 checkpoint
+
+    D	conf
+    A	conf/a
+    ");
+    insta::assert_snapshot!(status(&environment), @r"
+     D link
+    ?? task.md
+    ");
+}
+
+// shows: REL-18
+#[test]
 fn a_submodules_new_commit_is_taken_and_a_repository_inside_is_not() {
     let environment = repository();
     environment.shell(
