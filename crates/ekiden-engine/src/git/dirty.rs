@@ -88,7 +88,7 @@ fn committable(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-/// The objects of the files as they are in the work tree.
+/// What tells the content of the files as they are in the work tree.
 async fn contents(git: &Git, entries: &[Entry]) -> Result<Vec<Option<String>>, GitError> {
     if entries.is_empty() {
         return Ok(Vec::new());
@@ -96,5 +96,5 @@ async fn contents(git: &Git, entries: &[Entry]) -> Result<Vec<Option<String>>, G
     let top = git.top().await?;
     let path = |entry: &Entry| top.join(entry.shown()).to_string_lossy().into_owned();
     let paths: Vec<String> = entries.iter().map(path).collect();
-    Ok(git.hash_files(&paths).await)
+    Ok(git.contents(&paths).await)
 }

@@ -230,29 +230,40 @@ impl Git {
         }
     }
 
-    /// The objects that files would be in git, in their order. None for what cannot be hashed, such as a
-    /// deleted file or a directory.
-    pub(crate) async fn hash_files(&self, paths: &[String]) -> Vec<Option<String>> {
-        let mut objects = Vec::new();
-        for some in paths.chunks(HASHED_AT_ONCE) {
-            match self.hash(some).await {
-                Some(ids) if ids.len() == some.len() => objects.extend(ids.into_iter().map(Some)),
+    /// What tells the content of files, in their order: the objects that they would be in git, and of links
+    /// where they lead. None for anything else, such as a deleted file or a directory.
+    pub(crate) async fn contents(&self, paths: &[String]) -> Vec<Option<String>> {
+        let place = |path: &String| self.dir.join(path);
+        // `git hash-object` would read what a link leads to: another's file, or a device without an end.
+        let link = |path| Some(format!("-> {}", place(path).read_link().ok()?.display()));
+        let mut contents: Vec<Option<String>> = paths.iter().map(link).collect();
+        let is_file = |path: &String| {
+            let found = place(path).symlink_metadata();
+            found.is_ok_and(|found| found.is_file())
+        };
+        let files = (0..paths.len()).filter(|at| is_file(&paths[*at]));
+        let files: Vec<usize> = files.collect();
+        for some in files.chunks(HASHED_AT_ONCE) {
+            let named: Vec<&str> = some.iter().map(|at| paths[*at].as_str()).collect();
+            let mut ids = self.hash(&named).await.unwrap_or_default();
+            if ids.len() != some.len() {
                 // One that cannot be hashed makes the whole command fail.
-                Some(_) | None => {
-                    for path in some {
-                        let ids = self.hash(std::slice::from_ref(path)).await;
-                        objects.push(ids.and_then(|ids| ids.into_iter().next()));
-                    }
+                ids.clear();
+                for path in named {
+                    let found = self.hash(&[path]).await.unwrap_or_default();
+                    ids.push(found.into_iter().next().flatten());
                 }
             }
+            for (at, id) in some.iter().zip(ids) {
+                contents[*at] = id;
+            }
         }
-        objects
+        contents
     }
 
-    async fn hash(&self, paths: &[String]) -> Option<Vec<String>> {
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let ids = self.run("hash-object --", &paths).await.ok()?;
-        Some(ids.lines().map(str::to_owned).collect())
+    async fn hash(&self, paths: &[&str]) -> Option<Vec<Option<String>>> {
+        let ids = self.run("hash-object --", paths).await.ok()?;
+        Some(ids.lines().map(|id| Some(id.to_owned())).collect())
     }
 
     /// The root of the work tree.

@@ -126,6 +126,31 @@ fn each_session_is_committed_and_what_was_there_before_is_not() {
     assert!(trailers[0] != trailers[1]);
 }
 
+/// `git hash-object` would read what a link leads to, such as a device without an end.
+// shows: REL-18
+#[test]
+fn what_a_link_leads_to_is_not_read() {
+    let real = std::env::var("PATH").unwrap_or_default();
+    let environment = repository();
+    let asked = environment.path("asked");
+    let git = format!(
+        "echo \"$*\" >> {}\nPATH=${{PATH#*:}} exec git \"$@\"\n",
+        asked.display()
+    );
+    environment.script("../bin/git", &git);
+    environment.shell("mkdir inner; echo x > new; ln -s new link; ln -s inner dir");
+    let path = format!("{}:{real}", environment.path("bin").display());
+    let environment = environment.with("PATH", &path);
+    environment.write("task.md", &items(1));
+    environment.run(&RUN).expect(0);
+    let asked = std::fs::read_to_string(asked).unwrap();
+    let hashed = asked.lines().filter(|line| line.contains("hash-object"));
+    let hashed: Vec<&str> = hashed.collect();
+    assert!(hashed.iter().any(|line| line.contains("new")), "{asked}");
+    let is_link = |line: &&&str| line.contains("link") || line.contains("dir");
+    assert_eq!(hashed.iter().find(is_link), None);
+}
+
 // shows: REL-18, RUN-17
 #[test]
 fn a_dirty_tree_is_not_mixed_into_commits() {
