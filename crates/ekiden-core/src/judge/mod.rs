@@ -48,7 +48,7 @@ use crate::settings::Judging;
 pub use likeness::{Likeness, Lines};
 pub use times::without_times;
 pub use warning::Warning;
-pub use weakened::{WeakenedTest, Weakening, is_test_file, weakened_tests};
+pub use weakened::{WeakenedTest, Weakening, is_test_file, may_hold_tests, weakened_tests};
 
 /// What is known of a session that is over.
 #[derive(Debug, Clone, Copy)]

@@ -165,8 +165,8 @@ fn signs(file: &FileDiff<'_>) -> Vec<WeakenedTest> {
     skipped.into_iter().chain(fewer).collect()
 }
 
-/// Rust has unit tests beside the code.
-fn may_hold_tests(path: &str) -> bool {
+/// Whether tests may be in a file, by its name: Rust has unit tests beside the code.
+pub fn may_hold_tests(path: &str) -> bool {
     is_test_file(path) || path.ends_with(".rs")
 }
 

@@ -190,12 +190,22 @@ impl Git {
         args: &[&str],
         input: &[u8],
     ) -> Result<Vec<u8>, GitError> {
-        let over = tokio::time::sleep(limits::SURVEY_TIMEOUT.into());
-        let output = self.output(words, args, input, over).await?;
+        let output = self.quick(words, args, input).await?;
         if output.cut {
             return Err(no_answer(words, "its answer is too long"));
         }
         stdout_of(words, output)
+    }
+
+    /// Runs one command, and gives the beginning of an answer of any length as text.
+    pub(crate) async fn beginning(&self, words: &str, args: &[&str]) -> Result<String, GitError> {
+        let output = self.quick(words, args, b"").await?;
+        stdout_of(words, output).map(lossy)
+    }
+
+    async fn quick(&self, words: &str, args: &[&str], input: &[u8]) -> Result<Output, GitError> {
+        let over = tokio::time::sleep(limits::SURVEY_TIMEOUT.into());
+        self.output(words, args, input, over).await
     }
 
     /// Runs a command that may take long, such as one that runs hooks or checks out a large tree. While

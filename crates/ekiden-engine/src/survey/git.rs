@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::event::Survey;
-use ekiden_core::judge::{WeakenedTest, is_test_file, weakened_tests};
+use ekiden_core::judge::{WeakenedTest, is_test_file, may_hold_tests, weakened_tests};
 use ekiden_core::limits;
 
 use super::content::READ_BYTES_MAX;
@@ -23,16 +23,20 @@ const DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-tex
 /// The same with what stands around each change.
 const WHOLE_DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
                           --src-prefix=a/ --dst-prefix=b/ --find-renames";
+/// The names of the files in it.
+const CHANGED_NAMES: &str = "diff --name-only -z --no-renames --no-ext-diff --relative";
+/// Changed files that may hold tests and are compared by their names; if there are more, all files are.
+const TESTS_NAMED_MAX: usize = 500;
 /// New files with tests that are read, since tests that moved there are not gone.
 const NEW_TESTS_MAX: usize = 100;
 
-/// Looks at the work tree in `dir`.
+/// Looks at the work tree in `dir`. Also why its tests cannot be compared with those at the first commit.
 pub(super) async fn survey(
     git: &Git,
     dir: &Path,
     to_root: String,
     since: &Since,
-) -> Result<Survey, GitError> {
+) -> Result<(Survey, Option<GitError>), GitError> {
     let changed = Changed::find(git, to_root).await?;
     let (tree, substance) = fingerprints(git, dir, &changed).await;
     let (commits, committed, diff_stat, weakened, diff) = tokio::join!(
@@ -42,8 +46,12 @@ pub(super) async fn survey(
         weakened(git, dir, since, &changed),
         diff(git, dir, since, &changed),
     );
+    let (weakened, unread) = match weakened {
+        Ok(weakened) => (weakened, None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
     let entries = changed.status.entries.iter().take(limits::SURVEY_LINES_MAX);
-    Ok(Survey {
+    let survey = Survey {
         status: entries.map(line).collect(),
         head: changed.status.head.clone(),
         commits,
@@ -55,7 +63,8 @@ pub(super) async fn survey(
         items: None,
         item_files: BTreeMap::new(),
         diff,
-    })
+    };
+    Ok((survey, unread))
 }
 
 /// What differs from the last commit in the work dir.
@@ -155,10 +164,15 @@ fn bounded(text: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Tests that check less than at the first commit. Where git cannot tell, none is known.
-async fn weakened(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> Vec<WeakenedTest> {
+/// Tests that check less than at the first commit.
+async fn weakened(
+    git: &Git,
+    dir: &Path,
+    since: &Since,
+    changed: &Changed,
+) -> Result<Vec<WeakenedTest>, GitError> {
     let Some(first) = &since.first else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let new: Vec<(String, PathBuf)> = changed
         .new_tests()
@@ -166,17 +180,29 @@ async fn weakened(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> Ve
         .collect();
     let is_first = since.first == changed.status.head;
     if is_first && !changed.status.has_tracked() && new.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let paths = [first, "--", ".", ":(exclude).ekiden"];
-    let Ok(mut diff) = git.run(DIFF, &paths).await else {
-        return Vec::new();
+    let all = [first, "--", ".", ":(exclude).ekiden"];
+    let names = git.run(CHANGED_NAMES, &all).await?;
+    let names = names.split_terminator('\0');
+    let tests = names.filter(|path| may_hold_tests(path));
+    let tests: Vec<String> = tests.map(|path| format!(":(literal){path}")).collect();
+    let mut diff = match tests.len() {
+        0 => String::new(),
+        // The difference of all files may be too large to be read.
+        1..=TESTS_NAMED_MAX => {
+            let tests = tests.iter().map(String::as_str);
+            let args: Vec<&str> = [first, "--"].into_iter().chain(tests).collect();
+            git.run(DIFF, &args).await?
+        }
+        _ => git.run(DIFF, &all).await?,
     };
     diff.push_str(&all_added(new).await);
-    weakened_tests(&diff)
+    Ok(weakened_tests(&diff))
 }
 
-/// All changes since the first commit, new files last. Where git cannot tell them, there are none.
+/// All changes since the first commit, new files last, as far as a reviewer is given them. Where git cannot tell
+/// them, there are none.
 async fn diff(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> String {
     if !since.diff {
         return String::new();
@@ -185,7 +211,7 @@ async fn diff(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> String
     let mut diff = String::new();
     if let Some(base) = base {
         let paths = [base, "--", ".", ":(exclude).ekiden"];
-        diff = git.run(WHOLE_DIFF, &paths).await.unwrap_or_default();
+        diff = git.beginning(WHOLE_DIFF, &paths).await.unwrap_or_default();
     }
     let new = changed.status.entries.iter().filter(|it| it.is_untracked());
     let new = new

@@ -109,7 +109,58 @@ fn sessions_that_change_nothing_end_the_run_as_stalled_and_research_goes_on() {
 
 // shows: REL-32
 #[test]
-fn tests_that_were_taken_away_are_told_beside_the_pass() {
+fn tests_that_were_taken_away_are_told_also_beside_a_large_change() {
+    let environment = Environment::with_git();
+    environment.write(
+        "tests/test_a.py",
+        "def test_a():\n    assert total() == 3\n",
+    );
+    environment.write("data.txt", "small\n");
+    environment.commit_all();
+    let cheat = "rm tests/test_a.py; head -c 17000000 /dev/zero | tr '\\0' x > data.txt\nstatus=ALL_COMPLETE\n";
+    let script = format!("{cheat}{HAND_OVER}");
+    let said = told(
+        &environment,
+        &script,
+        &["--verify", "! test -e tests/test_a.py"],
+    );
+    assert!(said.contains("tests/test_a.py  deleted"), "{said}");
+}
+
+// shows: REL-38
+#[test]
+fn a_reviewer_is_given_the_beginning_of_a_large_change() {
+    let environment = Environment::with_git();
+    environment.write("data.txt", "small\n");
+    environment.commit_all();
+    let item = "head -c 17000000 /dev/zero | tr '\\0' x > data.txt";
+    let task = format!("Do it.\n\n- [ ] It\n\n  ```sh\n  {item}\n  ```\n");
+    environment.write("task.md", &task);
+    let args = ["run", "task.md", "--agent", "rehearsal", "--review"];
+    environment.run(&args).expect(0);
+    let prompt = environment.kept(2, "prompt.md");
+    assert!(
+        prompt.contains("diff --git a/data.txt b/data.txt"),
+        "{prompt}"
+    );
+}
+
+// shows: REL-32
+#[test]
+fn tests_that_cannot_be_compared_are_told_as_such() {
+    let environment = Environment::with_git();
+    environment.write("tests/test_a.py", "def test_a(): pass\n");
+    environment.commit_all();
+    let large = "head -c 17000000 /dev/zero | tr '\\0' x > tests/test_a.py\nstatus=ALL_COMPLETE\n";
+    let script = format!("{large}{HAND_OVER}");
+    let said = told(&environment, &script, &["--verify", "test -e first"]);
+    let unknown = "it is not known whether tests were weakened: `git diff` gave no answer";
+    assert!(said.contains(unknown), "{said}");
+}
+
+// shows: REL-32
+#[test]
+fn tests_that_were_taken_away_are_told_beside_are_told_beside_the_pass() {
     let environment = Environment::with_git();
     environment.write(
         "tests/test_a.py",
