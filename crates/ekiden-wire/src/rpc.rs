@@ -27,6 +27,11 @@ const HEAD_BYTES: usize = 1024;
 /// What a dialect calls the answer to `initialize`: with it an attempt begins.
 pub const BEGUN: &str = "initialize";
 
+/// A process answers our first request. Attempts at one session share its saved stream.
+pub fn begins_attempt(event: &ClientEvent) -> bool {
+    matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == BEGUN)
+}
+
 /// A dialect's lines and events on their way.
 #[derive(Debug, Default)]
 pub struct Outbox {

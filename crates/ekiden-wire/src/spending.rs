@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use ekiden_core::budget::{Price, Prices, Spend, TokenCounts};
 use ekiden_core::limits::BYTES_PER_TOKEN;
 
-use crate::rpc::BEGUN;
+use crate::rpc::begins_attempt;
 use crate::stream::{Assistant, ClientEvent, ModelUsage, TurnResult};
 
 /// Models that are told apart in one attempt: an agent could name any number.
@@ -88,8 +88,7 @@ impl SpendEstimate {
             self.settle(result);
             return true;
         }
-        // Attempts at one session share its saved stream.
-        if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == BEGUN) {
+        if begins_attempt(event) {
             self.begin_anew();
         }
         // Only accounts with a subscription get limit reports.

@@ -511,6 +511,21 @@ mod tests {
         );
     }
 
+    // shows: REL-06
+    #[test]
+    fn a_saved_stream_tells_of_its_last_attempt_what_that_one_did() {
+        let call = r#"{"type":"assistant","message":{"id":"c","model":"m","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make"}}]},"parent_tool_use_id":null}"#;
+        let first = format!("{}{call}\n{TOOL}\n", attempt("a", 1_000));
+        let ended = |stream: String| {
+            from_saved_stream(stream.as_bytes(), AgentKind::Claude, Prices::default()).unwrap()
+        };
+        assert_eq!(ended(first.clone()).counters.tool_calls, 1);
+        let again = ended(first + &attempt("b", 1_000));
+        assert_eq!(again.counters.tool_calls, 0);
+        assert_eq!(again.traces.succeeded, [""; 0]);
+        assert!(again.resumable, "the conversation is still there");
+    }
+
     const OURS: &str = "6f0e5a52-1111-5111-8111-111111111111";
 
     fn conversation() -> Conversation {

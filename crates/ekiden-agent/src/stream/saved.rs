@@ -5,6 +5,7 @@ use ekiden_core::budget::{Prices, TokenCounts};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Counters};
 use ekiden_wire::lines::read_lines;
+use ekiden_wire::rpc::begins_attempt;
 use ekiden_wire::saved::Saved;
 use ekiden_wire::spending::SpendEstimate;
 use ekiden_wire::trace::Trace;
@@ -19,21 +20,31 @@ pub fn from_saved_stream(
     let mut spending = SpendEstimate::new(prices, kind.price_unknown());
     let mut trace = Trace::default();
     let mut saved = Saved::default();
+    // In any attempt: the last one may continue the conversation of one before.
+    let mut worked = false;
     read_lines(stream, |line| {
         saved.read(line, |event| {
+            if begins_attempt(event) {
+                worked |= has_worked(&trace);
+                trace = Trace::default();
+            }
             spending.observe(event);
             trace.observe(event);
         });
     })?;
     spending.end();
     let counters = counters(&trace, &spending);
-    let worked = trace.counts.calls + trace.counts.turns > 0;
+    worked |= has_worked(&trace);
     Ok(AttemptEnded {
         counters,
         traces: trace.last,
         resumable: worked && (kind == AgentKind::Claude || saved.conversation().is_some()),
         ..AttemptEnded::bare(EndCause::EngineLost)
     })
+}
+
+fn has_worked(trace: &Trace) -> bool {
+    trace.counts.calls + trace.counts.turns > 0
 }
 
 pub(super) fn counters(trace: &Trace, spending: &SpendEstimate) -> Counters {
