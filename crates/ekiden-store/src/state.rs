@@ -9,7 +9,8 @@
 //!    it is damaged, not new.
 //! 2. A run begins with its log: a run's directory without a log and without sessions never began,
 //!    and is passed over. One without a log but with sessions has lost it, which is an error for
-//!    opening it.
+//!    opening it. One that may not be looked at, such as another user's, is taken for begun: reading it says
+//!    why.
 //! 3. Damage to one run never touches another: nothing is shared but the directory.
 
 use std::path::{Path, PathBuf};
@@ -107,7 +108,8 @@ impl StateDir {
     }
 
     fn began(&self, run: &RunLayout) -> Result<bool, DiskError> {
-        if self.disk.stat(&run.log())?.is_some() {
+        let log = self.disk.stat(&run.log());
+        if log.as_ref().is_err_and(DiskError::is_not_permitted) || log?.is_some() {
             return Ok(true);
         }
         let sessions = if_there(self.disk.list(&run.relay(None).sessions()))?;

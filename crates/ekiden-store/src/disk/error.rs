@@ -131,6 +131,9 @@ impl DiskError {
         if is_blocked {
             return Some("a file is where a directory has to be; move it away");
         }
+        if self.is_not_permitted() {
+            return Some("it may be another user's; `ls -ld` with its path shows whose it is");
+        }
         matches!(self.cause, Cause::IsLink { .. })
             .then_some("nothing was written; remove the link, or put what it leads to in its place")
     }

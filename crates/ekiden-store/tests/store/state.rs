@@ -175,6 +175,20 @@ fn a_run_that_lost_its_log_is_listed_and_cannot_be_opened() {
     assert!(error.hint().unwrap().contains("the log was removed"));
 }
 
+// shows: DUR-04
+#[test]
+fn a_run_of_another_user_is_listed_and_hides_no_other() {
+    let disk = Arc::new(project());
+    first_run(&disk).unwrap();
+    let theirs = RunId::from_bits(8);
+    disk.create_dir(layout().run(&theirs).dir()).unwrap();
+    disk.forbid(layout().run(&theirs).dir());
+    let state = StateDir::open(disk, layout()).unwrap().unwrap();
+    assert_eq!(state.runs().unwrap(), [RunId::from_bits(7), theirs.clone()]);
+    let error = state.read_log::<Note>(&theirs).err().unwrap();
+    assert!(error.hint().unwrap().contains("another user"), "{error}");
+}
+
 // shows: DUR-05
 #[test]
 fn a_newer_state_is_looked_at_and_not_changed() {
