@@ -183,13 +183,19 @@ pub(super) fn written(row: &Row, values: &[String]) -> Result<String, Failure> {
     let texts: Vec<String> = values.iter().map(quoted).collect();
     Ok(match (row.takes, values) {
         (Takes::Switch, [text, ..]) => form::switch(text).unwrap_or_default().to_string(),
-        (Takes::One(_), [text]) if text.parse::<i64>().is_ok() => text.clone(),
+        (Takes::One(_), [text]) if is_toml_number(text) => text.clone(),
         (Takes::Lines(_), _) => format!("[{}]", texts.join(", ")),
         (
             Takes::Switch | Takes::One(_) | Takes::Maybe(_) | Takes::Commas(_) | Takes::Words(_),
             _,
         ) => texts.concat(),
     })
+}
+
+/// Such as 10, and not 010 or +10.
+fn is_toml_number(text: &str) -> bool {
+    text.parse::<i64>()
+        .is_ok_and(|number| number.to_string() == text)
 }
 
 fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
@@ -337,5 +343,20 @@ fn agent(row: &AgentRow) -> Fields {
         "command": row.command,
         "file": phrase::path(&row.path),
         "line": row.line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: RUN-03
+    #[test]
+    fn a_number_is_written_as_toml_reads_it() {
+        let row = table::find("max_sessions").unwrap();
+        for (typed, wanted) in [("10", "10"), ("010", "\"010\""), ("+10", "\"+10\"")] {
+            assert_eq!(written(row, &[typed.to_owned()]).unwrap(), wanted);
+            assert!(toml::from_str::<toml::Table>(&format!("a = {wanted}")).is_ok());
+        }
     }
 }

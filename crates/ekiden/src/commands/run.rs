@@ -261,7 +261,7 @@ pub(super) fn settle_permissions(
         Some(mode) => {
             let what = format!("`{}` in {}", choice.setting(), phrase::path(&file));
             let saved = file::set(&file, &table::PERMISSION_MODE.row, &format!("\"{mode}\""));
-            (what, saved.map_err(Failure::from))
+            (what, saved)
         }
     };
     match saved {

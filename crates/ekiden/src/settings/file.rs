@@ -10,7 +10,7 @@ use ekiden_core::budget::Budget;
 use ekiden_core::hash::sha256_hex;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::beneath;
-use ekiden_store::disk::{Disk as _, DiskResult, RealDisk, parent};
+use ekiden_store::disk::{Disk as _, RealDisk, parent};
 use ekiden_store::replace::{Durability, replace, replace_foreign};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -110,62 +110,89 @@ pub fn set_in_project(file: &Path, row: &Row, value: &str) -> Result<(), Failure
     // A file with a mistake is not made worse.
     SettingsFile::of_project(file)?;
     let disk = RealDisk::fenced(&project_of(file));
-    Ok(set_on(&disk, file, row, value)?)
+    set_on(&disk, file, row, value)
 }
 
 /// Sets a setting in a settings file, and creates the file if there is none. Durable.
 ///
 /// The rest of the file stays byte for byte as it is.
-pub fn set(file: &Path, row: &Row, value: &str) -> DiskResult<()> {
+pub fn set(file: &Path, row: &Row, value: &str) -> Result<(), Failure> {
     set_on(&RealDisk::new(), file, row, value)
 }
 
-fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> DiskResult<()> {
-    if disk.stat(file)?.is_none() {
-        ensure_dir(disk, parent(file))?;
-        return replace(
-            disk,
-            file,
-            with("", row, value).as_bytes(),
-            Durability::Full,
+fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> Result<(), Failure> {
+    let is_there = disk.stat(file)?.is_some();
+    let before = match is_there {
+        true => disk.read(&disk.resolve(file)?, BYTES_MAX)?,
+        false => Vec::new(),
+    };
+    let Some(after) = with(&String::from_utf8_lossy(&before), row, value) else {
+        let what = format!("cannot put `{}` into {}", row.name, phrase::path(file));
+        let hint = format!(
+            "nothing was changed; write `{} = {value}` yourself",
+            row.name
         );
+        return Err(Failure::new(Exit::Settings, what).hint(hint));
+    };
+    if is_there {
+        return Ok(replace_foreign(disk, file, after.as_bytes())?);
     }
-    let before = disk.read(&disk.resolve(file)?, BYTES_MAX)?;
-    let after = with(&String::from_utf8_lossy(&before), row, value);
-    replace_foreign(disk, file, after.as_bytes())
+    ensure_dir(disk, parent(file))?;
+    Ok(replace(disk, file, after.as_bytes(), Durability::Full)?)
 }
 
-/// The text with this setting: in place of its value, below its table's head, or above everything.
-fn with(text: &str, row: &Row, value: &str) -> String {
-    let (table, key) = row.name.rsplit_once('.').unwrap_or(("", row.name));
-    let root = DeTable::parse(text).ok().map(Spanned::into_inner);
-    let inside = root.as_ref().and_then(|root| match table {
-        "" => Some(root),
-        table => value_of(root, table)?.get_ref().as_table(),
-    });
-    if let Some(old) = inside.and_then(|inside| value_of(inside, key)) {
-        let (before, after) = (&text[..old.span().start], &text[old.span().end..]);
-        return format!("{before}{value}{after}");
-    }
-    let head = format!("[{table}]");
-    let mut end = 0;
-    for line in text.split_inclusive('\n') {
-        end += line.len();
-        if line.trim() == head {
-            return format!(
-                "{}\n{key} = {value}\n{}",
-                text[..end].trim_end(),
-                &text[end..]
-            );
+/// The text with this setting: in place of its value, in the innermost table that stands there, or above everything.
+/// None where none of that gives TOML.
+fn with(text: &str, row: &Row, value: &str) -> Option<String> {
+    let keys: Vec<&str> = row.name.split('.').collect();
+    let root = DeTable::parse(text).ok()?.into_inner();
+    let put = |place: Range<usize>, new: String| {
+        let (before, after) = (&text[..place.start], &text[place.end..]);
+        format!("{before}{new}{after}")
+    };
+    let mut texts = match value_of(&root, &keys) {
+        Some(old) => vec![put(old.span(), value.to_owned())],
+        None => Vec::new(),
+    };
+    for depth in (1..keys.len()).rev() {
+        let (table, key) = (&keys[..depth], keys[depth..].join("."));
+        let inline = value_of(&root, table).map(|table| table.span().start);
+        if let Some(start) = inline.filter(|start| text[*start..].starts_with('{')) {
+            let is_empty = text[start + 1..].trim_start().starts_with('}');
+            let end = if is_empty { " " } else { "," };
+            texts.push(put(start + 1..start + 1, format!(" {key} = {value}{end}")));
         }
+        let heads = ends_of_heads(text, table);
+        texts.extend(heads.map(|end| put(end..end, format!("\n{key} = {value}"))));
     }
-    format!("{} = {value}\n{text}", row.name)
+    texts.push(format!("{} = {value}\n{text}", row.name));
+    // What looks like a head may stand in a text of several lines.
+    let is_set = |text: &String| {
+        DeTable::parse(text).is_ok_and(|root| value_of(root.get_ref(), &keys).is_some())
+    };
+    texts.into_iter().find(is_set)
 }
 
-fn value_of<'t, 'v>(table: &'t DeTable<'v>, key: &str) -> Option<&'t Spanned<DeValue<'v>>> {
+/// Where the lines end that look like the head of this table.
+fn ends_of_heads(text: &str, table: &[&str]) -> impl Iterator<Item = usize> {
+    let mut start = 0;
+    text.split_inclusive('\n').filter_map(move |line| {
+        let end = start + line.trim_end().len();
+        start += line.len();
+        let root = DeTable::parse(line).ok()?.into_inner();
+        let inner = value_of(&root, table)?.get_ref().as_table()?;
+        (line.trim_start().starts_with('[') && inner.is_empty()).then_some(end)
+    })
+}
+
+fn value_of<'t, 'v>(table: &'t DeTable<'v>, keys: &[&str]) -> Option<&'t Spanned<DeValue<'v>>> {
+    let (key, inner) = keys.split_first()?;
     let mut entries = table.iter();
     let (_, value) = entries.find(|(name, _)| name.get_ref() == key)?;
-    Some(value)
+    match inner {
+        [] => Some(value),
+        [_, ..] => value_of(value.get_ref().as_table()?, inner),
+    }
 }
 
 struct Parser<'a> {
@@ -436,7 +463,7 @@ mod tests {
     #[test]
     fn a_setting_is_set_where_it_stands() {
         let set = |text: &str, name: &str, value: &str| {
-            let after = with(text, table::find(name).unwrap(), value);
+            let after = with(text, table::find(name).unwrap(), value).unwrap();
             parse(&after).unwrap();
             after
         };
@@ -455,6 +482,61 @@ mod tests {
             set("[agents]\n", cap, "9"),
             "context.cap_tokens = 9\n[agents]\n"
         );
+        let repo = "tracker.github.repo";
+        let webhook = "notify.webhook";
+        for (text, name, after) in [
+            ("", repo, "tracker.github.repo = 9\n"),
+            (
+                "tracker.github.repo = 1\n",
+                repo,
+                "tracker.github.repo = 9\n",
+            ),
+            (
+                "[tracker.github]\nrepo = 1\n",
+                repo,
+                "[tracker.github]\nrepo = 9\n",
+            ),
+            ("[tracker.github]\n", repo, "[tracker.github]\nrepo = 9\n"),
+            (
+                "[tracker]\nkind = 'x'\n",
+                repo,
+                "[tracker]\ngithub.repo = 9\nkind = 'x'\n",
+            ),
+            (
+                "[tracker.linear]\n[tracker]\n",
+                repo,
+                "[tracker.linear]\n[tracker]\ngithub.repo = 9\n",
+            ),
+            (
+                "[tracker.linear]\n",
+                repo,
+                "tracker.github.repo = 9\n[tracker.linear]\n",
+            ),
+            (
+                "tracker = { github = {} }",
+                repo,
+                "tracker = { github = { repo = 9 } }",
+            ),
+            (
+                "[notify] # mine\n",
+                webhook,
+                "[notify] # mine\nwebhook = 9\n",
+            ),
+            ("[ \"notify\" ]\n", webhook, "[ \"notify\" ]\nwebhook = 9\n"),
+            (
+                "notify = { ntfy = 'x' }\n",
+                webhook,
+                "notify = { webhook = 9, ntfy = 'x' }\n",
+            ),
+            (
+                "a = '''\n[notify]\n'''\n",
+                webhook,
+                "notify.webhook = 9\na = '''\n[notify]\n'''\n",
+            ),
+        ] {
+            let set = with(text, table::find(name).unwrap(), "9");
+            assert_eq!(set.as_deref(), Some(after));
+        }
         assert_eq!(
             set("levels = [\n1,\n2,3]\n", "levels", "\"4,5,6\""),
             "levels = \"4,5,6\"\n"
