@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <work dir>/.ekiden/handoffs/2026-01-07-1045.md      a person's and the agent's, to read and to fill in
-//! <state directory>/guard/made/2026-01-07-1045.md     ekiden made it: for which session, on which branch
+//! <state directory>/guard/made/2026-01-07-1045.md     ekiden made it: when, for which session, on which branch
 //! <state directory>/guard/consumed/2026-01-07-1045.md a session has loaded it: that session's id
 //! ```
 //!
@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ekiden_core::guard::document::{branch_of, session_of};
+use ekiden_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::archive::{ensure_dir, make_dir};
@@ -39,6 +40,10 @@ use crate::replace::{Durability, replace};
 pub struct Origin {
     pub session: Option<String>,
     pub branch: Option<String>,
+    /// When, if that is known. The local minute in its name may be an earlier one than that of an older
+    /// document: the user travelled, or the clock was set back for the winter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
 }
 
 impl Origin {
@@ -47,6 +52,7 @@ impl Origin {
         Self {
             session: session_of(text),
             branch: branch_of(text),
+            at: None,
         }
     }
 }
@@ -73,10 +79,22 @@ impl Documents {
     /// (`2026-01-07-1045-2`). `.ekiden/` must exist. After a crash the document is there whole or not at
     /// all.
     pub fn add(&self, minute: &str, text: &str) -> DiskResult<PathBuf> {
+        self.add_made(&Origin::of(text), minute, text)
+    }
+
+    /// The same for one that was made at this time.
+    pub fn add_at(&self, at: Timestamp, minute: &str, text: &str) -> DiskResult<PathBuf> {
+        let origin = Origin {
+            at: Some(at),
+            ..Origin::of(text)
+        };
+        self.add_made(&origin, minute, text)
+    }
+
+    fn add_made(&self, origin: &Origin, minute: &str, text: &str) -> DiskResult<PathBuf> {
         make_dir(&*self.disk, &self.published.handoffs())?;
         ensure_dir(&*self.disk, &self.state.documents_made())?;
-        let origin = Origin::of(text);
-        let origin = serde_json::to_string(&origin).unwrap_or_default();
+        let origin = serde_json::to_string(origin).unwrap_or_default();
         for number in 1..=DOCUMENTS_A_MINUTE_MAX {
             let name = if number == 1 {
                 format!("{minute}.md")
@@ -102,7 +120,9 @@ impl Documents {
         std::fs::File::open(path)?.set_modified(modified)
     }
 
-    /// The names of all documents, oldest first. Other files there do not count.
+    /// The names of all documents, oldest first. Other files there do not count. Documents of which it is
+    /// known when they were made are in that order among themselves; for all others the minute in the name
+    /// must do.
     pub fn names(&self) -> DiskResult<Vec<String>> {
         let dir = self.published.handoffs();
         match self.disk.stat(&dir)?.map(|found| found.kind) {
@@ -119,10 +139,23 @@ impl Documents {
         let names = self.disk.list(&dir)?;
         let mut named: Vec<_> = names.iter().filter_map(|name| order_of(name)).collect();
         named.sort_unstable();
-        Ok(named
-            .into_iter()
-            .map(|(.., name)| name.to_owned())
-            .collect())
+        let mut names: Vec<String> = named.into_iter().map(|(.., name)| name.into()).collect();
+        let times: Vec<_> = names.iter().map(|name| self.made_at(name)).collect();
+        let places = (0..names.len()).filter(|place| times[*place].is_some());
+        let places: Vec<usize> = places.collect();
+        let mut by_time = places.clone();
+        by_time.sort_by_key(|place| times[*place]);
+        let ordered: Vec<String> = by_time.iter().map(|place| names[*place].clone()).collect();
+        for (place, name) in places.into_iter().zip(ordered) {
+            names[place] = name;
+        }
+        Ok(names)
+    }
+
+    fn made_at(&self, name: &str) -> Option<Timestamp> {
+        let made = self.state.documents_made().join(name);
+        let made = self.disk.read(&made, SMALL_FILE_BYTES_MAX).ok()?;
+        serde_json::from_slice::<Origin>(&made).ok()?.at
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -35,6 +35,7 @@ use ekiden_core::limits::CHECKPOINT_FILES_MAX;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::disk::{DiskError, RealDisk};
 use ekiden_store::documents::{Documents, Origin};
+use ekiden_store::place::ProjectPlace;
 use ekiden_store::published::prepare_project;
 use ekiden_wire::recall::Recall;
 use serde::{Deserialize, Serialize};
@@ -142,7 +143,7 @@ pub fn take(request: &Request) -> Result<Taken, CheckpointError> {
         tree,
         told,
     };
-    let path = documents.add(&minute(&facts.at), &document(&facts))?;
+    let path = documents.add_at(request.now, &minute(&facts.at), &document(&facts))?;
     Ok(taken(path, false, facts.issue, &facts.tree, &facts.told))
 }
 
@@ -156,9 +157,11 @@ fn find(request: &Request) -> Result<(Workspace, Option<String>), CheckpointErro
         }
     };
     let why = in_full(&source);
-    let missing = |source| CheckpointError::Workspace(WorkspaceError::Dir { path, source });
-    let dir = request.project_dir.canonicalize().map_err(missing)?;
-    let state_dir = dir.join(".ekiden/state");
+    // The hooks find the state in this way, too.
+    let place = ProjectPlace::find(&request.project_dir, request.state_dir.as_deref());
+    let source = std::io::ErrorKind::NotFound.into();
+    let missing = || CheckpointError::Workspace(WorkspaceError::Dir { path, source });
+    let ProjectPlace { dir, state_dir, .. } = place.ok_or_else(missing)?;
     Ok((Workspace::at(dir, None, state_dir), Some(why)))
 }
 

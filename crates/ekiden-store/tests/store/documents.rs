@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ekiden_core::time::Timestamp;
 use ekiden_store::disk::Disk;
 use ekiden_store::documents::*;
 use ekiden_testkit::sim::{SimDisk, every_crash};
@@ -91,6 +92,31 @@ fn a_document_is_loaded_once_and_older_ones_are_out_of_date() {
         with(&disk, "/p", |documents| documents.newest_unconsumed()).unwrap(),
         Some(newer)
     );
+}
+
+/// As when somebody flew from Tokyo to New York, or the clock was set back for the winter.
+// shows: HND-001, HND-07
+#[test]
+fn the_newest_document_is_the_one_that_was_made_last_whatever_the_local_time_was() {
+    let disk = project();
+    let a_person_s = Path::new("/p/.ekiden/handoffs/2026-01-07-2100.md");
+    disk.plant_file(a_person_s, b"a person's");
+    let add = |at, minute, text| {
+        let add = |documents: Documents| documents.add_at(Timestamp(at), minute, text);
+        with(&disk, "/p", add).unwrap();
+    };
+    add(1_000, "2026-01-07-2300", "in Tokyo");
+    add(2_000, "2026-01-07-0900", "in New York");
+    with(&disk, "/p", |documents| {
+        let ordered = [
+            "2026-01-07-2300.md",
+            "2026-01-07-2100.md",
+            "2026-01-07-0900.md",
+        ];
+        assert_eq!(documents.names().unwrap(), ordered);
+        let newest = documents.newest_unconsumed().unwrap();
+        assert_eq!(newest.as_deref(), Some("2026-01-07-0900.md"));
+    });
 }
 
 // shows: HND-07, SEC-02
