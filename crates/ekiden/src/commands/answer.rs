@@ -39,6 +39,8 @@ Examples:
 /// What begins each line of the question in the editor.
 const QUOTE: &str = "> ";
 const KEPT: &str = "what you wrote is kept: `ekiden answer` opens it again";
+/// As short as ids are shown. A shorter word is an answer: many are hex digits.
+const RUN_CHARS_MIN: usize = 4;
 /// What is read of an answer from the editor; far more than a prompt has room for.
 const DRAFT_BYTES_MAX: u64 = 1 << 20;
 
@@ -76,7 +78,13 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let workspace = invocation.workspace()?;
     let (run, text) = run_and_text(&run_ids(&workspace)?, &args.words)?;
-    let (id, _) = history::find(&workspace, run)?;
+    let as_text = |failure: Failure| match (run, &args.words[..]) {
+        (Some(run), [_]) => failure.hint(format!(
+            "`{run}` begins the id of a run; if it is the answer: `ekiden answer RUN {run}`"
+        )),
+        (Some(_), _) | (None, _) => failure,
+    };
+    let (id, _) = history::find(&workspace, run).map_err(|error| as_text(error.into()))?;
     let summary = history::read(&workspace, &id, |_, _| {})?;
     let question = question(&summary.run, args.stage.as_deref())?;
     let mut draft = None;
@@ -89,7 +97,7 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
         (None, Some(file)) => Task::read_as("answer", file, output)?.text,
         (None, None) => {
             let file = draft.insert(draft_of(&workspace, &id));
-            edited(&invocation, &workspace, file, &question)?
+            edited(&invocation, &workspace, file, &question).map_err(as_text)?
         }
     };
     let answer = Answer {
@@ -162,7 +170,7 @@ fn go_on(
     start::continue_with(invocation, workspace.clone(), asked, limits, output)
 }
 
-/// What the words mean: a single one that begins a run's id is that run.
+/// What the words mean: a single one that begins a run's id, and is as long as ids are shown, is that run.
 fn run_and_text<'a>(
     runs: &[RunId],
     words: &'a [String],
@@ -171,7 +179,7 @@ fn run_and_text<'a>(
         |word: &str| !word.is_empty() && runs.iter().any(|run| run.as_str().starts_with(word));
     match words {
         [] => Ok((None, None)),
-        [run] if is_run(run) => Ok((Some(run), None)),
+        [run] if is_run(run) && run.len() >= RUN_CHARS_MIN => Ok((Some(run), None)),
         [text] => Ok((None, Some(text))),
         [run, text] if is_run(run) => Ok((Some(run), Some(text))),
         _ => Err(
@@ -277,6 +285,10 @@ mod tests {
         assert_eq!(meant(&[]), Ok((None, None)));
         assert_eq!(meant(&["7f3a"]), Ok((some("7f3a"), None)));
         assert_eq!(meant(&["yes"]), Ok((None, some("yes"))));
+        // Short answers are often of hex digits.
+        assert_eq!(meant(&["7"]), Ok((None, some("7"))));
+        assert_eq!(meant(&["7f3"]), Ok((None, some("7f3"))));
+        assert_eq!(meant(&["7", "yes"]), Ok((some("7"), some("yes"))));
         assert_eq!(meant(&["7f3a", "yes"]), Ok((some("7f3a"), some("yes"))));
         assert!(meant(&["drop", "it"]).is_err());
     }
