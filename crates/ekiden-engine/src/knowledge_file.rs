@@ -112,14 +112,15 @@ impl KnowledgeFile {
                 return Ok((path, true));
             }
             // One that holds no word of a person's is made again.
-            if base.as_deref() != Some(&edited) {
+            if base.as_deref() != Some(&edited) && edited != self.text {
                 let base = base.unwrap_or_default();
                 return Err(changed(&base, &edited, &self.text));
             }
         }
-        for path in [self.base_path(), path.clone()] {
-            replace(&self.disk, &path, self.text.as_bytes(), Durability::Derived)?;
-        }
+        // The base comes second and vouches for the copy, which is on the disk by then.
+        let text = self.text.as_bytes();
+        replace(&self.disk, &path, text, Durability::Full)?;
+        replace(&self.disk, &self.base_path(), text, Durability::Derived)?;
         Ok((path, false))
     }
 
@@ -245,5 +246,12 @@ mod tests {
         let (copy, is_left) = opened(&dir, AFTER).copy().unwrap();
         assert!(!is_left);
         assert_eq!(fs::read_to_string(copy).unwrap(), AFTER);
+        let file = opened(&dir, AFTER);
+        fs::write(file.base_path(), BEFORE).unwrap();
+        assert!(
+            !file.copy().unwrap().1,
+            "killed before the base was written"
+        );
+        assert_eq!(file.base().unwrap().as_deref(), Some(AFTER));
     }
 }
