@@ -32,7 +32,9 @@ use serde::{Deserialize, Serialize};
 use crate::archive::{ensure_dir, make_dir};
 use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Operation, Reach, if_there};
 use crate::layout::{Published, StateLayout};
-use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENTS_A_MINUTE_MAX, SMALL_FILE_BYTES_MAX};
+use crate::limits::{
+    DOCUMENT_BYTES_MAX, DOCUMENTS_A_MINUTE_MAX, DOCUMENTS_ORDERED_MAX, SMALL_FILE_BYTES_MAX,
+};
 use crate::replace::{Durability, replace};
 
 /// What a document was made for.
@@ -140,12 +142,13 @@ impl Documents {
         let mut named: Vec<_> = names.iter().filter_map(|name| order_of(name)).collect();
         named.sort_unstable();
         let mut names: Vec<String> = named.into_iter().map(|(.., name)| name.into()).collect();
-        let times: Vec<_> = names.iter().map(|name| self.made_at(name)).collect();
-        let places = (0..names.len()).filter(|place| times[*place].is_some());
-        let places: Vec<usize> = places.collect();
-        let mut by_time = places.clone();
-        by_time.sort_by_key(|place| times[*place]);
-        let ordered: Vec<String> = by_time.iter().map(|place| names[*place].clone()).collect();
+        let newest = names.len().saturating_sub(DOCUMENTS_ORDERED_MAX)..names.len();
+        let timed = newest.filter_map(|place| Some((self.made_at(&names[place])?, place)));
+        let mut timed: Vec<(Timestamp, usize)> = timed.collect();
+        let places: Vec<usize> = timed.iter().map(|(_, place)| *place).collect();
+        timed.sort_unstable();
+        let ordered = timed.iter().map(|(_, place)| names[*place].clone());
+        let ordered: Vec<String> = ordered.collect();
         for (place, name) in places.into_iter().zip(ordered) {
             names[place] = name;
         }

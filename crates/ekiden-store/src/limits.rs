@@ -24,5 +24,8 @@ pub const HOLDER_PATIENCE: Duration = Duration::from_millis(50);
 pub const DOCUMENT_BYTES_MAX: u64 = 64 * 1024;
 /// Documents of one minute. More are a program that runs wild.
 pub const DOCUMENTS_A_MINUTE_MAX: u32 = 100;
+/// The newest documents by name, which are ordered by when they were made: a hook reads the mark of each. Local times
+/// differ by a day or so.
+pub const DOCUMENTS_ORDERED_MAX: usize = 100;
 /// The most that is read of a write that waits for a tracker: a handoff document with its frame.
 pub const OUTBOX_FILE_BYTES_MAX: u64 = 256 * 1024;
