@@ -50,8 +50,8 @@ const HASHED_AT_ONCE: usize = 200;
 /// The longest `.git` file of a worktree: a word and a path.
 const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 
-/// They change files, or a remote repository. Ended in the middle, they leave a checkout between two commits; and
-/// large files, filters, hooks and networks are slow.
+/// Commands that change files or a remote repository. Ended in the middle, a checkout is left between two commits;
+/// and large files, filters, hooks and networks are slow.
 const WRITING: [&str; 4] = ["checkout", "push", "switch", "worktree"];
 
 /// Git looks for a repository only below this directory. A worktree that has lost its `.git` would

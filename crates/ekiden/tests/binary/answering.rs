@@ -33,6 +33,10 @@ fn an_answer_stands_in_the_next_prompt_as_the_users() {
     assert!(environment.read(".ekiden/PROGRESS.md").contains(QUESTION));
     let silent = environment.run(&["answer"]).expect(2);
     assert!(silent.stderr.contains(QUESTION), "{silent}");
+    let run = environment.runs()[0].clone();
+    let silent = environment.run(&["answer", &run]).expect(2);
+    let as_text = format!("if it is the answer: `ekiden answer RUN {run}`");
+    assert!(silent.stderr.contains(&as_text), "{silent}");
     let before = environment.log().len();
     environment.run(&["answer", "", "-m", "3"]).expect(65);
     assert_eq!(environment.log().len(), before);

@@ -211,6 +211,8 @@ fn an_old_run_can_still_be_read_and_carried_on() {
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     next       git status
+    --- standard error
+    warning: it is not known whether tests were weakened: `git diff` failed: fatal: bad object 6a543486ba12dc9f26be519b0b31c168b82237ad
     --- exit code 0
     ");
 }
