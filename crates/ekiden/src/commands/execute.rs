@@ -196,13 +196,14 @@ pub(super) fn carry_out(
     if let Some(issue) = how.issue {
         issue.settle(&mut header, invocation, workspace)?;
     }
-    let beginning = start::Beginning {
-        set_aside: how.new,
-        detach: how.detach,
-        fleet,
-    };
     let notes = note.as_slice();
-    start::begin(invocation, workspace, header, &beginning, notes, output)
+    if let Some(placement) = fleet {
+        let how = (how.new, how.detach);
+        return start::with_fleet(invocation, workspace, header, placement, how, notes, output);
+    }
+    start::begin(
+        invocation, workspace, header, how.new, how.detach, notes, output,
+    )
 }
 
 fn show_only(manifest: &Manifest, json: bool, output: &mut Output) {

@@ -219,27 +219,30 @@ fn installed(rows: &[AgentRow]) -> Vec<String> {
     found.filter(|program| is_label(program)).collect()
 }
 
-/// Lets a fleet's run go on that has ended, and follows it.
+/// What lets a fleet's run go on that has ended, if it is one.
 pub(super) fn go_on(
     workspace: &Workspace,
-    run: &RunId,
-    place: &FleetPlace,
+    run: &Run,
     asked: &Continuing<'_>,
-    limits: LimitsChanged,
-) -> Result<Program, Failure> {
-    refuse_what_is_approved(&limits)?;
+    limits: &LimitsChanged,
+) -> Result<Option<Program>, Failure> {
+    let Some(place) = &run.header().fleet else {
+        return Ok(None);
+    };
+    refuse_what_is_approved(limits)?;
     let answer = match &asked.with {
         With::Resume { answer, .. } => answer.clone(),
         With::FollowUp(_) => None,
     };
     let resumed = RunResumed {
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-        limits,
+        limits: limits.clone(),
         answer,
         ..RunResumed::default()
     };
-    let (run, resumed) = (run.as_str(), Some(&resumed));
-    Ok(follow(workspace, run, &place.remote, resumed, asked.detach))
+    let (id, resumed) = (run.header().run.as_str(), Some(&resumed));
+    let program = follow(workspace, id, &place.remote, resumed, asked.detach);
+    Ok(Some(program))
 }
 
 /// A run on which nothing works here is perhaps with a fleet, which does not hear of anything then.

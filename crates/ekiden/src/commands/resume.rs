@@ -85,12 +85,15 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
         if header.settings.guided {
             guide::check(&invocation, header.settings.agent.interface)?;
         }
-        let beginning = start::Beginning {
-            set_aside: true,
-            detach: args.detach,
-            fleet: None,
-        };
-        return start::begin(&invocation, &workspace, header, &beginning, &[], output);
+        return start::begin(
+            &invocation,
+            &workspace,
+            header,
+            true,
+            args.detach,
+            &[],
+            output,
+        );
     }
     let not_in_plans = match &task {
         Some(_) => Some("change the task"),

@@ -174,12 +174,16 @@ pub(super) fn go(
     notes.extend(repository::risk(&header, &workspace));
     notes.extend(verification_note(&header, &workspace)?);
     notes.extend(invocation.given.held_back_told());
-    let beginning = start::Beginning {
-        set_aside: begin.new || begin.resume_from.is_some(),
-        detach: begin.detach,
-        fleet: None,
-    };
-    start::begin(invocation, &workspace, header, &beginning, &notes, output)
+    let set_aside = begin.new || begin.resume_from.is_some();
+    start::begin(
+        invocation,
+        &workspace,
+        header,
+        set_aside,
+        begin.detach,
+        &notes,
+        output,
+    )
 }
 
 /// The parts of a document that is large for a window of Claude Code's.

@@ -132,36 +132,17 @@ fn split(
     })
 }
 
-/// How a run begins.
-pub(super) struct Beginning<'a> {
-    /// An unfinished run here is kept as it is.
-    pub(super) set_aside: bool,
-    /// The run goes on in the background as soon as it has begun.
-    pub(super) detach: bool,
-    /// Who carries it out, if that is not this machine.
-    pub(super) fleet: Option<&'a Placement>,
-}
-
-/// Starts a run and shows it until it ends.
+/// Starts a run and shows it until it ends. `set_aside` keeps an unfinished run here as it is. `detach` lets
+/// the run go on in the background as soon as it has begun.
 pub(super) fn begin(
     invocation: &Invocation,
     workspace: &Workspace,
     header: RunStarted,
-    how: &Beginning<'_>,
+    set_aside: bool,
+    detach: bool,
     notes: &[String],
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    if let Some(placement) = how.fleet {
-        return with_fleet(
-            invocation,
-            workspace,
-            header,
-            (placement, how),
-            notes,
-            output,
-        );
-    }
-    let detach = how.detach;
     let trackers = invocation.trackers(workspace);
     let branch = header
         .place
@@ -200,7 +181,7 @@ pub(super) fn begin(
     if header.settings.guided {
         live.guide(guide::listen(workspace, &header.run));
     }
-    let unfinished = match how.set_aside {
+    let unfinished = match set_aside {
         true => Unfinished::SetAside,
         false => Unfinished::Refuse,
     };
@@ -218,18 +199,19 @@ pub(super) fn begin(
     Ok(Exit::of(&outcome?))
 }
 
-/// Gives a plan to a fleet, and shows it until it ends, or leaves it alone.
-fn with_fleet(
+/// Gives a plan to a fleet, and shows it until it ends, or leaves it alone. `set_aside` and `detach` as for [`begin`].
+pub(super) fn with_fleet(
     invocation: &Invocation,
     workspace: &Workspace,
     header: RunStarted,
-    (placement, how): (&Placement, &Beginning<'_>),
+    placement: &Placement,
+    (set_aside, detach): (bool, bool),
     notes: &[String],
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let (run, interface) = (header.run.clone(), Interface::Headless);
-    let program = placement.submit(invocation, header, workspace, (how.detach, how.set_aside))?;
-    if how.detach {
+    let program = placement.submit(invocation, header, workspace, (detach, set_aside))?;
+    if detach {
         notes.iter().for_each(|note| output.warn(note));
         return program.become_it();
     }
@@ -325,16 +307,10 @@ pub(super) fn continue_with(
     }
     let is_of_run = |name: &str| summary.run.header().has_agent(name);
     agents::check_budgets(&invocation.given, &limits.bounds.agents, is_of_run)?;
-    let program = match &summary.run.header().fleet {
-        Some(place) => {
-            let program = fleet::go_on(workspace, &run, place, &asked, limits.clone())?;
-            if asked.detach {
-                return program.become_it();
-            }
-            Some(program)
-        }
-        None => None,
-    };
+    let mut program = fleet::go_on(workspace, &summary.run, &asked, &limits)?;
+    if let Some(program) = program.take_if(|_| asked.detach) {
+        return program.become_it();
+    }
     let interface = summary.run.header().settings.agent.interface;
     if asked.detach {
         check_detached(interface, limits.guided == Some(true))?;
