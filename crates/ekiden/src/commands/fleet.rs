@@ -394,6 +394,8 @@ impl Program {
                 said.extend(last);
                 status
             });
+            // Its log may be there before we hear that the fleet has the run.
+            said.sort_by_key(|said| matches!(said, Said::Answer(_)));
             for said in said {
                 match said {
                     Said::Message(text) => live.message(&text),
