@@ -18,7 +18,7 @@ use ekiden_core::limits::STEER_PATIENCE;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
-use ekiden_core::settings::{LimitsChanged, RunStarted};
+use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::text::in_full;
 use ekiden_engine::log_check::ChangedLog;
@@ -186,10 +186,18 @@ fn driving(messages: &Messages, is_new: impl Fn(&Steered) -> bool) -> Driving {
 
 /// The log is the remote's. What it has run is the plan's all the same.
 fn is_of_plan(theirs: &RunStarted, ours: &RunStarted) -> bool {
-    let (told, asked) = (&theirs.settings, &ours.settings);
     (&theirs.run, &theirs.manifest) == (&ours.run, &ours.manifest)
-        && (&told.agent, &told.reviewer, &told.fallback)
-            == (&asked.agent, &asked.reviewer, &asked.fallback)
+        && approved(&theirs.settings) == approved(&ours.settings)
+}
+
+/// Settings without what each worker finds out itself, and without budgets, which come with each attempt.
+fn approved(settings: &Settings) -> Settings {
+    let mut approved = settings.clone();
+    approved.commit = None;
+    approved.bounds.utc_offset_secs = 0;
+    approved.bounds.run = Budget::default();
+    approved.bounds.agents.clear();
+    approved
 }
 
 /// A worker may have recorded it. What else could change the task, the agent or its permissions somebody has written who may

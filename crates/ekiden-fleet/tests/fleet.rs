@@ -1060,6 +1060,12 @@ fn a_log_at_the_remote_decides_neither_what_runs_nor_what_an_agent_may() {
         world.git("remote", &["update-ref", &name, commit]);
     };
     restore(&before);
+    let guided = |log: String| log.replacen("\"guided\":false", "\"guided\":true", 1);
+    world.tamper(&name, &log, guided);
+    let (code, said) = resume("settings");
+    assert!(said.contains("is not of this plan"), "{code:?} {said}");
+
+    restore(&before);
     let wider = |log: String| {
         let last: serde_json::Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
         let seq = last["seq"].as_u64().unwrap() + 1;
