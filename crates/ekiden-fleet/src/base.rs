@@ -27,6 +27,12 @@ pub(crate) struct Base {
 }
 
 impl Base {
+    /// Ready once the worker leaves.
+    pub(crate) async fn left(&self) {
+        let mut leaving = self.leaving.clone();
+        let _ = leaving.wait_for(|leaving| *leaving).await;
+    }
+
     /// The bare repository that the clones here borrow objects from.
     pub(crate) async fn mirror(&self) -> Result<PathBuf, Fault> {
         let mirror = self.dir.join("mirror.git");

@@ -30,6 +30,9 @@ pub(crate) enum Fault {
     /// It waited for a slot of this worker in vain.
     #[error("its worker has no free slot")]
     NoSlot,
+    /// Nobody wants it any more, or the worker leaves.
+    #[error("cancelled")]
+    Cancelled,
     /// Another worker has this stage now.
     #[error("another worker has taken over")]
     Taken,
@@ -63,6 +66,7 @@ impl Fault {
             | Self::Refused(_)
             | Self::Untrusted(_)
             | Self::NoSlot
+            | Self::Cancelled
             | Self::Taken => Ok(self),
         }
     }

@@ -12,13 +12,11 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
-use std::pin::pin;
 use std::time::Duration;
 
 use ekiden_core::effect::{Effect, WorktreeEffect};
 use ekiden_core::event::{Elsewhere, Event, Merge, RelayEvent, WorktreeEvent};
 use ekiden_core::ids::{EffectId, MessageId, RunId, StageId};
-use ekiden_core::outcome::Outcome;
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
@@ -134,10 +132,9 @@ type Pending = VecDeque<(Timestamp, Event)>;
 
 impl Following {
     /// Follows until the plan has ended, or whoever watches leaves.
-    pub(crate) async fn follow(mut self) -> Result<Option<Outcome>, Failure> {
+    pub(crate) async fn follow(mut self) -> Result<(), Failure> {
         let (mut is_away, mut is_stopping) = (false, false);
         let (mut messages, mut leave) = (Vec::new(), Leave::listen()?);
-        let mut alone = pin!(crate::alone());
         loop {
             if let Err(fault) = self.look(&mut messages).await {
                 let fault = fault.for_good()?;
@@ -157,16 +154,15 @@ impl Following {
             if self.run.ordered(&Effect::Deliver).is_some() {
                 self.deliver().await?;
             }
-            if let Some(outcome) = self.run.run().outcome().cloned() {
-                return Ok(Some(outcome));
+            if self.run.run().outcome().is_some() {
+                return Ok(());
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 message = self.run.steered() => messages.push((message, false)),
-                () = &mut alone => return Ok(None),
                 () = leave.asked() => {
                     if !self.stops || is_stopping {
-                        return Ok(None);
+                        return Ok(());
                     }
                     is_stopping = true;
                     crate::say("stopping: waiting until every agent has stopped; ctrl-c again does not wait");

@@ -38,7 +38,6 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use ekiden_core::ids::RunId;
-use ekiden_core::outcome::Outcome;
 use ekiden_core::text::in_full;
 use ekiden_engine::EngineError;
 use serde::de::DeserializeOwned;
@@ -48,8 +47,6 @@ use tokio::sync::oneshot;
 const UNFINISHED: u8 = 1;
 const USAGE: u8 = 2;
 const STOPPED_EARLY: u8 = 3;
-const BLOCKED: u8 = 4;
-const UNDELIVERED: u8 = 5;
 const MISSING: u8 = 66;
 const UNREACHABLE: u8 = 69;
 const BUG: u8 = 70;
@@ -138,16 +135,8 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let code = match (words.next().as_deref(), words.next()) {
         (Some(stage::ROLE), _) => u8::try_from(stage::run()).unwrap_or(BUG),
-        (Some("submit"), None) => ended(
-            read()
-                .and_then(submit::submit)
-                .map(|outcome| exit(outcome.as_ref())),
-        ),
-        (Some("follow"), None) => ended(
-            read()
-                .and_then(submit::follow)
-                .map(|outcome| exit(outcome.as_ref())),
-        ),
+        (Some("submit"), None) => ended(read().and_then(submit::submit).map(|()| 0)),
+        (Some("follow"), None) => ended(read().and_then(submit::follow).map(|()| 0)),
         (Some("worker"), Some(wanted)) => ended(working(&wanted)),
         (Some("--version"), None) => {
             let _ = writeln!(
@@ -176,8 +165,18 @@ fn read<T: DeserializeOwned>() -> Result<T, Failure> {
     T::deserialize(&mut read).map_err(|error| Failure::bug(in_full(&error)))
 }
 
-/// Ready once `ekiden` is gone, which shows what we follow.
-pub(crate) async fn alone() {
+/// Does this, or leaves it once `ekiden` is gone, if that shows what comes of it.
+pub(crate) async fn unless_alone(
+    is_shown: bool,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    tokio::select! {
+        done = work => done,
+        () = alone(), if is_shown => Ok(()),
+    }
+}
+
+async fn alone() {
     let (gone, is_gone) = oneshot::channel();
     let wait = move || {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
@@ -187,26 +186,6 @@ pub(crate) async fn alone() {
         Ok(_) => drop(is_gone.await),
         // Then a person has to end us.
         Err(_) => std::future::pending().await,
-    }
-}
-
-/// The exit code of a plan that ended so; of one that goes on without us if it has not.
-fn exit(outcome: Option<&Outcome>) -> u8 {
-    let asks = |outcome: &Outcome| matches!(outcome, Outcome::Blocked { .. });
-    match outcome {
-        None => 0,
-        Some(Outcome::Undelivered { .. }) => UNDELIVERED,
-        Some(outcome) if outcome.is_complete() => 0,
-        Some(Outcome::Stopped { .. }) => STOPPED_EARLY,
-        // As on one machine.
-        Some(Outcome::BudgetSpent { agents, .. }) if !agents.is_empty() => STOPPED_EARLY,
-        Some(Outcome::StagesFailed { failed, .. })
-            if failed.iter().all(|failed| asks(&failed.outcome)) =>
-        {
-            BLOCKED
-        }
-        Some(outcome) if asks(outcome) => BLOCKED,
-        Some(_) => UNFINISHED,
     }
 }
 

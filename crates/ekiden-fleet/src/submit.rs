@@ -3,7 +3,6 @@
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::Isolation;
-use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::FleetPlace;
@@ -25,7 +24,7 @@ use crate::order::{
 use crate::outline::{outline, too_large};
 use crate::worker::connect;
 use crate::workflow::FleetPlan;
-use crate::{Failure, matching, runtime};
+use crate::{Failure, matching, runtime, unless_alone};
 
 /// The largest outline that travels with the order, beside what later histories carry.
 const OUTLINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX / 2;
@@ -36,16 +35,16 @@ const EVENTS_PER_JOB: u32 = 240;
 /// How long, for tests.
 const EVENTS_MAX_ENV: &str = "EKIDEN_FLEET_EVENTS_MAX";
 
-/// Gives a plan to the fleet, and follows it. No outcome if nobody waits for it.
-pub(crate) fn submit(mut wanted: Wanted) -> Result<Option<Outcome>, Failure> {
+/// Gives a plan to the fleet, and follows it if anybody waits for it.
+pub(crate) fn submit(mut wanted: Wanted) -> Result<(), Failure> {
     let base = where_it_begins(&wanted.submission)?;
     matching::with_agents(&mut wanted.submission.header);
     let place = wanted.submission.header.fleet.clone();
     let place = place.ok_or_else(|| Failure::bug("the plan names no fleet".to_owned()))?;
     let workspace = wanted.here.workspace()?;
     let work_dir = TakenWorkDir::take(&workspace).map_err(|error| Failure::state(&error))?;
-    let run = wanted.submission.header.run.clone();
-    runtime()?.block_on(async {
+    let (run, is_shown) = (wanted.submission.header.run.clone(), !wanted.detach);
+    let work = async {
         let client = connect(None).await?;
         let git = Git::at(&workspace.dir);
         let unfinished = match wanted.new {
@@ -64,7 +63,7 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<Option<Outcome>, Failure> {
             crate::say(&format!(
                 "run {run} is with the fleet; `ekiden fleet follow {run}` shows it, from any machine"
             ));
-            return Ok(None);
+            return Ok(());
         }
         crate::say(&format!("run {run} is with the fleet; ctrl-c stops it"));
         crate::can_be_read(&run);
@@ -80,11 +79,12 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<Option<Outcome>, Failure> {
         }
         .follow()
         .await
-    })
+    };
+    runtime()?.block_on(unless_alone(is_shown, work))
 }
 
 /// Follows a plan, from whichever machine it was submitted.
-pub(crate) fn follow(wanted: Followed) -> Result<Option<Outcome>, Failure> {
+pub(crate) fn follow(wanted: Followed) -> Result<(), Failure> {
     let workspace = wanted.here.workspace()?;
     let mut submission = runtime()?.block_on(published(&workspace, &wanted))?;
     submission.header.place = workspace.place();
@@ -95,7 +95,8 @@ pub(crate) fn follow(wanted: Followed) -> Result<Option<Outcome>, Failure> {
     let work_dir = TakenWorkDir::take(&workspace).map_err(|error| Failure::state(&error))?;
     let id = submission.header.run.clone();
     let known = known(&workspace, &id)?;
-    runtime()?.block_on(async {
+    let is_shown = !wanted.detach;
+    let work = async {
         let git = Git::at(&workspace.dir);
         let client = connect(None).await?;
         let (header, now) = (submission.header.clone(), SystemClock.now());
@@ -114,7 +115,7 @@ pub(crate) fn follow(wanted: Followed) -> Result<Option<Outcome>, Failure> {
             Some(resumed) => {
                 following.resume(resumed).await?;
                 if wanted.detach {
-                    return Ok(None);
+                    return Ok(());
                 }
                 crate::say(&format!("run {id} goes on with the fleet; ctrl-c stops it"));
             }
@@ -124,7 +125,8 @@ pub(crate) fn follow(wanted: Followed) -> Result<Option<Outcome>, Failure> {
         }
         crate::can_be_read(&id);
         following.follow().await
-    })
+    };
+    runtime()?.block_on(unless_alone(is_shown, work))
 }
 
 impl Following {

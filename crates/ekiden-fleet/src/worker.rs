@@ -101,23 +101,16 @@ impl Activities {
                 let why = format!("its workers went away {TRIES_MAX} times");
                 return Err(Fault::Refused(why));
             }
-            let stopped = || {
-                let request = StopRequest::Gently;
-                Ok(StageDone {
-                    outcome: Outcome::Stopped { request },
-                    commit: None,
-                    spent: spent.borrow().clone(),
-                })
-            };
             let _slot = tokio::select! {
                 slot = self.slot() => slot?,
-                () = ctx.cancelled() => return stopped(),
+                () = ctx.cancelled() => return Err(Fault::Cancelled),
             };
             crate::say(&format!("{} {}: attempt {number}", task.run, task.stage));
             // A setup may take long.
             let attempt = tokio::select! {
                 begun = Attempt::begin(&self.base, &task, number, &spent) => begun?,
-                () = ctx.cancelled() => return stopped(),
+                () = ctx.cancelled() => return Err(Fault::Cancelled),
+                () = self.base.left() => return Err(Fault::Cancelled),
             };
             attempt.carry_out(ctx.cancelled()).await
         };
@@ -135,6 +128,15 @@ impl Activities {
             crate::say(&format!("{} {}: {}", task.run, task.stage, told(&done)));
         }
         let is_last = tries >= TRIES_MAX && !is_given_back;
+        if done.is_err() && ctx.is_cancelled() && !*self.base.leaving.borrow() {
+            // Whatever became of it, the plan has to know what it cost.
+            let request = StopRequest::Gently;
+            return Ok(StageDone {
+                outcome: Outcome::Stopped { request },
+                commit: None,
+                spent: beat().spent,
+            });
+        }
         settled(&ctx, &self.base, done, is_last)
     }
 
@@ -178,12 +180,11 @@ impl Activities {
 impl Activities {
     /// Waits for a slot, which all queues of the worker share.
     async fn slot(&self) -> Result<SemaphorePermit<'_>, Fault> {
-        let mut leaving = self.base.leaving.clone();
         tokio::select! {
             biased;
             slot = self.slots.acquire() => slot.map_err(|_| Fault::NoSlot),
             () = tokio::time::sleep(SLOT_WAIT_MAX) => Err(Fault::NoSlot),
-            _ = leaving.wait_for(|leaving| *leaving) => Err(Fault::NoSlot),
+            () = self.base.left() => Err(Fault::NoSlot),
         }
     }
 }

@@ -272,9 +272,9 @@ impl Fleet {
         self.plan.pause(self.state.is_paused || is_behind);
         loop {
             let mut decisions = self.plan.next(now);
-            if decisions.is_empty() && !is_behind {
+            if decisions.is_empty() {
                 // Only where no other stage can begin.
-                decisions.extend(self.next_short());
+                decisions.extend(self.next_short(!self.state.is_paused && !is_behind));
             }
             if decisions.is_empty() {
                 decisions = self.plan.next(now);

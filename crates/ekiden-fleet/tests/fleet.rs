@@ -846,7 +846,7 @@ fn a_budget_holds_for_all_workers_together_and_a_larger_one_lets_the_run_go_on()
     let _workers = [world.worker("one"), world.worker("two")];
     let budgets = ["--run-tokens", "150k", "--agent-tokens", "rehearsal=200k"];
     let mut execute = world.execute_with("60", &budgets);
-    assert_eq!(execute.code(), Some(1), "{}", world.log("execute"));
+    assert_eq!(execute.code(), Some(3), "{}", world.log("execute"));
     let status = world.status("project");
     assert_eq!(status["outcome"]["kind"], "budget_spent", "{status}");
     let spent = |status: &serde_json::Value| {

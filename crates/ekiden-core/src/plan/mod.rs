@@ -309,6 +309,11 @@ impl Plan {
         self.stop.is_some()
     }
 
+    /// Nothing more begins and nothing is merged: it stops, or a stage has failed that stops it.
+    pub fn is_halting(&self) -> bool {
+        self.halted.is_some() || self.is_stopping()
+    }
+
     /// Nothing begins while a person wants a pause.
     pub fn pause(&mut self, paused: bool) {
         self.paused = paused;

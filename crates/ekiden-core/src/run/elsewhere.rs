@@ -38,10 +38,18 @@ impl Run {
         }
     }
 
-    /// A stage's own run knows only its part of an agent's budget.
+    /// A stage's own run knows only its part of a budget.
     fn of_all_stages(&self, outcome: &Outcome) -> Outcome {
         let mut outcome = outcome.clone();
-        if let Outcome::BudgetSpent { agents, .. } = &mut outcome {
+        if let Outcome::BudgetSpent {
+            spent,
+            budget,
+            agents,
+        } = &mut outcome
+        {
+            if agents.is_empty() {
+                (*spent, *budget) = (self.totals().spend, self.budget());
+            }
             let all = self.agent_budgets();
             let of_all = |part: &AgentBudget| all.iter().find(|all| all.agent == part.agent);
             for part in agents {

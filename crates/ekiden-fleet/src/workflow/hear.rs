@@ -87,14 +87,17 @@ impl Fleet {
     }
 
     /// The next stage that waits for budget and can go on; or which has ended, since nobody is left who could give any.
-    pub(super) fn next_short(&mut self) -> Option<PlanDecision> {
+    pub(super) fn next_short(&mut self, can_begin: bool) -> Option<PlanDecision> {
         let can = |stage: &&StageId| self.state.shares.has_more(stage);
         let more = self.state.short.iter().find(can).cloned();
-        if let Some(stage) = more.filter(|_| !self.plan.is_stopping()) {
-            self.state.short.remove(&stage);
-            return Some(PlanDecision::Start(stage));
+        let is_halting = self.plan.is_halting();
+        if let Some(stage) = more.filter(|_| !is_halting) {
+            return can_begin.then(|| {
+                self.state.short.remove(&stage);
+                PlanDecision::Start(stage)
+            });
         }
-        if self.at_work.is_empty() || self.plan.is_stopping() {
+        if self.at_work.is_empty() || is_halting {
             while let Some(stage) = self.state.short.pop_first() {
                 let (spent, budget, agents) = self.state.shares.spent(&stage);
                 let outcome = Outcome::BudgetSpent {
@@ -131,9 +134,13 @@ impl Fleet {
                         spent = Some(done.spent);
                         done.outcome
                     }
-                    Err(ActivityExecutionError::Cancelled(_)) => Outcome::Stopped {
-                        request: StopRequest::Gently,
-                    },
+                    // No worker had it, or each says what it has spent.
+                    Err(ActivityExecutionError::Cancelled(_)) => {
+                        spent = Some(self.state.shares.charged(&stage));
+                        Outcome::Stopped {
+                            request: StopRequest::Gently,
+                        }
+                    }
                     Err(error) => Outcome::NoWorktree {
                         why: in_full(&error),
                     },

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
@@ -411,11 +413,29 @@ impl Program {
                 follow.look(|record, run| see(record, run, known, live))?;
             }
             if let Some(status) = status {
-                let code = status.code().and_then(|code| u8::try_from(code).ok());
-                return Ok(Exit::of_code(code.unwrap_or(Exit::Bug.code())));
+                let run = follow.as_ref().map(|follow| &follow.status.summary.run);
+                return Ok(ended_with(run, status, live));
             }
             thread::sleep(PAUSE);
         }
+    }
+}
+
+/// The exit of the run, or of the program where that ended before it.
+fn ended_with(run: Option<&Run>, status: ExitStatus, live: &mut Live<'_>) -> Exit {
+    let outcome = run.and_then(Run::outcome);
+    if let (Some(outcome), Some(0)) = (outcome, status.code()) {
+        return Exit::of(outcome);
+    }
+    if let (Some(run), None) = (run, outcome) {
+        let run = &run.header().run;
+        live.message(&format!(
+            "run {run} is with the fleet; `ekiden fleet follow {run}` shows it"
+        ));
+    }
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).map_or(Exit::Bug, Exit::of_code),
+        (None, signal) => signal.map_or(Exit::Bug, Exit::Signal),
     }
 }
 

@@ -109,33 +109,43 @@ fn controls(
     has_terminal.then(|| Controls::take(leave, Arc::new(act), open, read))?
 }
 
-/// The same for a run on which this process itself works.
-pub fn controls_here(
+/// The same for a run that we show from its beginning. `is_here`: this process works on it.
+pub fn controls_of(
     invocation: &Invocation,
     workspace: &Workspace,
     run: &RunId,
     detach: Option<Detach>,
+    is_here: bool,
 ) -> Option<Controls> {
-    let sender = Sender::to(workspace, run);
     let leave = detach.map_or(Leave::Never, Leave::Detach);
-    controls(
-        invocation,
-        leave,
-        streams(workspace, run),
-        move |steering| send(&sender, steering),
-    )
+    let open = streams(workspace, run);
+    if !is_here {
+        return controls(invocation, leave, open, sending_to(workspace, run));
+    }
+    let sender = Sender::to(workspace, run);
+    controls(invocation, leave, open, move |steering| {
+        send(&sender, steering)
+    })
 }
 
-/// The same for a run that works elsewhere, found as commands find it.
+/// The same for a run that works elsewhere.
 pub fn controls_elsewhere(
     invocation: &Invocation,
     workspace: &Workspace,
     run: &RunId,
     left: SignalFlag,
 ) -> Option<Controls> {
-    let open = streams(workspace, run);
+    let (leave, open) = (Leave::Watching(left), streams(workspace, run));
+    controls(invocation, leave, open, sending_to(workspace, run))
+}
+
+/// Sends to whoever works on a run, found as commands find it.
+fn sending_to(
+    workspace: &Workspace,
+    run: &RunId,
+) -> impl Fn(Steering) -> Result<(), String> + Send + Sync + 'static {
     let (workspace, run) = (workspace.clone(), run.clone());
-    controls(invocation, Leave::Watching(left), open, move |steering| {
+    move |steering| {
         let message = new_message(steering)?;
         let cannot = |error: EngineError| format!("cannot {}", in_full(&error));
         let running = RunningRun::find(&workspace, Some(run.as_str())).map_err(cannot)?;
@@ -143,7 +153,7 @@ pub fn controls_elsewhere(
             .map_err(|failure| failure.error().to_owned())?;
         let sent = running.send(&workspace, &message, limits::STEER_PATIENCE);
         sent.map(drop).map_err(cannot)
-    })
+    }
 }
 
 /// The event streams of a run's sessions.

@@ -192,6 +192,7 @@ pub(super) fn begin(
         run: &run,
         interface,
         detach: split.detach,
+        is_here: true,
     };
     let outcome = watched.drive(&mut live, |live| {
         runner::start(workspace, header, unfinished, driving, live)
@@ -227,6 +228,7 @@ pub(super) fn with_fleet(
         run: &run,
         interface,
         detach: split.detach,
+        is_here: false,
     };
     watched.drive(&mut live, |live| program.watch(workspace, 0, live))
 }
@@ -343,6 +345,7 @@ pub(super) fn continue_with(
         run: &run,
         interface,
         detach: split.detach,
+        is_here: program.is_none(),
     };
     let (driving, prefix) = (invocation.driving()?, asked.prefix);
     watched.drive(&mut live, |live| {
@@ -363,6 +366,8 @@ struct Watched<'a> {
     run: &'a RunId,
     interface: Interface,
     detach: Option<Detach>,
+    /// This process works on it, and no fleet does.
+    is_here: bool,
 }
 
 impl Watched<'_> {
@@ -371,8 +376,9 @@ impl Watched<'_> {
             // The agent has the terminal.
             Interface::Terminal => drive(live),
             Interface::Headless => {
+                let (invocation, workspace, run) = (self.invocation, self.workspace, self.run);
                 let controls =
-                    || guide::controls_here(self.invocation, self.workspace, self.run, self.detach);
+                    || guide::controls_of(invocation, workspace, run, self.detach, self.is_here);
                 live.with_view(controls, drive)
             }
         };
