@@ -427,11 +427,9 @@ fn ended_with(run: Option<&Run>, status: ExitStatus, live: &mut Live<'_>) -> Exi
     if let (Some(outcome), Some(0)) = (outcome, status.code()) {
         return Exit::of(outcome);
     }
-    if let (Some(run), None) = (run, outcome) {
-        let run = &run.header().run;
-        live.message(&format!(
-            "run {run} is with the fleet; `ekiden fleet follow {run}` shows it"
-        ));
+    if let (Some(run), None) = (run.map(|run| &run.header().run), outcome) {
+        let text = format!("run {run} is with the fleet; `ekiden fleet follow {run}` shows it");
+        live.message(&text);
     }
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).map_or(Exit::Bug, Exit::of_code),
