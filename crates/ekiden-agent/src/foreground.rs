@@ -1,6 +1,6 @@
-//! A program that belongs to the person at the terminal: an editor or pager, or what follows a fleet's run.
+//! Programs that run for the person at the terminal: an editor, a pager, the follower of a fleet's run.
 //!
-//! The one child without a keeper, since it is no part of a run. While it runs, ctrl-c and ctrl-\ are for it; ekiden only waits.
+//! They are the only children without a keeper, since no run depends on them. Ctrl-c and ctrl-\ are for them; ekiden only waits.
 
 #![expect(
     clippy::disallowed_methods,
@@ -112,13 +112,12 @@ impl Beside {
                 let _ = kill_process(Pid::from_child(&self.child), *signal);
             }
         }
-        // Which closes its input only once it has ended.
         let ended = self.child.try_wait()?;
         Ok(ended.map(|status| (status, self.lines.iter().collect())))
     }
 }
 
-/// Without a thread the lines are lost, and the program goes on.
+/// If no thread can be started, the lines are lost and the program runs on.
 fn pass_lines(
     stream: impl Read + Send + 'static,
     said: impl Fn(String) -> Said + Send + 'static,

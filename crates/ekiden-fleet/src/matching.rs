@@ -25,7 +25,7 @@ pub(crate) const HAS_MAX: usize = 6;
 /// How long a worker may take from its start until the server knows it, and how often the server is asked.
 const BEGINNING_MAX: Duration = Duration::from_secs(3);
 const BEGINNING_PAUSE: Duration = Duration::from_millis(200);
-/// What stands before what a worker has, in its identity on the server.
+/// Separates a worker's name from what it has, in its identity on the server.
 const HAS: &str = " has ";
 
 /// Adds what the agents of each stage run on.
@@ -83,8 +83,8 @@ pub(crate) fn list(set: &BTreeSet<String>) -> String {
     all.join(", ")
 }
 
-/// Refuses a plan with a stage that no worker can do. A worker that has just begun is waited for. Where there are none at all
-/// the plan waits.
+/// Refuses a plan with a stage that no worker can do. Workers that are just starting get a moment. If there are no workers at
+/// all, the plan is accepted and waits for one.
 pub(crate) async fn check(
     client: &Client,
     plans: &str,

@@ -78,7 +78,7 @@ impl Messages {
         self
     }
 
-    /// Forgets what later messages replace, and the oldest words where there are more than a session has room for.
+    /// Forgets limits that a later message replaced, and the oldest words that a session has no room for.
     fn forget(&mut self) {
         let (mut named, mut chars) = (BTreeSet::new(), 0);
         for known in self.0.iter_mut().rev() {
@@ -173,7 +173,7 @@ fn is_for_stages(steering: &Steering) -> bool {
     for_stages(steering.clone()).as_ref() == Some(steering)
 }
 
-/// The same for a message that was recorded, and in another version, whose limits are more.
+/// Fields that are not set do not count: a message has the same hash in a log, and in a version that has more limits.
 fn hash(steered: &Steered) -> String {
     let told = (&steered.message, leaves(&steered.steering));
     let json = serde_json::to_vec(&told).unwrap_or_default();

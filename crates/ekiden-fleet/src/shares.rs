@@ -141,7 +141,7 @@ impl Shares {
         self.all.has_more(stage) && (is_of_plan || short.any(|(_, shared)| shared.has_more(stage)))
     }
 
-    /// What is spent, of what may be; and the same of the agents of which a stage ran short.
+    /// What was spent and the budget: of the plan, and of each agent whose part was too small for the stage.
     pub(crate) fn spent(&self, stage: &StageId) -> (Spend, Budget, Vec<AgentBudget>) {
         let agents = self.short(stage).map(|(agent, shared)| {
             let (spent, budget) = shared.spent();

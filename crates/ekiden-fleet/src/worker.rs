@@ -64,7 +64,7 @@ pub(crate) struct Station {
 struct Beat {
     #[serde(flatten)]
     spent: Spent,
-    /// How often it was given back by a worker without a free slot. Those are no tries.
+    /// How often a worker without a free slot gave it back. These do not count as tries.
     #[serde(default)]
     given_back: u32,
 }
@@ -129,7 +129,7 @@ impl Activities {
         }
         let is_last = tries >= TRIES_MAX && !is_given_back;
         if done.is_err() && ctx.is_cancelled() && !*self.base.leaving.borrow() {
-            // Whatever became of it, the plan has to know what it cost.
+            // The plan has to know what it cost, however it ended.
             let request = StopRequest::Gently;
             return Ok(StageDone {
                 outcome: Outcome::Stopped { request },

@@ -849,6 +849,8 @@ fn a_budget_holds_for_all_workers_together_and_a_larger_one_lets_the_run_go_on()
     assert_eq!(execute.code(), Some(3), "{}", world.log("execute"));
     let status = world.status("project");
     assert_eq!(status["outcome"]["kind"], "budget_spent", "{status}");
+    // Of the plan, and not the part of the stage that ended last.
+    assert_eq!(status["outcome"]["budget"]["tokens"], 150_000, "{status}");
     let spent = |status: &serde_json::Value| {
         let stages = status["stages"].as_array().unwrap().clone();
         stages

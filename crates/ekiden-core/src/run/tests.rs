@@ -153,6 +153,53 @@ fn a_stage_has_the_reviewer_and_the_model_of_it_that_the_manifest_names() {
     assert_eq!(models(&header), [some("gpt"), some("gpt"), some("gpt")]);
 }
 
+// shows: FLT-03
+#[test]
+fn a_stage_elsewhere_that_spent_its_part_ends_with_the_budget_of_the_plan() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 0)],
+        jobs: 1,
+        budget: Some(20),
+        of_agent: None,
+    });
+    header.fleet = Some(FleetPlace {
+        remote: "origin".to_owned(),
+        queue: "ekiden".to_owned(),
+        lease_secs: 60,
+        signed: false,
+    });
+    let (at, stage) = (Timestamp(0), header.manifest.stages[0].id.clone());
+    let (mut run, _) = Run::begin(at, &header);
+    let prepared = WorktreeEvent::Prepared {
+        worktree: Ok(PreparedWorktree::default()),
+    };
+    run.step(
+        at,
+        &Event::Worktree {
+            stage: stage.clone(),
+            effect: EffectId { seq: 1, index: 0 },
+            event: prepared,
+        },
+    );
+    let part = Budget {
+        micro_usd: Some(5),
+        tokens: None,
+    };
+    let outcome = Outcome::BudgetSpent {
+        spent: Default::default(),
+        budget: part,
+        agents: Vec::new(),
+    };
+    let event = Elsewhere::Ended { outcome };
+    let over = Event::Elsewhere {
+        stage: stage.clone(),
+        event,
+    };
+    run.step(at, &over);
+    let told = format!("{:?}", run.plan().state(&stage));
+    assert!(told.contains("micro_usd: Some(20000000)"), "{told}");
+}
+
 /// The fleet takes in what its history tells in one go as it likes.
 // shows: FLT-01
 #[test]

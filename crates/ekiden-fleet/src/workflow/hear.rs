@@ -134,7 +134,7 @@ impl Fleet {
                         spent = Some(done.spent);
                         done.outcome
                     }
-                    // No worker had it, or each says what it has spent.
+                    // No worker had it: one that has returns what was spent.
                     Err(ActivityExecutionError::Cancelled(_)) => {
                         spent = Some(self.state.shares.charged(&stage));
                         Outcome::Stopped {

@@ -396,7 +396,7 @@ impl Program {
                 said.extend(last);
                 status
             });
-            // Its log may be there before we hear that the fleet has the run.
+            // Messages first: the two streams arrive in any order.
             said.sort_by_key(|said| matches!(said, Said::Answer(_)));
             for said in said {
                 match said {
