@@ -7,6 +7,8 @@ use std::time::Duration;
 pub const LOG_LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The most that is read of a small file of ours: a header, a status, a lock's holder.
 pub const SMALL_FILE_BYTES_MAX: u64 = 256 * 1024;
+/// The most that is read of what sessions on other machines do: far above ten thousand of them.
+pub const AT_WORK_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The most that is read of git's exclude file.
 pub const EXCLUDE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The most that is kept of a session's event stream: far above a full window's, and a flood does not
@@ -18,6 +20,8 @@ pub const GUARD_LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub const LOCK_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// The longest pause between two looks: what a restart may wait too long.
 pub const LOCK_PAUSE_MAX: Duration = Duration::from_millis(50);
+/// How long who wants to work waits for a work dir that another process holds, before it is refused.
+pub const HELD_PATIENCE: Duration = Duration::from_millis(500);
 /// How long a refused process waits for the holder to have written who it is.
 pub const HOLDER_PATIENCE: Duration = Duration::from_millis(50);
 /// The most that is read of a handoff document: far above what one may have.

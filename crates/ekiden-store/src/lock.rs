@@ -22,7 +22,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{DiskError, DiskResult, Operation};
 use crate::error::StoreError;
-use crate::limits::{HOLDER_PATIENCE, LOCK_PAUSE_MAX, LOCK_PAUSE_MIN, SMALL_FILE_BYTES_MAX};
+use crate::limits::{
+    HELD_PATIENCE, HOLDER_PATIENCE, LOCK_PAUSE_MAX, LOCK_PAUSE_MIN, SMALL_FILE_BYTES_MAX,
+};
 
 /// Who holds a work dir, for the message to those who are refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,13 +46,18 @@ pub struct WorkDirLock {
 }
 
 impl WorkDirLock {
-    /// Takes the lock, or says who has it. Does not wait for it.
+    /// Takes the lock, or says who has it. Waits only a moment for it: a child of a holder that was killed has
+    /// the file open until it becomes another program.
     ///
     /// The holder is written into the file after it is locked. Nothing depends on it but the
     /// message, so it is not synced.
     pub fn take(path: &Path, holder: Holder) -> Result<Self, StoreError> {
+        Self::take_within(path, holder, HELD_PATIENCE)
+    }
+
+    fn take_within(path: &Path, holder: Holder, patience: Duration) -> Result<Self, StoreError> {
         let file = open(path)?;
-        if !try_lock(&file, path)? {
+        if !wait_for(&file, path, patience)? {
             let holder = read_holder(&file).map(Box::new);
             return Err(StoreError::Held {
                 path: path.to_owned(),
@@ -209,6 +216,22 @@ mod tests {
                 ..holder(4117)
             }
         );
+    }
+
+    /// As by a child of a killed holder, before it becomes another program.
+    // shows: RUN-08
+    #[test]
+    fn what_is_left_of_a_holder_for_a_moment_blocks_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let left = WorkDirLock::take(&path, holder(1)).unwrap();
+        let forever = Duration::from_secs(600);
+        thread::scope(|scope| {
+            let next = scope.spawn(|| WorkDirLock::take_within(&path, holder(2), forever));
+            thread::sleep(LOCK_PAUSE_MAX);
+            drop(left);
+            assert_eq!(next.join().unwrap().unwrap().holder.pid, 2);
+        });
     }
 
     // shows: RUN-08

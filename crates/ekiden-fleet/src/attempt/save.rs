@@ -1,0 +1,163 @@
+//! What is needed to go on with a stage elsewhere: saved and pushed at each handoff, and at the end with what the stage made.
+
+use std::iter::once;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::try_join;
+
+use super::Attempt;
+use crate::fault::Fault;
+use crate::git::{Git, Move};
+use crate::order::{StageTask, refs};
+use crate::stage::STATE;
+
+/// How long a push that failed waits until it is tried again, since a remote may be away.
+const PUSH_PAUSE: Duration = Duration::from_secs(5);
+
+/// The handoff ref.
+#[derive(Default)]
+pub(super) struct Pushed {
+    /// What it is at, as far as we know.
+    pub(super) tip: String,
+    /// Pushes that failed or were given up. One of them may have arrived.
+    unanswered: Vec<String>,
+}
+
+impl Attempt<'_> {
+    /// Saves what is needed to go on elsewhere; and what the stage made, whose commit it gives, if it is complete.
+    pub(super) async fn save(&self, is_complete: bool) -> Result<Option<String>, Fault> {
+        let head = async {
+            match is_complete {
+                true => self.committed().await,
+                false => self.git.line(&["rev-parse", "HEAD"]).await,
+            }
+        };
+        let (saved, head) = self.saved(head).await?;
+        let handoff = Move {
+            name: refs::handoff(self.task),
+            from: Some(self.tip()),
+            to: saved.clone(),
+        };
+        let made = is_complete.then(|| Move {
+            name: refs::made(self.task, self.number),
+            from: None,
+            to: head.clone(),
+        });
+        self.pushed().unanswered.push(saved.clone());
+        let moves: Vec<Move> = once(handoff).chain(made).collect();
+        match self.git.push(&self.base.remote, &moves).await {
+            Ok(()) => {
+                *self.pushed() = Pushed {
+                    tip: saved,
+                    unanswered: Vec::new(),
+                };
+                Ok(is_complete.then_some(head))
+            }
+            Err(Fault::Taken) => Err(self.taken().await?),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Another worker has the stage, unless a push of ours has arrived that was not answered.
+    async fn taken(&self) -> Result<Fault, Fault> {
+        let name = refs::handoff(self.task);
+        let list = ["ls-remote", "--", &self.base.remote, &name];
+        let listed = self.git.line(&list).await;
+        let listed = listed.map_err(|fault| fault.of_remote("ask"))?;
+        let at = listed.split_whitespace().next().unwrap_or_default();
+        let mut pushed = self.pushed();
+        if !pushed.unanswered.iter().any(|ours| ours == at) {
+            return Ok(Fault::Taken);
+        }
+        at.clone_into(&mut pushed.tip);
+        let (what, said) = ("push to", "an earlier push has arrived".to_owned());
+        Ok(Fault::Remote { what, said })
+    }
+
+    /// The same for the last time. Waits for a remote that is away.
+    pub(super) async fn save_at_end(&self, is_complete: bool) -> Result<Option<String>, Fault> {
+        let mut is_away = false;
+        loop {
+            match self.save(is_complete).await {
+                Err(fault @ Fault::Remote { .. }) => {
+                    if !std::mem::replace(&mut is_away, true) {
+                        let StageTask { run, stage, .. } = self.task;
+                        crate::say(&format!("{run} {stage}: {fault}; waiting for it"));
+                    }
+                    tokio::time::sleep(PUSH_PAUSE).await;
+                }
+                saved => return saved,
+            }
+        }
+    }
+
+    /// The commit of what is needed to go on elsewhere, and the clone's head, which `head` gives.
+    async fn saved(
+        &self,
+        head: impl Future<Output = Result<String, Fault>>,
+    ) -> Result<(String, String), Fault> {
+        let state = self.indexing(STATE, &self.state());
+        let log = format!("runs/{}/log.jsonl", self.task.run);
+        state.line(&["add", "--force", &log]).await?;
+        let rest = state_tree(&state, &log);
+        let (state, work, head) = try_join!(rest, self.work_tree(), head)?;
+        let listed = format!("040000 tree {state}\t{STATE}\n040000 tree {work}\twork\n");
+        let tree = self.git.fed(&["mktree"], listed.as_bytes()).await?;
+        let subject = format!("ekiden: a handoff of {}", self.task.stage);
+        let tip = self.tip();
+        let parents = ["-p", &tip, "-p", &head, "-m", &subject];
+        let args = [&["commit-tree", &tree][..], &parents].concat();
+        Ok((self.git.line(&args).await?, head))
+    }
+
+    async fn work_tree(&self) -> Result<String, Fault> {
+        let work = self.indexing("work", &self.tree());
+        work.add_all().await?;
+        // Git is told to ignore what the agent and ekiden tell each other.
+        let shared = Path::new(&self.submission.prefix).join(".ekiden");
+        let (shared, runs) = (shared.to_string_lossy(), shared.join("runs"));
+        let runs = format!(":(exclude){}", runs.display());
+        work.line(&["add", "--all", "--force", "--", &shared, &runs])
+            .await?;
+        work.line(&["write-tree"]).await
+    }
+
+    /// Commits what the stage left, and gives what it made by that.
+    async fn committed(&self) -> Result<String, Fault> {
+        self.git.add_all().await?;
+        let subject = format!("ekiden: {}", self.task.stage);
+        let commit = self.git.line(&["commit", "--quiet", "-m", &subject]).await;
+        if commit.is_err() {
+            let same = ["diff", "--cached", "--quiet"];
+            if !self.git.ended(&same, b"").await?.ok {
+                commit?;
+            }
+        }
+        if self.tree().join(".git/modules").exists() {
+            self.refuse_submodules().await?;
+        }
+        self.git.line(&["rev-parse", "HEAD"]).await
+    }
+
+    /// Commits in a submodule are in this clone, and nowhere else.
+    async fn refuse_submodules(&self) -> Result<(), Fault> {
+        let diff = ["diff", "--raw", "--no-renames", &self.task.base, "HEAD"];
+        let changed = self.git.line(&diff).await?;
+        let is_submodule = |line: &str| line.split(' ').nth(1) == Some("160000");
+        match changed.lines().any(is_submodule) {
+            true => Err(Fault::Kept(
+                "a submodule has commits that may be nowhere else; push them".to_owned(),
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The tree of a stage's state, with the log as it was added before.
+async fn state_tree(state: &Git, log: &str) -> Result<String, Fault> {
+    let log = format!(":(exclude){log}");
+    let add = ["add", "--all", "--force", "--", ".", &log];
+    state.line(&add).await?;
+    state.line(&["write-tree"]).await
+}
