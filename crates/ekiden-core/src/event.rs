@@ -106,6 +106,9 @@ pub struct RunResumed {
     /// The task as the user has edited it.
     pub task: Option<NewTask>,
     pub answer: Option<Answer>,
+    /// It goes on on another machine, where no agent has the conversations of before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub elsewhere: bool,
 }
 
 /// A user's answer to the question with which a stage ended as blocked.

@@ -16,7 +16,7 @@ use crate::notice;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision};
 use crate::prompt::{FailedAttempt, PromptSection, StageContext};
-use crate::relay::{Member, Relay};
+use crate::relay::{Member, Relay, Totals};
 use crate::settings::{RunStarted, Settings};
 use crate::time::Timestamp;
 
@@ -49,6 +49,8 @@ pub struct Run {
     spent: Spend,
     /// The same by agent.
     spent_by: AgentSpends,
+    /// What earlier rounds of stages came to on other machines, with which their relays ended.
+    before: Totals,
     /// How many those are.
     sessions: u32,
     /// What stages that are done have learned.
@@ -89,6 +91,7 @@ impl Run {
             last_begun: None,
             spent: Spend::default(),
             spent_by: AgentSpends::default(),
+            before: Totals::default(),
             sessions: 0,
             shared: header.knowledge(),
             integration_commit: None,

@@ -87,6 +87,9 @@ pub struct Before {
     pub results: Vec<Earlier>,
     /// What they learned, as it is published.
     pub knowledge: String,
+    /// Why the worktree's setup failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_set_up: Option<String>,
 }
 
 /// What a stage left that another one builds on.

@@ -51,6 +51,8 @@ pub struct Session {
     pub(super) compacted: bool,
     /// What a reviewer answered last.
     pub(super) answer: Option<String>,
+    /// The agent that has its conversation is on another machine.
+    pub(super) is_elsewhere: bool,
 }
 
 /// The agent's process.
@@ -153,6 +155,7 @@ impl Session {
             stop_by: None,
             compacted: false,
             answer: None,
+            is_elsewhere: false,
         }
     }
 

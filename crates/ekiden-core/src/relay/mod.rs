@@ -44,7 +44,7 @@ mod view;
 mod wishes;
 
 use crate::budget::{AgentSpends, Prices, Spend};
-use crate::effect::RelayEffect;
+use crate::effect::{RelayEffect, StartMode};
 use crate::event::{CheckOutcome, Counters, RelayEvent, RunResumed, TaskOutcome};
 use crate::fallback::Candidates;
 use crate::ids::RunId;
@@ -251,6 +251,9 @@ impl Relay {
         if let Phase::Paused { since, .. } = &mut self.phase {
             *since = at;
         }
+        if resumed.elsewhere {
+            self.leave_conversation();
+        }
         self.change_limits(&resumed.limits, ended);
         if let Some(task) = &resumed.task {
             self.edit_task(task);
@@ -263,6 +266,32 @@ impl Relay {
             list.forgive();
         }
         self.wishes.paused &= !ended;
+    }
+
+    /// The conversation is on another machine: the next attempt begins one.
+    fn leave_conversation(&mut self) {
+        let next = match &mut self.phase {
+            Phase::Running(session) => {
+                session.is_elsewhere = true;
+                return;
+            }
+            Phase::Waiting { next, .. }
+            | Phase::Paused { next, .. }
+            | Phase::Ended {
+                next: Next::Attempt(next),
+                ..
+            } => next,
+            Phase::Planned | Phase::Reviewing { .. } | Phase::Ended { .. } => return,
+        };
+        if next.mode == StartMode::Resume {
+            next.mode = StartMode::Fresh;
+            next.hand_off = false;
+            next.conversation = next.id.conversation(&self.run, &self.stage.id);
+            next.consumed = Consumed {
+                spend: next.consumed.spend,
+                ..Consumed::default()
+            };
+        }
     }
 
     /// Takes new limits. Sessions count anew if somebody says how many, or if it is a new beginning.

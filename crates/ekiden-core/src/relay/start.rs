@@ -173,6 +173,7 @@ impl Relay {
         // never ran.
         let untouched = class == EndClass::Wait || session.process.is_none();
         let kept = ended.resumable || (before.mode == StartMode::Resume && untouched);
+        let kept = kept && !session.is_elsewhere;
         let (is_late, usage_tokens) = (session.is_late(), ended.counters.usage_tokens);
         let room = !is_late || session.has_room(usage_tokens);
         let mode = if kept && room && !ended.cause.spoils_conversation() {

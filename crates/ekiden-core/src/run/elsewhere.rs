@@ -71,6 +71,12 @@ impl Run {
     ) -> Vec<Effect> {
         let mut effects = match (event, self.apart.get_mut(stage)) {
             (Event::RunStarted(header), _) => {
+                // After a round that did not merge.
+                if let Some(before) = self.relays.remove(stage) {
+                    self.live.remove(stage);
+                    self.before = self.before.plus(before.totals);
+                    self.spent_by = self.spent_by.clone().plus(&before.spent_by);
+                }
                 let (run, effects) = Self::begin(at, header);
                 self.apart.insert(stage.clone(), run);
                 effects

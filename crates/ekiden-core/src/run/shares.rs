@@ -23,7 +23,7 @@ impl Run {
             spend: relay.spend(),
             ..relay.totals
         });
-        relays.fold(Totals::default(), Totals::plus)
+        relays.fold(self.before, Totals::plus)
     }
 
     /// How far the budgets of single agents are spent, in the order of their names. What an attempt at work has spent is

@@ -77,12 +77,11 @@ impl Run {
         }
         let resumed = RunResumed {
             ekiden: self.header.ekiden.clone(),
-            limits: LimitsChanged::default(),
-            task: None,
             answer: Some(Answer {
                 stage: stage.clone(),
                 words: words.to_owned(),
             }),
+            ..RunResumed::default()
         };
         if let Some(relay) = self.relays.get_mut(stage) {
             relay.resume(at, &resumed);

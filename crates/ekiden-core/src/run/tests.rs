@@ -114,7 +114,11 @@ proptest! {
         let event = Elsewhere::Ended { outcome };
         let merge = seen.step(at, &Event::Elsewhere { stage: stage.clone(), event });
         let effect = WorktreeEffect::Merge;
-        assert_eq!(merge, [Effect::Worktree { stage, effect }]);
+        assert_eq!(merge, [Effect::Worktree { stage: stage.clone(), effect }]);
+        // It does not merge, so it is done again.
+        let again = world.records[0].event.clone().elsewhere(&stage, 2);
+        seen.step(at, &again);
+        assert_eq!(seen.totals(), own.totals());
     }
 }
 
@@ -729,8 +733,7 @@ impl World {
         self.step(Event::RunResumed(RunResumed {
             ekiden: "0.1.0".to_owned(),
             limits,
-            task: None,
-            answer: None,
+            ..RunResumed::default()
         }));
     }
 

@@ -88,8 +88,11 @@ impl Run {
         worktree: &Result<PreparedWorktree, String>,
     ) {
         if let Ok(worktree) = worktree {
-            self.contexts
-                .insert(stage.clone(), worktree.context.clone());
+            let mut context = worktree.context.clone();
+            if let Some(before) = &self.header.before {
+                context.not_set_up = context.not_set_up.or_else(|| before.not_set_up.clone());
+            }
+            self.contexts.insert(stage.clone(), context);
         }
         let result = worktree.as_ref().map(|_| ()).map_err(Clone::clone);
         self.decided.extend(self.plan.prepared(stage, result));

@@ -600,9 +600,7 @@ pub(crate) fn live_unless(
             }
             let resumed = RunResumed {
                 ekiden: "0.1.0".to_owned(),
-                limits: LimitsChanged::default(),
-                task: None,
-                answer: None,
+                ..RunResumed::default()
             };
             let event = if continues {
                 Event::Continued(more())

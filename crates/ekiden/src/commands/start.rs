@@ -276,6 +276,7 @@ impl With {
                     limits,
                     task,
                     answer,
+                    elsewhere: false,
                 };
                 runner::resume(workspace, prefix, resumed, changed_log, driving, live)
             }

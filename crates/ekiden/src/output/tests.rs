@@ -416,8 +416,7 @@ fn a_run_that_reaches_its_limit_says_how_to_go_on() {
             sessions_max: Some(5),
             ..LimitsChanged::default()
         },
-        task: None,
-        answer: None,
+        ..RunResumed::default()
     }));
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
@@ -725,9 +724,7 @@ fn every_event_and_field_is_documented() {
     scenario.event(Event::LogicChanged { seq: 1 });
     scenario.event(Event::RunResumed(RunResumed {
         ekiden: String::new(),
-        limits: LimitsChanged::default(),
-        task: None,
-        answer: None,
+        ..RunResumed::default()
     }));
     let mut other = committing();
     other

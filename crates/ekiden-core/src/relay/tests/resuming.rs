@@ -451,3 +451,43 @@ fn an_answer_continues_a_blocked_run_and_stands_in_the_next_prompt_as_the_users(
     let track = after("max=3", "well ctrl-c ends:killed resume:answer=blue");
     assert!(!track.prompt().contains("blue"));
 }
+
+/// As by a worker of a fleet: no agent there has the conversations of before.
+// shows: FLT-02
+#[test]
+fn on_another_machine_no_conversation_goes_on() {
+    check(
+        "",
+        "up works resume:elsewhere ends:lost+ up works ends:limit=90+ resume:elsewhere wake",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            resume:elsewhere: -
+            ends:lost+: publish, start 1.2, archive 1.1
+                at work: 1.2
+            up: -
+            ends:limit=90+: publish durably, archive 1.2
+                waiting 2m (usagelimit) for 1.3 in the same conversation
+            resume:elsewhere: -
+                waiting 2m (usagelimit) for 1.3
+            wake: publish, start 1.3
+                at work: 1.3
+        "#]],
+    );
+    check(
+        "",
+        "up works ctrl-c ends:killed+ resume:elsewhere",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            ctrl-c: say hand off (operator)
+            ends:killed+: publish durably, archive 1.1, end
+                ended: stopped gently; next: 1.2 in the same conversation
+            resume:elsewhere: publish, start 1.2
+                at work: 1.2
+        "#]],
+    );
+    // What it knew is told to the next session instead.
+    let track = after("max=3", "up window works L2 resume:elsewhere ends:lost+");
+    assert!(track.prompt().contains("last words of 1.1"));
+}

@@ -814,6 +814,7 @@ fn resumed(limit: &str) -> RunResumed {
         },
         task: limit.strip_prefix("task=").map(new_task),
         answer,
+        elsewhere: limit == "elsewhere",
     }
 }
 

@@ -240,9 +240,7 @@ fn taken_up(
     }
     let resumed = RunResumed {
         ekiden: "0.1.0".to_owned(),
-        limits: LimitsChanged::default(),
-        task: None,
-        answer: None,
+        ..RunResumed::default()
     };
     engine.resume(at, Event::RunResumed(resumed))?;
     Ok(engine)
