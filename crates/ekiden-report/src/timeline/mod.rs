@@ -328,8 +328,9 @@ impl Timeline {
                 .into_iter()
                 .map(|fact| short(&fact.text, WORDS_CHARS_MAX))
                 .collect(),
+            // A fleet's worker commits what its stage left once that has ended.
             files_open: relays()
-                .filter(|_| self.git)
+                .filter(|_| self.git && run.header().fleet.is_none())
                 .find_map(|relay| Some(relay.seen.survey.as_ref()?.status.len())),
             sessions_max: run.session_max().saturating_sub(sessions_before),
         };
