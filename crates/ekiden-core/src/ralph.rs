@@ -119,8 +119,8 @@ impl RalphState {
         self.context_checkpoint = checkpoint;
     }
 
-    /// Whether the item for a failed verification is to be added to the list once more. That is counted here, and the item noted
-    /// as open: an agent may delete it from the list.
+    /// Whether the item for a failed verification is to be added to the list once more. That is counted here: an agent may
+    /// delete it from the list.
     pub fn add_unverified(&mut self, item: &str, tries_max: u32) -> bool {
         let mut unverified = self.unverified.take().unwrap_or_default();
         if unverified.item != item {
@@ -132,7 +132,6 @@ impl RalphState {
         let may_add = unverified.tries < tries_max;
         if may_add {
             unverified.tries += 1;
-            self.open_items = vec![item.to_owned()];
         }
         self.unverified = Some(unverified);
         may_add

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use ekiden_core::event::Check;
 use ekiden_core::handoff::{FileText, HandoffFile, NotText};
 use ekiden_core::ids::{SessionNumber, StageId};
-use ekiden_core::memory::MemoryTools;
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::relay::{ItemList, Relay};
 use ekiden_core::run::Run;
@@ -54,7 +54,7 @@ impl RunFiles {
             }
         }
         if let Some(list) = &relay.items {
-            self.publish_list(list, relay.settings.memory.tools)?;
+            self.publish_list(relay, list)?;
         }
         if !durably {
             return Ok(());
@@ -65,10 +65,13 @@ impl RunFiles {
     }
 
     /// Writes the state of a list, and the prompt that goes with it.
-    fn publish_list(&self, list: &ItemList, tools: Option<MemoryTools>) -> Result<(), StoreError> {
+    fn publish_list(&self, relay: &Relay, list: &ItemList) -> Result<(), StoreError> {
         let dir = &self.paths.workspace.dir;
         let changed = ralph::change(&*self.disk, &Published::new(dir), |state| {
             state.take(&list.history, list.checkpoint());
+            if relay.seen.check.as_ref().is_some_and(Check::passed) {
+                state.unverified = None;
+            }
             for file in &mut state.context_checkpoint.files_in_progress {
                 let path = Path::new(&file.path).strip_prefix(dir);
                 file.path =
@@ -80,7 +83,7 @@ impl RunFiles {
             &*self.disk,
             dir,
             &changed?,
-            tools,
+            relay.settings.memory.tools,
         )?)
     }
 

@@ -249,6 +249,7 @@ fn verified(
                 .details(check.tail.lines().map(one_line))
                 .hint("add an item that says what is left to do"));
         }
+        next::note_passed(workspace)?;
     }
     output.message(&format!("{}\n", done(items)));
     Ok(Exit::Done)

@@ -754,3 +754,57 @@ fn an_item_is_not_added_inside_of_code() {
     environment.run(&["ralph", "next"]).expect(1);
     assert_eq!(open(&environment), 1);
 }
+
+/// Its text is cut in the list, and a tag in it is none of its words there.
+// shows: RLP-003, RLP-09
+#[test]
+fn the_item_of_a_long_verification_is_known_again() {
+    let check = format!("test -e made\n\n# `<b>` {}", "long ".repeat(50));
+    let environment = project("- [x] one\n").with("EKIDEN_VERIFY", &check);
+    for left in [1, 1, 1, 4] {
+        let said = environment.run(&["ralph", "next"]).expect(left);
+        assert!(!said.stderr.contains("put back"), "{said}");
+        let list = environment.read("fix_plan.md").replace("[ ]", "[x]");
+        environment.write("fix_plan.md", &list);
+    }
+    assert_eq!(environment.read("fix_plan.md").lines().count(), 4);
+    environment.write("made", "");
+    environment.run(&["ralph", "next"]).expect(0);
+}
+
+// shows: RLP-003, RLP-09
+#[test]
+fn what_is_written_while_the_verification_runs_is_kept() {
+    let more = "echo '- [x] two' >> fix_plan.md; test -e made";
+    let environment = project("- [x] one\n").with("EKIDEN_VERIFY", more);
+    environment.run(&["ralph", "next"]).expect(1);
+    let list = environment.read("fix_plan.md");
+    assert!(list.starts_with("- [x] one\n- [x] two\n- [ ] "), "{list}");
+    environment.write("fix_plan.md", &list.replace("[ ]", "[x]"));
+    let more = "echo '- [ ] three' >> fix_plan.md";
+    let environment = environment.with("EKIDEN_VERIFY", more);
+    assert_eq!(
+        environment.run(&["ralph", "next"]).expect(1).stdout,
+        "three\n"
+    );
+}
+
+// shows: RLP-003, RLP-09
+#[test]
+fn a_run_that_is_verified_lets_the_loop_count_anew() {
+    let environment = project("- [x] one\n").with("EKIDEN_VERIFY", "test -e made");
+    let failed = |more: &str| {
+        environment.shell("rm -f made");
+        environment.run(&["ralph", "next"]).expect(1);
+        assert_eq!(state(&environment)["unverified"]["tries"], 1);
+        let list = environment.read("fix_plan.md").replace("[ ]", "[x]");
+        environment.write("fix_plan.md", &(list + more));
+    };
+    failed("");
+    environment.write("made", "");
+    environment.run(&RUN).expect(0);
+    assert_eq!(state(&environment)["unverified"], Value::Null);
+    failed("- [ ] two\n\n  ```sh\n  touch made\n  ```\n");
+    environment.run(&RUN).expect(0);
+    assert_eq!(state(&environment)["unverified"], Value::Null);
+}

@@ -1,6 +1,6 @@
 //! Whether a loop must go on.
 
-use ekiden_core::handoff::{OpenItems, vanished};
+use ekiden_core::handoff::{OpenItems, open_items, vanished};
 use ekiden_core::limits::ITEM_TRIES_MAX as TRIES;
 use ekiden_core::ralph::{RalphState, with_items};
 use ekiden_core::relay::ITEMS_FILE;
@@ -24,12 +24,15 @@ pub(super) fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit,
     let workspace = invocation.workspace_here()?;
     let list = read(&workspace, ITEMS_FILE, output)?;
     let mut items = items_of(&list)?;
-    items
-        .open
-        .extend(put_back(&workspace, &list.text, &items, output)?);
+    items.open = put_back(&workspace, &list.text, &items, output)?;
     if items.open.is_empty() {
-        let unverified = unverified(invocation, &workspace, &list.text)?;
-        items.open.extend(unverified);
+        let item = unverified(invocation, &workspace)?;
+        // The verification may have taken hours, in which the list was written.
+        let list = read(&workspace, ITEMS_FILE, output)?;
+        items = items_of(&list)?;
+        if let Some(item) = item {
+            items.open = add(&workspace, &list.text, &[item])?;
+        }
     }
     let first = items.open.first();
     if invocation.json()? {
@@ -48,31 +51,32 @@ pub(super) fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit,
     })
 }
 
-/// Puts items back that are gone without a tick since the last look: deleting them does not end a loop.
+/// Puts items back that are gone without a tick since the last look: deleting them does not end a loop. Gives what is open then.
 fn put_back(
     workspace: &Workspace,
     list: &str,
     items: &OpenItems,
     output: &mut Output,
 ) -> Result<Vec<String>, Failure> {
+    let open = items.open.clone();
     let Some(state) = loop_state(workspace)? else {
-        return Ok(Vec::new());
+        return Ok(open);
     };
     let before = OpenItems {
         open: state.open_items,
         done: Vec::new(),
     };
     let gone = vanished(Some(&before), Some(items));
-    if !gone.is_empty() {
-        add(workspace, list, &gone)?;
+    if gone.is_empty() {
+        note(workspace, |state| state.open_items.clone_from(&open))?;
+        return Ok(open);
     }
+    let open = add(workspace, list, &gone)?;
     for item in &gone {
         let item = one_line(item);
         output.warn(&format!("put back, it was gone without a tick: {item}"));
     }
-    let open = items.open.iter().chain(&gone).cloned().collect();
-    note(workspace, |state| state.open_items = open)?;
-    Ok(gone)
+    Ok(open)
 }
 
 /// Changes what the loop knows of itself.
@@ -84,23 +88,25 @@ fn note(workspace: &Workspace, change: impl FnOnce(&mut RalphState)) -> Result<(
     Ok(())
 }
 
-/// The item that is added where all are ticked and the verification fails. After some tries a person is needed.
-fn unverified(
-    invocation: &Invocation,
-    workspace: &Workspace,
-    list: &str,
-) -> Result<Option<String>, Failure> {
+/// The verification passes: how often it failed before is forgotten.
+pub(super) fn note_passed(workspace: &Workspace) -> Result<(), Failure> {
+    if loop_state(workspace)?.is_some() {
+        note(workspace, |state| state.unverified = None)?;
+    }
+    Ok(())
+}
+
+/// The item to add where all are ticked and the verification fails. After some tries a person is needed.
+fn unverified(invocation: &Invocation, workspace: &Workspace) -> Result<Option<String>, Failure> {
     let Some(verification) = chosen::verification(&invocation.given)? else {
         return Ok(None);
     };
     let check = check_now(&workspace.dir, &verification)?;
     if check.passed() {
-        if loop_state(workspace)?.is_some() {
-            note(workspace, |state| state.unverified = None)?;
-        }
+        note_passed(workspace)?;
         return Ok(None);
     }
-    let command = verification.told_in_line();
+    let command = one_line(&verification.told_in_line());
     let item = format!("`{command}` fails: find out why, and mend that");
     let mut is_added = false;
     note(workspace, |state| {
@@ -111,13 +117,17 @@ fn unverified(
         let hint = "mend it, or add an item that says how; then start the loop again";
         return Err(Failure::new(Exit::Blocked, text).hint(hint));
     }
-    add(workspace, list, std::slice::from_ref(&item))?;
     Ok(Some(item))
 }
 
-fn add(workspace: &Workspace, list: &str, items: &[String]) -> Result<(), Failure> {
+/// Adds items to the list, and gives what is open in it then. That is noted first, since an agent may delete them, and as the
+/// list reads it: long items and Markdown read differently.
+fn add(workspace: &Workspace, list: &str, items: &[String]) -> Result<Vec<String>, Failure> {
+    let text = with_items(list, items);
+    let open = open_items(&text).open;
+    note(workspace, |state| state.open_items.clone_from(&open))?;
     let disk = RealDisk::fenced(&workspace.dir);
     let path = workspace.dir.join(ITEMS_FILE);
-    let text = with_items(list, items);
-    Ok(replace_in_project(&disk, &path, text.as_bytes())?)
+    replace_in_project(&disk, &path, text.as_bytes())?;
+    Ok(open)
 }
