@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::excerpt::{self, Bounds};
 use crate::json;
 use crate::lines::Line;
+use crate::rpc::Message;
 use crate::saved::Saved;
 use crate::stream::{Block, ClientEvent, ToolResult};
 use crate::tools::telling;
@@ -33,8 +34,8 @@ pub enum Piece {
     Unread(u64),
 }
 
-/// Reads the lines of a saved stream, of whichever agent. Its first line has to be among them: it shows what the others are
-/// written in.
+/// Reads the lines of a saved stream, of whichever agent, from its beginning on, or from later on once [`Self::begin`] has
+/// read that.
 #[derive(Default)]
 pub struct Reading {
     saved: Saved,
@@ -47,6 +48,14 @@ impl Reading {
         Self {
             is_text,
             ..Self::default()
+        }
+    }
+
+    /// Reads a line of the beginning of a stream of which only the end is told. The answers there show what the others are
+    /// written in, and which conversation they are of.
+    pub fn begin(&mut self, line: Line<'_>) {
+        if matches!(Message::of(line), Message::Answer { .. }) {
+            self.pieces(line);
         }
     }
 
@@ -218,6 +227,32 @@ mod tests {
             let is_unread = |piece: &Piece| matches!(piece, Piece::Unread(_));
             assert!(!told.iter().any(is_unread), "{name}: {told:?}");
         }
+    }
+
+    // shows: UIX-01, AGT-15
+    #[test]
+    fn the_end_of_a_stream_is_told_without_what_was_said_at_its_beginning() {
+        let update = |update: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{update}}}}}"#
+            )
+        };
+        let beginning = [
+            r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{}}}"#
+                .to_owned(),
+            r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#.to_owned(),
+            update(r#"{"sessionUpdate":"agent_message_chunk","content":{"text":"At first"}}"#),
+        ];
+        let mut reading = Reading::default();
+        for line in &beginning {
+            reading.begin(Line::Whole(line.as_bytes()));
+        }
+        let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"ls","kind":"execute","status":"pending","rawInput":{"command":"ls"}}"#;
+        let told = read(&mut reading, &update(call));
+        assert!(
+            matches!(&told[..], [Piece::Called { input, .. }] if input == "ls"),
+            "{told:?}"
+        );
     }
 
     // shows: UIX-01, AGT-06

@@ -4,11 +4,11 @@
 //! entries are kept. What is left out is said.
 
 use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::Read;
 use std::sync::Arc;
 
 use ekiden_core::ids::{SessionNumber, StageId};
-use ekiden_wire::lines::{Line as Written, LineSplitter};
+use ekiden_wire::lines::LineSplitter;
 use ekiden_wire::reading::{Piece, Reading};
 
 use super::activity::PIECE_BYTES;
@@ -20,7 +20,7 @@ use super::work_dirs::WorkDirs;
 
 /// What is read of the end of a stream when a session is chosen.
 const TAIL_BYTES: u64 = 4 * 1024 * 1024;
-/// What is read of its first line, by which its agent begins.
+/// What is read of its beginning, where its agent says what it is and which conversation this is.
 const FIRST_BYTES_MAX: u64 = 64 * 1024;
 /// What is read of it before the next frame.
 const LOOK_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -437,12 +437,11 @@ impl Entry {
     }
 }
 
-/// Reads the first line of a stream of which only the end is shown: it shows what the rest is written in.
+/// Reads the beginning of a stream of which only the end is shown.
 fn read_first(stream: impl Read, reading: &mut Reading) {
     let mut first = Vec::new();
-    let mut stream = BufReader::new(stream.take(FIRST_BYTES_MAX));
-    if stream.read_until(b'\n', &mut first).is_ok() {
-        reading.pieces(Written::Whole(first.trim_ascii_end()));
+    if stream.take(FIRST_BYTES_MAX).read_to_end(&mut first).is_ok() {
+        LineSplitter::new().push(&first, |line| reading.begin(line));
     }
 }
 
@@ -656,13 +655,14 @@ mod tests {
     fn streams_of_all_agents_are_shown() {
         let prints = printed(view(opening("one\ntwo\n"), true), false);
         assert!(prints.contains("says      one"), "{prints}");
-        // What a stream is written in shows its first line, also where its beginning is left out.
+        // What a stream is written in shows its beginning, also where that is left out.
         let begin =
             r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{}}}"#;
         let call = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"ls","kind":"execute","status":"pending","rawInput":{"command":"ls"}}}}"#;
         let open = r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#;
-        let filler = format!("{open}\n").repeat(100_000);
-        let stream = format!("{begin}\n{filler}{call}\n");
+        let thought = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_thought_chunk","content":{"text":"hm"}}}}"#;
+        let filler = format!("{thought}\n").repeat(50_000);
+        let stream = format!("{begin}\n{open}\n{filler}{call}\n");
         assert!(stream.len() as u64 > TAIL_BYTES);
         let acp = printed(of(stream.leak()), false);
         assert!(acp.contains("Bash      ls"), "{acp}");
