@@ -3,13 +3,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops;
 
 use serde::Serialize;
 
 use super::{Model, Range};
 use crate::guard::estimate::{Estimate, Parts, items, named_files};
 use crate::limits::BYTES_PER_TOKEN;
-use crate::markdown::{self, line_of};
+use crate::markdown::{self, Heading, Outline, line_of};
 use crate::shard::{Need, Shard, Shards, Spec, Split, Why, id};
 use crate::text::one_line;
 
@@ -75,41 +76,67 @@ impl Unit {
     }
 
     /// The head of a document and its open pieces, with the needs that its text shows. Where items have tick boxes, words
-    /// without any stay with the piece that they go on, or else with the head.
+    /// without any belong to the open piece of their section that is before them, or else to the next one; what is left
+    /// is for the head if its section has no boxes, or if only the sections below it have open ones.
     pub fn of_document(spec: &Spec<'_>) -> (String, Vec<Self>) {
         let shards = Shards::of(spec, Split::Into(crate::limits::SHARDS_MAX));
         let mut head = spec.text[shards.head.clone()].to_owned();
-        let leaves = markdown::outline(spec.text).leaves.into_iter();
-        let ticks = leaves.filter(|leaf| leaf.tick.is_some());
-        let ticks: Vec<usize> = ticks.map(|leaf| leaf.start).collect();
+        let outline = markdown::outline(spec.text);
+        let ticks = outline.leaves.iter();
+        let ticks = ticks.filter_map(|leaf| Some((leaf.start, leaf.tick?)));
+        let ticks: BTreeMap<usize, bool> = ticks.collect();
+        let is_open = |shard: &Shard| ticks.is_empty() || shard.estimate.items > 0;
+        let has_ticks = |shard: &Shard| ticks.range(shard.range.clone()).next().is_some();
         let mut pieces: Vec<Vec<&Shard>> = Vec::new();
-        let mut goes_on = false;
-        for shard in &shards.shards {
-            let continues = shard.needs.iter().any(|need| need.why == Why::Continues);
-            let has_ticks = ticks.iter().any(|tick| shard.range.contains(tick));
-            let is_open = ticks.is_empty() || shard.estimate.items > 0;
-            goes_on = is_open || (goes_on && continues && !has_ticks);
-            if is_open {
-                pieces.push(vec![shard]);
-            } else if let Some(piece) = pieces.last_mut().filter(|_| goes_on) {
-                piece.push(shard);
-            } else if !has_ticks {
-                head.push_str(&spec.text[shard.range.clone()]);
+        for section in shards.shards.chunk_by(|_, next| continues(next)) {
+            let (before, mut words) = (pieces.len(), Vec::new());
+            for shard in section {
+                if is_open(shard) {
+                    words.push(shard);
+                    pieces.push(std::mem::take(&mut words));
+                } else if !has_ticks(shard) {
+                    let piece = pieces[before..].last_mut();
+                    piece.unwrap_or(&mut words).push(shard);
+                }
+            }
+            let whole = whole_section(&outline, &section[0].range, spec.text.len());
+            let mut boxes = ticks.range(whole).map(|(_, done)| *done).peekable();
+            let is_for_all = boxes.peek().is_none() || boxes.any(|done| !done);
+            if is_for_all && !section.iter().any(has_ticks) {
+                head.extend(words.iter().map(|shard| &spec.text[shard.range.clone()]));
             }
         }
-        let place = |id: &str| pieces.iter().position(|piece| piece[0].id == id);
-        let unit = |piece: &Vec<&Shard>| {
+        let place = |need: &Need| {
+            let is_it = |piece: &Vec<&Shard>| piece.iter().any(|shard| shard.id == need.id);
+            pieces.iter().position(is_it)
+        };
+        let unit = |(at, piece): (usize, &Vec<&Shard>)| {
             let texts = piece.iter().map(|shard| &spec.text[shard.range.clone()]);
             let needs = piece.iter().flat_map(|shard| &shard.needs);
-            let needs = needs.filter(|need| need.why != Why::Continues && need.id != piece[0].id);
+            let needs = needs.filter(|need| need.why != Why::Continues);
             Self {
-                items: piece[0].estimate.items,
-                needs: needs.filter_map(|need| place(&need.id)).collect(),
+                items: piece.iter().map(|shard| shard.estimate.items).sum(),
+                needs: needs.filter_map(place).filter(|on| *on != at).collect(),
                 ..Self::new(&piece[0].title, &texts.collect::<String>(), spec.file_bytes)
             }
         };
-        (head, pieces.iter().map(unit).collect())
+        let units = pieces.iter().enumerate().map(unit).collect();
+        (head, units)
     }
+}
+
+/// It goes on with the section of the one before.
+fn continues(shard: &Shard) -> bool {
+    shard.needs.iter().any(|need| need.why == Why::Continues)
+}
+
+/// The section that begins in a range, with those below it.
+fn whole_section(outline: &Outline, begin: &ops::Range<usize>, end: usize) -> ops::Range<usize> {
+    let is_here = |heading: &Heading| begin.contains(&heading.range.start);
+    let index = outline.headings.iter().position(is_here);
+    index.map_or(begin.clone(), |index| {
+        outline.section(index, end, |_| false)
+    })
 }
 
 impl Windows<'_> {
@@ -350,26 +377,69 @@ mod tests {
         assert_eq!(titles, ["One (continued)", "Two"]);
     }
 
+    /// The head of a document, and the texts of its units.
+    fn document(text: &str) -> (String, Vec<String>) {
+        let spec = Spec {
+            text,
+            file_bytes: &BTreeMap::new(),
+            window_tokens: 1_000,
+        };
+        let (head, units) = Unit::of_document(&spec);
+        (head, units.into_iter().map(|unit| unit.text).collect())
+    }
+
     // shows: EST-06
     #[test]
     fn a_section_without_items_is_told_to_every_session() {
-        let of = |text: &str| {
-            let spec = Spec {
-                text,
-                file_bytes: &BTreeMap::new(),
-                window_tokens: 1_000,
-            };
-            let (head, units) = Unit::of_document(&spec);
-            let texts: Vec<String> = units.into_iter().map(|unit| unit.text).collect();
-            (head, texts)
-        };
         let rules = "## Rules\n\nNo new dependencies.\n\n";
         let (done, open) = ("## Old\n\n- [x] a\n\n", "## New\n\n- [ ] b\n\n");
-        let (head, texts) = of(&format!("# T\n\n{done}{rules}{open}Its note.\n"));
+        let (head, texts) = document(&format!("# T\n\n{done}{rules}{open}Its note.\n"));
         assert_eq!(head, format!("# T\n\n{rules}"));
         assert_eq!(texts, [format!("{open}Its note.\n")]);
-        let (_, texts) = of(&format!("# T\n\n{done}{rules}"));
+        let (_, texts) = document(&format!("# T\n\n{done}{rules}"));
         assert!(texts.is_empty(), "{texts:?}");
+    }
+
+    // shows: EST-06
+    #[test]
+    fn words_of_a_section_with_items_are_told_to_its_own_sessions() {
+        let words = "Replace it.\n\nDetails.\n\n";
+        let (done, open) = ("- [x] a\n\n", "- [ ] b\n\n");
+        let new = format!("## New\n\n{open}");
+        for (text, head, unit) in [
+            (
+                format!("## Old\n\n{words}{done}Its note.\n\n{new}"),
+                "",
+                &new,
+            ),
+            (
+                format!("## Old\n\n{words}### Below\n\n{done}{new}"),
+                "",
+                &new,
+            ),
+            (
+                format!("## A\n\n{words}{open}Its note.\n"),
+                "",
+                &format!("## A\n\n{words}{open}Its note.\n"),
+            ),
+            (
+                format!("## A\n\n{words}{done}Then:\n\n{open}"),
+                "",
+                &format!("## A\n\nReplace it.\n\nThen:\n\n{open}"),
+            ),
+            (
+                format!("## A\n\n{words}#{new}"),
+                &format!("## A\n\n{words}"),
+                &format!("#{new}"),
+            ),
+        ] {
+            let told = document(&format!("# T\n\n{text}"));
+            assert_eq!(
+                told,
+                (format!("# T\n\n{head}"), vec![unit.clone()]),
+                "{text}"
+            );
+        }
     }
 
     fn some_units() -> impl Strategy<Value = Vec<Unit>> {
