@@ -59,7 +59,7 @@ pub fn base(workspace: &Workspace) -> Result<Option<Base>, BranchError> {
         Err(GitError::Failed { code: 1, .. }) => return Ok(None),
         commit => commit.map_err(unknown)?.trim_end().to_owned(),
     };
-    let changed = ask(dir, "diff --name-only -z HEAD", &[]).map_err(unknown)?;
+    let changed = ask(dir, "diff --name-only -z HEAD --", &[]).map_err(unknown)?;
     let changed = changed.split_terminator('\0').map(str::to_owned).collect();
     Ok(Some(Base { commit, changed }))
 }

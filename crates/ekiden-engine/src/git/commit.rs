@@ -252,7 +252,7 @@ impl Work<'_> {
 
     async fn made(&self, commit: &str, left_out: Vec<String>) -> Result<Commit, GitError> {
         let diff = "diff-tree --root --name-only -r -z";
-        let names = self.git.run(diff, &[commit]).await?;
+        let names = self.git.run(diff, &[commit, "--"]).await?;
         // Its id is before the files.
         let mut names = names.split_terminator('\0');
         Ok(Commit::Made {

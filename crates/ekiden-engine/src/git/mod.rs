@@ -292,7 +292,7 @@ impl Git {
     pub(crate) async fn is_at(&self, commit: &str) -> bool {
         let head = self.line("rev-parse HEAD", &[]).await;
         head.is_ok_and(|head| head == commit)
-            && self.run("diff-index --quiet HEAD", &[]).await.is_ok()
+            && self.run("diff-index --quiet HEAD --", &[]).await.is_ok()
     }
 
     /// Whether git knows who commits.

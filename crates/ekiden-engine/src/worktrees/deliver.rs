@@ -313,7 +313,10 @@ async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>)
         return false;
     }
     let diff = "diff --raw --no-renames --ignore-submodules=none";
-    let changed = git.run(diff, &[base, "HEAD"]).await.unwrap_or_default();
+    let changed = git
+        .run(diff, &[base, "HEAD", "--"])
+        .await
+        .unwrap_or_default();
     let is_submodule = |line: &str| line.split(' ').nth(1) == Some("160000");
     let holds_work = changed.lines().any(is_submodule);
     if holds_work {

@@ -383,6 +383,15 @@ fn a_submodules_new_commit_is_taken_and_a_repository_inside_is_not() {
 
 // shows: REL-18
 #[test]
+fn a_file_with_the_name_of_a_revision_is_committed() {
+    let environment = repository();
+    environment.write("task.md", &item("echo made > HEAD"));
+    let said = environment.run(&RUN).expect(0);
+    assert!(said.stdout.contains(", 1 file\n"), "{said}");
+}
+
+// shows: REL-18
+#[test]
 fn the_first_commit_of_a_repository_can_be_ours() {
     let environment = Environment::new();
     environment.git(&["init", "--quiet", "--initial-branch=main"]);

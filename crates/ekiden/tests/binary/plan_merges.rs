@@ -315,7 +315,7 @@ fn a_repository_within_a_stage_is_told_and_not_lost() {
 #[test]
 fn commits_in_a_submodule_are_not_removed_with_the_worktree() {
     let add = "git init -q ../other && git -C ../other -c user.name=T -c user.email=t@e.i commit -q --allow-empty -m o \
-               && git -c protocol.file.allow=always submodule --quiet add ../other other";
+               && git -c protocol.file.allow=always submodule --quiet add ../other other && echo x > HEAD";
     let work = "git -c protocol.file.allow=always submodule --quiet update --init; cd other; echo a > a; git add a; \
                 git -c user.name=T -c user.email=t@e.i commit -qm mine";
     let fixture = Fixture::new(add).stage("A", &[work]);

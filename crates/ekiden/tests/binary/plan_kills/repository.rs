@@ -598,11 +598,13 @@ fn a_branch_named_ekiden_is_told_before_anything_begins() {
     assert!(diamond.environment.runs().is_empty());
 }
 
-/// As where git-lfs is set up and not installed.
+/// As where git-lfs is set up and not installed. A file there has the name of a revision.
 // shows: PLN-08
 #[test]
 fn a_hook_that_fails_behind_a_checkout_stops_no_worktree() {
     let diamond = Diamond::new().ready();
+    diamond.environment.write("HEAD", "not git's\n");
+    diamond.environment.commit_all();
     diamond.environment.script(
         ".git/hooks/post-checkout",
         "case $1 in 0000*) exit 1;; esac\n",
