@@ -152,6 +152,10 @@ pub enum RelayEvent {
 /// What came of a task that an effect ordered. It is an event however the task ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "surveys are few, and their size does not matter"
+)]
 pub enum TaskOutcome {
     Surveyed {
         /// What is in the work tree, or why it could not be read.
@@ -354,6 +358,9 @@ pub struct Survey {
     /// Tests that say less than at the run's first commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weakened: Vec<WeakenedTest>,
+    /// Why it is not known which tests these are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests_unread: Option<String>,
     /// The items of the list that the relay works through, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<OpenItems>,

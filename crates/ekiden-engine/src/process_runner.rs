@@ -231,20 +231,10 @@ impl EffectRunner for ProcessRunner {
         let workspace = self.paths.workspace_of(stage);
         let git = self.worktrees.git(&workspace.dir);
         let (stage, mut cancelled) = (stage.clone(), self.cancelled.subscribe());
-        let inputs = self.inputs.clone();
         self.spawn(async move {
-            let looked = tokio::select! {
-                looked = survey(git, workspace, since) => looked,
+            let survey = tokio::select! {
+                survey = survey(git, workspace, since) => survey,
                 _ = cancelled.changed() => Err("cancelled".to_owned()),
-            };
-            let survey = match looked {
-                Ok((survey, unread)) => {
-                    if let Some(unread) = unread {
-                        let _ = inputs.send(Input::Warning(unread)).await;
-                    }
-                    Ok(survey)
-                }
-                Err(error) => Err(error),
             };
             Input::task(&stage, effect, TaskOutcome::Surveyed { survey })
         });

@@ -45,6 +45,12 @@ pub enum Warning {
         session: SessionNumber,
         tests: Vec<WeakenedTest>,
     },
+    /// The verification passes, and nobody knows whether tests say less than before.
+    TestsUnread {
+        /// The session that is over.
+        session: SessionNumber,
+        why: String,
+    },
     /// Core Knowledge is larger than its share of a prompt.
     KnowledgeCut {
         /// Facts that the next session is not given.

@@ -165,8 +165,10 @@ impl Relay {
         let budget = limits::KNOWLEDGE_TOKENS_MAX;
         let left_out = self.knowledge.for_prompt(budget).left_out;
         let before = std::mem::replace(&mut self.seen.left_out, left_out);
-        let survey = self.seen.survey.iter().filter(|_| passed);
+        let survey = self.seen.survey.as_ref().filter(|_| passed);
+        let unread = survey.and_then(|survey| survey.tests_unread.clone());
         let tests: Vec<_> = survey
+            .iter()
             .flat_map(|survey| &survey.weakened)
             .filter(|sign| !self.seen.weakened_before.contains(sign))
             .cloned()
@@ -182,6 +184,7 @@ impl Relay {
                 count,
             }),
             (!tests.is_empty()).then_some(Warning::TestsWeakened { session, tests }),
+            unread.map(|why| Warning::TestsUnread { session, why }),
             (left_out > 0 && left_out != before)
                 .then_some(Warning::KnowledgeCut { left_out, facts }),
         ];

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ekiden_core::event::Survey;
 use ekiden_core::judge::{WeakenedTest, is_test_file, may_hold_tests, weakened_tests};
 use ekiden_core::limits;
+use ekiden_core::text::in_full;
 
 use super::content::READ_BYTES_MAX;
 use super::fingerprint::fingerprints;
@@ -30,13 +31,13 @@ const TESTS_NAMED_MAX: usize = 500;
 /// New files with tests that are read, since tests that moved there are not gone.
 const NEW_TESTS_MAX: usize = 100;
 
-/// Looks at the work tree in `dir`. Also why its tests cannot be compared with those at the first commit.
+/// Looks at the work tree in `dir`.
 pub(super) async fn survey(
     git: &Git,
     dir: &Path,
     to_root: String,
     since: &Since,
-) -> Result<(Survey, Option<GitError>), GitError> {
+) -> Result<Survey, GitError> {
     let changed = Changed::find(git, to_root).await?;
     let (tree, substance) = fingerprints(git, dir, &changed).await;
     let (commits, committed, diff_stat, weakened, diff) = tokio::join!(
@@ -46,12 +47,12 @@ pub(super) async fn survey(
         weakened(git, dir, since, &changed),
         diff(git, dir, since, &changed),
     );
-    let (weakened, unread) = match weakened {
+    let (weakened, tests_unread) = match weakened {
         Ok(weakened) => (weakened, None),
-        Err(error) => (Vec::new(), Some(error)),
+        Err(error) => (Vec::new(), Some(in_full(&error))),
     };
     let entries = changed.status.entries.iter().take(limits::SURVEY_LINES_MAX);
-    let survey = Survey {
+    Ok(Survey {
         status: entries.map(line).collect(),
         head: changed.status.head.clone(),
         commits,
@@ -60,11 +61,11 @@ pub(super) async fn survey(
         substance: (substance != tree).then_some(substance),
         tree,
         weakened,
+        tests_unread,
         items: None,
         item_files: BTreeMap::new(),
         diff,
-    };
-    Ok((survey, unread))
+    })
 }
 
 /// What differs from the last commit in the work dir.

@@ -42,17 +42,12 @@ pub struct Since {
     pub diff: bool,
 }
 
-/// Looks at the work tree. Also what a person should know of what could not be seen. Dropped before it is done, it ends
-/// what it started.
-pub(crate) async fn survey(
-    git: Git,
-    workspace: Workspace,
-    since: Since,
-) -> Result<(Survey, Option<String>), String> {
+/// Looks at the work tree. Dropped before it is done, it ends what it started.
+pub(crate) async fn survey(git: Git, workspace: Workspace, since: Since) -> Result<Survey, String> {
     let workspace_dir = workspace.dir.clone();
     let items = since.items.then(|| items(&workspace_dir));
-    let (survey, unread) = if workspace.git.is_none() {
-        (walk::survey(workspace).await?, None)
+    let survey = if workspace.git.is_none() {
+        walk::survey(workspace).await?
     } else {
         let to_root = Path::new(workspace.prefix()).iter().map(|_| "../");
         let survey = git::survey(&git, &workspace.dir, to_root.collect(), &since).await;
@@ -61,18 +56,11 @@ pub(crate) async fn survey(
     let items = items.flatten();
     let open = items.iter().flat_map(|items| &items.open);
     let sizes = open.map(|item| (item.clone(), sizes_of(&workspace_dir, item)));
-    let survey = Survey {
+    Ok(Survey {
         item_files: sizes.filter(|(_, sizes)| !sizes.is_empty()).collect(),
         items,
         ..survey
-    };
-    let told = |error| {
-        format!(
-            "it is not known whether tests were weakened: {}",
-            in_full(&error)
-        )
-    };
-    Ok((survey, unread.map(told)))
+    })
 }
 
 /// The sizes of the files that an item names, in bytes.

@@ -1,7 +1,7 @@
 //! What went wrong, or looks odd, each with its reason.
 
 use ekiden_core::event::{CheckOutcome, Commit, Merge};
-use ekiden_core::judge::{Warning, Weakening};
+use ekiden_core::judge::{Warning, WeakenedTest, Weakening};
 use ekiden_core::time::Timestamp;
 
 use crate::phrase;
@@ -33,6 +33,8 @@ pub enum Kind {
     ItemsVanished,
     SetAside,
     TestsWeakened,
+    /// Nobody knows whether tests were weakened.
+    TestsUnread,
     /// The session could not be committed.
     Uncommitted,
     /// The agent summarised its conversation: the handoff came too late.
@@ -74,6 +76,10 @@ impl Kind {
             ),
             Self::SetAside => ("item set aside", "items set aside"),
             Self::TestsWeakened => ("sign of weakened tests", "signs of weakened tests"),
+            Self::TestsUnread => (
+                "session whose tests could not be compared",
+                "sessions whose tests could not be compared",
+            ),
             Self::Uncommitted => ("session not committed", "sessions not committed"),
             Self::Compaction => ("compaction", "compactions"),
             Self::Refusals => (
@@ -142,20 +148,12 @@ pub(super) fn of_warning(warning: &Warning) -> Option<(Kind, Option<u32>, String
             (Kind::SetAside, Some(session.get()), why)
         }
         Warning::TestsWeakened { session, tests } => {
-            let each = tests.iter().map(|test| {
-                let how = match test.how {
-                    Weakening::Deleted => "deleted".to_owned(),
-                    Weakening::Skipped { marks } => {
-                        format!("{} to skip tests", phrase::count(marks.into(), "mark"))
-                    }
-                    Weakening::FewerAssertions { by } => {
-                        format!("{} fewer", phrase::count(by.into(), "assertion"))
-                    }
-                };
-                format!("{}: {how}", test.path)
-            });
-            let why = each.collect::<Vec<_>>().join("; ");
-            (Kind::TestsWeakened, Some(session.get()), why)
+            let each: Vec<String> = tests.iter().map(weakened).collect();
+            (Kind::TestsWeakened, Some(session.get()), each.join("; "))
+        }
+        Warning::TestsUnread { session, why } => {
+            let why = format!("it is not known whether tests were weakened: {why}");
+            (Kind::TestsUnread, Some(session.get()), why)
         }
         Warning::KnowledgeCut { left_out, facts } => {
             let facts = phrase::count(*facts as u64, "fact");
@@ -163,6 +161,19 @@ pub(super) fn of_warning(warning: &Warning) -> Option<(Kind, Option<u32>, String
             (Kind::KnowledgeCut, None, why)
         }
     })
+}
+
+fn weakened(test: &WeakenedTest) -> String {
+    let how = match test.how {
+        Weakening::Deleted => "deleted".to_owned(),
+        Weakening::Skipped { marks } => {
+            format!("{} to skip tests", phrase::count(marks.into(), "mark"))
+        }
+        Weakening::FewerAssertions { by } => {
+            format!("{} fewer", phrase::count(by.into(), "assertion"))
+        }
+    };
+    format!("{}: {how}", test.path)
 }
 
 /// Why a session is not committed.

@@ -17,7 +17,7 @@ const SESSIONS_SHOWN_MAX: usize = 8;
 
 /// The kinds that are told, in the order in which they are shown, with their names for programs. The others stand in
 /// the report.
-const TOLD: [(Kind, &str); 12] = [
+const TOLD: [(Kind, &str); 13] = [
     (Kind::Crash, "crashes"),
     (Kind::Lost, "lost"),
     (Kind::Rescue, "rescues"),
@@ -26,6 +26,7 @@ const TOLD: [(Kind, &str); 12] = [
     (Kind::ItemsVanished, "items_vanished"),
     (Kind::SetAside, "set_aside"),
     (Kind::TestsWeakened, "tests_weakened"),
+    (Kind::TestsUnread, "tests_unread"),
     (Kind::Caution, "cautions"),
     (Kind::Uncommitted, "uncommitted"),
     (Kind::Compaction, "compactions"),

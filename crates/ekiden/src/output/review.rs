@@ -142,6 +142,13 @@ impl Reporter {
                 (Some(session), vec![line])
             }
             Warning::TestsWeakened { session, tests } => (Some(session), weakened(tests)),
+            Warning::TestsUnread { session, why } => {
+                let line = Line::attention(format!(
+                    "the verification passes, but it is not known whether tests were weakened: {}",
+                    one_line(why)
+                ));
+                (Some(session), vec![line])
+            }
             Warning::KnowledgeCut { left_out, facts } => {
                 let facts = phrase::count(*facts as u64, "fact");
                 let line = Line::attention(format!(

@@ -153,9 +153,13 @@ fn tests_that_cannot_be_compared_are_told_as_such() {
     environment.commit_all();
     let large = "head -c 17000000 /dev/zero | tr '\\0' x > tests/test_a.py\nstatus=ALL_COMPLETE\n";
     let script = format!("{large}{HAND_OVER}");
-    let said = told(&environment, &script, &["--verify", "test -e first"]);
-    let unknown = "it is not known whether tests were weakened: `git diff` gave no answer";
+    let check = "test $(wc -c < tests/test_a.py) -gt 99";
+    let said = told(&environment, &script, &["--verify", check]);
+    let unknown = "the verification passes, but it is not known whether tests were weakened: `git diff` gave no answer";
     assert!(said.contains(unknown), "{said}");
+    assert!(!said.contains("warning:"), "{said}");
+    let log = environment.told(&["log"]);
+    assert!(log.contains(unknown), "{log}");
 }
 
 // shows: REL-32

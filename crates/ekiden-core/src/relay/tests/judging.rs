@@ -338,6 +338,15 @@ fn weakened_tests_are_told_with_the_claim_beside_a_pass() {
     );
 }
 
+// shows: REL-32
+#[test]
+fn tests_that_could_not_be_compared_are_told_with_the_claim() {
+    let claim = "survey verify:fail unread:lost up works writes:claim turn ends:done survey:";
+    let told = |check| warned("judged git check", &format!("{claim} verify:{check}"));
+    assert_eq!(told("pass"), ["1 unread: lost"]);
+    assert_eq!(told("fail"), [""; 0]);
+}
+
 // shows: REL-30
 #[test]
 fn knowledge_over_its_budget_is_told_when_it_changes() {

@@ -87,6 +87,7 @@ pub(super) fn warning(warning: &Warning) -> String {
         Warning::ItemsVanished { session, count, .. } => format!("{session} lost {count} items"),
         Warning::ItemSetAside { session, item, .. } => format!("{session} sets aside {item}"),
         Warning::TestsWeakened { session, tests } => format!("{session} weakened {}", tests.len()),
+        Warning::TestsUnread { session, why } => format!("{session} unread: {why}"),
         Warning::KnowledgeCut { left_out, facts } => {
             format!("{left_out} of {facts} facts left out")
         }

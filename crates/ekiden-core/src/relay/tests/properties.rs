@@ -120,6 +120,7 @@ const WORDS: &[&str] = &[
     "tree:a",
     "tree:b",
     "weakens:tests/a.py",
+    "unread:lost",
     "writes:same",
     "resume:budget=30",
     "offset:3",

@@ -45,6 +45,7 @@ pub(super) struct Track {
     /// The same without what only tells the time, if that differs.
     substance: Option<String>,
     weakened: Vec<WeakenedTest>,
+    tests_unread: Option<String>,
     /// What the attempt at work has spent, and whose meter tells it.
     spend: Spend,
     turns: u32,
@@ -89,6 +90,7 @@ impl Track {
             tree: "tree".to_owned(),
             substance: None,
             weakened: Vec::new(),
+            tests_unread: None,
             spend: Spend::default(),
             turns: 0,
             meter: SpendMeter::default(),
@@ -191,6 +193,7 @@ impl Track {
     /// | `works` | the agent calls a tool; nothing is told |
     /// | `tree:ID` `substance:ID` | the work tree is another; nothing is told |
     /// | `weakens:FILE` | a test is skipped; nothing is told |
+    /// | `unread:WHY` | the tests cannot be compared; nothing is told |
     /// | `spends:7` `spends:7,9` | a response came: it cost 7 dollars (and 9 tokens); a mark is told |
     /// | `guesses:7` | the same by an estimate |
     /// | `costs:2` | the agent reports what it really cost; nothing is told |
@@ -220,6 +223,7 @@ impl Track {
                     how,
                 });
             }
+            ("unread", why) => self.tests_unread = Some(why.to_owned()),
             ("spends", cost) => self.spend(word, cost, false),
             ("guesses", cost) => self.spend(word, cost, true),
             ("costs", dollars) => {
@@ -550,6 +554,7 @@ impl Track {
                     .collect(),
                 substance: self.substance.clone(),
                 weakened: self.weakened.clone(),
+                tests_unread: self.tests_unread.clone(),
                 ..Survey::default()
             }),
         };
