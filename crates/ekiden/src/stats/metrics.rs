@@ -169,7 +169,7 @@ impl RunMetrics {
     }
 
     /// Takes in the sessions of a relay that are over. Where their lists count, `done` is how many items were done before the
-    /// first; a reviewer ticks none, and a session without a list leaves them as they were.
+    /// first; a reviewer ticks none, and a session that lists no items leaves them as they were.
     fn of_sessions(&mut self, sessions: &[Session], mut done: Option<usize>) {
         let ended = sessions.iter().filter(|session| session.end().is_some());
         for (place, session) in ended.enumerate() {
@@ -177,8 +177,8 @@ impl RunMetrics {
                 let is_left = session.left.is_some_and(|left| left != Left::Nothing);
                 self.resumes.count(is_left && !session.is_rescued);
             }
-            if let (Some((now, _)), Some(before), false) = (session.items, done, session.is_review)
-            {
+            let items = session.items.filter(|counts| *counts != (0, 0));
+            if let (Some((now, _)), Some(before), false) = (items, done, session.is_review) {
                 self.items.part += now.saturating_sub(before) as u64;
                 self.items.of += 1;
                 done = Some(now);
@@ -305,6 +305,7 @@ mod tests {
         let sessions = [
             session(Some((3, 7)), false),
             session(None, false),
+            session(Some((0, 0)), false),
             session(Some((0, 0)), true),
             session(Some((5, 5)), false),
         ];
@@ -314,6 +315,6 @@ mod tests {
         let mut ralph = RunMetrics::default();
         ralph.of_sessions(&sessions, None);
         assert_eq!(ralph.items, Fraction::default());
-        assert_eq!(ralph.resumes.of, 3);
+        assert_eq!(ralph.resumes.of, 4);
     }
 }
