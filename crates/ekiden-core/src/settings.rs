@@ -271,6 +271,7 @@ pub struct DirtyFile {
     pub path: String,
     /// Its object in the commit that was checked out; nothing if it was not in it.
     pub committed: Option<String>,
-    /// Its object as it lay in the work tree; nothing if it was deleted, or is no file.
+    /// Its object as it lay in the work tree, or where it leads if it is a link (`-> target`); nothing if it was deleted,
+    /// or is neither.
     pub content: Option<String>,
 }

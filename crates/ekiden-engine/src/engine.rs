@@ -121,7 +121,7 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
         self.drain()
     }
 
-    /// Records something that needs no decision.
+    /// Records what comes before the run's own work: what is odd about its log, and what people have said.
     pub fn note(&mut self, at: Timestamp, event: Event) -> Result<(), EngineError> {
         self.now = at;
         self.record(event)
