@@ -58,7 +58,8 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
     let workspace = invocation.workspace()?;
     let prefix = args.run.as_deref();
     let named = args.file.as_deref().or(args.prompt.as_deref());
-    let task = named.map(|named| Task::read(named, output)).transpose()?;
+    let task = named.map(|named| Task::of_run(named, &workspace.dir, output));
+    let task = task.transpose()?;
     let task = match (args.from_pr, task) {
         (false, task) => task.unwrap_or_default(),
         (true, own) => from_pull_request(&invocation, &workspace, prefix, own.as_ref())?,

@@ -266,7 +266,8 @@ fn take_relay(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let given = args.task.as_deref();
-    let given = given.map(|task| Task::read(task, output)).transpose()?;
+    let given = given.map(|task| Task::of_run(task, &workspace.dir, output));
+    let given = given.transpose()?;
     let task_changed = given
         .as_ref()
         .is_some_and(|task| left.task.as_ref() != Some(&task.text));

@@ -63,7 +63,8 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let prefix = args.run.as_deref();
     let mut limits = chosen::limits_typed(&invocation.given)?;
     limits.no_review = args.no_review;
-    let task = args.task.as_deref().map(|task| Task::read(task, output));
+    let task = args.task.as_deref();
+    let task = task.map(|task| Task::of_run(task, &workspace.dir, output));
     let task = task.transpose()?;
     let environment = &invocation.environment;
     let refuse = || environment.refuse_a_session("accept a changed log");

@@ -99,7 +99,7 @@ pub fn run(
     let issue = issue.transpose()?;
     let task = match (&args.task, &issue) {
         (_, Some(issue)) => issue.task.clone(),
-        (Some(task), None) => Task::read(task, output)?,
+        (Some(task), None) => Task::of_run(task, &workspace.dir, output)?,
         (None, None) => {
             match offer::task(&invocation, &workspace, command_line.definition, output)? {
                 Offered::Task(task) => task,

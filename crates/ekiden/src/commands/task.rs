@@ -9,7 +9,7 @@ use ekiden_core::text::short;
 
 use crate::cli::mistakes;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, current_dir};
 use crate::output::line::one_line;
 use crate::output::{Output, phrase};
 
@@ -36,6 +36,15 @@ impl Task {
     /// Reads the task that an argument names.
     pub fn read(argument: &str, output: &mut Output) -> Result<Self, Failure> {
         Self::read_as("task", argument, output)
+    }
+
+    /// The same for a run in this work dir: a file is named from there, where it is looked for when the task is offered again.
+    pub fn of_run(argument: &str, dir: &Path, output: &mut Output) -> Result<Self, Failure> {
+        let mut task = Self::read(argument, output)?;
+        if argument != "-" && Path::new(argument).exists() {
+            task.name = named_from(dir, &current_dir()?, argument);
+        }
+        Ok(task)
     }
 
     /// The same for something with another name, such as an idea.
@@ -68,6 +77,20 @@ impl Task {
             .hint("write down what to do and how to check that it is done")),
             _ => Ok(task),
         }
+    }
+}
+
+/// A file's name from the work dir: as it was typed if that is here, and its whole path if it lies elsewhere.
+fn named_from(dir: &Path, here: &Path, typed: &str) -> String {
+    let path = here.join(typed);
+    let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+    match parent.zip(path.file_name()) {
+        Some((parent, name)) if here.canonicalize().is_ok_and(|here| here != dir) => {
+            let path = parent.join(name);
+            let named = path.strip_prefix(dir).unwrap_or(&path);
+            named.to_string_lossy().into_owned()
+        }
+        Some(_) | None => typed.to_owned(),
     }
 }
 
@@ -193,6 +216,24 @@ mod tests {
             (task.text.as_str(), task.name.as_str()),
             (words, "Port the parser to Rust, with all of it\u{2026}")
         );
+    }
+
+    // shows: RUN-01
+    #[test]
+    fn a_file_is_named_from_the_work_dir() {
+        let home = tempfile::tempdir().unwrap();
+        let home = &*home.path().canonicalize().unwrap();
+        let project = tempfile::tempdir_in(home).unwrap();
+        let dir = project.path();
+        let [inside, outside] = [dir, home].map(|dir| dir.join("task.md").display().to_string());
+        for (here, typed, named) in [
+            (dir, "./task.md", "./task.md"),
+            (dir, "../task.md", "../task.md"),
+            (home, &inside, "task.md"),
+            (home, "./task.md", &outside),
+        ] {
+            assert_eq!(named_from(dir, here, typed), named, "{typed}");
+        }
     }
 
     // shows: RUN-01

@@ -207,10 +207,17 @@ fn a_run_without_a_task_offers_the_last_one() {
 #[test]
 fn the_last_task_is_the_one_of_the_run_and_no_list() {
     let environment = Environment::new().with("TERM", "xterm");
+    environment.write("task.md", "- [ ] Before\n");
+    let run = [
+        "run",
+        "project/task.md",
+        "-d",
+        "project",
+        "--agent",
+        "rehearsal",
+    ];
+    environment.run_in("", &run).expect(0);
     environment.write("task.md", "- [ ] Here\n");
-    environment
-        .run(&["run", "task.md", "--agent", "rehearsal"])
-        .expect(0);
     std::fs::create_dir(environment.path("other")).unwrap();
     std::fs::write(environment.path("other/task.md"), "- [ ] There\n").unwrap();
     let mut command = environment.command(&["run", "--agent", "rehearsal", "-d", "../project"]);
