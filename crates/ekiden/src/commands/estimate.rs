@@ -92,14 +92,12 @@ pub fn estimate(args: &EstimateArgs, output: &mut Output) -> Result<Exit, Failur
         lines.extend(work.session_lines(sessions, output.columns()));
     }
     lines.push(Line::default());
+    let dir = invocation.workspace_here()?.dir;
     let next = match manifest {
-        Some(manifest) => {
-            let there = invocation.in_work_dir(&invocation.workspace_here()?.dir);
-            format!("ekiden execute {}{there}", invocation.word(&manifest))
-        }
-        None => work.next(args),
+        Some(manifest) => format!("ekiden execute {}", invocation.word(&manifest)),
+        None => work.next(args, &invocation.word(&dir.join("plan.toml"))),
     };
-    lines.push(Line::next(next));
+    lines.push(Line::next(next + &invocation.in_work_dir(&dir)));
     lines.iter().for_each(|line| output.line(line));
     Ok(Exit::Done)
 }
@@ -289,13 +287,14 @@ impl Work {
         self.units.iter().zip(self.outlooks()).map(item).collect()
     }
 
-    fn next(&self, args: &EstimateArgs) -> String {
+    /// The command that does what was shown; `plan` is where a manifest would go.
+    fn next(&self, args: &EstimateArgs, plan: &str) -> String {
         let subjects = args.subjects.iter().map(|subject| shell_word(subject));
         let subjects = subjects.collect::<Vec<_>>().join(" ");
         if self.kind == Kind::Stage {
             format!("ekiden execute {subjects}")
         } else if args.sessions && !self.units.is_empty() {
-            format!("ekiden estimate {subjects} --sessions -o plan.toml")
+            format!("ekiden estimate {subjects} --sessions -o {plan}")
         } else if !self.is_document {
             format!("ekiden estimate {subjects} --sessions")
         } else if self.counted.advice != Advice::Run {

@@ -149,6 +149,22 @@ fn a_run_warns_of_too_few_sessions_and_begins_all_the_same() {
 
 // shows: EST-004
 #[test]
+fn the_next_command_names_the_work_dir() {
+    let environment = environment();
+    let next = |words: &[&str]| {
+        let asked = ["estimate", "project/spec.md", "-d", "project"];
+        let said = environment.run_in("", &[&asked[..], words].concat());
+        let said = said.expect(0).stdout;
+        said.rsplit_once("next  ").unwrap().1.to_owned()
+    };
+    let spec = "project/spec.md";
+    assert_eq!(next(&[]), format!("ekiden shard {spec} -d project\n"));
+    let written = format!("ekiden estimate {spec} --sessions -o project/plan.toml -d project\n");
+    assert_eq!(next(&["--sessions"]), written);
+}
+
+// shows: EST-004
+#[test]
 fn an_issue_is_estimated_and_the_next_command_runs_it() {
     let environment = environment();
     environment.run(&["issue", "new", "Port it"]).expect(0);
