@@ -107,13 +107,14 @@ impl KnowledgeFile {
     pub fn copy(&self) -> Result<(PathBuf, bool), EditError> {
         let path = self.copy_path();
         if self.disk.stat(&path)?.is_some() {
-            let (base, edited) = (self.base()?, self.edited()?);
+            let base = self.base()?;
             if base.as_deref() == Some(&self.text) {
                 return Ok((path, true));
             }
-            // One that holds no word of a person's is made again.
-            if base.as_deref() != Some(&edited) && edited != self.text {
-                let base = base.unwrap_or_default();
+            // One that holds no word of a person's is made again; one that cannot be read may hold some.
+            let edited = self.edited().ok();
+            if edited.is_none() || edited != base && edited.as_ref() != Some(&self.text) {
+                let [base, edited] = [base, edited].map(Option::unwrap_or_default);
                 return Err(changed(&base, &edited, &self.text));
             }
         }
@@ -235,6 +236,18 @@ mod tests {
         assert_eq!(file.published_text().as_deref(), Some(EDITED));
         let left = fs::read_dir(dir.join(".ekiden")).unwrap();
         assert_eq!(left.count(), 1);
+    }
+
+    // shows: REL-30
+    #[test]
+    fn an_edit_that_is_no_text_goes_on_or_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().canonicalize().unwrap();
+        let (copy, _) = opened(&dir, BEFORE).copy().unwrap();
+        fs::write(&copy, b"- Caf\xe9.\n").unwrap();
+        assert!(opened(&dir, BEFORE).copy().unwrap().1, "it goes on");
+        assert_eq!(lost(opened(&dir, AFTER).copy()), ["Two."]);
+        assert_eq!(fs::read(&copy).unwrap(), b"- Caf\xe9.\n");
     }
 
     // shows: REL-30

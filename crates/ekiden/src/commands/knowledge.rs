@@ -99,7 +99,7 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     if left {
         output.warn("continuing with your earlier edit, which was not saved");
     }
-    editor::open(&copy, "edit knowledge").map_err(|failure| failure.hint(kept(&copy)))?;
+    editor::open(&copy, "edit knowledge").map_err(|failure| failure.hint(continues(&copy)))?;
     let cannot = |error| failed(error, &copy);
     let text = file.edited().map_err(cannot)?;
     if text == file.text {
@@ -108,7 +108,7 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     check(&text, &copy)?;
-    // A session may have begun while the editor was open.
+    // A session may have begun while the editor was open. It will add to what is known, so this edit is not continued.
     let now = open(of, &invocation, output)?;
     if let Some(closed) = now.closed {
         return Err(refusal(closed).hint(kept(&copy)));
@@ -134,14 +134,15 @@ fn check(text: &str, copy: &Path) -> Result<(), Failure> {
         "put it under `## Core Knowledge`, or under `### Session N - date` in `## Session Log`";
     Err(Failure::new(Exit::InvalidInput, what)
         .hint(hint)
-        .hint(kept(copy)))
+        .hint(continues(copy)))
 }
 
 fn kept(copy: &Path) -> String {
-    format!(
-        "your text is kept in {}; `ekiden knowledge edit` continues with it",
-        phrase::path(copy)
-    )
+    format!("your text is kept in {}", phrase::path(copy))
+}
+
+fn continues(copy: &Path) -> String {
+    kept(copy) + "; `ekiden knowledge edit` continues with it"
 }
 
 fn refusal(closed: Closed) -> Failure {
@@ -172,19 +173,16 @@ fn failed(error: EditError, copy: &Path) -> Failure {
             let more = (more > 0).then(|| format!("  and {more} more"));
             let facts = facts.iter().take(FACTS_SHOWN_MAX);
             let facts = facts.map(|fact| format!("  - {}", one_line(fact)));
-            let anew = format!(
-                "your text is kept in {}; move it away, and `ekiden knowledge edit` begins with what is known now",
-                phrase::path(copy)
-            );
+            let anew = "; move it away, and `ekiden knowledge edit` begins with what is known now";
             Failure::new(Exit::Held, what)
                 .details(facts.chain(more))
-                .hint(anew)
+                .hint(kept(copy) + anew)
         }
-        EditError::NotText { .. } => Failure::new(Exit::InvalidInput, what).hint(kept(copy)),
+        EditError::NotText { .. } => Failure::new(Exit::InvalidInput, what).hint(continues(copy)),
         EditError::Disk(error) => {
             let failure = Failure::caused(Exit::State, "cannot edit knowledge", &error);
             match copy.exists() {
-                true => failure.hint(kept(copy)),
+                true => failure.hint(continues(copy)),
                 false => failure,
             }
         }

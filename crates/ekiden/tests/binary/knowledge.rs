@@ -176,6 +176,34 @@ fn an_edit_that_was_broken_off_does_not_undo_later_sessions() {
 
 // shows: REL-30
 #[test]
+fn of_an_edit_that_a_session_overtook_it_is_said_where_it_is() {
+    let environment = with_editor(
+        Environment::with_git(),
+        "sh -c 'sed -i s/cat/dog/ \"$0\"; until test -e closed; do sleep 0.05; done'",
+    );
+    one_session(&environment);
+    let edit = environment.start(&["knowledge", "edit"]);
+    wait_until("the editor is open", || {
+        environment
+            .read(".ekiden/KNOWLEDGE.edit.md")
+            .contains("dog")
+    });
+    environment.script("agent.sh", "touch started; sleep 60\n");
+    let running = environment.start(&["resume", "-m", "2"]);
+    wait_until("the agent works", || environment.exists("started"));
+    environment.write("closed", "");
+    insta::assert_snapshot!(environment.normal(&edit.end()), @r"
+    --- standard error
+    error: cannot edit knowledge, since session 2 is at work
+    hint: `ekiden pause` pauses the run after this session; then edit, and `ekiden unpause`
+    hint: your text is kept in .ekiden/KNOWLEDGE.edit.md
+    --- exit code 75
+    ");
+    drop(running);
+}
+
+// shows: REL-30
+#[test]
 fn an_editor_that_is_missing_or_fails_changes_nothing() {
     let environment = with_editor(Environment::with_git(), "/no/such/editor --wait");
     one_session(&environment);
