@@ -73,9 +73,9 @@ pub fn budget(budget: Budget) -> Option<String> {
 }
 
 /// `$4.95 of $5.00 and 20k of 2M tokens`: what was spent of each limit of a budget.
-pub fn spent_of(spent: Spend, of: Budget) -> String {
+pub fn spent_of(spent: Spend, subscription: bool, of: Budget) -> String {
     let of_money = of.micro_usd.map(|limit| {
-        let cost = cost(spent.micro_usd, spent.estimated, false);
+        let cost = cost(spent.micro_usd, spent.estimated, subscription);
         format!("{cost} of {}", money(limit))
     });
     let of_tokens = of

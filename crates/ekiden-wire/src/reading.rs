@@ -6,7 +6,7 @@ use crate::excerpt::{self, Bounds};
 use crate::json;
 use crate::lines::Line;
 use crate::rpc::Message;
-use crate::saved::Saved;
+use crate::saved::{Saved, begins_messages};
 use crate::stream::{Block, ClientEvent, ToolResult};
 use crate::tools::telling;
 
@@ -34,19 +34,30 @@ pub enum Piece {
     Unread(u64),
 }
 
+/// What the lines of a stream are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Messages of a protocol.
+    #[default]
+    Messages,
+    /// What a command prints.
+    Text,
+    /// One or the other: the first line shows which.
+    Either,
+}
+
 /// Reads the lines of a saved stream, of whichever agent, from its beginning on, or from later on once [`Self::begin`] has
 /// read that.
 #[derive(Default)]
 pub struct Reading {
     saved: Saved,
-    /// The agent is a command that prints what it likes.
-    is_text: bool,
+    form: Form,
 }
 
 impl Reading {
-    pub fn new(is_text: bool) -> Self {
+    pub fn new(form: Form) -> Self {
         Self {
-            is_text,
+            form,
             ..Self::default()
         }
     }
@@ -54,14 +65,25 @@ impl Reading {
     /// Reads a line of the beginning of a stream of which only the end is told. The answers there show what the others are
     /// written in, and which conversation they are of.
     pub fn begin(&mut self, line: Line<'_>) {
-        if matches!(Message::of(line), Message::Answer { .. }) {
+        self.settle(line);
+        if self.form == Form::Messages && matches!(Message::of(line), Message::Answer { .. }) {
             self.pieces(line);
+        }
+    }
+
+    fn settle(&mut self, line: Line<'_>) {
+        if self.form == Form::Either {
+            self.form = match begins_messages(line) {
+                true => Form::Messages,
+                false => Form::Text,
+            };
         }
     }
 
     /// The pieces of the next line. One that holds no message for a person has none.
     pub fn pieces(&mut self, line: Line<'_>) -> Vec<Piece> {
-        if self.is_text {
+        self.settle(line);
+        if self.form == Form::Text {
             return printed(line).into_iter().collect();
         }
         match self.saved.translated(line) {
@@ -219,7 +241,8 @@ mod tests {
                 env!("CARGO_MANIFEST_DIR")
             );
             let text = std::fs::read_to_string(path).unwrap();
-            let told = read(&mut Reading::default(), &text);
+            let told = read(&mut Reading::new(Form::Either), &text);
+            assert_eq!(told, read(&mut Reading::default(), &text), "{name}");
             let is_call = |piece: &Piece| matches!(piece, Piece::Called { input, .. } if input.contains(call));
             assert!(told.iter().any(is_call), "{name}: {told:?}");
             let is_result = |piece: &Piece| matches!(piece, Piece::Returned { .. });
@@ -257,13 +280,23 @@ mod tests {
 
     // shows: UIX-01, AGT-06
     #[test]
+    fn a_first_line_of_claude_code_shows_what_the_others_are() {
+        let stream = r#"{"type":"system","subtype":"init"}
+{"type":"assistant","message":{"content":[{"type":"text","text":"hm"}]}}"#;
+        let told = read(&mut Reading::new(Form::Either), stream);
+        assert_eq!(told, [Piece::Said("hm".to_owned())]);
+    }
+
+    // shows: UIX-01, AGT-06
+    #[test]
     fn what_a_command_prints_is_told_as_it_is() {
         let said = |text: &str| Piece::Said(text.to_owned());
         let printed = "one\n\n{\"type\":\"assistant\"}\n42\n";
-        let told = read(&mut Reading::new(true), printed);
-        assert_eq!(
-            told,
-            [said("one"), said("{\"type\":\"assistant\"}"), said("42")]
-        );
+        for form in [Form::Text, Form::Either] {
+            assert_eq!(
+                read(&mut Reading::new(form), printed),
+                [said("one"), said("{\"type\":\"assistant\"}"), said("42")]
+            );
+        }
     }
 }

@@ -45,9 +45,19 @@ impl Saved {
     }
 }
 
+/// Whether a stream with this first line is one of messages.
+pub(crate) fn begins_messages(line: Line<'_>) -> bool {
+    is_ours(line) || dialect_of(line).is_some()
+}
+
+fn is_ours(line: Line<'_>) -> bool {
+    let (Line::Whole(bytes) | Line::Oversized { head: bytes, .. }) = line;
+    bytes.starts_with(OURS)
+}
+
 /// What an agent that answers our first request in this way speaks.
 fn dialect_of(line: Line<'_>) -> Option<Box<dyn Dialect>> {
-    if matches!(line, Line::Whole(line) if line.starts_with(OURS)) {
+    if is_ours(line) {
         return None;
     }
     let Message::Answer {

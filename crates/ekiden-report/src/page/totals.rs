@@ -57,7 +57,7 @@ impl View<'_> {
             let state = if agent.is_spent { "spent" } else { "" };
             vec![
                 Text::said(&agent.agent),
-                Text::own(phrase::spent_of(agent.spent, agent.budget)),
+                Text::own(phrase::spent_of(agent.spent, false, agent.budget)),
                 Text::own(state),
             ]
         };

@@ -383,7 +383,7 @@ impl RunStatus {
 
 /// How far an agent's own budget is spent.
 fn agent_budget(agent: &AgentBudget) -> Line {
-    let used = phrase::spent_of(agent.spent, agent.budget);
+    let used = phrase::spent_of(agent.spent, false, agent.budget);
     let line = Line::new(Tone::Plain, format!("  {}  {used}", one_line(&agent.agent)));
     match agent.is_spent {
         true => line.with(Tone::Attention, ", spent"),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_wire::lines::LineSplitter;
-use ekiden_wire::reading::{Piece, Reading};
+use ekiden_wire::reading::{Form, Piece, Reading};
 
 use super::activity::PIECE_BYTES;
 use super::line::{Line, Tone, masked, one_line};
@@ -39,6 +39,8 @@ pub struct Place {
     /// None in a run of one relay.
     pub stage: Option<StageId>,
     pub session: SessionNumber,
+    /// What its stream is.
+    pub form: Form,
 }
 
 pub struct Full {
@@ -117,7 +119,7 @@ impl Full {
             return;
         };
         if self.stream.place.as_ref() != Some(&place) {
-            self.stream = Stream::of(place, &self.open, summary.is_text);
+            self.stream = Stream::of(place, &self.open);
             self.cursor = None;
             if let Some(Search::Typed(_, is_found)) = &mut self.search {
                 *is_found = true;
@@ -307,8 +309,8 @@ impl Place {
 
 impl Stream {
     /// The stream from where its end begins.
-    fn of(place: Place, open: &Open, is_text: bool) -> Self {
-        let (mut reading, mut left_out) = (Reading::new(is_text), 0);
+    fn of(place: Place, open: &Open) -> Self {
+        let (mut reading, mut left_out) = (Reading::new(place.form), 0);
         if let Some((stream, bytes)) = open(&place, 0) {
             left_out = bytes.saturating_sub(TAIL_BYTES);
             if left_out > 0 {
@@ -477,13 +479,15 @@ mod tests {
         Place {
             stage: None,
             session: SessionNumber::try_from(session).unwrap(),
+            form: Form::Messages,
         }
     }
 
-    fn view(open: Open, is_text: bool) -> Full {
+    fn view(open: Open, form: Form) -> Full {
         let mut full = Full::new(open);
-        full.places = vec![place(1), place(2)];
-        full.stream = Stream::of(place(2), &full.open, is_text);
+        let shown = Place { form, ..place(2) };
+        full.places = vec![place(1), shown.clone()];
+        full.stream = Stream::of(shown, &full.open);
         let own = "/p/".to_owned();
         full.stream
             .read_on(&full.open, &WorkDirs { own, trees: None });
@@ -498,7 +502,7 @@ mod tests {
     }
 
     fn of(stream: &'static str) -> Full {
-        view(opening(stream), false)
+        view(opening(stream), Form::Messages)
     }
 
     fn shown(full: &mut Full, columns: usize) -> String {
@@ -606,7 +610,7 @@ mod tests {
                 Some((Box::new(lines), BYTES))
             },
         );
-        let mut full = view(read_on, false);
+        let mut full = view(read_on, Form::Messages);
         let read = read.lock().unwrap();
         assert!(
             read[1..].iter().all(|from| BYTES - from <= TAIL_BYTES),
@@ -653,7 +657,7 @@ mod tests {
     // shows: UIX-01, AGT-06, AGT-15
     #[test]
     fn streams_of_all_agents_are_shown() {
-        let prints = printed(view(opening("one\ntwo\n"), true), false);
+        let prints = printed(view(opening("one\ntwo\n"), Form::Text), false);
         assert!(prints.contains("says      one"), "{prints}");
         // What a stream is written in shows its beginning, also where that is left out.
         let begin =

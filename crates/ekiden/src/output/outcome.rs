@@ -263,7 +263,7 @@ fn agents_spent(agents: &[AgentBudget]) -> String {
         return agent_spent(agent);
     }
     let each = agents.iter().map(|agent| {
-        let used = phrase::spent_of(agent.spent, agent.budget);
+        let used = phrase::spent_of(agent.spent, false, agent.budget);
         format!("{} {used}", one_line(&agent.agent))
     });
     let each = each.collect::<Vec<_>>().join(", ");
@@ -272,7 +272,7 @@ fn agents_spent(agents: &[AgentBudget]) -> String {
 
 /// That an agent begins no other session.
 pub fn agent_spent(agent: &AgentBudget) -> String {
-    let used = phrase::spent_of(agent.spent, agent.budget);
+    let used = phrase::spent_of(agent.spent, false, agent.budget);
     let name = one_line(&agent.agent);
     format!("the budget of `{name}` has no room for another session: {used}")
 }

@@ -1,11 +1,13 @@
 //! What the records of a run say of it, in short: for the live view.
 
-use ekiden_core::agent::AgentKind;
+use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
+use ekiden_core::settings::Settings;
 use ekiden_core::time::Timestamp;
+use ekiden_wire::reading::Form;
 
 use super::full::Place;
 use super::line::{Line, Tone, one_line};
@@ -34,8 +36,6 @@ pub struct Summary {
     /// The stages that ask for an answer, each with its question.
     pub asked: Vec<(StageId, String)>,
     pub plan: Option<Plan>,
-    /// Its agents are commands that print what they like.
-    pub is_text: bool,
     /// All sessions, stage by stage.
     pub places: Vec<Place>,
     /// The one at work, else the last of the first stage.
@@ -72,7 +72,6 @@ impl Summary {
         let totals = run.totals();
         let first = relays().next();
         let rows = stage_table::rows(run);
-        let settings = &run.header().settings;
         Self {
             started: run.started_at(),
             work_dirs: WorkDirs::of(run.header()),
@@ -101,9 +100,6 @@ impl Summary {
                 .questions()
                 .map(|(stage, asked)| (stage.clone(), one_line(asked)))
                 .collect(),
-            is_text: std::iter::once(&settings.agent)
-                .chain(&settings.fallback.agents)
-                .all(|agent| agent.kind == AgentKind::Exec),
             places: run
                 .relays()
                 .flat_map(|of| places(of, !rows.is_empty()))
@@ -125,10 +121,26 @@ impl Summary {
 /// The sessions of a stage.
 fn places((stage, relay): (&StageId, &Relay), is_plan: bool) -> impl Iterator<Item = Place> {
     let stage = is_plan.then(|| stage.clone());
+    let form = form(&relay.settings);
     let numbers = 1..=relay.session().get();
     let sessions = numbers.filter_map(|number| SessionNumber::try_from(number).ok());
     sessions.map(move |session| Place {
         stage: stage.clone(),
         session,
+        form,
     })
+}
+
+/// What the streams of a stage's sessions are, by the agents that may work in them.
+fn form(settings: &Settings) -> Form {
+    let agents = std::iter::once(&settings.agent)
+        .chain(&settings.fallback.agents)
+        .chain(settings.reviewer.as_deref());
+    let is_command = |agent: &AgentSpec| agent.kind == AgentKind::Exec;
+    let commands: Vec<bool> = agents.map(is_command).collect();
+    match (commands.contains(&true), commands.contains(&false)) {
+        (true, true) => Form::Either,
+        (true, false) => Form::Text,
+        (false, _) => Form::Messages,
+    }
 }

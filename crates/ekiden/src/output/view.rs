@@ -167,7 +167,9 @@ fn doing(progress: &RelayProgress, now: Timestamp) -> Option<String> {
 fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
     let spend = board.spend(summary);
     let spent = match (spend.micro_usd, spend.tokens) {
-        _ if summary.budget != Budget::default() => phrase::spent_of(spend, summary.budget),
+        _ if summary.budget != Budget::default() => {
+            phrase::spent_of(spend, summary.subscription, summary.budget)
+        }
         (0, 0) => "nothing yet".to_owned(),
         (0, tokens) => phrase::tokens(tokens) + " tokens",
         (cost, _) => phrase::cost(cost, spend.estimated, summary.subscription),

@@ -4,6 +4,7 @@ use ekiden_core::budget::Spend;
 use ekiden_core::event::{PreparedWorktree, WorktreeEvent};
 use ekiden_core::manifest::{Isolation, Need, PlanRules};
 use ekiden_core::steering::{Steered, Steering};
+use ekiden_wire::reading::Form;
 
 use super::*;
 use crate::output::board::Board;
@@ -165,6 +166,10 @@ fn a_wait_and_a_pause_are_seen() {
 }
 
 fn plan(stages: u32) -> Scenario {
+    plan_with(stages, |_| ())
+}
+
+fn plan_with(stages: u32, change: impl FnOnce(&mut RunStarted)) -> Scenario {
     let only = header(None, false).manifest.stages.remove(0);
     Scenario::of(|header| {
         header.manifest.plan = Some(Box::new(PlanRules {
@@ -197,7 +202,29 @@ fn plan(stages: u32) -> Scenario {
                 stage
             })
             .collect();
+        change(header);
     })
+}
+
+/// A stage's worktree is there, and its first session begins.
+fn begin(scenario: &mut Scenario, stage: &str) {
+    let stage: StageId = stage.to_owned().try_into().unwrap();
+    scenario.event(Event::Worktree {
+        stage: stage.clone(),
+        effect: EFFECT,
+        event: WorktreeEvent::Prepared {
+            worktree: Ok(PreparedWorktree::default()),
+        },
+    });
+    scenario.event(Event::Stage {
+        stage,
+        event: RelayEvent::Task {
+            effect: EFFECT,
+            outcome: TaskOutcome::Surveyed {
+                survey: Ok(Survey::default()),
+            },
+        },
+    });
 }
 
 // shows: UIX-01
@@ -205,22 +232,7 @@ fn plan(stages: u32) -> Scenario {
 fn a_plan_of_twelve_stages_is_seen_at_each_width() {
     let mut scenario = plan(12);
     for stage in ["S01", "S02", "S03"] {
-        scenario.event(Event::Worktree {
-            stage: stage.to_owned().try_into().unwrap(),
-            effect: EFFECT,
-            event: WorktreeEvent::Prepared {
-                worktree: Ok(PreparedWorktree::default()),
-            },
-        });
-        scenario.event(Event::Stage {
-            stage: stage.to_owned().try_into().unwrap(),
-            event: RelayEvent::Task {
-                effect: EFFECT,
-                outcome: TaskOutcome::Surveyed {
-                    survey: Ok(Survey::default()),
-                },
-            },
-        });
+        begin(&mut scenario, stage);
     }
     let mut watched = Watched::of(scenario);
     let at_work: Vec<StageId> = watched
@@ -295,20 +307,8 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
         traces: Traces::default(),
     };
     let stage: StageId = "S01".to_owned().try_into().unwrap();
-    scenario.event(Event::Worktree {
-        stage: stage.clone(),
-        effect: EFFECT,
-        event: WorktreeEvent::Prepared {
-            worktree: Ok(PreparedWorktree::default()),
-        },
-    });
+    begin(&mut scenario, "S01");
     for event in [
-        RelayEvent::Task {
-            effect: EFFECT,
-            outcome: TaskOutcome::Surveyed {
-                survey: Ok(Survey::default()),
-            },
-        },
         RelayEvent::Attempt {
             attempt: attempt(1, 1),
             event: AttemptEvent::Ended(Box::new(ended)),
@@ -343,6 +343,41 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
         press(&mut prompting, "aeuros\n", summary),
         [Wanted::Steer(Steering::Answer { stage, words })]
     );
+}
+
+/// By the agents that may work in it, and not by those of the whole run.
+// shows: UIX-01, AGT-06
+#[test]
+fn what_a_stream_is_depends_on_its_stage() {
+    let claude = header(None, false).settings.agent;
+    let command = AgentSpec {
+        kind: AgentKind::Exec,
+        ..claude.clone()
+    };
+    let boxed = |agent: &AgentSpec| Some(Box::new(agent.clone()));
+    let of_stages = |agent: &AgentSpec, change: &dyn Fn(&mut RunStarted)| {
+        let mut scenario = plan_with(2, |header| {
+            header.settings.agent = agent.clone();
+            change(header);
+        });
+        for stage in ["S01", "S02"] {
+            begin(&mut scenario, stage);
+        }
+        let places = Summary::of(&scenario.run).places;
+        places.iter().map(|place| place.form).collect::<Vec<_>>()
+    };
+    let [messages, text, either] = [Form::Messages, Form::Text, Form::Either];
+    assert_eq!(of_stages(&claude, &|_| ()), [messages; 2]);
+    assert_eq!(of_stages(&command, &|_| ()), [text; 2]);
+    let other =
+        |agent| move |header: &mut RunStarted| header.manifest.stages[1].part.agent = boxed(agent);
+    assert_eq!(of_stages(&claude, &other(&command)), [messages, text]);
+    assert_eq!(of_stages(&command, &other(&claude)), [text, messages]);
+    let reviewed = |header: &mut RunStarted| header.settings.reviewer = boxed(&claude);
+    assert_eq!(of_stages(&command, &reviewed), [either; 2]);
+    let falls_back =
+        |header: &mut RunStarted| header.settings.fallback.agents = vec![command.clone()];
+    assert_eq!(of_stages(&claude, &falls_back), [either; 2]);
 }
 
 // shows: UIX-01
@@ -462,8 +497,14 @@ fn what_was_spent_is_told_in_what_the_budget_limits() {
     scenario
         .ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"))
         .window(2);
-    let lines = Watched::of(scenario).lines(None, 80, 24);
-    let cost = lines.iter().map(Line::plain);
-    let cost: Vec<String> = cost.filter(|line| line.contains("cost")).collect();
-    assert_eq!(cost, ["  cost      0 of 500k tokens · 15m"]);
+    let cost = |watched: &Watched| {
+        let lines = watched.lines(None, 80, 24);
+        let mut lines = lines.iter().map(Line::plain);
+        lines.find(|line| line.contains("cost")).unwrap()
+    };
+    let watched = Watched::of(scenario);
+    assert_eq!(cost(&watched), "  cost      0 of 500k tokens · 15m");
+    let mut paid = relay();
+    paid.board.summary.as_mut().unwrap().subscription = true;
+    assert_eq!(cost(&paid), "  cost      $1.84 API price of $20.00 · 15m");
 }
