@@ -34,6 +34,7 @@ use ekiden_store::lock::lock_attempt;
 use ekiden_tracker::Fault;
 use jiff::tz::TimeZone;
 
+use self::begin::words_of_runs;
 use self::place::{Place, Standing, trees};
 use self::round::{Step, Wanted, steps};
 use super::run::{check_agents, settle_permissions};
@@ -47,9 +48,8 @@ use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::plan::isolation;
 use crate::settings::environment::Environment;
-use crate::settings::flags::{Dispatching, Typed, words};
-use crate::settings::given::{Flags, Origin};
-use crate::settings::table::{self, Row};
+use crate::settings::flags::{Dispatching, Typed};
+use crate::settings::table;
 use crate::settings::{chosen, form};
 use crate::tracker::{Trackers, failure};
 
@@ -60,14 +60,6 @@ Examples:
   ekiden dispatch --label agent --assignee leo --pull-request
   ekiden dispatch 'No new dependencies' --once     what is there now, then end
 ";
-/// What bounds a run: `--total-budget` counts on it.
-const BOUNDS: [&Row; 5] = [
-    &table::MAX_SESSIONS.row,
-    &table::RUN_BUDGET.row,
-    &table::RUN_TOKENS.row,
-    &table::SESSION_BUDGET.row,
-    &table::SESSION_TOKENS.row,
-];
 /// How often it looks for signals, and whether a run has ended.
 const LOOK: Duration = Duration::from_millis(250);
 /// Looks between two looks at everything, at least.
@@ -169,33 +161,6 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         output,
     };
     dispatcher.dispatch()
-}
-
-/// What each run is started with beside its issue and its place.
-fn words_of_runs(args: &DispatchArgs, invocation: &Invocation, settings: &Settings) -> Vec<String> {
-    let mut flags: Flags = args.typed.flags();
-    flags.retain(|name, _| *name != table::WORK_DIR.row.name && *name != table::JSON.row.name);
-    if invocation.given.origin(&table::GIT_COMMIT.row) == Origin::Default {
-        flags.insert(table::GIT_COMMIT.row.name, "true".to_owned());
-    }
-    // What holds for this project holds in worktrees, which are elsewhere and have its file only as it was committed.
-    for row in BOUNDS {
-        let value = invocation.given.value(row);
-        if let Some(value) = value.filter(|value| value.origin != Origin::Default) {
-            flags.insert(row.name, value.text.clone());
-        }
-    }
-    let permissions = &settings.agent.permissions;
-    if permissions.skip {
-        flags.insert(table::SKIP_PERMISSIONS.row.name, "true".to_owned());
-    }
-    if let Some(mode) = &permissions.mode {
-        flags.insert(table::PERMISSION_MODE.row.name, mode.clone());
-    }
-    let mut all = words(&flags);
-    all.extend(args.pull_request.then(|| "--pull-request".to_owned()));
-    all.extend(args.task.clone());
-    all
 }
 
 struct Dispatcher<'a> {

@@ -110,6 +110,28 @@ pub fn budgets_set(given: &Given) -> Result<BTreeMap<String, Budget>, Failure> {
     Ok(budgets)
 }
 
+/// Budgets as `--agent-budget` and `--agent-tokens` take them.
+pub fn as_flags(budgets: &BTreeMap<String, Budget>) -> [Option<String>; 2] {
+    let joined = |of: fn(&Budget) -> Option<String>| {
+        let each = budgets.iter();
+        let each = each.filter_map(|(agent, budget)| Some(format!("{agent}={}", of(budget)?)));
+        let each: Vec<String> = each.collect();
+        (!each.is_empty()).then(|| each.join(","))
+    };
+    let dollars = |budget: &Budget| {
+        let micro_usd = budget.micro_usd?;
+        Some(format!(
+            "{}.{:06}",
+            micro_usd / 1_000_000,
+            micro_usd % 1_000_000
+        ))
+    };
+    [
+        joined(dollars),
+        joined(|budget| budget.tokens.map(|tokens| tokens.to_string())),
+    ]
+}
+
 /// Refuses a budget for an agent that neither works in a run nor can be named.
 pub fn check_budgets(
     given: &Given,
@@ -196,6 +218,24 @@ mod tests {
         assert!(check("frozen").is_ok() && check("codex").is_ok());
         let refused = check("codx").unwrap_err().to_string();
         assert!(refused.contains("there is no agent `codx`"), "{refused}");
+    }
+
+    #[test]
+    fn budgets_become_the_flags_that_say_the_same() {
+        let budget = |micro_usd, tokens| Budget { micro_usd, tokens };
+        let budgets = [
+            ("claude", budget(Some(5_000_001), None)),
+            ("codex", budget(Some(20_000), Some(400_000))),
+        ];
+        let budgets = BTreeMap::from(budgets.map(|(name, budget)| (name.to_owned(), budget)));
+        let flags = as_flags(&budgets).map(Option::unwrap);
+        let flags = [
+            ("agent_budget", flags[0].as_str()),
+            ("agent_tokens", flags[1].as_str()),
+        ];
+        let given = super::super::chosen::tests::given(&flags, &[]);
+        assert_eq!(budgets_set(&given).unwrap(), budgets);
+        assert_eq!(as_flags(&BTreeMap::new()), [None, None]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ekiden_testkit::trackers::{FakeGitHub, TrackerServer};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::environment::{Environment, items};
 use crate::running::{Running, wait_until};
@@ -344,7 +344,10 @@ fn the_budget_of_all_runs_is_held() {
 fn budgets_of_the_projects_file_hold_in_each_run() {
     let environment = project(&[("a", "ekiden")]);
     let budgets = "run_budget = 1000\nsession_budget = 500\nrun_tokens = '3M'\n";
-    environment.write(".ekiden/config.toml", budgets);
+    // The run does not know the second agent.
+    let of_agents = "[agents.rehearsal]\nbudget = '700.50'\ntokens = '2M'\n\n[agents.mine]\nkind = 'exec'\ncommand = 'true'\nbudget = 1\n";
+    environment.write(".ekiden/config.toml", &format!("{budgets}{of_agents}"));
+    environment.run(&["config", "approve"]).expect(0);
     environment
         .run(&words(&["--once", "--total-budget", "1010"]))
         .expect(0);
@@ -352,6 +355,8 @@ fn budgets_of_the_projects_file_hold_in_each_run() {
     assert_eq!(bounds["run"]["micro_usd"], 1_000_000_000, "{bounds}");
     assert_eq!(bounds["run"]["tokens"], 3_000_000, "{bounds}");
     assert_eq!(bounds["session"]["micro_usd"], 500_000_000, "{bounds}");
+    let of_agents = json!({"rehearsal": {"micro_usd": 700_500_000, "tokens": 2_000_000}});
+    assert_eq!(bounds["agents"], of_agents, "{bounds}");
 }
 
 // shows: TRK-10, SEC-06

@@ -8,6 +8,7 @@ use ekiden_agent::detached;
 use ekiden_core::ids::MessageId;
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
 use ekiden_core::limits;
+use ekiden_core::settings::Settings;
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::Millis;
 use ekiden_engine::clock::{Clock as _, SystemClock};
@@ -16,19 +17,72 @@ use ekiden_engine::steering::RunningRun;
 use ekiden_engine::workspace::Workspace;
 use ekiden_tracker::Queued;
 
-use super::Dispatcher;
 use super::place::{Place, SENDER, Standing};
+use super::{DispatchArgs, Dispatcher};
+use crate::commands::Invocation;
 use crate::commands::issue::branch_of;
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
+use crate::settings::agents;
 use crate::settings::approval::Approvals;
 use crate::settings::file::{SettingsFile, settings_file};
+use crate::settings::flags::words;
+use crate::settings::given::{Flags, Given, Origin};
+use crate::settings::table::{self, Row};
 
 /// The branch of a run, unless `tracker.branch` says another.
 const BRANCH: &str = "ekiden/{issue}-{title}";
 /// The first pause after a run that could not be started; it doubles.
 const PAUSE_MIN: Millis = Millis::from_secs(30);
 const PAUSE_MAX: Millis = Millis::from_secs(60 * 60);
+/// What bounds a run: `--total-budget` counts on it.
+const BOUNDS: [&Row; 5] = [
+    &table::MAX_SESSIONS.row,
+    &table::RUN_BUDGET.row,
+    &table::RUN_TOKENS.row,
+    &table::SESSION_BUDGET.row,
+    &table::SESSION_TOKENS.row,
+];
+
+/// What each run is started with beside its issue and its place.
+pub(super) fn words_of_runs(
+    args: &DispatchArgs,
+    invocation: &Invocation,
+    settings: &Settings,
+) -> Vec<String> {
+    let mut flags: Flags = args.typed.flags();
+    flags.retain(|name, _| *name != table::WORK_DIR.row.name && *name != table::JSON.row.name);
+    if invocation.given.origin(&table::GIT_COMMIT.row) == Origin::Default {
+        flags.insert(table::GIT_COMMIT.row.name, "true".to_owned());
+    }
+    // What holds for this project holds in worktrees, which are elsewhere and have its file only as it was committed.
+    for row in BOUNDS {
+        let value = invocation.given.value(row);
+        if let Some(value) = value.filter(|value| value.origin != Origin::Default) {
+            flags.insert(row.name, value.text.clone());
+        }
+    }
+    // A run refuses a budget of an agent that it does not know, and is sure to know those of the user alone.
+    let rows = Given::of_user(&invocation.environment).map(|own| own.agents);
+    let rows = rows.unwrap_or_default();
+    let mut budgets = settings.bounds.agents.clone();
+    budgets.retain(|name, _| *name == settings.agent.name || agents::find(&rows, name).is_ok());
+    let [budget, tokens] = agents::as_flags(&budgets);
+    let permissions = &settings.agent.permissions;
+    let skip = permissions.skip.then(|| "true".to_owned());
+    for (row, text) in [
+        (&table::SKIP_PERMISSIONS.row, skip),
+        (&table::PERMISSION_MODE.row, permissions.mode.clone()),
+        (&table::AGENT_BUDGET.row, budget),
+        (&table::AGENT_TOKENS.row, tokens),
+    ] {
+        flags.extend(text.map(|text| (row.name, text)));
+    }
+    let mut all = words(&flags);
+    all.extend(args.pull_request.then(|| "--pull-request".to_owned()));
+    all.extend(args.task.clone());
+    all
+}
 
 impl Dispatcher<'_> {
     pub(super) fn take(&mut self, named: &IssueRef, issue: &Issue, places: &[Place]) {
