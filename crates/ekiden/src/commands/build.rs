@@ -1,7 +1,5 @@
 //! `ekiden build`: plans an idea, has the plan approved, and executes it.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use super::execute::{self, How};
@@ -69,8 +67,7 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
     if !args.dry_run {
         // Before anything is spent on a plan that could not be executed.
         isolation::refuse_changes(&planner.workspace)?;
-        let files = planner.files()?;
-        isolation::refuse_tracked(&planner.workspace, &files.each_ref().map(PathBuf::as_path))?;
+        planner.refuse_tracked()?;
         if args.issue.pull_request {
             repository::may_open_pull_request(&planner.invocation, &planner.workspace)?;
         }

@@ -151,10 +151,25 @@ impl<'a> Planner<'a> {
     }
 
     /// The document and the manifest that an idea becomes.
-    pub(super) fn files(&self) -> Result<[PathBuf; 2], Failure> {
+    fn files(&self) -> Result<[PathBuf; 2], Failure> {
         let document = self.workspace.dir.join(DOCUMENT);
         let manifest = self.manifest_beside(&document)?;
         Ok([document, manifest])
+    }
+
+    /// Refuses to write over what git knows: stages would not see the plan.
+    pub(super) fn refuse_tracked(&self) -> Result<(), Failure> {
+        let [document, manifest] = self.files()?;
+        let invocation = &self.invocation;
+        let output = self.writing.output.as_ref();
+        let output = output.map(|path| format!(" -o {}", invocation.word(path)));
+        let instead = format!(
+            "`ekiden plan IDEA --force{}{}`, `git commit`, then `{}`",
+            output.unwrap_or_default(),
+            invocation.in_work_dir(&self.workspace.dir),
+            self.next(&manifest)
+        );
+        isolation::refuse_tracked(&self.workspace, &[&document, &manifest], &instead)
     }
 
     /// Makes a manifest of a document.

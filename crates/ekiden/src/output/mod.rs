@@ -160,13 +160,8 @@ impl Output {
 
     /// A line of the answer.
     pub fn line(&mut self, line: impl Into<Line>) {
-        let text = line.into().masked().styled(self.columns());
-        let text = match &self.screen {
-            Some(screen) => screen.in_locale(text),
-            // Elsewhere whoever reads it decides what can be shown of it.
-            None => text,
-        };
-        self.answer(&format!("{text}\n"));
+        let text = self.styled(&line.into());
+        self.answer(&text);
     }
 
     /// A line of the answer for programs.
@@ -214,8 +209,17 @@ impl Output {
 
     /// A line of the answer's kind, as a message: where a person is asked about it.
     pub fn message_line(&mut self, line: &Line) {
-        let text = line.masked().styled(self.columns());
-        self.message(&format!("{text}\n"));
+        let text = self.styled(line);
+        self.message(&text);
+    }
+
+    fn styled(&self, line: &Line) -> String {
+        let text = line.masked().styled(self.columns()) + "\n";
+        match &self.screen {
+            Some(screen) => screen.in_locale(text),
+            // Elsewhere whoever reads it decides what can be shown of it.
+            None => text,
+        }
     }
 
     fn text(&mut self, stream: Stream, coloured: bool, text: &str) {

@@ -829,6 +829,22 @@ fn lines_that_were_broken_by_a_narrower_window_are_erased_whole() {
     );
 }
 
+// shows: UIX-04
+#[test]
+fn where_the_locale_knows_no_symbols_neither_answers_nor_messages_have_any() {
+    let page = Page::default();
+    let mut output = Output::to(io::sink(), true);
+    output.writer = Writer::Here {
+        answer: Box::new(page.clone()),
+        messages: Box::new(page.clone()),
+    };
+    output.screen.as_mut().unwrap().utf_8 = false;
+    let line = Line::new(Tone::Plain, "S01 · ≈$1");
+    output.line(&line);
+    output.message_line(&line);
+    assert_eq!(page.text(), "S01 - ~$1\n".repeat(2));
+}
+
 // shows: UIX-02
 #[test]
 fn without_a_terminal_nothing_moves() {

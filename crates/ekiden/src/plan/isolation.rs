@@ -98,8 +98,13 @@ pub fn refuse_changes(workspace: &Workspace) -> Result<(), Failure> {
     }
 }
 
-/// Refuses files that git knows and that are about to be written: these would be such changes.
-pub fn refuse_tracked(workspace: &Workspace, files: &[&Path]) -> Result<(), Failure> {
+/// Refuses files that git knows and that are about to be written: these would be such changes. `instead` names the commands
+/// that do the same with a commit in between.
+pub fn refuse_tracked(
+    workspace: &Workspace,
+    files: &[&Path],
+    instead: &str,
+) -> Result<(), Failure> {
     let tracked = branch::tracked(workspace, files)?;
     if tracked.is_empty() || branch::base(workspace)?.is_none() {
         return Ok(());
@@ -111,7 +116,7 @@ pub fn refuse_tracked(workspace: &Workspace, files: &[&Path]) -> Result<(), Fail
     );
     Err(Failure::new(Exit::Settings, text)
         .hint("stages work from the last commit and would not see it")
-        .hint("`ekiden plan IDEA --force`, `git commit`, then `ekiden execute plan.json`"))
+        .hint(instead))
 }
 
 fn changed(files: &[String]) -> Failure {

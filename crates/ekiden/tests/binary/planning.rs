@@ -123,6 +123,14 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
     hint: `ekiden plan IDEA --force`, `git commit`, then `ekiden execute plan.json`
     --- exit code 78
     ");
+    let build = ["build", "Make tea.", "-d", "../project", "-o", "new.json"];
+    let said = environment.run_in("other", &rehearsal(&[&build[..], &["--yes"]].concat()));
+    let there = environment.dir();
+    let there = there.display();
+    let instead = format!(
+        "`ekiden plan IDEA --force -o new.json -d {there}`, `git commit`, then `ekiden execute new.json -d {there}`"
+    );
+    assert!(said.stderr.contains(&instead), "{said}");
     assert_eq!(environment.git(&["status", "--porcelain"]), "");
     environment
         .run(&rehearsal(&["build", "idea.md", "--force", "--dry-run"]))
