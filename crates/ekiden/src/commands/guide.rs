@@ -19,7 +19,7 @@ use ekiden_core::limits;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_engine::error::EngineError;
-use ekiden_engine::history::RunSummary;
+use ekiden_engine::history::{self, RunSummary};
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::steering::{RunningRun, Sender};
@@ -35,7 +35,7 @@ use crate::output::view_thread::{Controls, Leave};
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Changing, Typed};
 use crate::settings::given::Given;
-use crate::settings::{chosen, form};
+use crate::settings::{agents, chosen, form};
 
 /// Somebody must be able to see the countdown and to type.
 pub fn check(invocation: &Invocation, interface: Interface) -> Result<(), Failure> {
@@ -79,10 +79,12 @@ pub fn goes_on(
 /// Listens to what is typed for a run. What a line asks for that cannot be done comes back as text.
 pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     let sender = Sender::to(workspace, run);
+    let is_of_run = agents_of(workspace, run);
     let (troubles, heard) = mpsc::channel();
     thread::spawn(move || {
         for line in io::stdin().lines().map_while(Result::ok) {
-            let taken = meaning(&line).and_then(|steering| send(&sender, steering));
+            let meant = meaning(&line, &is_of_run);
+            let taken = meant.and_then(|steering| send(&sender, steering));
             if taken.is_err_and(|trouble| troubles.send(trouble).is_err()) {
                 break;
             }
@@ -94,13 +96,15 @@ pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
 /// Where a person sits who steers a run by keys; none where nobody does.
 fn controls(
     invocation: &Invocation,
+    (workspace, run): (&Workspace, &RunId),
     leave: Leave,
-    open: Open,
     send: impl Fn(Steering) -> Result<(), String> + Send + Sync + 'static,
 ) -> Option<Controls> {
+    let open = streams(workspace, run);
+    let is_of_run = agents_of(workspace, run);
     let act = move |wanted| match wanted {
         Wanted::Steer(steering) => send(steering),
-        Wanted::Limits(flags) => send(limits_of(&flags)?),
+        Wanted::Limits(flags) => send(limits_of(&flags, &is_of_run)?),
         // The view does these itself.
         Wanted::Full | Wanted::Read | Wanted::Leave => Ok(()),
     };
@@ -118,12 +122,12 @@ pub fn controls_of(
     is_here: bool,
 ) -> Option<Controls> {
     let leave = detach.map_or(Leave::Never, Leave::Detach);
-    let open = streams(workspace, run);
+    let of = (workspace, run);
     if !is_here {
-        return controls(invocation, leave, open, sending_to(workspace, run));
+        return controls(invocation, of, leave, sending_to(workspace, run));
     }
     let sender = Sender::to(workspace, run);
-    controls(invocation, leave, open, move |steering| {
+    controls(invocation, of, leave, move |steering| {
         send(&sender, steering)
     })
 }
@@ -135,8 +139,17 @@ pub fn controls_elsewhere(
     run: &RunId,
     left: SignalFlag,
 ) -> Option<Controls> {
-    let (leave, open) = (Leave::Watching(left), streams(workspace, run));
-    controls(invocation, leave, open, sending_to(workspace, run))
+    let (of, leave) = ((workspace, run), Leave::Watching(left));
+    controls(invocation, of, leave, sending_to(workspace, run))
+}
+
+/// Whether an agent of a name may work in a run.
+fn agents_of(workspace: &Workspace, run: &RunId) -> impl Fn(&str) -> bool + Send + Sync + 'static {
+    let (workspace, run) = (workspace.clone(), run.clone());
+    move |name| {
+        let summary = history::read(&workspace, &run, |_, _| {});
+        summary.is_ok_and(|summary| summary.run.header().has_agent(name))
+    }
 }
 
 /// Sends to whoever works on a run, found as commands find it.
@@ -186,12 +199,12 @@ fn send(sender: &Sender, steering: Steering) -> Result<(), String> {
 }
 
 /// What a typed line asks for.
-fn meaning(line: &str) -> Result<Steering, String> {
+fn meaning(line: &str, is_of_run: impl Fn(&str) -> bool) -> Result<Steering, String> {
     match line.trim() {
         "" => Ok(Steering::Pause),
         "go" => Ok(Steering::Unpause),
         "quit" | "q" => Ok(Steering::Stop { now: false }),
-        flags if flags.starts_with('-') => limits_of(flags),
+        flags if flags.starts_with('-') => limits_of(flags, is_of_run),
         words if words.chars().count() > limits::OPERATOR_CHARS_MAX => Err(format!(
             "not taken: more than {} characters",
             limits::OPERATOR_CHARS_MAX
@@ -203,7 +216,7 @@ fn meaning(line: &str) -> Result<Steering, String> {
 }
 
 /// The limits that flags name, as `ekiden limits` takes them.
-fn limits_of(flags: &str) -> Result<Steering, String> {
+fn limits_of(flags: &str, is_of_run: impl Fn(&str) -> bool) -> Result<Steering, String> {
     let refused = |why: &str| format!("not taken: {why}");
     let words = form::command(flags).map_err(|_| refused("a quotation mark is open"))?;
     let command = Command::new("limits")
@@ -222,7 +235,11 @@ fn limits_of(flags: &str) -> Result<Steering, String> {
         )
     })?;
     let given = Given::gather(typed.flags(), &Environment::of_process());
-    let limits = given.and_then(|given| chosen::limits_typed(&given));
+    let limits = given.and_then(|given| {
+        let limits = chosen::limits_typed(&given)?;
+        agents::check_budgets(&given, &limits.bounds.agents, is_of_run)?;
+        Ok(limits)
+    });
     match limits.map_err(|failure| refused(failure.error()))? {
         nothing if nothing == LimitsChanged::default() => Err(refused("no limit is named")),
         limits => Ok(Steering::ChangeLimits(Box::new(limits))),
@@ -232,6 +249,10 @@ fn limits_of(flags: &str) -> Result<Steering, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn meaning(line: &str) -> Result<Steering, String> {
+        super::meaning(line, |name| name == "frozen")
+    }
 
     // shows: REL-25
     #[test]
@@ -248,6 +269,7 @@ mod tests {
             (limits.sessions_max, limits.bounds.run.micro_usd),
             (Some(7), Some(5_000_000))
         );
+        assert!(meaning("--agent-budget frozen=5,claude=2").is_ok());
     }
 
     // shows: REL-25
@@ -259,6 +281,7 @@ mod tests {
             "--verify true",
             "-m '7",
             "-d elsewhere",
+            "--agent-budget codx=5",
             &"x".repeat(5_000),
         ]
         .map(|line| meaning(line).unwrap_err() + "\n");
@@ -268,6 +291,7 @@ mod tests {
             not taken: unexpected argument '--verify' found
             not taken: a quotation mark is open
             not taken: no limit is named
+            not taken: there is no agent `codx`
             not taken: more than 4000 characters
         "#]]
         .assert_eq(&told.concat());
