@@ -110,12 +110,12 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What hooks or the memory could not record.
+/// What hooks or the memory could not do.
 fn warn_of_trouble(workspace: &Workspace, output: &mut Output) {
     if let Some((_, trouble)) = last_error(&workspace.state_dir) {
         let trouble = one_line(&trouble);
         output.warn(&format!(
-            "something was not recorded: {trouble} (`ekiden doctor` tells more)"
+            "the last trouble of hooks or the memory was: {trouble} (`ekiden doctor` tells more)"
         ));
     }
 }

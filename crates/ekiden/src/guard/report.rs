@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use ekiden_core::time::Timestamp;
-use ekiden_store::guard::note_error;
+use ekiden_store::guard::{last_error, note_error};
 
 /// The state directory of this call, once that is known. WHY global: a panic knows nothing else.
 static PLACE: OnceLock<(PathBuf, Timestamp)> = OnceLock::new();
@@ -18,5 +18,14 @@ pub(super) fn at(state_dir: &Path, now: Timestamp) {
 pub(super) fn note(text: &str) {
     if let Some((state_dir, now)) = PLACE.get() {
         let _ = note_error(state_dir, &format!("{} {text}", now.rfc3339()));
+    }
+}
+
+/// The same for what every call meets again: once, until there is other trouble.
+pub(super) fn note_once(text: &str) {
+    let text = text.replace('\n', " ");
+    let last = PLACE.get().and_then(|(state_dir, _)| last_error(state_dir));
+    if last.is_none_or(|(_, last)| !last.ends_with(&text)) {
+        note(&text);
     }
 }

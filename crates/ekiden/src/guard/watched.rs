@@ -66,7 +66,7 @@ impl Watched {
     /// The session as a call names it. None where nothing is to be watched: in a session of ekiden, and
     /// where the project is gone.
     ///
-    /// Settings that cannot be read are as if nobody had set anything: `ekiden config show` tells what is
+    /// Settings that cannot be read are as if nobody had set anything: a line in `guard/errors.log` tells what is
     /// wrong with them, and a session must not fail by them.
     pub fn of(session: &str, transcript: PathBuf, cwd: &Path) -> Option<Self> {
         let environment = Environment::of_process();
@@ -85,6 +85,8 @@ impl Watched {
         let place = ProjectPlace::find(project, state_dir.as_deref())?;
         let disk = Arc::new(RealDisk::fenced(&place.dir));
         let files = GuardFiles::new(disk, &place.state_dir, session);
+        let now = SystemClock.now();
+        super::report::at(&place.state_dir, now);
         let given = given(&place.dir, &environment);
         let given = given.as_ref();
         let settings = WatchSettings {
@@ -97,8 +99,6 @@ impl Watched {
         let line_format = setting(given, &table::GUARD_LINE);
         let memory = given.and_then(memory::allowed);
         let memory_context = setting(given, &table::MEMORY_CONTEXT).unwrap_or(false);
-        let now = SystemClock.now();
-        super::report::at(&place.state_dir, now);
         let session = session.to_owned();
         Some(Self {
             place,
@@ -350,5 +350,9 @@ fn setting<T>(given: Option<&Given>, setting: &Setting<T>) -> Option<T> {
 
 pub(super) fn given(dir: &Path, environment: &Environment) -> Option<Given> {
     let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
-    Given::gather_unasked(flags, environment).ok()
+    let tell = |fault: &Failure| {
+        super::report::note_once(&format!("settings are not used: {}", fault.error()));
+    };
+    let given = Given::gather_unasked(flags, environment, tell);
+    given.inspect_err(tell).ok()
 }

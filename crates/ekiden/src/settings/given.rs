@@ -60,10 +60,18 @@ impl Given {
     }
 
     /// The same for a process that no person started: a project's file that cannot be used, or is not approved, takes nothing
-    /// from what the user set.
-    pub fn gather_unasked(flags: Flags, environment: &Environment) -> Result<Self, Failure> {
-        Self::gather(flags.clone(), environment)
-            .or_else(|_| Self::of_user(environment)?.with_process(flags, environment))
+    /// from what the user set. Of one that cannot be read `tell` learns why; each clone may have one that is not approved.
+    pub fn gather_unasked(
+        flags: Flags,
+        environment: &Environment,
+        tell: impl Fn(&Failure),
+    ) -> Result<Self, Failure> {
+        Self::gather(flags.clone(), environment).or_else(|_| {
+            let own = Self::of_user(environment)?;
+            let file = SettingsFile::of_project(&project_file(&flags, environment));
+            file.err().iter().for_each(tell);
+            own.with_process(flags, environment)
+        })
     }
 
     /// What holds without any project.

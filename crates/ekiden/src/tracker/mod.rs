@@ -65,7 +65,7 @@ impl Trackers {
     pub fn of_project(dir: &Path) -> Option<Self> {
         let environment = Environment::of_process();
         let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
-        let given = Given::gather_unasked(flags, &environment).ok()?;
+        let given = Given::gather_unasked(flags, &environment, |_| ()).ok()?;
         Some(Self::new(&given, &environment, dir))
     }
 

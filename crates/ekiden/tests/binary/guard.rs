@@ -177,6 +177,35 @@ fn what_a_project_sets_takes_nothing_from_what_the_user_set() {
     session.uses(86).batch("git commit -m done");
     session.checkpointed();
     assert_eq!(environment.git(&["for-each-ref", "refs/ekiden"]), "");
+    assert!(!session.guard("errors.log").exists());
+}
+
+/// No hook fails by them, so a line is how a person finds out.
+// shows: SEC-05
+#[test]
+fn settings_that_cannot_be_read_are_told_once_in_the_log() {
+    let session = Watched::new();
+    let environment = &session.environment;
+    session.uses(71).batch("ls");
+    let errors = || std::fs::read_to_string(session.guard("errors.log")).unwrap();
+    environment.write(".ekiden/config.toml", "guard.l3 = 7\n");
+    session.batch("ls");
+    session.batch("ls");
+    assert_eq!(errors().lines().count(), 1, "{}", errors());
+    assert!(
+        errors().contains("config.toml:1: `guard.l3`"),
+        "{}",
+        errors()
+    );
+    environment.write("../home/.config/ekiden/config.toml", "\nl3 = 7\n");
+    session.batch("ls");
+    session.batch("ls");
+    assert_eq!(errors().lines().count(), 2, "{}", errors());
+    assert!(
+        errors().contains("config.toml:2: there is no"),
+        "{}",
+        errors()
+    );
 }
 
 /// Its settings are committed, so that the directory is there.
@@ -724,7 +753,7 @@ fn what_could_not_be_recorded_is_not_told() {
     assert!(doctor.contains("the last trouble was: "), "{doctor}");
     let status = session.environment.run(&["status"]).expect(0).stderr;
     assert!(
-        status.contains("warning: something was not recorded: "),
+        status.contains("warning: the last trouble of hooks or the memory was: "),
         "{status}"
     );
     std::fs::remove_dir(session.guard(&format!("{SESSION}.jsonl"))).unwrap();
