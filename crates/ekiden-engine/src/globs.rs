@@ -43,6 +43,11 @@ pub(crate) fn find(dir: &Path, names: &[String], files_max: usize) -> Result<Fou
     Ok(found)
 }
 
+/// All files that these names stand for, from `dir`. The error is for people.
+pub fn all_of(dir: &Path, names: &[String]) -> Result<Vec<String>, String> {
+    Ok(find(dir, names, usize::MAX)?.files)
+}
+
 /// Refuses a name that leads out of the project, or by a link into git's own files. The error follows the name.
 pub fn stays_inside(dir: &Path, name: &str) -> Result<(), NotInside> {
     let name = plain(name);

@@ -3,25 +3,32 @@
 //!
 //! ```text
 //! what the others tell ──► RemoteRun::record ──► Journal ──► log.jsonl ──► status, log, report, attach
+//! what their sessions do ──► RemoteRun::show ──► at-work.json ──► status, attach
 //! ekiden pause ──► the steering socket ──► RemoteRun::steered ──► whoever keeps it tells the others
 //! ```
 //!
 //! It holds the work dir's lock, so nothing else begins here meanwhile. It can end at any time: the run goes on
 //! elsewhere, and the next one that is kept here takes in what was missed.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use ekiden_agent::address::Socket;
+use ekiden_core::budget::Spend;
 use ekiden_core::effect::Effect;
 use ekiden_core::event::Event;
-use ekiden_core::ids::EffectId;
+use ekiden_core::ids::{AttemptId, EffectId, RunId, StageId};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::steering::Steered;
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
-use ekiden_store::disk::RealDisk;
+use ekiden_store::disk::{Disk as _, RealDisk};
+use ekiden_store::layout::{RunLayout, StateLayout};
+use ekiden_store::limits::AT_WORK_BYTES_MAX;
+use ekiden_store::replace::{Durability, replace};
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::effect_runner::Input;
@@ -39,11 +46,11 @@ const INPUTS_MAX: usize = 16;
 pub struct RemoteRun {
     journal: Journal,
     files: RunFiles,
-    /// Where its files are.
-    pub dir: PathBuf,
+    layout: RunLayout,
+    at_work: BTreeMap<StageId, AtWork>,
     inputs: mpsc::Receiver<Input>,
     _socket: Option<Socket>,
-    _work_dir: LockedWorkDir,
+    work_dir: LockedWorkDir,
 }
 
 /// A work dir that is ours alone.
@@ -59,6 +66,43 @@ impl TakenWorkDir {
         let disk = Arc::new(RealDisk::fenced(&workspace.dir));
         LockedWorkDir::take(disk, workspace).map(Self)
     }
+}
+
+/// What a session on another machine does just now. Nothing depends on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AtWork {
+    pub attempt: AttemptId,
+    /// The machine.
+    pub host: String,
+    /// Its context use, in tokens; 0 until it is known.
+    pub usage_tokens: u64,
+    /// What the attempt has spent.
+    pub spend: Spend,
+    pub subagents: usize,
+    /// In short; nothing before it does something.
+    pub doing: String,
+}
+
+impl AtWork {
+    pub fn new(attempt: AttemptId, host: String) -> Self {
+        Self {
+            attempt,
+            host,
+            usage_tokens: 0,
+            spend: Spend::default(),
+            subagents: 0,
+            doing: String::new(),
+        }
+    }
+}
+
+/// What the sessions of a run on other machines do, as far as whoever follows it here knows.
+pub fn at_work(workspace: &Workspace, run: &RunId) -> BTreeMap<StageId, AtWork> {
+    let path = StateLayout::new(&workspace.state_dir).run(run).at_work();
+    let disk = RealDisk::fenced(&workspace.dir);
+    let read = disk.read(&path, AT_WORK_BYTES_MAX).ok();
+    let told = read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    told.unwrap_or_default()
 }
 
 /// A message of a person, and whoever waits until it is recorded.
@@ -105,15 +149,21 @@ impl RemoteRun {
         Ok(Self {
             journal,
             files,
-            dir: layout.dir().to_owned(),
+            at_work: BTreeMap::new(),
             inputs,
             _socket: steering_socket::of_run(layout.socket(), &sender),
-            _work_dir: work_dir,
+            layout,
+            work_dir,
         })
     }
 
     pub fn run(&self) -> &Run {
         self.journal.run()
+    }
+
+    /// Where its files are.
+    pub fn dir(&self) -> &Path {
+        self.layout.dir()
     }
 
     /// Takes in what happened elsewhere. Gives the number of its record.
@@ -128,6 +178,18 @@ impl RemoteRun {
         self.files.write_results(run)?;
         self.files.write_status(run, at)?;
         Ok(())
+    }
+
+    /// Writes what sessions do just now, for whoever looks here. Nothing depends on it.
+    pub fn show(&mut self, at_work: BTreeMap<StageId, AtWork>) {
+        if at_work == self.at_work {
+            return;
+        }
+        let text = serde_json::to_vec(&at_work).unwrap_or_default();
+        let (disk, path) = (&*self.work_dir.disk, self.layout.at_work());
+        if replace(disk, &path, &text, Durability::Derived).is_ok() {
+            self.at_work = at_work;
+        }
     }
 
     /// Our effect of this kind whose outcome has not come, if there is one.

@@ -234,7 +234,7 @@ impl RunningRun {
 }
 
 /// The name of this machine.
-pub(crate) fn host() -> String {
+pub fn host() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()

@@ -17,6 +17,7 @@ pub(crate) const PLAN_FILE: &str = "plan.json";
 
 /// The plan of a commit, which the mirror has from then on.
 pub(crate) async fn submission(base: &Base, run: &RunId, plan: &str) -> Result<Submission, Fault> {
+    named_by_hash(plan)?;
     let mirror = Git::at(&base.mirror().await?);
     let file = format!("{plan}:{PLAN_FILE}");
     let ask = ["cat-file", "blob", &file];
@@ -29,13 +30,28 @@ pub(crate) async fn submission(base: &Base, run: &RunId, plan: &str) -> Result<S
     };
     if let Some(keys) = &base.trusted_keys {
         let keys = format!("gpg.ssh.allowedSignersFile={}", keys.display());
-        let ask = ["-c", &keys, "verify-commit", plan];
+        // Keys of other kinds are in keyrings that say nothing of fleets.
+        let others = ["gpg.openpgp.program=false", "gpg.x509.program=false"];
+        let [pgp, x509] = others;
+        let ask = ["-c", &keys, "-c", pgp, "-c", x509, "verify-commit", plan];
         if !mirror.ended(&ask, b"").await?.ok {
             let text = "the plan is not signed by a key that this worker trusts";
             return Err(Fault::Untrusted(text.to_owned()));
         }
     }
     Ok(serde_json::from_str(&text)?)
+}
+
+/// Refuses whatever else git would take for a commit: a name can lead elsewhere when it is read again, and `A:B` into a tree.
+pub(crate) fn named_by_hash(commit: &str) -> Result<(), Fault> {
+    let is_hash =
+        matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match is_hash {
+        true => Ok(()),
+        false => Err(Fault::Untrusted(
+            "the server names no commit by its hash".to_owned(),
+        )),
+    }
 }
 
 /// Refuses a plan that is not that run's, or a commit that the run cannot have made. To be asked once the commit is fetched.
@@ -45,6 +61,7 @@ pub(crate) async fn check(
     run: &RunId,
     begins: &str,
 ) -> Result<(), Fault> {
+    named_by_hash(begins)?;
     if base.trusted_keys.is_none() {
         return Ok(());
     }
@@ -71,7 +88,7 @@ pub(crate) async fn check(
 /// The run of one stage by itself, in place.
 pub(crate) fn alone(header: &RunStarted, task: &StageTask) -> Result<RunStarted, Fault> {
     let mut header = header.clone();
-    header.fleet = None;
+    (header.fleet, header.place.branch) = (None, None);
     let Manifest { stages, plan } = &mut header.manifest;
     stages.retain(|stage| stage.id == task.stage);
     let Some(stage) = stages.first_mut() else {
@@ -86,4 +103,29 @@ pub(crate) fn alone(header: &RunStarted, task: &StageTask) -> Result<RunStarted,
 
 pub(crate) fn unknown(run: &RunId) -> Fault {
     Fault::Refused(format!("the plan of {run} has no such stage"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Git reads `E:sub:plan.json` as a file of `E`, and verifies `E:sub`, which may be another commit.
+    // shows: FLT-05
+    #[test]
+    fn a_commit_is_named_by_its_hash_and_nothing_else() {
+        let hash = "0123456789abcdef0123456789ABCDEF01234567";
+        assert!(named_by_hash(hash).is_ok() && named_by_hash(&"f".repeat(64)).is_ok());
+        let tree = format!("{hash}:sub");
+        let short = &hash[..39];
+        for other in [
+            &tree,
+            short,
+            "",
+            "HEAD",
+            "refs/heads/main",
+            "--upload-pack=x",
+        ] {
+            assert!(named_by_hash(other).is_err(), "{other}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! claim ─► clone, restore the last handoff ─► `ekiden-fleet __stage` ─► commit ─► push the attempt's branch
-//!   │                                              │ each handoff
+//!   │                                              │ each session, each handoff
 //!   └── refs/ekiden/<run>/stages/<stage>/<round> ◄─┘
 //! ```
 //!
@@ -14,7 +14,11 @@
 //! The log is read before the work tree, so what was saved may hold a little more work than the log tells. That
 //! is what a crash leaves, too, and the engine goes on from it.
 
+mod save;
+
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ekiden_agent::child::{Child, ChildEnd, ChildSpec, StdinKind, spawn};
@@ -23,6 +27,8 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::settings::{Before, RunStarted};
 use ekiden_core::steering::Steered;
 use ekiden_core::time::Millis;
+use ekiden_engine::steering::host;
+use futures::future::{BoxFuture, FutureExt as _};
 use serde::Serialize;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -31,6 +37,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio::try_join;
 
+use crate::at_work::Beat;
 use crate::base::Base;
 use crate::fault::Fault;
 use crate::git::{self, Git, Move};
@@ -38,17 +45,21 @@ use crate::limits::Sharing;
 use crate::messages::Messages;
 use crate::order::{StageDone, StageTask, Submission, TEXT_CHARS_MAX, bounded, refs};
 use crate::setup::set_up;
-use crate::shares::Spent;
 use crate::stage::{Line, ROLE, STATE, StageJob};
 use crate::{approved, earlier};
+
+use save::Pushed;
 
 /// How long a stage has to end in good order. The keeper of its agent needs some of it.
 const GRACE: Millis = Millis(20_000);
 /// How long a handoff waits for the end of its stage, which is pushed with it.
 const HANDOFF_PAUSE: Duration = Duration::from_millis(500);
-/// How often a push that fails is tried again, since a remote may be away for a moment.
-const PUSHES_MAX: u32 = 5;
-const PUSH_PAUSE: Duration = Duration::from_secs(2);
+/// How long the beginning of a session waits, so that a short one is pushed once. Whoever follows sees it by that.
+const BEGIN_PAUSE: Duration = Duration::from_secs(5);
+/// How long a handoff waits whose push failed, while its stage works.
+const AGAIN_PAUSE: Duration = Duration::from_secs(30);
+/// How long a stage may take to end that is to stop, and then to push what it has. Its worker leaves a little later.
+const LAST_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct Attempt<'a> {
     base: &'a Base,
@@ -59,12 +70,11 @@ pub(crate) struct Attempt<'a> {
     submission: Submission,
     /// What its engine begins with.
     header: RunStarted,
-    /// What the handoff ref is at, as far as we know.
-    tip: String,
+    pushed: Mutex<Pushed>,
     /// There is something to go on from.
     goes_on: bool,
-    /// What the stage has spent, as far as anybody has heard.
-    spent: &'a watch::Sender<Spent>,
+    /// What the server is told of the stage.
+    beat: &'a watch::Sender<Beat>,
 }
 
 impl<'a> Attempt<'a> {
@@ -73,7 +83,7 @@ impl<'a> Attempt<'a> {
         base: &'a Base,
         task: &'a StageTask,
         number: u32,
-        spent: &'a watch::Sender<Spent>,
+        beat: &'a watch::Sender<Beat>,
     ) -> Result<Self, Fault> {
         let name = refs::handoff(task);
         let place = base.place(&format!("{}-{}-", task.run, task.stage))?;
@@ -94,20 +104,26 @@ impl<'a> Attempt<'a> {
             git,
             header: approved::alone(&submission.header, task)?,
             submission,
-            tip: String::new(),
+            pushed: Mutex::default(),
             goes_on: false,
-            spent,
+            beat,
         };
         let head = attempt.follow(left.as_deref(), &empty).await?;
         let claim = [Move {
             name,
             from: left,
-            to: attempt.tip.clone(),
+            to: attempt.tip(),
         }];
         // The one says that the stage is ours, and the others need no answer to that.
         let claim = attempt.git.push(&base.remote, &claim);
-        let ((), (), before) = try_join!(claim, attempt.make_ready(&head), attempt.before())?;
-        attempt.header.before = before.map(Box::new);
+        let ((), not_set_up, before) =
+            try_join!(claim, attempt.make_ready(&head), attempt.before())?;
+        attempt.header.before = before.map(|before| {
+            Box::new(Before {
+                not_set_up,
+                ..before
+            })
+        });
         Ok(attempt)
     }
 
@@ -129,7 +145,8 @@ impl<'a> Attempt<'a> {
         let claim = format!("ekiden: attempt {} at {}", self.number, task.stage);
         let parents = ["-p", parent, "-p", &head, "-m", &claim];
         let args = [&["commit-tree", &tree][..], &parents].concat();
-        self.tip = git.line(&args).await?;
+        let tip = git.line(&args).await?;
+        self.pushed().tip = tip;
         Ok(head)
     }
 
@@ -143,9 +160,17 @@ impl<'a> Attempt<'a> {
         before.await.map(Some)
     }
 
-    async fn make_ready(&self, head: &str) -> Result<(), Fault> {
+    async fn make_ready(&self, head: &str) -> Result<Option<String>, Fault> {
         self.restore(head).await?;
         set_up(&self.submission, &self.tree()).await
+    }
+
+    fn pushed(&self) -> MutexGuard<'_, Pushed> {
+        self.pushed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tip(&self) -> String {
+        self.pushed().tip.clone()
     }
 
     fn tree(&self) -> PathBuf {
@@ -160,9 +185,12 @@ impl<'a> Attempt<'a> {
         self.place.path().join("limits")
     }
 
+    fn index(&self, what: &str) -> PathBuf {
+        self.place.path().join(format!("{what}.index"))
+    }
+
     fn indexing(&self, what: &str, tree: &Path) -> Git {
-        let index = self.place.path().join(format!("{what}.index"));
-        self.git.indexing(&index, tree)
+        self.git.indexing(&self.index(what), tree)
     }
 
     async fn restore(&self, head: &str) -> Result<(), Fault> {
@@ -171,7 +199,10 @@ impl<'a> Attempt<'a> {
             self.git
                 .line(&["checkout", "--quiet", "-B", &branch, head])
                 .await?;
-            return Ok(());
+            // It knows the files that git has though they are ignored.
+            let index = self.tree().join(".git/index");
+            let copied = std::fs::copy(index, self.index("work"));
+            return copied.map(drop).map_err(Fault::io("copy git's index"));
         }
         self.git
             .line(&["branch", "--quiet", "--force", &branch, head])
@@ -184,120 +215,62 @@ impl<'a> Attempt<'a> {
         made.map_err(Fault::io("make a directory for a stage's state"))?;
         for (what, tree) in [("work", self.tree()), (STATE, self.state())] {
             let git = self.indexing(what, &tree);
-            git.line(&["read-tree", &format!("{}:{what}", self.tip)])
+            git.line(&["read-tree", &format!("{}:{what}", self.tip())])
                 .await?;
             git.line(&["checkout-index", "--all", "--force"]).await?;
         }
         Ok(())
     }
 
-    /// Saves what is needed to go on elsewhere.
-    async fn save(&mut self) -> Result<(), Fault> {
-        let head = self.git.line(&["rev-parse", "HEAD"]);
-        let (saved, _) = self.saved(head).await?;
-        self.push(&[self.handoff(&saved)]).await?;
-        self.tip = saved;
-        Ok(())
-    }
-
-    /// The same while its engine works. Whether another worker has the stage now.
-    async fn save_handoff(&mut self) -> bool {
-        match self.save().await {
-            Ok(()) => false,
-            Err(Fault::Taken) => true,
-            Err(fault) => {
-                crate::say(&format!("a handoff is not pushed: {fault}"));
-                false
-            }
-        }
-    }
-
-    /// The commit of what is needed to go on elsewhere, and the clone's head, which `head` gives.
-    async fn saved(
-        &self,
-        head: impl Future<Output = Result<String, Fault>>,
-    ) -> Result<(String, String), Fault> {
-        let state = self.indexing(STATE, &self.state());
-        let log = format!("runs/{}/log.jsonl", self.task.run);
-        state.line(&["add", "--force", &log]).await?;
-        let rest = state_tree(&state, &log);
-        let (state, work, head) = try_join!(rest, self.work_tree(), head)?;
-        let listed = format!("040000 tree {state}\t{STATE}\n040000 tree {work}\twork\n");
-        let tree = self.git.fed(&["mktree"], listed.as_bytes()).await?;
-        let subject = format!("ekiden: a handoff of {}", self.task.stage);
-        let parents = ["-p", &self.tip, "-p", &head, "-m", &subject];
-        let args = [&["commit-tree", &tree][..], &parents].concat();
-        Ok((self.git.line(&args).await?, head))
-    }
-
-    async fn work_tree(&self) -> Result<String, Fault> {
-        let work = self.indexing("work", &self.tree());
-        work.line(&["add", "--all", "."]).await?;
-        // Git is told to ignore what the agent and ekiden tell each other.
-        let shared = Path::new(&self.submission.prefix).join(".ekiden");
-        let (shared, runs) = (shared.to_string_lossy(), shared.join("runs"));
-        let runs = format!(":(exclude){}", runs.display());
-        work.line(&["add", "--all", "--force", "--", &shared, &runs])
-            .await?;
-        work.line(&["write-tree"]).await
-    }
-
-    /// Commits what the stage left, and gives what it made by that.
-    async fn committed(&self) -> Result<String, Fault> {
-        self.git.line(&["add", "--all", "."]).await?;
-        let subject = format!("ekiden: {}", self.task.stage);
-        let commit = self.git.line(&["commit", "--quiet", "-m", &subject]).await;
-        if commit.is_err() {
-            let same = ["diff", "--cached", "--quiet"];
-            if !self.git.ended(&same, b"").await?.ok {
-                commit?;
-            }
-        }
-        self.git.line(&["rev-parse", "HEAD"]).await
-    }
-
-    fn handoff(&self, saved: &str) -> Move {
-        Move {
-            name: refs::handoff(self.task),
-            from: Some(self.tip.clone()),
-            to: saved.to_owned(),
-        }
-    }
-
-    async fn push(&self, moves: &[Move]) -> Result<(), Fault> {
-        let mut tries = 1;
-        loop {
-            match self.git.push(&self.base.remote, moves).await {
-                Err(Fault::Git { .. }) if tries < PUSHES_MAX => tries += 1,
-                pushed => return pushed,
-            }
-            tokio::time::sleep(PUSH_PAUSE).await;
-        }
-    }
-
-    /// Carries the stage out. `cancelled` is ready once nobody wants it any more.
+    /// Carries the stage out. `unwanted` is ready once nobody wants it any more.
     pub(crate) async fn carry_out(
-        mut self,
-        cancelled: impl Future<Output = ()>,
+        self,
+        unwanted: impl Future<Output = ()>,
     ) -> Result<StageDone, Fault> {
+        let base = self.base;
+        let leave = pin!(async {
+            tokio::select! {
+                () = unwanted => {}
+                () = base.left() => {}
+            }
+        });
+        let leave = leave.shared();
+        let too_late = async {
+            leave.clone().await;
+            tokio::time::sleep(LAST_MAX).await;
+        };
         let mut sharing = Sharing::new(self.base, &self.task.run, self.limits());
         // What is known already holds for the first session, too.
         let messages = sharing.begin().await;
         let (to_engine, told) = mpsc::channel(1);
-        let ended = tokio::select! {
-            ended = self.run(cancelled, messages, told) => ended,
+        let work = async {
+            let outcome = self.run(leave.clone(), messages, told).await?;
+            self.finish(outcome).await
+        };
+        let done = tokio::select! {
+            done = work => done,
+            () = too_late => Err(Fault::Cancelled),
             never = sharing.go_on(to_engine) => match never {},
         };
-        let done = match ended {
-            Ok(outcome) => self.finish(outcome).await,
-            Err(fault) => Err(fault),
+        let is_saved = match &done {
+            Ok(_) => true,
+            Err(Fault::Taken | Fault::Kept(_) | Fault::Cancelled) => false,
+            Err(_) => {
+                let saved = tokio::time::timeout(LAST_MAX, self.save_at_end(false));
+                saved.await.is_ok_and(|saved| saved.is_ok())
+            }
         };
-        if done.is_err() && self.save().await.is_err() {
-            // What is nowhere else stays here.
-            let kept = self.place.keep();
-            crate::say(&format!("kept what was not pushed in {}", kept.display()));
+        if is_saved {
+            return done;
         }
-        done
+        // What is nowhere else stays here.
+        let kept = self.place.keep();
+        let place = format!("{} on {}", kept.display(), host());
+        crate::say(&format!("kept what was not pushed in {place}"));
+        match done {
+            Err(Fault::Kept(why)) => Err(Fault::Kept(format!("{why}; its work is in {place}"))),
+            done => done,
+        }
     }
 
     /// What its engine is to do.
@@ -311,14 +284,15 @@ impl<'a> Attempt<'a> {
             answer: self.task.answer.clone(),
             budget: self.task.budget,
             agents: self.task.agents.clone(),
-            charged: self.spent.borrow().clone(),
+            charged: self.beat.borrow().spent.clone(),
             messages,
         }
     }
 
+    /// Has its engine work, until that has ended. `leave` is ready once it is to stop.
     async fn run(
-        &mut self,
-        cancelled: impl Future<Output = ()>,
+        &self,
+        leave: impl Future<Output = ()>,
         messages: Option<Messages>,
         mut told: mpsc::Receiver<Steered>,
     ) -> Result<Outcome, Fault> {
@@ -326,104 +300,93 @@ impl<'a> Attempt<'a> {
         let (mut child, mut input) = start(&job, self.place.path()).await?;
         let output = child.stdout.take().ok_or(Fault::Taken)?;
         let mut lines = BufReader::new(output).lines();
-        let mut leaving = self.base.leaving.clone();
-        tokio::pin!(cancelled);
-        let (mut is_leaving, mut last, mut taken, mut save_at) = (false, None, false, None);
+        let mut leave = pin!(leave);
+        let (mut is_leaving, mut is_taken, mut last) = (false, false, None);
+        let (mut save_at, mut saving) = (None, None);
         loop {
-            let heard = tokio::select! {
-                line = lines.next_line() => Heard::Line(line.map_err(Fault::io("hear a stage"))?),
-                Some(message) = told.recv() => Heard::Message(message),
-                () = reached(save_at) => Heard::Due,
-                () = &mut cancelled, if !is_leaving => Heard::Leave,
-                _ = leaving.wait_for(|leaving| *leaving), if !is_leaving => Heard::Leave,
-            };
-            let line = match heard {
-                Heard::Line(Some(line)) => line,
-                Heard::Line(None) => break,
-                Heard::Message(message) => {
+            tokio::select! {
+                line = lines.next_line() => {
+                    let Some(line) = line.map_err(Fault::io("hear a stage"))? else {
+                        break;
+                    };
+                    match serde_json::from_str(&line)? {
+                        Line::Begun => save_at = Some(sooner(save_at, BEGIN_PAUSE)),
+                        Line::Handoff => save_at = Some(sooner(save_at, HANDOFF_PAUSE)),
+                        Line::Spent(spent) => self.beat.send_modify(|beat| beat.spent = spent),
+                        Line::Now(now) => self.beat.send_modify(|beat| beat.now = now),
+                        told @ (Line::Ended(_) | Line::Failed(_)) => last = Some(told),
+                    }
+                }
+                Some(message) = told.recv() => {
                     // An engine that has ended reads nothing more.
                     let _ = input.write_all(&line_of(&message)?).await;
-                    continue;
                 }
-                Heard::Due => {
+                () = reached(save_at), if saving.is_none() && !is_taken => {
                     save_at = None;
-                    taken = self.save_handoff().await;
-                    taken.then(|| child.terminate());
-                    continue;
+                    saving = Some(self.save(false).boxed());
                 }
-                Heard::Leave => {
+                saved = ended(&mut saving) => {
+                    saving = None;
+                    match saved {
+                        Ok(_) => {}
+                        Err(Fault::Taken) => {
+                            (is_taken, is_leaving) = (true, true);
+                            child.terminate();
+                        }
+                        Err(fault) => {
+                            crate::say(&format!("a handoff is not pushed: {fault}"));
+                            if !fault.is_final() {
+                                save_at = Some(sooner(save_at, AGAIN_PAUSE));
+                            }
+                        }
+                    }
+                }
+                () = &mut leave, if !is_leaving => {
                     is_leaving = true;
                     child.terminate();
-                    continue;
                 }
-            };
-            match serde_json::from_str(&line)? {
-                Line::Handoff if taken => {}
-                Line::Handoff => save_at = save_at.or(Some(Instant::now() + HANDOFF_PAUSE)),
-                Line::Spent(spent) => {
-                    self.spent.send_replace(spent);
-                }
-                told @ (Line::Ended(_) | Line::Failed(_)) => last = Some(told),
             }
         }
         let end = child.wait().await;
+        if let Some(saving) = saving {
+            is_taken |= matches!(saving.await, Err(Fault::Taken));
+        }
         match last {
-            _ if taken => Err(Fault::Taken),
+            _ if is_taken => Err(Fault::Taken),
             Some(Line::Ended(outcome)) => Ok(outcome),
             Some(Line::Failed(why)) => Err(Fault::Refused(why)),
-            Some(Line::Handoff | Line::Spent(_)) | None => {
+            Some(Line::Begun | Line::Handoff | Line::Spent(_) | Line::Now(_)) | None => {
                 Err(Fault::Refused(ended_silently(&end)))
             }
         }
     }
 
-    async fn finish(&mut self, outcome: Outcome) -> Result<StageDone, Fault> {
+    async fn finish(&self, outcome: Outcome) -> Result<StageDone, Fault> {
         let outcome = bounded(of_stage(outcome), TEXT_CHARS_MAX);
-        if !outcome.is_complete() {
-            if *self.base.leaving.borrow() && matches!(outcome, Outcome::Stopped { .. }) {
-                return Err(Fault::Refused("its worker leaves".to_owned()));
-            }
-            self.save().await?;
-            return Ok(StageDone {
-                outcome,
-                commit: None,
-                spent: self.spent.borrow().clone(),
-            });
+        if self.base.is_leaving() && matches!(outcome, Outcome::Stopped { .. }) {
+            return Err(Fault::Refused("its worker leaves".to_owned()));
         }
-        let (saved, commit) = self.saved(self.committed()).await?;
-        let made = Move {
-            name: refs::made(self.task, self.number),
-            from: None,
-            to: commit.clone(),
-        };
-        self.push(&[self.handoff(&saved), made]).await?;
-        self.tip = saved;
+        let commit = self.save_at_end(outcome.is_complete()).await?;
         Ok(StageDone {
             outcome,
-            commit: Some(commit),
-            spent: self.spent.borrow().clone(),
+            commit,
+            spent: self.beat.borrow().spent.clone(),
         })
     }
 }
 
-/// The tree of a stage's state, with the log as it was added before.
-async fn state_tree(state: &Git, log: &str) -> Result<String, Fault> {
-    let log = format!(":(exclude){log}");
-    let add = ["add", "--all", "--force", "--", ".", &log];
-    state.line(&add).await?;
-    state.line(&["write-tree"]).await
+/// How a push ended; never if there is none.
+async fn ended<T>(saving: &mut Option<BoxFuture<'_, T>>) -> T {
+    match saving {
+        Some(saving) => saving.await,
+        None => std::future::pending().await,
+    }
 }
 
-/// What a worker waits for while a stage is at work.
-enum Heard {
-    /// Nothing once its engine is gone.
-    Line(Option<String>),
-    /// A person tells the stage something.
-    Message(Steered),
-    /// A handoff has waited.
-    Due,
-    /// Nobody wants the stage any more, or the worker leaves.
-    Leave,
+/// That time, or after this pause if that is sooner.
+fn sooner(time: Option<Instant>, pause: Duration) -> Instant {
+    let due = Instant::now() + pause;
+    time.map_or(due, |time| time.min(due))
 }
 
 /// Ready at that time; never if there is none.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use temporalio_client::Client;
 use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
 
 use crate::fault::Fault;
 use crate::git::Git;
@@ -22,15 +23,19 @@ pub(crate) struct Base {
     pub(crate) client: Client,
     /// Whose usage limits the agents here count against, as the user of the fleet calls it.
     pub(crate) account: String,
-    /// Whether the worker is leaving.
-    pub(crate) leaving: watch::Receiver<bool>,
+    /// Since when the worker is leaving.
+    pub(crate) leaving: watch::Receiver<Option<Instant>>,
 }
 
 impl Base {
     /// Ready once the worker leaves.
     pub(crate) async fn left(&self) {
         let mut leaving = self.leaving.clone();
-        let _ = leaving.wait_for(|leaving| *leaving).await;
+        let _ = leaving.wait_for(Option::is_some).await;
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.borrow().is_some()
     }
 
     /// The bare repository that the clones here borrow objects from.
@@ -54,7 +59,8 @@ impl Base {
         let mut args = fetch.to_vec();
         args.push(&self.remote);
         args.extend(specs.iter().map(String::as_str));
-        Git::at(&mirror).line(&args).await?;
+        let fetched = Git::at(&mirror).line(&args).await;
+        fetched.map_err(|fault| fault.of_remote("fetch from"))?;
         Ok(())
     }
 

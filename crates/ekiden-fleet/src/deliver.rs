@@ -7,8 +7,17 @@ use crate::fault::Fault;
 use crate::git::Git;
 use crate::order::{Submission, refs};
 
-/// Fetches the integration branch, and moves the user's branch forward if it is clean and has not moved.
-pub(crate) async fn deliver(git: &Git, submission: &Submission, remote: &str) -> Delivery {
+/// Fetches the integration branch, and moves the user's branch forward if it is clean and has not moved. A pull request has a
+/// branch of its own.
+///
+/// # Errors
+///
+/// If nothing can be fetched, and nothing is done.
+pub(crate) async fn deliver(
+    git: &Git,
+    submission: &Submission,
+    remote: &str,
+) -> Result<Delivery, Fault> {
     let run = &submission.header.run;
     let rules = submission.header.manifest.plan.as_deref();
     let (base, branch) = match rules.map(|rules| &rules.isolation) {
@@ -18,34 +27,60 @@ pub(crate) async fn deliver(git: &Git, submission: &Submission, remote: &str) ->
     let kept = format!("ekiden/{run}");
     let fetched = format!("+{}:refs/heads/{kept}", refs::merged(run));
     let fetch = ["fetch", "--quiet", "--no-tags", "--", remote, &fetched];
-    let moved: Result<Option<String>, Fault> = async {
-        git.line(&fetch).await?;
-        let here = git.line(&["rev-parse", "HEAD"]).await?;
-        let on = git.ended(&["symbolic-ref", "--short", "HEAD"], b"");
-        let on = on.await?.stdout;
-        let dirty = ["status", "--porcelain", "--untracked-files=no"];
-        let dirty = git.line(&dirty).await?;
-        if here != base || Some(on.trim()) != branch || !dirty.is_empty() {
-            return Ok(None);
-        }
-        git.line(&["merge", "--quiet", "--ff-only", &kept]).await?;
-        git.line(&["rev-parse", "HEAD"]).await.map(Some)
-    }
-    .await;
-    let (why, command) = match moved {
-        Ok(Some(commit)) => {
-            let branch = branch.map(str::to_owned);
-            return Delivery::Given { branch, commit };
-        }
-        Ok(None) => (
-            "it is not as it was when the plan began".to_owned(),
+    let is_fetched = git.line(&fetch).await;
+    let is_fetched = is_fetched.map_err(|fault| fault.of_remote("fetch from"));
+    let (given, command) = match (is_fetched, &submission.header.place.branch) {
+        (Err(away @ Fault::Remote { .. }), _) => return Err(away),
+        (Err(fault), _) => (Err(fault), format!("git {}", fetch.join(" "))),
+        (Ok(_), Some(new)) => (
+            new_branch(git, new, &kept).await,
+            format!("git branch {new} {kept}"),
+        ),
+        (Ok(_), None) => (
+            forward(git, base, branch, &kept).await,
             format!("git merge {kept}"),
         ),
-        Err(fault) => (fault.to_string(), format!("git {}", fetch.join(" "))),
     };
-    Delivery::Kept {
-        branch: kept,
-        why,
-        command,
+    Ok(match given {
+        Ok(commit) => Delivery::Given {
+            branch: branch.map(str::to_owned),
+            commit,
+        },
+        Err(fault) => Delivery::Kept {
+            branch: kept,
+            why: fault.to_string(),
+            command,
+        },
+    })
+}
+
+/// Makes a branch that was not there when the plan began, or that was made here before.
+async fn new_branch(git: &Git, new: &str, kept: &str) -> Result<String, Fault> {
+    let made = git.line(&["branch", new, kept]).await;
+    let [is, wanted] = [new, kept].map(|name| format!("refs/heads/{name}"));
+    let (is, wanted) = (git.object(&is).await?, git.object(&wanted).await?);
+    match is.filter(|is| Some(is) == wanted.as_ref()) {
+        Some(is) => Ok(is),
+        None => made,
     }
+}
+
+/// Moves the branch forward that is checked out, unless it has all of it.
+async fn forward(git: &Git, base: &str, branch: Option<&str>, kept: &str) -> Result<String, Fault> {
+    let here = git.line(&["rev-parse", "HEAD"]).await?;
+    let on = git.ended(&["symbolic-ref", "--short", "HEAD"], b"").await?;
+    let moved = || Fault::Refused("it is not as it was when the plan began".to_owned());
+    if Some(on.stdout.trim()) != branch {
+        return Err(moved());
+    }
+    let has_all = ["merge-base", "--is-ancestor", kept, "HEAD"];
+    if git.ended(&has_all, b"").await?.ok {
+        return Ok(here);
+    }
+    let dirty = ["status", "--porcelain", "--untracked-files=no"];
+    if here != base || !git.line(&dirty).await?.is_empty() {
+        return Err(moved());
+    }
+    git.line(&["merge", "--quiet", "--ff-only", kept]).await?;
+    git.line(&["rev-parse", "HEAD"]).await
 }

@@ -13,6 +13,12 @@ use crate::Failure;
 pub(crate) enum Fault {
     #[error("git {command}: {said}")]
     Git { command: String, said: String },
+    /// It may be there again at any time.
+    #[error("cannot {what} the remote: {said}")]
+    Remote { what: &'static str, said: String },
+    /// What a stage made cannot be passed on, and another try would find the same. It stays where it is.
+    #[error("{0}")]
+    Kept(String),
     #[error("run a program")]
     Spawn(#[from] SpawnError),
     #[error("{what}")]
@@ -28,7 +34,7 @@ pub(crate) enum Fault {
     #[error("{0}")]
     Untrusted(String),
     /// It waited for a slot of this worker in vain.
-    #[error("its worker has no free slot")]
+    #[error("given back, since its worker has no free slot")]
     NoSlot,
     /// Nobody wants it any more, or the worker leaves.
     #[error("cancelled")]
@@ -50,6 +56,27 @@ impl Fault {
         move |source| Self::Io { what, source }
     }
 
+    /// A git command failed that reaches the remote. What was removed there does not come back.
+    pub(crate) fn of_remote(self, what: &'static str) -> Self {
+        if let Self::Git { said, .. } = &self
+            && !said.contains("couldn't find remote ref")
+        {
+            let said = said.clone();
+            return Self::Remote { what, said };
+        }
+        self
+    }
+
+    /// Whether another try would find the same.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Self::Untrusted(_) | Self::Kept(_))
+    }
+
+    /// Nothing has failed: whoever was asked could not be.
+    pub(crate) fn is_no_try(&self) -> bool {
+        matches!(self, Self::NoSlot | Self::Remote { .. })
+    }
+
     /// The failure of whoever follows a plan, unless the server or the remote may come back.
     pub(crate) fn for_good(self) -> Result<Self, Failure> {
         match self {
@@ -62,6 +89,8 @@ impl Fault {
             Self::Json(_) | Self::Io { .. } => Err(Failure::bug(in_full(&self))),
             Self::Server(_)
             | Self::Git { .. }
+            | Self::Remote { .. }
+            | Self::Kept(_)
             | Self::Spawn(_)
             | Self::Refused(_)
             | Self::Untrusted(_)

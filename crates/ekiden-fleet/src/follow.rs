@@ -6,9 +6,9 @@
 //! ekiden stop, pause, answer ──► RemoteRun ──► the workflow's signal ──► its history
 //! ```
 //!
-//! A stage's log is pushed with each handoff, so what its session does just now is not seen. Whoever follows can leave
-//! at any time, and several machines can follow one plan. What a person says takes the way through the history, so
-//! that all see it.
+//! A stage's log is pushed when its session begins and with each handoff. What the session does meanwhile is in the workers'
+//! heartbeats: see [`crate::at_work`]. Whoever follows can leave at any time, and several machines can follow one plan. What a
+//! person says takes the way through the history, so that all see it.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ekiden_core::effect::{Effect, WorktreeEffect};
 use ekiden_core::event::{Elsewhere, Event, Merge, RelayEvent, WorktreeEvent};
-use ekiden_core::ids::{EffectId, MessageId, RunId, StageId};
+use ekiden_core::ids::{MessageId, RunId, StageId};
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
@@ -30,6 +30,7 @@ use temporalio_client::{
 use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
 
 use crate::Failure;
+use crate::at_work;
 use crate::deliver::deliver;
 use crate::earlier;
 use crate::fault::Fault;
@@ -42,6 +43,8 @@ use crate::workflow::FleetPlan;
 
 /// How often the server is asked whether something happened.
 const LOOK: Duration = Duration::from_secs(1);
+/// The exit code of who was ended by signal 0.
+const SIGNALLED: u8 = 128;
 /// How many looks the remote is asked once, if the server has none.
 const LOOKS_PER_FETCH: u32 = 10;
 
@@ -108,6 +111,15 @@ pub(crate) struct Following {
     pub(crate) seen: Seen,
 }
 
+/// What the server is to be told.
+struct ToTell {
+    steered: Steered,
+    /// Whoever waits until it is recorded.
+    asker: Option<Message>,
+    /// The server has it.
+    is_told: bool,
+}
+
 /// How far server and remote were at the last look.
 #[derive(Default)]
 pub(crate) struct Seen {
@@ -131,12 +143,17 @@ struct Beginning {
 type Pending = VecDeque<(Timestamp, Event)>;
 
 impl Following {
-    /// Follows until the plan has ended, or whoever watches leaves.
-    pub(crate) async fn follow(mut self) -> Result<(), Failure> {
-        let (mut is_away, mut is_stopping) = (false, false);
+    /// Follows until the plan has ended, or whoever watches leaves. Gives the exit code: how the plan ended is in its log.
+    pub(crate) async fn follow(mut self) -> Result<u8, Failure> {
+        let mut is_away = false;
         let (mut messages, mut leave) = (Vec::new(), Leave::listen()?);
+        let mut is_stopping = false;
         loop {
-            if let Err(fault) = self.look(&mut messages).await {
+            let looked = match self.look(&mut messages).await {
+                Ok(()) => self.deliver().await,
+                away => away,
+            };
+            if let Err(fault) = looked {
                 let fault = fault.for_good()?;
                 if !std::mem::replace(&mut is_away, true) {
                     crate::say(&format!("{}; waiting for it", in_full(&fault)));
@@ -146,28 +163,31 @@ impl Following {
             }
             // They have come back in the history, and are in our log.
             let run = self.run.run();
-            let heard =
-                |(message, _): &mut (Message, bool)| run.has_heard(&message.steered.message);
-            messages
-                .extract_if(.., heard)
-                .for_each(|(message, _)| message.is_recorded());
-            if self.run.ordered(&Effect::Deliver).is_some() {
-                self.deliver().await?;
-            }
+            let heard = |message: &mut ToTell| run.has_heard(&message.steered.message);
+            let heard = messages.extract_if(.., heard);
+            heard
+                .filter_map(|message| message.asker)
+                .for_each(Message::is_recorded);
             if self.run.run().outcome().is_some() {
-                return Ok(());
+                return Ok(0);
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
-                message = self.run.steered() => messages.push((message, false)),
-                () = leave.asked() => {
-                    if !self.stops || is_stopping {
-                        return Ok(());
+                asker = self.run.steered() => messages.push(ToTell {
+                    steered: asker.steered.clone(),
+                    asker: Some(asker),
+                    is_told: false,
+                }),
+                signal = leave.asked() => {
+                    if !self.stops {
+                        return Ok(0);
+                    }
+                    if is_stopping {
+                        return Ok(SIGNALLED + signal);
                     }
                     is_stopping = true;
                     crate::say("stopping: waiting until every agent has stopped; ctrl-c again does not wait");
-                    let told = self.tell(PlanSignal::Steered { steered: stop()? }).await;
-                    told.map_err(Failure::unreachable)?;
+                    messages.push(ToTell { steered: stop()?, asker: None, is_told: false });
                 }
             }
         }
@@ -180,12 +200,12 @@ impl Following {
     }
 
     /// Passes messages on that the server has not got, and takes in what is new.
-    async fn look(&mut self, messages: &mut [(Message, bool)]) -> Result<(), Fault> {
-        for (message, is_told) in messages.iter_mut().filter(|(_, is_told)| !*is_told) {
+    async fn look(&mut self, messages: &mut [ToTell]) -> Result<(), Fault> {
+        for message in messages.iter_mut().filter(|message| !message.is_told) {
             let steered = message.steered.clone();
             match self.tell(PlanSignal::Steered { steered }).await {
                 // The plan has ended: what is read next says how.
-                Ok(()) | Err(WorkflowInteractionError::NotFound(_)) => *is_told = true,
+                Ok(()) | Err(WorkflowInteractionError::NotFound(_)) => message.is_told = true,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -193,6 +213,7 @@ impl Following {
             .handle
             .describe(WorkflowDescribeOptions::default())
             .await?;
+        self.run.show(at_work::sessions(told.raw()));
         let reached = (told.run_id().to_owned(), told.history_length());
         let is_due =
             self.seen.looks.is_multiple_of(LOOKS_PER_FETCH) || reached != self.seen.history;
@@ -330,8 +351,8 @@ impl Following {
         if self.git.object(&tree).await?.is_none() {
             return Ok(());
         }
-        let place = self.run.dir.join("stages");
-        let scratch = tempfile::tempdir_in(&self.run.dir);
+        let place = self.run.dir().join("stages");
+        let scratch = tempfile::tempdir_in(self.run.dir());
         let scratch = scratch.map_err(Fault::io("make a directory for git"))?;
         let common = self.git.line(&["rev-parse", "--absolute-git-dir"]).await?;
         let git = Git::of(common.as_ref(), &scratch.path().join("index"), &place);
@@ -409,15 +430,17 @@ impl Following {
         Ok(event)
     }
 
-    async fn deliver(&mut self) -> Result<(), Failure> {
-        let delivery = deliver(&self.git, &self.submission, &self.remote).await;
-        let effect = self.run.ordered(&Effect::Deliver);
-        let effect = effect.unwrap_or(EffectId { seq: 0, index: 0 });
+    /// Brings what the plan made, once that is to be done.
+    async fn deliver(&mut self) -> Result<(), Fault> {
+        let Some(effect) = self.run.ordered(&Effect::Deliver) else {
+            return Ok(());
+        };
+        let delivery = deliver(&self.git, &self.submission, &self.remote).await?;
         let event = Event::Delivered { effect, delivery };
         let now = SystemClock.now();
-        let recorded = self.run.record(now, event);
-        let published = recorded.and_then(|_| self.run.publish(now));
-        published.map_err(|error| Failure::state(&error))
+        self.run.record(now, event)?;
+        self.run.publish(now)?;
+        Ok(())
     }
 }
 

@@ -11,8 +11,8 @@ use ekiden_core::text::one_line;
 use crate::fault::Fault;
 
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// What is kept of a command's output.
-const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The most that a command may say: far above the log of a stage, and a plan of 10,000 of them.
+const BYTES_MAX: usize = 256 * 1024 * 1024;
 /// The most of git's own words in a message.
 const SAID_CHARS: usize = 400;
 
@@ -33,7 +33,11 @@ impl Git {
     pub(crate) fn at(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
-            env: vec![("GIT_TERMINAL_PROMPT".into(), "0".into())],
+            // What it says is read here.
+            env: vec![
+                ("GIT_TERMINAL_PROMPT".into(), "0".into()),
+                ("LC_ALL".into(), "C".into()),
+            ],
         }
     }
 
@@ -60,6 +64,12 @@ impl Git {
             ..ChildSpec::new(keeper, "git", &self.dir)
         };
         let output = task::run_output(spec, input, tokio::time::sleep(TIMEOUT), BYTES_MAX).await?;
+        if output.cut {
+            return Err(Fault::Git {
+                command: args.join(" "),
+                said: format!("it said more than {BYTES_MAX} bytes"),
+            });
+        }
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Ok(Ended {
             ok: output.end == ChildEnd::Exited(0),
@@ -77,10 +87,7 @@ impl Git {
         let ended = self.ended(args, input).await?;
         match ended.ok {
             true => Ok(ended.stdout.trim().to_owned()),
-            false => Err(Fault::Git {
-                command: args.join(" "),
-                said: one_line(&ended.said, SAID_CHARS),
-            }),
+            false => Err(failed(args, &ended)),
         }
     }
 
@@ -112,16 +119,55 @@ impl Git {
         if ended.ok {
             return Ok(());
         }
-        // A push that arrived and was not answered is found here when it is tried again.
         if ended.stdout.contains("stale info") || ended.said.contains("stale info") {
             return Err(Fault::Taken);
         }
-        let names: Vec<&str> = moves.iter().map(|moved| moved.name.as_str()).collect();
-        let said = format!("{} {}", ended.said, ended.stdout);
-        Err(Fault::Git {
-            command: format!("push to {}", names.join(" ")),
-            said: one_line(&said, SAID_CHARS),
-        })
+        let said = one_line(&format!("{} {}", ended.said, ended.stdout), SAID_CHARS);
+        // Such as a file that is too large for it.
+        if ended.stdout.contains("hook declined") {
+            return Err(Fault::Kept(format!("the remote refuses it: {said}")));
+        }
+        let what = "push to";
+        Err(Fault::Remote { what, said })
+    }
+
+    /// Adds all that lies in the work tree. A repository of its own would be left out, so it is an error.
+    pub(crate) async fn add_all(&self) -> Result<(), Fault> {
+        let add = ["add", "--all", "."];
+        let ended = self.ended(&add, b"").await?;
+        let Some(nested) = nested(&ended.said) else {
+            return match ended.ok {
+                true => Ok(()),
+                false => Err(failed(&add, &ended)),
+            };
+        };
+        if ended.ok {
+            // Else it is not seen again.
+            self.line(&["update-index", "--force-remove", "--", nested])
+                .await?;
+        }
+        Err(Fault::Kept(format!(
+            "`{nested}` is a git repository of its own, of which nothing would be merged; remove its `.git`, or make it a submodule"
+        )))
+    }
+}
+
+/// The repository in a work tree that `git add` has stumbled upon.
+fn nested(said: &str) -> Option<&str> {
+    said.lines().find_map(|line| {
+        let embedded = line.strip_prefix("warning: adding embedded git repository: ");
+        let empty = || {
+            let named = line.strip_prefix("error: '")?;
+            named.strip_suffix("/' does not have a commit checked out")
+        };
+        embedded.or_else(empty)
+    })
+}
+
+fn failed(args: &[&str], ended: &Ended) -> Fault {
+    Fault::Git {
+        command: args.join(" "),
+        said: one_line(&ended.said, SAID_CHARS),
     }
 }
 
@@ -140,4 +186,20 @@ pub(crate) async fn clone(mirror: &Path, place: &Path) -> Result<Git, Fault> {
     let args = ["clone", "--quiet", "--shared", "--no-checkout", &from, &to];
     Git::at(place).line(&args).await?;
     Ok(Git::at(&tree))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: FLT-02
+    #[test]
+    fn a_repository_in_a_work_tree_is_found_in_what_git_says() {
+        let with_commits = "warning: adding embedded git repository: made/app\nhint: You've added another git repository\n";
+        assert_eq!(nested(with_commits), Some("made/app"));
+        let empty =
+            "error: 'my app/' does not have a commit checked out\nfatal: adding files failed\n";
+        assert_eq!(nested(empty), Some("my app"));
+        assert_eq!(nested("warning: LF will be replaced by CRLF\n"), None);
+    }
 }

@@ -39,13 +39,29 @@ pub(crate) struct Reader {
     /// By the number of the event that asked.
     asked: HashMap<i64, Asked>,
     /// What the plan has not taken in yet: it takes in at once all that came before a step of the workflow began, signals first.
-    waiting: Vec<(Timestamp, Event)>,
+    waiting: Vec<(Timestamp, Heard)>,
     /// How many of these came before.
     taken_in: usize,
     /// Stages that ran short of budget. They go on, or have ended once the plan has.
     short: Vec<(StageId, Outcome)>,
     /// Stages that are done and that nobody was asked to merge.
     unasked: BTreeSet<StageId>,
+    /// A person wants the plan to stop.
+    is_stopping: bool,
+}
+
+/// What an event of the history tells.
+#[derive(Clone)]
+struct Heard {
+    event: Event,
+    /// What it is instead if the plan stops: a worker has not answered.
+    stopped: Option<Box<Event>>,
+}
+
+impl Heard {
+    fn is_signal(&self) -> bool {
+        matches!(self.event, Event::Steered(_) | Event::RunResumed(_))
+    }
 }
 
 impl Reader {
@@ -88,29 +104,46 @@ impl Reader {
         ) {
             let mut told: Vec<_> = self.waiting.drain(..self.taken_in).collect();
             self.taken_in = 0;
-            told.sort_by_key(|(_, event)| !matches!(event, Event::Steered(_)));
-            return told;
+            told.sort_by_key(|(_, told)| !told.is_signal());
+            let told = told.into_iter().map(|(at, told)| (at, self.taken(told)));
+            return told.collect();
         }
-        let told = self.told(event.event_id, attributes);
-        let told = told.map(|event| (at, event));
-        // What the plan began; and a resume, which is for one that has ended and takes in nothing else.
+        let Some(told) = self.told(event.event_id, attributes) else {
+            return Vec::new();
+        };
+        // What the plan began; and a resume, which is for one that has ended, unless a stop before it is not taken in yet.
         let is_begun = matches!(
             attributes,
             Attributes::ActivityTaskScheduledEventAttributes(_)
         );
-        if is_begun || matches!(told, Some((_, Event::RunResumed(_)))) {
-            return told.into_iter().collect();
+        let is_resume = matches!(told.event, Event::RunResumed(_));
+        let is_next = !self.waiting.iter().any(|(_, told)| told.is_signal());
+        if is_begun || (is_resume && is_next) {
+            return vec![(at, self.taken(told))];
         }
-        self.waiting.extend(told);
+        self.waiting.push((at, told));
         Vec::new()
+    }
+
+    fn taken(&mut self, told: Heard) -> Event {
+        let stopped = told.stopped.filter(|_| self.is_stopping);
+        let event = stopped.map_or(told.event, |stopped| *stopped);
+        let steered =
+            matches!(&event, Event::Steered(steered) if steered.steering.stop().is_some());
+        if steered || matches!(event, Event::StopRequested(_)) {
+            self.is_stopping = true;
+        } else if matches!(event, Event::RunResumed(_)) {
+            self.is_stopping = false;
+        }
+        event
     }
 
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "the catalogue is Temporal's, and a plan is made of a few of its events"
     )]
-    fn told(&mut self, number: i64, event: &Attributes) -> Option<Event> {
-        match event {
+    fn told(&mut self, number: i64, event: &Attributes) -> Option<Heard> {
+        let happened = match event {
             Attributes::ActivityTaskScheduledEventAttributes(asked) => {
                 let name = asked.activity_type.as_ref()?.name.as_str();
                 if name == Activities::outline.name() {
@@ -147,22 +180,13 @@ impl Reader {
                 self.completed(done.scheduled_event_id, done.result.as_ref())
             }
             Attributes::ActivityTaskCanceledEventAttributes(done) => {
-                match self.asked.remove(&done.scheduled_event_id)? {
-                    Asked::Stage { stage, .. } => {
-                        let request = StopRequest::Gently;
-                        Some(ended(stage, Outcome::Stopped { request }))
-                    }
-                    Asked::Merge(stage) | Asked::Confirm(stage) => {
-                        let merge = Merge::Cancelled;
-                        Some(of_worktree(stage, WorktreeEvent::Merged { merge }))
-                    }
-                }
+                Some(stopped(&self.asked.remove(&done.scheduled_event_id)?))
             }
             Attributes::ActivityTaskFailedEventAttributes(done) => {
-                self.failed(done.scheduled_event_id, done.failure.as_ref())
+                return self.failed(done.scheduled_event_id, done.failure.as_ref());
             }
             Attributes::ActivityTaskTimedOutEventAttributes(done) => {
-                self.failed(done.scheduled_event_id, done.failure.as_ref())
+                return self.failed(done.scheduled_event_id, done.failure.as_ref());
             }
             Attributes::WorkflowExecutionSignaledEventAttributes(signal) => {
                 match read(signal.input.as_ref())? {
@@ -175,7 +199,11 @@ impl Reader {
                 Some(Event::StopRequested(StopRequest::Gently))
             }
             _ => None,
-        }
+        };
+        happened.map(|event| Heard {
+            event,
+            stopped: None,
+        })
     }
 
     fn completed(&mut self, asked: i64, result: Option<&Payloads>) -> Option<Event> {
@@ -206,7 +234,7 @@ impl Reader {
         }
     }
 
-    fn failed(&mut self, asked: i64, failure: Option<&Failure>) -> Option<Event> {
+    fn failed(&mut self, asked: i64, failure: Option<&Failure>) -> Option<Heard> {
         let mut reasons = Vec::new();
         let mut next = failure;
         while let Some(failure) = next {
@@ -214,7 +242,9 @@ impl Reader {
             next = failure.cause.as_deref();
         }
         let why = one_line(&reasons.join(": "), TEXT_CHARS_MAX);
-        Some(match self.asked.remove(&asked)? {
+        let asked = self.asked.remove(&asked)?;
+        let stopped = Some(Box::new(stopped(&asked)));
+        let event = match asked {
             Asked::Stage { stage, .. } => ended(stage, Outcome::NoWorktree { why }),
             Asked::Merge(stage) => {
                 let merge = Merge::Failed { error: why };
@@ -224,7 +254,22 @@ impl Reader {
                 let result = Err(why);
                 of_worktree(stage, WorktreeEvent::Confirmed { result })
             }
-        })
+        };
+        Some(Heard { event, stopped })
+    }
+}
+
+/// What comes of it where the plan stops.
+fn stopped(asked: &Asked) -> Event {
+    match asked {
+        Asked::Stage { stage, .. } => {
+            let request = StopRequest::Gently;
+            ended(stage.clone(), Outcome::Stopped { request })
+        }
+        Asked::Merge(stage) | Asked::Confirm(stage) => {
+            let merge = Merge::Cancelled;
+            of_worktree(stage.clone(), WorktreeEvent::Merged { merge })
+        }
     }
 }
 
@@ -312,7 +357,8 @@ mod tests {
     use temporalio_common::protos::temporal::api::common::v1::{ActivityType, Payload};
     use temporalio_common::protos::temporal::api::history::v1::{
         ActivityTaskCompletedEventAttributes, ActivityTaskScheduledEventAttributes,
-        TimerStartedEventAttributes, WorkflowTaskCompletedEventAttributes,
+        ActivityTaskTimedOutEventAttributes, TimerStartedEventAttributes,
+        WorkflowExecutionSignaledEventAttributes, WorkflowTaskCompletedEventAttributes,
         WorkflowTaskStartedEventAttributes,
     };
 
@@ -340,14 +386,103 @@ mod tests {
         })
     }
 
+    fn task() -> StageTask {
+        let task = serde_json::json!({
+            "run": "01234567", "stage": "A", "round": 1, "base": "b", "plan": "p",
+        });
+        serde_json::from_value(task).unwrap()
+    }
+
+    fn signal(told: &serde_json::Value) -> Attributes {
+        Attributes::WorkflowExecutionSignaledEventAttributes(
+            WorkflowExecutionSignaledEventAttributes {
+                input: payloads(told),
+                ..WorkflowExecutionSignaledEventAttributes::default()
+            },
+        )
+    }
+
+    fn stop() -> Attributes {
+        signal(&serde_json::json!({
+            "kind": "steered", "steered": { "message": "m1", "steering": { "kind": "stop", "now": false } },
+        }))
+    }
+
+    fn step() -> [Attributes; 2] {
+        [
+            Attributes::WorkflowTaskStartedEventAttributes(
+                WorkflowTaskStartedEventAttributes::default(),
+            ),
+            Attributes::WorkflowTaskCompletedEventAttributes(
+                WorkflowTaskCompletedEventAttributes::default(),
+            ),
+        ]
+    }
+
+    fn all_of(history: Vec<Attributes>) -> Vec<Event> {
+        let mut reader = Reader::default();
+        let events = (1..)
+            .zip(history)
+            .map(|(event_id, attributes)| HistoryEvent {
+                event_id,
+                attributes: Some(attributes),
+                ..HistoryEvent::default()
+            });
+        let told = events.flat_map(|event| reader.read(&event));
+        told.map(|(_, event)| event).collect()
+    }
+
+    /// As the workflow hears it: in one step, the stop first.
+    // shows: FLT-03
+    #[test]
+    fn a_worker_that_dies_while_the_plan_stops_has_not_failed() {
+        let silent =
+            Attributes::ActivityTaskTimedOutEventAttributes(ActivityTaskTimedOutEventAttributes {
+                scheduled_event_id: 1,
+                ..ActivityTaskTimedOutEventAttributes::default()
+            });
+        for (stopped, history) in [
+            (true, vec![silent.clone(), stop()]),
+            (true, vec![stop(), silent.clone()]),
+            (false, vec![silent.clone()]),
+        ] {
+            let begun = scheduled(Activities::stage.name(), &task());
+            let all = [vec![begun], history, step().to_vec()].concat();
+            let is_end = |event: &Event| {
+                let Event::Elsewhere {
+                    event: Elsewhere::Ended { outcome },
+                    ..
+                } = event
+                else {
+                    return None;
+                };
+                Some(matches!(outcome, Outcome::Stopped { .. }))
+            };
+            let ends: Vec<bool> = all_of(all).iter().filter_map(is_end).collect();
+            assert_eq!(ends, [stopped]);
+        }
+    }
+
+    /// No worker was there in between, so the workflow hears both in one step.
+    // shows: FLT-03
+    #[test]
+    fn a_resume_after_a_stop_stays_after_it() {
+        let resume = signal(&serde_json::json!({
+            "kind": "resumed", "resumed": { "ekiden": "", "task": null, "answer": null },
+        }));
+        let all = [vec![stop(), resume], step().to_vec()].concat();
+        let told = all_of(all);
+        assert!(
+            matches!(&told[..], [Event::Steered(_), Event::RunResumed(_)]),
+            "{told:?}"
+        );
+    }
+
     /// The history is full, or the plan was stopped: a follower's plan begins the merge, and the fleet's never does.
     // shows: FLT-01
     #[test]
     fn a_stage_that_is_done_when_the_plan_ends_is_merged_by_nobody() {
-        let task: StageTask = serde_json::from_value(serde_json::json!({
-            "run": "01234567", "stage": "A", "round": 1, "base": "b", "plan": "p",
-        }))
-        .unwrap();
+        let task = task();
         let done = StageDone {
             outcome: Outcome::Complete { verified: true },
             commit: Some("c".to_owned()),
@@ -365,29 +500,13 @@ mod tests {
                 ..ActivityTaskCompletedEventAttributes::default()
             },
         );
-        let step = [
-            Attributes::WorkflowTaskStartedEventAttributes(
-                WorkflowTaskStartedEventAttributes::default(),
-            ),
-            Attributes::WorkflowTaskCompletedEventAttributes(
-                WorkflowTaskCompletedEventAttributes::default(),
-            ),
-        ];
         let waits = Attributes::TimerStartedEventAttributes(TimerStartedEventAttributes::default());
         for (asked, cancelled) in [(None, 1), (Some(&merge), 0)] {
             let mut history = vec![begun.clone(), ended.clone()];
-            history.extend(step.clone());
+            history.extend(step());
             history.extend(asked.map(|merge| scheduled(Activities::merge.name(), merge)));
             history.push(waits.clone());
-            let mut reader = Reader::default();
-            let told = (1..).zip(history).flat_map(|(event_id, attributes)| {
-                reader.read(&HistoryEvent {
-                    event_id,
-                    attributes: Some(attributes),
-                    ..HistoryEvent::default()
-                })
-            });
-            let is_cancelled = |(_, event): &(Timestamp, Event)| {
+            let is_cancelled = |event: &&Event| {
                 matches!(
                     event,
                     Event::Worktree {
@@ -398,7 +517,10 @@ mod tests {
                     }
                 )
             };
-            assert_eq!(told.filter(is_cancelled).count(), cancelled);
+            assert_eq!(
+                all_of(history).iter().filter(is_cancelled).count(),
+                cancelled
+            );
         }
     }
 }

@@ -10,6 +10,7 @@
 //! `ekiden` parses, asks and approves; this program takes what came of it as JSON. Both have the same version.
 
 mod approved;
+mod at_work;
 mod attempt;
 mod base;
 mod deliver;
@@ -135,8 +136,8 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let code = match (words.next().as_deref(), words.next()) {
         (Some(stage::ROLE), _) => u8::try_from(stage::run()).unwrap_or(BUG),
-        (Some("submit"), None) => ended(read().and_then(submit::submit).map(|()| 0)),
-        (Some("follow"), None) => ended(read().and_then(submit::follow).map(|()| 0)),
+        (Some("submit"), None) => ended(read().and_then(submit::submit)),
+        (Some("follow"), None) => ended(read().and_then(submit::follow)),
         (Some("worker"), Some(wanted)) => ended(working(&wanted)),
         (Some("--version"), None) => {
             let _ = writeln!(
@@ -168,11 +169,11 @@ fn read<T: DeserializeOwned>() -> Result<T, Failure> {
 /// Does this, or leaves it once `ekiden` is gone, if that shows what comes of it.
 pub(crate) async fn unless_alone(
     is_shown: bool,
-    work: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
+    work: impl Future<Output = Result<u8, Failure>>,
+) -> Result<u8, Failure> {
     tokio::select! {
         done = work => done,
-        () = alone(), if is_shown => Ok(()),
+        () = alone(), if is_shown => Ok(0),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which workers can do a stage: those that have all that it runs on.
 //!
 //! A worker has its labels, and the programs of its agents. Temporal gives a stage to any worker that takes from the stage's task
-//! queue, so there is a queue for each set of these, and a worker takes from the queues of all sets that it has.
+//! queue, so there is a queue for each set of these, and a worker takes from the queues of all sets that it has. Merges have
+//! queues of their own.
 
 use std::collections::BTreeSet;
 use std::iter::once;
@@ -20,7 +21,7 @@ use tonic::Request;
 
 use crate::Failure;
 
-/// How much a worker may have. It takes from two to the power of that many queues.
+/// How much a worker may have. It takes from two to the power of that many queues of stages, and as many of merges.
 pub(crate) const HAS_MAX: usize = 6;
 /// How long a worker may take from its start until the server knows it, and how often the server is asked.
 const BEGINNING_MAX: Duration = Duration::from_secs(3);
@@ -63,6 +64,11 @@ pub(crate) fn queues(plans: &str, has: &BTreeSet<String>) -> Vec<String> {
         sets.extend(more);
     }
     sets.iter().map(|set| queue(plans, set)).collect()
+}
+
+/// The queues of merges, which do not wait for the slots of stages, are named like those of the stages of other plans.
+pub(crate) fn merges(plans: &str) -> String {
+    format!("{plans}/merges")
 }
 
 /// What a worker is called on the server, which tells what it has.

@@ -37,6 +37,7 @@ pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, F
     let Some(made) = &merge.commit else {
         return confirm(&git, &tree, &submission, stage, &task.base).await;
     };
+    approved::named_by_hash(made)?;
     let of = format!("{}/{}", task.run, task.stage);
     let merged = Merged::read(&Git::at(&mirror), &task.base, &name).await?;
     if let Some(commit) = merged.of(&of) {

@@ -11,22 +11,24 @@ use ekiden_engine::check_now;
 use crate::fault::Fault;
 use crate::order::Submission;
 
-/// Makes a new work tree ready, as the plan says. Where that fails it is told: what it needs may be for a stage to make.
-pub(crate) async fn set_up(submission: &Submission, tree: &Path) -> Result<(), Fault> {
+/// Makes a new work tree ready, as the plan says. Gives why that failed: what it needs may be for a stage to make.
+pub(crate) async fn set_up(submission: &Submission, tree: &Path) -> Result<Option<String>, Fault> {
     let rules = submission.header.manifest.plan.as_deref();
     let Some(Isolation::Worktrees {
         setup: Some(setup), ..
     }) = rules.map(|rules| &rules.isolation)
     else {
-        return Ok(());
+        return Ok(None);
     };
     let verification = Verification::by_command(setup.clone(), SETUP_TIMEOUT);
     let check = check(tree.join(&submission.prefix), verification).await?;
-    if !check.passed() {
-        let tail = one_line(&check.tail, COMMIT_TAIL_CHARS);
-        crate::say(&format!("the worktree's setup `{setup}` {check}: {tail}"));
+    if check.passed() {
+        return Ok(None);
     }
-    Ok(())
+    let tail = one_line(&check.tail, COMMIT_TAIL_CHARS);
+    let why = format!("the worktree's setup `{setup}` {check}: {tail}");
+    crate::say(&why);
+    Ok(Some(why))
 }
 
 pub(crate) async fn check(dir: PathBuf, verification: Verification) -> Result<Check, Fault> {

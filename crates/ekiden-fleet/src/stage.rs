@@ -1,7 +1,7 @@
 //! The hidden role that carries out one stage: an engine of its own, in a process of its own.
 //!
 //! It reads what to do from the first line of standard input, and from the others what people tell it. It writes a line whenever
-//! a session's handoff is accepted, and the outcome as its last line. SIGTERM stops it as it stops any run.
+//! a session begins, does something, or has its handoff accepted, and the outcome as its last line. SIGTERM stops it as it stops any run.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -13,22 +13,26 @@ use std::time::Duration;
 use ekiden_core::bounds::BoundsChange;
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::event::{Answer, Event, RelayEvent, RunResumed, TaskOutcome};
-use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::guard::Window;
+use ekiden_core::ids::{AttemptId, RunId, StageId};
 use ekiden_core::limits::STEER_PATIENCE;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
+use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::text::in_full;
 use ekiden_engine::log_check::ChangedLog;
-use ekiden_engine::observer::Observer;
+use ekiden_engine::observer::{Activity, Observer};
+use ekiden_engine::remote_run::AtWork;
 use ekiden_engine::runner::{self, Driving, Unfinished};
-use ekiden_engine::steering::Sender;
+use ekiden_engine::steering::{self, Sender};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
 use serde::{Deserialize, Serialize};
 
+use crate::at_work;
 use crate::messages::{Messages, Vouching};
 use crate::shares::Spent;
 
@@ -63,10 +67,14 @@ pub(crate) struct StageJob {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
+    /// A session has begun.
+    Begun,
     /// A handoff was accepted.
     Handoff,
     /// All that it has spent.
     Spent(Spent),
+    /// What its session does just now, if one is at work.
+    Now(Option<AtWork>),
     Ended(Outcome),
     Failed(String),
 }
@@ -120,7 +128,7 @@ fn listen(workspace: &Workspace, run: &RunId) {
 fn begin(workspace: &Workspace, job: StageJob) -> Result<Outcome, EngineError> {
     let mut teller = Teller {
         lost: job.charged,
-        ..Teller::default()
+        ..Teller::in_dir(workspace)
     };
     let mut header = job.header;
     let bounds = &mut header.settings.bounds;
@@ -132,7 +140,7 @@ fn begin(workspace: &Workspace, job: StageJob) -> Result<Outcome, EngineError> {
 }
 
 fn go_on(workspace: &Workspace, job: StageJob) -> Result<Outcome, Box<dyn Error>> {
-    let mut teller = Teller::default();
+    let mut teller = Teller::in_dir(workspace);
     let run = job.header.run.clone();
     let has_answer = job.messages.is_some();
     let messages = job.messages.unwrap_or_default();
@@ -167,6 +175,7 @@ fn go_on(workspace: &Workspace, job: StageJob) -> Result<Outcome, Box<dyn Error>
     let mut resumed = RunResumed {
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
         answer: answer.map(|(stage, words)| Answer { stage, words }),
+        elsewhere: true,
         ..RunResumed::default()
     };
     resumed.limits.bounds = left(job.budget, job.agents, &teller.lost);
@@ -258,9 +267,39 @@ struct Teller {
     /// What died with a worker, and is in no log.
     lost: Spent,
     told: Spent,
+    /// What the session does.
+    now: Option<AtWork>,
+    /// Its work dir, with a slash at the end.
+    dir: String,
 }
 
 impl Teller {
+    fn in_dir(workspace: &Workspace) -> Self {
+        Self {
+            dir: format!("{}/", workspace.dir.display()),
+            ..Self::default()
+        }
+    }
+
+    /// Tells what the session does, if that has changed.
+    fn tell_now(&mut self, change: impl FnOnce(&mut AtWork, &str) -> bool) {
+        if let Some(now) = &mut self.now
+            && change(now, &self.dir)
+        {
+            tell(&Line::Now(self.now.clone()));
+        }
+    }
+
+    /// Tells which session is at work, if it is another one.
+    fn tell_attempt(&mut self, attempt: Option<AttemptId>) {
+        if attempt == self.now.as_ref().map(|now| now.attempt) {
+            return;
+        }
+        self.now = attempt.map(|attempt| AtWork::new(attempt, steering::host()));
+        tell(&Line::Now(self.now.clone()));
+        attempt.is_some().then(|| tell(&Line::Begun));
+    }
+
     fn tell_spent(&mut self, spent: Spent) {
         let spent = spent.plus(&self.lost);
         if self.told != spent {
@@ -271,7 +310,18 @@ impl Teller {
 }
 
 impl Observer for Teller {
+    fn activity(&mut self, _stage: &StageId, activity: &Activity) {
+        self.tell_now(|now, dir| at_work::note(now, activity, dir));
+    }
+
+    fn usage(&mut self, _stage: &StageId, usage_tokens: u64, _window: Window) {
+        self.tell_now(|now, _| {
+            std::mem::replace(&mut now.usage_tokens, usage_tokens) != usage_tokens
+        });
+    }
+
     fn spend(&mut self, _stage: &StageId, spend: Spend) {
+        self.tell_now(|now, _| std::mem::replace(&mut now.spend, spend) != spend);
         let in_hand = Spent::by(&self.agent, spend);
         self.tell_spent(self.over.clone().plus(&in_hand));
     }
@@ -279,7 +329,9 @@ impl Observer for Teller {
     fn recorded(&mut self, record: &Record, run: &Run) {
         let all = spent(run);
         self.over = all.clone();
-        if let Some((_, relay)) = run.live().next() {
+        let relay = run.live().next().map(|(_, relay)| relay);
+        self.tell_attempt(relay.and_then(Relay::attempt).map(|(attempt, _)| attempt));
+        if let Some(relay) = relay {
             relay.agent().name.clone_into(&mut self.agent);
             let in_hand = relay.spend().since(relay.totals.spend);
             self.over = all.clone().since(&Spent::by(&self.agent, in_hand));

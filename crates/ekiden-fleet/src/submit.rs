@@ -1,8 +1,11 @@
 //! Submits a plan, and follows one: its end, and what it made.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::RunId;
-use ekiden_core::manifest::Isolation;
+use ekiden_core::manifest::{Isolation, Manifest};
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::FleetPlace;
@@ -11,7 +14,7 @@ use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::remote_run::{RemoteRun, TakenWorkDir};
 use ekiden_engine::runner::Unfinished;
 use ekiden_engine::workspace::Workspace;
-use ekiden_engine::{EngineError, history};
+use ekiden_engine::{EngineError, globs, history};
 use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 
 use crate::approved::PLAN_FILE;
@@ -36,7 +39,7 @@ const EVENTS_PER_JOB: u32 = 240;
 const EVENTS_MAX_ENV: &str = "EKIDEN_FLEET_EVENTS_MAX";
 
 /// Gives a plan to the fleet, and follows it if anybody waits for it.
-pub(crate) fn submit(mut wanted: Wanted) -> Result<(), Failure> {
+pub(crate) fn submit(mut wanted: Wanted) -> Result<u8, Failure> {
     let base = where_it_begins(&wanted.submission)?;
     matching::with_agents(&mut wanted.submission.header);
     let place = wanted.submission.header.fleet.clone();
@@ -52,6 +55,7 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<(), Failure> {
             false => Unfinished::Refuse,
         };
         let header = wanted.submission.header.clone();
+        refuse_unknown(&git, &workspace.dir, &header.manifest).await?;
         let order = order(&client, &git, &wanted, &place, &base).await?;
         // Before it is with the fleet, since nobody would know of it after a crash.
         let opened = RemoteRun::open(work_dir, SystemClock.now(), header, unfinished);
@@ -63,7 +67,7 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<(), Failure> {
             crate::say(&format!(
                 "run {run} is with the fleet; `ekiden fleet follow {run}` shows it, from any machine"
             ));
-            return Ok(());
+            return Ok(0);
         }
         crate::say(&format!("run {run} is with the fleet; ctrl-c stops it"));
         crate::can_be_read(&run);
@@ -84,7 +88,7 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<(), Failure> {
 }
 
 /// Follows a plan, from whichever machine it was submitted.
-pub(crate) fn follow(wanted: Followed) -> Result<(), Failure> {
+pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
     let workspace = wanted.here.workspace()?;
     let mut submission = runtime()?.block_on(published(&workspace, &wanted))?;
     submission.header.place = workspace.place();
@@ -115,7 +119,7 @@ pub(crate) fn follow(wanted: Followed) -> Result<(), Failure> {
             Some(resumed) => {
                 following.resume(resumed).await?;
                 if wanted.detach {
-                    return Ok(());
+                    return Ok(0);
                 }
                 crate::say(&format!("run {id} goes on with the fleet; ctrl-c stops it"));
             }
@@ -265,6 +269,24 @@ fn where_it_begins(submission: &Submission) -> Result<String, Failure> {
             Err(Failure::settings(text.to_owned()))
         }
     }
+}
+
+/// Workers have what git knows.
+async fn refuse_unknown(git: &Git, dir: &Path, manifest: &Manifest) -> Result<(), Failure> {
+    let known = git.line(&["ls-files", "-z"]).await;
+    let known = known.map_err(|fault| Failure::bug(in_full(&fault)))?;
+    let known: BTreeSet<&str> = known.split_terminator('\0').collect();
+    for stage in &manifest.stages {
+        // A name that leads out of the project is told when the stage begins.
+        let files = globs::all_of(dir, &stage.part.context).unwrap_or_default();
+        if let Some(file) = files.iter().find(|file| !known.contains(file.as_str())) {
+            return Err(Failure::settings(format!(
+                "the context of stage {} is `{file}`, which git does not know, so no worker has it; commit it",
+                stage.id
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Pushes what workers begin from. Gives the commit that holds the plan.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::steering::StopRequest;
 use ekiden_core::text::in_full;
+use ekiden_engine::steering::host;
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use temporalio_client::envconfig::LoadClientConfigProfileOptions;
@@ -19,9 +20,11 @@ use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
+use tokio::time::Instant;
 
 use crate::Failure;
 use crate::approved;
+use crate::at_work::Beat;
 use crate::attempt::Attempt;
 use crate::base::Base;
 use crate::fault::Fault;
@@ -40,6 +43,11 @@ const BEAT: Duration = Duration::from_secs(2);
 const LEAVING_MAX: Duration = Duration::from_secs(60);
 /// How long a stage waits for a slot before it is given back, so that a worker that is idle can have it.
 const SLOT_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long the server keeps a stage that a worker gave back.
+const GIVEN_BACK_PAUSE: Duration = Duration::from_secs(1);
+/// The numbers of SIGINT and SIGTERM.
+const INTERRUPT: u8 = 2;
+const TERMINATE: u8 = 15;
 /// Workflow tasks and merges that a worker does beside its stages.
 const BESIDE: usize = 4;
 
@@ -59,16 +67,6 @@ pub(crate) struct Station {
     pub(crate) account: Option<String>,
 }
 
-/// What the server keeps of a stage for its next attempt.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Beat {
-    #[serde(flatten)]
-    spent: Spent,
-    /// How often a worker without a free slot gave it back. These do not count as tries.
-    #[serde(default)]
-    given_back: u32,
-}
-
 pub(crate) struct Activities {
     base: Arc<Base>,
     /// For stages, of whichever queue.
@@ -84,23 +82,9 @@ impl Activities {
         task: StageTask,
     ) -> Result<StageDone, ActivityError> {
         let number = ctx.info().attempt;
-        // Of the attempt before, whose worker may have died after its last handoff.
-        let before: Option<Beat> = ctx.heartbeat_details().deserialize().ok().flatten();
-        let before = before.unwrap_or(Beat {
-            spent: task.spent.clone(),
-            given_back: 0,
-        });
-        let tries = number.saturating_sub(before.given_back);
-        let spent = watch::Sender::new(before.spent);
-        let beat = || Beat {
-            spent: spent.borrow().clone(),
-            given_back: before.given_back,
-        };
+        let beat = before(&ctx, &task.spent);
         let work = async {
-            if tries > TRIES_MAX {
-                let why = format!("its workers went away {TRIES_MAX} times");
-                return Err(Fault::Refused(why));
-            }
+            refuse_to_try(&ctx, &beat)?;
             let _slot = tokio::select! {
                 slot = self.slot() => slot?,
                 () = ctx.cancelled() => return Err(Fault::Cancelled),
@@ -108,36 +92,24 @@ impl Activities {
             crate::say(&format!("{} {}: attempt {number}", task.run, task.stage));
             // A setup may take long.
             let attempt = tokio::select! {
-                begun = Attempt::begin(&self.base, &task, number, &spent) => begun?,
+                begun = Attempt::begin(&self.base, &task, number, &beat) => begun?,
                 () = ctx.cancelled() => return Err(Fault::Cancelled),
                 () = self.base.left() => return Err(Fault::Cancelled),
             };
             attempt.carry_out(ctx.cancelled()).await
         };
-        let done = beating(&ctx, || Some(beat()), work).await;
-        let is_given_back = matches!(done, Err(Fault::NoSlot));
-        if is_given_back {
-            let StageTask { run, stage, .. } = &task;
-            crate::say(&format!("{run} {stage}: given back, for want of a slot"));
-            let beat = Beat {
-                given_back: before.given_back + 1,
-                ..beat()
-            };
-            let _ = ctx.record_heartbeat(Some(beat)).await;
-        } else {
-            crate::say(&format!("{} {}: {}", task.run, task.stage, told(&done)));
-        }
-        let is_last = tries >= TRIES_MAX && !is_given_back;
-        if done.is_err() && ctx.is_cancelled() && !*self.base.leaving.borrow() {
+        let done = beating(&ctx, &beat, work).await;
+        crate::say(&format!("{} {}: {}", task.run, task.stage, told(&done)));
+        if done.is_err() && is_unwanted(&ctx, &self.base) {
             // The plan has to know what it cost, however it ended.
             let request = StopRequest::Gently;
             return Ok(StageDone {
                 outcome: Outcome::Stopped { request },
                 commit: None,
-                spent: beat().spent,
+                spent: beat.borrow().spent.clone(),
             });
         }
-        settled(&ctx, &self.base, done, is_last)
+        settled(&ctx, &self.base, &beat, done).await
     }
 
     #[activity]
@@ -146,14 +118,19 @@ impl Activities {
         ctx: ActivityContext,
         task: OutlineTask,
     ) -> Result<OutlinePart, ActivityError> {
+        let beat = before(&ctx, &Spent::default());
         let work = async {
+            refuse_to_try(&ctx, &beat)?;
             let submission = approved::submission(&self.base, &task.run, &task.plan).await?;
             self.base.fetch(&[refs::merged(&task.run)]).await?;
             approved::check(&self.base, &submission, &task.run, &task.base).await?;
             Ok(outline::part(&submission.header.manifest, task.known))
         };
-        let done = beating(&ctx, || None, work).await;
-        settled(&ctx, &self.base, done, false)
+        let done = beating(&ctx, &beat, work).await;
+        if let Err(fault) = &done {
+            crate::say(&format!("{}: {}", task.run, in_full(fault)));
+        }
+        settled(&ctx, &self.base, &beat, done).await
     }
 
     #[activity]
@@ -162,18 +139,20 @@ impl Activities {
         ctx: ActivityContext,
         task: MergeTask,
     ) -> Result<MergeDone, ActivityError> {
+        let beat = before(&ctx, &Spent::default());
         let work = async {
+            refuse_to_try(&ctx, &beat)?;
             tokio::select! {
                 merged = merge(&self.base, &task) => merged,
                 () = ctx.cancelled() => Err(Fault::Refused("cancelled".to_owned())),
             }
         };
-        let done = beating(&ctx, || None, work).await;
+        let done = beating(&ctx, &beat, work).await;
         if let Err(fault) = &done {
             let StageTask { run, stage, .. } = &task.task;
             crate::say(&format!("{run} {stage}: not merged: {}", in_full(fault)));
         }
-        settled(&ctx, &self.base, done, false)
+        settled(&ctx, &self.base, &beat, done).await
     }
 }
 
@@ -196,16 +175,50 @@ fn told(done: &Result<StageDone, Fault>) -> String {
     }
 }
 
+/// What the server knows of the attempt before, whose worker may have died after its last handoff.
+fn before(ctx: &ActivityContext, spent: &Spent) -> watch::Sender<Beat> {
+    let before: Option<Beat> = ctx.heartbeat_details().deserialize().ok().flatten();
+    let before = before.unwrap_or(Beat {
+        spent: spent.clone(),
+        ..Beat::default()
+    });
+    watch::Sender::new(Beat {
+        now: None,
+        ..before
+    })
+}
+
+/// How often it was tried, this time included.
+fn tries(ctx: &ActivityContext, beat: &watch::Sender<Beat>) -> u32 {
+    let given_back = beat.borrow().given_back;
+    ctx.info().attempt.saturating_sub(given_back)
+}
+
+fn refuse_to_try(ctx: &ActivityContext, beat: &watch::Sender<Beat>) -> Result<(), Fault> {
+    if tries(ctx, beat) <= TRIES_MAX {
+        return Ok(());
+    }
+    let why = format!("its workers went away {TRIES_MAX} times");
+    Err(Fault::Refused(why))
+}
+
+/// Nobody wants it any more. When the worker has left for some time, it is the worker that no longer waits.
+fn is_unwanted(ctx: &ActivityContext, base: &Base) -> bool {
+    let leaving = *base.leaving.borrow();
+    ctx.is_cancelled() && leaving.is_none_or(|since| since.elapsed() < LEAVING_MAX)
+}
+
 /// Tells the server that work goes on, and what it has to keep, until it is done.
 async fn beating<T>(
     ctx: &ActivityContext,
-    beat: impl Fn() -> Option<Beat>,
+    beat: &watch::Sender<Beat>,
     work: impl Future<Output = T>,
 ) -> T {
     let beats = async {
         loop {
+            let told = beat.borrow().clone();
             // What the server does not hear it takes for silence.
-            let _ = ctx.record_heartbeat(beat()).await;
+            let _ = ctx.record_heartbeat(Some(told)).await;
             tokio::time::sleep(BEAT).await;
         }
     };
@@ -216,26 +229,33 @@ async fn beating<T>(
 }
 
 /// What the server is told: a stage that stopped because its worker leaves goes on elsewhere.
-fn settled<T>(
+async fn settled<T>(
     ctx: &ActivityContext,
     base: &Base,
+    beat: &watch::Sender<Beat>,
     done: Result<T, Fault>,
-    is_last: bool,
 ) -> Result<T, ActivityError> {
-    if *base.leaving.borrow() && done.is_err() {
-        return Err(Fault::Refused("its worker leaves".to_owned()).into());
+    let fault = match done {
+        Ok(done) => return Ok(done),
+        Err(_) if is_unwanted(ctx, base) => return Err(ActivityError::cancelled()),
+        Err(_) if base.is_leaving() => Fault::Refused("its worker leaves".to_owned()),
+        Err(fault) => fault,
+    };
+    let is_no_try = base.is_leaving() || fault.is_no_try();
+    if is_no_try {
+        beat.send_modify(|beat| beat.given_back += 1);
+        let last = beat.borrow().clone();
+        let _ = ctx.record_heartbeat(Some(last)).await;
     }
-    if ctx.is_cancelled() && done.is_err() {
-        return Err(ActivityError::cancelled());
-    }
-    done.map_err(|fault| {
-        // Another try would find the same.
-        let is_final = is_last || matches!(fault, Fault::Untrusted(_));
-        let mut why = in_full(&fault);
-        shorten(&mut why, TEXT_CHARS_MAX);
-        let failure = ApplicationFailure::builder(Fault::Refused(why)).non_retryable(is_final);
-        failure.build().into()
-    })
+    let is_final = fault.is_final() || (!is_no_try && tries(ctx, beat) >= TRIES_MAX);
+    // Another worker may have it, and nothing has failed.
+    let is_given_back = base.is_leaving() || matches!(fault, Fault::NoSlot);
+    let mut why = in_full(&fault);
+    shorten(&mut why, TEXT_CHARS_MAX);
+    let failure = ApplicationFailure::builder(Fault::Refused(why))
+        .non_retryable(is_final)
+        .maybe_next_retry_delay(is_given_back.then_some(GIVEN_BACK_PAUSE));
+    Err(failure.build().into())
 }
 
 /// A client of the server that the environment names, by Temporal's own conventions; that of a worker tells what it has.
@@ -243,7 +263,7 @@ pub(crate) async fn connect(has: Option<&BTreeSet<String>>) -> Result<Client, Fa
     let options = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default());
     let (mut server, client) = options.map_err(|error| Failure::settings(in_full(&error)))?;
     if server.identity.is_empty() {
-        server.identity = format!("ekiden-fleet {}", std::process::id());
+        server.identity = format!("ekiden-fleet {}@{}", std::process::id(), host());
     }
     if let Some(has) = has {
         server.identity = matching::identity(&server.identity, has);
@@ -269,7 +289,7 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
     let known = git.line(&["var", "GIT_COMMITTER_IDENT"]).await;
     known.map_err(|fault| Failure::settings(in_full(&fault)))?;
     let client = connect(Some(&station.has)).await?;
-    let (leave, leaving) = watch::channel(false);
+    let (leave, leaving) = watch::channel(None);
     let base = Arc::new(Base {
         dir: station.dir,
         remote: station.remote,
@@ -285,11 +305,14 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
     let runtime = runtime.map_err(|error| Failure::bug(error.to_string()))?;
     let mut workers = Vec::new();
     let slots = Arc::new(Semaphore::new(station.slots));
-    for queue in matching::queues(&station.queue, &station.has) {
+    let stages = matching::queues(&station.queue, &station.has).into_iter();
+    let merges = matching::queues(&matching::merges(&station.queue), &station.has);
+    let stages = stages.map(|queue| (queue, station.slots));
+    for (queue, at_once) in stages.chain(merges.into_iter().map(|queue| (queue, BESIDE))) {
         let (base, slots) = (Arc::clone(&base), Arc::clone(&slots));
         let takes_plans = queue == station.queue;
         let activities = Activities { base, slots };
-        let options = options(queue, station.slots, activities, takes_plans)?;
+        let options = options(queue, at_once, activities, takes_plans)?;
         let worker = Worker::new(&runtime, client.clone(), options);
         workers.push(worker.map_err(Failure::unreachable)?);
     }
@@ -298,7 +321,7 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
     tokio::spawn(async move {
         asked.asked().await;
         crate::say("leaving: stages stop, push what they have, and go on elsewhere");
-        leave.send_replace(true);
+        leave.send_replace(Some(Instant::now()));
         shut_down.iter().for_each(|shut_down| shut_down());
     });
     let has = match station.has.is_empty() {
@@ -310,17 +333,17 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
     all.map(drop).map_err(Failure::unreachable)
 }
 
-/// How stages of one queue are taken, so many at the same time, and whether plans are, too.
+/// How activities of one queue are taken, so many at the same time, and whether plans are, too.
 pub(crate) fn options(
     queue: String,
-    stages: usize,
+    at_once: usize,
     activities: impl ActivityImplementer,
     takes_plans: bool,
 ) -> Result<WorkerOptions, Failure> {
     let slots = |count| FixedSizeSlotSupplier::new(count);
     let tuner = TunerHolder::builder()
         .workflow_task_slot_supplier(slots(BESIDE))
-        .activity_task_slot_supplier(slots(stages))
+        .activity_task_slot_supplier(slots(at_once))
         .local_activity_task_slot_supplier(slots(1))
         .nexus_task_slot_supplier(slots(1))
         .build();
@@ -348,11 +371,11 @@ impl Leave {
         Ok(Self(listen(interrupt)?, listen(terminate)?))
     }
 
-    /// Cancel safe.
-    pub(crate) async fn asked(&mut self) {
+    /// Gives the signal. Cancel safe.
+    pub(crate) async fn asked(&mut self) -> u8 {
         tokio::select! {
-            _ = self.0.recv() => {}
-            _ = self.1.recv() => {}
+            _ = self.0.recv() => INTERRUPT,
+            _ = self.1.recv() => TERMINATE,
         }
     }
 }

@@ -27,6 +27,7 @@ use temporalio_sdk::{
     WorkflowResult, WorkflowTermination,
 };
 
+use crate::at_work;
 use crate::matching;
 use crate::order::{
     Carried, FleetState, ForAttempts, MergeDone, MergeTask, Order, PlanDone, PlanSignal, StageDone,
@@ -175,7 +176,7 @@ async fn outline(
     loop {
         let task = OutlineTask::of(order, outline.stages.len());
         let id = order.names().then(|| format!("outline/{}", task.known));
-        let options = options(order, None, id, 0);
+        let options = options(order, Some(matching::merges(ctx.task_queue())), id);
         let work = ctx.execute_activity(Activities::outline, task, options);
         let part = work.await?;
         outline.stages.extend(part.stages);
@@ -351,14 +352,10 @@ impl Fleet {
         (task.budget, task.agents) = self.state.shares.reserve(&stage, sharers);
         self.at_work.insert(stage.clone());
         self.has_begun = true;
-        let known = self.plan.place(&stage);
-        let known = known.and_then(|at| self.outline.stages.get(at));
-        let runs_on = known.map(|stage| &stage.part.runs_on);
-        let queue = runs_on.map(|all| matching::queue(ctx.task_queue(), all));
+        let queue = self.queue(ctx.task_queue(), &stage);
         let id = self.order.names();
-        let id = id.then(|| format!("stage/{stage}/{}", task.round));
-        // Its workers count how often it is tried.
-        let options = options(&self.order, queue, id, 0);
+        let id = id.then(|| at_work::activity(&stage, task.round));
+        let options = options(&self.order, queue, id);
         let work = ctx.execute_activity(Activities::stage, task, options);
         let work = unless_stopped(ctx, work);
         work.map(|done| Step::Stage(stage, done)).boxed_local()
@@ -374,12 +371,20 @@ impl Fleet {
         let task = self.task(stage, self.order.base.clone());
         let id = self.order.names();
         let id = id.then(|| format!("merge/{stage}/{}", task.round));
-        let options = options(&self.order, None, id, TRIES_MAX);
+        // Whoever can do the stage can validate it, too.
+        let queue = self.queue(&matching::merges(ctx.task_queue()), stage);
+        let options = options(&self.order, queue, id);
         let input = MergeTask { task, commit };
         self.is_merging = true;
         let work = ctx.execute_activity(Activities::merge, input, options);
         let (work, stage) = (unless_stopped(ctx, work), stage.clone());
         work.map(|done| Step::Merge(stage, done)).boxed_local()
+    }
+
+    /// The queue, of these, of the workers that can do a stage.
+    fn queue(&self, queues: &str, stage: &StageId) -> Option<String> {
+        let known = self.outline.stages.get(self.plan.place(stage)?)?;
+        Some(matching::queue(queues, &known.part.runs_on))
     }
 
     fn task(&self, stage: &StageId, base: String) -> StageTask {
@@ -397,17 +402,11 @@ impl Fleet {
     }
 }
 
-/// For the workers of a queue; of the plan's own if none is named. Without an end to its tries if there are 0.
-fn options(
-    order: &Order,
-    queue: Option<String>,
-    id: Option<String>,
-    tries_max: u32,
-) -> ActivityOptions {
+/// For the workers of a queue; of the plan's own if none is named. They count how often it is tried.
+fn options(order: &Order, queue: Option<String>, id: Option<String>) -> ActivityOptions {
     let lease = Duration::from_secs(order.lease_secs);
     let retries = RetryPolicy::builder()
         .maximum_interval(RETRY_PAUSE_MAX)
-        .maximum_attempts(tries_max)
         .build();
     ActivityOptions::with_start_to_close_timeout(STAGE_TIME_MAX)
         .heartbeat_timeout(lease)

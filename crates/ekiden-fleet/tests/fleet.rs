@@ -209,9 +209,12 @@ impl World {
         fs::write(world.path("home/.gitconfig"), config).unwrap();
         fs::create_dir(world.path("project")).unwrap();
         fs::write(world.path("project/plan.toml"), plan()).unwrap();
+        // Git has a file that it is told to ignore.
+        fs::write(world.path("project/.gitignore"), "kept\nready\n").unwrap();
+        fs::write(world.path("project/kept"), "kept").unwrap();
         world.git("", &["init", "-q", "--bare", "remote"]);
         world.git("project", &["init", "-q"]);
-        world.git("project", &["add", "."]);
+        world.git("project", &["add", "--force", "."]);
         world.git("project", &["commit", "-qm", "start"]);
         world.git("project", &["remote", "add", "origin", "../remote"]);
         world
@@ -229,6 +232,7 @@ impl World {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path("home"))
             .env("EKIDEN_REHEARSAL_STEP_MS", "200")
+            .env("EKIDEN_TRACKER_KIND", "local")
             .env("TEMPORAL_ADDRESS", format!("127.0.0.1:{}", self.port))
             .stdin(Stdio::null());
         command
@@ -496,14 +500,15 @@ fn plan() -> String {
     .concat()
 }
 
-// shows: FLT-02
+// shows: FLT-02, TRK-09
 #[test]
 fn a_worker_and_the_server_are_killed_and_each_stage_is_merged_once() {
     let Some(temporal) = temporal() else { return };
     let world = World::new(temporal);
     let mut server = world.server();
     let mut workers = [world.worker("one"), world.worker("two")];
-    let mut execute = world.execute("5");
+    world.expect("project", &["issue", "new", "Five"], 0);
+    let mut execute = world.execute_with("5", &["--issue", "five"]);
 
     let before = wait_for("a handoff of B", || world.pushed_log("B"));
     let with_b = usize::from(world.says("one", " B: attempt 1").is_none());
@@ -528,6 +533,8 @@ fn a_worker_and_the_server_are_killed_and_each_stage_is_merged_once() {
     for id in ["B", "C", "D"] {
         assert!(prompt.contains(&format!("{id}: Stage {id}")), "{prompt}");
     }
+    let kept = world.git("project", &["ls-tree", "--name-only", "HEAD", "kept"]);
+    assert_eq!(kept, "kept");
     // The second attempt went on from the handoff, and did not do again what was done before it.
     let after = world.pushed_log("B").unwrap();
     assert!(after.starts_with(&before), "the stage began anew");
@@ -545,6 +552,14 @@ fn a_worker_and_the_server_are_killed_and_each_stage_is_merged_once() {
         &["status", "--porcelain", "--untracked-files=no"],
     );
     assert_eq!(changed, "");
+    let told = wait_for("the issue", || {
+        let told = fs::read_to_string(world.path("project/.issues/five.md")).unwrap();
+        told.contains("Run ended · ").then_some(told)
+    });
+    for id in ["A", "B", "C", "D", "E"] {
+        let first = format!("Stage {id} · Session 1 · ");
+        assert_eq!(told.matches(&first).count(), 1, "{id}: {told}");
+    }
 }
 
 // shows: FLT-06
@@ -642,15 +657,22 @@ fn a_stage_goes_to_a_worker_that_has_what_it_runs_on_and_one_that_nobody_can_do_
         .map(str::to_owned)
         .collect();
     // Each work tree is made ready, that of a merge as well.
-    let ready = parts[2].replace("test -s B.txt", "test -s B.txt && test -s ready");
+    // What validates it is on the workers that it runs on, whether they do it or merge it.
+    let validation = "test -s B.txt && test -s ready && pwd | grep -q /two/";
+    let ready = parts[2].replace("test -s B.txt", validation);
     let rules = "[worktree]\nsetup = \"echo ready > ready\"\n";
     let stages = [on("linux", &parts[1]), on("gpu", &ready)].join("[[stage]]");
     let text = format!("{}{rules}[[stage]]{stages}", parts[0]);
     fs::write(world.path("project/plan.toml"), text).unwrap();
-    fs::write(world.path("project/.gitignore"), "ready\n").unwrap();
-    world.git("project", &["add", "."]);
     world.git("project", &["commit", "-qam", "two stages"]);
     let _server = world.server();
+    // Whoever does not wait for the end does not hear that all is done.
+    let mut left = world.execute("60");
+    wait_for("the fleet", || world.says("execute", "is with the fleet"));
+    left.signal("-INT");
+    wait_for("a stop", || world.says("execute", "stopping: "));
+    left.signal("-INT");
+    assert_eq!(left.code(), Some(130), "{}", world.log("execute"));
     let _one = world.labelled("one", "linux");
     assert_eq!(
         world.execute("60").code(),
@@ -719,13 +741,60 @@ fn a_stage_goes_to_a_worker_that_has_what_it_runs_on_and_one_that_nobody_can_do_
     let text = [parts[0].as_str(), &first, &second].join("[[stage]]");
     fs::write(world.path("project/plan.toml"), text).unwrap();
     world.git("project", &["commit", "-qam", "two labels"]);
-    let mut both = world.execute("60");
+    let main = world.git("project", &["rev-parse", "main"]);
+    let mut both = world.execute_with("60", &["--pull-request"]);
     wait_for("a stage without a slot", || world.says("two", "given back"));
     let begun = || [" X: attempt", " Y: attempt"].map(|what| world.says("two", what).is_some());
     assert_eq!(begun().iter().filter(|begun| **begun).count(), 1);
+    // A remote that is away for a while is waited for, also at a stage's end.
+    fs::rename(world.path("remote"), world.path("away")).unwrap();
     fs::write(&gate, "").unwrap();
+    wait_for("a remote that is away", || {
+        world.says("two", "waiting for it")
+    });
+    fs::rename(world.path("away"), world.path("remote")).unwrap();
     assert_eq!(both.code(), Some(0), "{}", world.log("execute"));
     assert_eq!(begun(), [true, true]);
+    let tries = world.log("two").matches(": attempt ").count();
+
+    // A pull request has a branch of its own.
+    assert_eq!(world.git("project", &["rev-parse", "main"]), main);
+    let branch = world.git("project", &["branch", "--list", "ekiden/pull-request-*"]);
+    let made = world.git("project", &["ls-tree", "--name-only", branch.trim()]);
+    assert!(made.contains("X.txt") && made.contains("Y.txt"), "{made}");
+    wait_for("a pull request", || {
+        let mut files = fs::read_dir(world.path("project/.issues")).ok()?.flatten();
+        let is_it = |text: String| text.contains("ekiden:pull-request").then_some(());
+        files.find_map(|file| is_it(fs::read_to_string(file.path()).ok()?))
+    });
+
+    // Of a repository in the work tree nothing would be merged.
+    let nested = first.replacen(
+        &wait,
+        "git init -q app && cp plan.toml app && git -C app add . && git -C app commit -qm x",
+        1,
+    );
+    let text = [parts[0].as_str(), &nested].join("[[stage]]");
+    fs::write(world.path("project/plan.toml"), text).unwrap();
+    world.git("project", &["commit", "-qam", "a repository"]);
+    assert_eq!(
+        world.execute("60").code(),
+        Some(1),
+        "{}",
+        world.log("execute")
+    );
+    let said = world.log("execute");
+    assert!(
+        said.contains("`app` is a git repository of its own"),
+        "{said}"
+    );
+    assert_eq!(world.log("two").matches(": attempt ").count(), tries + 1);
+    let kept = world.place("two", "X").unwrap();
+    assert!(
+        kept.join("tree/app/plan.toml").exists(),
+        "{}",
+        kept.display()
+    );
 }
 
 /// Two chains of stages: each needs the one before it in its chain, and does three items.
@@ -1203,6 +1272,12 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
     assert_eq!(world.status("other")["state"], "running");
     wait_for("B at work", || {
         (stage("other", "B")["state"] == "running").then_some(())
+    });
+    // Before it hands off, and wherever it is.
+    wait_for("what B does", || {
+        let status = world.status("other");
+        let doing = status["activity"].as_str()?;
+        doing.starts_with("on ").then_some(())
     });
     world.expect("other", &["next"], 0);
     world.expect("other", &["limits", "--session-timeout", "2h"], 0);

@@ -122,6 +122,8 @@ files!(RunLayout {
     report_markdown: "report.md",
     /// The same with drawings, for a browser.
     report_html: "report.html",
+    /// What sessions on other machines do just now.
+    at_work: "at-work.json",
     /// The relays of a plan.
     stages: "stages",
 });

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use ekiden_core::manifest::{Isolation, Manifest};
 
 use super::Worktrees;
-use super::setup::{COPIES_MAX, Lender, all_of};
+use super::setup::{COPIES_MAX, Lender};
 use crate::error::EngineError;
 use crate::globs;
 
@@ -61,7 +61,7 @@ impl Worktrees {
             .flat_map(|stage| &stage.part.context)
             .collect();
         let all: Vec<String> = all.into_iter().cloned().collect();
-        if all_of(dir, &all).map_or(0, |files| files.len()) <= COPIES_MAX {
+        if globs::all_of(dir, &all).map_or(0, |files| files.len()) <= COPIES_MAX {
             return Ok(());
         }
         let known = self.users_git().run("ls-files -z", &[]).await;
@@ -69,7 +69,7 @@ impl Worktrees {
         let known: BTreeSet<&str> = known.split_terminator('\0').collect();
         for stage in &manifest.stages {
             // A name that leads out of the project is told when the stage begins.
-            let mut files = all_of(dir, &stage.part.context).unwrap_or_default();
+            let mut files = globs::all_of(dir, &stage.part.context).unwrap_or_default();
             files.retain(|file| !known.contains(file.as_str()));
             if files.len() > COPIES_MAX {
                 return Err(EngineError::TooMuchContext {

@@ -99,7 +99,7 @@ impl Worktrees {
         names.extend(document.filter(|name| !name.is_empty() && Path::new(name).is_relative()));
         let (from, there) = (lender.dir.clone(), to.clone());
         let find = move || -> Result<Vec<String>, String> {
-            let mut files = all_of(&from, &names)?;
+            let mut files = globs::all_of(&from, &names)?;
             files.retain(|file| !there.join(file).exists());
             match files.len() {
                 0..=COPIES_MAX => Ok(files),
@@ -156,11 +156,6 @@ impl Worktrees {
             ..ChildSpec::new(&self.ekiden, "sh", dir)
         }
     }
-}
-
-/// All files that these names stand for.
-pub(super) fn all_of(dir: &Path, names: &[String]) -> Result<Vec<String>, String> {
-    Ok(globs::find(dir, names, usize::MAX)?.files)
 }
 
 /// Finds what a project lends to worktrees.

@@ -35,6 +35,7 @@ use temporalio_sdk::{Runtime, Worker};
 use tokio::sync::watch;
 
 use crate::history;
+use crate::matching::merges;
 use crate::order::{
     Limited, MergeDone, MergeTask, Order, PlanDone, PlanSignal, StageDone, StageTask, workflow,
 };
@@ -254,10 +255,12 @@ async fn run<B: Future<Output = ()>>(
     let client = &server.client().await;
     let mut all = Vec::new();
     for worker in 0..workers {
-        let world = Arc::clone(world);
-        let options = options(QUEUE.to_owned(), 1, Sleepers { world, worker }, true);
-        let client = server.client().await;
-        all.push(Worker::new(&runtime, client, options.unwrap()).unwrap());
+        for (queue, takes_plans) in [(QUEUE.to_owned(), true), (merges(QUEUE), false)] {
+            let world = Arc::clone(world);
+            let options = options(queue, 1, Sleepers { world, worker }, takes_plans);
+            let client = server.client().await;
+            all.push(Worker::new(&runtime, client, options.unwrap()).unwrap());
+        }
     }
     let shut_down: Vec<_> = all.iter().map(Worker::shutdown_handle).collect();
     let working = futures::future::try_join_all(all.iter_mut().map(Worker::run));

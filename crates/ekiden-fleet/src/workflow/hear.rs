@@ -9,6 +9,7 @@ use ekiden_core::time::Timestamp;
 use temporalio_sdk::ActivityExecutionError;
 
 use super::{Fleet, HEARD_MAX, KEPT_CHARS_MAX, Step};
+use crate::at_work;
 use crate::order::{MergeDone, PlanSignal, bounded};
 use crate::shares::Spent;
 
@@ -141,6 +142,13 @@ impl Fleet {
                             request: StopRequest::Gently,
                         }
                     }
+                    // A worker that died is not replaced any more. What it told last counts.
+                    Err(error) if self.plan.is_stopping() => {
+                        spent = error.failure().and_then(at_work::last_beat);
+                        Outcome::Stopped {
+                            request: StopRequest::Gently,
+                        }
+                    }
                     Err(error) => Outcome::NoWorktree {
                         why: in_full(&error),
                     },
@@ -164,6 +172,7 @@ impl Fleet {
                     Err(ActivityExecutionError::Cancelled(_)) => {
                         self.plan.merge_cancelled(&stage);
                     }
+                    Err(_) if self.plan.is_stopping() => self.plan.merge_cancelled(&stage),
                     Err(error) => self.plan.not_merged(&stage, in_full(&error)),
                 }
                 None

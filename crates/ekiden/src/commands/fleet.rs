@@ -20,6 +20,7 @@ use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{FleetPlace, LimitsChanged, RunStarted};
 use ekiden_core::steering::Steering;
+use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
@@ -159,10 +160,8 @@ pub(super) struct Placement {
 
 pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let home = Environment::of_process().state_home();
-    let dir = args
-        .dir
-        .clone()
-        .or(home.map(|home| home.join("ekiden").join("fleet")));
+    let ours = home.map(|home| home.join("ekiden").join("fleet"));
+    let dir = args.dir.clone().or(ours);
     let dir = dir.ok_or_else(|| {
         let text = "there is no place for a worker's copy without a home directory";
         Failure::new(Exit::Settings, text).hint("name one with `--dir`")
@@ -173,8 +172,8 @@ pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
     if trusted_keys.is_none() {
         output.warn("plans run without a signature; `fleet.trusted_keys` names who may decide what runs here");
     }
-    let agents = args.agents.clone();
-    let agents = agents.unwrap_or_else(|| installed(&invocation.given.agents));
+    let found = || installed(&invocation.given.agents);
+    let agents = args.agents.clone().unwrap_or_else(found);
     let account = args.account.iter().filter(|account| is_label(account));
     let has: BTreeSet<&String> = args.labels.iter().chain(&agents).chain(account).collect();
     let wanted = json!({
@@ -333,11 +332,9 @@ impl Placement {
         workspace: &Workspace,
         (detach, new): (bool, bool),
     ) -> Result<Program, Failure> {
-        if header.issue.is_some() {
-            let text = "a fleet's run cannot tell an issue how far it is";
-            return Err(
-                Failure::new(Exit::Settings, text).hint("leave out `--issue` with `--on fleet`")
-            );
+        if detach && (header.issue.is_some() || header.pull_request.is_some()) {
+            let text = "`--detach` leaves nobody here who tells the issue how far a fleet's run is";
+            return Err(Failure::new(Exit::Settings, text).hint("leave out one of them"));
         }
         let sign_key = file(invocation, &table::FLEET_SIGN_KEY)?;
         let place = FleetPlace {
@@ -411,6 +408,8 @@ impl Program {
             }
             if let Some(follow) = &mut follow {
                 follow.look(|record, run| see(record, run, known, live))?;
+                live.look(SystemClock.now(), &follow.status.board);
+                live.tick(SystemClock.now());
             }
             if let Some(status) = status {
                 let run = follow.as_ref().map(|follow| &follow.status.summary.run);

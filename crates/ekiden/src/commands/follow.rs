@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use ekiden_core::budget::Spend;
 use ekiden_core::ids::{AttemptId, RunId, StageId};
 use ekiden_core::record::Record;
+use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock, SystemClock};
 use ekiden_engine::history::{self, Follower};
+use ekiden_engine::remote_run;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
 use ekiden_wire::lines::LineSplitter;
@@ -97,6 +99,9 @@ pub(super) struct Tails(BTreeMap<StageId, Tail>);
 impl Tails {
     /// Takes in what the sessions at work are doing.
     pub(super) fn look(&mut self, workspace: &Workspace, run: &Run, board: &mut Board) {
+        if run.header().fleet.is_some() {
+            return see_elsewhere(workspace, run, board);
+        }
         let is_plan = run.header().manifest.plan.is_some();
         let mut before = std::mem::take(&mut self.0);
         let at_work = run.live();
@@ -120,6 +125,30 @@ impl Tails {
             }
             self.0.insert(stage.clone(), tail);
         }
+    }
+}
+
+/// The same of sessions on other machines, whose streams come with their handoffs.
+fn see_elsewhere(workspace: &Workspace, run: &Run, board: &mut Board) {
+    for (stage, at_work) in remote_run::at_work(workspace, &run.header().run) {
+        let attempt = run.relay(&stage).and_then(Relay::attempt);
+        let progress = board.relay(&stage);
+        let Some(progress) =
+            progress.filter(|_| attempt.is_some_and(|(id, _)| id == at_work.attempt))
+        else {
+            continue;
+        };
+        let text = match at_work.doing.as_str() {
+            "" => format!("on {}", at_work.host),
+            doing => format!("on {}: {doing}", at_work.host),
+        };
+        let seen = Seen {
+            usage_tokens: at_work.usage_tokens,
+            spend: at_work.spend,
+            subagents: at_work.subagents,
+            activity: Some(&Activity { text, since: None }),
+        };
+        progress.see(&seen, SystemClock.now());
     }
 }
 

@@ -211,6 +211,7 @@ pub(super) fn with_fleet(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let (run, interface) = (header.run.clone(), Interface::Headless);
+    let tracker = Feed::new(invocation.trackers(workspace), workspace, &header);
     let program = placement.submit(invocation, header, workspace, (detach, set_aside))?;
     if detach {
         notes.iter().for_each(|note| output.warn(note));
@@ -221,6 +222,7 @@ pub(super) fn with_fleet(
         ControlFlow::Break(exit) => return Ok(exit),
     };
     let mut live = invocation.live(output, workspace)?;
+    live.tracker = tracker;
     notes.iter().for_each(|note| live.warn(note));
     let watched = Watched {
         invocation,

@@ -15,7 +15,7 @@ use ekiden_core::ids::StageId;
 use ekiden_core::limits;
 use ekiden_core::manifest::{Isolation, Manifest, Need, Part, PlanRules, Stage, Verification};
 use ekiden_core::outcome::Outcome;
-use ekiden_core::settings::{LimitsChanged, RunStarted};
+use ekiden_core::settings::RunStarted;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::EngineError;
 use ekiden_engine::effect_runner::Input;
