@@ -39,7 +39,27 @@ pub(crate) async fn submission(base: &Base, run: &RunId, plan: &str) -> Result<S
             return Err(Fault::Untrusted(text.to_owned()));
         }
     }
-    Ok(serde_json::from_str(&text)?)
+    let submission: Submission = serde_json::from_str(&text).map_err(|error| {
+        Fault::Refused(format!("the plan is of another version of ekiden: {error}"))
+    })?;
+    refuse_newer(&submission.header.ekiden)?;
+    Ok(submission)
+}
+
+/// A newer worker carries on what an older one has begun. The other way round it would miss what the plan says.
+fn refuse_newer(theirs: &str) -> Result<(), Fault> {
+    let ours = env!("CARGO_PKG_VERSION");
+    match parts(theirs) > parts(ours) {
+        true => Err(Fault::Refused(format!(
+            "its worker is ekiden {ours}, and the plan is of {theirs}"
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn parts(version: &str) -> Vec<u64> {
+    let numbers = version.split(['.', '-', '+']);
+    numbers.map_while(|part| part.parse().ok()).collect()
 }
 
 /// Refuses whatever else git would take for a commit: a name can lead elsewhere when it is read again, and `A:B` into a tree.
@@ -108,6 +128,15 @@ pub(crate) fn unknown(run: &RunId) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // shows: FLT-02
+    #[test]
+    fn an_older_worker_leaves_a_newer_plan_alone() {
+        assert!(parts("0.10.0") > parts("0.9.3") && parts("1.0.0-rc.1") < parts("1.0.1"));
+        let why = refuse_newer("99.0.0").unwrap_err().to_string();
+        assert!(why.ends_with("and the plan is of 99.0.0"), "{why}");
+        assert!(refuse_newer(env!("CARGO_PKG_VERSION")).is_ok() && refuse_newer("0.0.1").is_ok());
+    }
 
     /// Git reads `E:sub:plan.json` as a file of `E`, and verifies `E:sub`, which may be another commit.
     // shows: FLT-05

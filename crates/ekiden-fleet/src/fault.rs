@@ -56,10 +56,11 @@ impl Fault {
         move |source| Self::Io { what, source }
     }
 
-    /// A git command failed that reaches the remote. What was removed there does not come back.
+    /// A git command failed that reaches the remote. What was removed there does not come back, and a full disk is here.
     pub(crate) fn of_remote(self, what: &'static str) -> Self {
+        let not_away = ["couldn't find remote ref", "No space left on device"];
         if let Self::Git { said, .. } = &self
-            && !said.contains("couldn't find remote ref")
+            && !not_away.iter().any(|text| said.contains(text))
         {
             let said = said.clone();
             return Self::Remote { what, said };

@@ -127,8 +127,8 @@ impl Git {
         if ended.stdout.contains("hook declined") {
             return Err(Fault::Kept(format!("the remote refuses it: {said}")));
         }
-        let what = "push to";
-        Err(Fault::Remote { what, said })
+        let command = "push".to_owned();
+        Err(Fault::Git { command, said }.of_remote("push to"))
     }
 
     /// Adds all that lies in the work tree. A repository of its own would be left out, so it is an error.

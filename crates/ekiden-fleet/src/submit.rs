@@ -42,6 +42,13 @@ const EVENTS_MAX_ENV: &str = "EKIDEN_FLEET_EVENTS_MAX";
 pub(crate) fn submit(mut wanted: Wanted) -> Result<u8, Failure> {
     let base = where_it_begins(&wanted.submission)?;
     matching::with_agents(&mut wanted.submission.header);
+    let (theirs, ours) = (&wanted.submission.header.ekiden, env!("CARGO_PKG_VERSION"));
+    if theirs != ours {
+        let text = format!(
+            "`ekiden` is {theirs}, and `ekiden-fleet` beside it {ours}; they must be of one version"
+        );
+        return Err(Failure::settings(text));
+    }
     let place = wanted.submission.header.fleet.clone();
     let place = place.ok_or_else(|| Failure::bug("the plan names no fleet".to_owned()))?;
     let workspace = wanted.here.workspace()?;
