@@ -50,9 +50,10 @@ pub(crate) async fn submission(base: &Base, run: &RunId, plan: &str) -> Result<S
 fn refuse_newer(theirs: &str) -> Result<(), Fault> {
     let ours = env!("CARGO_PKG_VERSION");
     match parts(theirs) > parts(ours) {
-        true => Err(Fault::Refused(format!(
-            "its worker is ekiden {ours}, and the plan is of {theirs}"
-        ))),
+        true => Err(Fault::Older {
+            ours,
+            theirs: theirs.to_owned(),
+        }),
         false => Ok(()),
     }
 }

@@ -35,6 +35,9 @@ pub(crate) struct Beat {
     /// How often a worker without a free slot gave it back. These do not count as tries.
     #[serde(default)]
     pub(crate) given_back: u32,
+    /// How often the remote was away. These do not count as tries either, for some hours.
+    #[serde(default)]
+    pub(crate) away: u32,
     /// Nothing while no session works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) now: Option<AtWork>,

@@ -58,7 +58,7 @@ const HANDOFF_PAUSE: Duration = Duration::from_millis(500);
 const BEGIN_PAUSE: Duration = Duration::from_secs(5);
 /// How long a handoff waits whose push failed, while its stage works.
 const AGAIN_PAUSE: Duration = Duration::from_secs(30);
-/// How long a stage may take to end that is to stop, and then to push what it has. Its worker leaves a little later.
+/// How long a stage may take to end whose worker leaves, and then to push what it has.
 const LAST_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct Attempt<'a> {
@@ -116,8 +116,9 @@ impl<'a> Attempt<'a> {
         }];
         // The one says that the stage is ours, and the others need no answer to that.
         let claim = attempt.git.push(&base.remote, &claim);
-        let ((), not_set_up, before) =
-            try_join!(claim, attempt.make_ready(&head), attempt.before())?;
+        let ((), (), before) = try_join!(claim, attempt.restore(&head), attempt.before())?;
+        // It may take long, and cannot be called off.
+        let not_set_up = set_up(&attempt.submission, &attempt.tree()).await?;
         attempt.header.before = before.map(|before| {
             Box::new(Before {
                 not_set_up,
@@ -158,11 +159,6 @@ impl<'a> Attempt<'a> {
         let manifest = &self.submission.header.manifest;
         let before = earlier::before(self.base, manifest, self.task);
         before.await.map(Some)
-    }
-
-    async fn make_ready(&self, head: &str) -> Result<Option<String>, Fault> {
-        self.restore(head).await?;
-        set_up(&self.submission, &self.tree()).await
     }
 
     fn pushed(&self) -> MutexGuard<'_, Pushed> {
@@ -228,15 +224,15 @@ impl<'a> Attempt<'a> {
         unwanted: impl Future<Output = ()>,
     ) -> Result<StageDone, Fault> {
         let base = self.base;
-        let leave = pin!(async {
+        let leave = async {
             tokio::select! {
                 () = unwanted => {}
                 () = base.left() => {}
             }
-        });
-        let leave = leave.shared();
-        let too_late = async {
-            leave.clone().await;
+        };
+        // A person who stops a plan can wait for the remote; a worker that leaves cannot.
+        let too_late = || async {
+            base.left().await;
             tokio::time::sleep(LAST_MAX).await;
         };
         let mut sharing = Sharing::new(self.base, &self.task.run, self.limits());
@@ -244,21 +240,21 @@ impl<'a> Attempt<'a> {
         let messages = sharing.begin().await;
         let (to_engine, told) = mpsc::channel(1);
         let work = async {
-            let outcome = self.run(leave.clone(), messages, told).await?;
+            let outcome = self.run(leave, messages, told).await?;
             self.finish(outcome).await
         };
         let done = tokio::select! {
             done = work => done,
-            () = too_late => Err(Fault::Cancelled),
+            () = too_late() => Err(Fault::Cancelled),
             never = sharing.go_on(to_engine) => match never {},
         };
         let is_saved = match &done {
             Ok(_) => true,
             Err(Fault::Taken | Fault::Kept(_) | Fault::Cancelled) => false,
-            Err(_) => {
-                let saved = tokio::time::timeout(LAST_MAX, self.save_at_end(false));
-                saved.await.is_ok_and(|saved| saved.is_ok())
-            }
+            Err(_) => tokio::select! {
+                saved = self.save_at_end(false) => saved.is_ok(),
+                () = too_late() => false,
+            },
         };
         if is_saved {
             return done;

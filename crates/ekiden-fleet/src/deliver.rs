@@ -25,13 +25,23 @@ pub(crate) async fn deliver(
         Some(Isolation::InPlace) | None => ("", None),
     };
     let kept = format!("ekiden/{run}");
-    let fetched = format!("+{}:refs/heads/{kept}", refs::merged(run));
-    let fetch = ["fetch", "--quiet", "--no-tags", "--", remote, &fetched];
-    let is_fetched = git.line(&fetch).await;
-    let is_fetched = is_fetched.map_err(|fault| fault.of_remote("fetch from"));
-    let (given, command) = match (is_fetched, &submission.header.place.branch) {
-        (Err(away @ Fault::Remote { .. }), _) => return Err(away),
-        (Err(fault), _) => (Err(fault), format!("git {}", fetch.join(" "))),
+    // Not into the branch at once: that can fail for good.
+    let followed = format!("{}-merged", refs::followed(run));
+    let spec = format!("+{}:{followed}", refs::merged(run));
+    let fetch = ["fetch", "--quiet", "--no-tags", "--", remote, &spec];
+    let fetched = git.line(&fetch).await;
+    let is_kept = match fetched.map_err(|fault| fault.of_remote("fetch from")) {
+        Err(away @ Fault::Remote { .. }) => return Err(away),
+        fetched => match fetched {
+            Ok(_) => git.line(&["branch", "--force", &kept, &followed]).await,
+            failed => failed,
+        },
+    };
+    let (given, command) = match (is_kept, &submission.header.place.branch) {
+        (Err(fault), _) => (
+            Err(fault),
+            format!("git {} && git merge {followed}", fetch.join(" ")),
+        ),
         (Ok(_), Some(new)) => (
             new_branch(git, new, &kept).await,
             format!("git branch {new} {kept}"),

@@ -33,6 +33,9 @@ pub(crate) enum Fault {
     /// What it would run was not approved by anybody whom this worker trusts.
     #[error("{0}")]
     Untrusted(String),
+    /// Its worker is older than the plan.
+    #[error("its worker is ekiden {ours}, and the plan is of {theirs}")]
+    Older { ours: &'static str, theirs: String },
     /// It waited for a slot of this worker in vain.
     #[error("given back, since its worker has no free slot")]
     NoSlot,
@@ -56,16 +59,24 @@ impl Fault {
         move |source| Self::Io { what, source }
     }
 
-    /// A git command failed that reaches the remote. What was removed there does not come back, and a full disk is here.
+    /// A git command failed that reaches the remote. What was removed there does not come back, and other faults are of this
+    /// machine.
     pub(crate) fn of_remote(self, what: &'static str) -> Self {
-        let not_away = ["couldn't find remote ref", "No space left on device"];
-        if let Self::Git { said, .. } = &self
-            && !not_away.iter().any(|text| said.contains(text))
-        {
-            let said = said.clone();
-            return Self::Remote { what, said };
+        let Self::Git { said, .. } = &self else {
+            return self;
+        };
+        let is_gone = said.contains("couldn't find remote ref");
+        let is_ours = ["No space left on device", ".lock'"]
+            .iter()
+            .any(|text| said.contains(text))
+            && !said.contains("remote:");
+        match is_gone || is_ours {
+            true => self,
+            false => Self::Remote {
+                what,
+                said: said.clone(),
+            },
         }
-        self
     }
 
     /// Whether another try would find the same.
@@ -73,9 +84,9 @@ impl Fault {
         matches!(self, Self::Untrusted(_) | Self::Kept(_))
     }
 
-    /// Nothing has failed: whoever was asked could not be.
-    pub(crate) fn is_no_try(&self) -> bool {
-        matches!(self, Self::NoSlot | Self::Remote { .. })
+    /// Nothing has failed for good: the remote may be there again, or another worker do better.
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(self, Self::Remote { .. } | Self::Older { .. })
     }
 
     /// The failure of whoever follows a plan, unless the server or the remote may come back.
@@ -91,6 +102,7 @@ impl Fault {
             Self::Server(_)
             | Self::Git { .. }
             | Self::Remote { .. }
+            | Self::Older { .. }
             | Self::Kept(_)
             | Self::Spawn(_)
             | Self::Refused(_)

@@ -13,6 +13,8 @@ use crate::fault::Fault;
 const TIMEOUT: Duration = Duration::from_secs(600);
 /// The most that a command may say: far above the log of a stage, and a plan of 10,000 of them.
 const BYTES_MAX: usize = 256 * 1024 * 1024;
+/// The most repositories that are left out of a work tree.
+const NESTED_MAX: usize = 100;
 /// The most of git's own words in a message.
 const SAID_CHARS: usize = 400;
 
@@ -101,7 +103,7 @@ impl Git {
 
     /// Moves branches or refs at the remote, each only from where we know it to be.
     pub(crate) async fn push(&self, remote: &str, moves: &[Move]) -> Result<(), Fault> {
-        let mut args: Vec<String> = ["push", "--quiet", "--porcelain", "--no-verify"]
+        let mut args: Vec<String> = ["push", "--quiet", "--porcelain", "--no-verify", "--atomic"]
             .map(str::to_owned)
             .to_vec();
         args.extend(moves.iter().map(|Move { name, from, .. }| {
@@ -131,30 +133,41 @@ impl Git {
         Err(Fault::Git { command, said }.of_remote("push to"))
     }
 
-    /// Adds all that lies in the work tree. A repository of its own would be left out, so it is an error.
-    pub(crate) async fn add_all(&self) -> Result<(), Fault> {
-        let add = ["add", "--all", "."];
-        let ended = self.ended(&add, b"").await?;
-        let Some(nested) = nested(&ended.said) else {
-            return match ended.ok {
-                true => Ok(()),
-                false => Err(failed(&add, &ended)),
-            };
-        };
-        if ended.ok {
-            // Else it is not seen again.
-            self.line(&["update-index", "--force-remove", "--", nested])
-                .await?;
+    /// Adds all that lies in the work tree. Gives the repositories in it that are left out.
+    pub(crate) async fn add_all(&self) -> Result<Vec<String>, Fault> {
+        let mut left_out: Vec<String> = Vec::new();
+        loop {
+            let excluded = left_out
+                .iter()
+                .map(|dir| format!(":(exclude,literal){dir}"));
+            let excluded: Vec<String> = excluded.collect();
+            let add = ["add", "--all", "--", "."].into_iter();
+            let add: Vec<&str> = add.chain(excluded.iter().map(String::as_str)).collect();
+            let ended = self.ended(&add, b"").await?;
+            let found: Vec<String> = nested(&ended.said).map(str::to_owned).collect();
+            if found.is_empty() {
+                return match ended.ok {
+                    true => Ok(left_out),
+                    false => Err(failed(&add, &ended)),
+                };
+            }
+            if ended.ok {
+                // Else they are not found again.
+                let forget = ["update-index", "--force-remove", "--"].into_iter();
+                let forget: Vec<&str> = forget.chain(found.iter().map(String::as_str)).collect();
+                self.line(&forget).await?;
+            }
+            left_out.extend(found);
+            if left_out.len() > NESTED_MAX {
+                return Err(failed(&add, &ended));
+            }
         }
-        Err(Fault::Kept(format!(
-            "`{nested}` is a git repository of its own, of which nothing would be merged; remove its `.git`, or make it a submodule"
-        )))
     }
 }
 
-/// The repository in a work tree that `git add` has stumbled upon.
-fn nested(said: &str) -> Option<&str> {
-    said.lines().find_map(|line| {
+/// The repositories in a work tree that `git add` has stumbled upon.
+fn nested(said: &str) -> impl Iterator<Item = &str> {
+    said.lines().filter_map(|line| {
         let embedded = line.strip_prefix("warning: adding embedded git repository: ");
         let empty = || {
             let named = line.strip_prefix("error: '")?;
@@ -196,10 +209,10 @@ mod tests {
     #[test]
     fn a_repository_in_a_work_tree_is_found_in_what_git_says() {
         let with_commits = "warning: adding embedded git repository: made/app\nhint: You've added another git repository\n";
-        assert_eq!(nested(with_commits), Some("made/app"));
+        assert_eq!(nested(with_commits).collect::<Vec<_>>(), ["made/app"]);
         let empty =
             "error: 'my app/' does not have a commit checked out\nfatal: adding files failed\n";
-        assert_eq!(nested(empty), Some("my app"));
-        assert_eq!(nested("warning: LF will be replaced by CRLF\n"), None);
+        assert_eq!(nested(empty).collect::<Vec<_>>(), ["my app"]);
+        assert_eq!(nested("warning: LF will be replaced by CRLF\n").count(), 0);
     }
 }

@@ -8,7 +8,7 @@ use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Isolation, Manifest};
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
-use ekiden_core::settings::FleetPlace;
+use ekiden_core::settings::{FleetPlace, Place};
 use ekiden_core::text::in_full;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::remote_run::{RemoteRun, TakenWorkDir};
@@ -98,7 +98,11 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<u8, Failure> {
 pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
     let workspace = wanted.here.workspace()?;
     let mut submission = runtime()?.block_on(published(&workspace, &wanted))?;
-    submission.header.place = workspace.place();
+    let branch = submission.header.place.branch.take();
+    submission.header.place = Place {
+        branch,
+        ..workspace.place()
+    };
     // The remote that its user named, not the one that it names itself.
     let place = submission.header.fleet.as_mut();
     let place = place.ok_or_else(|| Failure::settings("it is no plan of a fleet".to_owned()))?;

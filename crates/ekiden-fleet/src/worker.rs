@@ -45,6 +45,8 @@ const LEAVING_MAX: Duration = Duration::from_secs(60);
 const SLOT_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long the server keeps a stage that a worker gave back.
 const GIVEN_BACK_PAUSE: Duration = Duration::from_secs(1);
+/// How often a remote that is away counts as no try: at least four hours.
+const AWAY_MAX: u32 = 500;
 /// The numbers of SIGINT and SIGTERM.
 const INTERRUPT: u8 = 2;
 const TERMINATE: u8 = 15;
@@ -190,8 +192,9 @@ fn before(ctx: &ActivityContext, spent: &Spent) -> watch::Sender<Beat> {
 
 /// How often it was tried, this time included.
 fn tries(ctx: &ActivityContext, beat: &watch::Sender<Beat>) -> u32 {
-    let given_back = beat.borrow().given_back;
-    ctx.info().attempt.saturating_sub(given_back)
+    let beat = beat.borrow();
+    let no_tries = beat.given_back + beat.away;
+    ctx.info().attempt.saturating_sub(no_tries)
 }
 
 fn refuse_to_try(ctx: &ActivityContext, beat: &watch::Sender<Beat>) -> Result<(), Fault> {
@@ -241,15 +244,17 @@ async fn settled<T>(
         Err(_) if base.is_leaving() => Fault::Refused("its worker leaves".to_owned()),
         Err(fault) => fault,
     };
-    let is_no_try = base.is_leaving() || fault.is_no_try();
-    if is_no_try {
-        beat.send_modify(|beat| beat.given_back += 1);
-        let last = beat.borrow().clone();
-        let _ = ctx.record_heartbeat(Some(last)).await;
-    }
-    let is_final = fault.is_final() || (!is_no_try && tries(ctx, beat) >= TRIES_MAX);
     // Another worker may have it, and nothing has failed.
     let is_given_back = base.is_leaving() || matches!(fault, Fault::NoSlot);
+    let is_away = fault.is_away() && beat.borrow().away < AWAY_MAX;
+    beat.send_modify(|beat| {
+        beat.given_back += u32::from(is_given_back);
+        beat.away += u32::from(is_away && !is_given_back);
+    });
+    let last = beat.borrow().clone();
+    let _ = ctx.record_heartbeat(Some(last)).await;
+    let is_no_try = is_given_back || is_away;
+    let is_final = fault.is_final() || (!is_no_try && tries(ctx, beat) >= TRIES_MAX);
     let mut why = in_full(&fault);
     shorten(&mut why, TEXT_CHARS_MAX);
     let failure = ApplicationFailure::builder(Fault::Refused(why))

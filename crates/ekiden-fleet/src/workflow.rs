@@ -371,8 +371,12 @@ impl Fleet {
         let task = self.task(stage, self.order.base.clone());
         let id = self.order.names();
         let id = id.then(|| format!("merge/{stage}/{}", task.round));
-        // Whoever can do the stage can validate it, too.
-        let queue = self.queue(&matching::merges(ctx.task_queue()), stage);
+        let merges = matching::merges(ctx.task_queue());
+        // Whoever can do the stage can validate it, too. What was done before anybody confirms.
+        let queue = match commit {
+            Some(_) => self.queue(&merges, stage),
+            None => Some(merges),
+        };
         let options = options(&self.order, queue, id);
         let input = MergeTask { task, commit };
         self.is_merging = true;

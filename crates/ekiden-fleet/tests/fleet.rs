@@ -1450,7 +1450,7 @@ fn from_stage_to_stage_there_are_few_git_commands_and_fewer_that_reach_the_remot
     let all = count(&|_| true) - apart * of_one - results;
     let remote = count(&|line| line.starts_with("push") || line.starts_with("fetch")) - apart;
     // Workers begin with a look for git's settings, a repository of their own, and the plan.
-    assert!(all <= 29 * stages + 8, "{all}: {log}");
+    assert!(all <= 30 * stages + 8, "{all}: {log}");
     assert!(remote <= 5 * stages + 2, "{remote}: {log}");
 }
 

@@ -268,7 +268,8 @@ impl Relay {
         self.wishes.paused &= !ended;
     }
 
-    /// The conversation is on another machine: the next attempt begins one.
+    /// The conversation is on another machine: the next attempt begins one. One that was only to hand off is asked for all
+    /// the same: if it is gone, its session is rescued and not begun again.
     fn leave_conversation(&mut self) {
         let next = match &mut self.phase {
             Phase::Running(session) => {
@@ -283,9 +284,8 @@ impl Relay {
             } => next,
             Phase::Planned | Phase::Reviewing { .. } | Phase::Ended { .. } => return,
         };
-        if next.mode == StartMode::Resume {
+        if next.mode == StartMode::Resume && !next.hand_off {
             next.mode = StartMode::Fresh;
-            next.hand_off = false;
             next.conversation = next.id.conversation(&self.run, &self.stage.id);
             next.consumed = Consumed {
                 spend: next.consumed.spend,

@@ -26,6 +26,12 @@ impl Run {
         relays.fold(self.before, Totals::plus)
     }
 
+    /// What sessions that are over have spent.
+    pub fn settled(&self) -> Spend {
+        let relays = self.relays.values().map(|relay| relay.totals.spend);
+        relays.fold(self.before.spend, Spend::plus)
+    }
+
     /// How far the budgets of single agents are spent, in the order of their names. What an attempt at work has spent is
     /// in them as of its last mark.
     pub fn agent_budgets(&self) -> Vec<AgentBudget> {

@@ -4,6 +4,7 @@ use std::iter::once;
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio::try_join;
 
 use super::Attempt;
@@ -14,6 +15,8 @@ use crate::stage::STATE;
 
 /// How long a push that failed waits until it is tried again, since a remote may be away.
 const PUSH_PAUSE: Duration = Duration::from_secs(5);
+/// How long the end of a stage waits for a remote. After that its work stays here, and another attempt is made.
+const AWAY_MAX: Duration = Duration::from_secs(6 * 3600);
 
 /// The handoff ref.
 #[derive(Default)]
@@ -71,16 +74,17 @@ impl Attempt<'_> {
             return Ok(Fault::Taken);
         }
         at.clone_into(&mut pushed.tip);
+        pushed.unanswered.clear();
         let (what, said) = ("push to", "an earlier push has arrived".to_owned());
         Ok(Fault::Remote { what, said })
     }
 
     /// The same for the last time. Waits for a remote that is away.
     pub(super) async fn save_at_end(&self, is_complete: bool) -> Result<Option<String>, Fault> {
-        let mut is_away = false;
+        let (mut is_away, since) = (false, Instant::now());
         loop {
             match self.save(is_complete).await {
-                Err(fault @ Fault::Remote { .. }) => {
+                Err(fault @ Fault::Remote { .. }) if since.elapsed() < AWAY_MAX => {
                     if !std::mem::replace(&mut is_away, true) {
                         let StageTask { run, stage, .. } = self.task;
                         crate::say(&format!("{run} {stage}: {fault}; waiting for it"));
@@ -113,7 +117,13 @@ impl Attempt<'_> {
 
     async fn work_tree(&self) -> Result<String, Fault> {
         let work = self.indexing("work", &self.tree());
-        work.add_all().await?;
+        let left_out = work.add_all().await?;
+        if !left_out.is_empty() {
+            let (stage, left_out) = (&self.task.stage, left_out.join(", "));
+            crate::say(&format!(
+                "{stage}: the handoff is without the git repositories in its work tree: {left_out}"
+            ));
+        }
         // Git is told to ignore what the agent and ekiden tell each other.
         let shared = Path::new(&self.submission.prefix).join(".ekiden");
         let (shared, runs) = (shared.to_string_lossy(), shared.join("runs"));
@@ -125,7 +135,10 @@ impl Attempt<'_> {
 
     /// Commits what the stage left, and gives what it made by that.
     async fn committed(&self) -> Result<String, Fault> {
-        self.git.add_all().await?;
+        let left_out = self.git.add_all().await?;
+        if let Some(dir) = left_out.first() {
+            return Err(not_merged(dir));
+        }
         let subject = format!("ekiden: {}", self.task.stage);
         let commit = self.git.line(&["commit", "--quiet", "-m", &subject]).await;
         if commit.is_err() {
@@ -134,24 +147,52 @@ impl Attempt<'_> {
                 commit?;
             }
         }
-        if self.tree().join(".git/modules").exists() {
-            self.refuse_submodules().await?;
-        }
+        self.refuse_lost_commits().await?;
         self.git.line(&["rev-parse", "HEAD"]).await
     }
 
-    /// Commits in a submodule are in this clone, and nowhere else.
-    async fn refuse_submodules(&self) -> Result<(), Fault> {
-        let diff = ["diff", "--raw", "--no-renames", &self.task.base, "HEAD"];
+    /// Refuses commits of other repositories that are in this clone and nowhere else.
+    async fn refuse_lost_commits(&self) -> Result<(), Fault> {
+        let base = &self.task.base;
+        let diff = [
+            "diff",
+            "--raw",
+            "--no-abbrev",
+            "--no-renames",
+            "-z",
+            base,
+            "HEAD",
+            "--",
+        ];
         let changed = self.git.line(&diff).await?;
-        let is_submodule = |line: &str| line.split(' ').nth(1) == Some("160000");
-        match changed.lines().any(is_submodule) {
-            true => Err(Fault::Kept(
-                "a submodule has commits that may be nowhere else; push them".to_owned(),
-            )),
-            false => Ok(()),
+        let fields: Vec<&str> = changed.split('\0').collect();
+        for [how, dir] in fields.as_chunks().0 {
+            let how: Vec<&str> = how.split(' ').collect();
+            let &[_, "160000", _, commit, _] = &how[..] else {
+                continue;
+            };
+            let modules = std::fs::read_to_string(self.tree().join(".gitmodules"));
+            let modules = modules.unwrap_or_default();
+            let is_submodule = |line: &str| line.trim() == format!("path = {dir}");
+            let elsewhere = ["branch", "--remotes", "--contains", commit];
+            let module = Git::at(&self.tree().join(dir));
+            let is_pushed = modules.lines().any(is_submodule)
+                && module
+                    .ended(&elsewhere, b"")
+                    .await
+                    .is_ok_and(|ended| ended.ok && !ended.stdout.trim().is_empty());
+            if !is_pushed {
+                return Err(not_merged(dir));
+            }
         }
+        Ok(())
     }
+}
+
+fn not_merged(dir: &str) -> Fault {
+    Fault::Kept(format!(
+        "`{dir}` is a git repository of its own, of which nothing would be merged; remove its `.git`, or make it a submodule whose commits are pushed"
+    ))
 }
 
 /// The tree of a stage's state, with the log as it was added before.

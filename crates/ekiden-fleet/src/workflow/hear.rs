@@ -135,7 +135,7 @@ impl Fleet {
                         spent = Some(done.spent);
                         done.outcome
                     }
-                    // No worker had it: one that has returns what was spent.
+                    // No worker has it: one that has returns what was spent. What one that died spent is not known.
                     Err(ActivityExecutionError::Cancelled(_)) => {
                         spent = Some(self.state.shares.charged(&stage));
                         Outcome::Stopped {

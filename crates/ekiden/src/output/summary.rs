@@ -68,14 +68,13 @@ impl Plan {
 impl Summary {
     pub fn of(run: &Run) -> Self {
         let relays = || run.relays().map(|(_, relay)| relay);
-        let settled = relays().fold(Spend::default(), |sum, relay| sum.plus(relay.totals.spend));
         let totals = run.totals();
         let first = relays().next();
         let rows = stage_table::rows(run);
         Self {
             started: run.started_at(),
             work_dirs: WorkDirs::of(run.header()),
-            settled,
+            settled: run.settled(),
             spend: totals.spend,
             subscription: totals.subscription,
             budget: run.budget(),

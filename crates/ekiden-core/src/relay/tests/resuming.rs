@@ -487,6 +487,24 @@ fn on_another_machine_no_conversation_goes_on() {
                 at work: 1.2
         "#]],
     );
+    check(
+        "max=3",
+        "up window works L2 ends:limit=90+ resume:elsewhere wake up ends:never",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            window: -
+            L2: say hand off (context)
+            ends:limit=90+: publish durably, archive 1.1
+                waiting 2m (usagelimit) for 1.2 in the same conversation
+            resume:elsewhere: -
+            wake: publish, start 1.2 in the same conversation
+                at work: 1.2
+            up: -
+            ends:never: publish, start 2.1, archive 1.2
+                at work: 2.1
+        "#]],
+    );
     // What it knew is told to the next session instead.
     let track = after("max=3", "up window works L2 resume:elsewhere ends:lost+");
     assert!(track.prompt().contains("last words of 1.1"));
