@@ -1,6 +1,8 @@
 //! What a worker has: its directory with the mirror of the remote, its client, and whether it is leaving.
 
 use std::path::PathBuf;
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use temporalio_client::Client;
@@ -9,6 +11,9 @@ use tokio::time::Instant;
 
 use crate::fault::Fault;
 use crate::git::Git;
+
+/// How long a worker rests after a fault of its own.
+const REST: Duration = Duration::from_secs(20);
 
 /// What all attempts of a worker share.
 #[derive(Debug)]
@@ -23,11 +28,29 @@ pub(crate) struct Base {
     pub(crate) client: Client,
     /// Whose usage limits the agents here count against, as the user of the fleet calls it.
     pub(crate) account: String,
+    /// It takes no stage before that.
+    pub(crate) rests_until: std::sync::Mutex<Instant>,
     /// Since when the worker is leaving.
     pub(crate) leaving: watch::Receiver<Option<Instant>>,
 }
 
 impl Base {
+    /// Leaves the next stages to others for a while: a machine whose disk is full fails quickly, and would take each of them.
+    pub(crate) fn rest(&self) {
+        *self
+            .rests_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Instant::now() + REST;
+    }
+
+    pub(crate) async fn rested(&self) {
+        let until = *self
+            .rests_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        tokio::time::sleep_until(until).await;
+    }
+
     /// Ready once the worker leaves.
     pub(crate) async fn left(&self) {
         let mut leaving = self.leaving.clone();

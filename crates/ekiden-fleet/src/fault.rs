@@ -37,7 +37,7 @@ pub(crate) enum Fault {
     #[error("its worker is ekiden {ours}, and the plan is of {theirs}")]
     Older { ours: &'static str, theirs: String },
     /// It waited for a slot of this worker in vain.
-    #[error("given back, since its worker has no free slot")]
+    #[error("given back, since its worker has no free slot, or rests after a fault")]
     NoSlot,
     /// Nobody wants it any more, or the worker leaves.
     #[error("cancelled")]
@@ -82,6 +82,27 @@ impl Fault {
     /// Whether another try would find the same.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Untrusted(_) | Self::Kept(_))
+    }
+
+    /// Something is wrong with this machine, or with the stage: another worker may do better.
+    pub(crate) fn is_of_machine(&self) -> bool {
+        match self {
+            Self::Git { .. }
+            | Self::Spawn(_)
+            | Self::Io { .. }
+            | Self::Json(_)
+            | Self::Refused(_)
+            | Self::Engine(_) => true,
+            Self::Remote { .. }
+            | Self::Kept(_)
+            | Self::Untrusted(_)
+            | Self::Older { .. }
+            | Self::NoSlot
+            | Self::Cancelled
+            | Self::Taken
+            | Self::Lost(_)
+            | Self::Server(_) => false,
+        }
     }
 
     /// Nothing has failed for good: the remote may be there again, or another worker do better.

@@ -102,6 +102,9 @@ impl Activities {
         };
         let done = beating(&ctx, &beat, work).await;
         crate::say(&format!("{} {}: {}", task.run, task.stage, told(&done)));
+        if done.as_ref().is_err_and(Fault::is_of_machine) {
+            self.base.rest();
+        }
         if done.is_err() && is_unwanted(&ctx, &self.base) {
             // The plan has to know what it cost, however it ended.
             let request = StopRequest::Gently;
@@ -161,9 +164,13 @@ impl Activities {
 impl Activities {
     /// Waits for a slot, which all queues of the worker share.
     async fn slot(&self) -> Result<SemaphorePermit<'_>, Fault> {
+        let slot = async {
+            self.base.rested().await;
+            self.slots.acquire().await
+        };
         tokio::select! {
             biased;
-            slot = self.slots.acquire() => slot.map_err(|_| Fault::NoSlot),
+            slot = slot => slot.map_err(|_| Fault::NoSlot),
             () = tokio::time::sleep(SLOT_WAIT_MAX) => Err(Fault::NoSlot),
             () = self.base.left() => Err(Fault::NoSlot),
         }
@@ -304,6 +311,7 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
             .account
             .unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
         fetching: Mutex::new(()),
+        rests_until: std::sync::Mutex::new(Instant::now()),
         leaving,
     });
     let runtime = Runtime::from_current_tokio(Default::default());
