@@ -76,8 +76,8 @@ impl Unit {
     }
 
     /// The head of a document and its open pieces, with the needs that its text shows. Where items have tick boxes, words
-    /// without any belong to the open piece of their section that is before them, or else to the next one; what is left
-    /// is for the head if its section has no boxes, or if only the sections below it have open ones.
+    /// belong to the open piece of their section that is before them, or else to the next one. Without any there they are
+    /// for the head, unless the section has boxes, with those below it, and all are ticked.
     pub fn of_document(spec: &Spec<'_>) -> (String, Vec<Self>) {
         let shards = Shards::of(spec, Split::Into(crate::limits::SHARDS_MAX));
         let mut head = spec.text[shards.head.clone()].to_owned();
@@ -86,7 +86,15 @@ impl Unit {
         let ticks = ticks.filter_map(|leaf| Some((leaf.start, leaf.tick?)));
         let ticks: BTreeMap<usize, bool> = ticks.collect();
         let is_open = |shard: &Shard| ticks.is_empty() || shard.estimate.items > 0;
-        let has_ticks = |shard: &Shard| ticks.range(shard.range.clone()).next().is_some();
+        let told = |shard: &Shard| {
+            let first = ticks.range(shard.range.clone()).next();
+            let done = first.filter(|_| !is_open(shard)).and_then(|(first, _)| {
+                let mut blocks = outline.blocks.iter();
+                blocks.find(|block| block.range.contains(first))
+            });
+            let end = done.map_or(shard.range.end, |block| block.range.start);
+            &spec.text[shard.range.start..end]
+        };
         let mut pieces: Vec<Vec<&Shard>> = Vec::new();
         for section in shards.shards.chunk_by(|_, next| continues(next)) {
             let (before, mut words) = (pieces.len(), Vec::new());
@@ -94,16 +102,15 @@ impl Unit {
                 if is_open(shard) {
                     words.push(shard);
                     pieces.push(std::mem::take(&mut words));
-                } else if !has_ticks(shard) {
+                } else if !told(shard).trim().is_empty() {
                     let piece = pieces[before..].last_mut();
                     piece.unwrap_or(&mut words).push(shard);
                 }
             }
             let whole = whole_section(&outline, &section[0].range, spec.text.len());
             let mut boxes = ticks.range(whole).map(|(_, done)| *done).peekable();
-            let is_for_all = boxes.peek().is_none() || boxes.any(|done| !done);
-            if is_for_all && !section.iter().any(has_ticks) {
-                head.extend(words.iter().map(|shard| &spec.text[shard.range.clone()]));
+            if boxes.peek().is_none() || boxes.any(|done| !done) {
+                head.extend(words.into_iter().map(told));
             }
         }
         let place = |need: &Need| {
@@ -111,7 +118,7 @@ impl Unit {
             pieces.iter().position(is_it)
         };
         let unit = |(at, piece): (usize, &Vec<&Shard>)| {
-            let texts = piece.iter().map(|shard| &spec.text[shard.range.clone()]);
+            let texts = piece.iter().map(|shard| told(shard));
             let needs = piece.iter().flat_map(|shard| &shard.needs);
             let needs = needs.filter(|need| need.why != Why::Continues);
             Self {
@@ -374,7 +381,7 @@ mod tests {
         let (head, units) = Unit::of_document(&spec);
         assert_eq!(head, "# T\n\n");
         let titles: Vec<&str> = units.iter().map(|unit| unit.title.as_str()).collect();
-        assert_eq!(titles, ["One (continued)", "Two"]);
+        assert_eq!(titles, ["One", "Two"]);
     }
 
     /// The head of a document, and the texts of its units.
@@ -425,7 +432,17 @@ mod tests {
             (
                 format!("## A\n\n{words}{done}Then:\n\n{open}"),
                 "",
-                &format!("## A\n\nReplace it.\n\nThen:\n\n{open}"),
+                &format!("## A\n\n{words}Then:\n\n{open}"),
+            ),
+            (
+                format!("## A\n\nReplace it.\n\n{done}- Below\n  - [x] c\n{open}"),
+                "",
+                &format!("## A\n\nReplace it.\n\n{open}"),
+            ),
+            (
+                format!("## A\n\n{words}{done}#{new}"),
+                &format!("## A\n\n{words}"),
+                &format!("#{new}"),
             ),
             (
                 format!("## A\n\n{words}#{new}"),
