@@ -141,7 +141,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
     let trackers = invocation.trackers(&workspace);
     let dispatcher = Dispatcher {
         kind: trackers.kind().unwrap_or(TrackerKind::Local),
-        words: words_of_runs(args, &invocation, &settings),
+        words: words_of_runs(args, &invocation, &settings)?,
         branch: invocation.given.get(&table::TRACKER_BRANCH)?,
         json: invocation.json()?,
         args,

@@ -359,15 +359,38 @@ fn budgets_of_the_projects_file_hold_in_each_run() {
     assert_eq!(bounds["agents"], of_agents, "{bounds}");
 }
 
+fn commit_settings(environment: &Environment, text: &str) {
+    environment.write(".ekiden/config.toml", text);
+    environment.git(&["add", "--force", ".ekiden/config.toml"]);
+    environment.git(&["commit", "--quiet", "--message=settings"]);
+}
+
+/// Also for an agent that only the project's file knows, which is committed.
+// shows: TRK-10, RUN-03
+#[test]
+fn budgets_that_are_typed_hold_in_each_run() {
+    let environment = project(&[("a", "ekiden")]).with("EKIDEN_AGENT_TOKENS", "mine=2M");
+    commit_settings(
+        &environment,
+        "[agents.mine]\nkind = 'exec'\ncommand = 'true'\n",
+    );
+    environment.run(&["config", "approve"]).expect(0);
+    environment
+        .run(&words(&["--once", "--agent-budget", "mine=5,claude=3"]))
+        .expect(0);
+    let bounds = &environment.log()[0]["event"]["settings"]["bounds"];
+    let of_agents = json!({
+        "claude": {"micro_usd": 3_000_000, "tokens": null},
+        "mine": {"micro_usd": 5_000_000, "tokens": 2_000_000},
+    });
+    assert_eq!(bounds["agents"], of_agents, "{bounds}");
+}
+
 // shows: TRK-10, SEC-06
 #[test]
 fn settings_that_are_approved_for_the_project_hold_in_its_worktrees() {
     let environment = project(&[("a", "ekiden")]);
-    let settings = |text: &str| {
-        environment.write(".ekiden/config.toml", text);
-        environment.git(&["add", "--force", ".ekiden/config.toml"]);
-        environment.git(&["commit", "--quiet", "--message=settings"]);
-    };
+    let settings = |text: &str| commit_settings(&environment, text);
     settings("verify = 'test -e item-1.txt'\n");
     environment.run(&["config", "approve"]).expect(0);
     let said = environment.run(&words(&["--once"])).expect(0);

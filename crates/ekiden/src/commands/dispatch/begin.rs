@@ -49,7 +49,7 @@ pub(super) fn words_of_runs(
     args: &DispatchArgs,
     invocation: &Invocation,
     settings: &Settings,
-) -> Vec<String> {
+) -> Result<Vec<String>, Failure> {
     let mut flags: Flags = args.typed.flags();
     flags.retain(|name, _| *name != table::WORK_DIR.row.name && *name != table::JSON.row.name);
     if invocation.given.origin(&table::GIT_COMMIT.row) == Origin::Default {
@@ -62,11 +62,14 @@ pub(super) fn words_of_runs(
             flags.insert(row.name, value.text.clone());
         }
     }
-    // A run refuses a budget of an agent that it does not know, and is sure to know those of the user alone.
-    let rows = Given::of_user(&invocation.environment).map(|own| own.agents);
-    let rows = rows.unwrap_or_default();
+    // A run refuses a budget of an agent that it does not know. What is typed is passed on as it is; of the files' budgets
+    // only those of agents that the run is sure to know: its own, and those of the user.
+    let rows = Given::of_user(&invocation.environment)?.agents;
+    let set = agents::budgets_set(&invocation.given)?;
     let mut budgets = settings.bounds.agents.clone();
-    budgets.retain(|name, _| *name == settings.agent.name || agents::find(&rows, name).is_ok());
+    budgets.retain(|name, _| {
+        set.contains_key(name) || *name == settings.agent.name || agents::find(&rows, name).is_ok()
+    });
     let [budget, tokens] = agents::as_flags(&budgets);
     let permissions = &settings.agent.permissions;
     let skip = permissions.skip.then(|| "true".to_owned());
@@ -81,7 +84,7 @@ pub(super) fn words_of_runs(
     let mut all = words(&flags);
     all.extend(args.pull_request.then(|| "--pull-request".to_owned()));
     all.extend(args.task.clone());
-    all
+    Ok(all)
 }
 
 impl Dispatcher<'_> {
