@@ -204,10 +204,21 @@ pub fn note_error(state_dir: &Path, line: &str) -> io::Result<()> {
 
 /// The last line of `errors.log`, and where that is.
 pub fn last_error(state_dir: &Path) -> Option<(PathBuf, String)> {
-    let path = guard_dir(state_dir).join("errors.log");
-    let text = std::fs::read_to_string(&path).ok()?;
+    let (path, text) = errors(state_dir)?;
     let last = text.lines().last()?.to_owned();
     Some((path, last))
+}
+
+/// Whether a line of `errors.log` says this after its time.
+pub fn has_error(state_dir: &Path, text: &str) -> bool {
+    let said = |line: &str| line.split_once(' ').is_some_and(|(_, said)| said == text);
+    errors(state_dir).is_some_and(|(_, errors)| errors.lines().any(said))
+}
+
+fn errors(state_dir: &Path) -> Option<(PathBuf, String)> {
+    let path = guard_dir(state_dir).join("errors.log");
+    let text = std::fs::read_to_string(&path).ok()?;
+    Some((path, text))
 }
 
 /// The sessions that were watched here, by their names, the one that was written last first.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use ekiden_core::time::Timestamp;
-use ekiden_store::guard::{last_error, note_error};
+use ekiden_store::guard::{has_error, note_error};
 
 /// The state directory of this call, once that is known. WHY global: a panic knows nothing else.
 static PLACE: OnceLock<(PathBuf, Timestamp)> = OnceLock::new();
@@ -21,11 +21,11 @@ pub(super) fn note(text: &str) {
     }
 }
 
-/// The same for what every call meets again: once, until there is other trouble.
+/// The same for what every call meets again: once, until somebody deletes the file.
 pub(super) fn note_once(text: &str) {
     let text = text.replace('\n', " ");
-    let last = PLACE.get().and_then(|(state_dir, _)| last_error(state_dir));
-    if last.is_none_or(|(_, last)| !last.ends_with(&text)) {
+    let place = PLACE.get();
+    if !place.is_some_and(|(state_dir, _)| has_error(state_dir, &text)) {
         note(&text);
     }
 }

@@ -206,6 +206,10 @@ fn settings_that_cannot_be_read_are_told_once_in_the_log() {
         "{}",
         errors()
     );
+    // Two faults may take turns.
+    environment.write("../home/.config/ekiden/config.toml", "");
+    session.batch("ls");
+    assert_eq!(errors().lines().count(), 2, "{}", errors());
 }
 
 /// Its settings are committed, so that the directory is there.
