@@ -791,6 +791,28 @@ fn what_is_written_while_the_verification_runs_is_kept() {
 
 // shows: RLP-003, RLP-09
 #[test]
+fn an_item_that_is_added_while_the_verification_runs_goes_first_and_counts_no_try() {
+    let check = "test ! -e more || cat more >> fix_plan.md; test -e made";
+    let environment = project("- [x] one\n").with("EKIDEN_VERIFY", check);
+    let next_and_tick = || {
+        let said = environment.run(&["ralph", "next"]).expect(1).stdout;
+        let list = environment.read("fix_plan.md").replace("[ ]", "[x]");
+        environment.write("fix_plan.md", &list);
+        said
+    };
+    for tries in 1..=3 {
+        next_and_tick();
+        assert_eq!(state(&environment)["unverified"]["tries"], tries);
+        environment.write("more", "- [ ] two\n");
+        assert_eq!(next_and_tick(), "two\n");
+        assert_eq!(state(&environment)["unverified"]["tries"], tries);
+        environment.shell("rm more");
+    }
+    environment.run(&["ralph", "next"]).expect(4);
+}
+
+// shows: RLP-003, RLP-09
+#[test]
 fn a_run_that_is_verified_lets_the_loop_count_anew() {
     let environment = project("- [x] one\n").with("EKIDEN_VERIFY", "test -e made");
     let failed = |more: &str| {

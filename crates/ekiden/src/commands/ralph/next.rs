@@ -1,5 +1,6 @@
 //! Whether a loop must go on.
 
+use ekiden_core::event::Check;
 use ekiden_core::handoff::{OpenItems, open_items, vanished};
 use ekiden_core::limits::ITEM_TRIES_MAX as TRIES;
 use ekiden_core::ralph::{RalphState, with_items};
@@ -22,16 +23,16 @@ use crate::settings::chosen;
 
 pub(super) fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = invocation.workspace_here()?;
-    let list = read(&workspace, ITEMS_FILE, output)?;
-    let mut items = items_of(&list)?;
-    items.open = put_back(&workspace, &list.text, &items, output)?;
+    let (_, mut items) = look(&workspace, output)?;
     if items.open.is_empty() {
-        let item = unverified(invocation, &workspace)?;
-        // The verification may have taken hours, in which the list was written.
-        let list = read(&workspace, ITEMS_FILE, output)?;
-        items = items_of(&list)?;
-        if let Some(item) = item {
-            items.open = add(&workspace, &list.text, &[item])?;
+        let failed = verify(invocation, &workspace)?;
+        // That may have taken hours, in which the list was written.
+        let (list, now) = look(&workspace, output)?;
+        items = now;
+        if items.open.is_empty()
+            && let Some((command, check)) = failed
+        {
+            items.open = try_again(&workspace, &list, &command, &check)?;
         }
     }
     let first = items.open.first();
@@ -49,6 +50,14 @@ pub(super) fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit,
         Some(_) => Exit::Unfinished,
         None => Exit::Done,
     })
+}
+
+/// The list as it is now, and its items.
+fn look(workspace: &Workspace, output: &mut Output) -> Result<(String, OpenItems), Failure> {
+    let list = read(workspace, ITEMS_FILE, output)?;
+    let mut items = items_of(&list)?;
+    items.open = put_back(workspace, &list.text, &items, output)?;
+    Ok((list.text, items))
 }
 
 /// Puts items back that are gone without a tick since the last look: deleting them does not end a loop. Gives what is open then.
@@ -96,8 +105,11 @@ pub(super) fn note_passed(workspace: &Workspace) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The item to add where all are ticked and the verification fails. After some tries a person is needed.
-fn unverified(invocation: &Invocation, workspace: &Workspace) -> Result<Option<String>, Failure> {
+/// The command of a verification that fails now, and how it does.
+fn verify(
+    invocation: &Invocation,
+    workspace: &Workspace,
+) -> Result<Option<(String, Check)>, Failure> {
     let Some(verification) = chosen::verification(&invocation.given)? else {
         return Ok(None);
     };
@@ -106,7 +118,16 @@ fn unverified(invocation: &Invocation, workspace: &Workspace) -> Result<Option<S
         note_passed(workspace)?;
         return Ok(None);
     }
-    let command = one_line(&verification.told_in_line());
+    Ok(Some((one_line(&verification.told_in_line()), check)))
+}
+
+/// All are ticked and the verification fails: that becomes an item. After some tries a person is needed.
+fn try_again(
+    workspace: &Workspace,
+    list: &str,
+    command: &str,
+    check: &Check,
+) -> Result<Vec<String>, Failure> {
     let item = format!("`{command}` fails: find out why, and mend that");
     let mut is_added = false;
     note(workspace, |state| {
@@ -117,7 +138,7 @@ fn unverified(invocation: &Invocation, workspace: &Workspace) -> Result<Option<S
         let hint = "mend it, or add an item that says how; then start the loop again";
         return Err(Failure::new(Exit::Blocked, text).hint(hint));
     }
-    Ok(Some(item))
+    add(workspace, list, &[item])
 }
 
 /// Adds items to the list, and gives what is open in it then. That is noted first, since an agent may delete them, and as the
