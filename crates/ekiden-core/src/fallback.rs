@@ -121,7 +121,7 @@ fn has_same_account(one: &AgentSpec, other: &AgentSpec) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Candidates {
     /// The run's own agent first.
-    agents: Vec<AgentSpec>,
+    pub(crate) agents: Vec<AgentSpec>,
     returns: Returns,
     /// Who began the last conversation.
     current: usize,

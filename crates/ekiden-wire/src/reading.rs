@@ -5,8 +5,7 @@ use serde_json::Value;
 use crate::excerpt::{self, Bounds};
 use crate::json;
 use crate::lines::Line;
-use crate::rpc::Message;
-use crate::saved::{Saved, begins_messages};
+use crate::saved::Saved;
 use crate::stream::{Block, ClientEvent, ToolResult};
 use crate::tools::telling;
 
@@ -42,48 +41,39 @@ pub enum Form {
     Messages,
     /// What a command prints.
     Text,
-    /// One or the other: the first line shows which.
+    /// Attempts of both share it: each line shows which it is.
     Either,
 }
 
-/// Reads the lines of a saved stream, of whichever agent, from its beginning on, or from later on once [`Self::begin`] has
-/// read that.
+/// Reads the lines of a saved stream, of whichever agents.
 #[derive(Default)]
 pub struct Reading {
     saved: Saved,
     form: Form,
+    /// Its beginning is not read.
+    is_end: bool,
 }
 
 impl Reading {
-    pub fn new(form: Form) -> Self {
+    pub fn new(form: Form, is_end: bool) -> Self {
         Self {
             form,
+            is_end,
             ..Self::default()
-        }
-    }
-
-    /// Reads a line of the beginning of a stream of which only the end is told. The answers there show what the others are
-    /// written in, and which conversation they are of.
-    pub fn begin(&mut self, line: Line<'_>) {
-        self.settle(line);
-        if self.form == Form::Messages && matches!(Message::of(line), Message::Answer { .. }) {
-            self.pieces(line);
-        }
-    }
-
-    fn settle(&mut self, line: Line<'_>) {
-        if self.form == Form::Either {
-            self.form = match begins_messages(line) {
-                true => Form::Messages,
-                false => Form::Text,
-            };
         }
     }
 
     /// The pieces of the next line. One that holds no message for a person has none.
     pub fn pieces(&mut self, line: Line<'_>) -> Vec<Piece> {
-        self.settle(line);
-        if self.form == Form::Text {
+        if self.is_end && self.form != Form::Text {
+            self.saved.join(line);
+        }
+        let is_text = match self.form {
+            Form::Messages => false,
+            Form::Text => true,
+            Form::Either => !self.saved.is_message(line),
+        };
+        if is_text {
             return printed(line).into_iter().collect();
         }
         match self.saved.translated(line) {
@@ -241,7 +231,7 @@ mod tests {
                 env!("CARGO_MANIFEST_DIR")
             );
             let text = std::fs::read_to_string(path).unwrap();
-            let told = read(&mut Reading::new(Form::Either), &text);
+            let told = read(&mut Reading::new(Form::Either, false), &text);
             assert_eq!(told, read(&mut Reading::default(), &text), "{name}");
             let is_call = |piece: &Piece| matches!(piece, Piece::Called { input, .. } if input.contains(call));
             assert!(told.iter().any(is_call), "{name}: {told:?}");
@@ -252,51 +242,86 @@ mod tests {
         }
     }
 
-    // shows: UIX-01, AGT-15
-    #[test]
-    fn the_end_of_a_stream_is_told_without_what_was_said_at_its_beginning() {
-        let update = |update: &str| {
-            format!(
-                r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{update}}}}}"#
-            )
-        };
-        let beginning = [
-            r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{}}}"#
-                .to_owned(),
-            r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#.to_owned(),
-            update(r#"{"sessionUpdate":"agent_message_chunk","content":{"text":"At first"}}"#),
-        ];
-        let mut reading = Reading::default();
-        for line in &beginning {
-            reading.begin(Line::Whole(line.as_bytes()));
-        }
-        let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"ls","kind":"execute","status":"pending","rawInput":{"command":"ls"}}"#;
-        let told = read(&mut reading, &update(call));
-        assert!(
-            matches!(&told[..], [Piece::Called { input, .. }] if input == "ls"),
-            "{told:?}"
-        );
+    fn said(text: &str) -> Piece {
+        Piece::Said(text.to_owned())
     }
 
-    // shows: UIX-01, AGT-06
+    // shows: UIX-01, AGT-15
     #[test]
-    fn a_first_line_of_claude_code_shows_what_the_others_are() {
-        let stream = r#"{"type":"system","subtype":"init"}
-{"type":"assistant","message":{"content":[{"type":"text","text":"hm"}]}}"#;
-        let told = read(&mut Reading::new(Form::Either), stream);
-        assert_eq!(told, [Piece::Said("hm".to_owned())]);
+    fn the_end_of_a_stream_is_told_whichever_conversation_it_is_of() {
+        let call = |session: &str, command: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{{"sessionUpdate":"tool_call","toolCallId":"{command}","title":"{command}","kind":"execute","status":"pending","rawInput":{{"command":"{command}"}}}}}}}}"#
+            )
+        };
+        let codex = r#"{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"hm"}}}"#;
+        let end = [call("first", "ls"), call("second", "pwd"), codex.to_owned()].join("\n");
+        for form in [Form::Messages, Form::Either] {
+            let told = read(&mut Reading::new(form, true), &end);
+            let [
+                Piece::Called { input: ls, .. },
+                Piece::Called { input: pwd, .. },
+                last,
+            ] = &told[..]
+            else {
+                panic!("{told:?}");
+            };
+            assert_eq!((&**ls, &**pwd, last), ("ls", "pwd", &said("hm")));
+        }
+    }
+
+    /// As after a fallback.
+    // shows: UIX-01, AGT-06, AGT-15
+    #[test]
+    fn attempts_of_different_agents_share_a_stream() {
+        let codex = r#"{"id":1,"result":{"userAgent":"codex"}}
+{"id":2,"result":{"thread":{"id":"t"}}}
+{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"codex"}}}
+"#;
+        let claude = r#"{"type":"system","subtype":"init"}
+{"type":"assistant","message":{"content":[{"type":"text","text":"claude"}]}}
+"#;
+        let acp = r#"{"id":1,"result":{"protocolVersion":1,"agentCapabilities":{}}}
+{"id":2,"result":{"sessionId":"s"}}
+{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"text":"acp"}}}}
+{"id":11,"result":{"stopReason":"end_turn"}}
+"#;
+        let agents = [("codex", codex), ("claude", claude), ("acp", acp)];
+        for (first, before) in agents {
+            for (second, after) in agents {
+                let told = read(&mut Reading::default(), &format!("{before}{after}"));
+                assert_eq!(told, [said(first), said(second)]);
+                let all = format!("{before}plain\n{after}");
+                let told = read(&mut Reading::new(Form::Either, false), &all);
+                assert_eq!(told, [said(first), said("plain"), said(second)]);
+            }
+        }
+    }
+
+    // shows: AGT-15
+    #[test]
+    fn the_conversation_is_that_of_the_agent_that_went_on() {
+        let stream = r#"{"id":1,"result":{"userAgent":"codex"}}
+{"id":2,"result":{"thread":{"id":"t"}}}
+{"id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}
+{"id":2,"result":{"sessionId":"s"}}"#;
+        let mut saved = Saved::default();
+        for line in stream.lines() {
+            saved.read(Line::Whole(line.as_bytes()), |_| {});
+        }
+        assert_eq!(saved.conversation(), Some("s"));
     }
 
     // shows: UIX-01, AGT-06
     #[test]
     fn what_a_command_prints_is_told_as_it_is() {
-        let said = |text: &str| Piece::Said(text.to_owned());
-        let printed = "one\n\n{\"type\":\"assistant\"}\n42\n";
+        let lines = ["one", r#"{"method":"m"}"#, r#"{"id":3,"result":0}"#, "42"];
         for form in [Form::Text, Form::Either] {
-            assert_eq!(
-                read(&mut Reading::new(form), printed),
-                [said("one"), said("{\"type\":\"assistant\"}"), said("42")]
-            );
+            let told = read(&mut Reading::new(form, false), &lines.join("\n\n"));
+            assert_eq!(told, lines.map(said));
         }
+        let line = r#"{"type":"assistant"}"#;
+        let told = read(&mut Reading::new(Form::Text, true), line);
+        assert_eq!(told, [said(line)]);
     }
 }

@@ -1,11 +1,14 @@
-//! A saved stream, of whichever agent: what it is written in shows its first line.
+//! A saved stream, of whichever agents: attempts at one session share it, and may be of different ones. What an attempt is
+//! written in shows its first line.
 
 use std::collections::VecDeque;
+
+use serde_json::json;
 
 use crate::acp::Acp;
 use crate::codex::Codex;
 use crate::lines::Line;
-use crate::rpc::{Dialect, INITIALIZE, Message, Start};
+use crate::rpc::{Dialect, INITIALIZE, Message, OPEN, Start};
 use crate::stream::ClientEvent;
 
 /// How the lines of Claude Code's stream begin.
@@ -13,7 +16,13 @@ const OURS: &[u8] = br#"{"type":"#;
 
 /// Reads the lines of a saved stream, from its beginning.
 #[derive(Default)]
-pub struct Saved(Option<Box<dyn Dialect>>);
+pub struct Saved(Option<Spoken>);
+
+/// What the last attempt that is not of Claude Code speaks.
+struct Spoken {
+    is_codex: bool,
+    dialect: Box<dyn Dialect>,
+}
 
 impl Saved {
     /// Looks at each event of the next line.
@@ -26,49 +35,73 @@ impl Saved {
 
     /// The events of the next line, unless it is written as Claude Code writes.
     pub(crate) fn translated(&mut self, line: Line<'_>) -> Option<VecDeque<ClientEvent>> {
-        if self.0.is_none() {
-            self.0 = dialect_of(line);
+        if is_ours(line) {
+            return None;
         }
-        let dialect = self.0.as_mut()?;
+        if let Message::Answer {
+            id: INITIALIZE,
+            answer: Ok(told),
+        } = Message::of(line)
+        {
+            self.speaks(told["userAgent"].is_string());
+        }
+        let dialect = &mut self.0.as_mut()?.dialect;
         dialect.hear(line);
         Some(std::mem::take(dialect.outbox()).events)
     }
 
+    /// Takes over what a line is written in and its conversation, where the beginning of the stream is not read.
+    pub(crate) fn join(&mut self, line: Line<'_>) {
+        let (Message::Notice { params, .. } | Message::Request { params, .. }) = Message::of(line)
+        else {
+            return;
+        };
+        let (thread, session) = (params["threadId"].as_str(), params["sessionId"].as_str());
+        let Some(id) = thread.or(session) else {
+            return;
+        };
+        let opened = json!({"id": OPEN, "result": {"sessionId": id, "thread": {"id": id}}});
+        let dialect = self.speaks(thread.is_some());
+        dialect.hear(Line::Whole(opened.to_string().as_bytes()));
+    }
+
+    /// Whether a line is a message, in a stream that may also hold what a command printed.
+    pub(crate) fn is_message(&self, line: Line<'_>) -> bool {
+        let is_message = |message: &Message| match message {
+            Message::Answer { id, .. } => self.0.is_some() || *id == INITIALIZE,
+            Message::Notice { .. } | Message::Request { .. } => self.0.is_some(),
+            Message::Odd => false,
+        };
+        is_ours(line) || is_message(&Message::of(line))
+    }
+
+    /// The dialect of an agent of this kind, as it is if it was the last one's.
+    fn speaks(&mut self, is_codex: bool) -> &mut dyn Dialect {
+        let same = self.0.take().filter(|spoken| spoken.is_codex == is_codex);
+        let spoken = same.unwrap_or_else(|| Spoken {
+            is_codex,
+            dialect: match is_codex {
+                true => Box::new(Codex::new(Start::default())),
+                false => Box::new(Acp::new(Start::default())),
+            },
+        });
+        &mut *self.0.insert(spoken).dialect
+    }
+
     /// The agent's own name of the last conversation that can be resumed.
     pub fn conversation(&self) -> Option<&str> {
-        self.0.as_ref()?.conversation()
+        self.0.as_ref()?.dialect.conversation()
     }
 
     /// What it has cost in US dollars, where the agent tells that for the whole conversation.
     pub fn cost_usd(&self) -> f64 {
-        self.0.as_ref().map_or(0.0, |dialect| dialect.cost_usd())
+        self.0
+            .as_ref()
+            .map_or(0.0, |spoken| spoken.dialect.cost_usd())
     }
-}
-
-/// Whether a stream with this first line is one of messages.
-pub(crate) fn begins_messages(line: Line<'_>) -> bool {
-    is_ours(line) || dialect_of(line).is_some()
 }
 
 fn is_ours(line: Line<'_>) -> bool {
     let (Line::Whole(bytes) | Line::Oversized { head: bytes, .. }) = line;
     bytes.starts_with(OURS)
-}
-
-/// What an agent that answers our first request in this way speaks.
-fn dialect_of(line: Line<'_>) -> Option<Box<dyn Dialect>> {
-    if is_ours(line) {
-        return None;
-    }
-    let Message::Answer {
-        id: INITIALIZE,
-        answer: Ok(told),
-    } = Message::of(line)
-    else {
-        return None;
-    };
-    match told["userAgent"].is_string() {
-        true => Some(Box::new(Codex::new(Start::default()))),
-        false => Some(Box::new(Acp::new(Start::default()))),
-    }
 }

@@ -56,7 +56,13 @@ impl Relay {
         self.settings.agent_for(self.purpose())
     }
 
-    /// The same as people tell it, where others can go on for it.
+    /// All who may: its own agent, those that go on for it, the reviewer.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
+        let workers = self.candidates.agents.iter();
+        workers.chain(self.settings.reviewer.as_deref())
+    }
+
+    /// Who works in it, as people tell it, where others can go on for it.
     pub fn one_of_several(&self) -> Option<String> {
         self.candidates.has_others().then(|| self.agent().told())
     }

@@ -20,8 +20,6 @@ use super::work_dirs::WorkDirs;
 
 /// What is read of the end of a stream when a session is chosen.
 const TAIL_BYTES: u64 = 4 * 1024 * 1024;
-/// What is read of its beginning, where its agent says what it is and which conversation this is.
-const FIRST_BYTES_MAX: u64 = 64 * 1024;
 /// What is read of it before the next frame.
 const LOOK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The entries that are kept.
@@ -310,13 +308,9 @@ impl Place {
 impl Stream {
     /// The stream from where its end begins.
     fn of(place: Place, open: &Open) -> Self {
-        let (mut reading, mut left_out) = (Reading::new(place.form), 0);
-        if let Some((stream, bytes)) = open(&place, 0) {
-            left_out = bytes.saturating_sub(TAIL_BYTES);
-            if left_out > 0 {
-                read_first(stream, &mut reading);
-            }
-        }
+        let bytes = open(&place, 0).map_or(0, |(_, bytes)| bytes);
+        let left_out = bytes.saturating_sub(TAIL_BYTES);
+        let reading = Reading::new(place.form, left_out > 0);
         Self {
             place: Some(place),
             read_bytes: left_out,
@@ -436,14 +430,6 @@ impl Entry {
         let rest = rest.flat_map(|line| line.broken(columns.saturating_sub(4)));
         let rest = rest.map(|line| Line::new(Tone::Quiet, "    ").joined(line));
         std::iter::once(head).chain(rest).collect()
-    }
-}
-
-/// Reads the beginning of a stream of which only the end is shown.
-fn read_first(stream: impl Read, reading: &mut Reading) {
-    let mut first = Vec::new();
-    if stream.take(FIRST_BYTES_MAX).read_to_end(&mut first).is_ok() {
-        LineSplitter::new().push(&first, |line| reading.begin(line));
     }
 }
 
@@ -659,14 +645,11 @@ mod tests {
     fn streams_of_all_agents_are_shown() {
         let prints = printed(view(opening("one\ntwo\n"), Form::Text), false);
         assert!(prints.contains("says      one"), "{prints}");
-        // What a stream is written in shows its beginning, also where that is left out.
-        let begin =
-            r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{}}}"#;
+        // Of the end of a stream the beginning may be another agent's, or of another conversation.
         let call = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"ls","kind":"execute","status":"pending","rawInput":{"command":"ls"}}}}"#;
-        let open = r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#;
         let thought = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_thought_chunk","content":{"text":"hm"}}}}"#;
         let filler = format!("{thought}\n").repeat(50_000);
-        let stream = format!("{begin}\n{open}\n{filler}{call}\n");
+        let stream = format!("{STREAM}{filler}{call}\n");
         assert!(stream.len() as u64 > TAIL_BYTES);
         let acp = printed(of(stream.leak()), false);
         assert!(acp.contains("Bash      ls"), "{acp}");

@@ -1,11 +1,10 @@
 //! What the records of a run say of it, in short: for the live view.
 
-use ekiden_core::agent::{AgentKind, AgentSpec};
+use ekiden_core::agent::AgentKind;
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
-use ekiden_core::settings::Settings;
 use ekiden_core::time::Timestamp;
 use ekiden_wire::reading::Form;
 
@@ -120,7 +119,7 @@ impl Summary {
 /// The sessions of a stage.
 fn places((stage, relay): (&StageId, &Relay), is_plan: bool) -> impl Iterator<Item = Place> {
     let stage = is_plan.then(|| stage.clone());
-    let form = form(&relay.settings);
+    let form = form(relay);
     let numbers = 1..=relay.session().get();
     let sessions = numbers.filter_map(|number| SessionNumber::try_from(number).ok());
     sessions.map(move |session| Place {
@@ -131,15 +130,12 @@ fn places((stage, relay): (&StageId, &Relay), is_plan: bool) -> impl Iterator<It
 }
 
 /// What the streams of a stage's sessions are, by the agents that may work in them.
-fn form(settings: &Settings) -> Form {
-    let agents = std::iter::once(&settings.agent)
-        .chain(&settings.fallback.agents)
-        .chain(settings.reviewer.as_deref());
-    let is_command = |agent: &AgentSpec| agent.kind == AgentKind::Exec;
-    let commands: Vec<bool> = agents.map(is_command).collect();
-    match (commands.contains(&true), commands.contains(&false)) {
-        (true, true) => Form::Either,
-        (true, false) => Form::Text,
-        (false, _) => Form::Messages,
+fn form(relay: &Relay) -> Form {
+    let mut are_commands = relay.agents().map(|agent| agent.kind == AgentKind::Exec);
+    let is_command = are_commands.next() == Some(true);
+    match are_commands.all(|other| other == is_command) {
+        false => Form::Either,
+        true if is_command => Form::Text,
+        true => Form::Messages,
     }
 }

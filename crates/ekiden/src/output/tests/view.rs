@@ -352,6 +352,7 @@ fn what_a_stream_is_depends_on_its_stage() {
     let claude = header(None, false).settings.agent;
     let command = AgentSpec {
         kind: AgentKind::Exec,
+        name: "mine".to_owned(),
         ..claude.clone()
     };
     let boxed = |agent: &AgentSpec| Some(Box::new(agent.clone()));
@@ -378,6 +379,22 @@ fn what_a_stream_is_depends_on_its_stage() {
     let falls_back =
         |header: &mut RunStarted| header.settings.fallback.agents = vec![command.clone()];
     assert_eq!(of_stages(&claude, &falls_back), [either; 2]);
+    let mut scenario = Scenario::of(|header| {
+        header.settings.agent.permissions.skip = true;
+        header.settings.fallback.agents = vec![command];
+    });
+    let limited = EndCause::RateLimited {
+        resets_at: Some(START + Millis::from_secs(5 * 3600)),
+        kind: LimitKind::FiveHour,
+    };
+    scenario.ends(attempt(1, 1), limited, HandoffFiles::default());
+    let (_, relay) = scenario.run.relays().next().unwrap();
+    assert_eq!(relay.settings.agent.kind, AgentKind::Exec);
+    let places = Summary::of(&scenario.run).places;
+    assert!(
+        places.iter().all(|place| place.form == either),
+        "{places:?}"
+    );
 }
 
 // shows: UIX-01
