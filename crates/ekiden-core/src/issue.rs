@@ -68,7 +68,7 @@ impl IssueRef {
         if let Some((_, rest)) = text.split_once("://") {
             return of_address(rest, naming.github_host).ok_or_else(|| {
                 format!(
-                    "it is no address of an issue in Linear or on {}",
+                    "it is not the address of an issue in Linear or on {}",
                     naming.github_host
                 )
             });

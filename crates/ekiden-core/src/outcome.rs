@@ -195,7 +195,7 @@ impl fmt::Display for Outcome {
         f.write_str(self.brief().1)?;
         match self {
             Self::Stalled { sessions } => write!(f, " in {sessions} sessions in a row"),
-            Self::TooManyCrashes { cause } => write!(f, ", at last {cause}"),
+            Self::TooManyCrashes { cause } => write!(f, ", most recently: {cause}"),
             Self::AgentFailed { cause } => write!(f, ": {cause}"),
             Self::NoWorktree { why } | Self::NotMerged { why } | Self::NotDone { why } => {
                 write!(f, ": {why}")

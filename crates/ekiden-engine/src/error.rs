@@ -85,7 +85,7 @@ pub enum EngineError {
     StillAlive { run: RunId },
     #[error("resume {run}: a worktree of it cannot be made ready: {why}")]
     Worktree { run: RunId, why: String },
-    #[error("start a plan: git does not know who you are, and what stages do is committed")]
+    #[error("start a plan: stages commit their work, and git has no name and email for you")]
     NoIdentity,
     #[error("start a plan: this git cannot merge without a work tree")]
     OldGit,
@@ -94,7 +94,7 @@ pub enum EngineError {
     #[error("start a plan: {why}")]
     NotLent { why: String },
     #[error(
-        "start a plan: `context` of stage {stage} names {files} files that git does not know, and at most {files_max} are copied into a worktree"
+        "start a plan: `context` of stage {stage} names {files} untracked files, and at most {files_max} are copied into a worktree"
     )]
     TooMuchContext {
         stage: StageId,
@@ -144,7 +144,7 @@ impl EngineError {
             );
         }
         if let Self::Refused { .. } = self {
-            return Some("ask the person who runs it: only from outside can a run be steered");
+            return Some("ask the person who runs it: a run can only be steered from outside");
         }
         if let Self::WorksElsewhere { .. } = self {
             return Some("give the command there");

@@ -8,7 +8,7 @@
 //! ends before it begins, with [`EndCause::LimitKnown`] in its run's log. The run that met it is not held by its own note: its log
 //! has the limit, and a person who resumes it wants it tried. If its session then works, the note goes.
 //!
-//! A note is a hint. Lost, damaged, past, or further ahead than any limit is, it holds nobody.
+//! A note is only a hint. One that is lost, damaged, expired or implausibly far ahead is ignored.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -89,7 +89,7 @@ fn difference(workspace: &Workspace, run: &RunId, found: &ChainCheck) -> Result<
 
 /// Why a log that nothing is known of is not believed.
 pub(crate) fn unknown(run: &RunId) -> String {
-    format!("nothing outside of it says that ekiden wrote the log of run {run}")
+    format!("there is no record outside the log of run {run} that ekiden wrote it")
 }
 
 /// Where the links of this project's logs are copied to; none without a home.

@@ -262,7 +262,7 @@ impl LockedWorkDir {
             disk,
             state,
             ekiden: ekiden_agent::keeper::executable()
-                .map_err(system("find the own executable"))?,
+                .map_err(system("find ekiden's executable"))?,
         })
     }
 
@@ -306,7 +306,7 @@ impl LockedWorkDir {
         observer: &'o mut dyn Observer,
     ) -> Result<Started<'o>, EngineError> {
         if !journal.is_copied() {
-            let text = "no hashes of this run's log can be kept outside of it: ";
+            let text = "cannot keep hashes of this run's log outside of it: ";
             observer.warn(&format!("{text}{}", self.uncopied()));
         }
         let header = journal.run().header();

@@ -87,8 +87,8 @@ impl Found {
         Some(match &self.said {
             Some(said) if said.uid != here.uid => "it was made by another user".to_owned(),
             Some(said) => format!("it was made in {}", said.dir.display()),
-            None if self.has_home => "nothing says that you made it here".to_owned(),
-            None => "without a home directory nothing says that you made it here".to_owned(),
+            None if self.has_home => "there is no record that you made it here".to_owned(),
+            None => "without a home directory there is no record that you made it here".to_owned(),
         })
     }
 }
@@ -190,7 +190,12 @@ mod tests {
                 "it was made in /q/.ekiden/state",
             ),
             (1000, Some(place(1001, "/q/.ekiden/state")), true, ""),
-            (1000, None, false, "nothing says that you made it here"),
+            (
+                1000,
+                None,
+                false,
+                "there is no record that you made it here",
+            ),
             // Somebody has believed it before.
             (1001, same(), true, ""),
         ] {

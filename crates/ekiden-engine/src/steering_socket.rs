@@ -54,7 +54,7 @@ impl Refusal {
         match self {
             Self::OwnSession => "this command comes from inside the run's own session",
             Self::OtherSession => "this command comes from a session of another run",
-            Self::SpeaksAsUser => "only a person tells its next session something",
+            Self::SpeaksAsUser => "only a person may send words to its next session",
             Self::UnknownOrigin => "the engine cannot see where this command comes from",
         }
     }

@@ -419,7 +419,7 @@ fn line_of(told: &impl Serialize) -> Result<Vec<u8>, Fault> {
 }
 
 fn ended_silently(end: &ChildEnd) -> String {
-    format!("its engine ended without a word: {end:?}")
+    format!("its engine ended without a result: {end:?}")
 }
 
 /// The end of its only stage.

@@ -1,4 +1,4 @@
-//! What stages left that were carried out before, on whichever worker: read from the logs that they pushed.
+//! What earlier stages left, on any worker: read from the logs that they pushed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

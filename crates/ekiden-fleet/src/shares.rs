@@ -1,4 +1,4 @@
-//! The plan's budget among its stages, and those of single agents.
+//! How the plan's budget, and each agent's budget, is shared among the stages.
 //!
 //! A stage that begins reserves an equal part of what is left of each. What it did not spend comes back when it ends, for those
 //! that are still at work and ran short.

@@ -105,7 +105,7 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
     };
     // The remote that its user named, not the one that it names itself.
     let place = submission.header.fleet.as_mut();
-    let place = place.ok_or_else(|| Failure::settings("it is no plan of a fleet".to_owned()))?;
+    let place = place.ok_or_else(|| Failure::settings("it is not a fleet's plan".to_owned()))?;
     place.remote.clone_from(&wanted.remote);
     let work_dir = TakenWorkDir::take(&workspace).map_err(|error| Failure::state(&error))?;
     let id = submission.header.run.clone();
@@ -270,7 +270,7 @@ fn where_it_begins(submission: &Submission) -> Result<String, Failure> {
     match rules.map(|rules| &rules.isolation) {
         Some(Isolation::Worktrees { base, copy, .. }) => {
             if !copy.is_empty() {
-                let text = "a fleet does not copy files that git does not know: all that reach the remote could read them";
+                let text = "a fleet does not copy untracked files: everyone with access to the remote could read them";
                 return Err(Failure::settings(text.to_owned()));
             }
             Ok(base.clone())
@@ -292,7 +292,7 @@ async fn refuse_unknown(git: &Git, dir: &Path, manifest: &Manifest) -> Result<()
         let files = globs::all_of(dir, &stage.part.context).unwrap_or_default();
         if let Some(file) = files.iter().find(|file| !known.contains(file.as_str())) {
             return Err(Failure::settings(format!(
-                "the context of stage {} is `{file}`, which git does not know, so no worker has it; commit it",
+                "the context of stage {} is `{file}`, which git does not track, so no worker has it; commit it",
                 stage.id
             )));
         }

@@ -86,7 +86,7 @@ pub(crate) const MARK: Kind = Kind::Text(|text| match Marker::try_from(line(text
 /// What a worker of a fleet is known by.
 pub(crate) const LABEL: Kind = Kind::Text(|text| match is_label(text) {
     true => Ok(text.to_owned()),
-    false => Err(format!("{} is no label: {LABEL_RULE}", quoted(text))),
+    false => Err(format!("{} is not a label: {LABEL_RULE}", quoted(text))),
 });
 /// Any whole number from this one.
 pub(crate) const fn from(least: i64) -> Kind {

@@ -117,7 +117,7 @@ fn read_text(text: &str) -> Result<Document, Faults> {
 /// Takes out what is the user's to say, and finds stages without a validation and without a reason for it.
 fn checked(manifest: &mut Value) -> Vec<Fault> {
     let of_user = |who: &str, field: &str| {
-        let text = format!("{who}{} is the user's to say", quoted(field));
+        let text = format!("{who}{} is for the user to set", quoted(field));
         Fault::new(None, &text).hint("leave it out".to_owned())
     };
     let top = remove(manifest, &USERS).into_iter();

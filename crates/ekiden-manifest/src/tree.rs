@@ -157,7 +157,7 @@ impl Value {
         let twice = sorted.windows(2).filter(|pair| pair[0].key == pair[1].key);
         if let Some(pair) = twice.min_by_key(|pair| pair[1].line) {
             let (first, key) = (pair[0].line, quoted(&pair[1].key));
-            let text = format!("{key} is there twice, in line {first} too");
+            let text = format!("{key} appears twice, first in line {first}");
             return Err(Fault::new(pair[1].line, &text));
         }
         Ok(Self::Map(entries))

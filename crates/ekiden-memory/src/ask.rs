@@ -24,7 +24,7 @@ pub fn ask<T>(
             drop(lock);
             let aside = files.path(ASIDE);
             let told = format!(
-                "the index of the memory was damaged or from another version of ekiden: it was built again, and is kept in {}",
+                "the index of the memory was damaged or from another version of ekiden: it was built again, and the old one is kept in {}",
                 aside.display()
             );
             Ok((answer()?, Some(told)))

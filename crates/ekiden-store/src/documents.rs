@@ -13,7 +13,7 @@
 //!    with the same name.
 //! 2. A document is loaded once: by the session that creates `consumed/<name>`.
 //! 3. Only documents that ekiden made here are loaded without being asked for. WHY: a cloned repository may contain
-//!    a file in `.ekiden/handoffs/`, and then a session would begin with the words of a stranger. So are only they carried
+//!    a file in `.ekiden/handoffs/`, and then a session would begin with the words of a stranger. Likewise, only they are carried
 //!    into a session's next one, whatever the agent made of their head.
 //!
 //! Only the document itself is synced. After a power cut it may be loaded twice, or only when somebody asks for it;

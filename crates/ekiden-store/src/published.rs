@@ -18,7 +18,7 @@ use crate::replace::{replace_at_once, replace_foreign};
 use crate::state::create_state_root;
 
 const GITIGNORE: &str = "\
-# Made by ekiden. Only the settings belong into the repository.
+# Made by ekiden. Only the settings belong in the repository.
 *
 !config.toml
 ";

@@ -353,7 +353,7 @@ impl<W: Web> Tracker for GitHub<W> {
 }
 
 fn listed(found: Value) -> Result<Vec<Value>, Fault> {
-    serde_json::from_value(found).map_err(|_| Fault::garbage("it is no list"))
+    serde_json::from_value(found).map_err(|_| Fault::garbage("it is not a list"))
 }
 
 fn marker(key: &str) -> String {

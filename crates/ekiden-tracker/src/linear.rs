@@ -120,7 +120,7 @@ impl<W: Web> Linear<W> {
         let done = data.as_object().and_then(|data| data.values().next());
         match done {
             Some(done) if done["success"] == true => Ok(done.clone()),
-            Some(_) | None => Err(Fault::refused("it does not say that it did it")),
+            Some(_) | None => Err(Fault::refused("it did not confirm the change")),
         }
     }
 

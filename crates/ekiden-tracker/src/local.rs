@@ -78,7 +78,7 @@ impl Local {
         match self.has(id) {
             true => replace_in_project(&*self.disk, &self.path(id), file.0.as_bytes())
                 .map_err(|error| failed(&error)),
-            false => Err(Fault::refused("it is no file")),
+            false => Err(Fault::refused("it is not a file")),
         }
     }
 

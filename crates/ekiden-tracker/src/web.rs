@@ -92,7 +92,7 @@ pub(crate) fn limited(answer: &Answer, reset: &str, unit: Millis) -> Fault {
 pub(crate) fn check(answer: &Answer, what: &str, said: &str) -> Result<(), Fault> {
     match answer.status().as_u16() {
         200..=299 => Ok(()),
-        300..=399 => Err(Fault::refused("it sends us elsewhere: check its address")),
+        300..=399 => Err(Fault::refused("it redirects: check its address")),
         401 | 403 => Err(Fault::not_permitted(said)),
         404 | 410 => Err(Fault::Missing(what.to_owned())),
         status @ (408 | 500..) => Err(Fault::Unreachable(format!("it answers {status}"))),

@@ -41,7 +41,7 @@ const AUTH_REQUIRED: i64 = -32_000;
 const WORDS_BYTES_MAX: usize = 8 * 1024;
 /// What stands in a conversation before anything was said, in tokens: instructions and tools.
 const BASE_TOKENS: u64 = 20_000;
-const UNTOLD: &str = "this agent does not tell how full its context is while it works, so the handoff is ordered by the bytes that pass (`--session-timeout` orders it by time)";
+const UNTOLD: &str = "this agent does not report its context use while it works, so ekiden orders the handoff by bytes exchanged (`--session-timeout` orders it by time)";
 
 /// A conversation by this protocol.
 #[derive(Default)]

@@ -169,7 +169,7 @@ impl From<EngineError> for Failure {
             EngineError::NoIdentity => failed(Exit::Settings)
                 .hint("`git config --global user.name` and `user.email` say who you are"),
             EngineError::OldGit => failed(Exit::Settings)
-                .hint("git 2.38 or newer can; without git, stages work one after the other"),
+                .hint("install git 2.38 or newer; without git, stages run one after the other"),
             EngineError::NoStage { .. } => failed(Exit::Bug),
             EngineError::Unreadable { .. } => {
                 failed(Exit::State).hint("name another run by its id; `ekiden status --all` lists them")

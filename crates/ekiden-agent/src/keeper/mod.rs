@@ -21,7 +21,7 @@
 //!   outer's death as the end of the link.
 //!
 //! So of engine, outer and inner any two may be killed at the same instant: the third ends the rest.
-//! Both keepers dead, the engine is the subreaper that the rest comes to (`orphans`). Only if all
+//! If both keepers are dead, the engine is the subreaper that adopts the rest (`orphans`). Only if all
 //! three are killed at the same instant none is left; then the agent gets SIGTERM as its
 //! parent-death signal, and a later engine looks for what bears the session's marker.
 //!

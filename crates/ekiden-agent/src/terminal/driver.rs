@@ -78,8 +78,8 @@ fn begin(spec: &mut AttemptSpec) -> Result<(Child, Listener), String> {
 
 /// Starts the client. The lock stays here too, for a client that is started anew.
 fn start(spec: &mut AttemptSpec) -> Result<Child, String> {
-    let ekiden =
-        std::env::current_exe().map_err(|error| format!("cannot find own executable: {error}"))?;
+    let ekiden = std::env::current_exe()
+        .map_err(|error| format!("cannot find ekiden's executable: {error}"))?;
     let lock = spec.lock.as_ref().map(File::try_clone).transpose();
     let lock = lock.map_err(|error| format!("cannot pass on the attempt's lock: {error}"))?;
     let child = launch::child(spec, &ekiden, &socket(spec));

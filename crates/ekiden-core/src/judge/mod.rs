@@ -23,7 +23,7 @@
 //! they are compared with. In a task of research the tree says nothing; there a session has moved
 //! too if it added a fact, wrote something else into its progress, or its notes grew by new lines.
 //!
-//! What could not be seen is neither progress nor none: such a session counts for nothing.
+//! A session that could not be seen is ignored: it counts neither as progress nor as a lack of it.
 //!
 //! Invariants:
 //! - The notes of a session are compared with those of an earlier one, never with a copy of

@@ -21,8 +21,7 @@ pub(super) const MEND: &str = include_str!("texts/mend_verdict.md");
 pub(super) const ANSWER_NOW: &str = include_str!("texts/answer_now.md");
 pub(super) const CHECK: &str = "# Check";
 pub(super) const CHECK_INTRO: &str = "ekiden ran it on this tree:";
-pub(super) const NO_CHECK: &str =
-    "There is none: nothing but the reading of the work says whether it is done.";
+pub(super) const NO_CHECK: &str = "There is none: only reading the work shows whether it is done.";
 pub(super) const OUTPUT: &str = "The end of its output:";
 pub(super) const CHANGES: &str = "# Changes";
 pub(super) const CHANGES_INTRO: &str =
@@ -36,7 +35,7 @@ pub const NO_TREE: &str = "The work is claimed to be done, but nobody could revi
 const TREE_CHANGED: &str = "The work tree changed while session {number} reviewed it, so its verdict does not count. Look at the changes (git status, git diff), then resume to have the work verified and reviewed again.";
 const NO_VERDICT: &str = "The work is claimed to be done, but session {number} came to no verdict (last attempt: {cause}). Resume to have it reviewed again.";
 const FAULTS_LEFT: &str =
-    "A reviewer still finds faults. Say which are to be mended, and which are none:";
+    "A reviewer still finds faults. Say which to fix, and which are not faults:";
 
 /// A check's line and output, and the list of changes, in tokens.
 const CHECK_TOKENS_MAX: usize = 100;

@@ -1,7 +1,7 @@
 //! Whether an attempt may start now: the last question before every start.
 //!
-//! Nobody wants a pause, what is left of the run's budget is worth a session, and it is not quiet. The
-//! share that the session may spend is set aside by this: nothing else of the relay spends until it is over.
+//! It may if nobody wants a pause, the budget has enough left for a session, and no quiet hours apply. The
+//! share that the session may spend is then reserved: nothing else of the relay spends until it is over.
 //! Where other stages hold what is left, the relay waits for what they do not spend.
 
 use super::{Next, NextAttempt, Relay};

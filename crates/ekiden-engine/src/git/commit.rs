@@ -216,7 +216,7 @@ impl Work<'_> {
                 Ok(Commit::Nothing { left_out })
             }
             GitError::Failed { .. } if !self.git.knows_committer().await => Ok(failed(
-                "git does not know who you are; `git config --global user.name` and `user.email` say it"
+                "git has no name and email for you; set them with `git config --global user.name` and `user.email`"
                     .to_owned(),
                 "",
             )),

@@ -189,7 +189,7 @@ pub fn try_out(
     dir: &Path,
     endpoints: &[Endpoint],
 ) -> Result<Vec<(&'static str, Option<String>)>, EngineError> {
-    let keeper = ekiden_agent::keeper::executable().map_err(system("find the own executable"))?;
+    let keeper = ekiden_agent::keeper::executable().map_err(system("find ekiden's executable"))?;
     let notice = Notice {
         at: SystemClock.now(),
         about: NoticeKind::NeedsYou,

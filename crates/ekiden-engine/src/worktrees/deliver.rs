@@ -290,7 +290,7 @@ async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>)
     match Status::read(&git, Scope::Everything).await {
         Ok(status) if !is_lent(trees, &status) => {
             left_over.push(format!(
-                "the worktree {place} stays: it has files that are not committed; {} removes it",
+                "the worktree {place} is kept: it has uncommitted files; {} removes it",
                 removal(tree)
             ));
             return true;
@@ -321,7 +321,7 @@ async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>)
     let holds_work = changed.lines().any(is_submodule);
     if holds_work {
         left_over.push(format!(
-            "the worktree {place} stays: a submodule in it has commits that may be nowhere else; push them, \
+            "the worktree {place} is kept: a submodule in it has commits that may exist nowhere else; push them, \
              then {}",
             removal(tree)
         ));

@@ -216,7 +216,7 @@ impl<'a> Work<'a> {
         }
         if let Some(nested) = status.entries.iter().find(|entry| entry.is_repository()) {
             return GitError::refused(format!(
-                "`{}` is a git repository of its own, of which nothing would be merged; \
+                "`{}` is a separate git repository, and none of its files would be merged; \
                  remove its `.git`, or make it a submodule, in {place}",
                 nested.shown()
             ));
@@ -251,7 +251,7 @@ impl<'a> Work<'a> {
         let is_behind = "merge-base --is-ancestor";
         if there.is_some() && self.git.run(is_behind, &[branch, "HEAD"]).await.is_err() {
             return GitError::refused(format!(
-                "the stage left its branch {branch}, and what {} is at lacks what is on the branch; \
+                "the stage left its branch {branch}, and the commit in {} does not contain that branch; \
                  merge the two there",
                 self.tree.display()
             ));

@@ -176,6 +176,6 @@ impl Lender {
     /// project's own: whoever can write the project must not get at other files by that.
     pub(super) fn find(&self, name: &str) -> Result<Found, String> {
         let found = beneath::open_file(&self.dir, Path::new(name));
-        found.map_err(|why| format!("`{name}` is to be copied and {why}"))
+        found.map_err(|why| format!("cannot copy `{name}`: it {why}"))
     }
 }

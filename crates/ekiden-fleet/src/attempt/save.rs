@@ -191,7 +191,7 @@ impl Attempt<'_> {
 
 fn not_merged(dir: &str) -> Fault {
     Fault::Kept(format!(
-        "`{dir}` is a git repository of its own, of which nothing would be merged; remove its `.git`, or make it a submodule whose commits are pushed"
+        "`{dir}` is a separate git repository, and none of its files would be merged; remove its `.git`, or make it a submodule whose commits are pushed"
     ))
 }
 

@@ -35,7 +35,7 @@ impl View<'_> {
             .filter(|_| self.timeline.standing.totals.spend.tokens > 0)
             .collect();
         let note = (!rows.is_empty()).then(|| {
-            Block::line("Usage that names no model counts for the model that led the session. Tokens do not include those read from the cache again; ≈ marks an estimate.")
+            Block::line("Usage without a model name counts for the session's main model. Tokens exclude cache reads; ≈ marks an estimate.")
         });
         let figure = svg::costs(self.timeline).map(|svg| figure("Cost of each session", svg));
         let head = vec!["model", "sessions", "tokens", "cost"];

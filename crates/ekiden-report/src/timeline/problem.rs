@@ -83,8 +83,8 @@ impl Kind {
             Self::Uncommitted => ("session not committed", "sessions not committed"),
             Self::Compaction => ("compaction", "compactions"),
             Self::Refusals => (
-                "session refused to its end",
-                "sessions refused to their end",
+                "session that ignored refusals",
+                "sessions that ignored refusals",
             ),
             Self::Denied => ("session with denied calls", "sessions with denied calls"),
             Self::Spent => ("used-up bound", "used-up bounds"),

@@ -80,7 +80,7 @@ fn the_published_directory_is_made_once_and_what_a_person_put_there_stays() {
         [".gitignore", "handoff", "runs"]
     );
     expect_test::expect![[r#"
-        # Made by ekiden. Only the settings belong into the repository.
+        # Made by ekiden. Only the settings belong in the repository.
         *
         !config.toml
     "#]]

@@ -148,7 +148,9 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         false => ("run", &words[1..]),
     };
     let task: Vec<&str> = task.iter().take_while(plain).map(String::as_str).collect();
-    let failure = failed(format!("unexpected `{wrong}`: what to do is one argument"));
+    let failure = failed(format!(
+        "unexpected `{wrong}`: the task must be one argument"
+    ));
     Some(match &*task {
         [file, _, ..] if Path::new(file).is_file() => failure.hint(format!(
             "the task is the file `{file}`: leave out `{wrong}`"
@@ -171,7 +173,7 @@ fn no_session(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     let value = text(ContextKind::InvalidValue)?;
     text(ContextKind::InvalidArg).filter(|arg| *arg == "[N]")?;
     let command = words.get(1)?.to_str()?;
-    let failure = Failure::new(Exit::Usage, format!("`{value}` is no session's number"));
+    let failure = Failure::new(Exit::Usage, format!("`{value}` is not a session number"));
     Some(failure.hint(format!(
         "the number comes first, then the run: `ekiden {command} 3 7f3a`"
     )))

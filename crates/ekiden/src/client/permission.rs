@@ -236,7 +236,7 @@ fn nobody_chose(settings_file: Option<&Path>) -> Failure {
         || "your settings file".to_owned(),
         |path| path.display().to_string(),
     );
-    let text = "cannot start a session: what the agent may do without asking is not chosen";
+    let text = "cannot start a session: you have not chosen what the agent may do without asking";
     Failure::new(Exit::Settings, text)
         .hint("`--permission-mode acceptEdits` lets it edit files, `--allowed-tool 'Bash(make:*)'` lets it run a command")
         .hint("`--skip-permissions` lets it do everything; `--safe-mode` only what its own rules allow")

@@ -33,7 +33,7 @@ Examples:
   ekiden answer 'keep the column and write it by trigger'
   ekiden answer                        in your editor, with the question quoted
   ekiden answer --stage S04 -f answer.md
-  ekiden answer 7f3a 'yes, drop it'    the run whose id begins so
+  ekiden answer 7f3a 'yes, drop it'    the run whose id begins with 7f3a
 ";
 
 /// What begins each line of the question in the editor.
@@ -78,11 +78,13 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let workspace = invocation.workspace()?;
     let (run, text) = run_and_text(&run_ids(&workspace)?, &args.words)?;
-    let as_text = |failure: Failure| match (run, &args.words[..]) {
+    let as_text = |failure: Failure| {
+        match (run, &args.words[..]) {
         (Some(run), [_]) => failure.hint(format!(
-            "`{run}` begins the id of a run; if it is the answer: `ekiden answer RUN {run}`"
+            "`{run}` is the beginning of a run's id; if it is the answer, type `ekiden answer RUN {run}`"
         )),
         (Some(_), _) | (None, _) => failure,
+    }
     };
     let (id, _) = history::find(&workspace, run).map_err(|error| as_text(error.into()))?;
     let summary = history::read(&workspace, &id, |_, _| {})?;
@@ -206,14 +208,16 @@ fn question<'a>(run: &'a Run, stage: Option<&str>) -> Result<Question<'a>, Failu
     let failed = |text: String| Failure::new(Exit::MissingInput, text);
     match (asked.pop(), asked.len(), stage) {
         (Some(question), 0, _) => Ok(question),
-        (Some(_), ..) => Err(failed(format!("several stages of run {id} ask: {all}"))
-            .hint("name one with `--stage ID`; `ekiden status` shows the questions")),
+        (Some(_), ..) => Err(
+            failed(format!("several stages of run {id} have a question: {all}"))
+                .hint("name one with `--stage ID`; `ekiden status` shows the questions"),
+        ),
         (None, _, Some(stage)) if !all.is_empty() => {
-            let text = format!("stage `{stage}` of run {id} asks nothing");
-            Err(failed(text).hint(format!("these ask: {all}")))
+            let text = format!("stage `{stage}` of run {id} has no question");
+            Err(failed(text).hint(format!("these have one: {all}")))
         }
         (None, ..) => Err(
-            failed(format!("run {id} asks nothing")).hint(match run.outcome() {
+            failed(format!("run {id} has no question")).hint(match run.outcome() {
                 Some(outcome) if outcome.is_complete() => {
                     "`ekiden continue 'WORK'` gives it follow-up work"
                 }
@@ -241,7 +245,7 @@ fn edited(
         let quoted = clean(question.text).text;
         let quoted = quoted.lines().map(|line| format!("  {line}"));
         return Err(
-            Failure::new(Exit::Usage, "no answer is given to this question:")
+            Failure::new(Exit::Usage, "this question still needs an answer:")
                 .details(quoted)
                 .hint("`ekiden answer 'TEXT'`, or `ekiden answer -f FILE`"),
         );

@@ -24,7 +24,7 @@ use crate::settings::flags::{Asking, Typed};
 const EXAMPLES: &str = "\
 Examples:
   ekiden attach              the run that works here, else the newest
-  ekiden attach 7f3a         the run whose id begins so
+  ekiden attach 7f3a         the run whose id begins with 7f3a
 ";
 
 /// How often to look at the run.

@@ -41,7 +41,7 @@ pub struct CheckpointArgs {
     /// Put the handoff off once: until 90 % of the usable window
     #[arg(long, group = "what")]
     defer: bool,
-    /// Show this word in the status line for what the session is at; "" for none
+    /// Show this word in the status line as the session's phase; "" for none
     #[arg(long, value_name = "WORD", group = "what")]
     phase: Option<String>,
     /// The session, as Claude Code calls it

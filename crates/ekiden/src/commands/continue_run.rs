@@ -89,7 +89,7 @@ fn from_pull_request(
         (Some(pull), _) => pull.clone(),
         (None, Some(branch)) => trackers.pull_request(branch.clone())?,
         (None, None) => {
-            let text = "the run has no branch of its own, and so no pull request";
+            let text = "the run did not create a branch, so it has no pull request";
             return Err(Failure::new(Exit::MissingInput, text)
                 .hint("`ekiden run --pull-request` makes both"));
         }
@@ -99,12 +99,10 @@ fn from_pull_request(
         .and_then(|tracker| tracker.review(&pull.id));
     let found = found.map_err(|fault| failure("read the pull request", pull.tracker, &fault))?;
     if found.text.trim().is_empty() && found.comments.is_empty() {
-        let text = format!(
-            "the pull request {} waits for nothing",
-            one_line(&found.name)
-        );
-        return Err(Failure::new(Exit::MissingInput, text)
-            .hint("no check failed, and nobody said anything; `ekiden continue PROMPT` gives it other work"));
+        let text = format!("the pull request {} needs no work", one_line(&found.name));
+        return Err(Failure::new(Exit::MissingInput, text).hint(
+            "no check failed, and nobody commented; `ekiden continue PROMPT` gives it other work",
+        ));
     }
     let trust = invocation.given.get(&table::TRACKER_TRUST)?;
     let own = own.map(|own| own.text.as_str());

@@ -28,7 +28,7 @@ pub(super) fn write(
     let writing = Writing::default();
     let mut planner = Planner::new(flags, &writing)?;
     let environment = &planner.invocation.environment;
-    environment.refuse_a_session("hold a session that writes a debrief")?;
+    environment.refuse_a_session("run a session that writes a debrief")?;
     let agent = run.header().settings.agent.clone();
     planner.model.clone_from(&agent.model);
     planner.settings.agent = AgentSpec {

@@ -18,7 +18,7 @@ Examples:
   ekiden diff                    what the newest session of the newest run here changed
   ekiden diff 3                  what session 3 of it changed
   ekiden diff 3 --stat           the files, without their lines
-  ekiden diff 3 7f3a | less -R   in the run whose id begins so
+  ekiden diff 3 7f3a | less -R   in the run whose id begins with 7f3a
 ";
 
 /// Unchanged lines around a change of the handoff.

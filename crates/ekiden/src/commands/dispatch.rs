@@ -65,10 +65,10 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Looks between two looks at everything, at least.
 const LOOKS: u32 = 4;
 
-/// Run the issues of a tracker that want it, as they come
+/// Start a run for each labelled issue of a tracker, as issues come in
 ///
 /// Looks for open issues with a label, the most urgent and then the oldest first, and works on at most `--jobs` of them at a time: each in a worktree and on a
-/// branch of its own, outside of your work dir, as a run of its own with all the limits that you name here. Sessions' work is
+/// branch of its own, outside of your work dir, as a separate run with all the limits that you set here. Sessions' work is
 /// committed. The runs work in the background; `ekiden status --everywhere` shows them.
 ///
 /// Remove the label or close the issue, and its run hands off and stops; set the label again, and it goes on. An issue whose
@@ -80,7 +80,7 @@ pub struct DispatchArgs {
     /// What you want of each issue: a file, or the words in quotes [default: all of it]
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// The label of issues that want a run
+    /// The label of issues to run
     #[arg(long, value_name = "NAME", default_value = "ekiden")]
     label: String,
     /// Only issues of this assignee: a login on GitHub, an address in Linear, `assignee:` in a file
@@ -133,8 +133,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         state_dir.clone(),
     )?;
     if branch::base(&workspace)?.is_none() {
-        let text =
-            "cannot work on issues beside each other: there is no git repository with a commit";
+        let text = "cannot work on issues in parallel: there is no git repository with a commit";
         return Err(Failure::new(Exit::Settings, text)
             .hint("`git init && git commit --allow-empty -m start` makes one"));
     }
@@ -264,7 +263,7 @@ impl Dispatcher<'_> {
         let room = self.room(&places);
         self.is_spent = obstacle.is_none() && room == 0;
         let spent =
-            || "the budget of all runs has no room for another; nothing new begins".to_owned();
+            || "the total budget has no room for another run; nothing new begins".to_owned();
         self.say_obstacle(obstacle.or_else(|| self.is_spent.then(spent)));
         let wanted: Vec<(IssueRef, Issue)> = found
             .iter()
@@ -392,7 +391,7 @@ impl Dispatcher<'_> {
 
     /// Has all runs hand off and stop, and waits for that until a second signal.
     fn drain(mut self, signals: &SignalFlag) -> Result<Exit, Failure> {
-        let text = "waiting until the runs have stopped; ctrl-c leaves them to it\n";
+        let text = "waiting until the runs have stopped; ctrl-c stops waiting\n";
         let mut text = Some(text).filter(|_| !self.json);
         loop {
             let places = self.look()?;

@@ -42,7 +42,7 @@ Examples:
 ///
 /// Each figure is a range: half of such work takes no more than the first, nine of ten pieces no more than the second.
 /// The logs of this project's runs say what past work took; until ten pieces of a kind are over, the ranges are wide.
-/// Time and money are told once one run with them is over.
+/// Time and money are shown once one run that recorded them is over.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct EstimateArgs {

@@ -91,7 +91,7 @@ pub(super) fn everywhere(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let Some(home) = invocation.environment.state_home() else {
-        let text = "without a home directory nothing is known of other projects";
+        let text = "cannot find other projects without a home directory";
         return Err(Failure::new(Exit::MissingInput, text).hint("set `HOME`"));
     };
     let home = home.join("ekiden");

@@ -52,7 +52,7 @@ Examples:
 const FLEET_EXAMPLES: &str = "\
 Examples:
   ekiden fleet dev            a Temporal server on this machine, to try a fleet
-  ekiden fleet follow 7f3a    the run whose id begins so, from any clone of its project
+  ekiden fleet follow 7f3a    the run whose id begins with 7f3a, from any clone of its project
 ";
 
 /// Work on the stages of a fleet's plans
@@ -85,7 +85,7 @@ pub struct WorkerArgs {
     /// The programs of its agents [default: those of the agents that are named in its settings or built in, if they are on PATH]
     #[arg(long, value_name = "PROGRAMS", value_delimiter = ',', value_parser = label)]
     agents: Option<Vec<String>>,
-    /// What you call the account of its agents: a usage limit that one worker meets holds all of that account; also a label
+    /// A name for its agents' account: a usage limit that one worker meets holds all workers of that account; also a label
     /// [default: an account of its own]
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
@@ -170,7 +170,9 @@ pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let trusted_keys = file(&invocation, &table::FLEET_TRUSTED_KEYS)?;
     if trusted_keys.is_none() {
-        output.warn("plans run without a signature; `fleet.trusted_keys` names who may decide what runs here");
+        output.warn(
+            "plans run without a signature; `fleet.trusted_keys` says whose plans may run here",
+        );
     }
     let found = || installed(&invocation.given.agents);
     let agents = args.agents.clone().unwrap_or_else(found);
@@ -272,7 +274,7 @@ pub(super) fn takes(run: &Run, steering: &Steering) -> Result<(), Failure> {
     if !is_signed || !matches!(steering, Steering::Instruct { .. }) {
         return Ok(());
     }
-    let text = "the run's plan is signed, and words for its sessions cannot be";
+    let text = "the run's plan is signed, and messages to its sessions cannot be signed";
     Err(Failure::new(Exit::Settings, text).hint("other commands reach it, such as `ekiden next`"))
 }
 
@@ -281,9 +283,9 @@ fn refuse_what_is_approved(limits: &LimitsChanged) -> Result<(), Failure> {
     if limits.permissions.is_empty() && !limits.no_review && limits.guided.is_none() {
         return Ok(());
     }
-    let text = "a fleet's run keeps its permissions and its review, and nobody guides its sessions";
+    let text = "the permissions and the review of a fleet's run cannot change, and its sessions cannot be guided";
     Err(Failure::new(Exit::Settings, text)
-        .hint("leave these flags out; with others a run can be begun anew, such as with `--from`"))
+        .hint("leave these flags out; a new run can have other ones, for example with `--from`"))
 }
 
 fn follow(
@@ -333,7 +335,7 @@ impl Placement {
         (detach, new): (bool, bool),
     ) -> Result<Program, Failure> {
         if detach && (header.issue.is_some() || header.pull_request.is_some()) {
-            let text = "`--detach` leaves nobody here who tells the issue how far a fleet's run is";
+            let text = "with `--detach`, nothing here updates the issue about a fleet's run";
             return Err(Failure::new(Exit::Settings, text).hint("leave out one of them"));
         }
         let sign_key = file(invocation, &table::FLEET_SIGN_KEY)?;

@@ -48,7 +48,7 @@ Examples:
 /// handoff and the knowledge in `.cleave/`, or a plan that was done in part (`.casm/`, or a pipeline of cleave), become a run
 /// that `ekiden resume` continues. Documents in `.claude/handoffs/` become handoffs that `ekiden orient` finds. Each
 /// thing is listed with what became of it. Nothing of the other program is changed or deleted, and a second import
-/// does nothing again. That the agent may do everything without asking is never taken over.
+/// does nothing again. Permission to do everything without asking is never imported.
 ///
 /// What their commands, flags, files and exit codes are called here is in `docs/migrating.md`.
 #[derive(Args)]
@@ -134,7 +134,7 @@ fn source(path: &Path) -> Result<Source, Failure> {
     let dir = path.canonicalize().or_fail(Exit::MissingInput, what)?;
     if !dir.is_dir() {
         let text = format!(
-            "cannot import from {}: it is no directory",
+            "cannot import from {}: it is not a directory",
             phrase::path(path)
         );
         return Err(Failure::new(Exit::MissingInput, text).hint("name the project's directory"));
@@ -385,7 +385,7 @@ fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -
 fn show(findings: &[Finding], source: &Source, dry_run: bool, output: &mut Output) {
     if findings.is_empty() {
         let dir = phrase::path(&source.dir);
-        let text = format!("nothing of cleave, CASM or CCS is in {dir}");
+        let text = format!("found nothing from cleave, CASM or CCS in {dir}");
         return output.line(text);
     }
     let names = findings
@@ -396,7 +396,7 @@ fn show(findings: &[Finding], source: &Source, dry_run: bool, output: &mut Outpu
         let was = one_line(&finding.was);
         let (tone, text) = match &finding.became {
             Became::New(text) => (Tone::Done, text.clone()),
-            Became::Known(text) => (Tone::Quiet, format!("{text} (it is so already)")),
+            Became::Known(text) => (Tone::Quiet, format!("{text} (already there)")),
             Became::Nothing(why) => (Tone::Attention, format!("not taken over: {why}")),
         };
         let line = Line::new(Tone::Plain, format!("{was:<names$}  "));

@@ -261,7 +261,7 @@ fn read(trackers: &Trackers, issue: &IssueRef) -> Result<Issue, Failure> {
 /// Which issue a plan works on.
 #[derive(Args, Debug, Default)]
 pub struct PlanIssue {
-    /// The issue that it works on, which is told how far it is: ANV-123, owner/name#12, #12, its address, or the name of a file in .issues/
+    /// The issue that it works on and reports its progress to: ANV-123, owner/name#12, #12, its address, or the name of a file in .issues/
     #[arg(long, value_name = "ISSUE")]
     pub issue: Option<String>,
     /// Make a sub-issue of each stage, and close it when the stage is done

@@ -20,7 +20,7 @@ use crate::settings::flags::{Asking, Typed};
 const EXAMPLES: &str = "\
 Examples:
   ekiden log                 the newest run here
-  ekiden log 7f3a            the run whose id begins so
+  ekiden log 7f3a            the run whose id begins with 7f3a
   ekiden log -f              and then each new line, until the run is over
   ekiden log --json | jq     for programs, one JSON object a line
 ";

@@ -27,7 +27,7 @@ Examples:
   ekiden memory get 3f09 a1b2                 all of it
   ekiden memory stats                         what is kept, and how much
   ekiden memory rebuild                       make the index anew
-  ekiden memory forget 3f09                   take it back; --project: all that was recorded here
+  ekiden memory forget 3f09                   delete it; --project: all that was recorded here
 ";
 
 /// Search what earlier sessions left
@@ -56,7 +56,7 @@ enum MemoryCommand {
     Stats(Plain),
     /// Build the index again from the recorded files
     Rebuild(Plain),
-    /// Take back what was recorded
+    /// Delete what was recorded
     Forget(ForgetArgs),
 }
 
@@ -255,7 +255,7 @@ impl Asked<'_> {
     fn forget(&self, args: &ForgetArgs, output: &mut Output) -> Result<(), Failure> {
         self.invocation
             .environment
-            .refuse_a_session("take back what was recorded")?;
+            .refuse_a_session("delete what was recorded")?;
         let what = match (args.before, &args.project) {
             (Some(before), _) => Forget::Before(before),
             (None, Some(dir)) => Forget::Project(self.project(dir)?),

@@ -104,8 +104,8 @@ enum What {
     },
     /// Run the list as a relay
     ///
-    /// A tick counts once the verification does not contradict it. An item that is deleted stays open, and is
-    /// told. One that three sessions do not finish is set aside, and the run goes on with the others; in the end
+    /// A tick counts once the verification does not contradict it. A deleted item stays open, and is
+    /// reported. One that three sessions do not finish is set aside, and the run continues with the others; in the end
     /// it asks you. Agents may add up to 100 items. `PROMPT.md` and the list are read at the start. Where all is ticked already,
     /// only the verification runs. Everything else is as in `ekiden run`: limits, budgets, `ekiden resume`, `ekiden stop`, the report.
     #[command(before_help = RUN_EXAMPLES)]

@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   ekiden report              of the newest run here
   ekiden report --open       and look at it in the browser
-  ekiden report 7f3a         of the run whose id begins so
+  ekiden report 7f3a         of the run whose id begins with 7f3a
   ekiden report --debrief    and have a session write DEBRIEF.md about it
 ";
 
@@ -44,7 +44,7 @@ pub struct ReportArgs {
     /// Open it in the browser
     #[arg(long)]
     open: bool,
-    /// Also hold a last session with the run's agent that writes `DEBRIEF.md` in the work dir, for at most $1 unless
+    /// Also run a last session with the run's agent that writes `DEBRIEF.md` in the work dir, for at most $1 unless
     /// `session_budget` says otherwise
     #[arg(long)]
     debrief: bool,

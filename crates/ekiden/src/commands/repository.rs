@@ -85,9 +85,9 @@ pub(super) fn fit_pull_request(
     });
     if branch::exists(workspace, &branch) {
         let why = format!(
-            "branch `{branch}` is there already, and only one that the run makes is pushed"
+            "branch `{branch}` already exists, and ekiden only pushes a branch that the run created"
         );
-        let hint = "name a new one with `--branch`; `ekiden continue` goes on with a run's own";
+        let hint = "name a new one with `--branch`; `ekiden continue` keeps using a run's branch";
         return Err(no_pull_request(&why).hint(hint));
     }
     branch::check(workspace, &branch)?;

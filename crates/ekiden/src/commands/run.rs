@@ -69,7 +69,7 @@ pub struct RunArgs {
     /// what you want of it [default: all of it]
     #[arg(long, value_name = "ISSUE")]
     issue: Option<String>,
-    /// At a verified end push the run's new branch, and open a pull request on GitHub with its report; it is kept up to
+    /// When the run ends verified, push its new branch and open a pull request on GitHub with its report; it is kept up to
     /// date when the run goes on
     #[arg(long)]
     pull_request: bool,

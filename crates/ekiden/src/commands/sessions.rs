@@ -20,7 +20,7 @@ use crate::output::{Output, phrase, problems};
 const EXAMPLES: &str = "\
 Examples:
   ekiden sessions                     of the newest run here
-  ekiden sessions 7f3a                of the run whose id begins so
+  ekiden sessions 7f3a                of the run whose id begins with 7f3a
   ekiden sessions --json | jq '.sessions[] | select(.rescued)'
 ";
 

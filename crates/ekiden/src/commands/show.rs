@@ -22,7 +22,7 @@ const EXAMPLES: &str = "\
 Examples:
   ekiden show                     the newest session of the newest run here
   ekiden show 3                   session 3 of it
-  ekiden show 3 7f3a --prompt     what it was given, in the run whose id begins so
+  ekiden show 3 7f3a --prompt     what it was given, in the run whose id begins with 7f3a
   ekiden show 3 --events          what it said and did, line by line
   ekiden show 3 --next-prompt     what it left for session 4
   ekiden show 3 --json --verify   for programs
@@ -121,7 +121,7 @@ fn attempt(session: Session<'_>, asked: Option<u32>) -> Result<&Attempt, Failure
     session.kept.attempts.iter().rfind(is_asked).ok_or_else(|| {
         let had = phrase::count(session.kept.attempts.len() as u64, "attempt");
         let number = session.kept.number;
-        let what = format!("session {number} had {had}, so there is nothing to show of another");
+        let what = format!("session {number} had only {had}");
         Failure::new(Exit::MissingInput, what)
     })
 }

@@ -68,7 +68,7 @@ pub(super) fn check_detached(interface: Interface, guided: bool) -> Result<(), F
         (Interface::Headless, true) => "--guided",
         (Interface::Headless, false) => return Ok(()),
     };
-    let text = format!("`{flag}` needs the terminal that `--detach` leaves");
+    let text = format!("`{flag}` needs a terminal, and `--detach` gives it up");
     Err(Failure::new(Exit::Settings, text).hint("leave out one of them"))
 }
 

@@ -39,8 +39,8 @@ const BARS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '
 
 /// Show what sessions cost, and how well they end and begin again
 ///
-/// Costs are of all sessions of Claude Code on this machine, by their transcripts; an estimate at the prices that the
-/// client told. How sessions end is of this project's runs and watched sessions. Nothing is sent anywhere.
+/// Costs cover all Claude Code sessions on this machine, from their transcripts; they are estimates at prices that the
+/// client reported. How sessions end covers this project's runs and watched sessions. Nothing is sent anywhere.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct StatsArgs {
@@ -69,7 +69,7 @@ pub fn stats(args: &StatsArgs, output: &mut Output) -> Result<Exit, Failure> {
         let models: Vec<&str> = spending.unpriced.iter().map(String::as_str).collect();
         let price = phrase::money(PRICE_UNKNOWN_NANO_USD * 1_000);
         output.warn(&format!(
-            "no session reported what {} costs: estimated at {price} for a million tokens read afresh",
+            "no session reported what {} costs: estimated at {price} per million uncached input tokens",
             models.join(", ")
         ));
     }
@@ -426,7 +426,7 @@ fn best_lines(best: &Best, levels: Levels) -> Vec<Line> {
     };
     let at = phrase::tokens(best.handoff_tokens);
     let range = format!(
-        "in 8 of 10 drawings of these sessions between {} and {}; within 5% of it from {} to {}",
+        "80% confidence interval {} to {}; within 5% of the best from {} to {}",
         phrase::tokens(best.low_tokens),
         phrase::tokens(best.high_tokens),
         phrase::tokens(best.alike_from_tokens),

@@ -115,7 +115,7 @@ fn warn_of_trouble(workspace: &Workspace, output: &mut Output) {
     if let Some((_, trouble)) = last_error(&workspace.state_dir) {
         let trouble = one_line(&trouble);
         output.warn(&format!(
-            "the last trouble of hooks or the memory was: {trouble} (`ekiden doctor` tells more)"
+            "the last problem of hooks or the memory: {trouble} (`ekiden doctor` explains)"
         ));
     }
 }

@@ -23,13 +23,13 @@ const STOP_EXAMPLES: &str = "\
 Examples:
   ekiden stop                the run here: its session hands off first
   ekiden stop --now          at once, without a handoff
-  ekiden stop 7f3a --wait 0s ask the run whose id begins so, and do not wait
+  ekiden stop 7f3a --wait 0s ask the run whose id begins with 7f3a, and do not wait
 ";
 
 const NEXT_EXAMPLES: &str = "\
 Examples:
   ekiden next                the session of the run here hands off, the next one goes on
-  ekiden next 7f3a           that of the run whose id begins so
+  ekiden next 7f3a           that of the run whose id begins with 7f3a
 ";
 
 const PAUSE_EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ Examples:
 const UNPAUSE_EXAMPLES: &str = "\
 Examples:
   ekiden unpause             the run here goes on
-  ekiden unpause 7f3a        the run whose id begins so
+  ekiden unpause 7f3a        the run whose id begins with 7f3a
 ";
 
 const LIMITS_EXAMPLES: &str = "\

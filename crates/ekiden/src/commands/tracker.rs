@@ -55,7 +55,7 @@ enum What {
     },
     /// Send what waits now, though it would be tried later
     ///
-    /// A limit that a service named is kept to. Exits with 69 if something waits on.
+    /// Rate limits of the service still apply. Exits with 69 if something is still waiting.
     #[command(before_help = FLUSH_EXAMPLES)]
     Flush {
         #[command(flatten)]
@@ -100,7 +100,7 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
         return output.answer_json(&Fields::versioned().and(answer));
     }
     if waiting.is_empty() {
-        output.line("nothing waits: trackers have all that was written");
+        output.line("nothing is waiting: all writes were sent");
     }
     let zone = TimeZone::system();
     for (write, next) in waiting
@@ -121,7 +121,7 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
     }
     if unreadable > 0 {
         output.warn(&format!(
-            "{} cannot be read: of a newer ekiden, or damaged",
+            "{} cannot be read: damaged, or written by a newer ekiden",
             phrase::count(unreadable as u64, "write")
         ));
     }
@@ -166,7 +166,7 @@ fn flush(
             let text = format!("write into {issue}");
             let failed = failure(&text, issue.tracker, fault);
             Err(failed.hint(format!(
-                "writes that wait on: {left}; `ekiden tracker status` shows them"
+                "writes still waiting: {left}; `ekiden tracker status` shows them"
             )))
         }
         None if left == 0 => Ok(Exit::Done),

@@ -35,7 +35,7 @@ const EXAMPLES: &str = "\
 Examples:
   ekiden start                        be asked, then start the run
   ekiden start --agent rehearsal      the same for free, without a model
-  ekiden start -d ../other -m 20      what is given is not asked
+  ekiden start -d ../other -m 20      skips what the flags already say
 ";
 
 /// Be asked what to do and how, then start the run
@@ -44,7 +44,7 @@ Examples:
 /// agent itself asks up to five questions about the task first; the answers become part of it. Enter takes the
 /// default of each. At the end it shows the command line that says the same, and runs it or only prints it.
 ///
-/// Esc and ctrl-c leave at any question; then nothing was written and nothing changed, unless the agent was let ask: its
+/// Esc and ctrl-c quit at any question; then nothing is written or changed, unless you let the agent ask: its
 /// session stays in the state directory until the next one. A task that you wrote in your editor is kept, and you are told where.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]

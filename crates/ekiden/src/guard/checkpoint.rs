@@ -297,7 +297,7 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
         && !taken.again
         && let Err(why) = tell_checkpoint(&request, taken, SystemClock.now(), of_loop)
     {
-        super::report::note(&format!("the issue is not told: {why}"));
+        super::report::note(&format!("the issue is not updated: {why}"));
     }
     if let Some(watched) = watched {
         if let Ok(taken) = &taken

@@ -1,7 +1,7 @@
 //! A loop that a person runs with `claude -p`: the state of its iterations, and the prompt of the next one.
 //!
 //! There is a loop where `ralph-state.json` is. Each session is an iteration. One that hands off at L2 is ended once its
-//! document is written, since nobody sits there who would; the prompt then says where the next one resumes.
+//! document is written, since nobody is there to end it; the prompt then says where the next one resumes.
 //!
 //! Several processes of a session may write at once, and the last one counts. That is the end of the session, which
 //! takes everything anew from its log, its document and its transcript.

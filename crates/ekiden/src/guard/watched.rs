@@ -286,7 +286,7 @@ impl Watched {
         if let Some(issue) = self.told_issue()
             && let Err(why) = tell_continued(&self.place.dir, &issue, &self.session, self.now)
         {
-            super::report::note(&format!("the issue is not told: {why}"));
+            super::report::note(&format!("the issue is not updated: {why}"));
         }
     }
 

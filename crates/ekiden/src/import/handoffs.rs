@@ -29,7 +29,7 @@ pub fn documents(source: &Source) -> Result<(Vec<Document>, Vec<Finding>), Failu
     for name in source.names(DIR)? {
         let name = format!("{DIR}/{name}");
         let Some(minute) = name.rsplit('/').next().and_then(minute_of) else {
-            let why = "its name is no time, as in 2026-01-07-1045.md";
+            let why = "its name is not a time such as 2026-01-07-1045.md";
             findings.push(Finding::new(name, Became::Nothing(why.to_owned())));
             continue;
         };

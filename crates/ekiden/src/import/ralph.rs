@@ -27,7 +27,7 @@ pub fn take(
         Ok(theirs) => theirs,
         Err(error) => {
             return finding(Became::Nothing(format!(
-                "it is no state of a loop: {error}"
+                "it is not the state of a loop: {error}"
             )));
         }
     };

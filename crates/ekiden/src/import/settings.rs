@@ -166,7 +166,7 @@ fn wish(keys: &[(&str, To)], key: &str, value: &str) -> Wish {
         Some(Duration(name)) => Wish::Set(name, format!("{value}s")),
         Some(Threshold) => match levels(value) {
             Some(levels) => Wish::Set("levels", levels),
-            None => nothing("it is no percentage from 11 to 89"),
+            None => nothing("it is not a percentage from 11 to 89"),
         },
         Some(Check(..)) if value == "false" => nothing("it is off"),
         Some(Check(name, command)) if value == "true" => Wish::Set(name, command.to_owned()),

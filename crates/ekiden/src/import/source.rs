@@ -61,7 +61,7 @@ impl Source {
         let object = serde_json::from_str(&text);
         object
             .map(Some)
-            .map_err(|error| refused(name, &format!("it is no JSON object: {error}")))
+            .map_err(|error| refused(name, &format!("it is not a JSON object: {error}")))
     }
 
     /// The names in a directory, in order; none if there is no such directory.

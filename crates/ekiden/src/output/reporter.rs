@@ -431,7 +431,7 @@ fn delivered(delivery: &Delivery) -> Entry {
         } => {
             let (branch, why) = (one_line(branch), one_line(why));
             Line::attention(format!(
-                "your branch is left as it is: {why}. What all stages made is on `{branch}`; `{command}` brings it"
+                "your branch is unchanged: {why}. The work of all stages is on `{branch}`; `{command}` brings it in"
             ))
         }
     };

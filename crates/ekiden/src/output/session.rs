@@ -79,7 +79,9 @@ impl Reporter {
         let (session, clock) = (attempt.session.get(), self.clock(run));
         let timeout = relay.settings.bounds.session_timeout.unwrap_or_default();
         let length = phrase::duration(timeout);
-        let text = format!("{length} are over at {clock}; session {session} is asked to hand off");
+        let text = format!(
+            "time limit of {length} reached at {clock}; session {session} is asked to hand off"
+        );
         let entry = Entry::of_session("time_up", session).fields(fields! { "timeout_ms": timeout });
         Some(entry.line(Line::labelled("time", Tone::Quiet, text)))
     }

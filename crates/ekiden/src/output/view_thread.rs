@@ -208,7 +208,7 @@ pub fn show(shown: &Mutex<Shown<'_>>, controls: Option<Controls>, stopped: &Owne
 fn words_of(fault: &(dyn Any + Send)) -> &str {
     let text = fault.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| fault.downcast_ref::<&str>().copied())
-        .unwrap_or("a fault without words")
+        .unwrap_or("unknown error")
 }
 
 fn show_until(shown: &Mutex<Shown<'_>>, mut controls: Option<Controls>, stopped: &OwnedFd) {

@@ -80,7 +80,7 @@ pub fn check_planner(agent: &AgentSpec) -> Result<(), Failure> {
             "name another with `--agent`, or write the manifest yourself (docs/manifests.md)",
         ),
         (AgentKind::Claude | AgentKind::Rehearsal, Interface::Terminal) => refuse(
-            "planning has no interface of the agent to show".to_owned(),
+            "planning cannot show the agent's interface".to_owned(),
             "leave out `--tui`",
         ),
         (AgentKind::Claude | AgentKind::Rehearsal, Interface::Headless) => Ok(()),
@@ -148,7 +148,7 @@ impl Author<'_> {
             Some(Err(refused)) => {
                 let kept = self.planner.keep(REFUSED, &refused.text)?;
                 Err(faulty(&kept, &refused.faults).hint(
-                    "that was the agent's last answer; mended by hand, `ekiden execute FILE` takes it",
+                    "that was the agent's last answer; fix it by hand, then run it with `ekiden execute FILE`",
                 ))
             }
             None => Err(Failure::new(

@@ -67,7 +67,7 @@ pub fn place(
     let dir = resolved(&dir);
     if dir.starts_with(&workspace.dir) {
         let dir = phrase::path(&dir);
-        let text = format!("worktrees may not lie in the project, as {dir} would");
+        let text = format!("worktrees may not be inside the project, but {dir} is");
         return Err(Failure::new(Exit::Settings, text).hint(
             "a parent's CLAUDE.md or node_modules would leak into them; name a place outside the project with EKIDEN_STATE_DIR",
         ));
@@ -111,7 +111,7 @@ pub fn refuse_tracked(
     }
     let names: Vec<String> = tracked.into_iter().map(phrase::path).collect();
     let text = format!(
-        "git knows {}, and a new plan would be a change that is not committed",
+        "git tracks {}, so a new plan would be an uncommitted change",
         names.join(", ")
     );
     Err(Failure::new(Exit::Settings, text)

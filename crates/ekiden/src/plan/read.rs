@@ -112,7 +112,7 @@ pub fn faulty(path: &Path, faults: &Faults) -> Failure {
     let failure = failure.details(faults.to_string().lines().map(str::to_owned));
     match path.extension().is_some_and(|end| end == "md") {
         true => failure.hint(format!(
-            "a task is run by `ekiden run {name}`; `ekiden split {name}` makes a manifest of a document"
+            "`ekiden run {name}` runs a task; `ekiden split {name}` turns a document into a manifest"
         )),
         false => failure,
     }

@@ -54,7 +54,7 @@ fn refuse_contradictions(selection: &Selection<'_>) -> Result<(), Failure> {
     let Some(both) = wanted.find(is_skipped) else {
         return Ok(());
     };
-    let text = format!("stage `{}` is wanted and left out", one_line(both));
+    let text = format!("stage `{}` is both selected and skipped", one_line(both));
     Err(Failure::new(Exit::Usage, text).hint("name it in one place"))
 }
 

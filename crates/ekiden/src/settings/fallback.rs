@@ -16,7 +16,7 @@ pub fn fallback(given: &Given, of_run: &AgentSpec) -> Result<Fallback, Failure> 
         match agent.cannot_hold(&of_run.permissions) {
             None => Ok(agent),
             Some(why) => {
-                let text = format!("`{name}` cannot go on for `{}`: {why}", of_run.name);
+                let text = format!("`{name}` cannot take over from `{}`: {why}", of_run.name);
                 Err(Failure::new(Exit::Settings, text)
                     .hint("leave it out of `fallback`, or choose other permissions for this run"))
             }

@@ -201,7 +201,7 @@ pub fn user_path(text: &str) -> Read<String> {
         false => in_home(),
     };
     let dir = dir.and_then(|dir| dir.into_os_string().into_string().ok());
-    dir.ok_or_else(|| "a whole path, as /home/me/work or ~/work".to_owned())
+    dir.ok_or_else(|| "an absolute path such as /home/me/work or ~/work".to_owned())
 }
 
 /// Kinds of notices; none at all is an answer, too.

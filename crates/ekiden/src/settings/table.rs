@@ -229,8 +229,8 @@ settings! {
     VERIFY_TIMEOUT: Millis = "verify_timeout", One("SECONDS"), Result, |text| form::seconds(text, 1..=86_400);
         raises: Some(|new, own| is_more(&VERIFY_TIMEOUT, new, own)),
         default: Some("120");
-    /// Before a claim of done counts, a fresh session that only reads judges it: by this agent, or this model of
-    /// the run's agent; own for the run's agent as it is, off for nobody
+    /// Have a fresh read-only session review each claim that all is done: with this agent, or this model of
+    /// the run's agent; own for the run's agent as it is, off for no review
     REVIEW: String = "review", Maybe("AGENT|MODEL"), Result, form::text;
         default: Some("off"), user_only: true;
     /// Commit what each session changed; the repository's hooks run
@@ -245,8 +245,8 @@ settings! {
     /// standard input
     AGENT_COMMAND: Vec<String> = "agent_command", Words("COMMAND"), Agent, form::command;
         user_only: true;
-    /// Who goes on when the agent is at a limit, out, not logged in, or its budget is spent: agents, with a model or another
-    /// account behind a colon, such as claude:work,codex,claude:haiku; none for nobody
+    /// Agents that take over when the agent is at a limit, out, not logged in, or over its budget; each may have a model or another
+    /// account after a colon, such as claude:work,codex,claude:haiku; none for no fallback
     FALLBACK: Vec<String> = "fallback", Commas("AGENTS"), Agent, form::agents;
         user_only: true;
     /// When an agent that was out is taken again: next-session (the first that begins after its reset) or never
@@ -306,7 +306,7 @@ settings! {
     /// Tokens that all sessions of a run may use, cache reads not counted
     RUN_TOKENS: u64 = "run_tokens", One("TOKENS"), Budget, form::tokens;
         raises: Some(|new, own| is_more(&RUN_TOKENS, new, own));
-    /// What the sessions of one agent may cost, such as claude=5,codex=2; then others of --fallback go on. In settings
+    /// What the sessions of one agent may cost, such as claude=5,codex=2; then others of --fallback take over. In settings
     /// files it is `budget` in its [agents.NAME]
     AGENT_BUDGET: BTreeMap<String, u64> = "agent_budget", One("AGENT=USD"), Relay, form::dollars_by_agent;
         in_files: false;
@@ -329,19 +329,19 @@ settings! {
     STALL_SESSIONS: u32 = "stall_sessions", One("N"), Relay, |text| form::number(text, 0..=SESSIONS_MAX_MAX);
         raises: Some(|new, own| is_more_or_none(&STALL_SESSIONS, new, own)),
         default: Some("3");
-    /// The task is to find something out: a session without changed files is no stall
+    /// The task is research: a session that changes no files is not a stall
     RESEARCH: bool = "research", Switch, Relay, form::switch;
         // It takes the bound on sessions without progress away.
         raises: Some(|new, own| form::switch(new) != Ok(false) && form::switch(own) == Ok(false));
-    /// Stages of a plan that may work at the same time, where neither its manifest nor `--jobs` says it
+    /// Stages of a plan that may work at the same time, unless its manifest or `--jobs` sets it
     PLAN_JOBS: u32 = "plan.jobs", One("N"), NoFlag, |text| form::number(text, 1..=JOBS_MAX);
         raises: Some(|new, own| is_more(&PLAN_JOBS, new, own)),
         default: Some("3");
-    /// How often a stage is tried again that failed, where its manifest does not say it
+    /// How often a failed stage is tried again, unless its manifest sets it
     PLAN_RETRIES: u32 = "plan.retries", One("N"), NoFlag, |text| form::number(text, 0..=RETRIES_MAX);
         raises: Some(|new, own| is_more(&PLAN_RETRIES, new, own)),
         default: Some("2");
-    /// Who may decide what a fleet's worker runs, as ssh-keygen(1) has allowed signers [default: whoever submits]
+    /// Who may decide what a fleet's worker runs: a file of allowed signers for ssh-keygen(1) [default: anyone who submits]
     FLEET_TRUSTED_KEYS: String = "fleet.trusted_keys", One("FILE"), NoFlag, form::user_path;
         user_only: true;
     /// The SSH key that signs the plans that go to a fleet
@@ -363,7 +363,7 @@ settings! {
     /// What is notified: needs_you, limit, loop, done, failed; each way may have a list of its own
     NOTIFY_KINDS: Vec<NoticeKind> = "notify.kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
         default: Some("needs_you,limit,loop,done,failed");
-    /// The notification that a run asks something holds the question, which a lock screen may show
+    /// Include a run's question in its notification, where a lock screen may show it
     NOTIFY_TEXT: bool = "notify.text", Switch, Run, form::switch;
         user_only: true;
     /// Notify on the desktop
@@ -386,12 +386,12 @@ settings! {
         user_only: true;
     /// What is notified there [default: `notify.kinds`]
     NOTIFY_NTFY_KINDS: Vec<NoticeKind> = "notify.ntfy_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
-    /// Where a run's spans and metrics go by OTLP, such as http://localhost:4318; none though `OTEL_*` names one
-    /// [default: as the variables of OpenTelemetry say]
+    /// The OTLP endpoint for a run's spans and metrics, such as http://localhost:4318; none overrides `OTEL_*`
+    /// [default: from the variables of OpenTelemetry]
     OTEL_ENDPOINT: String = "otel.endpoint", One("URL"), NoFlag, form::address_or_none;
         user_only: true;
     /// Where this project's issues are: linear, github, local, or none. Without it nothing is written to an issue that
-    /// nobody named [default: none but for `--issue`]
+    /// nobody named [default: none except with `--issue`]
     TRACKER_KIND: Option<TrackerKind> = "tracker.kind", One("KIND"), NoFlag, form::tracker_kind;
         user_only: true;
     /// Where Linear answers
@@ -442,7 +442,7 @@ settings! {
     MEMORY_RECORD: bool = "memory.record", Switch, NoFlag, form::switch;
         raises: Some(|new, own| form::switch(new) != Ok(false) && form::switch(own) == Ok(false)),
         default: Some("true");
-    /// Projects and directories of which nothing is remembered, by the rules of .gitignore, such as ~/private
+    /// Projects and directories to leave out of the memory, by the rules of .gitignore, such as ~/private
     MEMORY_EXCLUDE: Vec<String> = "memory.exclude", Lines("RULES"), NoFlag, form::lines;
         user_only: true;
     /// Give sessions recent context from the memory: watched ones beside a handoff, and the first one of a run
@@ -460,7 +460,7 @@ settings! {
         short: Some('v');
     /// Print versioned JSON instead of lines for people
     JSON: bool = "json", Switch, All, form::switch;
-    /// Believe the state here, though it was moved, unpacked from an archive, or made by another user
+    /// Trust the state here even if it was moved, unpacked from an archive, or made by another user
     TRUST_STATE: bool = "trust_state", Switch, State, form::switch;
         in_files: false;
     /// Where runs are kept, instead of in the repository's git directory or .ekiden/state

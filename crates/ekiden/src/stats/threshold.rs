@@ -11,8 +11,8 @@
 //!  a call     =  what that costs, over the calls in the second line
 //! ```
 //!
-//! A small context makes each request cheap and finding the way frequent; a large one the other way round. How sure the
-//! best context is shows by drawing sessions again and again from those that there are (a bootstrap), always in
+//! A small context makes each request cheap and finding the way frequent; a large one the other way round. A bootstrap
+//! shows how certain the best context is: it resamples the sessions that there are, always in
 //! the same way, so that the same transcripts give the same answer.
 
 /// How finely contexts are told apart.

@@ -1,7 +1,7 @@
 //! A run's writes to its issue, made from its log: one living comment, a label, a state.
 //!
-//! Everything follows from the records and has a key of the record that it follows from. So a run that goes on after a crash queues all of
-//! it again, and what is known already does nothing.
+//! Every write is derived from a record, and its key is made from that record. So a run that continues after a crash queues all of
+//! it again, and a key that is known already has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{self, JoinHandle};
@@ -143,7 +143,7 @@ impl Feed {
                 None
             }
             Err(error) => (!std::mem::replace(&mut self.has_failed, true))
-                .then(|| format!("the issue is not told: cannot {}", in_full(&error))),
+                .then(|| format!("the issue is not updated: cannot {}", in_full(&error))),
         }
     }
 

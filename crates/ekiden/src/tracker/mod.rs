@@ -293,7 +293,7 @@ pub fn failure(what: &str, kind: TrackerKind, fault: &Fault) -> Failure {
         Fault::NoKey(_) => failure.hint("or let a program print it: `tracker.credential_command`"),
         Fault::NotPermitted(_) => failure.hint("`ekiden doctor` checks the key"),
         Fault::Missing(_) if kind != TrackerKind::Local => {
-            failure.hint("or it is there, and the key may not see it")
+            failure.hint("or it exists, but the key has no access to it")
         }
         Fault::Missing(_)
         | Fault::Unreachable(_)

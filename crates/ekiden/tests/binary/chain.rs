@@ -222,7 +222,7 @@ fn where_nothing_can_be_kept_a_run_says_so_and_asks_later() {
     ] {
         environment.write("task.md", &items(5));
         let said = environment.run(&RUN).expect(3);
-        let told = "no hashes of this run's log can be kept outside of it: ";
+        let told = "cannot keep hashes of this run's log outside of it: ";
         assert!(said.stderr.contains(told), "{said}");
         let said = environment.run(&["resume", "-m", "1"]).expect(78);
         assert!(said.stderr.contains("--trust-state"), "{said}");

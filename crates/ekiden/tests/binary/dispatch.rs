@@ -460,7 +460,7 @@ fn what_cannot_be_dispatched_is_refused_with_a_way_out() {
     elsewhere.write("wish.md", "a b\n");
     insta::assert_snapshot!(elsewhere.told(&words(&["--once"])), @r"
     --- standard error
-    error: cannot work on issues beside each other: there is no git repository with a commit
+    error: cannot work on issues in parallel: there is no git repository with a commit
     hint: `git init && git commit --allow-empty -m start` makes one
     --- exit code 78
     ");

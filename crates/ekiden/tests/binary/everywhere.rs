@@ -139,7 +139,7 @@ fn a_state_that_was_not_made_here_is_not_followed() {
     assert_eq!(names(&answer, "runs"), [""; 0]);
     let unread = answer["unread"].as_array().unwrap().iter();
     let mut why = unread.map(|project| project["why"].as_str().unwrap());
-    assert!(why.any(|why| why == "is not read: nothing says that you made it here"));
+    assert!(why.any(|why| why == "is not read: there is no record that you made it here"));
 }
 
 /// A look writes nothing where nothing is new, and a home that cannot be written is no failure.

@@ -389,7 +389,8 @@ fn a_state_that_was_moved_or_unpacked_is_not_believed() {
     let stranger = environment.with("XDG_STATE_HOME", "/nowhere/at/all");
     let said = stranger.run(&["resume", "-m", "1"]).expect(78);
     assert!(
-        said.stderr.contains("nothing says that you made it here"),
+        said.stderr
+            .contains("there is no record that you made it here"),
         "{said}"
     );
 }

@@ -136,7 +136,7 @@ fn hostile_files_are_refused_and_nothing_is_taken_over() {
         hint: nothing of it was taken over; repair the file or move it away, and import again
         --- exit code 65
         --- standard error
-        error: cannot import .casmrc.json: it is no JSON object: EOF while parsing a value at line 1 column 10
+        error: cannot import .casmrc.json: it is not a JSON object: EOF while parsing a value at line 1 column 10
         hint: nothing of it was taken over; repair the file or move it away, and import again
         --- exit code 65"#]].assert_eq(&[outside, huge, binary, pipe, torn].join("\n"));
 }
@@ -341,7 +341,7 @@ fn the_state_of_a_loop_is_taken_over_where_there_is_none() {
     environment.write(".claude/ralph-state.json", r#"{"context_history": 3}"#);
     let wrong = environment.told(&["import"]);
     assert!(
-        wrong.contains("not taken over: it is no state of a loop"),
+        wrong.contains("not taken over: it is not the state of a loop"),
         "{wrong}"
     );
 }
@@ -376,7 +376,7 @@ fn handoffs_of_ccs_are_found_by_orient_and_imported_once() {
     environment.write(".claude/checkpoint-state.json", state);
     expect![[r#"
         .claude/handoffs/2026-01-05-1045.md  .ekiden/handoffs/2026-01-05-1045.md
-        .claude/handoffs/notes.md            not taken over: its name is no time, as in 2026-01-07-1045.md
+        .claude/handoffs/notes.md            not taken over: its name is not a time such as 2026-01-07-1045.md
         .claude/checkpoint-state.json        not taken over: context use is measured anew, and the handoff that it names is listed above; unless the branch names its issue: `ekiden config set guard.issue ANV-123`
         --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
     assert_eq!(
@@ -565,7 +565,7 @@ fn hostile_state_is_refused_and_no_run_is_made() {
         error: cannot import .cleave/logs: it leads out of the project, to ROOT
         error: cannot import .cleave/logs/session_1_progress.md: it leads out of the project, to ROOT/secret
         error: cannot import .cleave/logs/session_2_prompt.md: it is larger than 1 MiB
-        error: cannot import .cleave/status.json: it is no JSON object: invalid type: sequence, expected a map at line 1 column 0"#]].assert_eq(&said.join("\n"));
+        error: cannot import .cleave/status.json: it is not a JSON object: invalid type: sequence, expected a map at line 1 column 0"#]].assert_eq(&said.join("\n"));
 }
 
 /// What belongs to another user is read like anything else that a stranger may have written, and stays theirs.

@@ -407,16 +407,16 @@ while ! tail -n 1 detached 2> /dev/null | grep -q '^[0-9]'; do sleep 0.02; done;
     );
     insta::assert_snapshot!(said, @"
     error: cannot steer run RUN: this command comes from inside the run's own session
-    hint: ask the person who runs it: only from outside can a run be steered
+    hint: ask the person who runs it: a run can only be steered from outside
     77
     error: cannot steer run RUN: this command comes from inside the run's own session
-    hint: ask the person who runs it: only from outside can a run be steered
+    hint: ask the person who runs it: a run can only be steered from outside
     77
     error: cannot steer run RUN: this command comes from inside the run's own session
-    hint: ask the person who runs it: only from outside can a run be steered
+    hint: ask the person who runs it: a run can only be steered from outside
     77
     error: cannot steer run RUN: this command comes from inside the run's own session
-    hint: ask the person who runs it: only from outside can a run be steered
+    hint: ask the person who runs it: a run can only be steered from outside
     77
     ");
     assert_eq!(steered(&environment), Vec::<Value>::new());
@@ -490,7 +490,7 @@ fn a_session_cannot_steer_another_run_of_the_person() {
     let said = said.replace(&other.runs()[0], "RUN");
     insta::assert_snapshot!(said, @"
     error: cannot steer run RUN: this command comes from a session of another run
-    hint: ask the person who runs it: only from outside can a run be steered
+    hint: ask the person who runs it: a run can only be steered from outside
     77
     ");
     other.write("go", "");

@@ -147,7 +147,7 @@ fn without_a_network_a_run_differs_in_nothing_but_what_waits() {
     environment.run(&["tracker", "flush"]).expect(0);
     assert_eq!(body(&server).matches("Session 1 · ").count(), 1);
     let said = environment.run(&["tracker", "status"]).expect(0);
-    insta::assert_snapshot!(said.stdout, @"nothing waits: trackers have all that was written");
+    insta::assert_snapshot!(said.stdout, @"nothing is waiting: all writes were sent");
 }
 
 // shows: TRK-06, LIN-001
@@ -187,7 +187,7 @@ fn an_issue_that_cannot_be_had_is_told_with_a_way_out() {
     };
     insta::assert_snapshot!(said(&environment, "ANV-9", 66), @r"
     error: cannot read issue ANV-9: linear: ANV-9 is not there
-    hint: or it is there, and the key may not see it
+    hint: or it exists, but the key has no access to it
     ");
     server.fake().fault.push_back(ServiceFault::Garbage);
     insta::assert_snapshot!(said(&environment, "ANV-1", 69), @"error: cannot read issue ANV-1: linear: its answer cannot be read: expected value at line 1 column 1");
@@ -510,7 +510,7 @@ fn a_pull_request_that_cannot_be_is_refused_before_the_run() {
     ");
     insta::assert_snapshot!(said(&[&PULL_RUN[..], &["--branch", "main"]].concat(), 78), @r"
     error: cannot open a pull request: branch `main` is there already, and only one that the run makes is pushed
-    hint: name a new one with `--branch`; `ekiden continue` goes on with a run's own
+    hint: name a new one with `--branch`; `ekiden continue` keeps using a run's branch
     ");
     insta::assert_snapshot!(said(&PULL_RUN, 66), @r"
     error: cannot tell which repository on GitHub takes a pull request

@@ -306,7 +306,8 @@ fn next_steps(facts: &Facts) -> String {
         Tree::NoRepository | Tree::Unknown { .. } => None,
     };
     let under_way = git.and_then(|git| git.under_way.as_deref());
-    let under_way = under_way.map(|what| format!("Finish {}, which git is in.", line(what)));
+    let under_way =
+        under_way.map(|what| format!("Finish {}, which git has in progress.", line(what)));
     let failing = told.test.as_ref().filter(|test| !test.passed);
     let failing = failing.map(|test| {
         let place = test.place.as_deref().map(line);

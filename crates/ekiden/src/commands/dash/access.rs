@@ -2,7 +2,7 @@
 //!
 //! - The token is in the address that is printed, in this process and nowhere else. The first request with it gets a
 //!   cookie and is sent on to an address without it.
-//! - Cookies do not know ports: another server on this machine would be sent the cookie by the same browser. So the
+//! - Cookies ignore ports: the same browser would send the cookie to another server on this machine. So the
 //!   cookie is bound to a path that is random, too.
 //! - A foreign `Host` is refused, so that a name that leads here later (DNS rebinding) gets nothing; so is a request that
 //!   a page of another origin caused, whatever it carries.

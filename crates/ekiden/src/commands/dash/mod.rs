@@ -45,10 +45,10 @@ const CANNOT_SERVE: &str = "cannot serve pages";
 
 /// Show all your runs as web pages on this machine
 ///
-/// Prints an address with a token that lets one in; whoever has it can read all that your runs hold, secrets masked. The
-/// pages are live and need no JavaScript. Nothing is asked of any other machine. ctrl-c ends it; the runs go on.
+/// Prints an address with an access token; anyone who has it can read everything in your runs, with secrets masked. The
+/// pages are live and need no JavaScript. No other machine is contacted. ctrl-c ends it; the runs continue.
 ///
-/// With `--steer` whoever has the address can also pause and stop runs, change their limits and answer them, each after a
+/// With `--steer`, anyone who has the address can also pause and stop runs, change their limits and answer them, each after a
 /// confirmation. Sessions of ekiden are refused.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
@@ -75,7 +75,7 @@ pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
         check_steering(&invocation)?;
     }
     let Some(home) = invocation.environment.state_home() else {
-        let text = "without a home directory nothing is known of your runs";
+        let text = "cannot find your runs without a home directory";
         return Err(Failure::new(Exit::MissingInput, text).hint("set `HOME`"));
     };
     let ip = args.listen.unwrap_or(Ipv4Addr::LOCALHOST.into());
@@ -107,7 +107,8 @@ pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
 fn check_steering(invocation: &Invocation) -> Result<(), Failure> {
     let refused = |text: &str| Failure::new(Exit::NotPermitted, text);
     if !lineage::TELLS_KEPT_CLIENTS {
-        let text = "on this system nobody can tell whether a session asks, so pages cannot steer";
+        let text =
+            "this system cannot tell whether a request comes from a session, so pages cannot steer";
         return Err(refused(text).hint("`ekiden stop`, `pause`, `limits` and `answer` steer a run"));
     }
     if invocation.environment.is_inside_a_session() {

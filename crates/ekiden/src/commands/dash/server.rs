@@ -174,7 +174,8 @@ async fn from_no_session(
     match looked {
         Ok(false) => next.run(request).await,
         Ok(true) | Err(_) => {
-            let text = "Refused: a session of ekiden asks, or nobody can tell who does.";
+            let text =
+                "Refused: the request comes from a session of ekiden, or its origin is unknown.";
             (StatusCode::FORBIDDEN, Html(pages::message(text))).into_response()
         }
     }
@@ -186,7 +187,7 @@ fn refusal(status: StatusCode) -> Response {
             "Open the address that `ekiden dash` printed: only that address lets you in, and each start makes a new one."
         }
         _ => {
-            "Refused: this request came from another page, by another name, or with a token that is not valid."
+            "Refused: this request came from another page, used another host name, or had an invalid token."
         }
     };
     (status, Html(pages::message(text))).into_response()

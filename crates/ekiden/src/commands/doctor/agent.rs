@@ -215,7 +215,7 @@ fn permissions(spec: &AgentSpec, client: &ClientSettings, everything: bool) -> C
     Check::failure(
         "permissions",
         Exit::Settings,
-        "what the agent may do without asking is not chosen",
+        "you have not chosen what the agent may do without asking",
         remedy,
     )
 }

@@ -65,8 +65,8 @@ fn last_error(environment: &Environment, dir: &Path) -> Option<Check> {
         .map(Path::new);
     let state_dir = ProjectPlace::find(dir, named)?.state_dir;
     let (path, last) = ekiden_store::guard::last_error(&state_dir)?;
-    let found = format!("the last trouble was: {}", one_line(&last));
-    let remedy = format!("mend it, then delete `{}`", path.display());
+    let found = format!("the last problem was: {}", one_line(&last));
+    let remedy = format!("fix it, then delete `{}`", path.display());
     Some(Check::warning(NAME, found, remedy))
 }
 

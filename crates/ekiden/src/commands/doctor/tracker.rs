@@ -13,7 +13,7 @@ pub(super) fn check(trackers: &Trackers) -> Option<Check> {
         Err(fault) => Check::warning(
             "tracker",
             format!("{}: {fault}", kind.name()),
-            "issues are told later; `ekiden tracker status` shows what waits",
+            "issues are updated later; `ekiden tracker status` shows what waits",
         ),
     })
 }

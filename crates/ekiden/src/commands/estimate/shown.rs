@@ -36,7 +36,7 @@ impl Work {
                 "read",
                 outlook
                     .read_tokens
-                    .map(|tokens| phrase::range(tokens, phrase::tokens) + " tokens, afresh"),
+                    .map(|tokens| phrase::range(tokens, phrase::tokens) + " tokens, uncached"),
             ),
             (
                 "written",
@@ -102,7 +102,7 @@ impl Work {
         };
         if learned.samples == 0 {
             return format!(
-                "no {what} with an estimate is over here: the ranges are wide, and time and cost unknown"
+                "no {what} with an estimate has finished here: the ranges are wide, and time and cost are unknown"
             );
         }
         let distance = |past: &&Past| past.estimated.abs_diff(self.counted.tokens);

@@ -27,7 +27,7 @@ pub(super) fn answer(
         .variable("EKIDEN_SESSION")
         .and_then(|own| own.parse().ok());
     let (Some(relay), Some(own)) = (relay, own) else {
-        return Err("this session is not one of a run, so none is before it".to_owned());
+        return Err("this session is not part of a run, so no session came before it".to_owned());
     };
     let earlier = 1..own;
     if session == 0 {
@@ -73,7 +73,7 @@ pub(super) fn answer(
         return Ok(format!("Session {session} has no page {page}."));
     }
     let more = if is_more {
-        format!("\nPage {} goes on.", page + 1)
+        format!("\nContinued on page {}.", page + 1)
     } else {
         String::new()
     };
@@ -157,7 +157,7 @@ mod tests {
             ),
             "{first}"
         );
-        assert!(first.ends_with("\nPage 2 goes on.") && first.len() < 20_000);
+        assert!(first.ends_with("\nContinued on page 2.") && first.len() < 20_000);
         let pages: Vec<String> = (1..)
             .map_while(|page| of(1, false, page).ok().filter(|page| page.starts_with('¦')))
             .collect();
