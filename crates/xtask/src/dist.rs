@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: what a release hands out, below `target/dist`.
 //!
 //! ```text
-//! ekiden-0.1.0-x86_64-unknown-linux-gnu.tar.gz   program, manual pages, completions, licences
+//! ekiden-0.1.0-x86_64-unknown-linux-gnu.tar.gz   both programs, manual pages, completions, licences
 //! ekiden-0.1.0.tgz                               npm: a few lines that run the program of the platform
 //! ekiden-linux-x64-0.1.0.tgz                     npm: that program
 //! SHA256SUMS                                     of all of them
@@ -20,6 +20,8 @@ const PLATFORMS: &[(&str, &str, &str)] = &[
     ("x86_64-apple-darwin", "darwin", "x64"),
     ("aarch64-apple-darwin", "darwin", "arm64"),
 ];
+/// `ekiden-fleet` is in the archive alone: whoever works in a fleet is rarely whoever installs by npm.
+const PROGRAMS: [&str; 2] = ["ekiden", "ekiden-fleet"];
 const SHELLS: &[&str] = &["bash", "zsh", "fish"];
 /// Files of the project that belong to each copy.
 const PAPERS: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
@@ -29,25 +31,21 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) fn run(target: Option<&str>) -> Result<(), String> {
     let host = host()?;
     let target = target.unwrap_or(&host);
-    let build = ["build", "--release", "--locked", "-p", "ekiden", "--target"];
-    Program::cargo(&build).arg(target).run()?;
-    let built = shell::target_dir().join(target).join("release/ekiden");
+    // Each alone, so that neither gets features that only the other one needs.
+    for program in PROGRAMS {
+        let build = ["build", "--release", "--locked", "-p", program, "--target"];
+        Program::cargo(&build).arg(target).run()?;
+    }
+    let built = shell::target_dir().join(target).join("release");
     let out = shell::target_dir().join("dist");
-    // Manual pages and completions are the same on all platforms; only a program of this machine can tell them.
-    let teller = (target == host).then_some(&*built);
-    for package in pack(&built, teller, target, &out)? {
+    for package in pack(&built, target == host, target, &out)? {
         shell::say(&package.display().to_string());
     }
     Ok(())
 }
 
-/// Packs a program that is built. Gives the packages.
-pub(crate) fn pack(
-    program: &Path,
-    teller: Option<&Path>,
-    target: &str,
-    out: &Path,
-) -> Result<Vec<PathBuf>, String> {
+/// Packs the programs of a directory. Gives the packages.
+fn pack(built: &Path, runs_here: bool, target: &str, out: &Path) -> Result<Vec<PathBuf>, String> {
     let Some(&(_, system, processor)) = PLATFORMS.iter().find(|known| known.0 == target) else {
         let known: Vec<&str> = PLATFORMS.iter().map(|known| known.0).collect();
         return Err(format!(
@@ -56,8 +54,8 @@ pub(crate) fn pack(
         ));
     };
     shell::clear(out)?;
-    let mut packages = vec![archive(program, teller, target, out)?];
-    packages.push(npm_program(program, system, processor, out)?);
+    let mut packages = vec![archive(built, runs_here, target, out)?];
+    packages.push(npm_program(&built.join("ekiden"), system, processor, out)?);
     packages.push(npm_launcher(out)?);
     let names = packages.iter().filter_map(|package| package.file_name());
     let sums = names.fold(Program::new("sha256sum", &[]).within(out), Program::arg);
@@ -65,21 +63,20 @@ pub(crate) fn pack(
     Ok(packages)
 }
 
-fn archive(
-    program: &Path,
-    teller: Option<&Path>,
-    target: &str,
-    out: &Path,
-) -> Result<PathBuf, String> {
+fn archive(built: &Path, runs_here: bool, target: &str, out: &Path) -> Result<PathBuf, String> {
     let name = format!("ekiden-{VERSION}-{target}");
     let dir = out.join(&name);
-    install(program, &dir.join("ekiden"), "755")?;
+    for program in PROGRAMS {
+        install(&built.join(program), &dir.join(program), "755")?;
+    }
     papers(&dir)?;
-    if let Some(teller) = teller {
-        let manual = Program::new(teller, &["man"]).output()?;
+    // Manual pages and completions are the same on all platforms; only a program of this machine can tell them.
+    if runs_here {
+        let teller = dir.join("ekiden");
+        let manual = Program::new(&teller, &["man"]).output()?;
         shell::write(&dir.join("man1/ekiden.1"), &manual)?;
         for shell in SHELLS {
-            let text = Program::new(teller, &["completions", shell]).output()?;
+            let text = Program::new(&teller, &["completions", shell]).output()?;
             shell::write(&dir.join(format!("completions/ekiden.{shell}")), &text)?;
         }
     }
@@ -220,13 +217,15 @@ mod tests {
     fn the_packages_of_npm_run_the_program_and_pass_on_words_codes_and_signals() {
         let scratch = shell::target_dir().join("dist-test");
         shell::clear(&scratch).unwrap();
-        let program = scratch.join("program");
+        let built = scratch.join("built");
         let script = "#!/bin/sh\n\
             [ \"$1\" = wait ] || { echo \"ran: $*\"; exit 3; }\n\
             trap 'echo told; exit 7' TERM\necho ready\nwhile :; do sleep 0.1; done\n";
-        shell::write(&program, script).unwrap();
+        for program in PROGRAMS {
+            shell::write(&built.join(program), script).unwrap();
+        }
         let target = host().unwrap();
-        let packages = pack(&program, None, &target, &scratch.join("dist")).unwrap();
+        let packages = pack(&built, false, &target, &scratch.join("dist")).unwrap();
         let [archive, own, launched] = &packages[..] else {
             panic!("{packages:?}")
         };
@@ -235,8 +234,9 @@ mod tests {
             .output()
             .unwrap();
         let name = format!("ekiden-{VERSION}-{target}");
-        assert!(list.contains(&format!("{name}/ekiden\n")), "{list}");
-        assert!(list.contains(&format!("{name}/LICENSE-MIT\n")), "{list}");
+        for file in ["ekiden", "ekiden-fleet", "LICENSE-MIT"] {
+            assert!(list.contains(&format!("{name}/{file}\n")), "{list}");
+        }
         let check = Program::new("sha256sum", &["--check", "--quiet", "SHA256SUMS"]);
         check.within(&scratch.join("dist")).run().unwrap();
 
@@ -271,12 +271,7 @@ mod tests {
 
     #[test]
     fn a_platform_without_packages_is_told() {
-        let failure = pack(
-            Path::new("ekiden"),
-            None,
-            "sparc-sun-solaris",
-            Path::new("x"),
-        );
+        let failure = pack(Path::new("x"), false, "sparc-sun-solaris", Path::new("y"));
         assert!(
             failure
                 .unwrap_err()
