@@ -1,6 +1,6 @@
 //! Programs that run for the person at the terminal: an editor, a pager, the follower of a fleet's run.
 //!
-//! They are the only children without a keeper, since no run depends on them. Ctrl-c and ctrl-\ are for them; ekiden only waits.
+//! They have no keeper, since no run depends on them. Ctrl-c and ctrl-\ are for them; ekiden only waits.
 
 #![expect(
     clippy::disallowed_methods,

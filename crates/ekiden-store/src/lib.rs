@@ -11,7 +11,7 @@
 //!  hooks ──► GuardFiles                           watched sessions: many writers, nothing synced
 //!
 //!        Disk ── RealDisk                         the operating system
-//!//! ```
+//! ```
 //!
 //! Three promises hold it together; each module says how it keeps its part:
 //!

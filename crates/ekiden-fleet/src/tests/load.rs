@@ -10,6 +10,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -194,7 +195,9 @@ fn temporal() -> Option<PathBuf> {
         .find(|program| program.is_file())
         .filter(|_| std::env::var_os("EKIDEN_NO_FLEET").is_none());
     if found.is_none() {
-        eprintln!("left out: there is no `temporal`, or EKIDEN_NO_FLEET is set");
+        // Past the test harness, which would keep it from view.
+        let line = "left out: there is no `temporal`, or EKIDEN_NO_FLEET is set";
+        let _ = writeln!(std::io::stderr(), "{line}");
     }
     found
 }
