@@ -97,7 +97,7 @@ impl<'a> Asked<'a> {
         let taken = take_checkpoint(&request)?;
         if self.json {
             output.json(&fields! {
-                "version": 1,
+                "v": 1,
                 "document": taken.document,
                 "commit": taken.commit,
                 "wip_ref": taken.wip_ref,
