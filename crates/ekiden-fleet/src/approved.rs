@@ -1,7 +1,7 @@
 //! The plan as it was submitted, and whether it may run here.
 //!
-//! The server says what is to be done: of which run, at which stage, from which commit. Where keys are trusted, that must fit to
-//! a plan that the owner of one has signed: it is that run's, and the commit is one that the run made.
+//! The server says what to do: which run, which stage, from which commit. Where trusted keys are set, that must match
+//! a plan that the owner of one has signed: the plan is for that run, and the run made that commit.
 
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Isolation, Manifest};
@@ -31,8 +31,7 @@ pub(crate) async fn submission(base: &Base, run: &RunId, plan: &str) -> Result<S
     if let Some(keys) = &base.trusted_keys {
         let keys = format!("gpg.ssh.allowedSignersFile={}", keys.display());
         // Keys of other kinds are in keyrings that say nothing of fleets.
-        let others = ["gpg.openpgp.program=false", "gpg.x509.program=false"];
-        let [pgp, x509] = others;
+        let (pgp, x509) = ("gpg.openpgp.program=false", "gpg.x509.program=false");
         let ask = ["-c", &keys, "-c", pgp, "-c", x509, "verify-commit", plan];
         if !mirror.ended(&ask, b"").await?.ok {
             let text = "the plan is not signed by a key that this worker trusts";
@@ -49,7 +48,7 @@ pub(crate) async fn submission(base: &Base, run: &RunId, plan: &str) -> Result<S
 /// A newer worker carries on what an older one has begun. The other way round it would miss what the plan says.
 fn refuse_newer(theirs: &str) -> Result<(), Fault> {
     let ours = env!("CARGO_PKG_VERSION");
-    match parts(theirs) > parts(ours) {
+    match version_numbers(theirs) > version_numbers(ours) {
         true => Err(Fault::Older {
             ours,
             theirs: theirs.to_owned(),
@@ -58,7 +57,7 @@ fn refuse_newer(theirs: &str) -> Result<(), Fault> {
     }
 }
 
-fn parts(version: &str) -> Vec<u64> {
+fn version_numbers(version: &str) -> Vec<u64> {
     let numbers = version.split(['.', '-', '+']);
     numbers.map_while(|part| part.parse().ok()).collect()
 }
@@ -70,7 +69,7 @@ pub(crate) fn named_by_hash(commit: &str) -> Result<(), Fault> {
     match is_hash {
         true => Ok(()),
         false => Err(Fault::Untrusted(
-            "the server names no commit by its hash".to_owned(),
+            "the server does not name a commit by its hash".to_owned(),
         )),
     }
 }
@@ -100,7 +99,7 @@ pub(crate) async fn check(
     ];
     let follows = mirror.ended(&ask, b"").await?.ok;
     if submission.header.run != *run || !follows {
-        let text = "the signed plan is that of another run, or begins elsewhere";
+        let text = "the signed plan belongs to another run, or starts from another commit";
         return Err(Fault::Untrusted(text.to_owned()));
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use ekiden_core::text::in_full;
 use tempfile::TempDir;
 use temporalio_client::Client;
 use tokio::sync::{Mutex, watch};
@@ -71,6 +72,34 @@ impl Base {
             Git::at(&self.dir).line(&init).await?;
         }
         Ok(mirror)
+    }
+
+    /// Waits until stages can be pushed, and says why as long as they cannot. A worker that takes stages before would hold
+    /// each of them for hours.
+    pub(crate) async fn remote_takes_pushes(&self) {
+        let mut said = String::new();
+        while let Err(fault) = self.try_push().await {
+            let why = in_full(&fault);
+            if why != said {
+                crate::say(&format!("{why}; no stage is taken until this works"));
+                said = why;
+            }
+            tokio::time::sleep(REST).await;
+        }
+    }
+
+    /// Asks the remote whether it would take a push, without making one.
+    async fn try_push(&self) -> Result<(), Fault> {
+        let mirror = Git::at(&self.mirror().await?);
+        let empty_tree = mirror
+            .line(&["hash-object", "-w", "-t", "tree", "--stdin"])
+            .await?;
+        let probe = format!("{empty_tree}:refs/ekiden/probe");
+        let push = ["push", "--quiet", "--dry-run", "--no-verify", "--"];
+        let [push, to] = [&push[..], &[&self.remote, &probe]];
+        let pushed = mirror.line(&[push, to].concat()).await;
+        pushed.map_err(|fault| fault.of_remote("push to"))?;
+        Ok(())
     }
 
     /// Fetches refs into the mirror, under their own names.

@@ -30,14 +30,12 @@ pub(crate) async fn deliver(
     let spec = format!("+{}:{followed}", refs::merged(run));
     let fetch = ["fetch", "--quiet", "--no-tags", "--", remote, &spec];
     let fetched = git.line(&fetch).await;
-    let is_kept = match fetched.map_err(|fault| fault.of_remote("fetch from")) {
+    let branched = match fetched.map_err(|fault| fault.of_remote("fetch from")) {
         Err(away @ Fault::Remote { .. }) => return Err(away),
-        fetched => match fetched {
-            Ok(_) => git.line(&["branch", "--force", &kept, &followed]).await,
-            failed => failed,
-        },
+        Err(fault) => Err(fault),
+        Ok(_) => git.line(&["branch", "--force", &kept, &followed]).await,
     };
-    let (given, command) = match (is_kept, &submission.header.place.branch) {
+    let (given, command) = match (branched, &submission.header.place.branch) {
         (Err(fault), _) => (
             Err(fault),
             format!("git {} && git merge {followed}", fetch.join(" ")),

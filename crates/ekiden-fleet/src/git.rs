@@ -101,11 +101,15 @@ impl Git {
         Ok(ended.ok.then(|| ended.stdout.trim().to_owned()))
     }
 
-    /// Moves branches or refs at the remote, each only from where we know it to be.
+    /// Moves branches or refs at the remote, each only from where we know it to be, and all of them or none.
     pub(crate) async fn push(&self, remote: &str, moves: &[Move]) -> Result<(), Fault> {
-        let mut args: Vec<String> = ["push", "--quiet", "--porcelain", "--no-verify", "--atomic"]
+        let mut args: Vec<String> = ["push", "--quiet", "--porcelain", "--no-verify"]
             .map(str::to_owned)
             .to_vec();
+        // Not every remote can do it, and for one ref it says nothing.
+        if moves.len() > 1 {
+            args.push("--atomic".to_owned());
+        }
         args.extend(moves.iter().map(|Move { name, from, .. }| {
             let from = from.as_deref().unwrap_or_default();
             format!("--force-with-lease={name}:{from}")

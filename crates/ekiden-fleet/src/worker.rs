@@ -286,6 +286,10 @@ pub(crate) async fn connect(has: Option<&BTreeSet<String>>) -> Result<Client, Fa
     Client::new(connected, client).map_err(Failure::unreachable)
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the worker's own directory, of which nothing has to last"
+)]
 pub(crate) async fn work(station: Station) -> Result<(), Failure> {
     if station.has.len() > HAS_MAX {
         return Err(Failure::settings(format!(
@@ -314,6 +318,11 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
         rests_until: std::sync::Mutex::new(Instant::now()),
         leaving,
     });
+    let mut asked = Leave::listen()?;
+    tokio::select! {
+        () = base.remote_takes_pushes() => {}
+        _ = asked.asked() => return Ok(()),
+    }
     let runtime = Runtime::from_current_tokio(Default::default());
     let runtime = runtime.map_err(|error| Failure::bug(error.to_string()))?;
     let mut workers = Vec::new();
@@ -330,7 +339,6 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
         workers.push(worker.map_err(Failure::unreachable)?);
     }
     let shut_down: Vec<_> = workers.iter().map(Worker::shutdown_handle).collect();
-    let mut asked = Leave::listen()?;
     tokio::spawn(async move {
         asked.asked().await;
         crate::say("leaving: stages stop, push what they have, and go on elsewhere");

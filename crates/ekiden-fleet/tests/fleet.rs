@@ -1,7 +1,7 @@
 //! A fleet on the real server: two workers, a plan of five stages, and what is killed on the way.
 //!
 //! The server is `temporal` in `temporal-server/venv/bin`, or on PATH (temporal-server/README.md). Without it, or with
-//! `EKIDEN_NO_FLEET=1`, the tests say that they were left out.
+//! `EKIDEN_NO_FLEET=1`, the tests say that they were left out, and with `EKIDEN_NEED_FLEET` they fail.
 
 #![expect(
     clippy::disallowed_methods,
@@ -62,20 +62,22 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Temporal's program; a message if there is none.
+/// Temporal's program; a message if there is none, written past the test harness, which would keep it from view.
 fn temporal() -> Option<PathBuf> {
-    if std::env::var_os("EKIDEN_NO_FLEET").is_some() {
-        eprintln!("left out: EKIDEN_NO_FLEET is set");
-        return None;
-    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = [root().join("temporal-server/venv/bin")]
         .into_iter()
         .chain(std::env::split_paths(&path))
         .map(|dir| dir.join("temporal"))
-        .find(|program| program.is_file());
+        .find(|program| program.is_file())
+        .filter(|_| std::env::var_os("EKIDEN_NO_FLEET").is_none());
     if found.is_none() {
-        eprintln!("left out: there is no `temporal`; see temporal-server/README.md");
+        let why = "there is no `temporal` (temporal-server/README.md), or EKIDEN_NO_FLEET is set";
+        assert!(std::env::var_os("EKIDEN_NEED_FLEET").is_none(), "{why}");
+        let _ = writeln!(
+            std::io::stderr(),
+            "left out: plans on a Temporal server: {why}"
+        );
     }
     found
 }
@@ -288,6 +290,12 @@ impl World {
     }
 
     fn worker_with(&self, name: &str, args: &[&str], scenario: Option<&str>) -> Process {
+        let worker = self.begin_worker(name, args, scenario);
+        wait_for("a worker", || self.says(name, "waiting for stages"));
+        worker
+    }
+
+    fn begin_worker(&self, name: &str, args: &[&str], scenario: Option<&str>) -> Process {
         let mut command = self.command(&EKIDEN, "");
         command.arg("worker").args(args);
         if !args.contains(&"--slots") {
@@ -308,9 +316,7 @@ impl World {
             command.env("EKIDEN_REHEARSAL_SCENARIO", self.path(&file));
         }
         command.args(["--dir", name, "--remote"]);
-        let worker = self.start(arg(command, &self.path("remote")), &format!("{name}.log"));
-        wait_for("a worker", || self.says(name, "waiting for stages"));
-        worker
+        self.start(arg(command, &self.path("remote")), &format!("{name}.log"))
     }
 
     fn execute(&self, lease: &str) -> Process {
@@ -644,6 +650,26 @@ fn a_worker_that_leaves_passes_its_stages_on_and_a_stop_waits_for_the_agents() {
 /// The stage, for workers with that label.
 fn on(label: &str, stage: &str) -> String {
     stage.replacen("\nname", &format!("\nruns_on = [\"{label}\"]\nname"), 1)
+}
+
+// shows: FLT-02
+#[test]
+fn a_worker_that_cannot_push_says_so_and_takes_no_stage_until_it_can() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let _server = world.server();
+    fs::rename(world.path("remote"), world.path("away")).unwrap();
+    let mut gives_up = world.begin_worker("one", &[], None);
+    let why = "no stage is taken until this works";
+    wait_for("the reason", || world.says("one", why));
+    gives_up.signal("-INT");
+    assert_eq!(gives_up.code(), Some(0), "{}", world.log("one"));
+    let _two = world.begin_worker("two", &[], None);
+    wait_for("the reason", || world.says("two", why));
+    fs::rename(world.path("away"), world.path("remote")).unwrap();
+    wait_for("a worker", || world.says("two", "waiting for stages"));
+    let said = world.log("two");
+    assert_eq!(said.matches(why).count(), 1, "{said}");
 }
 
 // shows: FLT-04
