@@ -21,15 +21,16 @@ Made from the table in `crates/ekiden/src/settings/table.rs`; a test keeps it so
 
 A flag wins over its variable, that over the project's `.ekiden/config.toml` in the work dir, that over the user's
 `~/.config/ekiden/config.toml` (`$XDG_CONFIG_HOME/ekiden/config.toml`), and that over the default. `ekiden config show` prints each
-value and who set it. `run` freezes all of them into the run's log; `resume` takes only what is typed.
+value and who set it. `run` freezes them in the run's log, and `resume` takes only what is typed. Notifications are the exception:
+they are read again at each resume.
 
-- Inside a session that ekiden runs (`EKIDEN_RUN` is set) the variables below are not read.
-- An empty variable counts as not set. A list has one entry a line.
+- Inside a session that ekiden runs (`EKIDEN_RUN` is set), ekiden does not read the variables below.
+- An empty variable counts as not set. A list has one entry per line.
 - A switch is `true` or `false`; `--no-NAME` switches it off on the command line.
-- Settings marked *user only* decide which commands run or what is permitted. A project's own file may not set them: whoever
+- Settings marked *user only* decide which commands run or what is permitted. A project's own file cannot set them: anyone who
   clones the project would run them.
-- Limits marked *a project may lower it*: the lower of the project's value and yours holds, until you approve the project's file
-  with `ekiden config approve`.
+- For limits marked *a project may lower it*, the lower of the project's value and yours applies until you approve the project's
+  file with `ekiden config approve`.
 
 ";
 
@@ -40,17 +41,18 @@ const AGENTS: &str = "
 
 ```toml
 [agents.nightly]
-kind = \"claude\"               # claude, rehearsal or exec
+kind = \"claude\"               # claude, rehearsal, acp, codex or exec
 command = \"/opt/claude/claude\" # or an array of words
+account = \"~/.claude-work\"    # a settings directory of the client: another account
+budget = 20                    # US dollars for this agent in a run; `tokens` for tokens
 
 [agents.local]
 kind = \"exec\"                 # the prompt on standard input, the handoff by files
 command = [\"my-agent\", \"--quiet\"]
 ```
 
-A row named like a built-in agent changes what it says of it. `--agent-command` replaces the command of the agent that is named
-beside it; alone it is an agent of kind `exec`. A program named by a path is meant from where you stand, else it is looked for on
-`PATH`.
+A row with the name of a built-in agent changes only the fields that it has. `--agent-command` replaces the command of the agent
+named beside it; alone it makes an agent of kind `exec`. A path is relative to the current directory; a name is looked up on `PATH`.
 ";
 
 #[test]

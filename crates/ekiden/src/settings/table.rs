@@ -238,7 +238,7 @@ settings! {
         short: Some('g');
     /// Work on this branch; it is created from where you are if it does not exist
     BRANCH: String = "branch", One("NAME"), Result, form::text;
-    /// Who works: claude, rehearsal (free, without a model), or one of your own [agents.NAME]
+    /// The agent: claude, rehearsal (free, no model), codex, opencode, qwen, gemini, copilot, or your own [agents.NAME]
     AGENT: String = "agent", One("NAME"), Agent, form::text;
         default: Some("claude"), user_only: true;
     /// The agent's program and arguments; without --agent, any program that reads a prompt on its
