@@ -405,7 +405,7 @@ impl World {
         for (history, number) in found.iter().zip(2..4) {
             let file = format!("tests/history-{number}.bin");
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-            if std::env::var_os("UPDATE_EXPECT").is_some() {
+            if std::env::var_os("EKIDEN_RECORD_HISTORIES").is_some() {
                 fs::write(file, history.encode_to_vec()).unwrap();
             }
         }

@@ -1,4 +1,4 @@
-//! One kept file of each version of each format. They are never edited: a new version adds one.
+//! One kept file of each version of each format. After the first release they are never edited: a new version adds one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

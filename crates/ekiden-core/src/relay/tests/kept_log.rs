@@ -1,7 +1,7 @@
 //! A log of version 1, kept as it was written: whoever reads logs must still read this one.
 //!
-//! `fixtures/log-v1.jsonl` holds every kind of event and effect that version 1 has. It is never written
-//! again: a change of the format brings a log of its own beside it.
+//! `fixtures/log-v1.jsonl` holds the events and effects of a relay, but not those of plans, commits and steering. Until
+//! the first release a change of the format converts it; after that it stays, and a new version adds a log beside it.
 
 use std::collections::BTreeSet;
 
