@@ -1,6 +1,6 @@
 //! JSON for programs: objects that are built field by field, in the order of the calls.
 //!
-//! The published form is `docs/json.md`: fields are added to it under the same version, never changed.
+//! The published form is `docs/json.md`: from the first release on, fields are added to it under the same version, never changed.
 //! Quantities carry their unit in the name; times are RFC 3339 in UTC.
 
 use serde::{Serialize, Serializer};
