@@ -22,19 +22,19 @@ pub const VERSION: i64 = 1;
 const TOP: Fields = fields! {
     /// The version of this format.
     "format"!required: Kind::Whole(1, VERSION);
-    /// Where an editor finds this schema; not read.
+    /// Where editors find this schema; ekiden does not read it.
     "$schema": LINE;
     /// What the plan is for, in a few words.
     "project"!required: LINE;
-    /// More about it, for people.
+    /// A longer description, for people.
     "description": Kind::Prose;
-    /// The architecture document; its summary is shown to every stage.
+    /// The architecture document. Every stage sees its summary.
     "architecture": INSIDE;
-    /// Stages that may work at the same time. Default: the setting `plan.jobs`.
+    /// How many stages may work at the same time. Default: the setting `plan.jobs`.
     "jobs": Kind::Whole(1, JOBS_MAX as i64);
-    /// Commands that must pass after every stage, on top of its own validation. Default: the settings of the same names.
+    /// Commands that must pass after every stage, in addition to its own validation. Default: the settings of the same names.
     "validation": Kind::Table(CHECKS);
-    /// What a stage's own worktree needs before it works there.
+    /// What a stage's worktree needs before the stage begins.
     "worktree": Kind::Table(WORKTREE);
     /// The stages.
     "stage"!required: Kind::Stages(STAGE);
@@ -42,85 +42,85 @@ const TOP: Fields = fields! {
 
 /// The commands of the project; their names are kinds of a stage's validation too.
 const CHECKS: Fields = fields! {
-    /// Checks the types; exit code 0 means that they fit.
+    /// Checks the types; exit code 0 means that they are correct.
     "type_check": COMMAND;
-    /// Runs the linter; exit code 0 means that it is content.
+    /// Runs the linter; exit code 0 means that it found no problem.
     "lint": COMMAND;
     /// Runs the tests; exit code 0 means that they pass.
     "test": COMMAND;
 };
 
 const WORKTREE: Fields = fields! {
-    /// Files that git does not know and stages need, such as `.env`; may be globs.
+    /// Files that stages need and git does not track, such as `.env`; may be globs.
     "copy": OUTPUTS;
-    /// Makes a new worktree ready, such as `npm ci`.
+    /// Prepares a new worktree, such as `npm ci`.
     "setup": COMMAND;
 };
 
 const STAGE: Fields = fields! {
-    /// Its id: letters, digits, `-`, `_` and `.`, at most 64, the first a letter, a digit or `_`.
+    /// Its id: at most 64 letters, digits, `-`, `_` and `.`; the first is a letter, a digit or `_`.
     "id"!required: LINE;
-    /// What people call it.
+    /// Its name, for people.
     "name"!required: LINE;
-    /// More about it, for people.
+    /// A longer description, for people.
     "description": Kind::Prose;
-    /// What to do, at most 2,000 tokens (6,000 bytes). Either this or `prompt_file`.
+    /// The task, at most 2,000 tokens (6,000 bytes). A stage has either this or `prompt_file`.
     "prompt": WORDS;
-    /// A file that says what to do, from the project's directory, or else from the manifest's.
+    /// A file with the task, relative to the project's directory, or else to the manifest's.
     "prompt_file": INSIDE;
-    /// Ids of the stages that must be done before.
+    /// Ids of the stages that must be done first.
     "needs": Kind::List(&Kind::Need(NEED));
-    /// Files that its agent sees first; may be globs.
+    /// Files that its agent sees at the start; may be globs.
     "context": GLOBS;
-    /// Files that it makes or changes; may be globs. Each must find a file when it is done.
+    /// Files that the stage creates or changes; may be globs. Each must match a file when the stage is done.
     "outputs": OUTPUTS;
-    /// When it is done. Default: `kind = "none"`.
+    /// How ekiden checks that the stage is done. Default: `kind = "none"`.
     "validation": Kind::Table(VALIDATION);
-    /// After its last try: `block` what needs it, `stop` the plan, or `skip` it. Default: `block`.
+    /// After its last try fails: `block` the stages that need it, `stop` the plan, or `skip` the stage. Default: `block`.
     "on_fail": Kind::Choice(&["block", "stop", "skip"]);
-    /// How often it is tried again. Default: the setting `plan.retries`.
+    /// How many times ekiden tries a failed stage again. Default: the setting `plan.retries`.
     "retries": Kind::Whole(0, RETRIES_MAX as i64);
-    /// Sessions that it may take. Default: the setting `max_sessions`.
+    /// How many sessions it may have. Default: the setting `max_sessions`.
     "sessions_max": Kind::Whole(1, SESSIONS_MAX_MAX as i64);
     /// Responses of the model in one session before it hands off. Default: 50.
     "turns_max": Kind::Whole(1, TURNS_MAX_MAX as i64);
-    /// Tokens that it is thought to take.
+    /// How many tokens it is expected to take.
     "estimate_tokens": from(0);
-    /// Tokens that one session may take before it hands off. Default: 80,000.
+    /// Tokens that one session may use before it hands off. Default: 80,000.
     "session_tokens": from(1);
-    /// What one session may spend, in US dollars.
+    /// What one session may cost, in US dollars.
     "session_budget_usd": Kind::Dollars;
-    /// Its own model.
+    /// The model of this stage.
     "model": LINE;
-    /// Its own agent, by name.
+    /// The agent of this stage, by name.
     "agent": LINE;
-    /// In a fleet, the labels that a worker must have that does it, such as `gpu`.
+    /// In a fleet, the labels that a worker must have to do this stage, such as `gpu`.
     "runs_on": Kind::List(&LABEL);
-    /// The word by which its agent claims to be done. Default: the setting `completion_marker`.
+    /// The word with which its agent claims to be done. Default: the setting `completion_marker`.
     "marker": MARK;
-    /// A fresh session that only reads judges it before it counts as done. Default: the setting `review`.
+    /// Whether a fresh, read-only session judges the stage before it counts as done. Default: the setting `review`.
     "review": Kind::Flag;
-    /// The model of whoever judges it, where that is its own agent. Default: the setting `models.review`.
+    /// The reviewer's model, if the stage's own agent reviews it. Default: the setting `models.review`.
     "review_model": LINE;
-    /// What it learns is not told to other stages, nor theirs to it. Default: false.
+    /// Whether the stage keeps what it learns to itself, and sees nothing that other stages learned. Default: false.
     "knowledge_apart": Kind::Flag;
 };
 
 const NEED: Fields = fields! {
     /// The id of the stage.
     "stage"!required: LINE;
-    /// It need only be over: it may have failed, been skipped or left out. Default: false.
+    /// The stage need only be over: it may have failed, or been skipped or left out. Default: false.
     "optional": Kind::Flag;
 };
 
 const VALIDATION: Fields = fields! {
-    /// What is checked. The last three run the commands of the project's `[validation]`.
+    /// What ekiden checks. The last three run the commands of the project's `[validation]`.
     "kind"!required: Kind::Choice(&["none", "command", "files", "type_check", "lint", "test"]);
-    /// With `kind = "command"`: for `sh -c`.
+    /// With `kind = "command"`: the command, for `sh -c`.
     "command": COMMAND;
     /// With `kind = "command"`: the exit code that means done. Default: 0.
     "exit_code": Kind::Whole(0, 255);
-    /// With `kind = "files"`: each must find a file; may be globs.
+    /// With `kind = "files"`: each must match a file; may be globs.
     "files": GLOBS;
 };
 
@@ -137,7 +137,7 @@ const BELONGS: [(&str, &str); 3] = [
 pub fn schema() -> Json {
     let mut schema = schema_of(TOP);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
-    schema["title"] = json!("A manifest of ekiden");
+    schema["title"] = json!("An ekiden manifest");
     schema["description"] = json!("Stages and the edges between them, in TOML or in JSON.");
     schema
 }

@@ -47,8 +47,8 @@ const DRAFT_BYTES_MAX: u64 = 1 << 20;
 /// Answer what a blocked run asks, and continue it
 ///
 /// The next session reads the answer as yours. The run continues as with `ekiden resume`, with the same options.
-/// In a plan every stage that asks keeps its question until it is answered; `--stage` names one of several. It may
-/// be answered while other stages work.
+/// In a plan, each stage keeps its question until you answer it; `--stage` names one of several. You can answer while
+/// other stages work.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct AnswerArgs {
@@ -58,7 +58,7 @@ pub struct AnswerArgs {
     /// A file with the answer; `-` for standard input
     #[arg(short, long, value_name = "FILE")]
     file: Option<String>,
-    /// The stage whose question it answers, where several ask
+    /// The stage whose question this answers, if several ask
     #[arg(long, value_name = "ID")]
     stage: Option<String>,
     /// Continue in the background: print the run's id and return once it works

@@ -32,13 +32,13 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Show a run live, wherever it was started
 ///
-/// Prints the last lines of what happened so far, then what happens, and exits as the run does. On a terminal the
-/// last line names the keys that steer the run; `q` or ctrl-c leaves it alone and exits with 0. `ekiden stop`
-/// stops it. `ekiden log` has all lines, as `--json` does here.
+/// Prints the last lines of what happened so far, then new lines, and exits as the run does. On a terminal the last line
+/// names the keys that steer the run; `q` or ctrl-c leaves the run alone and exits with 0. `ekiden stop` stops it.
+/// `ekiden log` prints all lines, and so does `--json` here.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct AttachArgs {
-    /// The beginning of the run's id [default: the run that works here, else the newest]
+    /// The beginning of the run's id [default: the running run here, else the newest]
     #[arg(value_name = "RUN")]
     run: Option<String>,
     #[command(flatten)]

@@ -22,11 +22,10 @@ Examples:
   ekiden build idea.md --agent rehearsal --yes
 ";
 
-/// Plan an idea, have the plan approved, and execute it
+/// Plan an idea, ask for your approval, and execute the plan
 ///
-/// The same as `ekiden plan IDEA` and then `ekiden execute plan.json`. In between the plan is shown with every
-/// command that it would run, and you are asked; where nobody can be asked it ends there, with the plan
-/// written.
+/// The same as `ekiden plan IDEA` and then `ekiden execute plan.json`. In between ekiden shows the plan with every command
+/// that it would run, and asks you. If it cannot ask, it ends there, and the plan is written.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct BuildArgs {
@@ -39,10 +38,10 @@ pub struct BuildArgs {
     /// Run the plan's commands without asking
     #[arg(long)]
     yes: bool,
-    /// Start a new run although one is unfinished here; that one is kept
+    /// Start a new run even if one is unfinished here; ekiden keeps the old one
     #[arg(long)]
     new: bool,
-    /// Stages at the same time [default: 3]
+    /// Stages in parallel [default: `plan.jobs`]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: Option<u32>,
     #[command(flatten)]

@@ -26,19 +26,19 @@ Examples:
 
 /// Checkpoint a session that you started yourself
 ///
-/// It writes a handoff document into .ekiden/handoffs/ and keeps uncommitted work under
-/// refs/ekiden/wip/, so that your branch and index stay as they are. The session is the one that this
-/// is called from, else the one that was watched last in this directory.
+/// Writes a handoff document into .ekiden/handoffs/ and keeps uncommitted work under refs/ekiden/wip/, so that your
+/// branch and index stay as they are. The session is the one that calls this command, otherwise the one that the guard
+/// watched last in this directory.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct CheckpointArgs {
-    /// Show how full the session is, and what is advised
+    /// Show how full the session is, and what to do
     #[arg(long, group = "what")]
     status: bool,
     /// Estimate whether a task fits: a file, or the task itself
     #[arg(long, value_name = "TASK", group = "what")]
     estimate: Option<String>,
-    /// Put the handoff off once: until 90 % of the usable window
+    /// Postpone the handoff once, until 90 % of the usable window
     #[arg(long, group = "what")]
     defer: bool,
     /// Show this word in the status line as the session's phase; "" for none

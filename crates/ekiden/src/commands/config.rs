@@ -47,9 +47,9 @@ enum ConfigCommand {
 
 /// Print every setting, its value, and where it comes from
 ///
-/// A flag wins over an `EKIDEN_*` variable, that over the project's `.ekiden/config.toml`, that over
-/// the user's `~/.config/ekiden/config.toml`, and that over the default. A limit that the project would raise
-/// stays as it is without the project until its file is approved.
+/// The first of these that sets a value counts: a flag, an `EKIDEN_*` variable, the project's `.ekiden/config.toml`, your
+/// own `~/.config/ekiden/config.toml`, the default. If the project's file would raise a limit, that has no effect until you
+/// approve the file.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 struct ShowArgs {
@@ -67,8 +67,8 @@ Examples:
 
 /// Set a setting in your own `config.toml`, or in this project's
 ///
-/// The rest of the file stays as it is. Settings that decide which commands run or what is permitted can only be
-/// set in your own.
+/// The rest of the file stays as it is. Settings that decide which commands run or what is permitted can only go into your
+/// own file.
 #[derive(Args)]
 #[command(before_help = SET_EXAMPLES)]
 struct SetArgs {
@@ -93,9 +93,9 @@ Examples:
 
 /// Approve the commands, agents, permissions and higher limits in this project's own `config.toml`
 ///
-/// Without an approval it may not set them, since it would decide what runs on the machine of everybody who
-/// clones the project; and a limit of sessions, time, tokens or money that it would raise stays as you have it. The approval holds for the file as it is now; after a change it has to be approved
-/// again. ekiden does not check what the commands do.
+/// Without an approval the file may not set them, since it would decide what runs on the machine of everybody who clones the
+/// project, and it cannot raise your limits of sessions, time, tokens or money. The approval applies to the file as it is
+/// now; after a change it needs a new one. ekiden does not check what the commands do.
 #[derive(Args)]
 #[command(before_help = APPROVE_EXAMPLES)]
 struct ApproveArgs {

@@ -26,10 +26,9 @@ Examples:
 
 /// Give a complete run follow-up work
 ///
-/// The same run continues with its session numbers, its knowledge and its settings. Its next session gets the
-/// new task, what was done before, and what the last session said about it. The verification runs before
-/// that session: if it passes already, a pass alone does not end the follow-up work. `--max-sessions`
-/// counts from here.
+/// The same run continues with its session numbers, knowledge and settings. Its next session gets the new task, what
+/// was done before, and what the last session said about it. The verification runs before that session: if it already
+/// passes, a pass alone does not end the follow-up work. `--max-sessions` counts from here.
 #[derive(Args)]
 #[command(before_help = EXAMPLES, override_usage = "ekiden continue <PROMPT | -f FILE | --from-pr> [OPTIONS]")]
 pub struct ContinueArgs {
@@ -39,8 +38,8 @@ pub struct ContinueArgs {
     /// A file with the new task; `-` for standard input
     #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
     file: Option<String>,
-    /// Take up what the pull request of the run's branch waits for: failing checks and review comments, as data; PROMPT
-    /// then says what you want of it [default: all of it]
+    /// Work on what the pull request of the run's branch waits for: failing checks and review comments, as data; PROMPT
+    /// then says which of it you want [default: all of it]
     #[arg(long)]
     from_pr: bool,
     /// The beginning of the run's id [default: the newest run here]

@@ -24,17 +24,17 @@ Examples:
 /// Unchanged lines around a change of the handoff.
 const CONTEXT_LINES: usize = 1;
 
-/// Show what a session changed: commits, files, and the handoff against the one before
+/// Show what a session changed: commits, files, and the handoff compared with the previous one
 ///
-/// Commits made during the session are shown line by line; for uncommitted files only the names are
-/// known. Outside a git repository nothing is known of the files.
+/// Shows commits from the session line by line, and of uncommitted files only the names. Outside a git repository ekiden
+/// knows nothing about the files.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DiffArgs {
     /// The session's number [default: the newest]
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     session: Option<u32>,
-    /// Show which files were changed and how much, not their lines
+    /// Show which files changed and how much, not their lines
     #[arg(long)]
     stat: bool,
     #[command(flatten)]

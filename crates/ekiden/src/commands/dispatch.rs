@@ -67,17 +67,18 @@ const LOOKS: u32 = 4;
 
 /// Start a run for each labelled issue of a tracker, as issues come in
 ///
-/// Looks for open issues with a label, the most urgent and then the oldest first, and works on at most `--jobs` of them at a time: each in a worktree and on a
-/// branch of its own, outside of your work dir, as a separate run with all the limits that you set here. Sessions' work is
-/// committed. The runs work in the background; `ekiden status --everywhere` shows them.
+/// Looks for open issues with a label, the most urgent and then the oldest first, and works on at most `--jobs` of them at
+/// a time. Each gets a separate run, with all the limits that you set here, in its own worktree outside your work dir and on
+/// its own branch. ekiden commits what sessions do. The runs work in the background; `ekiden status --everywhere` shows them.
 ///
-/// Remove the label or close the issue, and its run hands off and stops; set the label again, and it goes on. An issue whose
-/// run has ended is not taken again while it has the label, and one that another open issue blocks is not taken. While a usage limit is known nothing begins. ctrl-c asks
-/// all runs to hand off and stop, and waits for that; the next dispatcher resumes them, also after a kill.
+/// If you remove the label or close the issue, its run hands off and stops; if you set the label again, the run continues.
+/// When a run has ended, ekiden does not take its issue again as long as the label stays, and it never takes an issue that
+/// another open issue blocks. It starts nothing while it knows of a usage limit. ctrl-c asks all runs to hand off and stop,
+/// and waits for that; the next dispatcher resumes them, also after a kill.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DispatchArgs {
-    /// What you want of each issue: a file, or the words in quotes [default: all of it]
+    /// What you want of each issue: a file, or the text in quotes [default: all of it]
     #[arg(value_name = "TASK")]
     task: Option<String>,
     /// The label of issues to run
@@ -89,13 +90,13 @@ pub struct DispatchArgs {
     /// Runs at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: u32,
-    /// What all runs together may cost, in US dollars; one begins only if its `--run-budget` fits in what is left
+    /// What all runs together may cost, in US dollars; a run begins only if its `--run-budget` fits in what is left
     #[arg(long, value_name = "USD", value_parser = form::dollars)]
     total_budget: Option<u64>,
     /// How often to ask the tracker, such as 30s, 5m
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = form::duration)]
     every: Millis,
-    /// End when no issue is left that wants a run
+    /// End when no issue is left that needs a run
     #[arg(long)]
     once: bool,
     /// Open a pull request for each run that is verified

@@ -31,9 +31,9 @@ Examples:
 
 /// Check whether a run can work here, and say how to fix it
 ///
-/// Checks the agent's program, its version and login, permissions, hooks and the guard, and also git, the
-/// disk, the terminal, system limits and notifications. It changes nothing, costs nothing, and sends nothing
-/// unless it is asked to.
+/// Checks the agent's program, its version and login, permissions, hooks and the guard, and also git, the disk, the
+/// terminal, system limits, notifications and the tracker's key. It changes nothing and costs nothing, and sends
+/// notifications only with `--try-notify`.
 ///
 /// Exits with 0 if nothing failed; warnings do not count. Otherwise it exits with the code that a run would
 /// fail with: 69 if the agent is missing, too old or not logged in, 74 if state cannot be kept, 78 if a
@@ -41,7 +41,7 @@ Examples:
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DoctorArgs {
-    /// Send a notification by each way that is set, and tell what became of it
+    /// Send a notification by each way that is set, and show the result
     #[arg(long)]
     try_notify: bool,
     #[command(flatten)]

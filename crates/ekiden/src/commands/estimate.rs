@@ -38,27 +38,27 @@ Examples:
   ekiden estimate ANV-1 ANV-2 ANV-3 --sessions -o plan.toml
 ";
 
-/// Estimate what work will take, from its text and from what past work here took
+/// Estimate what work will take, from its text and from past work here
 ///
-/// Each figure is a range: half of such work takes no more than the first, nine of ten pieces no more than the second.
-/// The logs of this project's runs say what past work took; until ten pieces of a kind are over, the ranges are wide.
-/// Time and money are shown once one run that recorded them is over.
+/// Each figure is a range: half of such work takes no more than the first number, nine of ten pieces no more than the
+/// second. ekiden learns from the logs of this project's runs; until ten pieces of a kind have finished, the ranges are wide.
+/// Time and money appear once a run that recorded them has finished.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct EstimateArgs {
-    /// A file, the task itself in quotes, a plan's manifest, or an issue; several are one list
+    /// A file, the task itself in quotes, a plan's manifest, or an issue; several count as one list
     #[arg(value_name = "TASK|PLAN|ISSUE", required = true)]
     subjects: Vec<String>,
     /// Show each item, stage or issue
     #[arg(long)]
     items: bool,
-    /// Group what is open into sessions: by what needs what, and by files in common
+    /// Group open items into sessions, by their needs and common files
     #[arg(long)]
     sessions: bool,
     /// Write the sessions as a manifest: a file, or a directory for `plan.toml` in it
     #[arg(short, long, value_name = "PATH", requires = "sessions")]
     output: Option<PathBuf>,
-    /// Write over files that exist
+    /// Overwrite existing files
     #[arg(long, requires = "output")]
     force: bool,
     #[command(flatten)]

@@ -39,13 +39,12 @@ Examples:
 
 /// Run a plan, and watch it
 ///
-/// The manifest lists stages, which stages each one needs, and how to tell that it is done. Each stage is a
-/// relay of its own. Stages that do not need each other run in parallel, each in a git worktree. A stage is
-/// merged when its validation passes, and the merged result is validated again; the stages that need it
-/// start from there. At the end your branch is fast-forwarded, if it is clean and has not moved.
+/// The manifest lists stages, which stages each one needs, and how to tell that it is done. Each stage is a separate relay.
+/// Stages that do not need each other run in parallel, each in a git worktree. ekiden merges a stage when its validation
+/// passes, and validates the result again; the stages that need it start from there. At the end ekiden fast-forwards your
+/// branch, if it is clean and has not moved.
 ///
-/// CASM manifests (JSON) and cleave pipelines (YAML) are read as they are. `ekiden resume` continues a plan,
-/// however it ended.
+/// ekiden also reads CASM manifests (JSON) and cleave pipelines (YAML). `ekiden resume` continues a plan, however it ended.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ExecuteArgs {
@@ -70,7 +69,7 @@ pub struct ExecuteArgs {
     /// Run the manifest's commands without asking
     #[arg(long)]
     yes: bool,
-    /// Start a new run although one is unfinished here; that one is kept
+    /// Start a new run even if one is unfinished here; ekiden keeps the old one
     #[arg(long)]
     new: bool,
     /// Run in the background: print the run's id and return once it works

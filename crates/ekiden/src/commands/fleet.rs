@@ -57,13 +57,13 @@ Examples:
 
 /// Work on the stages of a fleet's plans
 ///
-/// Takes stages from a Temporal server and carries them out, each in a clone of its own. It pushes what they
-/// make to the remote, and each handoff, so that another worker can go on when this one dies. SIGTERM or
-/// ctrl-c makes it leave: its stages stop, are pushed, and go on elsewhere.
+/// Takes stages from a Temporal server and runs each in a separate clone. It pushes their results and each handoff to the
+/// remote, so that another worker can continue if this one dies. SIGTERM or ctrl-c makes it leave: its stages stop, are
+/// pushed, and continue elsewhere.
 ///
-/// The server is named as for Temporal's own programs: `TEMPORAL_ADDRESS`, or a profile. Whoever may write to
-/// that server or to the remote decides which commands run here, unless the setting `fleet.trusted_keys` names
-/// the keys whose owners may.
+/// Name the server as for Temporal's own programs: with `TEMPORAL_ADDRESS` or a profile. Anyone who can write to that
+/// server or to the remote decides which commands run here, unless the setting `fleet.trusted_keys` names the keys whose
+/// owners may.
 #[derive(Args)]
 #[command(before_help = WORKER_EXAMPLES)]
 pub struct WorkerArgs {
@@ -73,20 +73,20 @@ pub struct WorkerArgs {
     /// Where it keeps a copy of the repository and its work [default: in ekiden's own directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Stages at the same time
+    /// How many stages to run at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     slots: u8,
     /// The Temporal task queue of the plans to work for
     #[arg(long, value_name = "NAME", default_value = "ekiden")]
     queue: String,
-    /// What it has that stages may run on, such as `gpu,linux`
+    /// Labels that stages may ask for with `runs_on`, such as `gpu,linux`
     #[arg(long = "label", value_name = "NAMES", value_delimiter = ',', value_parser = label)]
     labels: Vec<String>,
-    /// The programs of its agents [default: those of the agents that are named in its settings or built in, if they are on PATH]
+    /// The programs of its agents [default: those of built-in agents and agents in its settings that are on PATH]
     #[arg(long, value_name = "PROGRAMS", value_delimiter = ',', value_parser = label)]
     agents: Option<Vec<String>>,
-    /// A name for its agents' account: a usage limit that one worker meets holds all workers of that account; also a label
-    /// [default: an account of its own]
+    /// A name for the account of its agents, also a label: a usage limit that one worker meets applies to all workers of that
+    /// account [default: shared with no other worker]
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
     #[command(flatten)]
@@ -95,8 +95,8 @@ pub struct WorkerArgs {
 
 /// Follow a fleet's run, or try a fleet on this machine
 ///
-/// While a run is followed, `ekiden status`, `log`, `report`, `attach`, `stop`, `next`, `pause`, `unpause`, `limits` and `answer`
-/// work in that directory as they do on a run of this machine.
+/// While you follow a run, `ekiden status`, `log`, `report`, `attach`, `stop`, `next`, `pause`, `unpause`, `limits` and
+/// `answer` work in that directory as for a local run.
 #[derive(Args)]
 #[command(before_help = FLEET_EXAMPLES)]
 pub struct FleetArgs {
@@ -106,7 +106,7 @@ pub struct FleetArgs {
 
 #[derive(Subcommand)]
 enum FleetCommand {
-    /// Start Temporal's development server; it keeps nothing after its end
+    /// Start Temporal's development server; it keeps nothing when it ends
     #[command(before_help = FLEET_EXAMPLES)]
     Dev,
     /// Follow a run from this clone of its project, until it has ended; ctrl-c leaves it alone
@@ -138,7 +138,7 @@ enum On {
 /// Where a plan is carried out.
 #[derive(Debug, Args)]
 pub(super) struct Placement {
-    /// Who carries out the stages: this machine, or workers (docs/fleet.md)
+    /// Where the stages run: here, or on the workers of a fleet (docs/fleet.md)
     #[arg(
         long,
         value_enum,
@@ -150,10 +150,10 @@ pub(super) struct Placement {
     /// With `--on fleet`: the git repository that all workers reach, or its name here
     #[arg(long, value_name = "URL", default_value = "origin")]
     remote: String,
-    /// With `--on fleet`: seconds that a worker may be silent before its stage goes on elsewhere
+    /// With `--on fleet`: seconds that a worker may be silent before its stage continues elsewhere
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=86400))]
     lease: u64,
-    /// With `--on fleet`: the Temporal task queue whose workers do it
+    /// With `--on fleet`: the Temporal task queue of the workers
     #[arg(long, value_name = "NAME", default_value = "ekiden")]
     queue: String,
 }

@@ -32,10 +32,9 @@ Examples:
 
 /// Show this session's handoff document and what to fill in
 ///
-/// Inside a Claude Code session this is the session's newest document; in a shell it is the newest of the
-/// project. If there is none, one is made from git, the session's transcript and uncommitted work, which
-/// goes into a commit under refs/ekiden/wip/ (`guard.wip`). Done, decisions and blockers are left for the
-/// agent, or for you, to fill in.
+/// Inside a Claude Code session this is the session's newest document; in a shell it is the newest of the project. If
+/// there is none, ekiden makes one from git, the session's transcript and uncommitted work, which goes into a commit under
+/// refs/ekiden/wip/ (`guard.wip`). The agent, or you, fill in what was done, decisions and blockers.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct HandoffArgs {

@@ -24,8 +24,8 @@ Examples:
 
 /// Answer a hook of Claude Code
 ///
-/// `ekiden setup` installs it. It reads the hook's input on standard input, answers on standard output, and
-/// never fails a session: if anything goes wrong, Claude Code continues by its own rules.
+/// `ekiden setup` installs it. It reads the hook's input from standard input, answers on standard output, and never makes
+/// a session fail: if anything goes wrong, Claude Code continues by its own rules.
 #[derive(Args)]
 #[command(before_help = HOOK_EXAMPLES)]
 pub struct HookArgs {

@@ -45,28 +45,28 @@ Examples:
 /// Take over what cleave, CASM or CCS left in a project
 ///
 /// Settings (`.casmrc.json`, `CLEAVE_*`, `.cleave/config`) become keys of the project's `.ekiden/config.toml`. The
-/// handoff and the knowledge in `.cleave/`, or a plan that was done in part (`.casm/`, or a pipeline of cleave), become a run
-/// that `ekiden resume` continues. Documents in `.claude/handoffs/` become handoffs that `ekiden orient` finds. Each
-/// thing is listed with what became of it. Nothing of the other program is changed or deleted, and a second import
-/// does nothing again. Permission to do everything without asking is never imported.
+/// handoff and the knowledge in `.cleave/`, or a partly finished plan (`.casm/`, or a pipeline of cleave), become a run
+/// that `ekiden resume` continues. Documents in `.claude/handoffs/` become handoffs that `ekiden orient` finds. ekiden
+/// lists what became of each. It changes and deletes nothing of the other program, and a second import repeats
+/// nothing. It never imports the permission to do everything without asking.
 ///
-/// What their commands, flags, files and exit codes are called here is in `docs/migrating.md`.
+/// `docs/migrating.md` says what their commands, flags, files and exit codes are called here.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ImportArgs {
-    /// The project with their files, or the one directory of theirs that counts [default: the work dir]
+    /// The project with their files, or one of their directories to import alone [default: the work dir]
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
-    /// Only show what would become of it
+    /// Only show what the import would do
     #[arg(long)]
     dry_run: bool,
-    /// The task of the relay, if it is not to be found: a file, `-`, or the task itself in quotes
+    /// The task of the relay, if ekiden cannot find it: a file, `-`, or the task itself in quotes
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// Make a run although one is unfinished here; that one is kept
+    /// Make a run even if one is unfinished here; ekiden keeps the old one
     #[arg(long)]
     new: bool,
-    /// Take a plan's commands over without asking
+    /// Accept a plan's commands without asking
     #[arg(long)]
     yes: bool,
     #[command(flatten)]

@@ -35,8 +35,8 @@ const SLOT: &str = "- `<script>`: <what it does; use it instead of writing anoth
 
 /// Write a task template to fill in
 ///
-/// It asks for what is wanted, where things are, how to work, and what done means. It names the scripts in
-/// `bin`, `script`, `scripts` and `tools` with their first comment. A file that exists is never overwritten.
+/// The template asks what you want, where things are, how to work, and what done means. It names the scripts in `bin`,
+/// `script`, `scripts` and `tools` with their first comment. ekiden never overwrites an existing file.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct InitArgs {

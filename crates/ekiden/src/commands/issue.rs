@@ -47,10 +47,10 @@ Examples:
 /// A branch's part that is made of a title, in characters.
 const TITLE_CHARS_MAX: usize = 40;
 
-/// List, show and make issues
+/// List, show and create issues
 ///
-/// Issues are files in .issues/ unless `tracker.kind` says linear or github: each file has a front matter with title, state, labels and
-/// parent, and a text. You may edit them by hand, and git may keep them.
+/// Issues are files in .issues/ unless `tracker.kind` says linear or github. Each file has a front matter with title,
+/// state, labels and parent, and a text. You can edit the files by hand and keep them in git.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct IssueArgs {
@@ -77,14 +77,14 @@ enum What {
         #[command(flatten)]
         typed: Typed<Asking>,
     },
-    /// Make an issue
+    /// Create an issue
     #[command(before_help = NEW_EXAMPLES)]
     New {
         title: String,
         /// Its text: a file, `-` for standard input, or the text itself
         #[arg(long)]
         text: Option<String>,
-        /// The issue that it is a part of
+        /// The parent issue
         #[arg(long, value_name = "ISSUE")]
         parent: Option<String>,
         #[command(flatten)]
@@ -264,7 +264,7 @@ pub struct PlanIssue {
     /// The issue that it works on and reports its progress to: ANV-123, owner/name#12, #12, its address, or the name of a file in .issues/
     #[arg(long, value_name = "ISSUE")]
     pub issue: Option<String>,
-    /// Make a sub-issue of each stage, and close it when the stage is done
+    /// Create a sub-issue for each stage, and close it when the stage is done
     #[arg(long, requires = "issue")]
     pub sub_issues: bool,
     /// Work on a new branch, and open a pull request for it when all stages are verified

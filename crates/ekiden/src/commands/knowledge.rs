@@ -38,12 +38,11 @@ pub struct KnowledgeArgs {
 enum KnowledgeCommand {
     /// Print KNOWLEDGE.md
     Show(Of),
-    /// Edit KNOWLEDGE.md; your words stand
+    /// Edit KNOWLEDGE.md; the next session knows your changes
     ///
-    /// Each list item under "Core Knowledge" is a fact. One that begins with `pinned:` is left out of a
-    /// prompt only when nothing else is left to leave out. While a session runs nobody may edit, since its
-    /// own knowledge is still to be added; wait for its end, or stop the run. The next session knows what
-    /// you wrote.
+    /// Each list item under "Core Knowledge" is a fact. ekiden leaves a fact that begins with `pinned:` out of a prompt only
+    /// if it has left out all others. You cannot edit while a session runs, since ekiden still has to add the session's own
+    /// knowledge: wait until it ends, or stop the run.
     Edit(Of),
     /// Count the facts, and how many fit into a prompt
     Stats(Of),

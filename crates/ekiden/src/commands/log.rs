@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Print what happened in a run, word for word as `ekiden run` did
 ///
-/// With `-f` it stays, and on a terminal shows what the session at work is doing. Leaving it ends nothing.
+/// With `-f` it waits for new lines, and on a terminal shows what the current session does. Leaving it ends nothing.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct LogArgs {

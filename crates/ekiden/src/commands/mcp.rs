@@ -13,15 +13,15 @@ Examples:
   ekiden mcp                             as an MCP client starts it
 ";
 
-/// Serve the memory to an agent by MCP
+/// Serve the memory to an agent over MCP
 ///
-/// Its tools search what earlier sessions left, read what the sessions before in the same run saw and said, tell how
-/// full the context is, and write a handoff. It reads and writes nothing but ekiden's own files, and goes to no
-/// network. With `mcp = false` it has no tools.
+/// Its tools search what earlier sessions left, read what earlier sessions of the same run saw and said, show how full the
+/// context is, and write a handoff. The server reads and writes only ekiden's own files and uses no network. With
+/// `mcp = false` it has no tools.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct McpArgs {
-    /// Called by the plugin: has no tools where `ekiden setup` is installed too
+    /// Called by the plugin: has no tools if `ekiden setup` is installed too
     #[arg(long, hide = true)]
     plugin: bool,
     /// Called for a run; any other server has no tools in its sessions

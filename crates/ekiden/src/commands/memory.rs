@@ -33,8 +33,8 @@ Examples:
 /// Search what earlier sessions left
 ///
 /// Sessions leave observations: prompts, checkpoints, handoffs and their facts, decisions, failures, verifications,
-/// commits. Nothing leaves this machine. `memory.record = false` records nothing more; `memory.exclude` and a
-/// project's `.ekidenignore` leave projects and files out; `<private>` spans of prompts are never recorded.
+/// commits. Nothing leaves this machine. `memory.record = false` stops recording; `memory.exclude` and a project's
+/// `.ekidenignore` leave out projects and files; ekiden never records `<private>` spans of prompts.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct MemoryArgs {
@@ -52,7 +52,7 @@ enum MemoryCommand {
     Get(GetArgs),
     /// Show the newest observations
     Recent(RecentArgs),
-    /// Say what is kept, and how much
+    /// Show what is kept, and how much
     Stats(Plain),
     /// Build the index again from the recorded files
     Rebuild(Plain),
@@ -99,13 +99,13 @@ struct Which {
     /// Only about this file or directory; may be repeated
     #[arg(long, value_name = "PATH")]
     file: Vec<String>,
-    /// Another project, by its directory
+    /// In another project, by its directory
     #[arg(long, value_name = "DIR", conflicts_with = "all_projects")]
     project: Option<String>,
     /// In all projects
     #[arg(long)]
     all_projects: bool,
-    /// How many
+    /// How many to show
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=200))]
     limit: u16,
 }
@@ -113,10 +113,10 @@ struct Which {
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 struct TimelineArgs {
-    /// The observation's id, or its beginning
+    /// The observation's id, or the beginning of it
     #[arg(value_name = "ID")]
     id: String,
-    /// How many before and after it
+    /// How many to show before and after it
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     limit: u16,
     #[command(flatten)]
@@ -126,7 +126,7 @@ struct TimelineArgs {
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 struct GetArgs {
-    /// Ids, or their beginnings
+    /// Ids, or the beginnings of ids
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
     #[command(flatten)]
@@ -143,13 +143,13 @@ struct Plain {
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 struct ForgetArgs {
-    /// Ids, or their beginnings
+    /// Ids, or the beginnings of ids
     #[arg(value_name = "ID", required_unless_present_any = ["before", "project"])]
     ids: Vec<String>,
-    /// All of every project before this date or time
+    /// Everything before this date or time, in all projects
     #[arg(long, value_name = "WHEN", value_parser = time, conflicts_with_all = ["ids", "project"])]
     before: Option<Timestamp>,
-    /// All of a project [default: this one]
+    /// Everything of a project [default: this one]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".", conflicts_with = "ids")]
     project: Option<String>,
     #[command(flatten)]

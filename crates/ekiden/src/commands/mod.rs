@@ -297,7 +297,7 @@ struct RunArgs {
     /// The beginning of the run's id [default: the newest run here]
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// The stage, where the run is a plan
+    /// The stage, if the run is a plan
     #[arg(long, value_name = "ID")]
     stage: Option<String>,
     #[command(flatten)]

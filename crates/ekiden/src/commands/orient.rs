@@ -32,8 +32,8 @@ const RELAY_NOTES: &str = ".ekiden/NEXT_PROMPT.md";
 
 /// Show where the last session stopped, and what comes next
 ///
-/// The newest handoff document of the project: where it is, what it was about, the state of its issue, and
-/// numbered next steps. A relay that is not finished is shown too.
+/// Shows the project's newest handoff document: where it is, what it was about, the state of its issue, and numbered next
+/// steps. Also shows an unfinished relay.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct OrientArgs {

@@ -43,11 +43,11 @@ const MANIFEST: &str = "plan.json";
 
 /// Turn an idea into an architecture document and a plan
 ///
-/// One session writes `architecture.md` in the work dir, which begins with a summary; a second one splits
-/// it into stages, and `plan.json` beside it holds them. No command of the plan runs before you have approved
-/// it: `ekiden execute` shows it and asks. Existing files are only overwritten with `--force`.
+/// One session writes `architecture.md` in the work dir, which begins with a summary. A second one splits it into stages,
+/// which go into `plan.json` beside it. No command of the plan runs before you have approved it: `ekiden execute` shows
+/// it and asks. ekiden overwrites existing files only with `--force`.
 ///
-/// The agent may read the project and write that one document; what else it may do is as with `ekiden run`.
+/// The agent may read the project and write that one document. Its other permissions are those of `ekiden run`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct PlanArgs {
@@ -66,10 +66,10 @@ pub struct Writing {
     /// Where the manifest goes: a file, or a directory for `plan.json` in it [default: the work dir]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Write over files that exist
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
-    /// The model that plans, in place of `models.plan` and `--model`
+    /// The model that plans, instead of `models.plan` and `--model`
     #[arg(long, value_name = "NAME")]
     planning_model: Option<String>,
 }

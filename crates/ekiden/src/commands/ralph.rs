@@ -81,10 +81,10 @@ const SESSIONS_AN_ITEM: u32 = 3;
 
 /// Work through a list of items, one a session, until all are done
 ///
-/// A Ralph loop: `PROMPT.md` says what it is about and how to work, `fix_plan.md` lists the items (`- [ ] text`), `progress.txt`
-/// takes a line for each. `ekiden ralph run` gives each session the next open item and nothing else.
+/// A Ralph loop: `PROMPT.md` says what the goal is and how to work, `fix_plan.md` lists the items (`- [ ] text`), and
+/// `progress.txt` gets a line for each finished item. `ekiden ralph run` gives each session the next open item and nothing else.
 ///
-/// A loop of your own is watched, too: `while ekiden ralph next; [ $? = 1 ]; do claude -p < PROMPT.md; done`.
+/// ekiden can also watch your own loop: `while ekiden ralph next; [ $? = 1 ]; do claude -p < PROMPT.md; done`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct RalphArgs {
@@ -96,7 +96,7 @@ pub struct RalphArgs {
 enum What {
     /// Write `PROMPT.md`, `fix_plan.md` and `progress.txt`
     ///
-    /// A file that exists is never overwritten.
+    /// ekiden never overwrites an existing file.
     #[command(before_help = INIT_EXAMPLES)]
     Init {
         #[command(flatten)]
@@ -104,13 +104,13 @@ enum What {
     },
     /// Run the list as a relay
     ///
-    /// A tick counts once the verification does not contradict it. A deleted item stays open, and is
-    /// reported. One that three sessions do not finish is set aside, and the run continues with the others; in the end
-    /// it asks you. Agents may add up to 100 items. `PROMPT.md` and the list are read at the start. Where all is ticked already,
-    /// only the verification runs. Everything else is as in `ekiden run`: limits, budgets, `ekiden resume`, `ekiden stop`, the report.
+    /// A tick counts unless the verification contradicts it. A deleted item stays open, and ekiden says so. If three sessions do
+    /// not finish an item, ekiden sets it aside, continues with the others, and asks you at the end. Agents may add up to 100
+    /// items. ekiden reads `PROMPT.md` and the list at the start. If everything is ticked already, only the verification runs.
+    /// Everything else is as in `ekiden run`: limits, budgets, `ekiden resume`, `ekiden stop`, the report.
     #[command(before_help = RUN_EXAMPLES)]
     Run {
-        /// Start a new run although one is unfinished here; that one is kept
+        /// Start a new run even if one is unfinished here; ekiden keeps the old one
         #[arg(long)]
         new: bool,
         /// Run in the background: print the run's id and return once it works
@@ -119,30 +119,30 @@ enum What {
         #[command(flatten)]
         typed: Typed<Starting>,
     },
-    /// Show how far the list is
+    /// Show the progress of the list
     #[command(before_help = STATUS_EXAMPLES)]
     Status {
         #[command(flatten)]
         typed: Typed<Asking>,
     },
-    /// Show how full this session and the iterations before it were
+    /// Show how full this session and earlier iterations were
     #[command(before_help = CONTEXT_EXAMPLES)]
     Context {
         #[command(flatten)]
         typed: Typed<Asking>,
     },
-    /// Checkpoint the iteration at work, so that the next one resumes from it
+    /// Checkpoint the current iteration, so that the next one resumes from it
     ///
-    /// As `ekiden checkpoint`; `ralph-state.json` and `PROMPT.md` then say where the next iteration resumes.
+    /// Like `ekiden checkpoint`; `ralph-state.json` and `PROMPT.md` then say where the next iteration resumes.
     #[command(before_help = CHECKPOINT_EXAMPLES)]
     Checkpoint {
         #[command(flatten)]
         typed: Typed<Asking>,
     },
-    /// Say by the exit code whether a loop must go on: 1 while items are open, 0 when all are done
+    /// Tell a loop whether to continue, by exit code: 1 while items are open, 0 when all are done
     ///
-    /// An item that was open at the last call and is now gone without a tick is put back. Where `verify` is set it runs once
-    /// all items are ticked; if it fails, that becomes an item, three times at most.
+    /// If an item was open at the last call and has disappeared without a tick, ekiden puts it back. If `verify` is set, it runs
+    /// when all items are ticked; if it fails, ekiden adds an item for that, three times at most.
     #[command(before_help = NEXT_EXAMPLES)]
     Next {
         #[command(flatten)]

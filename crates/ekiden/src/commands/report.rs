@@ -31,10 +31,10 @@ pub(super) const OPENER: &str = if cfg!(target_os = "macos") {
     "xdg-open"
 };
 
-/// Write a run's report anew: what was done, what it cost, what went wrong, how to continue
+/// Write a run's report again: what was done, what it cost, what went wrong, how to continue
 ///
-/// Each run writes its report when it ends, as `report.md` and `report.html` beside its log. This makes both from the
-/// log as it is now, also of a run that works or was killed. Secrets in it are masked.
+/// Each run writes its report when it ends, as `report.md` and `report.html` beside its log. This command makes both from
+/// the current log, also for a run that is working or was killed. ekiden masks secrets in them.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ReportArgs {
@@ -44,7 +44,7 @@ pub struct ReportArgs {
     /// Open it in the browser
     #[arg(long)]
     open: bool,
-    /// Also run a last session with the run's agent that writes `DEBRIEF.md` in the work dir, for at most $1 unless
+    /// Also run one last session, with the run's agent, that writes `DEBRIEF.md` in the work dir, for at most $1 unless
     /// `session_budget` says otherwise
     #[arg(long)]
     debrief: bool,

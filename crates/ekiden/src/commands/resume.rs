@@ -26,19 +26,19 @@ Examples:
 
 /// Continue an unfinished run
 ///
-/// It does not matter what ended the run: a limit, ctrl-c, a crash, a reboot. Session numbers continue, and
-/// nothing that ekiden did is repeated. A session that was cut off may repeat its last commands; it is told
-/// to check first. The run keeps the settings that it was started with, except those given here.
+/// It does not matter what ended the run: a limit, ctrl-c, a crash, a reboot. Session numbers continue, and ekiden
+/// repeats nothing that it did. A session that was cut off may repeat its last commands; ekiden tells it to check
+/// first. The run keeps the settings that it was started with, except those that you give here.
 ///
-/// With `-r N` a new run starts from the handoff of session N of this one, and its first session has the
-/// number after N. Later sessions are kept where they are. The work tree is not changed.
+/// With `-r N`, a new run starts from the handoff of session N of this one, and its first session has the number
+/// after N. Later sessions stay where they are. The work tree does not change.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ResumeArgs {
     /// The beginning of the run's id [default: the unfinished run here]
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Use this task instead; the next session is told that it has changed
+    /// Use this task instead; the next session learns that it has changed
     #[arg(long, value_name = "FILE")]
     task: Option<String>,
     /// Continue from what session N left, in a new run; this run may be finished
@@ -47,7 +47,7 @@ pub struct ResumeArgs {
     /// Continue from a log that was changed since ekiden wrote it; look at it first with `ekiden log`
     #[arg(long)]
     accept_log: bool,
-    /// From now on work counts without the review that the run was begun with
+    /// Continue without the review that the run was started with
     #[arg(long)]
     no_review: bool,
     /// Continue in the background: print the run's id and return once it works

@@ -47,30 +47,30 @@ Examples:
 
 /// Run a task as a relay of fresh sessions, and watch it
 ///
-/// The agent works in fresh sessions, one after the other. Before its context window fills up, each session
-/// is told to write a handoff, and the next one continues from it, until the agent says that all is done
-/// and the verification passes, or the sessions are used up.
+/// The agent works in fresh sessions, one after the other. Before a session's context window fills up, ekiden asks
+/// it to write a handoff, and the next session continues from it. The run ends when the agent says that all is done and
+/// the verification passes, or when the sessions are used up.
 ///
 /// The first ctrl-c asks the current session to hand off, then stops; the second stops at once.
 /// `ekiden resume` continues the run, however it ended.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct RunArgs {
-    /// A file, `-` for standard input, or the task itself in quotes [default: you are asked]
+    /// A file, `-` for standard input, or the task itself in quotes [default: ekiden asks]
     #[arg(value_name = "TASK")]
     pub task: Option<String>,
-    /// Start a new run although one is unfinished here; that one is kept
+    /// Start a new run even if one is unfinished here; ekiden keeps the old one
     #[arg(long)]
     new: bool,
-    /// Continue from what session N of the newest run left; that run is kept as it is
+    /// Continue from what session N of the newest run left, in a new run; the old one stays as it is
     #[arg(short, long, value_name = "N")]
     resume_from: Option<SessionNumber>,
     /// Work on this issue: ANV-123, owner/name#12, #12, its address, or the name of a file in .issues/; TASK then says
     /// what you want of it [default: all of it]
     #[arg(long, value_name = "ISSUE")]
     issue: Option<String>,
-    /// When the run ends verified, push its new branch and open a pull request on GitHub with its report; it is kept up to
-    /// date when the run goes on
+    /// When the run ends verified, push its new branch and open a pull request on GitHub with its report; follow-up work
+    /// updates it
     #[arg(long)]
     pull_request: bool,
     /// Run in the background: print the run's id and return once it works

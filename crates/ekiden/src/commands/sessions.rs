@@ -39,7 +39,7 @@ const COLUMNS: [Column; 9] = [
 
 /// List the sessions of a run: when, how long, how full, what it cost, how it ended
 ///
-/// Where the terminal is narrow, the columns that matter least are left out; `--json` has all of it.
+/// On a narrow terminal the least important columns are left out; `--json` has all of them.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct SessionsArgs {

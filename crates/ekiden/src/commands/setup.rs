@@ -32,16 +32,15 @@ const CONTEXT_LINES: usize = 2;
 
 /// Install the guard into Claude Code: hooks, status line, skills, MCP server
 ///
-/// The guard watches how full the context of a session is, also in sessions that you start yourself. Setup
-/// shows the change to the settings. Everything else there stays as it is: your status line is still shown,
-/// with the guard's beside it, and a command that exists keeps its name. A second call updates everything,
-/// for instance after this program has moved.
+/// The guard watches how full the context is in sessions that you start yourself. Setup shows the change to the settings.
+/// Everything else there stays as it is: your status line still appears, together with the guard's, and an existing command
+/// keeps its name. A second call updates everything, for instance after this program has moved.
 ///
 /// The MCP server gives sessions the memory of earlier ones, and a rule lets its tools run without asking;
 /// `mcp = false` leaves both out.
 ///
-/// A copy of the settings is kept. `--remove` restores them byte for byte, or takes out only what is ours if
-/// they were changed since.
+/// ekiden keeps a copy of the settings. `--remove` restores them byte for byte or, if they changed since, removes only
+/// ekiden's entries.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct SetupArgs {

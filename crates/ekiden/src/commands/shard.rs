@@ -43,20 +43,19 @@ const MADE_WITHIN: Millis = Millis::from_secs(90 * 24 * 60 * 60);
 
 /// Split a long document into parts that fit a session each
 ///
-/// The cuts are at its headings, or between the items of its lists; no code block, table or item is cut. What
-/// stands before the first section is told to every part. Which part needs which is read from the text: references to
-/// sections, files in common, words such as `then`. No model is asked, and the same text gives the same parts, unless
-/// `--with-model` is given.
+/// ekiden cuts at headings or between list items, never inside a code block, table or item. Every part gets the text before
+/// the first section. ekiden finds which part needs which in the text: references to sections, common files, words such as
+/// `then`. It asks no model, and the same text gives the same parts, except with `--with-model`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ShardArgs {
     /// The document: a file, or `-` for standard input
     #[arg(value_name = "SPEC")]
     spec: String,
-    /// Split it into so many parts
+    /// Split it into this many parts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SHARDS_MAX as u64))]
     into: Option<u64>,
-    /// The most of the usable window that a part may take
+    /// The largest share of the usable window that a part may take
     #[arg(long, value_name = "PERCENT", default_value = "30%", value_parser = percent, conflicts_with = "into")]
     max: u64,
     /// Have a model name the parts and say what each needs; the cuts stay
@@ -65,13 +64,13 @@ pub struct ShardArgs {
     /// Write a manifest there: a file, or a directory for `plan.toml` in it
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Write over files that exist
+    /// Overwrite existing files
     #[arg(long, requires = "output")]
     force: bool,
-    /// Make a sub-issue of this issue for each part, after asking once
+    /// Create a sub-issue of this issue for each part, after asking once
     #[arg(long, value_name = "ISSUE")]
     issues: Option<String>,
-    /// Make them without asking
+    /// Create them without asking
     #[arg(long, requires = "issues")]
     yes: bool,
     #[command(flatten)]

@@ -30,16 +30,15 @@ Examples:
 
 /// Show what a session saw, said and left
 ///
-/// Without a part, an overview. A text that came from an agent or a tool is printed byte for byte, but
-/// with its secrets masked, and on a terminal without control sequences. Texts of the handoff are in the log too, so they can be
-/// shown after the archive is gone.
+/// Without a part, prints an overview. Text from an agent or a tool is printed byte for byte, but with secrets masked, and
+/// on a terminal without control sequences. The log has the handoff too, so ekiden can show it after the archive is gone.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ShowArgs {
     /// The session's number [default: the newest]
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     session: Option<u32>,
-    /// What the agent was given
+    /// The prompt that the agent got
     #[arg(long)]
     prompt: bool,
     /// Its `PROGRESS.md`
@@ -48,10 +47,10 @@ pub struct ShowArgs {
     /// Its `NEXT_PROMPT.md`, or the rescue handoff in its place
     #[arg(long)]
     next_prompt: bool,
-    /// Its `KNOWLEDGE.md`: what it added
+    /// Its `KNOWLEDGE.md`: what the session added
     #[arg(long)]
     knowledge: bool,
-    /// What it said and did, a line for each; with --json or of an exec agent what it printed itself
+    /// What it said and did, one line each; with `--json`, or for an exec agent, what it printed itself
     #[arg(long)]
     events: bool,
     /// The output of the verification after it

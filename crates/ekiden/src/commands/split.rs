@@ -19,13 +19,13 @@ Examples:
 
 /// Split an architecture document into the stages of a manifest
 ///
-/// One session reads the document and the project, and answers with the manifest; it writes nothing itself.
-/// An answer with faults is sent back with them, twice at most. No command of the plan runs before you have
-/// approved it: `ekiden execute` shows it and asks.
+/// One session reads the document and the project, and answers with the manifest; it writes nothing itself. ekiden sends
+/// an answer with faults back, twice at most. No command of the plan runs before you have approved it: `ekiden execute`
+/// shows it and asks.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct SplitArgs {
-    /// The document: its "Summary" section is shown to every stage
+    /// The document; every stage sees its "Summary" section
     #[arg(value_name = "FILE")]
     document: PathBuf,
     #[command(flatten)]

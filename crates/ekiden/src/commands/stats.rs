@@ -39,15 +39,15 @@ const BARS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '
 
 /// Show what sessions cost, and how well they end and begin again
 ///
-/// Costs cover all Claude Code sessions on this machine, from their transcripts; they are estimates at prices that the
-/// client reported. How sessions end covers this project's runs and watched sessions. Nothing is sent anywhere.
+/// The costs cover all Claude Code sessions on this machine, from their transcripts; they are estimates at prices that the
+/// client reported. The other figures cover this project's runs and watched sessions. ekiden sends nothing anywhere.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct StatsArgs {
     /// How many days to look back
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=3650))]
     days: u64,
-    /// At which context size work was cheapest, and what to set
+    /// Show at which context size work was cheapest, and what to set
     #[arg(long)]
     threshold: bool,
     #[command(flatten)]

@@ -27,15 +27,14 @@ Examples:
   ekiden status --json | jq '.runs[0].state'
 ";
 
-/// Show what runs here, and how far it is
+/// Show what runs here, and its progress
 ///
-/// One line for the newest run of the work dir: its id, its state, its session, its times, its cost, its task.
-/// While a session works, a second line says how full its context is and what it is doing.
-/// `--json` lists all runs, newest first. A run that cannot be read is shown with the reason; it hides
-/// nothing else.
+/// Prints one line for the newest run of the work dir: id, state, session, times, cost, task. While a session works, a
+/// second line says how full its context is and what it is doing. `--json` lists all runs, newest first. If ekiden
+/// cannot read a run, it shows the reason; other runs are not affected.
 ///
-/// `--everywhere` shows the runs of every project in which you used ekiden on this machine: those at work first, then the
-/// 20 newest, or all with `--all`. A project that is gone or whose state is not believed is named with the reason.
+/// `--everywhere` shows the runs of every project in which you used ekiden on this machine: running ones first, then the
+/// 20 newest, or all with `--all`. If a project is gone or ekiden does not trust its state, it shows the reason.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct StatusArgs {
@@ -48,8 +47,8 @@ pub struct StatusArgs {
     /// Forget the projects that are gone
     #[arg(long, requires = "everywhere")]
     forget: bool,
-    /// Watch the newest run until it is over, on a terminal with the keys of `ekiden attach`; then exit as that run did,
-    /// or with 1 if you leave before
+    /// Watch the newest run until it ends, on a terminal with the keys of `ekiden attach`; then exit as that run did, or with
+    /// 1 if you leave before that
     #[arg(long, conflicts_with = "all")]
     watch: bool,
     #[command(flatten)]

@@ -53,10 +53,10 @@ Examples:
 
 #[derive(Args)]
 struct SteerArgs<C: Takers = Asking> {
-    /// The beginning of the run's id [default: the run that works here]
+    /// The beginning of the run's id [default: the running run here]
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// How long to wait until it has happened, such as 30s, 5m; 0s to return at once
+    /// How long to wait for it, such as 30s, 5m; 0s to return at once
     #[arg(long, value_name = "DURATION", value_parser = form::duration)]
     wait: Option<Millis>,
     #[command(flatten)]
@@ -66,24 +66,24 @@ struct SteerArgs<C: Takers = Asking> {
 /// Stop a running run, from another terminal
 ///
 /// Does what ctrl-c does in the run's own terminal: the current session hands off, then the run ends.
-/// `--now` stops at once, like a second ctrl-c. `ekiden resume` continues the run. Waits until the run
-/// has ended, for 5 minutes unless told otherwise, and prints its status.
+/// `--now` stops at once, like a second ctrl-c. `ekiden resume` continues the run. The command waits until the run
+/// has ended, 5 minutes at most unless `--wait` says otherwise, and prints its status.
 #[derive(Args)]
 #[command(before_help = STOP_EXAMPLES)]
 pub struct StopArgs {
-    /// Stop at once; a resume begins the session again or goes on with its conversation
+    /// Stop at once; `ekiden resume` starts the session again or continues its conversation
     #[arg(long)]
     now: bool,
     #[command(flatten)]
     steer: SteerArgs,
 }
 
-/// Have the session at work hand off now; the next one goes on
+/// Have the current session hand off now; the next one continues
 ///
-/// The session gets the same order as when its context is full: it finishes the step at hand and writes
-/// its handoff, and a fresh session goes on from it. In a plan every session at work is asked. In its
-/// client's own interface (`--tui`) the session reads the order with its next tool call. If ekiden is
-/// killed before the handoff is written, `ekiden resume` continues the session; ask again then.
+/// The session gets the same order as when its context is full: it finishes the current step and writes its handoff,
+/// and a fresh session continues from it. In a plan, all running sessions get the order. In the client's own interface
+/// (`--tui`), the session reads the order with its next tool call. If ekiden is killed before the handoff is written,
+/// `ekiden resume` continues the session; ask again then.
 #[derive(Args)]
 #[command(before_help = NEXT_EXAMPLES)]
 pub struct NextArgs {
@@ -91,11 +91,11 @@ pub struct NextArgs {
     steer: SteerArgs,
 }
 
-/// Pause a running run after the session at work
+/// Pause a running run after the current session
 ///
-/// The session goes on to its own end and hands off, and what it left is verified. After that no agent
-/// starts, not even to retry, until `ekiden unpause`. The pause outlasts a crash of ekiden. If the run
-/// ended in the meantime, `ekiden resume` also ends the pause.
+/// The session works until it hands off, and ekiden verifies what it left. After that no agent starts, not even to
+/// retry, until `ekiden unpause`. The pause survives a crash of ekiden. If the run ended in the meantime,
+/// `ekiden resume` also ends the pause.
 #[derive(Args)]
 #[command(before_help = PAUSE_EXAMPLES)]
 pub struct PauseArgs {
@@ -103,9 +103,9 @@ pub struct PauseArgs {
     steer: SteerArgs,
 }
 
-/// Let a paused run go on
+/// Let a paused run continue
 ///
-/// What the pause held back begins at once. A pause that has not begun yet is taken back.
+/// What the pause held back begins at once. A pause that has not begun yet is cancelled.
 #[derive(Args)]
 #[command(before_help = UNPAUSE_EXAMPLES)]
 pub struct UnpauseArgs {
@@ -115,8 +115,8 @@ pub struct UnpauseArgs {
 
 /// Change the limits of a running run
 ///
-/// They hold at once, for the session at work too, and stay for those after it. What is not named stays
-/// as it is. For a run that is not running, give the same flags to `ekiden resume`.
+/// The new limits apply at once, to the current session and to later ones. Limits that you do not name stay the same.
+/// If no engine works on the run, give the same flags to `ekiden resume`.
 #[derive(Args)]
 #[command(before_help = LIMITS_EXAMPLES)]
 pub struct LimitsArgs {

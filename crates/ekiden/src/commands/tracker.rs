@@ -34,10 +34,10 @@ Examples:
 /// How long `flush` waits for another process that sends.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Show or send what waits to be written into issues
+/// Show or send writes that wait for a tracker
 ///
-/// Runs and checkpoints write into the issue that they work on: a comment that is kept up to date, a label, a state. Each write waits on the
-/// disk until the tracker has it, for 30 days, and is tried again and again. A run never waits for it.
+/// Runs and checkpoints write into the issue that they work on: a comment that they keep up to date, a label, a state. Each
+/// write waits on disk until the tracker has it, 30 days at most, and ekiden tries it again and again. No run waits for it.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct TrackerArgs {
@@ -53,7 +53,7 @@ enum What {
         #[command(flatten)]
         typed: Typed<Asking>,
     },
-    /// Send what waits now, though it would be tried later
+    /// Send waiting writes now, without waiting for the next try
     ///
     /// Rate limits of the service still apply. Exits with 69 if something is still waiting.
     #[command(before_help = FLUSH_EXAMPLES)]

@@ -38,14 +38,14 @@ Examples:
   ekiden start -d ../other -m 20      skips what the flags already say
 ";
 
-/// Be asked what to do and how, then start the run
+/// Answer questions about what to do and how, then start the run
 ///
 /// Asks for the folder, the task, a relay or a plan, the verification, limits, permissions and the mode. If you want, the
-/// agent itself asks up to five questions about the task first; the answers become part of it. Enter takes the
-/// default of each. At the end it shows the command line that says the same, and runs it or only prints it.
+/// agent first asks up to five questions about the task, and your answers become part of it. Enter accepts the default of
+/// each question. At the end it shows the equivalent command line, and runs or prints it.
 ///
-/// Esc and ctrl-c quit at any question; then nothing is written or changed, unless you let the agent ask: its
-/// session stays in the state directory until the next one. A task that you wrote in your editor is kept, and you are told where.
+/// Esc and ctrl-c quit at any question and leave nothing behind, with two exceptions. If you let the agent ask, its session
+/// stays in the state directory until the next one. If you wrote a task in your editor, ekiden keeps it and says where.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct StartArgs {

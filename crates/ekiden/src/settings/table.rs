@@ -106,7 +106,7 @@ impl Group {
             Agent => Some("Agent"),
             Permission => Some("What the agent may do"),
             Budget | Relay => Some("Limits"),
-            Result => Some("Done, and what is kept"),
+            Result => Some("Completion and commits"),
             Guided | Run => Some("Sessions"),
         }
     }
@@ -209,7 +209,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Sessions that may begin, counted from here; 1 to 10000
+    /// How many sessions may begin, counted from here; 1 to 10000
     MAX_SESSIONS: u32 = "max_sessions", One("N"), Relay, |text| form::number(text, 1..=SESSIONS_MAX_MAX);
         raises: Some(|new, own| is_more(&MAX_SESSIONS, new, own)),
         short: Some('m'), default: Some("10");
@@ -219,7 +219,7 @@ settings! {
     /// Pause between two sessions, in seconds; 0 to 3600
     PAUSE: Millis = "pause", One("SECONDS"), Relay, |text| form::seconds(text, 0..=3600);
         short: Some('p'), default: Some("0");
-    /// The STATUS word by which the agent says that all is done
+    /// The STATUS word with which the agent says that all is done
     COMPLETION_MARKER: Marker = "completion_marker", One("WORD"), Result, form::marker;
         short: Some('c'), default: Some("ALL_COMPLETE");
     /// Shell command whose exit code 0 means done; it may run more than once
@@ -236,7 +236,7 @@ settings! {
     /// Commit what each session changed; the repository's hooks run
     GIT_COMMIT: bool = "git_commit", Switch, Result, form::switch;
         short: Some('g');
-    /// Work on this branch; it is created from where you are if it does not exist
+    /// Work on this branch; ekiden creates it from where you are if it does not exist
     BRANCH: String = "branch", One("NAME"), Result, form::text;
     /// The agent: claude, rehearsal (free, no model), codex, opencode, qwen, gemini, copilot, or your own [agents.NAME]
     AGENT: String = "agent", One("NAME"), Agent, form::text;
@@ -245,20 +245,20 @@ settings! {
     /// standard input
     AGENT_COMMAND: Vec<String> = "agent_command", Words("COMMAND"), Agent, form::command;
         user_only: true;
-    /// Agents that take over when the agent is at a limit, out, not logged in, or over its budget; each may have a model or another
-    /// account after a colon, such as claude:work,codex,claude:haiku; none for no fallback
+    /// Agents that take over when the agent is at a usage limit, unavailable, not logged in, or over its budget; each may have a
+    /// model or another account after a colon, such as claude:work,codex,claude:haiku; none for no fallback
     FALLBACK: Vec<String> = "fallback", Commas("AGENTS"), Agent, form::agents;
         user_only: true;
-    /// When an agent that was out is taken again: next-session (the first that begins after its reset) or never
+    /// When ekiden uses an agent again that was unavailable: next-session (the first that begins after its reset) or never
     FALLBACK_RETURN: Returns = "fallback_return", One("WHEN"), NoFlag, form::returns;
         default: Some("next-session");
     /// The model, by the agent's own name for it
     MODEL: String = "model", One("MODEL"), Agent, form::text;
     /// The model of sessions that work on a task or a stage [default: `model`]
     MODELS_WORK: String = "models.work", One("MODEL"), NoFlag, form::text;
-    /// The model that plans, as `--planning-model` says it [default: `model`]
+    /// The model that plans, like `--planning-model` [default: `model`]
     MODELS_PLAN: String = "models.plan", One("MODEL"), NoFlag, form::text;
-    /// The model that judges claims, where the run's own agent does [default: that of the work]
+    /// The model that judges claims, if the run's own agent does that [default: the model of the work]
     MODELS_REVIEW: String = "models.review", One("MODEL"), NoFlag, form::text;
     /// The agent's permission mode, by its own name, such as acceptEdits
     PERMISSION_MODE: String = "permission_mode", One("MODE"), Permission, form::text;
@@ -280,37 +280,37 @@ settings! {
         user_only: true;
     /// Ask each session to give bulky work to subagents
     SUBAGENTS: bool = "subagents", Switch, Run, form::switch;
-    /// Percent of the usable window that warn, order the handoff, force it
+    /// Percentages of the usable window at which ekiden warns, orders the handoff, and forces it
     LEVELS: Levels = "levels", Commas("A,B,C"), Run, form::levels;
         default: Some("50,60,70");
     /// Use at most this much of a large context window, in tokens; 0 for all of it
     CAP_TOKENS: u64 = "context.cap_tokens", One("TOKENS"), Run, |text| form::number(text, 0..=100_000_000);
         raises: Some(|new, own| is_more_or_none(&CAP_TOKENS, new, own)),
         default: Some("200000");
-    /// How long a session works before it is told to hand off, such as 45m, 2h; 0 for no limit
+    /// How long a session works before ekiden asks it to hand off, such as 45m, 2h; 0 for no limit
     SESSION_TIMEOUT: Millis = "session_timeout", One("DURATION"), Budget, form::duration_or_none;
         raises: Some(|new, own| is_more_or_none(&SESSION_TIMEOUT, new, own)),
         default: Some("30m");
-    /// Responses of the model before a session is told to hand off; 0 for no limit
+    /// Responses of the model before ekiden asks a session to hand off; 0 for no limit
     MAX_TURNS: u32 = "max_turns", One("N"), Budget, |text| form::number(text, 0..=TURNS_MAX_MAX);
         raises: Some(|new, own| is_more_or_none(&MAX_TURNS, new, own));
-    /// What one session may cost, in US dollars; it is told to hand off at 90 %
+    /// What one session may cost, in US dollars; ekiden asks it to hand off at 90 %
     SESSION_BUDGET: u64 = "session_budget", One("USD"), Budget, form::dollars;
         raises: Some(|new, own| is_more(&SESSION_BUDGET, new, own));
     /// What all sessions of a run may cost, in US dollars, including before a resume
     RUN_BUDGET: u64 = "run_budget", One("USD"), Budget, form::dollars;
         raises: Some(|new, own| is_more(&RUN_BUDGET, new, own));
-    /// Tokens that one session may use, cache reads not counted, such as 400k, 2M; for subscriptions
+    /// Tokens that one session may use, without cache reads, such as 400k, 2M; for subscriptions
     SESSION_TOKENS: u64 = "session_tokens", One("TOKENS"), Budget, form::tokens;
         raises: Some(|new, own| is_more(&SESSION_TOKENS, new, own));
-    /// Tokens that all sessions of a run may use, cache reads not counted
+    /// Tokens that all sessions of a run may use, without cache reads
     RUN_TOKENS: u64 = "run_tokens", One("TOKENS"), Budget, form::tokens;
         raises: Some(|new, own| is_more(&RUN_TOKENS, new, own));
-    /// What the sessions of one agent may cost, such as claude=5,codex=2; then others of --fallback take over. In settings
-    /// files it is `budget` in its [agents.NAME]
+    /// What the sessions of one agent may cost, such as claude=5,codex=2; then other agents of --fallback take over. In
+    /// settings files this is `budget` in [agents.NAME]
     AGENT_BUDGET: BTreeMap<String, u64> = "agent_budget", One("AGENT=USD"), Relay, form::dollars_by_agent;
         in_files: false;
-    /// Tokens that the sessions of one agent may use, such as claude=2M; in settings files `tokens` in its [agents.NAME]
+    /// Tokens that the sessions of one agent may use, such as claude=2M. In settings files this is `tokens` in [agents.NAME]
     AGENT_TOKENS: BTreeMap<String, u64> = "agent_tokens", One("AGENT=TOKENS"), Relay, form::tokens_by_agent;
         in_files: false;
     /// The longest wait for a usage limit, such as 90s, 5m, 6h; 0s to stop at once
@@ -325,7 +325,7 @@ settings! {
     QUIET_HOURS: QuietHours = "quiet_hours", Commas("HOURS"), Relay, form::quiet_hours;
         // Other hours are neither more nor less: those of the user hold.
         raises: Some(|new, own| new != own && own.trim() != "none");
-    /// Sessions in a row without progress that end the run; 0 for any number
+    /// How many sessions in a row without progress end the run; 0 for no limit
     STALL_SESSIONS: u32 = "stall_sessions", One("N"), Relay, |text| form::number(text, 0..=SESSIONS_MAX_MAX);
         raises: Some(|new, own| is_more_or_none(&STALL_SESSIONS, new, own)),
         default: Some("3");
@@ -333,18 +333,18 @@ settings! {
     RESEARCH: bool = "research", Switch, Relay, form::switch;
         // It takes the bound on sessions without progress away.
         raises: Some(|new, own| form::switch(new) != Ok(false) && form::switch(own) == Ok(false));
-    /// Stages of a plan that may work at the same time, unless its manifest or `--jobs` sets it
+    /// How many stages of a plan may work at the same time, unless its manifest or `--jobs` sets this
     PLAN_JOBS: u32 = "plan.jobs", One("N"), NoFlag, |text| form::number(text, 1..=JOBS_MAX);
         raises: Some(|new, own| is_more(&PLAN_JOBS, new, own)),
         default: Some("3");
-    /// How often a failed stage is tried again, unless its manifest sets it
+    /// How many times ekiden tries a failed stage again, unless the manifest sets this
     PLAN_RETRIES: u32 = "plan.retries", One("N"), NoFlag, |text| form::number(text, 0..=RETRIES_MAX);
         raises: Some(|new, own| is_more(&PLAN_RETRIES, new, own)),
         default: Some("2");
     /// Who may decide what a fleet's worker runs: a file of allowed signers for ssh-keygen(1) [default: anyone who submits]
     FLEET_TRUSTED_KEYS: String = "fleet.trusted_keys", One("FILE"), NoFlag, form::user_path;
         user_only: true;
-    /// The SSH key that signs the plans that go to a fleet
+    /// The SSH key that signs plans for a fleet
     FLEET_SIGN_KEY: String = "fleet.sign_key", One("FILE"), NoFlag, form::user_path;
         user_only: true;
     /// Command that checks the types after every stage of a plan, unless its manifest has one
@@ -360,7 +360,7 @@ settings! {
     NOTIFY: bool = "notify", Switch, Run, form::switch;
         // In files it is the table of the others.
         default: Some("true"), in_files: false;
-    /// What is notified: needs_you, limit, loop, done, failed; each way may have a list of its own
+    /// Kinds of notifications: needs_you, limit, loop, done, failed; each way may have its own list
     NOTIFY_KINDS: Vec<NoticeKind> = "notify.kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
         default: Some("needs_you,limit,loop,done,failed");
     /// Include a run's question in its notification, where a lock screen may show it
@@ -369,44 +369,44 @@ settings! {
     /// Notify on the desktop
     NOTIFY_DESKTOP: bool = "notify.desktop", Switch, NoFlag, form::switch;
         default: Some("true");
-    /// What is notified there [default: `notify.kinds`]
+    /// Kinds of notifications on the desktop [default: `notify.kinds`]
     NOTIFY_DESKTOP_KINDS: Vec<NoticeKind> = "notify.desktop_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
     /// A program that gets each notification as JSON on its standard input
     NOTIFY_COMMAND: Vec<String> = "notify.command", Words("COMMAND"), NoFlag, form::command;
         user_only: true;
-    /// What is notified there [default: `notify.kinds`]
+    /// Kinds of notifications for the program [default: `notify.kinds`]
     NOTIFY_COMMAND_KINDS: Vec<NoticeKind> = "notify.command_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
     /// An address to which each notification is posted as JSON
     NOTIFY_WEBHOOK: String = "notify.webhook", One("URL"), NoFlag, form::address;
         user_only: true;
-    /// What is notified there [default: `notify.kinds`]
+    /// Kinds of notifications for the address [default: `notify.kinds`]
     NOTIFY_WEBHOOK_KINDS: Vec<NoticeKind> = "notify.webhook_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
     /// A topic of an ntfy server to which each notification is posted as text, such as https://ntfy.sh/my-topic
     NOTIFY_NTFY: String = "notify.ntfy", One("URL"), NoFlag, form::address;
         user_only: true;
-    /// What is notified there [default: `notify.kinds`]
+    /// Kinds of notifications for the topic [default: `notify.kinds`]
     NOTIFY_NTFY_KINDS: Vec<NoticeKind> = "notify.ntfy_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
     /// The OTLP endpoint for a run's spans and metrics, such as http://localhost:4318; none overrides `OTEL_*`
     /// [default: from the variables of OpenTelemetry]
     OTEL_ENDPOINT: String = "otel.endpoint", One("URL"), NoFlag, form::address_or_none;
         user_only: true;
-    /// Where this project's issues are: linear, github, local, or none. Without it nothing is written to an issue that
-    /// nobody named [default: none except with `--issue`]
+    /// Where this project's issues are: linear, github, local, or none. Unless it is set, ekiden writes only to issues
+    /// that you name [default: none, except with `--issue`]
     TRACKER_KIND: Option<TrackerKind> = "tracker.kind", One("KIND"), NoFlag, form::tracker_kind;
         user_only: true;
-    /// Where Linear answers
+    /// The address of Linear's API
     TRACKER_LINEAR_URL: String = "tracker.linear.url", One("URL"), NoFlag, form::address;
         default: Some("https://api.linear.app/graphql"), user_only: true;
-    /// Where GitHub answers; for GitHub Enterprise https://HOST/api/v3
+    /// The address of GitHub's API; for GitHub Enterprise https://HOST/api/v3
     TRACKER_GITHUB_URL: String = "tracker.github.url", One("URL"), NoFlag, form::address;
         default: Some("https://api.github.com"), user_only: true;
-    /// The repository that has the issues [default: of the remote `origin`]
+    /// The repository that has the issues [default: that of the remote `origin`]
     TRACKER_GITHUB_REPO: String = "tracker.github.repo", One("OWNER/NAME"), NoFlag, form::repo;
         user_only: true;
-    /// Where issues in files are, from the work dir
+    /// The directory of issues in files, relative to the work dir
     TRACKER_LOCAL_DIR: String = "tracker.local.dir", One("DIR"), NoFlag, form::dir_inside;
         default: Some(".issues");
-    /// A program that prints the key of a tracker, such as a keyring's; {tracker} in it is linear or github
+    /// A program that prints a tracker's key, for example from a keyring; {tracker} in it stands for linear or github
     /// [default: LINEAR_API_KEY, GITHUB_TOKEN or GH_TOKEN, and `gh auth token`]
     TRACKER_CREDENTIAL_COMMAND: Vec<String> = "tracker.credential_command", Words("COMMAND"), NoFlag, form::command;
         user_only: true;
@@ -417,14 +417,14 @@ settings! {
     TRACKER_STATE: String = "tracker.state", One("NAME"), NoFlag, form::text;
     /// The branch that a run on an issue creates and works on, such as feat/{issue}-{title} [default: none]
     TRACKER_BRANCH: String = "tracker.branch", One("NAME"), NoFlag, form::text;
-    /// What becomes of the issue when a run is complete and verified: close, or comment only
+    /// What to do with the issue when a run is complete and verified: close, or comment only
     TRACKER_ON_COMPLETE: bool = "tracker.on_complete", One("WHAT"), NoFlag, form::on_complete;
         default: Some("comment"), user_only: true;
-    /// Where a handoff can be read on the web; {name} in it is the document's name
-    /// [default: the comment holds the handoff]
+    /// The web address of a handoff document; {name} in it stands for the document's name
+    /// [default: the comment contains the handoff]
     TRACKER_DOCUMENT_URL: String = "tracker.document_url", One("URL"), NoFlag, form::address;
         user_only: true;
-    /// Who may give orders by comments on an issue, by login or address; others' comments are data
+    /// Who may give orders in comments on an issue, by login or address; other comments are data
     TRACKER_TRUST: Vec<String> = "tracker.trust", Lines("LOGIN"), NoFlag, form::lines;
         user_only: true;
     /// What to do when the terminal goes away: continue, or stop; with --tui the run always stops
@@ -445,7 +445,7 @@ settings! {
     /// Projects and directories to leave out of the memory, by the rules of .gitignore, such as ~/private
     MEMORY_EXCLUDE: Vec<String> = "memory.exclude", Lines("RULES"), NoFlag, form::lines;
         user_only: true;
-    /// Give sessions recent context from the memory: watched ones beside a handoff, and the first one of a run
+    /// Give sessions recent context from the memory: watched sessions beside a handoff, and the first session of a run or stage
     MEMORY_CONTEXT: bool = "memory.context", Switch, NoFlag, form::switch;
         default: Some("true");
     /// Give Claude Code in a run ekiden's MCP server: memory, earlier sessions of the run, context use
@@ -463,16 +463,16 @@ settings! {
     /// Trust the state here even if it was moved, unpacked from an archive, or made by another user
     TRUST_STATE: bool = "trust_state", Switch, State, form::switch;
         in_files: false;
-    /// Where runs are kept, instead of in the repository's git directory or .ekiden/state
+    /// Where ekiden keeps runs, instead of in the repository's git directory or .ekiden/state
     STATE_DIR: String = "state_dir", One("DIR"), NoFlag, form::text;
         in_files: false;
-    /// Percent of a watched session's usable window that warn, begin the handoff, force it
+    /// Percentages of a watched session's usable window at which the guard warns, begins the handoff, and forces it
     GUARD_LEVELS: Levels = "guard.levels", Commas("A,B,C"), NoFlag, form::levels;
         default: Some("70,85,95");
     /// Remind once when a watched session stops with more than half of its window used and no handoff
     GUARD_REMINDER: bool = "guard.reminder", Switch, NoFlag, form::switch;
         default: Some("true");
-    /// What happens to a watched session's calls at L3: refuse (one call, with the reason), or advise
+    /// What the guard does at L3 in a watched session: refuse (one call, with the reason), or advise
     GUARD_L3: bool = "guard.l3", One("HOW"), NoFlag, form::at_l3;
         default: Some("refuse");
     /// The status line's parts in order: context, next (time to the next level), checkpoint, issue, phase, model, branch, trend, cost, time,

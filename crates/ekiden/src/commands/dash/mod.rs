@@ -46,14 +46,14 @@ const CANNOT_SERVE: &str = "cannot serve pages";
 /// Show all your runs as web pages on this machine
 ///
 /// Prints an address with an access token; anyone who has it can read everything in your runs, with secrets masked. The
-/// pages are live and need no JavaScript. No other machine is contacted. ctrl-c ends it; the runs continue.
+/// pages are live, need no JavaScript, and contact no other machine. ctrl-c ends the server; the runs continue.
 ///
-/// With `--steer`, anyone who has the address can also pause and stop runs, change their limits and answer them, each after a
-/// confirmation. Sessions of ekiden are refused.
+/// With `--steer`, anyone who has the address can also pause and stop runs, change their limits and answer them, each after
+/// a confirmation. The pages refuse sessions of ekiden.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DashArgs {
-    /// The port to listen on; 0 for any that is free
+    /// The port to listen on; 0 for any free port
     #[arg(long, default_value_t = 7717, value_name = "N")]
     port: u16,
     /// The address to listen on, for other machines [default: this machine only]
