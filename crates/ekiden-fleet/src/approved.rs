@@ -132,7 +132,10 @@ mod tests {
     // shows: FLT-02
     #[test]
     fn an_older_worker_leaves_a_newer_plan_alone() {
-        assert!(parts("0.10.0") > parts("0.9.3") && parts("1.0.0-rc.1") < parts("1.0.1"));
+        assert!(
+            version_numbers("0.10.0") > version_numbers("0.9.3")
+                && version_numbers("1.0.0-rc.1") < version_numbers("1.0.1")
+        );
         let why = refuse_newer("99.0.0").unwrap_err().to_string();
         assert!(why.ends_with("and the plan is of 99.0.0"), "{why}");
         assert!(refuse_newer(env!("CARGO_PKG_VERSION")).is_ok() && refuse_newer("0.0.1").is_ok());

@@ -258,19 +258,19 @@ mod tests {
             hint: did you mean `ekiden stop --now`?
 
             ekiden run port the parser -m 3
-            error: unexpected `the`: what to do is one argument
+            error: unexpected `the`: the task must be one argument
             hint: put it in quotes: `ekiden run 'port the parser'`
 
             ekiden port the parser
-            error: unexpected `the`: what to do is one argument
+            error: unexpected `the`: the task must be one argument
             hint: put it in quotes: `ekiden run 'port the parser'`
 
             ekiden run --agent rehearsal port the parser
-            error: unexpected `the`: what to do is one argument
+            error: unexpected `the`: the task must be one argument
             hint: put it in quotes: `ekiden run 'WHAT TO DO'`
 
             ekiden run Cargo.toml too
-            error: unexpected `too`: what to do is one argument
+            error: unexpected `too`: the task must be one argument
             hint: the task is the file `Cargo.toml`: leave out `too`
 
             ekiden run task.md --dangerously-skip-permissions
@@ -293,7 +293,7 @@ mod tests {
             unexpected argument found
 
             ekiden show 7f3a
-            error: `7f3a` is no session's number
+            error: `7f3a` is not a session number
             hint: the number comes first, then the run: `ekiden show 3 7f3a`
         "#]]
         .assert_eq(&said.join("\n"));

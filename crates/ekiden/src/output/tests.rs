@@ -1035,7 +1035,7 @@ fn a_session_that_hands_off_since_its_time_is_up_says_so_with_the_time_of_day() 
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
         session 1 · 22:04
           window    1M tokens (opus), 200k usable (context.cap_tokens), hands off at 120k
-          time      30m are over at Sun 22 Nov 04:04; session 1 is asked to hand off
+          time      time limit of 30m reached at Sun 22 Nov 04:04; session 1 is asked to hand off
           61% 122k  handed off after 14m · 38 tool calls · $1.84
           items     1 of 2 done
           next      convert tests/test_billing; the fixtures in conftest.py are done

@@ -107,14 +107,10 @@ mod tests {
     // shows: REL-39
     #[test]
     fn who_cannot_keep_to_the_permissions_is_refused_with_the_reason() {
-        expect_test::expect![[
-            r#"Err("`script` cannot go on for `claude`: an agent of kind `exec` asks nobody, so it cannot be held to permissions")"#
-        ]]
+        expect_test::expect![[r#"Err("`script` cannot take over from `claude`: an agent of kind `exec` asks nobody, so it cannot be held to permissions")"#]]
         .assert_eq(&format!("{:?}", read("script", &[])));
         assert!(read("script", &[("skip_permissions", "true")]).is_ok());
-        expect_test::expect![[
-            r#"Err("`codex` cannot go on for `claude`: it cannot leave out your own settings of it (`isolated`)")"#
-        ]]
+        expect_test::expect![[r#"Err("`codex` cannot take over from `claude`: it cannot leave out your own settings of it (`isolated`)")"#]]
         .assert_eq(&format!("{:?}", read("codex", &[("isolated", "true")])));
     }
 }
