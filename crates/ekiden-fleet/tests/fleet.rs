@@ -811,7 +811,7 @@ fn a_stage_goes_to_a_worker_that_has_what_it_runs_on_and_one_that_nobody_can_do_
     );
     let said = world.log("execute");
     assert!(
-        said.contains("`app` is a git repository of its own"),
+        said.contains("`app` is a separate git repository"),
         "{said}"
     );
     assert_eq!(world.log("two").matches(": attempt ").count(), tries + 1);

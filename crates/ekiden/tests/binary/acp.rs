@@ -56,7 +56,7 @@ fn a_chain_of_three_sessions_in_which_each_is_ordered_in_mid_turn() {
 #[test]
 fn without_context_figures_the_order_follows_the_bytes_and_the_user_is_told() {
     let said = with("untold").run(&RUN).expect(0);
-    let told = "does not tell how full its context is while it works, so the handoff is ordered by the bytes that pass";
+    let told = "does not report its context use while it works, so ekiden orders the handoff by bytes exchanged";
     assert!(said.stderr.contains(told), "{}", said.stderr);
     assert!(
         said.stdout

@@ -35,7 +35,7 @@ fn an_answer_stands_in_the_next_prompt_as_the_users() {
     assert!(silent.stderr.contains(QUESTION), "{silent}");
     let run = environment.runs()[0].clone();
     let silent = environment.run(&["answer", &run]).expect(2);
-    let as_text = format!("if it is the answer: `ekiden answer RUN {run}`");
+    let as_text = format!("if it is the answer, type `ekiden answer RUN {run}`");
     assert!(silent.stderr.contains(&as_text), "{silent}");
     let before = environment.log().len();
     environment.run(&["answer", "", "-m", "3"]).expect(65);
@@ -48,7 +48,7 @@ fn an_answer_stands_in_the_next_prompt_as_the_users() {
     assert!(prompt.contains("From the user"), "{prompt}");
     assert!(prompt.contains("Keep it, by trigger."), "{prompt}");
     let again = environment.run(&["answer", "Keep it."]).expect(66);
-    assert!(again.stderr.contains("asks nothing"), "{again}");
+    assert!(again.stderr.contains("has no question"), "{again}");
 }
 
 // shows: REL-35

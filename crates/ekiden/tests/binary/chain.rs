@@ -144,7 +144,7 @@ fn a_log_without_a_copy_of_its_links_is_not_believed() {
         if lost == "copy" {
             insta::assert_snapshot!(environment.told(&["resume", "-m", "2"]), @"
             --- standard error
-            error: cannot use the state in PROJECT/.git/ekiden/root: nothing outside of it says that ekiden wrote the log of run RUN
+            error: cannot use the state in PROJECT/.git/ekiden/root: there is no record outside the log of run RUN that ekiden wrote it
             hint: a state from an archive can name commands, and a run would execute them
             hint: if it is yours, `--trust-state` trusts it here from now on
             --- exit code 78

@@ -241,7 +241,10 @@ fn a_session_steers_through_no_page() {
     for name in ["inside", "orphan"] {
         let answer = environment.read(name);
         assert!(answer.starts_with("HTTP/1.1 403"), "{name}: {answer}");
-        assert!(answer.contains("a session of ekiden asks"), "{answer}");
+        assert!(
+            answer.contains("comes from a session of ekiden"),
+            "{answer}"
+        );
     }
     let dash = "- [ ] Serve\n\n  ```sh\n  \"$EKIDEN\" dash --port 0 --steer > served 2>&1; echo $? >> served\n  ```\n";
     environment.write("serve.md", dash);

@@ -321,7 +321,7 @@ fn the_budget_of_all_runs_is_held() {
         let budgets = ["--run-budget", "1000", "--total-budget", total];
         let said = environment.run(&words(&[&["--once", "--jobs", "3"], &budgets[..]].concat()));
         let said = said.expect(code).stdout;
-        let is_held = said.contains("the budget of all runs has no room for another");
+        let is_held = said.contains("the total budget has no room for another run");
         assert_eq!(is_held, code == 1, "{said}");
         said.matches("  taken, ").count()
     };

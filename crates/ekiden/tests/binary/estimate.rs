@@ -31,7 +31,7 @@ fn open_items_are_grouped_into_sessions_and_carried_out_as_a_plan() {
       context   54k to 189k tokens
       sessions  1 to 2
       why       counted 54k: 30 for the text, 36k for 2 files that it names, 3 open items, and what any task takes
-      learned   no run with an estimate is over here: the ranges are wide, and time and cost unknown
+      learned   no run with an estimate has finished here: the ranges are wide, and time and cost are unknown
       advice    shard it, into 2 parts
 
     item                  context

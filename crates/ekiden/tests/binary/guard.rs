@@ -754,10 +754,10 @@ fn what_could_not_be_recorded_is_not_told() {
     assert!(errors.lines().count() >= 3, "{errors}");
     assert!(errors.contains(&format!("{SESSION}.jsonl")), "{errors}");
     let doctor = session.environment.told(&["doctor", "--agent", "claude"]);
-    assert!(doctor.contains("the last trouble was: "), "{doctor}");
+    assert!(doctor.contains("the last problem was: "), "{doctor}");
     let status = session.environment.run(&["status"]).expect(0).stderr;
     assert!(
-        status.contains("warning: the last trouble of hooks or the memory was: "),
+        status.contains("warning: the last problem of hooks or the memory: "),
         "{status}"
     );
     std::fs::remove_dir(session.guard(&format!("{SESSION}.jsonl"))).unwrap();

@@ -293,7 +293,7 @@ fn odd_repositories_make_no_difference() {
     assert_eq!(own(&merge), before);
     assert!(document.contains("- Under way: a merge\n"), "{document}");
     assert!(
-        document.contains("1. Finish a merge, which git is in.\n"),
+        document.contains("1. Finish a merge, which git has in progress.\n"),
         "{document}"
     );
     assert!(

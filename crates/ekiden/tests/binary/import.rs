@@ -63,18 +63,18 @@ fn twice_is_the_same_as_once() {
     environment.run(&["import"]).expect(0);
     let once = environment.read(".ekiden/config.toml");
     expect![[r#"
-        CLEAVE_HANDOFF_THRESHOLD=55                   levels = 45,55,65 (it is so already)
-        CLEAVE_PAUSE=10                               pause = 10 (it is so already)
+        CLEAVE_HANDOFF_THRESHOLD=55                   levels = 45,55,65 (already there)
+        CLEAVE_PAUSE=10                               pause = 10 (already there)
         CLEAVE_SESSION=3                              not taken over: it was set for sessions, which find EKIDEN_RUN, EKIDEN_SESSION and their work dir here
-        .cleave/config: MAX_SESSIONS=20               max_sessions = 20 (it is so already)
+        .cleave/config: MAX_SESSIONS=20               max_sessions = 20 (already there)
         .cleave/config: CLEAVE_PAUSE=5                not taken over: CLEAVE_PAUSE=10 says `10`
         .cleave/config: VERIFY=make test              not taken over: a project's file may not set it: `--verify 'make test'`, or `ekiden config set verify 'make test'`
         .cleave/config: SKIP_PERMISSIONS=1            not taken over: a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then
         .casmrc.json: colour=3                        not taken over: it has no counterpart
-        .casmrc.json: maxTurnsPerSession=50           max_turns = 50 (it is so already)
-        .casmrc.json: model=sonnet                    model = sonnet (it is so already)
+        .casmrc.json: maxTurnsPerSession=50           max_turns = 50 (already there)
+        .casmrc.json: model=sonnet                    model = sonnet (already there)
         .casmrc.json: permissionMode=bypassPermissions  not taken over: a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then
-        .casmrc.json: planningModel=opus              models.plan = opus (it is so already)
+        .casmrc.json: planningModel=opus              models.plan = opus (already there)
         .casmrc.json: validation.lint=false           not taken over: it is off
         .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `ekiden config set validation.type_check 'npx tsc --noEmit'`
         --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
@@ -215,7 +215,7 @@ fn a_relay_of_cleave_continues_with_its_task_notes_knowledge_and_numbers() {
         assert_eq!(tree(&environment), before);
         // It is known again, also after it went on.
         let again = environment.run(&REHEARSAL).expect(0);
-        assert!(again.to_string().contains("it is so already"), "{again}");
+        assert!(again.to_string().contains("already there"), "{again}");
         assert_eq!(environment.runs().len(), 1);
     }
 }
@@ -330,7 +330,7 @@ fn the_state_of_a_loop_is_taken_over_where_there_is_none() {
         (&45.into(), &4.into())
     );
     let again = environment.told(&["import"]);
-    assert!(again.contains("(it is so already)"), "{again}");
+    assert!(again.contains("(already there)"), "{again}");
     environment.write(".ekiden/ralph-state.json", r#"{"version": 1}"#);
     let other = environment.told(&["import"]);
     assert!(
@@ -395,7 +395,7 @@ fn handoffs_of_ccs_are_found_by_orient_and_imported_once() {
     );
     let again = environment.told(&["import"]);
     assert!(
-        again.contains(".ekiden/handoffs/2026-01-05-1045.md (it is so already)"),
+        again.contains(".ekiden/handoffs/2026-01-05-1045.md (already there)"),
         "{again}"
     );
     assert!(!environment.exists(".ekiden/handoffs/2026-01-05-1045-2.md"));
@@ -663,7 +663,7 @@ fn one_directory_of_theirs_can_be_named_also_from_another_project() {
         --- exit code 66"#]]
     .assert_eq(&environment.told(&["import", "nowhere"]));
     expect![[r#"
-        nothing of cleave, CASM or CCS is in .
+        found nothing from cleave, CASM or CCS in .
         --- exit code 0"#]]
     .assert_eq(&environment.told(&["import"]));
 }

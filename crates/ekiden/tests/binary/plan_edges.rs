@@ -198,8 +198,7 @@ fn a_directory_that_a_tool_filled_stays_out_of_commits() {
                 node_modules/";
     assert!(said.stdout.contains(told), "{said}");
     assert!(
-        said.stderr
-            .contains("stays: it has files that are not committed"),
+        said.stderr.contains("is kept: it has uncommitted files"),
         "{said}"
     );
     let files = environment.git(&["ls-files"]);
@@ -343,7 +342,7 @@ fn more_untracked_context_than_is_copied_refuses_the_plan() {
     files("notes", 2_001);
     insta::assert_snapshot!(environment.told(&EXECUTE), @r"
     --- standard error
-    error: cannot start a plan: `context` of stage A names 2001 files that git does not know, and at most 2000 are copied into a worktree
+    error: cannot start a plan: `context` of stage A names 2001 untracked files, and at most 2000 are copied into a worktree
     hint: `git add` and commit them, or name fewer; what tools make is for `[worktree] setup`
     --- exit code 78
     ");

@@ -297,8 +297,7 @@ fn a_repository_within_a_stage_is_told_and_not_lost() {
     let fixture = Fixture::new("true").stage("A", &[nested]);
     let said = fixture.run().expect(1);
     assert!(
-        said.stdout
-            .contains("`sub/` is a git repository of its own"),
+        said.stdout.contains("`sub/` is a separate git repository"),
         "{said}"
     );
     let trees = fixture
@@ -321,7 +320,7 @@ fn commits_in_a_submodule_are_not_removed_with_the_worktree() {
     let fixture = Fixture::new(add).stage("A", &[work]);
     let said = fixture.run().expect(0);
     assert!(
-        format!("{said}").contains("a submodule in it has commits that may be nowhere else"),
+        format!("{said}").contains("a submodule in it has commits that may exist nowhere else"),
         "{said}"
     );
     let trees = fixture

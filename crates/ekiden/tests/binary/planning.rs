@@ -118,7 +118,7 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
     environment.commit_all();
     insta::assert_snapshot!(environment.told(&rehearsal(&["build", "idea.md", "--force", "--yes"])), @r"
     --- standard error
-    error: git knows architecture.md, plan.json, and a new plan would be a change that is not committed
+    error: git tracks architecture.md, plan.json, so a new plan would be an uncommitted change
     hint: stages work from the last commit and would not see it
     hint: `ekiden plan IDEA --force`, `git commit`, then `ekiden execute plan.json`
     --- exit code 78

@@ -159,12 +159,12 @@ fn the_threshold_comes_with_its_uncertainty_or_not_at_all() {
            160k  ███████████████████▌      $0.0840    114k  TIME    0.0%        64
            180k  ████████████████████▎     $0.0876    123k  TIME    0.0%        56
 
-    money   100k  in 8 of 10 drawings of these sessions between 100k and 100k; within 5% of it from 100k to 140k
+    money   100k  80% confidence interval 100k to 100k; within 5% of the best from 100k to 140k
             to set  ekiden config set context.cap_tokens 167000  (a run hands off at 60% of it)
 
-    tokens  80k  in 8 of 10 drawings of these sessions between 80k and 80k; within 5% of it from 80k to 100k
+    tokens  80k  80% confidence interval 80k to 80k; within 5% of the best from 80k to 100k
 
-    time    at least 180k  in 8 of 10 drawings of these sessions between 180k and 180k; within 5% of it from 160k to 180k
+    time    at least 180k  80% confidence interval 180k to 180k; within 5% of the best from 160k to 180k
     --- exit code 0
     ");
     insta::assert_snapshot!(with_transcripts(3).told(&["stats", "--threshold"]), @r"

@@ -133,7 +133,7 @@ fn what_needs_a_terminal_is_not_detached() {
     environment.write("task.md", &items(1));
     insta::assert_snapshot!(environment.told(&[&RUN[..], &["--detach", "--guided"]].concat()), @r"
     --- standard error
-    error: `--guided` needs the terminal that `--detach` leaves
+    error: `--guided` needs a terminal, and `--detach` gives it up
     hint: leave out one of them
     --- exit code 78
     ");

@@ -496,7 +496,7 @@ fn a_pull_request_is_rehearsed_in_a_file() {
     assert!(body.contains("- agent: 1 session of at most 10"), "{body}");
     assert_eq!(environment.git(&["ls-remote", "origin"]), "");
     let said = environment.run(&["continue", "--from-pr"]).expect(66);
-    assert!(said.stderr.contains("waits for nothing"), "{}", said.stderr);
+    assert!(said.stderr.contains("needs no work"), "{}", said.stderr);
 }
 
 // shows: TRK-09
@@ -509,7 +509,7 @@ fn a_pull_request_that_cannot_be_is_refused_before_the_run() {
     hint: say how to tell that it is done: `--verify COMMAND`
     ");
     insta::assert_snapshot!(said(&[&PULL_RUN[..], &["--branch", "main"]].concat(), 78), @r"
-    error: cannot open a pull request: branch `main` is there already, and only one that the run makes is pushed
+    error: cannot open a pull request: branch `main` already exists, and ekiden only pushes a branch that the run created
     hint: name a new one with `--branch`; `ekiden continue` keeps using a run's branch
     ");
     insta::assert_snapshot!(said(&PULL_RUN, 66), @r"

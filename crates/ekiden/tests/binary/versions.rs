@@ -192,7 +192,7 @@ fn an_old_run_can_still_be_read_and_carried_on() {
     // No program of its time kept anything outside of the project by which its log could be told.
     insta::assert_snapshot!(environment.told(&["resume"]), @"
     --- standard error
-    error: cannot use the state in PROJECT/.git/ekiden/root: nothing outside of it says that ekiden wrote the log of run RUN
+    error: cannot use the state in PROJECT/.git/ekiden/root: there is no record outside the log of run RUN that ekiden wrote it
     hint: a state from an archive can name commands, and a run would execute them
     hint: if it is yours, `--trust-state` trusts it here from now on
     --- exit code 78

@@ -275,7 +275,7 @@ fn steps_begin_with_what_blocks_and_are_never_empty() {
         .todos
         .extend((0..20).map(|n| todo(&format!("item {n}"), TodoState::Open)));
     let steps = self::steps(&facts);
-    assert_eq!(steps[0], "Finish a rebase, which git is in.");
+    assert_eq!(steps[0], "Finish a rebase, which git has in progress.");
     assert_eq!(
         steps[1],
         "Fix the failing test: npm test — 1 failed, 12 passed, at src/Feature.test.tsx:12"

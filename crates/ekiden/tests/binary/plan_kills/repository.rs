@@ -64,10 +64,7 @@ fn a_branch_that_moved_or_is_not_clean_is_left_as_it_is() {
         diamond.environment.shell(change);
         let head = diamond.environment.git(&["rev-parse", "HEAD"]);
         let said = run.end().expect(5);
-        assert!(
-            said.stdout.contains("your branch is left as it is"),
-            "{said}"
-        );
+        assert!(said.stdout.contains("your branch is unchanged"), "{said}");
         assert_eq!(diamond.environment.git(&["rev-parse", "HEAD"]), head);
         assert!(diamond.worktrees().is_empty());
         // The last line is the command that brings it, and it does.
@@ -131,7 +128,7 @@ fn what_git_could_not_commit_is_told_before_anything_begins() {
         .git(&["config", "user.useConfigOnly", "true"]);
     let said = diamond.execute().expect(78);
     assert!(
-        said.stderr.contains("git does not know who you are"),
+        said.stderr.contains("git has no name and email for you"),
         "{said}"
     );
     assert!(diamond.environment.runs().is_empty());
@@ -517,10 +514,7 @@ fn what_a_person_changed_while_a_delivery_was_broken_off_is_theirs() {
         environment.shell(&format!("echo B > b.txt; {change}"));
         let before = environment.git(&["status", "--porcelain"]);
         let said = diamond.resume().expect(5);
-        assert!(
-            said.stdout.contains("your branch is left as it is"),
-            "{said}"
-        );
+        assert!(said.stdout.contains("your branch is unchanged"), "{said}");
         assert_eq!(environment.git(&["status", "--porcelain"]), before);
     }
 }
@@ -636,7 +630,7 @@ fn a_link_that_leads_out_of_the_project_is_not_copied() {
     let said = diamond.execute().expect(78);
     assert!(
         said.stderr
-            .contains("`more/b` is to be copied and leads out of the project, to /etc/passwd"),
+            .contains("cannot copy `more/b`: it leads out of the project, to /etc/passwd"),
         "{said}"
     );
     diamond
