@@ -58,3 +58,10 @@ pub enum Warning {
         facts: usize,
     },
 }
+
+impl Warning {
+    /// Notes that are alike mean nothing while the work moves; only programs are told of them.
+    pub fn is_harmless(&self) -> bool {
+        matches!(self, Self::Repeated { repeat, .. } if repeat.in_a_row == 0)
+    }
+}

@@ -231,8 +231,9 @@ impl Timeline {
                     let agent = run.relay(stage).and_then(Relay::one_of_several);
                     self.started(place, start, agent);
                 } else if let RelayEffect::Warn { warning } = effect
-                    && let Some((kind, session, why)) = of_warning(warning)
+                    && !warning.is_harmless()
                 {
+                    let (kind, session, why) = of_warning(warning);
                     self.note(Some(place), session, kind, why);
                 }
             }

@@ -29,7 +29,7 @@ use ekiden_core::time::{Millis, Timestamp};
 
 pub use attempt_end::{AttemptEnd, Left, cautions};
 pub use fold::Before;
-pub use problem::{Kind, Problem, check_word};
+pub use problem::{Kind, Problem, check_word, of_warning, weakening};
 pub use words::Words;
 
 /// What is kept of a text of an agent, in characters. The archive has it whole.

@@ -100,10 +100,9 @@ impl Kind {
     }
 }
 
-/// What a warning of the judge says; nothing where similar notes mean nothing, since the work moves.
-pub(super) fn of_warning(warning: &Warning) -> Option<(Kind, Option<u32>, String)> {
-    Some(match warning {
-        Warning::Repeated { repeat, .. } if repeat.in_a_row == 0 => return None,
+/// What a warning of the judge says, with the session that it is about.
+pub fn of_warning(warning: &Warning) -> (Kind, Option<u32>, String) {
+    match warning {
         Warning::Repeated {
             session,
             repeat,
@@ -130,13 +129,12 @@ pub(super) fn of_warning(warning: &Warning) -> Option<(Kind, Option<u32>, String
             items,
             count,
         } => {
-            let more = count.saturating_sub(items.len());
-            let more = if more > 0 {
-                format!("; and {more} more")
-            } else {
-                String::new()
+            let more = match count.saturating_sub(items.len()) {
+                0 => String::new(),
+                more => format!("; and {more} more"),
             };
-            let why = format!("gone without a tick: {}{more}", items.join("; "));
+            let count = phrase::count(*count as u64, "item");
+            let why = format!("{count} gone without a tick: {}{more}", items.join("; "));
             (Kind::ItemsVanished, Some(session.get()), why)
         }
         Warning::ItemSetAside {
@@ -144,27 +142,33 @@ pub(super) fn of_warning(warning: &Warning) -> Option<(Kind, Option<u32>, String
             item,
             tries,
         } => {
-            let why = format!("{item}: not finished by {tries} sessions");
+            let why = format!("set aside, {tries} sessions did not finish it: {item}");
             (Kind::SetAside, Some(session.get()), why)
         }
         Warning::TestsWeakened { session, tests } => {
-            let each: Vec<String> = tests.iter().map(weakened).collect();
+            let each = |test: &WeakenedTest| format!("{}: {}", test.path, weakening(test.how));
+            let each: Vec<String> = tests.iter().map(each).collect();
             (Kind::TestsWeakened, Some(session.get()), each.join("; "))
         }
         Warning::TestsUnread { session, why } => {
-            let why = format!("it is not known whether tests were weakened: {why}");
+            let why = format!(
+                "the verification passes, but it is not known whether tests were weakened: {why}"
+            );
             (Kind::TestsUnread, Some(session.get()), why)
         }
         Warning::KnowledgeCut { left_out, facts } => {
             let facts = phrase::count(*facts as u64, "fact");
-            let why = format!("{left_out} of {facts} have no room in a prompt");
+            let why = format!(
+                "{left_out} of {facts} have no room in a prompt; `ekiden knowledge edit` makes room"
+            );
             (Kind::KnowledgeCut, None, why)
         }
-    })
+    }
 }
 
-fn weakened(test: &WeakenedTest) -> String {
-    let how = match test.how {
+/// How a test says less than before.
+pub fn weakening(how: Weakening) -> String {
+    match how {
         Weakening::Deleted => "deleted".to_owned(),
         Weakening::Skipped { marks } => {
             format!("{} to skip tests", phrase::count(marks.into(), "mark"))
@@ -172,8 +176,7 @@ fn weakened(test: &WeakenedTest) -> String {
         Weakening::FewerAssertions { by } => {
             format!("{} fewer", phrase::count(by.into(), "assertion"))
         }
-    };
-    format!("{}: {how}", test.path)
+    }
 }
 
 /// Why a session is not committed.

@@ -184,7 +184,7 @@ impl Reporter {
                 // A wait begins with a durable look at what is published; so does an end.
                 (RelayEffect::PublishDurably, Some(relay)) => self.held_back(stage, relay),
                 (RelayEffect::Warn { warning }, _) => {
-                    let entry = self.judged(warning);
+                    let entry = Self::judged(warning);
                     self.add_of(stage, entry);
                 }
                 (_, _) => {}

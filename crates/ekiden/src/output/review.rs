@@ -2,19 +2,22 @@
 
 use ekiden_core::event::{Check, CheckOutcome, Commit};
 use ekiden_core::ids::StageId;
-use ekiden_core::judge::{Warning, WeakenedTest, Weakening};
+use ekiden_core::judge::{Warning, WeakenedTest};
 use ekiden_core::relay::Relay;
+use ekiden_core::text;
 
 use ekiden_report::timeline::{self, Before};
 
 use super::entry::Entry;
 use super::json::fields;
-use super::line::{Line, Tone, one_line};
+use super::line::{Line, Tone, masked, one_line};
 use super::phrase;
 use super::reporter::Reporter;
 
 /// Lines shown of what a refused commit's hooks said; the log keeps more.
 const COMMIT_TAIL_SHOWN: usize = 5;
+/// What is shown of a warning, in characters: the items that it names have up to 200 each.
+const WARNING_CHARS_MAX: usize = 1_200;
 /// Weakened tests that are named; `--json` names them all.
 const TESTS_SHOWN_MAX: usize = 8;
 
@@ -100,65 +103,19 @@ impl Reporter {
     }
 
     /// What was noticed about a session that is over.
-    pub(super) fn judged(&mut self, warning: &Warning) -> Entry {
-        let (session, lines) = match warning {
-            Warning::Repeated {
-                session,
-                repeat,
-                repeats_max,
-            } => {
-                let (of, percent, in_a_row) = (repeat.of, repeat.percent, repeat.in_a_row);
-                let line = Line::attention(format!(
-                    "session {session}'s handoff repeats session {of}'s ({percent}% alike, nothing else changed): {in_a_row} of {repeats_max}"
-                ));
-                // Similar notes mean nothing while the work moves; `--json` has it.
-                let lines = if in_a_row > 0 { vec![line] } else { Vec::new() };
-                (Some(session), lines)
-            }
-            Warning::Idle {
-                session,
-                in_a_row,
-                sessions_max,
-            } => {
-                let line = Line::attention(format!(
-                    "session {session} changed neither tree nor verification nor open items: {in_a_row} of {sessions_max}"
-                ));
-                (Some(session), vec![line])
-            }
-            Warning::ItemsVanished {
-                session,
-                items,
-                count,
-            } => (Some(session), vec![vanished(session.get(), items, *count)]),
-            Warning::ItemSetAside {
-                session,
-                item,
-                tries,
-            } => {
-                let line = Line::attention(format!(
-                    "set aside after {tries} sessions: {}",
-                    one_line(item)
-                ));
-                (Some(session), vec![line])
-            }
-            Warning::TestsWeakened { session, tests } => (Some(session), weakened(tests)),
-            Warning::TestsUnread { session, why } => {
-                let line = Line::attention(format!(
-                    "the verification passes, but it is not known whether tests were weakened: {}",
-                    one_line(why)
-                ));
-                (Some(session), vec![line])
-            }
-            Warning::KnowledgeCut { left_out, facts } => {
-                let facts = phrase::count(*facts as u64, "fact");
-                let line = Line::attention(format!(
-                    "{left_out} of {facts} have no room in a prompt; `ekiden knowledge edit` makes room"
-                ));
-                (None, vec![line])
-            }
+    pub(super) fn judged(warning: &Warning) -> Entry {
+        let (_, session, why) = timeline::of_warning(warning);
+        let lines = if warning.is_harmless() {
+            Vec::new()
+        } else if let Warning::TestsWeakened { tests, .. } = warning {
+            weakened(tests)
+        } else {
+            let of = session.map_or(String::new(), |session| format!("session {session}: "));
+            let why = text::one_line(&masked(&why), WARNING_CHARS_MAX);
+            vec![Line::attention(of + &why)]
         };
         let mut entry = Entry::new("judged").fields(warning).lines(lines);
-        entry.session = session.map(|session| session.get());
+        entry.session = session;
         entry
     }
 }
@@ -264,34 +221,13 @@ pub fn check_word(outcome: &CheckOutcome) -> (Tone, &'static str) {
     (tone, timeline::check_word(outcome))
 }
 
-fn vanished(session: u32, items: &[String], count: usize) -> Line {
-    let named: Vec<String> = items.iter().map(|item| one_line(item)).collect();
-    let more = match count.saturating_sub(items.len()) {
-        0 => String::new(),
-        more => format!("; and {more} more"),
-    };
-    let items = phrase::count(count as u64, "item");
-    let named = named.join("; ");
-    Line::attention(format!(
-        "{items} gone without a tick in session {session}: {named}{more}"
-    ))
-}
-
 fn weakened(tests: &[WeakenedTest]) -> Vec<Line> {
     let head = "the verification passes, but tests were weakened since the run began:";
     let mut lines = vec![Line::attention(head)];
     lines.extend(tests.iter().take(TESTS_SHOWN_MAX).map(|test| {
-        let what = match test.how {
-            Weakening::Deleted => "deleted".to_owned(),
-            Weakening::Skipped { marks } => {
-                format!("{} to skip tests", phrase::count(marks.into(), "mark"))
-            }
-            Weakening::FewerAssertions { by } => {
-                format!("{} fewer", phrase::count(by.into(), "assertion"))
-            }
-        };
+        let how = timeline::weakening(test.how);
         Line::new(Tone::Plain, format!("    {}", one_line(&test.path)))
-            .with(Tone::Attention, format!("  {what}"))
+            .with(Tone::Attention, format!("  {how}"))
     }));
     let more = tests.len().saturating_sub(TESTS_SHOWN_MAX);
     lines.extend((more > 0).then(|| Line::new(Tone::Quiet, format!("    and {more} more"))));

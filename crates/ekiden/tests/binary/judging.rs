@@ -43,17 +43,17 @@ fn handoffs_that_repeat_end_the_run_as_stuck_without_git_too() {
       ended     handed off after TIME
       next      write the second file
       note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
-      ! session 2's handoff repeats session 1's (100% alike, nothing else changed): 1 of 3
+      ! session 2: its handoff repeats session 1's (100% alike, nothing else changed): 1 of 3
     session 3 · CLOCK
       ended     handed off after TIME
       next      write the second file
       note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
-      ! session 3's handoff repeats session 2's (100% alike, nothing else changed): 2 of 3
+      ! session 3: its handoff repeats session 2's (100% alike, nothing else changed): 2 of 3
     session 4 · CLOCK
       ended     handed off after TIME
       next      write the second file
       note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
-      ! session 4's handoff repeats session 3's (100% alike, nothing else changed): 3 of 3
+      ! session 4: its handoff repeats session 3's (100% alike, nothing else changed): 3 of 3
 
     stopped (3): stuck: the handoffs repeat each other (100% alike), and nothing changes · 4 sessions · TIME
     what to do:  `ekiden log` shows where it hangs; add --research if files need not change
@@ -68,7 +68,7 @@ fn handoffs_that_repeat_end_the_run_as_stuck_without_git_too() {
     );
     let log = environment.told(&["log"]);
     assert!(
-        log.contains("session 4's handoff repeats session 3's"),
+        log.contains("session 4: its handoff repeats session 3's"),
         "{log}"
     );
     let json = environment.told(&["log", "--json"]);
@@ -91,7 +91,7 @@ fn sessions_that_change_nothing_end_the_run_as_stalled_and_research_goes_on() {
     session 2 · CLOCK
       ended     without a handoff after TIME
       ! no usable handoff (PROGRESS.md: there is no such file; NEXT_PROMPT.md: there is no such file); rescue handoff written from what ekiden saw (session 2)
-      ! session 2 changed neither tree nor verification nor open items: 1 of 1
+      ! session 2: it changed neither tree nor verification nor open items: 1 of 1
 
     stopped (3): stalled: 1 session in a row changed nothing · 2 sessions · TIME · 1 file not committed
     what to do:  `ekiden log` shows where it hangs; add --research if files need not change

@@ -135,7 +135,7 @@ fn a_night_reads_well_in_the_morning() {
       items     27 of 87 done
       next      The item "Item 28", with `echo made > item-28.txt`.
       verify    failed in TIME
-      ! 1 item gone without a tick in session 10: Item 80
+      ! session 10: 1 item gone without a tick: Item 80
     session 11 · CLOCK
       USAGE  handed off after TIME · 6 tool calls
       items     30 of 88 done

@@ -178,7 +178,7 @@ fn an_item_that_never_verifies_is_set_aside_and_told() {
           next      The next item of the list.
           note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
           verify    failed in TIME
-          ! set aside after 3 sessions: item 2
+          ! session 4: set aside, 3 sessions did not finish it: item 2
         session 5 · CLOCK
           item      3: item 3 · 28% to 88% of the context
           USAGE  handed off after TIME · 4 tool calls
@@ -226,7 +226,7 @@ fn an_item_that_is_deleted_is_told_and_done_all_the_same() {
           window    40k tokens (rehearsal), hands off at 24k
           USAGE  handed off after TIME · 4 tool calls
           next      The next item of the list.
-          ! 1 item gone without a tick in session 1: item 3
+          ! session 1: 1 item gone without a tick: item 3
         session 2 · CLOCK
           item      2: item 2 · 28% to 88% of the context
           USAGE  handed off after TIME · 4 tool calls

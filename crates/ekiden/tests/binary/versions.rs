@@ -206,7 +206,7 @@ fn an_old_run_can_still_be_read_and_carried_on() {
       USAGE  says all is done after TIME · 4 tool calls
       items     5 of 5 done
       verify    passed in TIME
-      ! the verification passes, but it is not known whether tests were weakened: `git diff` failed: fatal: bad object 6a543486ba12dc9f26be519b0b31c168b82237ad
+      ! session 2: the verification passes, but it is not known whether tests were weakened: `git diff` failed: fatal: bad object 6a543486ba12dc9f26be519b0b31c168b82237ad
 
     verified complete · 2 sessions · TIME · 2 files not committed
     trouble    1 session whose tests could not be compared (session 2)
