@@ -1,13 +1,12 @@
 //! The graph of a plan as static SVG: stages in layers, each after all that it needs, with its state in colour and in words.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use ekiden_core::text::short;
-use minijinja::HtmlEscape;
+use minijinja::{Value, context};
 
 use crate::page::{foreign, state_word};
-use crate::svg::opened;
+use crate::render::rendered;
 use crate::timeline::{Stage, State, Timeline};
 
 /// Stages of a graph; of more the table says more.
@@ -34,17 +33,21 @@ pub fn graph(timeline: &Timeline) -> Option<String> {
     let grid = Grid::of(&layers);
     let places = grid.places(&layers, stages.len());
     let (width, height) = grid.size(layers.len());
-    let mut svg = opened("graph", width, height, "Stages and what they need");
+    let mut edges = Vec::new();
     for (stage, to) in stages.iter().zip(&places) {
-        for from in stage.needs.iter().filter_map(|need| places.get(*need)) {
-            svg.push_str(&grid.edge(*from, *to));
-        }
+        let needs = stage.needs.iter().filter_map(|need| places.get(*need));
+        edges.extend(needs.map(|from| grid.edge(*from, *to)));
     }
-    for (stage, (x, y)) in stages.iter().zip(&places) {
-        node(stage, *x, *y, &mut svg);
-    }
-    svg.push_str("</svg>");
-    Some(svg)
+    let placed = stages.iter().zip(&places);
+    let nodes = placed.map(|(stage, at)| node(stage, *at));
+    let parts = context! {
+        width,
+        height,
+        edges,
+        node => NODE,
+        stages => nodes.collect::<Vec<_>>(),
+    };
+    Some(rendered("graph.svg", parts))
 }
 
 /// Where layers and the stages in them lie.
@@ -98,7 +101,7 @@ impl Grid {
     }
 
     fn edge(&self, from: (u64, u64), to: (u64, u64)) -> String {
-        let ends = match self.down {
+        match self.down {
             true => {
                 let (x, y) = (from.0 + NODE.0 / 2, from.1 + NODE.1);
                 let (to_x, to_y) = (to.0 + NODE.0 / 2, to.1);
@@ -111,13 +114,11 @@ impl Grid {
                 let half = u64::midpoint(x, to_x);
                 format!("M{x} {y}C{half} {y} {half} {to_y} {to_x} {to_y}")
             }
-        };
-        format!(r#"<path class="edge" d="{ends}"/>"#)
+        }
     }
 }
 
-fn node(stage: &Stage, x: u64, y: u64, svg: &mut String) {
-    let state = state_word(stage.state);
+fn node(stage: &Stage, (x, y): (u64, u64)) -> Value {
     let class = match stage.state {
         State::Done => "done",
         State::Failed => "failed",
@@ -126,20 +127,16 @@ fn node(stage: &Stage, x: u64, y: u64, svg: &mut String) {
         State::Waiting | State::Skipped => "quiet",
     };
     let name = foreign(&stage.name);
-    let _ = write!(
-        svg,
-        r#"<g class="stage {class}"><title>{id}: {whole}, {state}</title><rect x="{x}" y="{y}" width="{0}" height="{1}" rx="4"/><text class="id" x="{left}" y="{above}">{label}</text><text class="end state" x="{right}" y="{above}">{state}</text><text x="{left}" y="{below}">{name}</text></g>"#,
-        NODE.0,
-        NODE.1,
-        id = stage.id,
-        whole = HtmlEscape(&name),
-        left = x + 8,
-        right = x + NODE.0 - 8,
-        above = y + 18,
-        below = y + 36,
-        label = HtmlEscape(&short(stage.id.as_str(), ID_CHARS_MAX)),
-        name = HtmlEscape(&short(&name, NAME_CHARS_MAX)),
-    );
+    context! {
+        x,
+        y,
+        class,
+        state => state_word(stage.state),
+        id => stage.id.as_str(),
+        label => short(stage.id.as_str(), ID_CHARS_MAX),
+        short_name => short(&name, NAME_CHARS_MAX),
+        name,
+    }
 }
 
 /// The stages by the length of the longest way to them.

@@ -1,29 +1,39 @@
-//! A page as Markdown and as one HTML file.
+//! A page as Markdown and as one HTML file, and the drawings in it.
 //!
-//! Words that ekiden did not write are code or quotations in Markdown, where nothing in them is markup, and escaped in HTML,
-//! where the templates escape everything but our own drawings. Neither has a script, a link or a part from elsewhere.
+//! Words that ekiden did not write are code or quotations in Markdown, where nothing in them is markup, and escaped in HTML
+//! and drawings, where the templates escape everything but a finished drawing. Neither has a script, a link or a part from
+//! elsewhere.
+
+use std::sync::LazyLock;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
-use minijinja::{AutoEscape, Environment};
-
-use serde::Serialize;
+use minijinja::{AutoEscape, Environment, context};
 
 use crate::page::Page;
 
 /// How the HTML looks: light and dark, from a phone's width on.
 pub const STYLE: &str = include_str!("../templates/report.css");
 
-const TEMPLATES: [(&str, &str); 4] = [
+const TEMPLATES: [(&str, &str); 9] = [
     ("report.md", include_str!("../templates/report.md")),
     ("report.html", include_str!("../templates/report.html")),
     ("main.html", include_str!("../templates/main.html")),
     ("report.css", STYLE),
+    ("drawing.svg", include_str!("../templates/drawing.svg")),
+    ("context.svg", include_str!("../templates/context.svg")),
+    ("costs.svg", include_str!("../templates/costs.svg")),
+    ("budget.svg", include_str!("../templates/budget.svg")),
+    ("graph.svg", include_str!("../templates/graph.svg")),
 ];
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    environment().unwrap_or_else(|error| panic!("the templates are part of the program: {error}"))
+});
 
 /// The report as Markdown.
 pub fn markdown(page: &Page) -> String {
-    let text = rendered("report.md", page);
+    let text = rendered("report.md", context! { page => Serde(page) });
     // Blocks that may be missing leave empty lines.
     let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     lines.dedup_by(|next, line| next.is_empty() && line.is_empty());
@@ -32,33 +42,27 @@ pub fn markdown(page: &Page) -> String {
 
 /// The report as one HTML file.
 pub fn html(page: &Page) -> String {
-    rendered("report.html", page)
+    rendered("report.html", context! { page => Serde(page) })
 }
 
 /// What stands inside `<main>` of a page about the run. It has neither scripts nor styles of its own, so a page whose content
 /// security policy allows only [`STYLE`] shows it whole.
 pub fn main(page: &Page) -> String {
-    rendered("main.html", page)
+    rendered("main.html", context! { page => Serde(page) })
 }
 
-#[derive(Serialize)]
-struct Context<'a> {
-    page: &'a Page,
-}
-
-fn rendered(name: &str, page: &Page) -> String {
-    let rendered = environment().and_then(|environment| {
-        let template = environment.get_template(name)?;
-        template.render(Serde(Context { page }))
-    });
+/// A page or a drawing.
+pub(crate) fn rendered(name: &str, parts: Value) -> String {
+    let template = ENVIRONMENT.get_template(name);
+    let rendered = template.and_then(|template| template.render(parts));
     rendered.unwrap_or_else(|error| panic!("the template {name} is part of the program: {error}"))
 }
 
 fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|name| match name.ends_with(".html") {
-        true => AutoEscape::Html,
-        false => AutoEscape::None,
+    environment.set_auto_escape_callback(|name| match name.ends_with(".md") {
+        true => AutoEscape::None,
+        false => AutoEscape::Html,
     });
     let mut syntax = SyntaxConfig::builder();
     environment.set_syntax(syntax.trim_blocks(true).lstrip_blocks(true).build()?);

@@ -3,19 +3,20 @@
 //! A drawing is 480 wide, and its letters can still be read at a phone's width. Its title and description say what it
 //! shows, for people who do not see it. The only words of an agent in a drawing are names, which are escaped.
 
-use std::fmt::Write as _;
-
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::guard::{Level, Window};
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
+use minijinja::{Value, context};
 
 use crate::curve::Point;
 use crate::phrase;
+use crate::render::rendered;
 use crate::timeline::{Stage, Timeline};
 
 const WIDTH: u64 = 480;
 const HEIGHT: u64 = 210;
+const BARS_HEIGHT: u64 = 120;
 /// Room for what stands beside the plot.
 const LEFT: u64 = 44;
 const RIGHT: u64 = 30;
@@ -49,30 +50,29 @@ pub fn context(
         to: points.last()?.at,
         tokens_max: top_tokens.max(level(Level::L3).unwrap_or(0)) * 21 / 20 + 1,
     };
-    let mut svg = open(HEIGHT, "Context use over time");
-    axes.waits(timeline, place, &mut svg);
-    for name in [Level::L1, Level::L2, Level::L3] {
-        if let Some(tokens) = level(name) {
-            axes.level(name, tokens, &mut svg);
-        }
-    }
+    let levels = [Level::L1, Level::L2, Level::L3].into_iter();
+    let levels = levels.filter_map(|name| Some((name.to_string(), axes.y(level(name)?))));
     let is_dense = points.last().is_some_and(|last| last.line > LINES_MAX);
-    for line in points.chunk_by(|one, next| is_dense || one.line == next.line) {
-        let mut points: Vec<String> = line
-            .iter()
-            .map(|point| axes.place(point.at, point.tokens))
-            .collect();
-        points.dedup();
-        let _ = write!(
-            svg,
-            r#"<polyline class="curve" points="{}"/>"#,
-            points.join(" ")
-        );
-    }
-    axes.orders(stage, points, &mut svg);
-    axes.labels(timeline, top_tokens, zone, &mut svg);
-    svg.push_str("</svg>");
-    Some(svg)
+    let lines = points.chunk_by(|one, next| is_dense || one.line == next.line);
+    let curves = lines.map(|line| {
+        let places = line.iter().map(|point| axes.place(point.at, point.tokens));
+        let mut places: Vec<String> = places.collect();
+        places.dedup();
+        places.join(" ")
+    });
+    let clock = |at| phrase::clock(at, timeline.started, zone);
+    let parts = context! {
+        waits => axes.waits(timeline, place),
+        levels => levels.collect::<Vec<_>>(),
+        curves => curves.collect::<Vec<_>>(),
+        orders => axes.orders(stage, points),
+        peak => axes.y(top_tokens),
+        tokens => phrase::tokens(top_tokens),
+        from => clock(axes.from),
+        to => clock(axes.to),
+        ..frame(HEIGHT)
+    };
+    Some(rendered("context.svg", parts))
 }
 
 /// The scales of a plot.
@@ -98,63 +98,25 @@ impl Axes {
         format!("{},{}", self.x(at), self.y(tokens))
     }
 
-    fn waits(&self, timeline: &Timeline, place: usize, svg: &mut String) {
-        for wait in timeline.waits.iter().filter(|wait| wait.stage == place) {
-            let (from, to) = (self.x(wait.from), self.x(wait.over.unwrap_or(self.to)));
-            if to > from {
-                let (width, height) = (to - from, HEIGHT - TOP - BOTTOM);
-                let _ = write!(
-                    svg,
-                    r#"<rect class="wait" x="{from}" y="{TOP}" width="{width}" height="{height}"/>"#
-                );
-            }
-        }
-    }
-
-    fn level(&self, level: Level, tokens: u64, svg: &mut String) {
-        let (y, end) = (self.y(tokens), WIDTH - RIGHT);
-        let _ = write!(
-            svg,
-            r#"<line class="level {level}" x1="{LEFT}" y1="{y}" x2="{end}" y2="{y}"/><text x="{}" y="{}">{level}</text>"#,
-            end + 4,
-            y + 4
-        );
+    /// Where waits begin and end.
+    fn waits(&self, timeline: &Timeline, place: usize) -> Vec<(u64, u64)> {
+        let waits = timeline.waits.iter().filter(|wait| wait.stage == place);
+        let waits = waits.map(|wait| (self.x(wait.from), self.x(wait.over.unwrap_or(self.to))));
+        waits.filter(|(from, to)| to > from).collect()
     }
 
     /// A mark at the height that the curve has when the order is given.
-    fn orders(&self, stage: &Stage, points: &[Point], svg: &mut String) {
+    fn orders(&self, stage: &Stage, points: &[Point]) -> Vec<(u64, u64)> {
         let attempts = stage.sessions.iter().flat_map(|session| &session.attempts);
-        let mut last_x = None;
-        for at in attempts.filter_map(|attempt| attempt.ordered) {
-            // Of marks that lie on each other one is drawn.
-            if last_x.replace(self.x(at)) == Some(self.x(at)) {
-                continue;
-            }
+        let marks = attempts.filter_map(|attempt| attempt.ordered).map(|at| {
             let next = points.partition_point(|point| point.at < at);
             let beside = points.get(next).or(points.last());
-            let (x, y) = (self.x(at), self.y(beside.map_or(0, |point| point.tokens)));
-            let _ = write!(svg, r#"<circle class="order" cx="{x}" cy="{y}" r="4"/>"#);
-        }
-    }
-
-    fn labels(&self, timeline: &Timeline, top_tokens: u64, zone: &TimeZone, svg: &mut String) {
-        let (bottom, end) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-        let _ = write!(
-            svg,
-            r#"<path class="axis" d="M{LEFT} {TOP}V{bottom}H{end}"/><text class="end" x="{}" y="{}">{}</text><text class="end" x="{}" y="{bottom}">0</text>"#,
-            LEFT - 4,
-            self.y(top_tokens) + 4,
-            phrase::tokens(top_tokens),
-            LEFT - 4,
-        );
-        let clock = |at| phrase::clock(at, timeline.started, zone);
-        let _ = write!(
-            svg,
-            r#"<text x="{LEFT}" y="{0}">{1}</text><text class="end" x="{end}" y="{0}">{2}</text>"#,
-            HEIGHT - 6,
-            clock(self.from),
-            clock(self.to),
-        );
+            (self.x(at), self.y(beside.map_or(0, |point| point.tokens)))
+        });
+        let mut marks: Vec<_> = marks.collect();
+        // Of marks that lie on each other one is drawn.
+        marks.dedup_by_key(|(x, _)| *x);
+        marks
     }
 }
 
@@ -187,30 +149,20 @@ pub fn costs(timeline: &Timeline) -> Option<String> {
             phrase::tokens(value)
         }
     };
-    let (height, bottom) = (120, 120 - BOTTOM);
-    let mut svg = open(height, "What each session took");
     let step = (WIDTH - LEFT - RIGHT) * 10 / bars.len() as u64;
-    for (place, value) in bars.iter().enumerate() {
-        let tall = scaled(*value, top, bottom - TOP);
-        let x = LEFT + step * place as u64 / 10;
-        let (y, width) = (bottom - tall, (step / 10).saturating_sub(2).clamp(1, 40));
-        let from = place * each + 1;
-        let _ = write!(
-            svg,
-            r#"<rect class="bar" x="{x}" y="{y}" width="{width}" height="{tall}"><title>{from}: {}</title></rect>"#,
-            said(*value)
-        );
-    }
-    let (end, below) = (WIDTH - RIGHT, height - 6);
-    let _ = write!(
-        svg,
-        r#"<path class="axis" d="M{LEFT} {TOP}V{bottom}H{end}"/><text class="end" x="{}" y="{}">{}</text><text x="{LEFT}" y="{below}">1</text><text class="end" x="{end}" y="{below}">{}</text></svg>"#,
-        LEFT - 4,
-        TOP + 6,
-        said(top),
-        values.len(),
-    );
-    Some(svg)
+    let bars = bars.iter().zip(0..).map(|(value, place)| {
+        let tall = scaled(*value, top, BARS_HEIGHT - BOTTOM - TOP);
+        let first = place * each as u64 + 1;
+        (LEFT + step * place / 10, tall, first, said(*value))
+    });
+    let parts = context! {
+        bars => bars.collect::<Vec<_>>(),
+        bar_width => (step / 10).saturating_sub(2).clamp(1, 40),
+        most => said(top),
+        sessions => values.len(),
+        ..frame(BARS_HEIGHT)
+    };
+    Some(rendered("costs.svg", parts))
 }
 
 /// What was spent of the run's budget: a bar for money and one for tokens. Nothing if neither has a limit.
@@ -223,24 +175,20 @@ pub fn budget(spent: Spend, budget: Budget) -> Option<String> {
         (spent.tokens, limit, said)
     });
     let bars: Vec<_> = money.into_iter().chain(tokens).collect();
-    let mut svg = open(BAR * bars.len() as u64, "What was spent of the budget");
-    for ((spent, limit, said), place) in bars.iter().zip(0..) {
-        let percent = scaled(*spent, *limit, 100);
+    let height = BAR * bars.len() as u64;
+    let bars = bars.into_iter().zip(0..);
+    let bars = bars.map(|((spent, limit, said), place)| {
+        let percent = scaled(spent, limit, 100);
         let class = match percent {
             0..90 => "within",
             90..100 => "nearly",
             _ => "spent",
         };
-        let (y, width) = (place * BAR, scaled((*spent).min(*limit), *limit, WIDTH));
-        let _ = write!(
-            svg,
-            r#"<text x="0" y="{}">{percent}% of {said}</text><rect class="track" x="0" y="{1}" width="{WIDTH}" height="8" rx="4"/><rect class="{class}" x="0" y="{1}" width="{width}" height="8" rx="4"/>"#,
-            y + 14,
-            y + 20,
-        );
-    }
-    svg.push_str("</svg>");
-    (!bars.is_empty()).then_some(svg)
+        let filled = scaled(spent.min(limit), limit, WIDTH);
+        (place * BAR, percent, said, class, filled)
+    });
+    let parts = context! { bars => bars.collect::<Vec<_>>(), ..frame(height) };
+    (height > 0).then(|| rendered("budget.svg", parts))
 }
 
 fn newest_window(stage: &Stage) -> Option<Window> {
@@ -252,14 +200,16 @@ fn newest_window(stage: &Stage) -> Option<Window> {
     attempts.filter_map(|attempt| attempt.window).next()
 }
 
-fn open(height: u64, title: &str) -> String {
-    opened("plot", WIDTH, height, title)
-}
-
-pub(crate) fn opened(class: &str, width: u64, height: u64, title: &str) -> String {
-    format!(
-        r#"<svg class="{class}" width="{width}" viewBox="0 0 {width} {height}" role="img" aria-label="{title}" xmlns="http://www.w3.org/2000/svg"><title>{title}</title>"#
-    )
+/// The room for a plot in a drawing of this height.
+fn frame(height: u64) -> Value {
+    context! {
+        width => WIDTH,
+        height,
+        left => LEFT,
+        right => WIDTH - RIGHT,
+        top => TOP,
+        bottom => height.saturating_sub(BOTTOM),
+    }
 }
 
 fn scaled(value: u64, of: u64, length: u64) -> u64 {
