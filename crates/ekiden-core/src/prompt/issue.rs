@@ -120,7 +120,7 @@ mod tests {
         );
         assert!(issue_task(&issue, None, &[]).starts_with("Do what the issue ANV-1 asks for.\n"));
         let review = review_task(&issue, None, &[]);
-        assert!(review.starts_with("Have the failing checks of the pull request ANV-1 pass, "));
+        assert!(review.starts_with("Make the failing checks of the pull request ANV-1 pass, "));
     }
 
     // shows: TRK-07
