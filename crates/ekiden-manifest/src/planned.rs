@@ -199,7 +199,7 @@ mod tests {
             let answer = GOOD.replacen("\"name\"", &format!("\"{field}\": 1, \"name\""), 1);
             let told = faults(&answer);
             assert!(
-                told[0].contains(&format!("\"{field}\" is the user's to say")),
+                told[0].contains(&format!("\"{field}\" is for the user to set")),
                 "{told:?}"
             );
         }
