@@ -4,10 +4,11 @@
 //! TASK`: the top level takes the arguments of `run` too, hidden from its help.
 //!
 //! [`definition`] is the one source of help, completions, manual pages and `docs/commands/`. Every help
-//! begins with examples, since most people want to type something like them.
+//! begins with examples, since most people want to type something like them; they stand in `cli/examples.txt`.
 
 pub mod mistakes;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::LazyLock;
 
@@ -26,14 +27,14 @@ use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::output::{Output, json};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden run task.md --agent rehearsal        try it for free, without a model
-  ekiden task.md --verify 'make test'         the same as `ekiden run task.md ...`
-  ekiden run 'Port the parser to Rust' -m 5   the task itself, at most 5 sessions
-  ekiden status                               what runs here, and how far it is
-  ekiden resume                               continue the unfinished run
-";
+/// The examples of each command, found by how it is called.
+static EXAMPLES: LazyLock<BTreeMap<&str, String>> = LazyLock::new(|| {
+    let sections = include_str!("cli/examples.txt").split("\n\n");
+    let sections = sections.filter_map(|section| section.strip_prefix('[')?.split_once("]\n"));
+    sections
+        .map(|(name, lines)| (name, format!("Examples:\n{}\n", lines.trim_end())))
+        .collect()
+});
 
 /// The commit that it is built from, and the versions of what it reads and writes.
 static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -55,7 +56,7 @@ const TEMPLATE: &str =
 
 /// Runs long tasks on coding agents as a relay of fresh sessions.
 #[derive(Parser)]
-#[command(name = "ekiden", version, long_version = LONG_VERSION.as_str(), before_help = EXAMPLES)]
+#[command(name = "ekiden", version, long_version = LONG_VERSION.as_str())]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(arg_required_else_help = true)]
 #[command(override_usage = "ekiden [COMMAND] [OPTIONS]\n       ekiden TASK [OPTIONS]")]
@@ -170,17 +171,22 @@ pub fn names() -> Vec<String> {
 /// The whole command line.
 pub fn definition() -> clap::Command {
     let is_own = |arg: &clap::Arg| matches!(arg.get_id().as_str(), "help" | "version");
-    shaped(Cli::command())
+    shaped(Cli::command(), "ekiden", "")
         .mut_args(|arg| if is_own(&arg) { arg } else { arg.hide(true) })
         .after_help(exit::help_table())
 }
 
-/// The same layout for a command and all its subcommands.
-fn shaped(command: clap::Command) -> clap::Command {
+/// The same layout for a command and all its subcommands. One that has no examples has those of the command above it.
+fn shaped(command: clap::Command, name: &str, above: &'static str) -> clap::Command {
+    let examples = EXAMPLES.get(name).map_or(above, String::as_str);
     command
+        .before_help(examples)
         .help_template(TEMPLATE)
         .disable_help_subcommand(true)
-        .mut_subcommands(shaped)
+        .mut_subcommands(|below| {
+            let name = format!("{name} {}", below.get_name());
+            shaped(below, &name, examples)
+        })
 }
 
 fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
@@ -262,6 +268,25 @@ mod tests {
                 "{help}"
             );
             assert!(!help.contains("--verify-timeout"), "{help}");
+        }
+    }
+
+    #[test]
+    fn every_section_of_the_examples_is_of_a_command_and_every_command_has_one() {
+        let mut definition = definition();
+        definition.build();
+        let name = |command: &clap::Command| command.get_bin_name().unwrap_or("ekiden").to_owned();
+        let names: BTreeSet<String> = all_below(&definition).iter().map(name).collect();
+        let lines = include_str!("cli/examples.txt").lines();
+        let headings: Vec<&str> = lines.filter(|line| line.starts_with('[')).collect();
+        for heading in &headings {
+            let name = heading.trim_start_matches('[').trim_end_matches(']');
+            assert!(names.contains(name), "no command is called {heading}");
+        }
+        assert_eq!(headings.len(), EXAMPLES.len(), "a section that is not read");
+        // A subcommand may share those of the command above it.
+        for name in definition.get_subcommands().map(name) {
+            assert!(EXAMPLES.contains_key(&*name), "`{name}` has no examples");
         }
     }
 

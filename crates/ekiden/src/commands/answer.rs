@@ -28,14 +28,6 @@ use crate::output::Output;
 use crate::settings::chosen;
 use crate::settings::flags::{Resuming, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden answer 'keep the column and write it by trigger'
-  ekiden answer                        in your editor, with the question quoted
-  ekiden answer --stage S04 -f answer.md
-  ekiden answer 7f3a 'yes, drop it'    the run whose id begins with 7f3a
-";
-
 /// What begins each line of the question in the editor.
 const QUOTE: &str = "> ";
 const KEPT: &str = "what you wrote is kept: `ekiden answer` opens it again";
@@ -50,7 +42,6 @@ const DRAFT_BYTES_MAX: u64 = 1 << 20;
 /// In a plan, each stage keeps its question until you answer it; `--stage` names one of several. You can answer while
 /// other stages work.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct AnswerArgs {
     /// The answer in quotes; before it, the beginning of the run's id [default: the newest run here]
     #[arg(value_name = "[RUN] TEXT", num_args = 0..=2)]

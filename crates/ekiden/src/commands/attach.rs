@@ -21,12 +21,6 @@ use crate::output::live::{Live, Reports};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden attach              the run that works here, else the newest
-  ekiden attach 7f3a         the run whose id begins with 7f3a
-";
-
 /// How often to look at the run.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -36,7 +30,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// names the keys that steer the run; `q` or ctrl-c leaves the run alone and exits with 0. `ekiden stop` stops it.
 /// `ekiden log` prints all lines, and so does `--json` here.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct AttachArgs {
     /// The beginning of the run's id [default: the running run here, else the newest]
     #[arg(value_name = "RUN")]

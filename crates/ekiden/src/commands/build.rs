@@ -13,21 +13,11 @@ use crate::output::Output;
 use crate::plan::isolation;
 use crate::settings::flags::{Executing, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden build idea.md                     plan, show the plan, ask, execute it
-  ekiden build idea.md --dry-run           plan and show; the same as `ekiden plan`
-  ekiden build 'A shop for tea, in Django' --planning-model opus --run-budget 40
-  ekiden build --issue ANV-123 --sub-issues --pull-request
-  ekiden build idea.md --agent rehearsal --yes
-";
-
 /// Plan an idea, ask for your approval, and execute the plan
 ///
 /// The same as `ekiden plan IDEA` and then `ekiden execute plan.json`. In between ekiden shows the plan with every command
 /// that it would run, and asks you. If it cannot ask, it ends there, and the plan is written.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct BuildArgs {
     /// A file, `-` for standard input, or the idea itself in quotes; with `--issue` what you want of that [default: all of it]
     #[arg(value_name = "IDEA", required_unless_present = "issue")]

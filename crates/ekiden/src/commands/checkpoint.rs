@@ -16,21 +16,12 @@ use crate::output::json::fields;
 use crate::output::{Output, phrase};
 use crate::specs::large_spec;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden checkpoint                       write a handoff document and keep uncommitted work, now
-  ekiden checkpoint --status              how full this session is, and what comes next
-  ekiden checkpoint --estimate spec.md    whether a task still fits
-  ekiden checkpoint --defer               put the handoff off, at most to 90 %
-";
-
 /// Checkpoint a session that you started yourself
 ///
 /// Writes a handoff document into .ekiden/handoffs/ and keeps uncommitted work under refs/ekiden/wip/, so that your
 /// branch and index stay as they are. The session is the one that calls this command, otherwise the one that the guard
 /// watched last in this directory.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct CheckpointArgs {
     /// Show how full the session is, and what to do
     #[arg(long, group = "what")]

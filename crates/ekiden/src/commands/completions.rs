@@ -18,13 +18,6 @@ use crate::output::{Output, phrase};
 use crate::settings::agents;
 use crate::settings::given::Flags;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden completions bash > ~/.local/share/bash-completion/completions/ekiden
-  ekiden completions zsh > ~/.zfunc/_ekiden          a directory of $fpath
-  ekiden completions fish > ~/.config/fish/completions/ekiden.fish
-";
-
 /// The variable by which the script asks.
 const VARIABLE: &str = "EKIDEN_COMPLETE";
 
@@ -33,7 +26,6 @@ const VARIABLE: &str = "EKIDEN_COMPLETE";
 /// It completes commands, options, ids of runs, stages and agents. Start a new shell afterwards. Print the
 /// script again after an update of ekiden.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct CompletionsArgs {
     /// The shell
     #[arg(value_name = "SHELL")]

@@ -21,18 +21,8 @@ use crate::settings::table::{self, Row, TABLE, Takes};
 /// A longer value moves its place to the right.
 const VALUE_COLUMNS_MAX: usize = 40;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden config show
-  ekiden config show -m 3 --verify 'make test'   what `run` would use with these flags
-  ekiden config show --json
-  ekiden config set max_sessions 20
-  ekiden config approve                          let this project's config.toml name commands and raise limits
-";
-
 /// Show settings and where they come from, set one, or approve a project's own
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct ConfigArgs {
     #[command(subcommand)]
     command: ConfigCommand,
@@ -51,26 +41,16 @@ enum ConfigCommand {
 /// own `~/.config/ekiden/config.toml`, the default. If the project's file would raise a limit, that has no effect until you
 /// approve the file.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 struct ShowArgs {
     #[command(flatten)]
     typed: Typed<Starting>,
 }
-
-const SET_EXAMPLES: &str = "\
-Examples:
-  ekiden config set max_sessions 20
-  ekiden config set verify 'make test'
-  ekiden config set allowed_tool 'Bash(make:*)' 'Bash(git:*)'
-  ekiden config set --project context.cap_tokens 150000
-";
 
 /// Set a setting in your own `config.toml`, or in this project's
 ///
 /// The rest of the file stays as it is. Settings that decide which commands run or what is permitted can only go into your
 /// own file.
 #[derive(Args)]
-#[command(before_help = SET_EXAMPLES)]
 struct SetArgs {
     /// The key, as `ekiden config show` lists it
     #[arg(value_name = "KEY")]
@@ -85,19 +65,12 @@ struct SetArgs {
     typed: Typed<Asking>,
 }
 
-const APPROVE_EXAMPLES: &str = "\
-Examples:
-  ekiden config approve             show what needs an approval, and approve it
-  ekiden config approve --remove    withdraw all approvals of this project
-";
-
 /// Approve the commands, agents, permissions and higher limits in this project's own `config.toml`
 ///
 /// Without an approval the file may not set them, since it would decide what runs on the machine of everybody who clones the
 /// project, and it cannot raise your limits of sessions, time, tokens or money. The approval applies to the file as it is
 /// now; after a change it needs a new one. ekiden does not check what the commands do.
 #[derive(Args)]
-#[command(before_help = APPROVE_EXAMPLES)]
 struct ApproveArgs {
     #[command(flatten)]
     typed: Typed<Asking>,

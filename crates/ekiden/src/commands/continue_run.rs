@@ -16,21 +16,13 @@ use crate::settings::flags::{Resuming, Typed};
 use crate::settings::{chosen, table};
 use crate::tracker::failure;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden continue 'Now add rate limiting to the API'
-  ekiden continue -f next.md -m 5
-  ekiden continue -f - < next.md
-  ekiden continue --from-pr      failing checks and review comments
-";
-
 /// Give a complete run follow-up work
 ///
 /// The same run continues with its session numbers, knowledge and settings. Its next session gets the new task, what
 /// was done before, and what the last session said about it. The verification runs before that session: if it already
 /// passes, a pass alone does not end the follow-up work. `--max-sessions` counts from here.
 #[derive(Args)]
-#[command(before_help = EXAMPLES, override_usage = "ekiden continue <PROMPT | -f FILE | --from-pr> [OPTIONS]")]
+#[command(override_usage = "ekiden continue <PROMPT | -f FILE | --from-pr> [OPTIONS]")]
 pub struct ContinueArgs {
     /// The new task in quotes, a file, or `-` for standard input
     #[arg(value_name = "PROMPT", required_unless_present_any = ["file", "from_pr"])]

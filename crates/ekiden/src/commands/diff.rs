@@ -13,14 +13,6 @@ use crate::output::line::{Line, Tone, one_line};
 use crate::output::patch::unified;
 use crate::output::sessions::SessionParts;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden diff                    what the newest session of the newest run here changed
-  ekiden diff 3                  what session 3 of it changed
-  ekiden diff 3 --stat           the files, without their lines
-  ekiden diff 3 7f3a | less -R   in the run whose id begins with 7f3a
-";
-
 /// Unchanged lines around a change of the handoff.
 const CONTEXT_LINES: usize = 1;
 
@@ -29,7 +21,6 @@ const CONTEXT_LINES: usize = 1;
 /// Shows commits from the session line by line, and of uncommitted files only the names. Outside a git repository ekiden
 /// knows nothing about the files.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct DiffArgs {
     /// The session's number [default: the newest]
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

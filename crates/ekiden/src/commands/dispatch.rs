@@ -53,13 +53,6 @@ use crate::settings::table;
 use crate::settings::{chosen, form};
 use crate::tracker::{Trackers, failure};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden dispatch --jobs 2 --run-budget 10 --verify 'make test'
-  ekiden dispatch --run-budget 10 --total-budget 50
-  ekiden dispatch --label agent --assignee leo --pull-request
-  ekiden dispatch 'No new dependencies' --once     what is there now, then end
-";
 /// How often it looks for signals, and whether a run has ended.
 const LOOK: Duration = Duration::from_millis(250);
 /// Looks between two looks at everything, at least.
@@ -76,7 +69,6 @@ const LOOKS: u32 = 4;
 /// another open issue blocks. It starts nothing while it knows of a usage limit. ctrl-c asks all runs to hand off and stop,
 /// and waits for that; the next dispatcher resumes them, also after a kill.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct DispatchArgs {
     /// What you want of each issue: a file, or the text in quotes [default: all of it]
     #[arg(value_name = "TASK")]

@@ -21,14 +21,6 @@ use crate::output::line::{Line, Tone};
 use crate::settings::chosen;
 use crate::settings::flags::{Starting, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden doctor
-  ekiden doctor --agent rehearsal
-  ekiden doctor --try-notify     send a notification by each way that is set
-  ekiden doctor --json
-";
-
 /// Check whether a run can work here, and say how to fix it
 ///
 /// Checks the agent's program, its version and login, permissions, hooks and the guard, and also git, the disk, the
@@ -39,7 +31,6 @@ Examples:
 /// fail with: 69 if the agent is missing, too old or not logged in, 74 if state cannot be kept, 78 if a
 /// setting is wrong or nobody chose what the agent may do.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct DoctorArgs {
     /// Send a notification by each way that is set, and show the result
     #[arg(long)]

@@ -29,22 +29,12 @@ use crate::settings::chosen;
 use crate::settings::flags::{Asking, Typed};
 use crate::specs::file_bytes;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden estimate spec.md                       tokens, sessions, time and money, with the reasons
-  ekiden estimate plan.toml --items             stage by stage
-  ekiden estimate ANV-123
-  ekiden estimate spec.md --sessions            its open items, grouped into sessions
-  ekiden estimate ANV-1 ANV-2 ANV-3 --sessions -o plan.toml
-";
-
 /// Estimate what work will take, from its text and from past work here
 ///
 /// Each figure is a range: half of such work takes no more than the first number, nine of ten pieces no more than the
 /// second. ekiden learns from the logs of this project's runs; until ten pieces of a kind have finished, the ranges are wide.
 /// Time and money appear once a run that recorded them has finished.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct EstimateArgs {
     /// A file, the task itself in quotes, a plan's manifest, or an issue; several count as one list
     #[arg(value_name = "TASK|PLAN|ISSUE", required = true)]

@@ -26,17 +26,6 @@ use crate::settings::flags::{Executing, Typed};
 use crate::settings::given::Origin;
 use crate::settings::{chosen, table};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden execute plan.toml --dry-run      only show what it would do
-  ekiden execute plan.toml                at most three stages at a time
-  ekiden execute plan.toml --jobs 1 --run-budget 20
-  ekiden execute plan.toml --pull-request
-  ekiden execute plan.toml --from S04     after a fix by hand; the stages before are checked
-  ekiden execute plan.toml --agent rehearsal --yes
-  ekiden execute plan.toml --on fleet     on workers of other machines
-";
-
 /// Run a plan, and watch it
 ///
 /// The manifest lists stages, which stages each one needs, and how to tell that it is done. Each stage is a separate relay.
@@ -46,7 +35,6 @@ Examples:
 ///
 /// ekiden also reads CASM manifests (JSON) and cleave pipelines (YAML). `ekiden resume` continues a plan, however it ended.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct ExecuteArgs {
     /// The manifest: TOML, JSON or YAML; `-` reads standard input
     #[arg(value_name = "MANIFEST")]

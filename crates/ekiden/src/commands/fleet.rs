@@ -42,19 +42,6 @@ const PROGRAM: &str = "ekiden-fleet";
 /// How often to look at a run that the fleet carries out.
 const PAUSE: Duration = Duration::from_millis(200);
 
-const WORKER_EXAMPLES: &str = "\
-Examples:
-  ekiden worker --remote git@example.com:team/project.git
-  TEMPORAL_ADDRESS=temporal.example.com:7233 ekiden worker --remote URL --slots 4
-  ekiden worker --remote URL --label gpu,linux    also for stages that run on these
-";
-
-const FLEET_EXAMPLES: &str = "\
-Examples:
-  ekiden fleet dev            a Temporal server on this machine, to try a fleet
-  ekiden fleet follow 7f3a    the run whose id begins with 7f3a, from any clone of its project
-";
-
 /// Work on the stages of a fleet's plans
 ///
 /// Takes stages from a Temporal server and runs each in a separate clone. It pushes their results and each handoff to the
@@ -65,7 +52,6 @@ Examples:
 /// server or to the remote decides which commands run here, unless the setting `fleet.trusted_keys` names the keys whose
 /// owners may.
 #[derive(Args)]
-#[command(before_help = WORKER_EXAMPLES)]
 pub struct WorkerArgs {
     /// The git repository that all workers reach
     #[arg(long, value_name = "URL")]
@@ -98,7 +84,6 @@ pub struct WorkerArgs {
 /// While you follow a run, `ekiden status`, `log`, `report`, `attach`, `stop`, `next`, `pause`, `unpause`, `limits` and
 /// `answer` work in that directory as for a local run.
 #[derive(Args)]
-#[command(before_help = FLEET_EXAMPLES)]
 pub struct FleetArgs {
     #[command(subcommand)]
     command: FleetCommand,
@@ -107,10 +92,8 @@ pub struct FleetArgs {
 #[derive(Subcommand)]
 enum FleetCommand {
     /// Start Temporal's development server; it keeps nothing when it ends
-    #[command(before_help = FLEET_EXAMPLES)]
     Dev,
     /// Follow a run from this clone of its project, until it has ended; ctrl-c leaves it alone
-    #[command(before_help = FLEET_EXAMPLES)]
     Follow(FollowArgs),
 }
 

@@ -23,20 +23,12 @@ use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 use crate::settings::table;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden handoff          this session's document; a new one if there is none
-  ekiden handoff --new    always a new one
-  ekiden handoff --json
-";
-
 /// Show this session's handoff document and what to fill in
 ///
 /// Inside a Claude Code session this is the session's newest document; in a shell it is the newest of the project. If
 /// there is none, ekiden makes one from git, the session's transcript and uncommitted work, which goes into a commit under
 /// refs/ekiden/wip/ (`guard.wip`). The agent, or you, fill in what was done, decisions and blockers.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct HandoffArgs {
     /// Make a new document, unless nothing has changed since the last one
     #[arg(long)]

@@ -10,24 +10,11 @@ use crate::failure::Failure;
 use crate::guard::{self, Called};
 use crate::output::Output;
 
-const HOOK_EXAMPLES: &str = "\
-Examples:
-  ekiden hook PostToolBatch < input.json     as Claude Code calls it
-  ekiden hook SessionStart --plugin          as ekiden's plugin calls it
-";
-
-const STATUSLINE_EXAMPLES: &str = "\
-Examples:
-  ekiden statusline < input.json                 as Claude Code calls it
-  ekiden statusline --wrap ~/bin/my-statusline   the guard's line, and another program's below it
-";
-
 /// Answer a hook of Claude Code
 ///
 /// `ekiden setup` installs it. It reads the hook's input from standard input, answers on standard output, and never makes
 /// a session fail: if anything goes wrong, Claude Code continues by its own rules.
 #[derive(Args)]
-#[command(before_help = HOOK_EXAMPLES)]
 pub struct HookArgs {
     /// Claude Code's name of the event; the input on standard input decides
     #[arg(value_name = "EVENT")]
@@ -44,7 +31,6 @@ pub struct HookArgs {
 ///
 /// `ekiden setup` installs it.
 #[derive(Args)]
-#[command(before_help = STATUSLINE_EXAMPLES)]
 pub struct StatuslineArgs {
     /// Show this command's status line below
     #[arg(long, value_name = "COMMAND")]

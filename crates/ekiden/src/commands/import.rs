@@ -34,14 +34,6 @@ use crate::settings::table::{self, Row};
 /// A longer name moves its place to the right.
 const NAME_COLUMNS_MAX: usize = 44;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden import --dry-run     show what would become of it
-  ekiden import               take it over; `ekiden resume` continues the work
-  ekiden import ../old        from another directory
-  ekiden import .casm --yes   only the plan, whose commands you know
-";
-
 /// Take over what cleave, CASM or CCS left in a project
 ///
 /// Settings (`.casmrc.json`, `CLEAVE_*`, `.cleave/config`) become keys of the project's `.ekiden/config.toml`. The
@@ -52,7 +44,6 @@ Examples:
 ///
 /// `docs/migrating.md` says what their commands, flags, files and exit codes are called here.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct ImportArgs {
     /// The project with their files, or one of their directories to import alone [default: the work dir]
     #[arg(value_name = "PATH")]

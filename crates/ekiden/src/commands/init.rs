@@ -16,13 +16,6 @@ use crate::output::line::Line;
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden init                   write task.md
-  ekiden init port-parser.md    another name
-  ekiden init - | less          only print it
-";
-
 /// Advice on how to fill it in is in `docs/writing-tasks.md`.
 const TEMPLATE: &str = include_str!("init/task.md");
 
@@ -38,7 +31,6 @@ const SLOT: &str = "- `<script>`: <what it does; use it instead of writing anoth
 /// The template asks what you want, where things are, how to work, and what done means. It names the scripts in `bin`,
 /// `script`, `scripts` and `tools` with their first comment. ekiden never overwrites an existing file.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct InitArgs {
     /// The file to write, or `-` for standard output
     #[arg(value_name = "FILE", default_value = "task.md")]

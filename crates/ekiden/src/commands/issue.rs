@@ -21,29 +21,6 @@ use crate::settings::flags::{Asking, Typed};
 use crate::settings::table;
 use crate::tracker::{Trackers, failure};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden issue list                        the open issues of this project
-  ekiden issue show ANV-123
-  ekiden issue new 'Log in by mail'        in .issues/, or in the tracker that is set
-  ekiden run --issue ANV-123               work on it
-";
-const LIST_EXAMPLES: &str = "\
-Examples:
-  ekiden issue list
-  ekiden issue list --label bug --json
-";
-const SHOW_EXAMPLES: &str = "\
-Examples:
-  ekiden issue show ANV-123
-  ekiden issue show me/app#12
-  ekiden issue show log-in-by-mail --json
-";
-const NEW_EXAMPLES: &str = "\
-Examples:
-  ekiden issue new 'Log in by mail'
-  ekiden issue new 'Log in by mail' --text spec.md --parent accounts
-";
 /// A branch's part that is made of a title, in characters.
 const TITLE_CHARS_MAX: usize = 40;
 
@@ -52,7 +29,6 @@ const TITLE_CHARS_MAX: usize = 40;
 /// Issues are files in .issues/ unless `tracker.kind` says linear or github. Each file has a front matter with title,
 /// state, labels and parent, and a text. You can edit the files by hand and keep them in git.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct IssueArgs {
     #[command(subcommand)]
     what: What,
@@ -61,7 +37,6 @@ pub struct IssueArgs {
 #[derive(Subcommand)]
 enum What {
     /// List the open issues
-    #[command(before_help = LIST_EXAMPLES)]
     List {
         /// Only those with this label
         #[arg(long, value_name = "NAME")]
@@ -70,7 +45,6 @@ enum What {
         typed: Typed<Asking>,
     },
     /// Show an issue with its sub-issues and comments
-    #[command(before_help = SHOW_EXAMPLES)]
     Show {
         /// ANV-123, owner/name#12, #12, an address, or the name of a file
         issue: String,
@@ -78,7 +52,6 @@ enum What {
         typed: Typed<Asking>,
     },
     /// Create an issue
-    #[command(before_help = NEW_EXAMPLES)]
     New {
         title: String,
         /// Its text: a file, `-` for standard input, or the text itself

@@ -15,20 +15,11 @@ use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden knowledge show 7f3a > notes.md
-  ekiden knowledge edit      in $VISUAL or $EDITOR, while no session runs
-  ekiden knowledge stats     how much of it fits into a prompt
-  ekiden knowledge stats --json | jq .left_out
-";
-
 /// Facts that an edit would take out are named up to this many.
 const FACTS_SHOWN_MAX: usize = 10;
 
 /// Read, edit or measure what later sessions will know
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct KnowledgeArgs {
     #[command(subcommand)]
     command: KnowledgeCommand,
@@ -50,7 +41,6 @@ enum KnowledgeCommand {
 
 /// Whose knowledge.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 struct Of {
     /// The beginning of the run's id [default: the newest run here]
     #[arg(value_name = "RUN")]

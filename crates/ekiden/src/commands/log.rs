@@ -17,14 +17,6 @@ use crate::output::live::{Live, Reports};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden log                 the newest run here
-  ekiden log 7f3a            the run whose id begins with 7f3a
-  ekiden log -f              and then each new line, until the run is over
-  ekiden log --json | jq     for programs, one JSON object a line
-";
-
 /// How often to look at the run.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -32,7 +24,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 ///
 /// With `-f` it waits for new lines, and on a terminal shows what the current session does. Leaving it ends nothing.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct LogArgs {
     /// The beginning of the run's id [default: the newest run here]
     #[arg(value_name = "RUN")]

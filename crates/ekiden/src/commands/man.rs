@@ -12,16 +12,8 @@ use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::Output;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden man | man -l -                     read the manual of ekiden
-  ekiden man run | man -l -                 read the page of `ekiden run`
-  ekiden man run > man1/ekiden-run.1        keep it where `man ekiden-run` finds it
-";
-
 /// Print a page of the manual
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct ManArgs {
     /// The command, such as `run` or `config show` [default: ekiden itself]
     #[arg(value_name = "COMMAND")]

@@ -7,19 +7,12 @@ use crate::failure::{Failure, OrFail as _};
 use crate::memory::mcp;
 use crate::output::Output;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden setup                           installs it for sessions that you start yourself
-  ekiden mcp                             as an MCP client starts it
-";
-
 /// Serve the memory to an agent over MCP
 ///
 /// Its tools search what earlier sessions left, read what earlier sessions of the same run saw and said, show how full the
 /// context is, and write a handoff. The server reads and writes only ekiden's own files and uses no network. With
 /// `mcp = false` it has no tools.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct McpArgs {
     /// Called by the plugin: has no tools if `ekiden setup` is installed too
     #[arg(long, hide = true)]

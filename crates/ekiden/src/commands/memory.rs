@@ -18,25 +18,12 @@ use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden memory search 'attempt lock'         words, \"phrases\", prefixes*, identifiers, paths
-  ekiden memory search flaky --type failure --since 2026-11-01
-  ekiden memory recent                        what sessions left here last
-  ekiden memory timeline 3f09                 what came before and after it
-  ekiden memory get 3f09 a1b2                 all of it
-  ekiden memory stats                         what is kept, and how much
-  ekiden memory rebuild                       make the index anew
-  ekiden memory forget 3f09                   delete it; --project: all that was recorded here
-";
-
 /// Search what earlier sessions left
 ///
 /// Sessions leave observations: prompts, checkpoints, handoffs and their facts, decisions, failures, verifications,
 /// commits. Nothing leaves this machine. `memory.record = false` stops recording; `memory.exclude` and a project's
 /// `.ekidenignore` leave out projects and files; ekiden never records `<private>` spans of prompts.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct MemoryArgs {
     #[command(subcommand)]
     command: MemoryCommand,
@@ -61,7 +48,6 @@ enum MemoryCommand {
 }
 
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 struct SearchArgs {
     /// Words, "phrases", prefixes*
     #[arg(value_name = "QUERY", required = true)]
@@ -73,7 +59,6 @@ struct SearchArgs {
 }
 
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 struct RecentArgs {
     #[command(flatten)]
     which: Which,
@@ -111,7 +96,6 @@ struct Which {
 }
 
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 struct TimelineArgs {
     /// The observation's id, or the beginning of it
     #[arg(value_name = "ID")]
@@ -124,7 +108,6 @@ struct TimelineArgs {
 }
 
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 struct GetArgs {
     /// Ids, or the beginnings of ids
     #[arg(value_name = "ID", required = true)]
@@ -134,14 +117,12 @@ struct GetArgs {
 }
 
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 struct Plain {
     #[command(flatten)]
     typed: Typed<Asking>,
 }
 
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 struct ForgetArgs {
     /// Ids, or the beginnings of ids
     #[arg(value_name = "ID", required_unless_present_any = ["before", "project"])]

@@ -21,12 +21,6 @@ use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 use crate::tracker::Trackers;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden orient
-  ekiden orient --json | jq -r '.handoff.next_steps[]'
-";
-
 /// Where a relay's notes for its next session are.
 const RELAY_NOTES: &str = ".ekiden/NEXT_PROMPT.md";
 
@@ -35,7 +29,6 @@ const RELAY_NOTES: &str = ".ekiden/NEXT_PROMPT.md";
 /// Shows the project's newest handoff document: where it is, what it was about, the state of its issue, and numbered next
 /// steps. Also shows an unfinished relay.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct OrientArgs {
     #[command(flatten)]
     typed: Typed<Asking>,

@@ -28,14 +28,6 @@ use crate::settings::flags::{Planning, Typed};
 use crate::settings::given::Flags;
 use crate::settings::{chosen, table};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden plan idea.md                      architecture.md and plan.json, in the work dir
-  ekiden plan 'A shop for tea, in Django' --planning-model opus
-  ekiden plan idea.md -o plans/tea.json --session-budget 5
-  ekiden plan idea.md --agent rehearsal    try it for free, without a model
-";
-
 /// The architecture document, from the work dir.
 pub(super) const DOCUMENT: &str = "architecture.md";
 /// The manifest, unless another name is given.
@@ -49,7 +41,6 @@ const MANIFEST: &str = "plan.json";
 ///
 /// The agent may read the project and write that one document. Its other permissions are those of `ekiden run`.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct PlanArgs {
     /// A file, `-` for standard input, or the idea itself in quotes
     #[arg(value_name = "IDEA")]

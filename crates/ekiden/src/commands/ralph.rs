@@ -31,45 +31,6 @@ use crate::settings::flags::{Asking, Starting, Typed};
 use crate::settings::given::Origin;
 use crate::settings::{chosen, table};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden ralph init                       write PROMPT.md, fix_plan.md and progress.txt
-  ekiden ralph run --verify 'make test'   one item of fix_plan.md a session, until all are done
-  ekiden ralph status                     how far the list is
-";
-const INIT_EXAMPLES: &str = "\
-Examples:
-  ekiden ralph init
-  ekiden ralph init -d ../other
-";
-const RUN_EXAMPLES: &str = "\
-Examples:
-  ekiden ralph run --verify 'make test'
-  ekiden ralph run -g --branch night
-  ekiden ralph run --agent rehearsal      try it for free, without a model
-  ekiden ralph run --detach               in the background; `ekiden attach` shows it
-";
-const STATUS_EXAMPLES: &str = "\
-Examples:
-  ekiden ralph status
-  ekiden ralph status --json
-";
-const CONTEXT_EXAMPLES: &str = "\
-Examples:
-  ekiden ralph context          this session, and the iterations before it
-  ekiden ralph context --json
-";
-const CHECKPOINT_EXAMPLES: &str = "\
-Examples:
-  ekiden ralph checkpoint       a handoff document, and PROMPT.md resumes from it
-  ekiden ralph checkpoint --json
-";
-const NEXT_EXAMPLES: &str = "\
-Examples:
-  while ekiden ralph next; [ $? = 1 ]; do claude -p < PROMPT.md; done
-  ekiden ralph next --json
-";
-
 /// What each of the files begins with.
 const FILES: [(&str, &str); 3] = [
     (PROMPT_FILE, include_str!("ralph/PROMPT.md")),
@@ -86,7 +47,6 @@ const SESSIONS_AN_ITEM: u32 = 3;
 ///
 /// ekiden can also watch your own loop: `while ekiden ralph next; [ $? = 1 ]; do claude -p < PROMPT.md; done`.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct RalphArgs {
     #[command(subcommand)]
     what: What,
@@ -97,7 +57,6 @@ enum What {
     /// Write `PROMPT.md`, `fix_plan.md` and `progress.txt`
     ///
     /// ekiden never overwrites an existing file.
-    #[command(before_help = INIT_EXAMPLES)]
     Init {
         #[command(flatten)]
         typed: Typed<Asking>,
@@ -108,7 +67,6 @@ enum What {
     /// not finish an item, ekiden sets it aside, continues with the others, and asks you at the end. Agents may add up to 100
     /// items. ekiden reads `PROMPT.md` and the list at the start. If everything is ticked already, only the verification runs.
     /// Everything else is as in `ekiden run`: limits, budgets, `ekiden resume`, `ekiden stop`, the report.
-    #[command(before_help = RUN_EXAMPLES)]
     Run {
         /// Start a new run even if one is unfinished here; ekiden keeps the old one
         #[arg(long)]
@@ -120,13 +78,11 @@ enum What {
         typed: Typed<Starting>,
     },
     /// Show the progress of the list
-    #[command(before_help = STATUS_EXAMPLES)]
     Status {
         #[command(flatten)]
         typed: Typed<Asking>,
     },
     /// Show how full this session and earlier iterations were
-    #[command(before_help = CONTEXT_EXAMPLES)]
     Context {
         #[command(flatten)]
         typed: Typed<Asking>,
@@ -134,7 +90,6 @@ enum What {
     /// Checkpoint the current iteration, so that the next one resumes from it
     ///
     /// Like `ekiden checkpoint`; `ralph-state.json` and `PROMPT.md` then say where the next iteration resumes.
-    #[command(before_help = CHECKPOINT_EXAMPLES)]
     Checkpoint {
         #[command(flatten)]
         typed: Typed<Asking>,
@@ -143,7 +98,6 @@ enum What {
     ///
     /// If an item was open at the last call and has disappeared without a tick, ekiden puts it back. If `verify` is set, it runs
     /// when all items are ticked; if it fails, ekiden adds an item for that, three times at most.
-    #[command(before_help = NEXT_EXAMPLES)]
     Next {
         #[command(flatten)]
         typed: Typed<Asking>,

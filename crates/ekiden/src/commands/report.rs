@@ -16,14 +16,6 @@ use crate::output::{Output, phrase};
 use crate::report::{self, Report};
 use crate::settings::flags::{Asking, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden report              of the newest run here
-  ekiden report --open       and look at it in the browser
-  ekiden report 7f3a         of the run whose id begins with 7f3a
-  ekiden report --debrief    and have a session write DEBRIEF.md about it
-";
-
 /// What opens a file as the desktop does.
 pub(super) const OPENER: &str = if cfg!(target_os = "macos") {
     "open"
@@ -36,7 +28,6 @@ pub(super) const OPENER: &str = if cfg!(target_os = "macos") {
 /// Each run writes its report when it ends, as `report.md` and `report.html` beside its log. This command makes both from
 /// the current log, also for a run that is working or was killed. ekiden masks secrets in them.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct ReportArgs {
     /// The beginning of the run's id [default: the newest run here]
     #[arg(value_name = "RUN")]

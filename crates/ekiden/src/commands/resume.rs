@@ -13,17 +13,6 @@ use crate::output::Output;
 use crate::settings::chosen;
 use crate::settings::flags::{Resuming, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden resume                  the unfinished run here
-  ekiden resume -m 10            with up to 10 more sessions
-  ekiden resume --allowed-tool 'Bash(make:*)'    the agent may run make
-  ekiden resume --no-review      the work counts without the review
-  ekiden resume --task task.md   with an edited task
-  ekiden resume -r 3             a new run from what session 3 left
-  ekiden resume 7f3a             the run whose id begins with 7f3a
-";
-
 /// Continue an unfinished run
 ///
 /// It does not matter what ended the run: a limit, ctrl-c, a crash, a reboot. Session numbers continue, and ekiden
@@ -33,7 +22,6 @@ Examples:
 /// With `-r N`, a new run starts from the handoff of session N of this one, and its first session has the number
 /// after N. Later sessions stay where they are. The work tree does not change.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct ResumeArgs {
     /// The beginning of the run's id [default: the unfinished run here]
     #[arg(value_name = "RUN")]

@@ -32,19 +32,6 @@ use crate::settings::given::Flags;
 use crate::settings::{chosen, table};
 use crate::specs::large_spec;
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden run task.md
-  ekiden run task.md --verify 'make test' -m 20
-  ekiden run task.md -g --branch migrate
-  ekiden run 'Port the parser to Rust, with its tests' --model opus
-  ekiden run task.md --agent rehearsal
-  ekiden run task.md --detach      in the background; `ekiden attach` shows it
-  ekiden run task.md -r 3          continue from session 3 of the newest run
-  ekiden run --issue ANV-123 'do the first half only'
-  ekiden run - < task.md
-";
-
 /// Run a task as a relay of fresh sessions, and watch it
 ///
 /// The agent works in fresh sessions, one after the other. Before a session's context window fills up, ekiden asks
@@ -54,7 +41,6 @@ Examples:
 /// The first ctrl-c asks the current session to hand off, then stops; the second stops at once.
 /// `ekiden resume` continues the run, however it ended.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct RunArgs {
     /// A file, `-` for standard input, or the task itself in quotes [default: ekiden asks]
     #[arg(value_name = "TASK")]

@@ -17,13 +17,6 @@ use crate::output::sessions::Session;
 use crate::output::table::{self, Cell, Column, Side};
 use crate::output::{Output, phrase, problems};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden sessions                     of the newest run here
-  ekiden sessions 7f3a                of the run whose id begins with 7f3a
-  ekiden sessions --json | jq '.sessions[] | select(.rescued)'
-";
-
 /// Where the terminal is narrow, the columns of the highest rank go first.
 const COLUMNS: [Column; 9] = [
     Column::new("#", Side::Right, 0),
@@ -41,7 +34,6 @@ const COLUMNS: [Column; 9] = [
 ///
 /// On a narrow terminal the least important columns are left out; `--json` has all of them.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct SessionsArgs {
     #[command(flatten)]
     of: RunArgs,

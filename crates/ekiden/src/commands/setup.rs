@@ -19,14 +19,6 @@ use crate::settings::flags::{Asking, Typed};
 use crate::settings::table;
 use crate::setup::{FileChange, Plan, Scope, Target, own_program};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden setup              watch the sessions that you start yourself
-  ekiden setup --dry-run    only show what would change
-  ekiden setup --project    watch those in this project
-  ekiden setup --remove     restore everything
-";
-
 /// Unchanged lines around each change.
 const CONTEXT_LINES: usize = 2;
 
@@ -42,7 +34,6 @@ const CONTEXT_LINES: usize = 2;
 /// ekiden keeps a copy of the settings. `--remove` restores them byte for byte or, if they changed since, removes only
 /// ekiden's entries.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct SetupArgs {
     /// For all your sessions, in `~/.claude` or `$CLAUDE_CONFIG_DIR` (the default)
     #[arg(long, conflicts_with = "project")]

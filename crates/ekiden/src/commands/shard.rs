@@ -29,15 +29,6 @@ use crate::settings::flags::{Planning, Typed};
 use crate::specs::file_bytes;
 use crate::tracker::{Trackers, failure};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden shard spec.md                       show how it would be split
-  ekiden shard spec.md -o plan.toml          write it as a plan for `ekiden execute`
-  ekiden shard spec.md --into 4
-  ekiden shard spec.md --max 20% --json
-  ekiden shard spec.md --issues ANV-123      a sub-issue for each part, once you say yes
-";
-
 /// Sub-issues that were made this long ago are found again, and not made twice.
 const MADE_WITHIN: Millis = Millis::from_secs(90 * 24 * 60 * 60);
 
@@ -47,7 +38,6 @@ const MADE_WITHIN: Millis = Millis::from_secs(90 * 24 * 60 * 60);
 /// the first section. ekiden finds which part needs which in the text: references to sections, common files, words such as
 /// `then`. It asks no model, and the same text gives the same parts, except with `--with-model`.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct ShardArgs {
     /// The document: a file, or `-` for standard input
     #[arg(value_name = "SPEC")]

@@ -18,22 +18,11 @@ use crate::output::line::{Line, Tone, one_line};
 use crate::output::sessions::{Attempt, Session};
 use crate::output::{Output, activity, phrase};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden show                     the newest session of the newest run here
-  ekiden show 3                   session 3 of it
-  ekiden show 3 7f3a --prompt     what it was given, in the run whose id begins with 7f3a
-  ekiden show 3 --events          what it said and did, line by line
-  ekiden show 3 --next-prompt     what it left for session 4
-  ekiden show 3 --json --verify   for programs
-";
-
 /// Show what a session saw, said and left
 ///
 /// Without a part, prints an overview. Text from an agent or a tool is printed byte for byte, but with secrets masked, and
 /// on a terminal without control sequences. The log has the handoff too, so ekiden can show it after the archive is gone.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct ShowArgs {
     /// The session's number [default: the newest]
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -10,20 +10,12 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::settings::flags::{Planning, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden split architecture.md                 plan.json, in the work dir
-  ekiden split docs/design.md -o plans/
-  ekiden split architecture.md --force         anew, over the manifest that is there
-";
-
 /// Split an architecture document into the stages of a manifest
 ///
 /// One session reads the document and the project, and answers with the manifest; it writes nothing itself. ekiden sends
 /// an answer with faults back, twice at most. No command of the plan runs before you have approved it: `ekiden execute`
 /// shows it and asks.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct SplitArgs {
     /// The document; every stage sees its "Summary" section
     #[arg(value_name = "FILE")]

@@ -22,14 +22,6 @@ use crate::stats::metrics::{ClientSessions, Fraction, Metrics, RunMetrics};
 use crate::stats::spending::{Spending, Used};
 use crate::stats::threshold::{Best, Measure, REQUESTS_MIN, Row, Threshold, threshold};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden stats                   the last 30 days
-  ekiden stats --days 7
-  ekiden stats --threshold       at which context size sessions should hand off
-  ekiden stats --json | jq .total.cost_nano_usd
-";
-
 const DAY: Millis = Millis::from_secs(24 * 60 * 60);
 /// Rows of a table of what was spent.
 const ROWS_MAX: usize = 31;
@@ -42,7 +34,6 @@ const BARS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '
 /// The costs cover all Claude Code sessions on this machine, from their transcripts; they are estimates at prices that the
 /// client reported. The other figures cover this project's runs and watched sessions. ekiden sends nothing anywhere.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct StatsArgs {
     /// How many days to look back
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=3650))]

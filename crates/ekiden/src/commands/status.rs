@@ -18,15 +18,6 @@ use crate::output::line::{Line, one_line};
 use crate::past;
 use crate::settings::flags::{Asking, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden status
-  ekiden status --all                          every run here, newest first
-  ekiden status --everywhere                   the runs of all your projects on this machine
-  ekiden status --watch && git push            wait until it is done
-  ekiden status --json | jq '.runs[0].state'
-";
-
 /// Show what runs here, and its progress
 ///
 /// Prints one line for the newest run of the work dir: id, state, session, times, cost, task. While a session works, a
@@ -36,7 +27,6 @@ Examples:
 /// `--everywhere` shows the runs of every project in which you used ekiden on this machine: running ones first, then the
 /// 20 newest, or all with `--all`. If a project is gone or ekiden does not trust its state, it shows the reason.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct StatusArgs {
     /// Show every run here, not only the newest
     #[arg(long)]

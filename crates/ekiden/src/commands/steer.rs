@@ -19,38 +19,6 @@ use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Changing, Takers, Typed};
 use crate::settings::{agents, chosen, form};
 
-const STOP_EXAMPLES: &str = "\
-Examples:
-  ekiden stop                the run here: its session hands off first
-  ekiden stop --now          at once, without a handoff
-  ekiden stop 7f3a --wait 0s ask the run whose id begins with 7f3a, and do not wait
-";
-
-const NEXT_EXAMPLES: &str = "\
-Examples:
-  ekiden next                the session of the run here hands off, the next one goes on
-  ekiden next 7f3a           that of the run whose id begins with 7f3a
-";
-
-const PAUSE_EXAMPLES: &str = "\
-Examples:
-  ekiden pause               the run here: nothing begins after the session at work
-  ekiden unpause             go on
-";
-
-const UNPAUSE_EXAMPLES: &str = "\
-Examples:
-  ekiden unpause             the run here goes on
-  ekiden unpause 7f3a        the run whose id begins with 7f3a
-";
-
-const LIMITS_EXAMPLES: &str = "\
-Examples:
-  ekiden limits -m 20                    20 sessions from here, the one at work included
-  ekiden limits --run-budget 15          for all that the run spent before as well
-  ekiden limits --session-timeout 1h     for the session at work, too
-";
-
 #[derive(Args)]
 struct SteerArgs<C: Takers = Asking> {
     /// The beginning of the run's id [default: the running run here]
@@ -69,7 +37,6 @@ struct SteerArgs<C: Takers = Asking> {
 /// `--now` stops at once, like a second ctrl-c. `ekiden resume` continues the run. The command waits until the run
 /// has ended, 5 minutes at most unless `--wait` says otherwise, and prints its status.
 #[derive(Args)]
-#[command(before_help = STOP_EXAMPLES)]
 pub struct StopArgs {
     /// Stop at once; `ekiden resume` starts the session again or continues its conversation
     #[arg(long)]
@@ -85,7 +52,6 @@ pub struct StopArgs {
 /// (`--tui`), the session reads the order with its next tool call. If ekiden is killed before the handoff is written,
 /// `ekiden resume` continues the session; ask again then.
 #[derive(Args)]
-#[command(before_help = NEXT_EXAMPLES)]
 pub struct NextArgs {
     #[command(flatten)]
     steer: SteerArgs,
@@ -97,7 +63,6 @@ pub struct NextArgs {
 /// retry, until `ekiden unpause`. The pause survives a crash of ekiden. If the run ended in the meantime,
 /// `ekiden resume` also ends the pause.
 #[derive(Args)]
-#[command(before_help = PAUSE_EXAMPLES)]
 pub struct PauseArgs {
     #[command(flatten)]
     steer: SteerArgs,
@@ -107,7 +72,6 @@ pub struct PauseArgs {
 ///
 /// What the pause held back begins at once. A pause that has not begun yet is cancelled.
 #[derive(Args)]
-#[command(before_help = UNPAUSE_EXAMPLES)]
 pub struct UnpauseArgs {
     #[command(flatten)]
     steer: SteerArgs,
@@ -118,7 +82,6 @@ pub struct UnpauseArgs {
 /// The new limits apply at once, to the current session and to later ones. Limits that you do not name stay the same.
 /// If no engine works on the run, give the same flags to `ekiden resume`.
 #[derive(Args)]
-#[command(before_help = LIMITS_EXAMPLES)]
 pub struct LimitsArgs {
     #[command(flatten)]
     steer: SteerArgs<Changing>,

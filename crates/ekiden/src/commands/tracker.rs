@@ -17,20 +17,6 @@ use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 use crate::tracker::{Trackers, failure};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden tracker status     what waits, since when, and why
-  ekiden tracker flush      send it now
-";
-const STATUS_EXAMPLES: &str = "\
-Examples:
-  ekiden tracker status
-  ekiden tracker status --json
-";
-const FLUSH_EXAMPLES: &str = "\
-Examples:
-  ekiden tracker flush
-";
 /// How long `flush` waits for another process that sends.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -39,7 +25,6 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 /// Runs and checkpoints write into the issue that they work on: a comment that they keep up to date, a label, a state. Each
 /// write waits on disk until the tracker has it, 30 days at most, and ekiden tries it again and again. No run waits for it.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct TrackerArgs {
     #[command(subcommand)]
     what: What,
@@ -48,7 +33,6 @@ pub struct TrackerArgs {
 #[derive(Subcommand)]
 enum What {
     /// Show what waits, since when, and why
-    #[command(before_help = STATUS_EXAMPLES)]
     Status {
         #[command(flatten)]
         typed: Typed<Asking>,
@@ -56,7 +40,6 @@ enum What {
     /// Send waiting writes now, without waiting for the next try
     ///
     /// Rate limits of the service still apply. Exits with 69 if something is still waiting.
-    #[command(before_help = FLUSH_EXAMPLES)]
     Flush {
         #[command(flatten)]
         typed: Typed<Asking>,

@@ -31,13 +31,6 @@ use crate::settings::form;
 use crate::settings::given::Flags;
 use crate::settings::table::{self, Row};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden start                        be asked, then start the run
-  ekiden start --agent rehearsal      the same for free, without a model
-  ekiden start -d ../other -m 20      skips what the flags already say
-";
-
 /// Answer questions about what to do and how, then start the run
 ///
 /// Asks for the folder, the task, a relay or a plan, the verification, limits, permissions and the mode. If you want, the
@@ -47,7 +40,6 @@ Examples:
 /// Esc and ctrl-c quit at any question and leave nothing behind, with two exceptions. If you let the agent ask, its session
 /// stays in the state directory until the next one. If you wrote a task in your editor, ekiden keeps it and says where.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct StartArgs {
     #[command(flatten)]
     typed: Typed<Starting>,

@@ -33,14 +33,6 @@ use crate::output::Output;
 use crate::output::json::{Fields, fields};
 use crate::settings::flags::{Asking, Typed};
 
-const EXAMPLES: &str = "\
-Examples:
-  ekiden dash                            prints an address; open it in the browser
-  ekiden dash --steer --open             pages that can pause, stop and answer, in the browser
-  ekiden dash --port 0                   on any free port
-  ssh -L 7717:127.0.0.1:7717 HOST        from another machine, then the address as printed there
-";
-
 const CANNOT_SERVE: &str = "cannot serve pages";
 
 /// Show all your runs as web pages on this machine
@@ -51,7 +43,6 @@ const CANNOT_SERVE: &str = "cannot serve pages";
 /// With `--steer`, anyone who has the address can also pause and stop runs, change their limits and answer them, each after
 /// a confirmation. The pages refuse sessions of ekiden.
 #[derive(Args)]
-#[command(before_help = EXAMPLES)]
 pub struct DashArgs {
     /// The port to listen on; 0 for any free port
     #[arg(long, default_value_t = 7717, value_name = "N")]
