@@ -1,4 +1,4 @@
-//! The tools: their names and arguments are claude-mem's where it has them, so that an agent finds what it knows.
+//! What the tools do. Their names and arguments, in `tools.json`, are claude-mem's where it has them, so that an agent finds what it knows.
 
 use std::path::{Path, PathBuf};
 
@@ -37,63 +37,6 @@ const DAY: Millis = Millis::from_secs(24 * 60 * 60);
 
 /// What a tool answers, or why it cannot.
 type Answer = Result<String, String>;
-
-/// Name, what a model reads of it, and the schema of its arguments.
-pub(super) const TOOLS: [(&str, &str, &str); 8] = [
-    (
-        "search",
-        "Find what earlier sessions left in this project: checkpoints, handoffs, decisions, failures, facts, commits, prompts. Gives index lines with ids, best first.",
-        r#"{"type":"object","properties":{
-            "query":{"type":"string","description":"words, \"phrases\", prefixes*, identifiers, paths"},
-            "type":{"type":"string","description":"observations (all), or one of change, handoff, decision, discovery, failure, verification, commit, prompt, summary"},
-            "date":{"type":"string","description":"2026-11-01, or 2026-11-01..2026-11-07"},
-            "dateStart":{"type":"string"},"dateEnd":{"type":"string"},
-            "concepts":{"description":"a name, such as checkpoint, or a list","type":["string","array"],"items":{"type":"string"}},
-            "files":{"description":"a path or a list","type":["string","array"],"items":{"type":"string"}},
-            "all_projects":{"type":"boolean"},
-            "limit":{"type":"integer","minimum":1,"maximum":50}},"required":["query"]}"#,
-    ),
-    (
-        "timeline",
-        "Show what came before and after an observation in its project.",
-        r#"{"type":"object","properties":{"id":{"type":"string"},
-            "depth_before":{"type":"integer","minimum":0,"maximum":50},
-            "depth_after":{"type":"integer","minimum":0,"maximum":50}},"required":["id"]}"#,
-    ),
-    (
-        "get_observation",
-        "Show one observation in full.",
-        r#"{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}"#,
-    ),
-    (
-        "get_batch_observations",
-        "Show several observations in full.",
-        r#"{"type":"object","properties":{"ids":{"type":"array","items":{"type":"string"},"maxItems":50}},"required":["ids"]}"#,
-    ),
-    (
-        "get_recent_context",
-        "Show the newest sessions and observations of this project.",
-        r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":50}}}"#,
-    ),
-    (
-        "session_history",
-        "Read what the sessions before this one in the same run were given, said, did and saw. Without a session, lists them.",
-        r#"{"type":"object","properties":{"session":{"type":"integer","minimum":1},
-            "part":{"type":"string","enum":["events","prompt"]},
-            "page":{"type":"integer","minimum":1}}}"#,
-    ),
-    (
-        "context_usage",
-        "Say how many tokens of the context window this session uses.",
-        r#"{"type":"object","properties":{}}"#,
-    ),
-    (
-        "write_handoff",
-        "Write this session's handoff. In a run of ekiden: the files progress, next_prompt, knowledge. In any other session: done, decisions, blockers, one item a line.",
-        r#"{"type":"object","properties":{"progress":{"type":"string"},"next_prompt":{"type":"string"},"knowledge":{"type":"string"},
-            "done":{"type":"string"},"decisions":{"type":"string"},"blockers":{"type":"string"}}}"#,
-    ),
-];
 
 /// The tools, for the process's session.
 pub(super) struct Tools {
