@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, IsTerminal, Read};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use ekiden_core::renewal::NewTask;
@@ -98,16 +99,15 @@ fn read_file(word: &str, name: &str) -> Result<String, Failure> {
     let path = Path::new(name);
     let what = format!("cannot read the {word} {}", phrase::path(path));
     let failed = |error: io::Error| Failure::caused(exit_of(&error), &what, &error);
-    let meta = fs::metadata(path).map_err(failed)?;
-    if meta.is_dir() {
-        let text = format!("{what}: it is a directory");
-        return Err(Failure::new(Exit::MissingInput, text)
-            .hint("name a file; `--work-dir DIR` says where the agent works"));
-    }
-    if meta.len() > BYTES_MAX {
+    let hint = "name a file; `--work-dir DIR` says where the agent works";
+    refuse_endless(&what, path, hint)?;
+    let file = fs::File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    let mut most = file.take(BYTES_MAX + 1);
+    most.read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > BYTES_MAX {
         return Err(too_large(word, name));
     }
-    let bytes = fs::read(path).map_err(failed)?;
     String::from_utf8(bytes).map_err(|_| {
         Failure::new(Exit::InvalidInput, format!("{what}: it is not UTF-8 text"))
             .hint(format!("name a text file that says what the {word} is"))
@@ -170,6 +170,33 @@ pub fn file_meant(argument: &str) -> Option<String> {
     let same = names.iter().find(stem).map(String::as_str);
     let meant = same.or_else(|| phrase::nearest(name, names.iter().map(String::as_str)));
     Some(dir.join(meant?).to_string_lossy().into_owned())
+}
+
+/// A shell passes on standard input, and what a command in `<(...)` writes.
+pub fn is_passed_on(path: &Path) -> bool {
+    let of_a_process =
+        path.starts_with("/proc") && path.parent().is_some_and(|dir| dir.ends_with("fd"));
+    ["-", "/dev/stdin"]
+        .iter()
+        .any(|name| path == Path::new(name))
+        || path.starts_with("/dev/fd")
+        || of_a_process
+}
+
+/// Opening a pipe waits for somebody who writes, which is meant only where a shell passed it on. `what` is not done then.
+pub fn refuse_endless(what: &str, path: &Path, hint: &str) -> Result<(), Failure> {
+    let Ok(found) = path.metadata() else {
+        return Ok(());
+    };
+    let kind = found.file_type();
+    let is = match () {
+        () if kind.is_dir() => "a directory",
+        () if is_passed_on(path) || kind.is_file() => return Ok(()),
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    Err(Failure::new(Exit::InvalidInput, format!("{what}: it is {is}")).hint(hint))
 }
 
 fn exit_of(error: &io::Error) -> Exit {
@@ -262,7 +289,7 @@ mod tests {
                 exit
             );
         }
-        assert_eq!(read("/").unwrap_err().exit(), Exit::MissingInput);
+        assert_eq!(read("/").unwrap_err().exit(), Exit::InvalidInput);
         assert_eq!(read("").unwrap_err().exit(), Exit::InvalidInput);
     }
 }

@@ -33,6 +33,7 @@ use jiff::tz::TimeZone;
 
 use super::read::faulty;
 use super::stopped::stopped;
+use crate::commands::task::refuse_endless;
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
@@ -344,10 +345,7 @@ pub fn check_document(path: &Path) -> Result<(), Failure> {
 fn document(path: &Path) -> Result<String, Failure> {
     let what = format!("cannot read the document {}", phrase::path(path));
     let size = path.metadata().or_fail(Exit::MissingInput, &what)?;
-    if size.is_dir() {
-        let text = format!("{what}: it is a directory");
-        return Err(Failure::new(Exit::MissingInput, text).hint("name a file in it"));
-    }
+    refuse_endless(&what, path, "name a file")?;
     if size.len() > DOCUMENT_BYTES_MAX {
         return Err(Failure::new(
             Exit::InvalidInput,

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, stdin};
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::hash::sha256_hex;
@@ -13,7 +12,7 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_manifest::{Defaults, Document, Faults, Syntax};
 
 use super::resolve::Asked;
-use crate::commands::task::file_meant;
+use crate::commands::task::{file_meant, is_passed_on, refuse_endless};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
@@ -135,17 +134,6 @@ pub(super) fn dir_of(path: &Path) -> PathBuf {
     dir.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// A shell passes on standard input, and what a command in `<(...)` writes.
-fn is_passed_on(path: &Path) -> bool {
-    let of_a_process =
-        path.starts_with("/proc") && path.parent().is_some_and(|dir| dir.ends_with("fd"));
-    [STANDARD_INPUT, "/dev/stdin"]
-        .iter()
-        .any(|name| path == Path::new(name))
-        || path.starts_with("/dev/fd")
-        || of_a_process
-}
-
 /// The text of the file, not more than a manifest may have.
 fn text(path: &Path) -> Result<String, Failure> {
     let of = format!("the manifest {}", name(path));
@@ -155,7 +143,8 @@ fn text(path: &Path) -> Result<String, Failure> {
     let read = if path == Path::new(STANDARD_INPUT) {
         stdin().lock().take(most).read_to_end(&mut bytes)
     } else {
-        refuse_endless(path)?;
+        let hint = "name the manifest's file; `ekiden execute -` reads from standard input";
+        refuse_endless(&format!("cannot read {of}"), path, hint)?;
         File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
     };
     read.map_err(|error| {
@@ -177,26 +166,5 @@ fn text(path: &Path) -> Result<String, Failure> {
         let read = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + read.iter().filter(|byte| **byte == b'\n').count();
         invalid(format!("{of} is not UTF-8 text: line {line}"))
-    })
-}
-
-/// Opening a pipe waits for somebody who writes, which is meant only where a shell passed it on.
-fn refuse_endless(path: &Path) -> Result<(), Failure> {
-    let Ok(found) = path.metadata() else {
-        return Ok(());
-    };
-    let kind = found.file_type();
-    let what = match () {
-        () if kind.is_dir() => "a directory",
-        () if is_passed_on(path) || kind.is_file() => return Ok(()),
-        () if kind.is_fifo() => "a pipe",
-        () if kind.is_socket() => "a socket",
-        () => "a device",
-    };
-    let text = format!("cannot read the manifest {}: it is {what}", name(path));
-    let failure = Failure::new(Exit::InvalidInput, text);
-    Err(match kind.is_fifo() {
-        true => failure.hint("`ekiden execute -` reads from standard input"),
-        false => failure.hint("name the manifest's file"),
     })
 }

@@ -145,7 +145,7 @@ fn what_cannot_begin_says_why_and_creates_nothing() {
     --- standard error
     error: cannot read the task .: it is a directory
     hint: name a file; `--work-dir DIR` says where the agent works
-    --- exit code 66
+    --- exit code 65
     ");
     insta::assert_snapshot!(told(&["run", "empty.md"]), @r"
     --- standard error
@@ -170,6 +170,22 @@ fn what_cannot_begin_says_why_and_creates_nothing() {
     error: `--max-sessions` must be a whole number from 1 to 10000, not `0`
     --- exit code 2
     ");
+}
+
+// shows: RUN-07
+#[test]
+fn no_task_or_document_is_waited_for() {
+    let environment = Environment::new();
+    environment.shell("mkfifo f.md");
+    for (command, word) in [("run", "task"), ("plan", "idea"), ("split", "document")] {
+        for (name, what) in [("f.md", "a pipe"), ("/dev/null", "a device")] {
+            let said = environment
+                .run(&[command, name, "--agent", "rehearsal"])
+                .expect(65);
+            let told = format!("error: cannot read the {word} {name}: it is {what}\n");
+            assert!(said.stderr.starts_with(&told), "{said}");
+        }
+    }
 }
 
 // shows: RUN-07
