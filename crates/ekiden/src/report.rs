@@ -150,9 +150,7 @@ pub fn tell(
             let ending = Ending::of(&Ended {
                 outcome,
                 run,
-                at: timeline.ended.unwrap_or(timeline.last),
-                worked: timeline.worked,
-                has_commits: timeline.has_commits(),
+                timeline,
                 id: &named,
                 which: &format!(" {named}"),
                 zone: &TimeZone::system(),

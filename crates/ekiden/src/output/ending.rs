@@ -2,9 +2,9 @@
 
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::StageCounts;
-use ekiden_core::relay::{Relay, Totals};
+use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
-use ekiden_core::time::{Millis, Timestamp};
+use ekiden_core::time::Millis;
 use ekiden_report::Timeline;
 use ekiden_report::page::Text;
 use jiff::tz::TimeZone;
@@ -17,67 +17,55 @@ use super::reporter::Reporter;
 use super::{phrase, problems};
 use crate::exit::Exit;
 
-/// What a run came to.
-struct Sums {
-    totals: Totals,
-    /// Time in which ekiden worked on it, waits included.
-    worked: Millis,
-    waited: Millis,
-    /// Items of the last handoff that are done and open, if it lists them.
-    items: Option<(usize, usize)>,
-    /// What became of the stages of a plan.
-    stages: Option<StageCounts>,
-    /// Changed and untracked files, if git knows.
-    files_changed: Option<usize>,
-    facts: usize,
-}
-
 impl Reporter {
-    pub(super) fn run_ended(&mut self, run: &Run, outcome: &Outcome) -> Entry {
-        let timeline = self.timeline();
-        let worked = timeline.map_or(Millis(0), |timeline| timeline.worked);
-        let sums = Sums::of(run, worked);
+    pub(super) fn run_ended(&mut self, run: &Run, outcome: &Outcome) {
+        self.settled(run);
+        let Some(timeline) = self.timeline() else {
+            return;
+        };
+        let (id, standing) = (self.id(run), &timeline.standing);
+        let ended = Ended {
+            outcome,
+            run,
+            timeline,
+            id: &id,
+            which: "",
+            zone: &self.zone,
+        };
+        let (totals, items) = (standing.totals, ended.items());
         let sessions_max: u32 = relays(run).map(|relay| relay.stage.sessions_max).sum();
-        Entry::new("run_ended")
+        let entry = Entry::new("run_ended")
             .fields(fields! {
                 "outcome": outcome,
                 "exit_code": Exit::of(outcome).code(),
-                "sessions": sums.totals.sessions,
+                "sessions": totals.sessions,
                 "session_max": run.session_max(),
                 "sessions_max": sessions_max,
-                "duration_ms": sums.worked,
-                "waiting_ms": sums.waited,
-                "cost_micro_usd": sums.totals.spend.micro_usd,
-                "estimated": sums.totals.spend.estimated,
-                "subscription": sums.totals.subscription,
-                "tokens": sums.totals.spend.tokens,
-                "items_open": sums.items.map(|(_, open)| open),
-                "items_done": sums.items.map(|(done, _)| done),
+                "duration_ms": timeline.worked,
+                "waiting_ms": ended.waited(),
+                "cost_micro_usd": totals.spend.micro_usd,
+                "estimated": totals.spend.estimated,
+                "subscription": totals.subscription,
+                "tokens": totals.spend.tokens,
+                "items_open": items.map(|(_, open)| open),
+                "items_done": items.map(|(done, _)| done),
             })
-            .fields(sums.stages.map(|stages| fields! { "stages": stages }))
-            .fields(fields! { "facts": sums.facts })
-            .fields(timeline.and_then(problems::json))
-            .fields(fields! { "files_changed": sums.files_changed })
+            .fields(ended.stages().map(|stages| fields! { "stages": stages }))
+            .fields(fields! { "facts": standing.facts.len() })
+            .fields(problems::json(timeline))
+            .fields(fields! { "files_changed": standing.files_open })
             .fields(
                 self.report
                     .as_ref()
                     .map(|report| fields! { "report": report }),
             )
-            .lines(self.end_lines(run, outcome, &sums))
+            .lines(self.end_lines(&ended));
+        self.add(entry);
     }
 
-    fn end_lines(&self, run: &Run, outcome: &Outcome, sums: &Sums) -> Vec<Line> {
-        let id = self.id(run);
-        let ending = Ending::of(&Ended {
-            outcome,
-            run,
-            at: self.at,
-            worked: sums.worked,
-            has_commits: self.timeline().is_some_and(Timeline::has_commits),
-            id: &id,
-            which: "",
-            zone: &self.zone,
-        });
+    fn end_lines(&self, ended: &Ended<'_>) -> Vec<Line> {
+        let outcome = ended.outcome;
+        let ending = Ending::of(ended);
         let (label, next) = if outcome.is_complete() {
             ("next       ".to_owned(), ending.command)
         } else if Exit::of(outcome) == Exit::Blocked {
@@ -89,13 +77,14 @@ impl Reporter {
         };
         let mut lines = vec![
             Line::default(),
-            Line::new(ending.tone, ending.head.plain()).with(Tone::Plain, sums.text(outcome)),
+            Line::new(ending.tone, ending.head.plain()).with(Tone::Plain, ended.sums()),
         ];
         let details = ending.details.into_iter();
         lines.extend(details.map(|text| Line::new(Tone::Plain, text)));
-        lines.extend(self.timeline().and_then(problems::line));
-        if sums.facts > 0 {
-            let facts = phrase::count(sums.facts as u64, "fact");
+        lines.extend(problems::line(ended.timeline));
+        let facts = ended.timeline.standing.facts.len() as u64;
+        if facts > 0 {
+            let facts = phrase::count(facts, "fact");
             let text = format!("knowledge  {facts} in .ekiden/KNOWLEDGE.md");
             lines.push(Line::new(Tone::Quiet, text));
         }
@@ -114,11 +103,8 @@ impl Reporter {
 pub struct Ended<'a> {
     pub outcome: &'a Outcome,
     pub run: &'a Run,
-    pub at: Timestamp,
-    /// Time in which ekiden worked on it.
-    pub worked: Millis,
-    /// A commit was made while it worked.
-    pub has_commits: bool,
+    /// Settled as the run is.
+    pub timeline: &'a Timeline,
     /// Its id, as short as it can be.
     pub id: &'a str,
     /// By what the command that continues it names it, behind a blank; nothing where it is the newest.
@@ -141,22 +127,22 @@ pub struct Ending {
 
 impl Ending {
     pub fn of(ended: &Ended<'_>) -> Self {
-        let (outcome, run) = (ended.outcome, ended.run);
-        let sums = Sums::of(run, ended.worked);
+        let (outcome, timeline) = (ended.outcome, ended.timeline);
+        let at = timeline.ended.unwrap_or(timeline.last);
         let (tone, word) = outcome::word(outcome);
-        let said = Description::of(outcome, ended.at, ended.zone);
-        let why = special_why(outcome, run, &sums).map_or(said.why, Text::own);
+        let said = Description::of(outcome, at, ended.zone);
+        let why = ended.special_why(outcome).map_or(said.why, Text::own);
         let head = match outcome.is_complete() {
             true => why,
             false => Text::own(format!("{word} ({}): ", Exit::of(outcome).code())).joined(why),
         };
         let command = if !outcome.is_complete() {
-            outcome::resume_command(outcome, run, ended.at, ended.which)
+            outcome::resume_command(outcome, ended.run, at, ended.which)
         } else if let Outcome::Undelivered { command, .. } = outcome {
             command.clone()
-        } else if sums.files_changed.unwrap_or(0) > 0 {
+        } else if timeline.standing.files_open.unwrap_or(0) > 0 {
             "git status".to_owned()
-        } else if ended.has_commits {
+        } else if timeline.has_commits() {
             "git log --stat".to_owned()
         } else {
             format!("ekiden log {}", ended.id)
@@ -171,95 +157,88 @@ impl Ending {
     }
 }
 
-impl Sums {
-    fn of(run: &Run, worked: Millis) -> Self {
-        let totals = run.totals();
-        let is_plan = run.header().manifest.plan.is_some();
-        let items = relays(run).find_map(|relay| relay.last.as_ref()?.open_items.as_ref());
-        // A fleet's worker commits what its stage left once that has ended.
-        let header = run.header();
-        let survey = relays(run)
-            .filter(|_| header.place.git && header.fleet.is_none())
-            .find_map(|relay| relay.seen.survey.as_ref());
-        Self {
-            totals,
-            worked,
-            waited: totals.waiting.min(worked),
-            items: items.map(|items| (items.done.len(), items.open.len())),
-            stages: is_plan.then(|| run.plan().counts()),
-            files_changed: survey.map(|survey| survey.status.len()),
-            facts: if is_plan {
-                run.shared_knowledge().core.len()
-            } else {
-                relays(run).map(|relay| relay.knowledge.core.len()).sum()
-            },
-        }
+impl Ended<'_> {
+    fn waited(&self) -> Millis {
+        let waiting = self.timeline.standing.totals.waiting;
+        waiting.min(self.timeline.worked)
+    }
+
+    /// Items of the last handoff that are done and open, if it lists them.
+    fn items(&self) -> Option<(usize, usize)> {
+        let mut lists =
+            relays(self.run).filter_map(|relay| relay.last.as_ref()?.open_items.as_ref());
+        let items = lists.next()?;
+        Some((items.done.len(), items.open.len()))
+    }
+
+    /// What became of the stages of a plan.
+    fn stages(&self) -> Option<StageCounts> {
+        let is_plan = self.timeline.is_plan;
+        is_plan.then(|| self.run.plan().counts())
     }
 
     /// Nothing is said of what is not known.
-    fn text(&self, outcome: &Outcome) -> String {
-        let totals = &self.totals;
+    fn sums(&self) -> String {
+        let (standing, worked) = (&self.timeline.standing, self.timeline.worked);
+        let totals = &standing.totals;
         let mut parts = Vec::new();
-        if *outcome != Outcome::SessionLimit {
+        if *self.outcome != Outcome::SessionLimit {
             parts.push(phrase::count(totals.sessions.into(), "session"));
         }
-        let waited = match self.waited.as_secs() {
-            0 => String::new(),
-            _ => format!(", of which {} waiting", phrase::duration(self.waited)),
+        let waited = match self.waited() {
+            waited if waited.as_secs() == 0 => String::new(),
+            waited => format!(", of which {} waiting", phrase::duration(waited)),
         };
-        parts.push(format!("{}{waited}", phrase::duration(self.worked)));
+        parts.push(format!("{}{waited}", phrase::duration(worked)));
         if totals.spend.micro_usd > 0 {
             let (cost, estimated) = (totals.spend.micro_usd, totals.spend.estimated);
             parts.push(phrase::cost(cost, estimated, totals.subscription));
         }
-        parts.extend(self.stages.and_then(stages));
-        if let (Some((done, open @ 1..)), None) = (self.items, self.stages) {
+        parts.extend(self.stages().and_then(stages));
+        if let (Some((done, open @ 1..)), None) = (self.items(), self.stages()) {
             parts.push(format!("{done} of {} items done", done + open));
         }
-        if let Some(files @ 1..) = self.files_changed {
+        if let Some(files @ 1..) = standing.files_open {
             parts.push(format!("{} not committed", phrase::files(files)));
         }
         parts.iter().map(|part| format!(" · {part}")).collect()
     }
-}
 
-/// Why the run ended, where that takes a look at the run.
-fn special_why(outcome: &Outcome, run: &Run, sums: &Sums) -> Option<String> {
-    if let Outcome::Undelivered { verified, .. } = outcome {
-        let complete = Outcome::Complete {
-            verified: *verified,
-        };
-        let why = special_why(&complete, run, sums)?;
-        return Some(format!(
-            "{why}, not delivered ({})",
-            Exit::Undelivered.code()
-        ));
+    /// Why the run ended, where that takes a look at the run.
+    fn special_why(&self, outcome: &Outcome) -> Option<String> {
+        if let Outcome::Undelivered { verified, .. } = outcome {
+            let verified = *verified;
+            let why = self.special_why(&Outcome::Complete { verified })?;
+            return Some(format!(
+                "{why}, not delivered ({})",
+                Exit::Undelivered.code()
+            ));
+        }
+        if let Outcome::Complete { verified } = outcome {
+            return Some(match (verified, self.stages()) {
+                (true, _) => "verified complete".to_owned(),
+                (false, Some(StageCounts { done: 0, .. })) => {
+                    "complete: there was nothing to do".to_owned()
+                }
+                (false, None | Some(StageCounts { verified: 0, .. })) => {
+                    "complete (not verified)".to_owned()
+                }
+                (false, Some(StageCounts { done, verified, .. })) => {
+                    let done = phrase::count(done as u64, "stage");
+                    format!("complete ({verified} of {done} verified)")
+                }
+            });
+        }
+        if *outcome == Outcome::SessionLimit {
+            let standing = &self.timeline.standing;
+            let (used, max) = (standing.totals.sessions, standing.sessions_max);
+            let text = format!("session limit reached after {used} of {max} sessions");
+            return Some(text);
+        }
+        let is_question = matches!(outcome, Outcome::Blocked { .. }) && !self.timeline.is_plan;
+        let asking = relays(self.run).next().filter(|_| is_question)?;
+        Some(format!("session {} needs your input", asking.session()))
     }
-    if let Outcome::Complete { verified } = outcome {
-        return Some(match (verified, sums.stages) {
-            (true, _) => "verified complete".to_owned(),
-            (false, Some(StageCounts { done: 0, .. })) => {
-                "complete: there was nothing to do".to_owned()
-            }
-            (false, None | Some(StageCounts { verified: 0, .. })) => {
-                "complete (not verified)".to_owned()
-            }
-            (false, Some(StageCounts { done, verified, .. })) => {
-                let done = phrase::count(done as u64, "stage");
-                format!("complete ({verified} of {done} verified)")
-            }
-        });
-    }
-    if *outcome == Outcome::SessionLimit {
-        let from = run.header().from.as_ref();
-        let before = from.map_or(0, |from| from.last.session.get());
-        let (used, max) = (sums.totals.sessions, run.session_max() - before);
-        let text = format!("session limit reached after {used} of {max} sessions");
-        return Some(text);
-    }
-    let is_question = matches!(outcome, Outcome::Blocked { .. }) && sums.stages.is_none();
-    let asking = relays(run).next().filter(|_| is_question)?;
-    Some(format!("session {} needs your input", asking.session()))
 }
 
 /// What became of the stages, unless all are done.

@@ -190,10 +190,7 @@ impl Reporter {
                 (_, _) => {}
             },
             Effect::Worktree { .. } | Effect::Deliver => {}
-            Effect::EndRun { outcome } => {
-                let entry = self.run_ended(run, outcome);
-                self.add(entry);
-            }
+            Effect::EndRun { outcome } => self.run_ended(run, outcome),
         }
     }
 
