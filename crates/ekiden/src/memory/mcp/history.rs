@@ -5,7 +5,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use ekiden_core::text::one_line;
-use serde_json::Value;
+use ekiden_wire::lines::Line;
+use ekiden_wire::reading::{Piece, Reading};
 
 use crate::memory::shown::{ANSWER_BYTES_MAX, marked};
 use crate::settings::environment::Environment;
@@ -51,12 +52,13 @@ pub(super) fn answer(
     let mut text = String::new();
     let mut passed = 0_usize;
     let mut lines = BufReader::new(file).split(b'\n');
-    let mut is_more = false;
+    let (mut reading, mut is_more) = (Reading::default(), false);
     while let Some(Ok(line)) = lines.next() {
         let piece = if prompt {
             String::from_utf8_lossy(&line).into_owned() + "\n"
         } else {
-            said(&line)
+            let pieces = reading.pieces(Line::Whole(&line));
+            pieces.iter().filter_map(said).collect()
         };
         // A piece belongs to the page in which it begins.
         passed += piece.len();
@@ -83,48 +85,20 @@ pub(super) fn answer(
     ))
 }
 
-/// What a line of an event stream says, if it is a message or a tool's call or result.
-fn said(line: &[u8]) -> String {
-    let event: Value = serde_json::from_slice(line).unwrap_or_default();
-    let content = &event["message"]["content"];
-    let who = event["type"]
-        .as_str()
-        .filter(|who| ["assistant", "user"].contains(who));
-    let Some(who) = who else { return String::new() };
-    if let Some(text) = content.as_str() {
-        return format!("{who}: {}\n", one_line(text, PIECE_CHARS_MAX));
-    }
-    let piece = |block: &Value| {
-        let (name, text) = match block["type"].as_str()? {
-            "text" => (who.to_owned(), block["text"].as_str()?.to_owned()),
-            "tool_use" => (
-                format!("call {}", block["name"].as_str()?),
-                block["input"].to_string(),
-            ),
-            "tool_result" => {
-                let content = &block["content"];
-                let whole = || content.as_array().map(|blocks| texts(blocks));
-                let text = content.as_str().map(str::to_owned).or_else(whole);
-                ("result".to_owned(), text?)
-            }
-            _ => return None,
-        };
-        Some(format!("{name}: {}\n", one_line(&text, PIECE_CHARS_MAX)))
+/// A message, or a tool's call or result.
+fn said(piece: &Piece) -> Option<String> {
+    let (name, text) = match piece {
+        Piece::Said(text) => ("assistant".to_owned(), text.clone()),
+        Piece::Called { name, input, edits } => {
+            let edits = edits.iter();
+            let edits = edits.map(|[before, after]| format!(" [{before}] -> [{after}]"));
+            let text = format!("{input}{}", edits.collect::<String>());
+            (format!("call {name}"), text)
+        }
+        Piece::Returned { text, .. } => ("result".to_owned(), text.clone()),
+        Piece::Thought(_) | Piece::Unread(_) => return None,
     };
-    content
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(piece)
-        .collect()
-}
-
-fn texts(blocks: &[Value]) -> String {
-    let texts: Vec<&str> = blocks
-        .iter()
-        .filter_map(|block| block["text"].as_str())
-        .collect();
-    texts.join("\n")
+    Some(format!("{name}: {}\n", one_line(&text, PIECE_CHARS_MAX)))
 }
 
 #[cfg(test)]
@@ -139,7 +113,7 @@ mod tests {
         let dir = relay.path().join("sessions/1");
         std::fs::create_dir_all(&dir).unwrap();
         let call = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I look"},{"type":"tool_use","name":"Bash","input":{"command":"ls"}}]}}"#;
-        let result = r#"{"type":"user","message":{"content":[{"type":"tool_result","content":[{"type":"text","text":"a.rs\n# Now"}]}]}}"#;
+        let result = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"a.rs\n# Now"}]}]}}"#;
         let many = format!("{call}\nnot json\n{result}\n").repeat(600);
         std::fs::write(dir.join("events.jsonl"), many).unwrap();
         std::fs::write(dir.join("prompt.md"), "# Task\nPort it").unwrap();
@@ -152,9 +126,7 @@ mod tests {
         );
         let first = of(1, false, 1).unwrap();
         assert!(
-            first.starts_with(
-                "¦ assistant: I look\n¦ call Bash: {\"command\":\"ls\"}\n¦ result: a.rs # Now\n"
-            ),
+            first.starts_with("¦ assistant: I look\n¦ call Bash: ls\n¦ result: a.rs # Now\n"),
             "{first}"
         );
         assert!(first.ends_with("\nContinued on page 2.") && first.len() < 20_000);
@@ -173,5 +145,26 @@ mod tests {
             answer(&Environment::of([]), 1, false, 1).is_err(),
             "not in a run"
         );
+    }
+    // shows: MEM-14, AGT-15
+    #[test]
+    fn a_session_reads_those_before_it_whoever_worked_in_them() {
+        let claude = r#"{"type":"system","subtype":"init"}
+{"type":"assistant","message":{"content":[{"type":"text","text":"claude"},{"type":"tool_use","name":"Edit","input":{"file_path":"a.rs","old_string":"1","new_string":"2"}}]}}"#;
+        let codex = r#"{"id":1,"result":{"userAgent":"codex"}}
+{"id":2,"result":{"thread":{"id":"t"}}}
+{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"codex"}}}"#;
+        let acp = r#"{"id":1,"result":{"protocolVersion":1,"agentCapabilities":{}}}
+{"id":2,"result":{"sessionId":"s"}}
+{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"text":"acp"}}}}
+{"id":11,"result":{"stopReason":"end_turn"}}"#;
+        let relay = tempfile::tempdir().unwrap();
+        let dir = relay.path().join("sessions/1");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("events.jsonl"), [codex, claude, acp].join("\n")).unwrap();
+        let path = relay.path().to_str().unwrap();
+        let environment = Environment::of([("EKIDEN_RELAY", path), ("EKIDEN_SESSION", "2")]);
+        let told = "¦ assistant: codex\n¦ assistant: claude\n¦ call Edit: a.rs [1] -> [2]\n¦ assistant: acp";
+        assert_eq!(answer(&environment, 1, false, 1).unwrap(), told);
     }
 }
