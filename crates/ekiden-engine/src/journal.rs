@@ -61,7 +61,7 @@ impl Journal {
     /// Reads a run again to continue it. A torn last line is cut off.
     pub fn open(state: &LockedStateDir, run: &RunId) -> Result<Self, EngineError> {
         let mut folded = None;
-        let (log, _) = state.open_log(run, |record| fold(&mut folded, record))?;
+        let log = state.open_log(run, |record| fold(&mut folded, record))?;
         let folded = folded.ok_or_else(|| EngineError::Empty { run: run.clone() })?;
         Ok(Self { log, folded })
     }

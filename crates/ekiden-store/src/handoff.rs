@@ -23,17 +23,6 @@ pub struct Keeping<'a> {
     pub recorded: &'a [&'a HandoffFiles],
 }
 
-/// How the handoff directory was emptied.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Taken {
-    /// Files whose content was safe already.
-    pub removed: Vec<HandoffFile>,
-    /// Files that were no accepted handoff, and where they are kept.
-    pub kept: Vec<(HandoffFile, PathBuf)>,
-    /// Directories and the like that had a file's name, and files that may not be read: where they are now.
-    pub aside: Vec<PathBuf>,
-}
-
 /// Reads the three files. At most [`HANDOFF_FILE_BYTES_MAX`] bytes of each; a link, directory or
 /// pipe in place of a file is no text, and neither is a file that cannot be read.
 pub fn read_handoff(disk: &dyn Disk, dir: &Path) -> DiskResult<HandoffFiles> {
@@ -63,40 +52,34 @@ pub fn make_private(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
 /// Safe to repeat after a crash: what was kept already is found again. A power cut may bring removed
 /// files back until the caller has synced the directory; until then nothing in it may count as the next
 /// session's.
-pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskResult<Taken> {
-    let mut taken = Taken::default();
+pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskResult<()> {
     for file in HandoffFile::ALL {
         let path = dir.join(file.name());
         match disk.stat(&path)? {
             Some(Stat {
                 kind: Kind::File,
                 len,
-            }) => match take_file(disk, &path, len, file, keeping, &mut taken) {
+            }) => match take_file(disk, &path, len, file, keeping) {
                 // Nobody can copy what may not be read.
-                Err(error) if error.is_not_permitted() => {
-                    taken.aside.push(out_of_the_way(disk, &path, keeping)?);
-                }
+                Err(error) if error.is_not_permitted() => out_of_the_way(disk, &path, keeping)?,
                 done => done?,
             },
             // A link holds no text, and the agent's next handoff must not be written through it.
             Some(Stat {
                 kind: Kind::Link, ..
-            }) => {
-                disk.remove(&path)?;
-                taken.removed.push(file);
-            }
+            }) => disk.remove(&path)?,
             // The agent's next handoff could not be written.
             Some(Stat {
                 kind: Kind::Dir | Kind::Other,
                 ..
-            }) => taken.aside.push(out_of_the_way(disk, &path, keeping)?),
+            }) => out_of_the_way(disk, &path, keeping)?,
             None => {}
         }
     }
-    Ok(taken)
+    Ok(())
 }
 
-fn out_of_the_way(disk: &dyn Disk, path: &Path, keeping: Keeping<'_>) -> DiskResult<PathBuf> {
+fn out_of_the_way(disk: &dyn Disk, path: &Path, keeping: Keeping<'_>) -> DiskResult<()> {
     match keeping.sessions.first() {
         Some(session) => move_out(disk, path, &session.left()),
         None => move_aside(disk, path),
@@ -104,15 +87,14 @@ fn out_of_the_way(disk: &dyn Disk, path: &Path, keeping: Keeping<'_>) -> DiskRes
 }
 
 /// Renames what is there, in the same directory. Not synced.
-pub(crate) fn move_aside(disk: &dyn Disk, path: &Path) -> DiskResult<PathBuf> {
+pub(crate) fn move_aside(disk: &dyn Disk, path: &Path) -> DiskResult<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside = free(
         disk,
         path.parent().unwrap_or(path),
         &format!("aside-{name}"),
     )?;
-    disk.rename(path, &aside)?;
-    Ok(aside)
+    disk.rename(path, &aside)
 }
 
 /// Moves what is no text, under its file's name, to a session's `left/`: the agent could not write over it.
@@ -127,22 +109,22 @@ pub fn set_aside(
         let path = dir.join(file.name());
         match what {
             NotText::Link | NotText::Directory | NotText::Special | NotText::Unreadable => {
-                move_out(disk, &path, &session.left()).map(|_| ())
+                move_out(disk, &path, &session.left())
             }
             NotText::Utf16 | NotText::Binary => {
-                keep(disk, &path, &session.left()).and_then(|_| disk.remove(&path))
+                keep(disk, &path, &session.left()).and_then(|()| disk.remove(&path))
             }
         }
     })
 }
 
 /// Renames what is no file, or may not be read, into a directory `left/`. Where that is on another file system, it is only renamed.
-fn move_out(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<PathBuf> {
+fn move_out(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<()> {
     ensure_dir(disk, left)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let moved = free(disk, left, &name)?;
     match disk.rename(path, &moved) {
-        Ok(()) => disk.sync_dir(left).map(|()| moved),
+        Ok(()) => disk.sync_dir(left),
         Err(_) => move_aside(disk, path),
     }
 }
@@ -189,21 +171,15 @@ fn take_file(
     len: u64,
     file: HandoffFile,
     keeping: Keeping<'_>,
-    taken: &mut Taken,
 ) -> DiskResult<()> {
     let mut is_safe = is_recorded(disk, path, len, file, keeping.recorded)?;
     for session in keeping.sessions {
         is_safe = is_safe || same_content(disk, path, &session.handoff(file))?;
     }
-    let Some(session) = keeping.sessions.first().filter(|_| !is_safe) else {
-        disk.remove(path)?;
-        taken.removed.push(file);
-        return Ok(());
-    };
-    let kept = keep(disk, path, &session.left())?;
-    disk.remove(path)?;
-    taken.kept.push((file, kept));
-    Ok(())
+    if let Some(session) = keeping.sessions.first().filter(|_| !is_safe) {
+        keep(disk, path, &session.left())?;
+    }
+    disk.remove(path)
 }
 
 fn is_recorded(
@@ -221,10 +197,10 @@ fn is_recorded(
     Ok(false)
 }
 
-/// Copies a file to a directory `left/`, under a name that is free, and returns its path. The
+/// Copies a file to a directory `left/`, under a name that is free. The
 /// directory is made if it is missing, with those above it. Durable when it returns, and the same content
 /// again is found where it was kept.
-pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<PathBuf> {
+pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<()> {
     ensure_dir(disk, left)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut copy = left.join(&*name);
@@ -238,6 +214,5 @@ pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<PathBuf> {
         }
         copy = left.join(format!("{number}-{name}"));
     }
-    disk.sync_dir(left)?;
-    Ok(copy)
+    disk.sync_dir(left)
 }

@@ -169,6 +169,6 @@ fn clear(disk: &dyn Disk, path: &Path, wanted: Kind) -> DiskResult<bool> {
         None => Ok(true),
         Some(kind) if kind == wanted => Ok(false),
         Some(Kind::Link) => disk.remove(path).map(|()| true),
-        Some(Kind::File | Kind::Dir | Kind::Other) => move_aside(disk, path).map(|_aside| true),
+        Some(Kind::File | Kind::Dir | Kind::Other) => move_aside(disk, path).map(|()| true),
     }
 }

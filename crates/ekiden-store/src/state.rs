@@ -27,7 +27,7 @@ use crate::format::{self, Access};
 use crate::layout::{RunLayout, StateLayout};
 use crate::limits::SMALL_FILE_BYTES_MAX;
 use crate::lock::WorkDirLock;
-use crate::log::{ChainCheck, LogReader, LogWriter, Numbered, Opened, glance, read_log};
+use crate::log::{ChainCheck, LogReader, LogWriter, Numbered, glance, read_log};
 use crate::replace::{Durability, replace_by};
 
 /// The runs of a project, to look at.
@@ -199,12 +199,11 @@ impl LockedStateDir {
         &self,
         run: &RunId,
         show: impl FnMut(R),
-    ) -> Result<(LogWriter<R>, Opened), StoreError> {
+    ) -> Result<LogWriter<R>, StoreError> {
         let layout = &self.dir.layout;
-        let opened = LogWriter::open(self.dir.disk.clone(), &layout.run(run).log(), show)?;
+        let log = LogWriter::open(self.dir.disk.clone(), &layout.run(run).log(), show)?;
         settle_dirs(&*self.dir.disk, layout.dir(), &layout.runs())?;
-        let (log, found) = opened;
-        Ok((log.copying_links(self.chain_of(run)), found))
+        Ok(log.copying_links(self.chain_of(run)))
     }
 
     fn chain_of(&self, run: &RunId) -> Option<PathBuf> {

@@ -15,7 +15,9 @@ use ekiden_testkit::fuzz::fuzz;
 use ekiden_wire::client_settings;
 use ekiden_wire::context_usage::ContextUsage;
 use ekiden_wire::hooks::HookCall;
+use ekiden_wire::lines::read_lines;
 use ekiden_wire::recall::Recall;
+use ekiden_wire::saved::Saved;
 use ekiden_wire::status_line::StatusInput;
 use ekiden_wire::trace::Trace;
 use ekiden_wire::transcript::Recent;
@@ -60,7 +62,8 @@ fn event_streams_and_transcripts() {
     let mut samples = files("ekiden-wire/fixtures", "jsonl");
     samples.extend(files("ekiden-wire/fixtures/claude", "jsonl"));
     fuzz("the event stream's reader", &samples, |bytes| {
-        Trace::from_stream(bytes, |_| {}).unwrap();
+        let (mut trace, mut saved) = (Trace::default(), Saved::default());
+        read_lines(bytes, |line| saved.read(line, |event| trace.observe(event))).unwrap();
     });
     fuzz("a transcript's reader", &samples, |bytes| {
         Trace::from_transcript(bytes).unwrap();

@@ -11,7 +11,6 @@ use ekiden_core::prompt::{FailedCommand, HANDOFF_DIR};
 use crate::limits;
 use crate::lines::read_lines;
 use crate::rules::rule_for;
-use crate::saved::Saved;
 use crate::stream::{Assistant, Block, ClientEvent, RateLimitInfo, RateLimitStatus, ToolResult};
 use crate::tools::{Call, ToolKind};
 
@@ -38,18 +37,6 @@ pub struct TraceCounts {
 }
 
 impl Trace {
-    /// The trace of a saved stream, with a look at each event.
-    pub fn from_stream(stream: impl Read, mut look: impl FnMut(&ClientEvent)) -> io::Result<Self> {
-        let (mut trace, mut saved) = (Self::default(), Saved::default());
-        read_lines(stream, |line| {
-            saved.read(line, |event| {
-                look(event);
-                trace.observe(event);
-            });
-        })?;
-        Ok(trace)
-    }
-
     /// The trace of a transcript: the same but for what only a stream has, such as turns.
     pub fn from_transcript(transcript: impl Read) -> io::Result<Self> {
         let mut trace = Self::default();
@@ -219,7 +206,17 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+    use crate::lines::Line;
+    use crate::saved::Saved;
     use crate::tests as fixtures;
+
+    fn of_saved(stream: &str) -> Trace {
+        let (mut trace, mut saved) = (Trace::default(), Saved::default());
+        for line in stream.lines() {
+            saved.read(Line::Whole(line.as_bytes()), |event| trace.observe(event));
+        }
+        trace
+    }
 
     fn observed(events: impl IntoIterator<Item = ClientEvent>) -> Trace {
         let mut trace = Trace::default();
@@ -301,10 +298,7 @@ mod tests {
                 .cloned()
                 .collect();
             let saved = saved.join("\n");
-            assert_eq!(
-                Trace::from_stream(saved.as_bytes(), |_| {}).unwrap(),
-                observed(fixtures::events(name))
-            );
+            assert_eq!(of_saved(&saved), observed(fixtures::events(name)));
         }
     }
 
@@ -420,11 +414,7 @@ mod tests {
     // shows: AGT-08
     #[test]
     fn malformed_lines_are_counted() {
-        let trace = Trace::from_stream(
-            &b"{\"type\":\"assistant\"\nnode: warning\n{\"type\":\"new\"}\n"[..],
-            |_| {},
-        )
-        .unwrap();
+        let trace = of_saved("{\"type\":\"assistant\"\nnode: warning\n{\"type\":\"new\"}\n");
         assert_eq!(trace.counts.malformed, 2);
     }
 }

@@ -169,7 +169,7 @@ impl RunFiles {
             sessions: &sessions,
             recorded: &recorded,
         };
-        take_handoff(&*self.disk, &published.handoff(), keeping).map(|_| ())
+        take_handoff(&*self.disk, &published.handoff(), keeping)
     }
 }
 

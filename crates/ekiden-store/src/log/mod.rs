@@ -41,7 +41,7 @@ mod writer;
 pub use chain::{ChainCheck, Continuity};
 pub(crate) use reader::glance;
 pub use reader::{LogReader, Tail, read_log};
-pub use writer::{LogWriter, Opened};
+pub use writer::LogWriter;
 
 /// A record that knows its place.
 pub trait Numbered {

@@ -32,15 +32,6 @@ pub struct LogWriter<R> {
     record: PhantomData<fn(R)>,
 }
 
-/// What was found when a log was opened to continue it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opened {
-    /// The records that it holds.
-    pub records: u64,
-    /// The bytes of a torn last line that were cut off. A crash left them; nothing was done because of them.
-    pub torn_bytes: u64,
-}
-
 impl<R> fmt::Debug for LogWriter<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogWriter")
@@ -83,12 +74,12 @@ impl<R> LogWriter<R> {
 
 impl<R: DeserializeOwned + Numbered> LogWriter<R> {
     /// Reads a log to its end, showing each record, cuts off a torn last line, and continues from
-    /// there. Everything that was shown is durable when the call returns, and not before.
+    /// there. A crash left that line; nothing was done because of it. Everything that was shown is durable when the call returns, and not before.
     pub fn open(
         disk: Arc<dyn Disk>,
         path: &Path,
         mut show: impl FnMut(R),
-    ) -> Result<(Self, Opened), StoreError> {
+    ) -> Result<Self, StoreError> {
         let mut reader = read_log::<R>(&*disk, path)?;
         reader.access.to_write(path)?;
         for record in &mut reader {
@@ -96,14 +87,7 @@ impl<R: DeserializeOwned + Numbered> LogWriter<R> {
         }
         let (tail, next_seq, link) = (reader.tail, reader.next_seq, reader.link);
         settle(&*disk, path, tail)?;
-        let opened = Opened {
-            records: next_seq - 1,
-            torn_bytes: tail.torn_bytes,
-        };
-        Ok((
-            Self::at(disk, path, tail.whole_bytes, next_seq, link),
-            opened,
-        ))
+        Ok(Self::at(disk, path, tail.whole_bytes, next_seq, link))
     }
 }
 

@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::path::Path;
 
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles, NotText};
@@ -36,16 +37,21 @@ fn archive_progress(disk: &SimDisk, bytes: &[u8]) {
     archive_dir(disk, session().dir(), &[(name, text)]).unwrap();
 }
 
-fn take(disk: &SimDisk) -> DiskResult<Taken> {
+fn take(disk: &SimDisk) -> DiskResult<()> {
     take_recorded(disk, &[])
 }
 
-fn take_recorded(disk: &SimDisk, recorded: &[&HandoffFiles]) -> DiskResult<Taken> {
+fn take_recorded(disk: &SimDisk, recorded: &[&HandoffFiles]) -> DiskResult<()> {
     let keeping = Keeping {
         sessions: &[session()],
         recorded,
     };
     take_handoff(disk, Path::new(DIR), keeping)
+}
+
+/// What is kept of the session that left it.
+fn left(disk: &SimDisk) -> Vec<OsString> {
+    disk.list(&session().left()).unwrap()
 }
 
 fn huge() -> Vec<u8> {
@@ -114,8 +120,9 @@ fn a_file_that_may_not_be_read_leaves_the_others_as_they_are_and_is_moved_out() 
     assert_eq!(disk.list(Path::new(DIR)).unwrap(), ["PROGRESS.md"]);
     assert_eq!(disk.list(&session().left()).unwrap(), ["KNOWLEDGE.md"]);
     disk.plant_file(&theirs, b"again");
-    let taken = take(&disk).unwrap();
-    assert_eq!(taken.aside, [session().left().join("2-KNOWLEDGE.md")]);
+    take(&disk).unwrap();
+    let all = ["2-KNOWLEDGE.md", "KNOWLEDGE.md", "PROGRESS.md"];
+    assert_eq!(left(&disk), all);
     assert_eq!(disk.list(Path::new(DIR)).unwrap(), [""; 0]);
 }
 
@@ -138,10 +145,9 @@ fn archived_files_are_removed_others_kept_whole_and_unknown_ones_left() {
         ("notes.txt", b"mine"),
     ]);
     archive_progress(&disk, b"done");
-    let taken = take(&disk).unwrap();
+    take(&disk).unwrap();
     let copy = session().left().join("NEXT_PROMPT.md");
-    assert_eq!(taken.removed, [HandoffFile::Progress]);
-    assert_eq!(taken.kept, [(HandoffFile::NextPrompt, copy.clone())]);
+    assert_eq!(left(&disk), ["NEXT_PROMPT.md"]);
     assert_eq!(disk.read(&copy, 1 << 20).unwrap(), huge());
     assert_eq!(disk.list(Path::new(DIR)).unwrap(), ["notes.txt"]);
 }
@@ -151,9 +157,10 @@ fn archived_files_are_removed_others_kept_whole_and_unknown_ones_left() {
 fn what_stands_in_place_of_a_file_is_moved_out_of_the_way() {
     let disk = with(&[]);
     let place = Path::new(DIR).join("PROGRESS.md");
-    for kept in ["PROGRESS.md", "2-PROGRESS.md"] {
+    for kept in [&["PROGRESS.md"][..], &["2-PROGRESS.md", "PROGRESS.md"]] {
         disk.plant_dir(&place);
-        assert_eq!(take(&disk).unwrap().aside, [session().left().join(kept)]);
+        take(&disk).unwrap();
+        assert_eq!(left(&disk), kept);
         assert_eq!(disk.stat(&place).unwrap(), None);
     }
 }
@@ -175,18 +182,13 @@ fn what_the_log_holds_is_removed_without_a_sync_and_anything_else_is_kept() {
         next_prompt: text("go on"),
         ..other.clone()
     };
-    let taken = take_recorded(&disk, &[&other, &recorded]).unwrap();
-    assert_eq!(taken.removed, [HandoffFile::Progress]);
-    assert_eq!(
-        taken.kept,
-        [(
-            HandoffFile::NextPrompt,
-            session().left().join("NEXT_PROMPT.md")
-        )]
-    );
+    take_recorded(&disk, &[&other, &recorded]).unwrap();
+    assert_eq!(left(&disk), ["NEXT_PROMPT.md"]);
+    assert_eq!(disk.list(Path::new(DIR)).unwrap(), [""; 0]);
 
     let disk = with(&[("PROGRESS.md", b"done"), ("NEXT_PROMPT.md", b"go on")]);
     take_recorded(&disk, &[&other, &recorded]).unwrap();
+    assert_eq!(disk.list(Path::new(DIR)).unwrap(), [""; 0]);
     assert_eq!(disk.syncs(), 0);
 }
 
@@ -221,10 +223,7 @@ fn two_that_differ_are_both_kept() {
         disk.plant_file(&Path::new(DIR).join("PROGRESS.md"), content);
         take(&disk).unwrap();
     }
-    assert_eq!(
-        disk.list(&session().left()).unwrap(),
-        ["2-PROGRESS.md", "PROGRESS.md"]
-    );
+    assert_eq!(left(&disk), ["2-PROGRESS.md", "PROGRESS.md"]);
 }
 
 // shows: RUN-12, DUR-02
@@ -250,7 +249,7 @@ fn no_handoff_file_is_lost_at_any_crash() {
         &disk,
         |disk| {
             take(disk)
-                .and_then(|_| disk.sync_dir(Path::new(DIR)))
+                .and_then(|()| disk.sync_dir(Path::new(DIR)))
                 .is_ok()
         },
         |disk, returned, at| {
@@ -278,6 +277,7 @@ fn a_link_is_removed_and_what_it_leads_to_stays() {
         Path::new("/home/secret"),
     )
     .unwrap();
-    assert_eq!(take(&disk).unwrap().removed, [HandoffFile::Progress]);
+    take(&disk).unwrap();
+    assert_eq!(disk.list(Path::new(DIR)).unwrap(), [""; 0]);
     assert_eq!(disk.read(Path::new("/home/secret"), 10).unwrap(), b"secret");
 }

@@ -61,12 +61,13 @@ fn is_missing(error: &StoreError) -> bool {
     matches!(error, StoreError::Disk(error) if error.is_not_found())
 }
 
-/// Opens the log of a copy, adds a record, and tells what the log holds then.
-fn go_on(disk: &SimDisk) -> Result<(Opened, Vec<String>), StoreError> {
+/// Opens the log of a copy, adds a record, and tells how many there were and what the log holds then.
+fn go_on(disk: &SimDisk) -> Result<(u64, Vec<String>), StoreError> {
     let disk = Arc::new(disk.clone());
-    let (mut log, opened) = LogWriter::<Note>::open(disk.clone(), Path::new(LOG), |_| ())?;
+    let mut log = LogWriter::<Note>::open(disk.clone(), Path::new(LOG), |_| ())?;
+    let records = log.next_seq() - 1;
     log.append(&note(log.next_seq(), "more"))?;
-    Ok((opened, events(&disk)?))
+    Ok((records, events(&disk)?))
 }
 
 fn error(content: &str) -> String {
@@ -97,8 +98,8 @@ fn records_are_durable_when_append_returns() {
             let acknowledged = acknowledged.unwrap_or(0);
             assert!(found.len() >= acknowledged, "{found:?} at {at:?}");
             assert_eq!(found, ["one", "two", "three"][..found.len()], "{at:?}");
-            let (opened, then) = go_on(disk).expect("every crash leaves a log to go on with");
-            assert_eq!(opened.records as usize, found.len());
+            let (records, then) = go_on(disk).expect("every crash leaves a log to go on with");
+            assert_eq!(records as usize, found.len());
             assert_eq!(then.len(), found.len() + 1);
         },
     );
@@ -129,8 +130,8 @@ fn what_was_read_at_the_opening_is_durable_before_anybody_acts_on_it() {
     disk.append(Path::new(LOG), len, line.as_bytes(), Reach::Cache)
         .unwrap();
     let next = Arc::new(disk.after_kill());
-    let (_, opened) = LogWriter::<Note>::open(next.clone(), Path::new(LOG), |_| ()).unwrap();
-    assert_eq!(opened.records, 2);
+    let log = LogWriter::<Note>::open(next.clone(), Path::new(LOG), |_| ()).unwrap();
+    assert_eq!(log.next_seq(), 3);
     for left in next.survivors() {
         assert_eq!(events(&left).unwrap(), ["one", "two"]);
     }
@@ -142,18 +143,11 @@ fn a_tail_torn_at_any_byte_is_passed_over_and_cut_off() {
     let before = log_of(&["one", "two"]);
     let whole = log_of(&["one", "two", "three, \\ and \" and é"]);
     for len in before.len()..whole.len() {
-        let torn = (len - before.len()) as u64;
         let disk = SimDisk::new();
         disk.plant_file(Path::new(LOG), &whole.as_bytes()[..len]);
         assert_eq!(events(&disk).unwrap(), ["one", "two"]);
-        let (opened, then) = go_on(&disk).unwrap();
-        assert_eq!(
-            opened,
-            Opened {
-                records: 2,
-                torn_bytes: torn
-            }
-        );
+        let (records, then) = go_on(&disk).unwrap();
+        assert_eq!(records, 2);
         assert_eq!(then, ["one", "two", "more"]);
     }
 }
@@ -185,11 +179,9 @@ fn a_log_is_read_on_from_where_it_ended() {
 #[test]
 fn a_last_line_of_zeros_with_its_newline_is_torn_too() {
     let disk = with_log(&(log_of(&["one"]) + "\0\0\0\0\0ent\":\"two\"}\n"));
-    let (opened, then) = go_on(&disk).unwrap();
-    assert_eq!(
-        (opened.torn_bytes, then),
-        (17, vec!["one".to_owned(), "more".to_owned()])
-    );
+    let (records, then) = go_on(&disk).unwrap();
+    assert_eq!(records, 1);
+    assert_eq!(then, ["one", "more"]);
 }
 
 // shows: DUR-04
@@ -268,8 +260,7 @@ fn after_a_failed_write_the_writer_refuses_and_the_next_one_goes_on() {
     for fault in [Fault::DiskFull, Fault::Io, Fault::ReadOnly] {
         for op in [0, 1] {
             let disk = Arc::new(with_log(&log_of(&["one"])));
-            let (mut log, _) =
-                LogWriter::<Note>::open(disk.clone(), Path::new(LOG), |_| ()).unwrap();
+            let mut log = LogWriter::<Note>::open(disk.clone(), Path::new(LOG), |_| ()).unwrap();
             disk.fail_at(disk.ops() + op, fault);
             log.append(&note(2, "two")).unwrap_err();
             let again = log.append(&note(2, "two")).unwrap_err();
@@ -293,7 +284,7 @@ fn after_a_failed_write_the_writer_refuses_and_the_next_one_goes_on() {
 #[test]
 fn a_second_writer_and_a_removed_log_are_noticed() {
     let disk = Arc::new(with_log(&log_of(&["one"])));
-    let (mut log, _) = LogWriter::<Note>::open(disk.clone(), Path::new(LOG), |_| ()).unwrap();
+    let mut log = LogWriter::<Note>::open(disk.clone(), Path::new(LOG), |_| ()).unwrap();
     disk.append(
         Path::new(LOG),
         log_of(&["one"]).len() as u64,
@@ -304,7 +295,7 @@ fn a_second_writer_and_a_removed_log_are_noticed() {
     assert!(log.append(&note(2, "two")).is_err());
 
     let disk = Arc::new(with_log(&log_of(&["one"])));
-    let (mut log, _) = LogWriter::<Note>::open(disk.clone(), Path::new(LOG), |_| ()).unwrap();
+    let mut log = LogWriter::<Note>::open(disk.clone(), Path::new(LOG), |_| ()).unwrap();
     disk.remove(Path::new(LOG)).unwrap();
     assert!(is_missing(&log.append(&note(2, "two")).unwrap_err()));
 }
@@ -356,8 +347,8 @@ proptest! {
         let torn = SimDisk::new();
         torn.plant_file(Path::new(LOG), kept);
         let whole = kept.iter().filter(|byte| **byte == b'\n').count() - 1;
-        let (opened, then) = go_on(&torn).unwrap();
-        prop_assert_eq!(opened.records as usize, whole);
+        let (records, then) = go_on(&torn).unwrap();
+        prop_assert_eq!(records as usize, whole);
         prop_assert_eq!(&then[..whole], &texts[..whole]);
     }
 }

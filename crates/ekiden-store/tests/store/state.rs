@@ -74,8 +74,8 @@ fn a_run_that_began_is_there_after_every_crash_and_one_that_did_not_is_no_obstac
                 "{runs:?} at {at:?}"
             );
             for run in &runs {
-                let (_, opened) = state.open_log::<Note>(run, |_| ()).unwrap();
-                assert_eq!(opened.records, 1, "{opened:?} at {at:?}");
+                let log = state.open_log::<Note>(run, |_| ()).unwrap();
+                assert_eq!(log.next_seq(), 2, "at {at:?}");
                 disk.list(&layout().run(run).relay(None).sessions())
                     .unwrap_or_else(|error| panic!("{error} at {at:?}"));
             }
@@ -104,11 +104,11 @@ fn what_a_killed_process_left_in_the_cache_is_made_durable_by_the_next() {
         let records =
             |state: &StateDir, run: &RunId| state.read_log::<Note>(run).unwrap().count() as u64;
         for run in state.view().runs().unwrap() {
-            let (_, opened) = state.open_log::<Note>(&run, |_| ()).unwrap();
+            let log = state.open_log::<Note>(&run, |_| ()).unwrap();
             for left in next.survivors() {
                 assert_eq!(
                     records(&view(&left), &run),
-                    opened.records,
+                    log.next_seq() - 1,
                     "killed at {op}"
                 );
             }
