@@ -219,28 +219,9 @@ fn progress_on(list: &str, item: &str) -> Option<String> {
 const BEGIN: &str = "<!-- ekiden: resume, made at a checkpoint; what you change here is lost -->\n";
 const END: &str = "<!-- /ekiden: resume -->\n";
 /// Headings and words are those of the CCS specification.
-const RESUME: &str = "\
-## CONTEXT CHECKPOINT RESUME
-
-> This iteration is resuming from a context checkpoint.
-";
-const MEMORY: &str = "
-### Memory Query (Run First)
-
-Use the memory to retrieve checkpoint context:
-
-1. Get recent context: {tools}get_recent_context(limit=5)
-2. Search checkpoints: {tools}search(query=\"checkpoint L2\", type=\"observations\")
-
-Without these tools, begin with the handoff.
-";
-const INSTRUCTIONS: &str = "
-### Instructions
-
-1. DO NOT restart the task from scratch
-2. Read the handoff document first
-3. Continue from where previous session left off
-";
+const RESUME: &str = include_str!("prompt/texts/ralph_resume.md");
+const MEMORY: &str = concat!("\n", include_str!("prompt/texts/ralph_memory.md"));
+const INSTRUCTIONS: &str = concat!("\n", include_str!("prompt/texts/ralph_instructions.md"));
 
 /// The prompt as its author wrote it.
 pub fn without_resume(prompt: &str) -> String {

@@ -33,31 +33,15 @@ pub struct Said {
     pub agent: String,
 }
 
-const AGENT_EARLY: &str = "Much of this session's context is in use. The custom here is to finish the item at \
-     hand before anything new is begun. {handoff} writes a handoff at any time.";
-const AGENT_SOON: &str = "The project's guard has begun a checkpoint of this session. The custom here is to \
-     finish the current edit and to begin nothing new. The document to fill in will be named next.";
-const AGENT_NOW: &str = "The project's guard takes a checkpoint of this session now, since its context is nearly \
-     full. A fresh conversation continues from it. The document to fill in will be named next.";
-const AGENT_WRITTEN: &str = "The guard's handoff document of this session is {document}. It holds what a program \
-     can know. The custom here is to finish the current edit, then to fill in what is missing there, with {handoff} or \
-     by editing it. Missing are what is done, what was decided and why, what stands in the way, and the next steps. \
-     After that the turn ends.";
-const AGENT_COMPACTED: &str = "Before this conversation was summarised, the guard wrote {document}, with the state of \
-     the tree and of the work. There is room again, so the work continues.";
-const AGENT_REFUSED: &str = "Not run, this one time: the context of this session is nearly full, and a fresh \
-     conversation continues from its handoff document in {directory}. The custom here is to fill in the document and \
-     to end the turn. If the user wants the work to continue here, the call can be made again.";
-const AGENT_HELD: &str = "Before this turn ends: the context of this session is nearly full, and a fresh \
-     conversation continues from its handoff document in {directory}. The custom here is to fill in the document now, \
-     with {handoff} or by editing it. After that the turn ends.";
-const AGENT_LARGE: &str = "What is asked for here may not fit into what is left of this session's context. The custom \
-     here is to tell the user so before beginning. Three ways are open: to split it into parts, to run {handoff} first \
-     and begin it in a fresh session, or to continue all the same.";
-
-const AGENT_SHARD: &str = "The document that is named here is larger than the good part of a session. The custom here is \
-     to tell the user so before beginning, with its parts: `ekiden shard` shows them, and writes them as a plan. If the \
-     user wants the work to begin all the same, it does.";
+const AGENT_EARLY: &str = include_str!("../prompt/texts/alert_early.md").trim_ascii_end();
+const AGENT_SOON: &str = include_str!("../prompt/texts/alert_soon.md").trim_ascii_end();
+const AGENT_NOW: &str = include_str!("../prompt/texts/alert_now.md").trim_ascii_end();
+const AGENT_WRITTEN: &str = include_str!("../prompt/texts/alert_written.md").trim_ascii_end();
+const AGENT_COMPACTED: &str = include_str!("../prompt/texts/alert_compacted.md").trim_ascii_end();
+const AGENT_REFUSED: &str = include_str!("../prompt/texts/alert_refused.md").trim_ascii_end();
+const AGENT_HELD: &str = include_str!("../prompt/texts/alert_held.md").trim_ascii_end();
+const AGENT_LARGE: &str = include_str!("../prompt/texts/alert_large.md").trim_ascii_end();
+const AGENT_SHARD: &str = include_str!("../prompt/texts/alert_shard.md").trim_ascii_end();
 
 /// The wordings that agents read, for the lint, the manual and the benchmarks.
 pub const AGENT_TEXTS: [&str; 9] = [

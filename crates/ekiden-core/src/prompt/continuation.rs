@@ -20,48 +20,10 @@ pub struct ContinuationFacts<'a> {
     pub notes: Option<&'a Notes>,
 }
 
-pub(super) const PROGRESS: &str = "\
-# Progress
-
-STATUS: IN_PROGRESS
-
-## Done
-
-Nothing of the new task yet.
-
-## Stopped at
-
-Before its first step.
-
-## Issues
-
-none
-
-## New task
-
-{task}
-## Work before
-
-The task before this one is complete{verified}, after session {session}. It began:
-
-{before}
-The report of session {session}:
-
-{report}";
+pub(super) const PROGRESS: &str = include_str!("texts/continuation_progress.md").trim_ascii_end();
 pub(super) const VERIFIED: &str = ", and its check passed";
 pub(super) const UNVERIFIED: &str = ", as the agent said";
-pub(super) const NEXT_PROMPT: &str = "\
-## Task
-
-{task}
-## State
-
-The task before this one is complete; what it made is in the tree, and what is worth knowing in .ekiden/KNOWLEDGE.md.
-
-## Resume at
-
-The new task whole, in .ekiden/TASK.md; then git status and log.
-";
+pub(super) const NEXT_PROMPT: &str = include_str!("texts/continuation_next_prompt.md");
 
 /// The beginning of a task, in tokens.
 const TASK_TOKENS_MAX: usize = 300;
