@@ -349,7 +349,7 @@ impl Run {
             return Vec::new();
         };
         let (before, before_by) = (relay.totals, relay.spent_by.clone());
-        relay.share_limits(shared);
+        relay.shared = shared;
         relay.candidates.outages.learn(&self.outages);
         let mut effects = act(relay);
         self.outages.learn(&relay.candidates.outages);

@@ -42,8 +42,6 @@ impl AgentBudget {
 }
 
 impl AgentSpends {
-    pub const NONE: Self = Self(BTreeMap::new());
-
     pub fn of(&self, agent: &str) -> AgentSpend {
         self.0.get(agent).copied().unwrap_or_default()
     }

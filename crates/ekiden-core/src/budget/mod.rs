@@ -124,13 +124,9 @@ impl Budget {
 
     /// The narrower of two budgets, figure by figure.
     pub fn within(self, other: Self) -> Self {
-        let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (limit, None) | (None, limit) => limit,
-        };
         Self {
-            micro_usd: least(self.micro_usd, other.micro_usd),
-            tokens: least(self.tokens, other.tokens),
+            micro_usd: lower(self.micro_usd, other.micro_usd),
+            tokens: lower(self.tokens, other.tokens),
         }
     }
 
@@ -139,14 +135,6 @@ impl Budget {
         Self {
             micro_usd: other.micro_usd.or(self.micro_usd),
             tokens: other.tokens.or(self.tokens),
-        }
-    }
-
-    /// The lower of the two, of money and of tokens.
-    pub fn at_most(self, other: Self) -> Self {
-        Self {
-            micro_usd: lower(self.micro_usd, other.micro_usd),
-            tokens: lower(self.tokens, other.tokens),
         }
     }
 

@@ -29,7 +29,7 @@ impl Relay {
 
     /// Its part of what is left of an agent's budget, as of the run's.
     pub(super) fn part_of_agent(&self, agent: &str) -> Budget {
-        let shared = self.shared();
+        let shared = &self.shared;
         let left = self.unspent_of_agent(agent);
         let left = left.after(shared.reserved_by.of(agent).spend);
         left.part(shared.sharers, self.spent_by_agent(agent).least_share())
@@ -37,7 +37,7 @@ impl Relay {
 
     fn spent_by_agent(&self, agent: &str) -> AgentSpend {
         let own = self.spent_by.of(agent);
-        own.plus(self.shared().spent_by.of(agent))
+        own.plus(self.shared.spent_by.of(agent))
     }
 
     /// Whether one of those who may make this attempt has budget for it.
@@ -47,7 +47,7 @@ impl Relay {
         if !agents.iter().all(is_out) {
             return Room::Enough;
         }
-        let reserved_by = &self.shared().reserved_by;
+        let reserved_by = &self.shared.reserved_by;
         let is_reserved = |agent: &&str| !reserved_by.of(agent).spend.is_nothing();
         if agents.iter().any(is_reserved) {
             return Room::Reserved;

@@ -108,6 +108,8 @@ pub struct Relay {
     answer: Option<String>,
     /// Its place in a plan, if it belongs to one.
     member: Option<Member>,
+    /// What the others of the plan mean for it.
+    pub(crate) shared: SharedLimits,
 }
 
 /// What the verification said before session 1.
@@ -202,6 +204,7 @@ impl Relay {
             stage,
             settings,
             member,
+            shared: SharedLimits::default(),
         };
         if let Some(from) = &header.from {
             relay.begin_from(from);

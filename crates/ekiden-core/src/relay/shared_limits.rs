@@ -19,11 +19,10 @@ pub struct Member {
     pub(super) sections: Vec<PromptSection>,
     /// The merge conflict that this stage is resolving; a retry still has to.
     conflict: Option<PromptSection>,
-    shared: SharedLimits,
 }
 
-/// What the other relays of a run mean for this one. It follows from their states.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What the other relays of a run mean for this one: nothing where it stands alone. It follows from their states.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SharedLimits {
     /// What they have spent.
     pub spent: Spend,
@@ -40,47 +39,17 @@ pub struct SharedLimits {
     pub held_until: Option<Timestamp>,
 }
 
-/// Nobody is beside it.
-static ALONE: SharedLimits = SharedLimits {
-    spent: NOTHING,
-    reserved: NOTHING,
-    spent_by: AgentSpends::NONE,
-    reserved_by: AgentSpends::NONE,
-    sessions: 0,
-    sharers: 1,
-    held_until: None,
-};
-
-const NOTHING: Spend = Spend {
-    micro_usd: 0,
-    tokens: 0,
-    estimated: false,
-};
-
-impl Default for SharedLimits {
-    fn default() -> Self {
-        ALONE.clone()
-    }
-}
-
 impl Member {
     pub fn new(context: StageContext) -> Self {
         Self {
             context,
             sections: Vec::new(),
             conflict: None,
-            shared: SharedLimits::default(),
         }
     }
 }
 
 impl Relay {
-    pub(crate) fn share_limits(&mut self, shared: SharedLimits) {
-        if let Some(member) = &mut self.member {
-            member.shared = shared;
-        }
-    }
-
     /// Takes over what other stages have learned, unless the relay has begun.
     pub(crate) fn learn(&mut self, knowledge: &Knowledge) {
         if self.phase == Phase::Planned {
@@ -124,13 +93,9 @@ impl Relay {
         self.start_first(at)
     }
 
-    pub(super) fn shared(&self) -> &SharedLimits {
-        self.member.as_ref().map_or(&ALONE, |member| &member.shared)
-    }
-
     /// Others hold a part of the run's budget that they may give back.
     pub(super) fn is_reserved(&self) -> bool {
-        let reserved = self.shared().reserved;
+        let reserved = self.shared.reserved;
         reserved.micro_usd > 0 || reserved.tokens > 0
     }
 
@@ -142,24 +107,24 @@ impl Relay {
     /// Its part of what is left of the run's budget, where others may begin beside it: at least what a session
     /// needs, if that much is left.
     pub(super) fn part_of_run(&self) -> Budget {
-        let left = self.unspent_of_run().after(self.shared().reserved);
-        left.part(self.shared().sharers, self.least_share())
+        let left = self.unspent_of_run().after(self.shared.reserved);
+        left.part(self.shared.sharers, self.least_share())
     }
 
     /// With less than this of the run's budget a session would hardly begin.
     pub(super) fn least_share(&self) -> Spend {
-        let sessions = self.totals.sessions.saturating_add(self.shared().sessions);
+        let sessions = self.totals.sessions.saturating_add(self.shared.sessions);
         self.spent_by_run().least_share(sessions)
     }
 
     /// What the whole run has spent.
     pub(super) fn spent_by_run(&self) -> Spend {
-        self.totals.spend.plus(self.shared().spent)
+        self.totals.spend.plus(self.shared.spent)
     }
 
     /// Until when a usage limit holds it that another relay met. One of its own it waits for itself.
     pub(super) fn held_until(&self, at: Timestamp) -> Option<Timestamp> {
-        self.shared().held_until.filter(|until| at < *until)
+        self.shared.held_until.filter(|until| at < *until)
     }
 
     /// Until when it waits for a usage limit that holds the other stages, too. A reviewer's does not where

@@ -70,7 +70,7 @@ impl Run {
             reviewer.model = Some(model.clone());
         }
         // A plan may come with a project: it can lower the user's limits, never raise them.
-        settings.bounds.session = settings.bounds.session.at_most(stage.part.session);
+        settings.bounds.session = settings.bounds.session.within(stage.part.session);
         if let Some(tokens) = stage.part.session_tokens {
             let cap = settings.levels.cap_for_handoff(tokens);
             settings.cap_tokens = Some(settings.cap_tokens.map_or(cap, |other| other.min(cap)));
