@@ -4,9 +4,6 @@
 //! a stage builds on. The edges added here are optional, so a skipped stage blocks no other. They follow an order of the
 //! edges that the manifest names, so none of them closes a cycle. A manifest with cycles gets none.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use ekiden_core::manifest::graph::Graph;
 
 use crate::overlap::{self, Output};
@@ -30,9 +27,10 @@ pub(crate) fn tidy(links: &mut Links) {
 }
 
 /// Stages that follow wait for the one before them in the file; one that others require from further up
-/// counts as standing before those.
+/// counts as standing before those. With a cycle none waits.
 pub(crate) fn by_the_file(follows: &[bool], graph: &Graph, links: &mut Links) {
-    for pair in in_file_order(graph).windows(2) {
+    let order = graph.order_by(|stage| stage).unwrap_or_default();
+    for pair in order.windows(2) {
         if follows[pair[1]] {
             links[pair[1]].push((pair[0], true));
         }
@@ -59,33 +57,6 @@ pub(crate) fn by_outputs(outputs: &[Output<'_>], graph: &Graph, links: &mut Link
             .for_each(|pair| links[pair[1]].push((pair[0], true)));
     }
     tidy(links);
-}
-
-/// The order in which each stage comes after all that it needs and otherwise where the file has it. It is the
-/// file's own if no stage needs a later one. Empty if there is a cycle.
-fn in_file_order(graph: &Graph) -> Vec<usize> {
-    let mut missing: Vec<usize> = (0..graph.len())
-        .map(|stage| graph.needs(stage).len())
-        .collect();
-    let mut ready: BinaryHeap<Reverse<usize>> = (0..graph.len())
-        .filter(|stage| missing[*stage] == 0)
-        .map(Reverse)
-        .collect();
-    let mut order = Vec::with_capacity(graph.len());
-    while let Some(Reverse(stage)) = ready.pop() {
-        order.push(stage);
-        for next in graph.needed_by(stage) {
-            missing[*next] -= 1;
-            if missing[*next] == 0 {
-                ready.push(Reverse(*next));
-            }
-        }
-    }
-    if order.len() == graph.len() {
-        order
-    } else {
-        Vec::new()
-    }
 }
 
 #[cfg(test)]

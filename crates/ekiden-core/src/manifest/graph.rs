@@ -4,7 +4,8 @@
 //! that a manifest is always executed and shown in the same way. Nothing recurses, and everything except the
 //! ancestors of single stages costs one walk over stages and edges.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::Stage;
 use crate::limits::MANIFEST_FAULTS_KEPT_MAX;
@@ -75,17 +76,25 @@ impl Graph {
     /// becomes ready, as it does; in the order of the file where several do at once. Nothing if there is a
     /// cycle.
     pub fn order(&self) -> Option<Vec<usize>> {
+        let mut turns = 0_u64..;
+        self.order_by(|_| turns.next())
+    }
+
+    /// An order in which each stage comes after all that it needs: of those that are ready always the one with
+    /// the lowest rank, which it gets when it becomes ready. Nothing if there is a cycle.
+    pub fn order_by<R: Ord>(&self, mut rank: impl FnMut(usize) -> R) -> Option<Vec<usize>> {
         let mut missing: Vec<usize> = self.needs.iter().map(Vec::len).collect();
-        let mut ready: VecDeque<usize> = (0..self.len())
+        let mut ready: BinaryHeap<Reverse<(R, usize)>> = (0..self.len())
             .filter(|stage| missing[*stage] == 0)
+            .map(|stage| Reverse((rank(stage), stage)))
             .collect();
         let mut order = Vec::with_capacity(self.len());
-        while let Some(stage) = ready.pop_front() {
+        while let Some(Reverse((_, stage))) = ready.pop() {
             order.push(stage);
             for next in &self.needed_by[stage] {
                 missing[*next] -= 1;
                 if missing[*next] == 0 {
-                    ready.push_back(*next);
+                    ready.push(Reverse((rank(*next), *next)));
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Need, Shards, TITLE_CHARS_MAX, Why};
+use crate::manifest::graph::Graph;
 use crate::text::{clean, one_line};
 
 /// The shape to which the planner's answer is held.
@@ -68,29 +69,21 @@ impl Shards {
 
 /// Every need is a part, and none waits for itself.
 fn check_needs(parts: &BTreeMap<String, Part>) -> Result<(), String> {
-    for part in parts.values() {
-        if let Some(need) = part.needs.iter().find(|need| !parts.contains_key(*need)) {
-            return Err(format!("part {} needs {need}, which is no part", part.id));
+    let ids: Vec<&str> = parts.keys().map(String::as_str).collect();
+    let places = |part: &Part| {
+        let place = |need: &String| {
+            let place = ids.binary_search(&need.as_str());
+            place.map_err(|_| format!("part {} needs {need}, which is no part", part.id))
+        };
+        part.needs.iter().map(place).collect()
+    };
+    let needs: Result<Vec<Vec<usize>>, String> = parts.values().map(places).collect();
+    match Graph::new(needs?).cycles().first() {
+        None => Ok(()),
+        Some(circle) => {
+            let ids: Vec<&str> = circle.iter().map(|place| ids[*place]).collect();
+            let ids = ids.join(", ");
+            Err(format!("these parts wait for each other: {ids}"))
         }
-    }
-    let mut open: Vec<&Part> = parts.values().collect();
-    loop {
-        let is_open = |id: &String| open.iter().any(|part| part.id == *id);
-        let waiting: Vec<&Part> = open
-            .iter()
-            .copied()
-            .filter(|part| part.needs.iter().any(is_open))
-            .collect();
-        if waiting.is_empty() {
-            return Ok(());
-        }
-        if waiting.len() == open.len() {
-            let ids: Vec<&str> = waiting.iter().map(|part| part.id.as_str()).collect();
-            return Err(format!(
-                "these parts wait for each other: {}",
-                ids.join(", ")
-            ));
-        }
-        open = waiting;
     }
 }
