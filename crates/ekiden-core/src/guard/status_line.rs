@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Level;
+use crate::names::{UnknownName, names};
 use crate::text::clean;
 
 /// A part of the line, what matters most first.
@@ -28,20 +29,21 @@ pub enum Part {
     Wrapped,
 }
 
-const PARTS: [(&str, Part); 12] = [
-    ("context", Part::Context),
-    ("next", Part::Next),
-    ("checkpoint", Part::Checkpoint),
-    ("issue", Part::Issue),
-    ("phase", Part::Phase),
-    ("model", Part::Model),
-    ("branch", Part::Branch),
-    ("trend", Part::Trend),
-    ("cost", Part::Cost),
-    ("time", Part::Time),
-    ("limits", Part::Limits),
-    ("wrapped", Part::Wrapped),
-];
+names!(Part {
+    Context: "context",
+    Checkpoint: "checkpoint",
+    Next: "next",
+    Issue: "issue",
+    Phase: "phase",
+    Model: "model",
+    Branch: "branch",
+    Trend: "trend",
+    Cost: "cost",
+    Time: "time",
+    Limits: "limits",
+    Wrapped: "wrapped",
+});
+
 const COLOUR: &str = "colour";
 
 /// Which parts are shown, in which order.
@@ -73,14 +75,9 @@ impl FromStr for LineFormat {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let words = || text.split_whitespace();
-        let part = |word: &str| {
-            PARTS
-                .iter()
-                .find(|(name, _)| *name == word)
-                .map(|(_, part)| *part)
-        };
-        let parts = words().filter(|word| *word != COLOUR).map(part);
-        let parts: Vec<Part> = parts.collect::<Option<_>>().ok_or(())?;
+        let parts = words().filter(|word| *word != COLOUR).map(str::parse);
+        let parts: Result<Vec<Part>, UnknownName> = parts.collect();
+        let parts = parts.map_err(drop)?;
         let colour = words().any(|word| word == COLOUR);
         Ok(Self { parts, colour })
     }
@@ -88,14 +85,8 @@ impl FromStr for LineFormat {
 
 impl fmt::Display for LineFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |part: &Part| {
-            PARTS
-                .iter()
-                .find(|(_, known)| known == part)
-                .map(|(name, _)| *name)
-        };
-        let colour = self.colour.then_some(COLOUR);
-        let names: Vec<&str> = self.parts.iter().filter_map(name).chain(colour).collect();
+        let names = self.parts.iter().map(|part| part.name());
+        let names: Vec<&str> = names.chain(self.colour.then_some(COLOUR)).collect();
         f.write_str(&names.join(" "))
     }
 }

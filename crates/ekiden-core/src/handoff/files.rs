@@ -1,7 +1,5 @@
 //! The three files that an agent writes.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::names::names;
@@ -74,18 +72,14 @@ impl NotText {
     }
 }
 
-impl fmt::Display for NotText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Binary => "binary data",
-            Self::Utf16 => "UTF-16 text",
-            Self::Link => "a symbolic link",
-            Self::Directory => "a directory",
-            Self::Special => "a pipe or a device",
-            Self::Unreadable => "a file that may not be read",
-        })
-    }
-}
+names!(NotText {
+    Binary: "binary data",
+    Utf16: "UTF-16 text",
+    Link: "a symbolic link",
+    Directory: "a directory",
+    Special: "a pipe or a device",
+    Unreadable: "a file that may not be read",
+});
 
 impl FileText {
     /// The text, if there is one.

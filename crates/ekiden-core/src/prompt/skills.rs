@@ -37,13 +37,7 @@ pub enum Skill {
 /// The names under which the skills are called. Not always their own: somebody may have had a command
 /// of that name first, and those of a plugin are called by its name and theirs (`ekiden:handoff`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SkillNames {
-    pub checkpoint: String,
-    pub handoff: String,
-    pub orient: String,
-    pub ralph: String,
-    pub shard: String,
-}
+pub struct SkillNames([String; Skill::ALL.len()]);
 
 names!(Skill {
     Checkpoint: "checkpoint",
@@ -84,8 +78,8 @@ impl Skill {
                 ),
                 ("program", program),
                 ("rule", &rule),
-                ("handoff", &names.handoff),
-                ("orient", &names.orient),
+                ("handoff", names.of(Self::Handoff)),
+                ("orient", names.of(Self::Orient)),
             ],
         )
     }
@@ -93,25 +87,13 @@ impl Skill {
 
 impl SkillNames {
     /// Each skill under the name that this gives it.
-    pub fn by(mut name: impl FnMut(Skill) -> String) -> Self {
-        Self {
-            checkpoint: name(Skill::Checkpoint),
-            handoff: name(Skill::Handoff),
-            orient: name(Skill::Orient),
-            ralph: name(Skill::Ralph),
-            shard: name(Skill::Shard),
-        }
+    pub fn by(name: impl FnMut(Skill) -> String) -> Self {
+        Self(Skill::ALL.map(name))
     }
 
     /// The name of a skill.
     pub fn of(&self, skill: Skill) -> &str {
-        match skill {
-            Skill::Checkpoint => &self.checkpoint,
-            Skill::Handoff => &self.handoff,
-            Skill::Orient => &self.orient,
-            Skill::Ralph => &self.ralph,
-            Skill::Shard => &self.shard,
-        }
+        &self.0[skill as usize]
     }
 }
 
