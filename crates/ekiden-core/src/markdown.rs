@@ -79,6 +79,22 @@ pub(crate) fn sections_named<'a>(text: &'a str, name: &str) -> impl Iterator<Ite
     sections.collect::<Vec<_>>().into_iter()
 }
 
+/// What follows the bullet or number at the beginning of a text and the blanks behind it.
+pub(crate) fn without_bullet(text: &str) -> &str {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let rest = if digits > 0 {
+        text[digits..].strip_prefix(['.', ')'])
+    } else {
+        text.strip_prefix(['-', '*', '+'])
+    };
+    match rest {
+        Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\n']) => {
+            rest.trim_start_matches([' ', '\t'])
+        }
+        Some(_) | None => text,
+    }
+}
+
 /// The number of the line that holds this offset, from 1.
 pub(crate) fn line_of(source: &str, offset: usize) -> usize {
     source.as_bytes()[..offset]

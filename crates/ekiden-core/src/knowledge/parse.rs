@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{CORE, LOG, LogEntry, strip_word};
-use crate::markdown::{Block, Heading, Outline, outline};
+use crate::markdown::{Block, Heading, Outline, outline, without_bullet};
 use crate::text::clean;
 
 /// The texts under the two headings.
@@ -160,21 +160,5 @@ fn bare(line: &str) -> &str {
             return line;
         }
         line = next;
-    }
-}
-
-/// What follows the bullet or number at the beginning of a text and the blanks behind it.
-fn without_bullet(text: &str) -> &str {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let rest = if digits > 0 {
-        text[digits..].strip_prefix(['.', ')'])
-    } else {
-        text.strip_prefix(['-', '*', '+'])
-    };
-    match rest {
-        Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\n']) => {
-            rest.trim_start_matches([' ', '\t'])
-        }
-        Some(_) | None => text,
     }
 }

@@ -60,13 +60,18 @@ impl Filled {
         }
     }
 
-    /// The document with these lines in the places that are still empty.
-    pub fn fill(&self, document: &str) -> String {
-        let places = [
+    /// The places, by their headings.
+    fn places(&self) -> [(&'static str, &[String]); 3] {
+        [
             (sections::DONE, &self.done),
             (sections::DECISIONS, &self.decisions),
             (sections::BLOCKERS, &self.blockers),
-        ];
+        ]
+    }
+
+    /// The document with these lines in the places that are still empty.
+    pub fn fill(&self, document: &str) -> String {
+        let places = self.places();
         let mut filled = String::new();
         let mut under: &[String] = &[];
         for line in document.split_inclusive('\n') {
@@ -85,16 +90,9 @@ impl Filled {
 
     /// The places that are still empty, by their headings.
     pub fn missing(&self) -> Vec<&'static str> {
-        let places = [
-            (sections::DONE, &self.done),
-            (sections::DECISIONS, &self.decisions),
-            (sections::BLOCKERS, &self.blockers),
-        ];
-        places
-            .into_iter()
-            .filter(|(_, lines)| lines.is_empty())
-            .map(|(heading, _)| heading)
-            .collect()
+        let places = self.places().into_iter();
+        let empty = places.filter(|(_, lines)| lines.is_empty());
+        empty.map(|(heading, _)| heading).collect()
     }
 }
 
@@ -152,37 +150,18 @@ fn title(text: &str) -> String {
 /// The lines of a section without bullets and numbers, and without places that are still empty.
 fn lines_of(text: &str, heading: &str) -> Vec<String> {
     let outline = markdown::outline(text);
-    let is_it = |found: &markdown::Heading| {
-        found.level == 2
-            && found
-                .text
-                .trim_end_matches(':')
-                .trim()
-                .eq_ignore_ascii_case(heading)
-    };
+    let is_it = |found: &markdown::Heading| found.level == 2 && found.is(heading);
     let Some(index) = outline.headings.iter().position(is_it) else {
         return Vec::new();
     };
     let range = outline.section(index, text.len(), |_| false);
     let lines = text[range]
         .lines()
-        .map(|line| one_line(without_bullet(line), LINE_CHARS_MAX));
+        .map(|line| one_line(markdown::without_bullet(line.trim()), LINE_CHARS_MAX));
     lines
         .filter(|line| !line.is_empty() && !line.starts_with(sections::EMPTY))
         .take(LINES_MAX)
         .collect()
-}
-
-fn without_bullet(line: &str) -> &str {
-    let line = line.trim();
-    if let Some(rest) = line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")) {
-        return rest;
-    }
-    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    match line[digits..].strip_prefix(". ") {
-        Some(rest) if digits > 0 => rest,
-        Some(_) | None => line,
-    }
 }
 
 /// Sections of a file of instructions that are named at most.
