@@ -5,8 +5,6 @@
 //! WHY: escape sequences, zero-width, bidirectional and tag characters let a text say one thing to
 //! a person and another to a program; old Mac and Unicode line ends let a line begin unnoticed.
 
-use serde::{Deserialize, Serialize};
-
 /// A text without what hides, and how much was taken out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Clean {
@@ -16,7 +14,7 @@ pub struct Clean {
 }
 
 /// Characters that were removed from a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hidden {
     /// Control characters, and escape sequences counted as one each.
     pub controls: usize,

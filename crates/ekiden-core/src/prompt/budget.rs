@@ -52,22 +52,21 @@ pub fn cut(text: &str, tokens_max: usize, keep: Keep, mark: Mark<'_>) -> String 
 
 /// The text with each line over [`QUOTED_LINE_CHARS_MAX`] characters cut, with a mark in the line.
 pub fn cut_long_lines(text: &str) -> String {
-    let cut = |line| cut_line(line, QUOTED_LINE_CHARS_MAX).0;
+    let cut = |line| cut_line(line, QUOTED_LINE_CHARS_MAX);
     text.split_inclusive('\n').map(cut).collect()
 }
 
-/// One line, cut if it is too long; and whether it was.
-pub(crate) fn cut_line(line: &str, chars_max: usize) -> (String, bool) {
+/// One line, cut if it is too long.
+pub(crate) fn cut_line(line: &str, chars_max: usize) -> String {
     let text = line.trim_end_matches('\n');
     // Never more characters than bytes: most lines need no counting.
     let cut_at = (text.len() > chars_max).then(|| text.char_indices().nth(chars_max));
     let Some((end, _)) = cut_at.flatten() else {
-        return (line.to_owned(), false);
+        return line.to_owned();
     };
     let over = text[end..].chars().count();
     let (kept, line_end) = (&text[..end], &line[text.len()..]);
-    let cut = format!("{kept} [line cut: {over} more characters]{line_end}");
-    (cut, true)
+    format!("{kept} [line cut: {over} more characters]{line_end}")
 }
 
 /// The same as [`cut`], by any measure that adds up over lines.

@@ -11,8 +11,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::budget::{Keep, Mark, cut, cut_line};
 use super::own_lines::strip_protocol;
 use crate::limits::QUOTED_LINE_CHARS_MAX;
@@ -40,34 +38,28 @@ pub struct Caution {
 }
 
 /// What was taken out of a foreign text or changed in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
     /// Characters that hide something.
     pub hidden: Hidden,
     /// Tags of clients that lost their bracket.
     pub tags: usize,
-    /// Lines that were copies of a protocol text.
-    pub protocol_lines: usize,
-    pub long_lines: usize,
 }
 
 /// Marks a text as data.
 pub fn quote(foreign: &str) -> Quoted {
     let clean = clean(foreign);
-    let (plain, protocol_lines) = strip_protocol(&clean.text);
+    let (plain, _) = strip_protocol(&clean.text);
     let mut removed = Removed {
         hidden: clean.removed,
-        protocol_lines,
-        ..Removed::default()
+        tags: 0,
     };
     let mut text = String::with_capacity(plain.len() + plain.len() / 8);
     for line in plain.lines() {
         let (line, tags) = disarm_tags(line);
-        let (line, long) = cut_line(&line, QUOTED_LINE_CHARS_MAX);
         removed.tags += tags;
-        removed.long_lines += usize::from(long);
         text.push_str(MARK);
-        text.push_str(&line);
+        text.push_str(&cut_line(&line, QUOTED_LINE_CHARS_MAX));
         text.push('\n');
     }
     Quoted { text, removed }
@@ -115,8 +107,6 @@ pub fn caution<'a>(texts: impl IntoIterator<Item = &'a str>) -> Caution {
         sum.hidden.controls += removed.hidden.controls;
         sum.hidden.invisible += removed.hidden.invisible;
         sum.tags += removed.tags;
-        sum.protocol_lines += removed.protocol_lines;
-        sum.long_lines += removed.long_lines;
         let plain = normal(&clean(text).text);
         let new = SUSPICIOUS
             .into_iter()
@@ -257,7 +247,6 @@ mod tests {
     fn a_long_line_is_cut_with_a_mark() {
         let quoted = quote(&"x".repeat(2_500));
         assert!(quoted.text.ends_with("x [line cut: 500 more characters]\n"));
-        assert_eq!(quoted.removed.long_lines, 1);
     }
 
     // shows: REL-29

@@ -132,7 +132,7 @@ fn outputs(outputs: &[String]) -> String {
 
 /// The check as the user approved it; only what no one would read is cut.
 fn check_within(check: &str) -> String {
-    let line = |line| cut_line(line, CHECK_LINE_CHARS_MAX).0;
+    let line = |line| cut_line(line, CHECK_LINE_CHARS_MAX);
     let lines: String = check.split_inclusive('\n').map(line).collect();
     let room = limits::STAGE_CHECK_TOKENS_MAX - CHECK_LABELS_TOKENS_MAX;
     cut(&lines, room, Keep::First, Mark::new("", PLAN))

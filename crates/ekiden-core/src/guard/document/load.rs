@@ -30,7 +30,7 @@ pub fn load(loaded: &Loaded<'_>) -> String {
     let lines: String = text_of_interest(loaded.document)
         .lines()
         .filter(|line| !line.trim().is_empty())
-        .map(|line| format!("{}\n", cut_line(line, LINE_CHARS_MAX).0))
+        .map(|line| format!("{}\n", cut_line(line, LINE_CHARS_MAX)))
         .collect();
     let mark = Mark {
         prefix: MARK,
