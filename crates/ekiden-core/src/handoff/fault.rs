@@ -1,62 +1,70 @@
 //! What can be wrong with a handoff: place, what is wrong, remedy.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::{HandoffFile, Heading, Need, NotText, STATUS, StatusFault};
 use crate::limits;
 
 /// One thing that is wrong with a handoff. Its text is one line for the agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{file}: {kind}")]
 pub struct Fault {
     /// The file that it is in.
     pub file: HandoffFile,
     pub kind: FaultKind,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What is wrong with the file, and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// There is no such file.
+    #[error("there is no such file. Write it under the headings given at the start.")]
     Missing,
+    #[error("the file is empty. Fill it in under the headings given at the start.")]
     Empty,
     /// The file holds the template's explanations and nothing else.
+    #[error("still the template. Replace each explanation by what you know.")]
     Template,
+    #[error("it was {0}, and was set aside. Write it again as plain UTF-8 Markdown.")]
     NotText(NotText),
     /// The file is too large to be read.
-    TooLarge {
-        bytes: u64,
-    },
+    #[error("too large to read ({} KB). Keep about a page and point to files.", .bytes / 1024)]
+    TooLarge { bytes: u64 },
     /// A heading is not there, or nothing stands under it.
-    Heading {
-        heading: Heading,
-        lack: Lack,
-    },
+    #[error("{}", heading_text(*.heading, *.lack))]
+    Heading { heading: Heading, lack: Lack },
     /// The STATUS line cannot be read.
+    #[error(transparent)]
     Status(StatusFault),
     /// A person is needed, but it is not said what for.
+    #[error("BLOCKED without a question. Write under \"Issues\" what a person must decide.")]
     BlockedWithoutQuestion,
     /// All is said to be done while items are open.
-    CompleteWithOpenItems {
-        open: usize,
-    },
+    #[error("said to be complete, but items are open ({open}). Tick them, or use IN_PROGRESS.")]
+    CompleteWithOpenItems { open: usize },
     /// The notes say too little to continue from.
-    TooShort {
-        chars: usize,
-    },
+    #[error(
+        "only {chars} characters. Write at least {min}, enough for a stranger to continue.",
+        min = limits::NEXT_PROMPT_CHARS_MIN
+    )]
+    TooShort { chars: usize },
     /// The text is too long; what is over is cut.
-    TooLong {
-        chars: usize,
-    },
+    #[error(
+        "{chars} characters long. Keep it under {max} and point to files.",
+        max = limits::NEXT_PROMPT_CHARS_MAX
+    )]
+    TooLong { chars: usize },
     /// The notes are those of the session before.
+    #[error("the same as last time. Write what this session changed and learned.")]
     Repeated,
     /// The protocol's own words stand in the file; they are taken out.
-    ProtocolCopied {
-        lines: usize,
-    },
+    #[error(
+        "it copies ekiden's own texts (lines: {lines}). Leave them out; ekiden adds them itself."
+    )]
+    ProtocolCopied { lines: usize },
     /// There is text, but under none of the headings that ekiden reads.
+    #[error("no heading \"## Core Knowledge\" or \"## Session Log\". Put the text under one.")]
     NoHeading,
 }
 
@@ -126,62 +134,6 @@ impl Fault {
             },
         }
     }
-
-    /// What is wrong with the file, and the remedy.
-    fn text(&self) -> Cow<'static, str> {
-        let plain: &'static str = match &self.kind {
-            FaultKind::Missing => {
-                "there is no such file. Write it under the headings given at the start."
-            }
-            FaultKind::Empty => {
-                "the file is empty. Fill it in under the headings given at the start."
-            }
-            FaultKind::Template => "still the template. Replace each explanation by what you know.",
-            FaultKind::BlockedWithoutQuestion => {
-                "BLOCKED without a question. Write under \"Issues\" what a person must decide."
-            }
-            FaultKind::Repeated => {
-                "the same as last time. Write what this session changed and learned."
-            }
-            FaultKind::NoHeading => {
-                "no heading \"## Core Knowledge\" or \"## Session Log\". Put the text under one."
-            }
-            FaultKind::TooLarge { bytes } => {
-                let size = bytes / 1024;
-                return format!(
-                    "too large to read ({size} KB). Keep about a page and point to files."
-                )
-                .into();
-            }
-            FaultKind::NotText(what) => {
-                return format!(
-                    "it was {what}, and was set aside. Write it again as plain UTF-8 Markdown."
-                )
-                .into();
-            }
-            FaultKind::Heading { heading, lack } => return heading_text(*heading, *lack).into(),
-            FaultKind::Status(fault) => return fault.to_string().into(),
-            FaultKind::CompleteWithOpenItems { open } => {
-                return format!("said to be complete, but items are open ({open}). Tick them, or use IN_PROGRESS.").into();
-            }
-            FaultKind::TooShort { chars } => {
-                let min = limits::NEXT_PROMPT_CHARS_MIN;
-                return format!(
-                    "only {chars} characters. Write at least {min}, enough for a stranger to continue."
-                )
-                .into();
-            }
-            FaultKind::TooLong { chars } => {
-                let max = limits::NEXT_PROMPT_CHARS_MAX;
-                return format!("{chars} characters long. Keep it under {max} and point to files.")
-                    .into();
-            }
-            FaultKind::ProtocolCopied { lines } => {
-                return format!("it copies ekiden's own texts (lines: {lines}). Leave them out; ekiden adds them itself.").into();
-            }
-        };
-        plain.into()
-    }
 }
 
 fn heading_text(heading: Heading, lack: Lack) -> String {
@@ -190,11 +142,5 @@ fn heading_text(heading: Heading, lack: Lack) -> String {
         Lack::Heading => format!("no heading \"## {name}\". {remedy}"),
         Lack::Content => format!("nothing under \"{name}\". {remedy}"),
         Lack::OwnWords => format!("\"{name}\" is still the template's. {remedy}"),
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file, self.text())
     }
 }

@@ -95,17 +95,24 @@ pub enum Status {
 }
 
 /// Why the STATUS line cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StatusFault {
     /// There is none.
+    #[error("no STATUS line. Add STATUS: and its word as a line of its own.")]
     Missing,
     /// It has other text beside it.
+    #[error(
+        "the STATUS in line {line} is not alone. Put it between blank lines, without more words."
+    )]
     NotAlone {
         /// Where its block begins, from 1.
         line: usize,
     },
     /// It has a word that means nothing.
+    #[error(
+        "the STATUS in line {line} has an unknown word, {word}. Use IN_PROGRESS, {marker} or BLOCKED."
+    )]
     UnknownWord {
         word: String,
         /// Where it stands, from 1.
@@ -114,34 +121,11 @@ pub enum StatusFault {
         marker: Marker,
     },
     /// Two of them say different things.
+    #[error("the STATUS lines {} and {} differ. Keep the one that is true.", .lines[0], .lines[1])]
     Contradictory {
         /// Where they stand, from 1.
         lines: [usize; 2],
     },
-}
-
-impl fmt::Display for StatusFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => {
-                f.write_str("no STATUS line. Add STATUS: and its word as a line of its own.")
-            }
-            Self::NotAlone { line } => write!(
-                f,
-                "the STATUS in line {line} is not alone. Put it between blank lines, without more words."
-            ),
-            Self::UnknownWord { word, line, marker } => write!(
-                f,
-                "the STATUS in line {line} has an unknown word, {word}. Use IN_PROGRESS, {marker} or BLOCKED."
-            ),
-            Self::Contradictory { lines: [a, b] } => {
-                write!(
-                    f,
-                    "the STATUS lines {a} and {b} differ. Keep the one that is true."
-                )
-            }
-        }
-    }
 }
 
 /// The word of an unambiguous claim.
