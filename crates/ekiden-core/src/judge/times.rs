@@ -3,57 +3,37 @@
 //! Dates, times of day and seconds since 1970 change by themselves. A session that changed nothing else
 //! in a file has not worked on it.
 
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+/// `2026-11-21T10:00:00.123+02:00`, and any other number with what a time is made of.
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern("[0-9][0-9:.+TZ-]*"));
+
+/// How a number begins that tells a time: a date; `10:00`, with seconds or without; seconds, milliseconds,
+/// microseconds or nanoseconds since 1970, of our days.
+static TIME: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?x) ^(?:
+            [0-9]{4}-[0-9]{2}-[0-9]{2}
+            | [0-9]{1,2}:[0-9]{2}
+            | 1[0-9]{9}(?:[0-9]{3}){0,3}(?:\.|$)
+        )",
+    )
+});
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the pattern is ours")
+}
+
 /// The text without dates and times; `None` if it has none.
 pub fn without_times(text: &str) -> Option<String> {
-    let mut timeless = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        let (before, from) = rest.split_at(start);
-        let (word, after) = from.split_at(from.find(|c| !is_of_time(c)).unwrap_or(from.len()));
-        timeless.push_str(before);
-        if !tells_time(word) {
-            timeless.push_str(word);
-        }
-        rest = after;
-    }
-    timeless.push_str(rest);
-    (timeless.len() < text.len()).then_some(timeless)
-}
-
-/// `2026-11-21T10:00:00.123+02:00` is made of these.
-fn is_of_time(c: char) -> bool {
-    c.is_ascii_digit() || matches!(c, '-' | ':' | '.' | '+' | 'T' | 'Z')
-}
-
-fn tells_time(word: &str) -> bool {
-    is_date(word) || is_clock(word) || is_epoch(word)
-}
-
-/// `2026-11-21`, with or without more.
-fn is_date(word: &str) -> bool {
-    let digits = |from: usize, to: usize| {
-        word.get(from..to)
-            .is_some_and(|part| part.bytes().all(|b| b.is_ascii_digit()))
-    };
-    let dash = |at: usize| word.as_bytes().get(at) == Some(&b'-');
-    digits(0, 4) && dash(4) && digits(5, 7) && dash(7) && digits(8, 10)
-}
-
-/// `10:00` or `10:00:00`.
-fn is_clock(word: &str) -> bool {
-    let Some((hours, rest)) = word.split_once(':') else {
-        return false;
-    };
-    let two = |part: &str| part.len() >= 2 && part.bytes().take(2).all(|b| b.is_ascii_digit());
-    (1..=2).contains(&hours.len()) && hours.bytes().all(|b| b.is_ascii_digit()) && two(rest)
-}
-
-/// Seconds, milliseconds, microseconds or nanoseconds since 1970, of our days.
-fn is_epoch(word: &str) -> bool {
-    let whole = word.split('.').next().unwrap_or_default();
-    matches!(whole.len(), 10 | 13 | 16 | 19)
-        && whole.starts_with('1')
-        && whole.bytes().all(|b| b.is_ascii_digit())
+    let timeless = NUMBER.replace_all(text, |number: &Captures<'_>| {
+        let number = &number[0];
+        let kept = if TIME.is_match(number) { "" } else { number };
+        kept.to_owned()
+    });
+    (timeless.len() < text.len()).then(|| timeless.into_owned())
 }
 
 #[cfg(test)]
