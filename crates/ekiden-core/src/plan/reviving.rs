@@ -31,8 +31,6 @@ impl Plan {
     /// A stage that ended with a question has its answer while the plan runs: it goes on, with what waits for it.
     /// False if it asked nothing, or nothing begins any more.
     pub fn answered(&mut self, stage: &StageId) -> bool {
-        let asks =
-            |state: &StageState| matches!(state.failure(), Some((Outcome::Blocked { .. }, _)));
         if self.ended.is_some() || self.halt().is_some() || !self.state(stage).is_some_and(asks) {
             return false;
         }
@@ -52,22 +50,11 @@ impl Plan {
 
     /// The stages that asked something else than the one that is answered, and those that they block.
     fn still_asks(&self, answered: &StageId) -> BTreeSet<StageId> {
-        let asks = |node: &&Node| {
-            let question = node.state.failure();
-            matches!(question, Some((Outcome::Blocked { .. }, _))) && node.id != *answered
-        };
-        let asking = self.nodes.iter().filter(asks).map(|node| node.id.clone());
-        let mut found: BTreeSet<StageId> = asking.collect();
-        loop {
-            let blocked = |node: &&Node| node.blocked_by().is_some_and(|by| found.contains(by));
-            let blocked = self.nodes.iter().filter(blocked);
-            let more: Vec<StageId> = blocked.map(|node| node.id.clone()).collect();
-            let before = found.len();
-            found.extend(more);
-            if found.len() == before {
-                return found;
-            }
-        }
+        let asking = self
+            .states()
+            .filter(|(stage, state)| asks(state) && *stage != answered);
+        let asking = asking.map(|(stage, _)| [vec![stage.clone()], self.blocked_by(stage)]);
+        asking.flatten().flatten().collect()
     }
 
     /// Complete stages go on, with follow-up work.
@@ -147,4 +134,9 @@ impl Plan {
         };
         self.nodes[at].state = again;
     }
+}
+
+/// It ended with a question.
+fn asks(state: &StageState) -> bool {
+    matches!(state.failure(), Some((Outcome::Blocked { .. }, _)))
 }
