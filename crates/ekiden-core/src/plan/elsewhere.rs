@@ -17,7 +17,7 @@ impl Plan {
         self.ready.remove(&(Reverse(self.behind[at]), at));
         self.at_work += 1;
         let node = &mut self.nodes[at];
-        node.state = match node.begun {
+        node.now.state = match node.now.begun {
             true => StageState::Working,
             false => StageState::Preparing,
         };
@@ -28,12 +28,12 @@ impl Plan {
         let Some(at) = self.in_state(stage, &StageState::Merging) else {
             return;
         };
-        if self.merging == Some(at) {
+        if self.now.merging == Some(at) {
             return;
         }
-        self.queue.retain(|waiting| *waiting != at);
-        if let Some(other) = self.merging.replace(at) {
-            self.queue.push_front(other);
+        self.now.queue.retain(|waiting| *waiting != at);
+        if let Some(other) = self.now.merging.replace(at) {
+            self.now.queue.push_front(other);
         }
     }
 }

@@ -12,19 +12,19 @@ use crate::outcome::{Outcome, StageFailed};
 impl Plan {
     pub(super) fn conclude(&mut self) -> PlanDecision {
         let mut outcome = self.outcome();
-        if outcome.is_complete() && self.delivery == Delivery::Due {
-            self.delivery = Delivery::UnderWay;
+        if outcome.is_complete() && self.now.delivery == Delivery::Due {
+            self.now.delivery = Delivery::UnderWay;
             return PlanDecision::Deliver;
         }
         if let (Outcome::Complete { verified }, Delivery::Kept { command }) =
-            (&outcome, &self.delivery)
+            (&outcome, &self.now.delivery)
         {
             outcome = Outcome::Undelivered {
                 verified: *verified,
                 command: command.clone(),
             };
         }
-        self.ended = Some(outcome.clone());
+        self.now.ended = Some(outcome.clone());
         PlanDecision::End(outcome)
     }
 
@@ -37,7 +37,7 @@ impl Plan {
         match failed.pop() {
             None => {
                 let mut done = self.nodes.iter().filter(|node| node.is_done()).peekable();
-                let verified = done.peek().is_some() && done.all(|node| node.is_verified);
+                let verified = done.peek().is_some() && done.all(|node| node.now.is_verified);
                 Outcome::Complete { verified }
             }
             // A relay that stands alone ends its run as it ended itself.
@@ -63,7 +63,7 @@ impl Plan {
         let blocking: HashSet<&StageId> = self.nodes.iter().filter_map(Node::blocked_by).collect();
         let nothing_done = !self.nodes.iter().any(Node::is_done);
         let of_node = |node: &Node| {
-            let (outcome, is_skipped) = node.state.failure()?;
+            let (outcome, is_skipped) = node.now.state.failure()?;
             let matters = !is_skipped || nothing_done || blocking.contains(&node.id);
             matters.then(|| StageFailed {
                 stage: node.id.clone(),
@@ -94,7 +94,8 @@ impl Plan {
 
     fn halt_by(&mut self, failed: Vec<StageFailed>) {
         if self.in_worktrees {
-            self.halted
+            self.now
+                .halted
                 .get_or_insert(Outcome::StagesFailed { failed, blocked: 0 });
         }
     }
@@ -106,7 +107,7 @@ impl Plan {
             let node = &mut self.nodes[at];
             let passes = end == StageEnd::Done;
             let left_out = matches!(end, StageEnd::LeftOut { .. });
-            node.state = StageState::Over(end);
+            node.now.state = StageState::Over(end);
             self.over += 1;
             if node.take == Take::Assume {
                 self.confirmed();
@@ -114,7 +115,7 @@ impl Plan {
             let dependants = std::mem::take(&mut self.nodes[at].dependants);
             for &(dependant, optional) in &dependants {
                 let node = &mut self.nodes[dependant];
-                if node.state != StageState::Waiting {
+                if node.now.state != StageState::Waiting {
                     continue;
                 }
                 let is_skipped = node.take == Take::Skip;
@@ -162,10 +163,10 @@ impl Plan {
     pub(super) fn make_ready(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         if node.take == Take::Assume {
-            node.state = StageState::Merging;
-            self.queue.push_back(at);
+            node.now.state = StageState::Merging;
+            self.now.queue.push_back(at);
         } else {
-            node.state = StageState::Ready;
+            node.now.state = StageState::Ready;
             self.ready.insert((Reverse(self.behind[at]), at));
         }
     }

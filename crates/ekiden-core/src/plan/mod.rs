@@ -66,24 +66,30 @@ pub struct Plan {
     ready: BTreeSet<(Reverse<u64>, usize)>,
     /// Stages that hold a slot.
     at_work: usize,
-    queue: VecDeque<usize>,
-    /// The stage that is being merged, or whose being done is confirmed.
-    merging: Option<usize>,
     over: usize,
     /// Stages that the user says were done, of which that is not known yet. Nothing begins before.
     unconfirmed: usize,
+    now: PlanNow,
+}
+
+/// Where a plan is, besides where its stages are: what neither its manifest nor they tell.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct PlanNow {
+    queue: VecDeque<usize>,
+    /// The stage that is being merged, or whose being done is confirmed.
+    merging: Option<usize>,
     halted: Option<Outcome>,
     /// Somebody wants the run to stop.
     stop: Option<StopRequest>,
     paused: bool,
     /// Until when a usage limit holds all.
-    pub(crate) held_until: Option<Timestamp>,
+    held_until: Option<Timestamp>,
     delivery: Delivery,
     ended: Option<Outcome>,
 }
 
 /// Whether the user has what all stages made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Delivery {
     /// Not yet.
@@ -91,6 +97,7 @@ enum Delivery {
     /// It is being handed off.
     UnderWay,
     /// There is nothing to hand off, or it was.
+    #[default]
     Over,
     /// It is not; this command brings it.
     Kept { command: String },
@@ -140,21 +147,13 @@ impl Plan {
             merges,
             ready: BTreeSet::new(),
             at_work: 0,
-            queue: VecDeque::new(),
-            merging: None,
             over: 0,
             unconfirmed: 0,
-            halted: None,
-            stop: None,
-            paused: false,
-            held_until: None,
-            delivery: if merges {
-                Delivery::Due
-            } else {
-                Delivery::Over
-            },
-            ended: None,
+            now: PlanNow::default(),
         };
+        if merges {
+            plan.now.delivery = Delivery::Due;
+        }
         plan.open();
         plan
     }
@@ -168,7 +167,7 @@ impl Plan {
                 decisions.push(decision);
             }
         }
-        if decisions.is_empty() && self.is_quiet() && self.ended.is_none() {
+        if decisions.is_empty() && self.is_quiet() && self.now.ended.is_none() {
             decisions.push(self.conclude());
         }
         decisions
@@ -183,14 +182,14 @@ impl Plan {
         let at = self.in_state(stage, &StageState::Preparing)?;
         if let Some(halted) = self.halt() {
             self.at_work -= 1;
-            self.nodes[at].state = StageState::Interrupted(halted);
+            self.nodes[at].now.state = StageState::Interrupted(halted);
             return None;
         }
         match result {
             Ok(()) => {
                 let node = &mut self.nodes[at];
-                node.state = StageState::Working;
-                node.begun = true;
+                node.now.state = StageState::Working;
+                node.now.begun = true;
                 Some(PlanDecision::Start(node.id.clone()))
             }
             Err(why) => {
@@ -207,13 +206,13 @@ impl Plan {
         let halted = self.halt().is_some();
         let node = &mut self.nodes[at];
         match meaning(outcome) {
-            Meaning::Failed if node.tries <= node.retries && halted => {
+            Meaning::Failed if node.now.tries <= node.retries && halted => {
                 self.at_work -= 1;
-                node.state = StageState::Interrupted(outcome.clone());
+                node.now.state = StageState::Interrupted(outcome.clone());
             }
-            Meaning::Failed if node.tries <= node.retries => {
-                node.tries += 1;
-                let (attempt, max) = (node.tries, node.retries + 1);
+            Meaning::Failed if node.now.tries <= node.retries => {
+                node.now.tries += 1;
+                let (attempt, max) = (node.now.tries, node.retries + 1);
                 return Some(PlanDecision::Retry {
                     stage: stage.clone(),
                     attempt,
@@ -226,15 +225,15 @@ impl Plan {
             }
             Meaning::Halt => {
                 self.at_work -= 1;
-                node.state = StageState::Interrupted(outcome.clone());
-                self.halted.get_or_insert(outcome.clone());
+                node.now.state = StageState::Interrupted(outcome.clone());
+                self.now.halted.get_or_insert(outcome.clone());
             }
             Meaning::Done => {
                 self.at_work -= 1;
-                node.is_verified = *outcome == Outcome::Complete { verified: true };
+                node.now.is_verified = *outcome == Outcome::Complete { verified: true };
                 if self.merges {
-                    node.state = StageState::Merging;
-                    self.queue.push_back(at);
+                    node.now.state = StageState::Merging;
+                    self.now.queue.push_back(at);
                 } else {
                     self.finish(at, StageEnd::Done);
                 }
@@ -259,16 +258,16 @@ impl Plan {
         };
         let halted = self.halt().is_some();
         let node = &mut self.nodes[at];
-        if node.mends >= MENDS_MAX {
+        if node.now.mends >= MENDS_MAX {
             if halted {
-                self.queue.push_front(at);
+                self.now.queue.push_front(at);
             } else {
                 self.fail(at, Outcome::Unmerged { files });
             }
             return false;
         }
-        node.mends += 1;
-        node.state = StageState::Ready;
+        node.now.mends += 1;
+        node.now.state = StageState::Ready;
         self.ready.insert((Reverse(self.behind[at]), at));
         true
     }
@@ -276,7 +275,7 @@ impl Plan {
     /// A merge was cancelled: it is due again.
     pub fn merge_cancelled(&mut self, stage: &StageId) {
         if let Some(at) = self.leave_merge(stage) {
-            self.queue.push_front(at);
+            self.now.queue.push_front(at);
         }
     }
 
@@ -294,40 +293,40 @@ impl Plan {
 
     /// The user has what all stages made, or `kept` is the command that brings it.
     pub fn delivered(&mut self, kept: Option<String>) {
-        self.delivery = kept.map_or(Delivery::Over, |command| Delivery::Kept { command });
+        self.now.delivery = kept.map_or(Delivery::Over, |command| Delivery::Kept { command });
     }
 
     /// Somebody stops the run: nothing new begins.
     pub fn stop(&mut self, request: StopRequest) {
-        if self.stop.is_none_or(|before| request.outweighs(before)) {
-            self.stop = Some(request);
+        if self.now.stop.is_none_or(|before| request.outweighs(before)) {
+            self.now.stop = Some(request);
         }
     }
 
     /// Somebody wants the run to stop.
     pub fn is_stopping(&self) -> bool {
-        self.stop.is_some()
+        self.now.stop.is_some()
     }
 
     /// Nothing more begins and nothing is merged: it stops, or a stage has failed that stops it.
     pub fn is_halting(&self) -> bool {
-        self.halted.is_some() || self.is_stopping()
+        self.now.halted.is_some() || self.is_stopping()
     }
 
     /// Nothing begins while a person wants a pause.
     pub fn pause(&mut self, paused: bool) {
-        self.paused = paused;
+        self.now.paused = paused;
     }
 
     /// A usage limit that one stage met holds all until then.
     pub fn hold(&mut self, until: Timestamp) {
-        self.held_until = self.held_until.max(Some(until));
+        self.now.held_until = self.now.held_until.max(Some(until));
     }
 
     /// When a stage may begin that a usage limit holds back.
     pub fn wakes_at(&self) -> Option<Timestamp> {
-        let held = self.may_begin() > 0 && self.halt().is_none() && !self.paused;
-        self.held_until.filter(|_| held)
+        let held = self.may_begin() > 0 && self.halt().is_none() && !self.now.paused;
+        self.now.held_until.filter(|_| held)
     }
 
     /// How many stages could begin now.
@@ -341,11 +340,11 @@ impl Plan {
     }
 
     fn next_merge(&mut self) -> Option<PlanDecision> {
-        if self.merging.is_some() {
+        if self.now.merging.is_some() {
             return None;
         }
-        let at = self.queue.pop_front()?;
-        self.merging = Some(at);
+        let at = self.now.queue.pop_front()?;
+        self.now.merging = Some(at);
         let node = &self.nodes[at];
         Some(match node.take {
             Take::Assume => PlanDecision::Worktree(node.id.clone(), WorktreeEffect::Confirm),
@@ -356,41 +355,45 @@ impl Plan {
     }
 
     fn next_stage(&mut self, now: Timestamp) -> Option<PlanDecision> {
-        let held = self.paused || self.held_until.is_some_and(|until| now < until);
+        let held = self.now.paused || self.held_until(now).is_some();
         if held || self.unconfirmed > 0 || self.at_work >= self.jobs {
             return None;
         }
         let (_, at) = self.ready.pop_first()?;
         self.at_work += 1;
         let node = &mut self.nodes[at];
-        if self.in_worktrees && !node.begun {
-            node.state = StageState::Preparing;
+        if self.in_worktrees && !node.now.begun {
+            node.now.state = StageState::Preparing;
             return Some(PlanDecision::Worktree(
                 node.id.clone(),
                 WorktreeEffect::Prepare,
             ));
         }
-        node.state = StageState::Working;
-        node.begun = true;
+        node.now.state = StageState::Working;
+        node.now.begun = true;
         Some(PlanDecision::Start(node.id.clone()))
     }
 
     /// Why nothing new begins, if that is so.
     fn halt(&self) -> Option<Outcome> {
-        self.halted
+        self.now
+            .halted
             .clone()
-            .or(self.stop.map(|request| Outcome::Stopped { request }))
+            .or(self.now.stop.map(|request| Outcome::Stopped { request }))
     }
 
     /// Nothing is at work and nothing will be.
     fn is_quiet(&self) -> bool {
-        let waits = self.halt().is_none() && (!self.ready.is_empty() || !self.queue.is_empty());
-        self.at_work == 0 && self.merging.is_none() && !waits && self.delivery != Delivery::UnderWay
+        let waits = self.halt().is_none() && (!self.ready.is_empty() || !self.now.queue.is_empty());
+        self.at_work == 0
+            && self.now.merging.is_none()
+            && !waits
+            && self.now.delivery != Delivery::UnderWay
     }
 
     fn leave_merge(&mut self, stage: &StageId) -> Option<usize> {
         let at = *self.index.get(stage)?;
-        (self.merging == Some(at)).then(|| self.merging = None)?;
+        (self.now.merging == Some(at)).then(|| self.now.merging = None)?;
         Some(at)
     }
 
@@ -398,6 +401,6 @@ impl Plan {
         self.index
             .get(stage)
             .copied()
-            .filter(|at| self.nodes[*at].state == *state)
+            .filter(|at| self.nodes[*at].now.state == *state)
     }
 }

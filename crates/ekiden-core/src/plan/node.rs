@@ -68,36 +68,42 @@ pub(super) struct Node {
     pub needs: Vec<(usize, bool)>,
     pub dependants: Vec<(usize, bool)>,
     pub needs_left: usize,
-    pub state: StageState,
     pub take: Take,
     pub on_fail: OnFail,
     pub retries: u32,
+    /// Tokens that it is thought to take.
+    pub estimate: u64,
+    pub now: StageNow,
+}
+
+/// Where a stage is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct StageNow {
+    pub state: StageState,
     /// Which attempt this is, from 1.
     pub tries: u32,
     /// How often it was sent back because it did not merge.
     pub mends: u32,
     /// It has a worktree and a relay.
     pub begun: bool,
-    /// Tokens that it is thought to take.
-    pub estimate: u64,
     pub is_verified: bool,
 }
 
 impl Node {
     pub(super) fn is_done(&self) -> bool {
-        self.state == StageState::Over(StageEnd::Done)
+        self.now.state == StageState::Over(StageEnd::Done)
     }
 
     /// The stage that keeps it from beginning for good.
     pub(super) fn blocked_by(&self) -> Option<&StageId> {
-        let StageState::Over(StageEnd::Blocked { by }) = &self.state else {
+        let StageState::Over(StageEnd::Blocked { by }) = &self.now.state else {
             return None;
         };
         Some(by)
     }
 
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.state, StageState::Over(_))
+        matches!(self.now.state, StageState::Over(_))
     }
 }
 
@@ -122,19 +128,21 @@ pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>)
                 .collect(),
             dependants: Vec::new(),
             needs_left: 0,
-            state: StageState::Waiting,
             take: stage.part.take,
             on_fail: stage.part.on_fail,
             retries: stage.part.retries,
-            tries: 1,
-            mends: 0,
-            begun: false,
             estimate: match (stage.part.expected_tokens, stage.part.estimate_tokens) {
                 (0, 0) => TOKENS_UNKNOWN,
                 (0, estimate) => estimate,
                 (expected, _) => expected,
             },
-            is_verified: stage.verification.is_some(),
+            now: StageNow {
+                state: StageState::Waiting,
+                tries: 1,
+                mends: 0,
+                begun: false,
+                is_verified: stage.verification.is_some(),
+            },
         })
         .collect();
     for at in 0..nodes.len() {

@@ -13,11 +13,11 @@ impl Plan {
     /// whoever took the run up, and is not wanted a second time. If a question is answered, stages that wait for
     /// an answer to another one stay as they are, and so does what they block.
     pub fn resume(&mut self, answered: Option<&StageId>) {
-        self.halted = None;
-        self.stop = None;
-        self.paused = false;
-        self.held_until = None;
-        self.ended = None;
+        self.now.halted = None;
+        self.now.stop = None;
+        self.now.paused = false;
+        self.now.held_until = None;
+        self.now.ended = None;
         let still_asks = answered.map_or_else(BTreeSet::new, |stage| self.still_asks(stage));
         for at in 0..self.nodes.len() {
             if !still_asks.contains(&self.nodes[at].id) {
@@ -31,7 +31,8 @@ impl Plan {
     /// A stage that ended with a question has its answer while the plan runs: it goes on, with what waits for it.
     /// False if it asked nothing, or nothing begins any more.
     pub fn answered(&mut self, stage: &StageId) -> bool {
-        if self.ended.is_some() || self.halt().is_some() || !self.state(stage).is_some_and(asks) {
+        if self.now.ended.is_some() || self.halt().is_some() || !self.state(stage).is_some_and(asks)
+        {
             return false;
         }
         let mut revived = self.blocked_by(stage);
@@ -59,10 +60,10 @@ impl Plan {
 
     /// Complete stages go on, with follow-up work.
     pub fn go_on(&mut self) {
-        self.ended = None;
+        self.now.ended = None;
         for node in &mut self.nodes {
-            if node.state == StageState::Over(StageEnd::Done) {
-                node.state = StageState::Working;
+            if node.now.state == StageState::Over(StageEnd::Done) {
+                node.now.state = StageState::Working;
                 self.over -= 1;
                 self.at_work += 1;
             }
@@ -74,7 +75,7 @@ impl Plan {
         let assumed = |node: &&Node| node.take == Take::Assume && !node.is_over();
         self.unconfirmed = self.nodes.iter().filter(assumed).count();
         for at in 0..self.nodes.len() {
-            if self.nodes[at].state != StageState::Waiting {
+            if self.nodes[at].now.state != StageState::Waiting {
                 continue;
             }
             let is_skipped = self.nodes[at].take == Take::Skip;
@@ -90,7 +91,7 @@ impl Plan {
             self.nodes[at].needs_left = left;
         }
         for at in 0..self.nodes.len() {
-            if self.nodes[at].state != StageState::Waiting || self.nodes[at].needs_left > 0 {
+            if self.nodes[at].now.state != StageState::Waiting || self.nodes[at].needs_left > 0 {
                 continue;
             }
             // In its turn, so that what it stood between stays in its order.
@@ -105,19 +106,19 @@ impl Plan {
     /// Puts a stage back that is not done, so that a resume goes on with it.
     fn revive(&mut self, at: usize) {
         let node = &mut self.nodes[at];
-        let again = match &node.state {
+        let again = match &node.now.state {
             StageState::Interrupted(_) => StageState::Waiting,
             StageState::Over(end) => match end {
                 StageEnd::Failed(outcome) | StageEnd::Skipped(outcome) => {
-                    node.tries = 1;
-                    node.mends = 0;
+                    node.now.tries = 1;
+                    node.now.mends = 0;
                     // The stage is done; a person may have resolved the conflict, or mended what git
                     // stumbled over.
                     if matches!(
                         outcome,
                         Outcome::Unmerged { .. } | Outcome::NotMerged { .. }
                     ) {
-                        self.queue.push_back(at);
+                        self.now.queue.push_back(at);
                         StageState::Merging
                     } else {
                         StageState::Waiting
@@ -132,7 +133,7 @@ impl Plan {
             | StageState::Working
             | StageState::Merging => return,
         };
-        self.nodes[at].state = again;
+        self.nodes[at].now.state = again;
     }
 }
 

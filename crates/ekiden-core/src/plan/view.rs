@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::ids::StageId;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, StageEnd, StageState};
+use crate::time::Timestamp;
 
 /// How many stages of a plan came to what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -30,13 +31,13 @@ impl Plan {
             ..StageCounts::default()
         };
         for node in &self.nodes {
-            let StageState::Over(end) = &node.state else {
+            let StageState::Over(end) = &node.now.state else {
                 continue;
             };
             match end {
                 StageEnd::Done => {
                     counts.done += 1;
-                    counts.verified += usize::from(node.is_verified);
+                    counts.verified += usize::from(node.now.is_verified);
                 }
                 StageEnd::Skipped(_) => counts.skipped += 1,
                 StageEnd::LeftOut { .. } => counts.left_out += 1,
@@ -48,11 +49,11 @@ impl Plan {
 
     /// How the plan ended, if it did.
     pub fn ended(&self) -> Option<&Outcome> {
-        self.ended.as_ref()
+        self.now.ended.as_ref()
     }
 
     pub fn state(&self, stage: &StageId) -> Option<&StageState> {
-        self.index.get(stage).map(|at| &self.nodes[*at].state)
+        self.index.get(stage).map(|at| &self.nodes[*at].now.state)
     }
 
     /// A stage is done and merged.
@@ -62,7 +63,7 @@ impl Plan {
 
     /// All stages in the order of the file, each with its state.
     pub fn states(&self) -> impl Iterator<Item = (&StageId, &StageState)> {
-        self.nodes.iter().map(|node| (&node.id, &node.state))
+        self.nodes.iter().map(|node| (&node.id, &node.now.state))
     }
 
     /// The stages that a failed one blocks.
@@ -74,12 +75,17 @@ impl Plan {
             let by = &self.nodes[*at].id;
             for (dependant, _) in &self.nodes[*at].dependants {
                 let node = &self.nodes[*dependant];
-                if node.state == StageState::Over(StageEnd::Blocked { by: by.clone() }) {
+                if node.now.state == StageState::Over(StageEnd::Blocked { by: by.clone() }) {
                     blocked.push(&node.id);
                 }
             }
         }
         blocked.into_iter().skip(1).cloned().collect()
+    }
+
+    /// Until when a usage limit holds all.
+    pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.now.held_until.filter(|until| now < *until)
     }
 
     /// How many stages are over.
@@ -94,7 +100,9 @@ impl Plan {
 
     /// Which attempt at a stage this is, from 1.
     pub fn tries(&self, stage: &StageId) -> u32 {
-        self.index.get(stage).map_or(1, |at| self.nodes[*at].tries)
+        self.index
+            .get(stage)
+            .map_or(1, |at| self.nodes[*at].now.tries)
     }
 
     /// Stages that hold a slot.
@@ -104,7 +112,7 @@ impl Plan {
 
     /// Stages that are merged, or wait for that.
     pub fn to_merge(&self) -> usize {
-        self.queue.len() + usize::from(self.merging.is_some())
+        self.now.queue.len() + usize::from(self.now.merging.is_some())
     }
 
     /// Stages that may work at the same time.
@@ -125,7 +133,7 @@ impl Plan {
                 if seen.insert(*need) {
                     next.push_back(*need);
                     let node = &self.nodes[*need];
-                    if node.state == StageState::Over(StageEnd::Done) {
+                    if node.now.state == StageState::Over(StageEnd::Done) {
                         found.push(node.id.clone());
                     }
                 }

@@ -143,7 +143,7 @@ impl Run {
             reserved_by,
             sessions: self.sessions.saturating_sub(own.sessions),
             sharers: u32::try_from(sharers).unwrap_or(u32::MAX),
-            held_until: self.plan.held_until.filter(|until| at < *until),
+            held_until: self.plan.held_until(at),
         }
     }
 }
