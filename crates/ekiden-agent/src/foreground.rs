@@ -52,22 +52,22 @@ pub fn become_program(program: &Path, args: &[&str], input: Option<File>) -> io:
 /// A program that says in lines what it does, while we show that. Ctrl-c and SIGTERM are passed on to it, each once, whether
 /// they come from the terminal or are for us alone. Its standard input ends only when we are gone.
 #[derive(Debug)]
-pub struct Beside {
+pub struct Companion {
     child: Child,
-    lines: Receiver<Said>,
+    lines: Receiver<CompanionLine>,
     signals: [(Signal, Arc<AtomicBool>); 2],
 }
 
 /// A line of such a program.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum CompanionLine {
     /// On standard output.
     Answer(String),
     /// On standard error.
     Message(String),
 }
 
-impl Beside {
+impl Companion {
     /// Starts it; it reads `input`.
     pub fn start(program: &Path, args: &[&str], input: &[u8]) -> io::Result<Self> {
         let signals = [Signal::INT, Signal::TERM].map(|signal| (signal, Arc::default()));
@@ -87,10 +87,10 @@ impl Beside {
         }
         let (said, lines) = channel();
         if let Some(stream) = child.stdout.take() {
-            pass_lines(stream, Said::Answer, said.clone());
+            pass_lines(stream, CompanionLine::Answer, said.clone());
         }
         if let Some(stream) = child.stderr.take() {
-            pass_lines(stream, Said::Message, said);
+            pass_lines(stream, CompanionLine::Message, said);
         }
         Ok(Self {
             child,
@@ -100,12 +100,12 @@ impl Beside {
     }
 
     /// What it has said since the last time.
-    pub fn said(&self) -> Vec<Said> {
+    pub fn said(&self) -> Vec<CompanionLine> {
         self.lines.try_iter().collect()
     }
 
     /// How it ended, and what it said last; nothing while it runs.
-    pub fn ended(&mut self) -> io::Result<Option<(ExitStatus, Vec<Said>)>> {
+    pub fn ended(&mut self) -> io::Result<Option<(ExitStatus, Vec<CompanionLine>)>> {
         for (signal, came) in &self.signals {
             if came.swap(false, Ordering::Relaxed) {
                 // It may be gone already.
@@ -120,8 +120,8 @@ impl Beside {
 /// If no thread can be started, the lines are lost and the program runs on.
 fn pass_lines(
     stream: impl Read + Send + 'static,
-    said: impl Fn(String) -> Said + Send + 'static,
-    to: Sender<Said>,
+    said: impl Fn(String) -> CompanionLine + Send + 'static,
+    to: Sender<CompanionLine>,
 ) {
     let pass = move || {
         for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
@@ -163,7 +163,7 @@ mod tests {
     fn what_a_program_beside_says_is_heard_to_its_end() {
         let script = "read x; echo $x; echo two >&2; trap 'echo three; exit 4' TERM; kill -TERM $PPID; \
                       while :; do sleep 0.01; done";
-        let mut beside = Beside::start("/bin/sh".as_ref(), &["-c", script], b"one\n").unwrap();
+        let mut beside = Companion::start("/bin/sh".as_ref(), &["-c", script], b"one\n").unwrap();
         let mut heard = Vec::new();
         let status = loop {
             heard.extend(beside.said());
@@ -175,11 +175,11 @@ mod tests {
         };
         assert_eq!(status.code(), Some(4));
         assert!(
-            heard.contains(&Said::Message("two".to_owned())),
+            heard.contains(&CompanionLine::Message("two".to_owned())),
             "{heard:?}"
         );
-        heard.retain(|said| matches!(said, Said::Answer(_)));
-        let answer = |text: &str| Said::Answer(text.to_owned());
+        heard.retain(|said| matches!(said, CompanionLine::Answer(_)));
+        let answer = |text: &str| CompanionLine::Answer(text.to_owned());
         assert_eq!(heard, [answer("one"), answer("three")]);
     }
 

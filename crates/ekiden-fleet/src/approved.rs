@@ -7,7 +7,7 @@ use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Isolation, Manifest};
 use ekiden_core::settings::RunStarted;
 
-use crate::base::Base;
+use crate::base::WorkerContext;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::order::{StageTask, Submission, refs};
@@ -16,7 +16,11 @@ use crate::order::{StageTask, Submission, refs};
 pub(crate) const PLAN_FILE: &str = "plan.json";
 
 /// The plan of a commit, which the mirror has from then on.
-pub(crate) async fn submission(base: &Base, run: &RunId, plan: &str) -> Result<Submission, Fault> {
+pub(crate) async fn submission(
+    base: &WorkerContext,
+    run: &RunId,
+    plan: &str,
+) -> Result<Submission, Fault> {
     named_by_hash(plan)?;
     let mirror = Git::at(&base.mirror().await?);
     let file = format!("{plan}:{PLAN_FILE}");
@@ -76,7 +80,7 @@ pub(crate) fn named_by_hash(commit: &str) -> Result<(), Fault> {
 
 /// Refuses a plan that is not that run's, or a commit that the run cannot have made. To be asked once the commit is fetched.
 pub(crate) async fn check(
-    base: &Base,
+    base: &WorkerContext,
     submission: &Submission,
     run: &RunId,
     begins: &str,

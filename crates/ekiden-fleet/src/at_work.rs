@@ -29,7 +29,7 @@ const STAGE: &str = "stage/";
 
 /// What the server keeps of a stage until it is over, also for its next attempt.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Beat {
+pub(crate) struct Heartbeat {
     #[serde(flatten)]
     pub(crate) spent: Spent,
     /// How often a worker without a free slot gave it back. These do not count as tries.
@@ -56,7 +56,7 @@ pub(crate) fn sessions(told: &DescribeWorkflowExecutionResponse) -> BTreeMap<Sta
     let seen = at_work.filter_map(|activity| {
         let (stage, _round) = activity.activity_id.strip_prefix(STAGE)?.rsplit_once('/')?;
         let told = activity.heartbeat_details.as_ref()?.payloads.first()?;
-        let beat: Beat = serde_json::from_slice(&told.data).ok()?;
+        let beat: Heartbeat = serde_json::from_slice(&told.data).ok()?;
         Some((StageId::try_from(stage.to_owned()).ok()?, beat.now?))
     });
     seen.collect()
@@ -72,7 +72,7 @@ pub(crate) fn last_beat(failure: &Failure) -> Option<Spent> {
         timeout.last_heartbeat_details.as_ref()
     });
     let told = beats.flat_map(|beat| &beat.payloads).next()?;
-    let beat: Beat = serde_json::from_slice(&told.data).ok()?;
+    let beat: Heartbeat = serde_json::from_slice(&told.data).ok()?;
     Some(beat.spent)
 }
 
@@ -106,7 +106,7 @@ mod tests {
         AtWork::new(AttemptId::first(SessionNumber::FIRST), "atlas".to_owned())
     }
 
-    fn pending(id: &str, state: PendingActivityState, beat: &Beat) -> PendingActivityInfo {
+    fn pending(id: &str, state: PendingActivityState, beat: &Heartbeat) -> PendingActivityInfo {
         let data = serde_json::to_vec(beat).unwrap();
         let payload = Payload {
             data,
@@ -125,9 +125,9 @@ mod tests {
     // shows: FLT-03
     #[test]
     fn only_sessions_at_work_are_seen() {
-        let works = Beat {
+        let works = Heartbeat {
             now: Some(at_work()),
-            ..Beat::default()
+            ..Heartbeat::default()
         };
         let (started, waits) = (
             PendingActivityState::Started,
@@ -137,7 +137,7 @@ mod tests {
             pending_activities: vec![
                 pending("stage/A/1", started, &works),
                 pending("stage/waits-for-its-next-attempt/2", waits, &works),
-                pending("stage/has-no-session/1", started, &Beat::default()),
+                pending("stage/has-no-session/1", started, &Heartbeat::default()),
                 pending("merge/B/1", started, &works),
             ],
             ..DescribeWorkflowExecutionResponse::default()

@@ -37,8 +37,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio::try_join;
 
-use crate::at_work::Beat;
-use crate::base::Base;
+use crate::at_work::Heartbeat;
+use crate::base::WorkerContext;
 use crate::fault::Fault;
 use crate::git::{self, Git, Move};
 use crate::limits::Sharing;
@@ -62,7 +62,7 @@ const AGAIN_PAUSE: Duration = Duration::from_secs(30);
 const LAST_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct Attempt<'a> {
-    base: &'a Base,
+    base: &'a WorkerContext,
     task: &'a StageTask,
     number: u32,
     place: TempDir,
@@ -74,16 +74,16 @@ pub(crate) struct Attempt<'a> {
     /// There is something to go on from.
     goes_on: bool,
     /// What the server is told of the stage.
-    beat: &'a watch::Sender<Beat>,
+    beat: &'a watch::Sender<Heartbeat>,
 }
 
 impl<'a> Attempt<'a> {
     /// Claims the stage and makes its work tree.
     pub(crate) async fn begin(
-        base: &'a Base,
+        base: &'a WorkerContext,
         task: &'a StageTask,
         number: u32,
-        beat: &'a watch::Sender<Beat>,
+        beat: &'a watch::Sender<Heartbeat>,
     ) -> Result<Self, Fault> {
         let name = refs::handoff(task);
         let place = base.place(&format!("{}-{}-", task.run, task.stage))?;

@@ -18,7 +18,7 @@ const REST: Duration = Duration::from_secs(20);
 
 /// What all attempts of a worker share.
 #[derive(Debug)]
-pub(crate) struct Base {
+pub(crate) struct WorkerContext {
     /// Where it keeps its repository and its work.
     pub(crate) dir: PathBuf,
     pub(crate) remote: String,
@@ -35,7 +35,7 @@ pub(crate) struct Base {
     pub(crate) leaving: watch::Receiver<Option<Instant>>,
 }
 
-impl Base {
+impl WorkerContext {
     /// Leaves the next stages to others for a while: a machine whose disk is full fails quickly, and would take each of them.
     pub(crate) fn rest(&self) {
         *self

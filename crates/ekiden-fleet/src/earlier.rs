@@ -12,7 +12,7 @@ use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{Before, Earlier};
 
-use crate::base::Base;
+use crate::base::WorkerContext;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::order::{StageTask, refs};
@@ -29,7 +29,7 @@ pub(crate) fn wanted(manifest: &Manifest, task: &StageTask) -> Vec<String> {
 
 /// What the stages left and learned that this one builds on, the nearest of them. To be read once [`wanted`] is fetched.
 pub(crate) async fn before(
-    base: &Base,
+    base: &WorkerContext,
     manifest: &Manifest,
     task: &StageTask,
 ) -> Result<Before, Fault> {

@@ -19,7 +19,7 @@ use ekiden_engine::known_limits::{self, Limit};
 use temporalio_client::{Client, WorkflowHandle, WorkflowQueryOptions, WorkflowSignalOptions};
 use tokio::sync::mpsc;
 
-use crate::base::Base;
+use crate::base::WorkerContext;
 use crate::messages::Messages;
 use crate::order::{Limited, PlanSignal, workflow};
 use crate::workflow::FleetPlan;
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What one attempt passes on, and what it lets its engine know.
 pub(crate) struct Sharing<'a> {
-    base: &'a Base,
+    base: &'a WorkerContext,
     handle: WorkflowHandle<Client, FleetPlan>,
     run: RunId,
     /// Where the attempt's engine notes limits and looks for them.
@@ -42,7 +42,7 @@ pub(crate) struct Sharing<'a> {
 }
 
 impl<'a> Sharing<'a> {
-    pub(crate) fn new(base: &'a Base, run: &RunId, dir: PathBuf) -> Self {
+    pub(crate) fn new(base: &'a WorkerContext, run: &RunId, dir: PathBuf) -> Self {
         Self {
             base,
             handle: base.client.get_workflow_handle::<FleetPlan>(workflow(run)),

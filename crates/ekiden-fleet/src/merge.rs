@@ -7,7 +7,7 @@ use ekiden_core::manifest::{Stage, Verification};
 use tokio::try_join;
 
 use crate::approved;
-use crate::base::Base;
+use crate::base::WorkerContext;
 use crate::fault::Fault;
 use crate::git::{self, Git, Move};
 use crate::order::{MergeDone, MergeTask, Submission, conflict, refs};
@@ -17,7 +17,7 @@ use crate::setup::{check, set_up};
 const TRAILER: &str = "Ekiden-Effect";
 
 /// Merges what a stage made; or confirms that it was done before, by its validation.
-pub(crate) async fn merge(base: &Base, merge: &MergeTask) -> Result<MergeDone, Fault> {
+pub(crate) async fn merge(base: &WorkerContext, merge: &MergeTask) -> Result<MergeDone, Fault> {
     let task = &merge.task;
     let name = refs::merged(&task.run);
     let made = format!("refs/heads/ekiden/{}/{}/*", task.run, task.stage);

@@ -32,7 +32,7 @@ const REST: &str = " ... (the rest is in the log of the stage, or of its worker)
 
 /// A plan to be carried out: the input of the workflow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct PlanOrder {
     /// The version of the program that submitted it.
     pub(crate) ekiden: String,
     pub(crate) run: RunId,
@@ -89,7 +89,7 @@ pub(crate) struct FleetState {
     pub(crate) is_paused: bool,
 }
 
-impl Order {
+impl PlanOrder {
     /// Activities have names, so that a program that would begin others than a history tells is found out.
     pub(crate) fn names(&self) -> bool {
         self.events_max.is_some()

@@ -7,7 +7,7 @@ use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Manifest, Part, PlanRules, Stage};
 use serde::{Deserialize, Serialize};
 
-use crate::order::{Order, PAYLOAD_BYTES_MAX};
+use crate::order::{PAYLOAD_BYTES_MAX, PlanOrder};
 
 /// Which part of an outline is asked for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub(crate) struct OutlinePart {
 }
 
 impl OutlineTask {
-    pub(crate) fn of(order: &Order, known: usize) -> Self {
+    pub(crate) fn of(order: &PlanOrder, known: usize) -> Self {
         Self {
             run: order.run.clone(),
             plan: order.plan.clone(),

@@ -181,12 +181,12 @@ struct Shared {
     budget: Budget,
     /// What rounds spent that no log is gone on with.
     over: Spend,
-    stages: BTreeMap<StageId, Account>,
+    stages: BTreeMap<StageId, StageSpending>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Account {
+struct StageSpending {
     /// All that it has cost. Its log tells less where a worker died.
     spent: Spend,
     /// What it may spend besides, while it is at work.

@@ -22,7 +22,7 @@ use crate::fault::Fault;
 use crate::follow::{Following, Known, Seen};
 use crate::git::{Git, Move};
 use crate::order::{
-    Followed, Here, Order, PAYLOAD_BYTES_MAX, PlanSignal, Submission, Wanted, refs, workflow,
+    Followed, Here, PAYLOAD_BYTES_MAX, PlanOrder, PlanSignal, Submission, Wanted, refs, workflow,
 };
 use crate::outline::{outline, too_large};
 use crate::worker::connect;
@@ -232,7 +232,7 @@ async fn order(
     wanted: &Wanted,
     place: &FleetPlace,
     base: &str,
-) -> Result<Order, Failure> {
+) -> Result<PlanOrder, Failure> {
     let header = &wanted.submission.header;
     let outline = outline(&header.manifest);
     if let Some(why) = too_large(&outline) {
@@ -242,7 +242,7 @@ async fn order(
     let published = publish(git, wanted, &place.remote, base).await;
     let jobs = outline.plan.as_ref().map_or(1, |rules| rules.jobs);
     let bytes = serde_json::to_vec(&outline).map_or(0, |bytes| bytes.len());
-    Ok(Order {
+    Ok(PlanOrder {
         ekiden: header.ekiden.clone(),
         run: header.run.clone(),
         outline: Some(outline).filter(|_| bytes <= OUTLINE_BYTES_MAX),

@@ -24,9 +24,9 @@ use tokio::time::Instant;
 
 use crate::Failure;
 use crate::approved;
-use crate::at_work::Beat;
+use crate::at_work::Heartbeat;
 use crate::attempt::Attempt;
-use crate::base::Base;
+use crate::base::WorkerContext;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::matching::{self, HAS_MAX};
@@ -55,7 +55,7 @@ const BESIDE: usize = 4;
 
 /// What `ekiden worker` passes on.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Station {
+pub(crate) struct WorkerConfig {
     pub(crate) remote: String,
     pub(crate) dir: PathBuf,
     pub(crate) slots: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Station {
 }
 
 pub(crate) struct Activities {
-    base: Arc<Base>,
+    base: Arc<WorkerContext>,
     /// For stages, of whichever queue.
     slots: Arc<Semaphore>,
 }
@@ -185,26 +185,26 @@ fn told(done: &Result<StageDone, Fault>) -> String {
 }
 
 /// What the server knows of the attempt before, whose worker may have died after its last handoff.
-fn before(ctx: &ActivityContext, spent: &Spent) -> watch::Sender<Beat> {
-    let before: Option<Beat> = ctx.heartbeat_details().deserialize().ok().flatten();
-    let before = before.unwrap_or(Beat {
+fn before(ctx: &ActivityContext, spent: &Spent) -> watch::Sender<Heartbeat> {
+    let before: Option<Heartbeat> = ctx.heartbeat_details().deserialize().ok().flatten();
+    let before = before.unwrap_or(Heartbeat {
         spent: spent.clone(),
-        ..Beat::default()
+        ..Heartbeat::default()
     });
-    watch::Sender::new(Beat {
+    watch::Sender::new(Heartbeat {
         now: None,
         ..before
     })
 }
 
 /// How often it was tried, this time included.
-fn tries(ctx: &ActivityContext, beat: &watch::Sender<Beat>) -> u32 {
+fn tries(ctx: &ActivityContext, beat: &watch::Sender<Heartbeat>) -> u32 {
     let beat = beat.borrow();
     let no_tries = beat.given_back + beat.away;
     ctx.info().attempt.saturating_sub(no_tries)
 }
 
-fn refuse_to_try(ctx: &ActivityContext, beat: &watch::Sender<Beat>) -> Result<(), Fault> {
+fn refuse_to_try(ctx: &ActivityContext, beat: &watch::Sender<Heartbeat>) -> Result<(), Fault> {
     if tries(ctx, beat) <= TRIES_MAX {
         return Ok(());
     }
@@ -213,7 +213,7 @@ fn refuse_to_try(ctx: &ActivityContext, beat: &watch::Sender<Beat>) -> Result<()
 }
 
 /// Nobody wants it any more. When the worker has left for some time, it is the worker that no longer waits.
-fn is_unwanted(ctx: &ActivityContext, base: &Base) -> bool {
+fn is_unwanted(ctx: &ActivityContext, base: &WorkerContext) -> bool {
     let leaving = *base.leaving.borrow();
     ctx.is_cancelled() && leaving.is_none_or(|since| since.elapsed() < LEAVING_MAX)
 }
@@ -221,7 +221,7 @@ fn is_unwanted(ctx: &ActivityContext, base: &Base) -> bool {
 /// Tells the server that work goes on, and what it has to keep, until it is done.
 async fn beating<T>(
     ctx: &ActivityContext,
-    beat: &watch::Sender<Beat>,
+    beat: &watch::Sender<Heartbeat>,
     work: impl Future<Output = T>,
 ) -> T {
     let beats = async {
@@ -241,8 +241,8 @@ async fn beating<T>(
 /// What the server is told: a stage that stopped because its worker leaves goes on elsewhere.
 async fn settled<T>(
     ctx: &ActivityContext,
-    base: &Base,
-    beat: &watch::Sender<Beat>,
+    base: &WorkerContext,
+    beat: &watch::Sender<Heartbeat>,
     done: Result<T, Fault>,
 ) -> Result<T, ActivityError> {
     let fault = match done {
@@ -290,7 +290,7 @@ pub(crate) async fn connect(has: Option<&BTreeSet<String>>) -> Result<Client, Fa
     clippy::disallowed_methods,
     reason = "the worker's own directory, of which nothing has to last"
 )]
-pub(crate) async fn work(station: Station) -> Result<(), Failure> {
+pub(crate) async fn work(station: WorkerConfig) -> Result<(), Failure> {
     if station.has.len() > HAS_MAX {
         return Err(Failure::settings(format!(
             "a worker has at most {HAS_MAX} labels and agents, and this one would have {}; `--agents` names its agents",
@@ -306,7 +306,7 @@ pub(crate) async fn work(station: Station) -> Result<(), Failure> {
     known.map_err(|fault| Failure::settings(in_full(&fault)))?;
     let client = connect(Some(&station.has)).await?;
     let (leave, leaving) = watch::channel(None);
-    let base = Arc::new(Base {
+    let base = Arc::new(WorkerContext {
         dir: station.dir,
         remote: station.remote,
         trusted_keys: station.trusted_keys,

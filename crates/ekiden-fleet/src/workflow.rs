@@ -30,8 +30,8 @@ use temporalio_sdk::{
 use crate::at_work;
 use crate::matching;
 use crate::order::{
-    Carried, FleetState, ForAttempts, MergeDone, MergeTask, Order, PlanDone, PlanSignal, StageDone,
-    StageTask, bounded,
+    Carried, FleetState, ForAttempts, MergeDone, MergeTask, PlanDone, PlanOrder, PlanSignal,
+    StageDone, StageTask, bounded,
 };
 use crate::outline::OutlineTask;
 use crate::shares::{Shares, Spent};
@@ -79,7 +79,7 @@ impl FleetPlan {
     #[run]
     pub(crate) async fn run(
         ctx: &mut WorkflowContext<Self>,
-        order: Order,
+        order: PlanOrder,
     ) -> WorkflowResult<PlanDone> {
         let ctx = &*ctx;
         let outline = outline(ctx, &order).await?;
@@ -164,7 +164,7 @@ async fn unless_stopped<T>(
 /// The outline of a plan: of its order, or read by a worker.
 async fn outline(
     ctx: &WorkflowContext<FleetPlan>,
-    order: &Order,
+    order: &PlanOrder,
 ) -> Result<Manifest, WorkflowTermination> {
     if let Some(outline) = &order.outline {
         return Ok(outline.clone());
@@ -188,7 +188,7 @@ async fn outline(
 }
 
 struct Fleet {
-    order: Order,
+    order: PlanOrder,
     outline: Manifest,
     plan: Plan,
     state: FleetState,
@@ -205,7 +205,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn new(mut order: Order, outline: Manifest) -> Self {
+    fn new(mut order: PlanOrder, outline: Manifest) -> Self {
         let (plan, state) = match order.carried.take() {
             Some(carried) => (Plan::going_on(&outline, carried.plan), carried.state),
             None => {
@@ -255,7 +255,7 @@ impl Fleet {
     }
 
     /// The order of the next history.
-    fn carried(mut self) -> Order {
+    fn carried(mut self) -> PlanOrder {
         self.plan.pause(self.state.is_paused);
         let (plan, state) = (self.plan.progress(), self.state);
         self.order.carried = Some(Box::new(Carried { plan, state }));
@@ -407,7 +407,7 @@ impl Fleet {
 }
 
 /// For the workers of a queue; of the plan's own if none is named. They count how often it is tried.
-fn options(order: &Order, queue: Option<String>, id: Option<String>) -> ActivityOptions {
+fn options(order: &PlanOrder, queue: Option<String>, id: Option<String>) -> ActivityOptions {
     let lease = Duration::from_secs(order.lease_secs);
     let retries = RetryPolicy::builder()
         .maximum_interval(RETRY_PAUSE_MAX)
@@ -502,7 +502,7 @@ mod tests {
             fleet.hear(Timestamp(5), signal);
         }
         let carried = serde_json::to_value(fleet.carried()).unwrap();
-        let carried: Order = serde_json::from_value(carried).unwrap();
+        let carried: PlanOrder = serde_json::from_value(carried).unwrap();
         let messages = carried.carried.unwrap().state.messages;
         let told: Vec<_> = messages.all().map(|message| &message.steering).collect();
         let [Steering::Instruct { .. }, Steering::ChangeLimits(limits)] = &told[..] else {

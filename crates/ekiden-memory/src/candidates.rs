@@ -14,7 +14,7 @@ use crate::index::{Memory, number_of, stored};
 use crate::postings::{BLOCK_ROWS, Postings, Rows, block_of, blocks_of, seq_at};
 use crate::query::{Filter, Group, Here, Query, groups};
 use crate::ranking::Scale;
-use crate::reading::Place;
+use crate::reading::LinePlace;
 use crate::words::{key, project_key};
 
 /// Answers that are ranked.
@@ -307,7 +307,9 @@ impl Memory {
         let mut found = self
             .db
             .prepare_cached("SELECT place, len FROM obs WHERE seq = ?1")?;
-        let found = found.query_row([seq], |row| Ok(Place::unpacked(row.get(0)?, row.get(1)?)));
+        let found = found.query_row([seq], |row| {
+            Ok(LinePlace::unpacked(row.get(0)?, row.get(1)?))
+        });
         let observation = found
             .optional()?
             .and_then(|place| self.texts.observation(place));

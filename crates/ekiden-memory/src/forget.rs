@@ -9,7 +9,7 @@ use crate::ask::remove_aside;
 use crate::error::MemoryError;
 use crate::index::{Memory, number_of};
 use crate::postings::{Postings, block_of, row_of};
-use crate::reading::Place;
+use crate::reading::LinePlace;
 use crate::words::{each_indexed, project_key};
 
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -99,11 +99,13 @@ impl Memory {
     }
 
     /// Where an observation stands: it may have been recorded more than once.
-    fn places(&self, seq: i64) -> Result<Vec<Place>, MemoryError> {
+    fn places(&self, seq: i64) -> Result<Vec<LinePlace>, MemoryError> {
         let sql = "SELECT place, len FROM obs WHERE seq = ?1
                    UNION ALL SELECT place, len FROM again WHERE id = (SELECT id FROM obs WHERE seq = ?1)";
         let mut places = self.db.prepare_cached(sql)?;
-        let rows = places.query_map([seq], |row| Ok(Place::unpacked(row.get(0)?, row.get(1)?)))?;
+        let rows = places.query_map([seq], |row| {
+            Ok(LinePlace::unpacked(row.get(0)?, row.get(1)?))
+        })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 }

@@ -21,7 +21,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use crate::ask::{ASIDE, remove_aside, set_aside};
 use crate::error::MemoryError;
 use crate::postings::{Postings, block_of, blocks_of, row_of};
-use crate::reading::{Place, Texts};
+use crate::reading::{LinePlace, Texts};
 use crate::words::{each_indexed, key, project_key};
 
 pub(crate) const DATABASE: &str = "index.db";
@@ -240,7 +240,7 @@ impl Memory {
         let (mut skipped, mut from) = (0_u64, at);
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             let text = line.trim_ascii();
-            let place = Place {
+            let place = LinePlace {
                 segment: number,
                 at: from + (text.as_ptr().addr() - line.as_ptr().addr()) as u64,
                 len: text.len(),
@@ -341,7 +341,7 @@ impl<'a> Batch<'a> {
         })
     }
 
-    fn add(&mut self, observation: &Observation, place: Place) -> rusqlite::Result<()> {
+    fn add(&mut self, observation: &Observation, place: LinePlace) -> rusqlite::Result<()> {
         let (seq, id, len) = (self.next, stored(observation.id.0), place.len);
         let mut insert = self.db.prepare_cached(
             "INSERT OR IGNORE INTO obs(seq, id, place, len, time) VALUES(?1, ?2, ?3, ?4, ?5)",

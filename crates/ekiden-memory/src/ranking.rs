@@ -28,7 +28,7 @@ pub(crate) struct Scale<'q> {
 }
 
 /// The words of a text that were asked for, by their numbers, in their order.
-struct Asked {
+struct WordMatches {
     numbers: Vec<usize>,
     count: usize,
 }
@@ -59,7 +59,7 @@ impl Scale<'_> {
                 group.words.iter().filter_map(number).collect()
             };
             first += group.words.len();
-            let times = |part: &Asked| part.times(&wanted);
+            let times = |part: &WordMatches| part.times(&wanted);
             let often = times(&text) + TITLE_WEIGHT * times(&title) + times(&files).min(1.0);
             if group.is_needed && often == 0.0 {
                 return None;
@@ -85,7 +85,7 @@ impl Scale<'_> {
     }
 }
 
-fn asked(text: &str, known: &[&str], scale: &Scale<'_>) -> Asked {
+fn asked(text: &str, known: &[&str], scale: &Scale<'_>) -> WordMatches {
     let (mut numbers, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
     let prefixes = || {
         let mut first = 0;
@@ -113,10 +113,10 @@ fn asked(text: &str, known: &[&str], scale: &Scale<'_>) -> Asked {
     for part in parts {
         numbers.extend([OTHER, part]);
     }
-    Asked { numbers, count }
+    WordMatches { numbers, count }
 }
 
-impl Asked {
+impl WordMatches {
     /// How often these words stand in a row.
     fn times(&self, wanted: &[usize]) -> f64 {
         let times = self.numbers.windows(wanted.len().max(1));

@@ -13,13 +13,13 @@ const AT_BITS: u32 = 40;
 
 /// Where a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LinePlace {
     pub(crate) segment: i64,
     pub(crate) at: u64,
     pub(crate) len: usize,
 }
 
-impl Place {
+impl LinePlace {
     /// In one number, which takes few bytes in a database.
     pub(crate) fn packed(self) -> i64 {
         self.segment << AT_BITS | self.at.cast_signed()
@@ -62,7 +62,7 @@ impl Texts {
     }
 
     /// The bytes of a line; none if the file is gone or shorter.
-    pub(crate) fn line(&mut self, place: Place) -> Option<&[u8]> {
+    pub(crate) fn line(&mut self, place: LinePlace) -> Option<&[u8]> {
         let file = match self.open.entry(place.segment) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
@@ -76,7 +76,7 @@ impl Texts {
     }
 
     /// An observation; none if it was forgotten meanwhile.
-    pub(crate) fn observation(&mut self, place: Place) -> Option<Observation> {
+    pub(crate) fn observation(&mut self, place: LinePlace) -> Option<Observation> {
         serde_json::from_slice(self.line(place)?).ok()
     }
 }

@@ -38,10 +38,10 @@ const RETRY: Duration = Duration::from_secs(10);
 pub struct Telemetry {
     endpoints: Endpoints,
     workspace: Workspace,
-    work: Option<Work>,
+    work: Option<ExportThread>,
 }
 
-struct Work {
+struct ExportThread {
     nudges: SyncSender<()>,
     calls: Calls,
     /// Spans of calls. Where the thread does not keep up, they are dropped.
@@ -88,7 +88,7 @@ impl Telemetry {
 
     /// Waits up to [`AT_END`] for what is not sent, and tells what remains.
     pub fn finish(self) -> Option<String> {
-        let Work {
+        let ExportThread {
             nudges,
             done,
             unsent,
@@ -107,7 +107,7 @@ impl Telemetry {
     }
 
     /// Counts in metrics what is recorded from `first` on; what came before, another process counted.
-    fn start(&self, first: u64, run: &Run) -> Option<Work> {
+    fn start(&self, first: u64, run: &Run) -> Option<ExportThread> {
         let (nudges, nudged) = mpsc::sync_channel(1);
         let (over, calls) = mpsc::sync_channel(CALLS_MAX);
         let (ending, done) = mpsc::channel();
@@ -128,7 +128,7 @@ impl Telemetry {
         };
         let thread = thread::Builder::new().name("telemetry".to_owned());
         thread.spawn(work).ok()?;
-        Some(Work {
+        Some(ExportThread {
             nudges,
             calls: Calls::new(run),
             over,

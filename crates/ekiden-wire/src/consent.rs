@@ -43,11 +43,11 @@ const OBEYED: [&str; 14] = [
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     consent: Consent,
-    asked: Vec<Asked>,
+    asked: Vec<PermissionRequest>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct PermissionRequest {
     /// The agent's id of the request, as JSON.
     id: String,
     hooks: Vec<HookCall>,
@@ -80,7 +80,7 @@ impl Questions {
                 call: Box::new(hook.clone()),
             });
         }
-        let asked = Asked {
+        let asked = PermissionRequest {
             id,
             open: hooks.len(),
             hooks,

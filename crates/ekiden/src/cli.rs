@@ -16,12 +16,12 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use ekiden_store::format;
 
-use crate::commands::{CommandLine, wizard};
+use crate::commands::CommandLine;
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, dispatch,
     doctor, estimate, execute, fleet, handoff, hook, import, init, issue, knowledge, log, man, mcp,
-    memory, orient, plan, ralph, report, resume, run, sessions, setup, shard, show, split, stats,
-    status, steer, tracker,
+    memory, orient, plan, ralph, report, resume, run, sessions, setup, shard, show, split, start,
+    stats, status, steer, tracker,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -87,7 +87,7 @@ macro_rules! commands {
 
 commands! {
     Run(run::RunArgs) run::run, COMMAND_LINE;
-    Start(wizard::StartArgs) wizard::start, COMMAND_LINE;
+    Start(start::StartArgs) start::start, COMMAND_LINE;
     Plan(plan::PlanArgs) plan::plan;
     Split(split::SplitArgs) split::split;
     Shard(shard::ShardArgs) shard::shard;

@@ -26,7 +26,7 @@ impl CommandNames {
 
 /// The same in two voices; either may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Said {
+pub struct AlertTexts {
     /// To the person, on the screen.
     pub person: String,
     /// To the agent, beside what it reads next.
@@ -58,7 +58,12 @@ pub const AGENT_TEXTS: [&str; 9] = [
 
 /// The words of an alert. `directory` is where handoff documents lie.
 /// `issue` is the one that the checkpoint will be told to.
-pub fn said(alert: &Alert, names: &CommandNames, directory: &str, issue: Option<&str>) -> Said {
+pub fn said(
+    alert: &Alert,
+    names: &CommandNames,
+    directory: &str,
+    issue: Option<&str>,
+) -> AlertTexts {
     let CommandNames { handoff, orient } = names;
     let (person, agent) = match alert {
         Alert::Level { percent, handoff } => level(*percent, *handoff, names, issue),
@@ -107,7 +112,7 @@ pub fn said(alert: &Alert, names: &CommandNames, directory: &str, issue: Option<
     let agent = agent
         .replace("{handoff}", handoff)
         .replace("{directory}", directory);
-    Said { person, agent }
+    AlertTexts { person, agent }
 }
 
 fn large(estimate: &Estimate, handoff: &str) -> String {
@@ -175,7 +180,7 @@ mod tests {
     use super::*;
     use crate::shard::LargeSpec;
 
-    fn said_of(alert: &Alert) -> Said {
+    fn said_of(alert: &Alert) -> AlertTexts {
         said(
             alert,
             &CommandNames::with_prefix(""),
@@ -184,7 +189,7 @@ mod tests {
         )
     }
 
-    fn of_level(percent: u64, handoff: HandoffTime) -> Said {
+    fn of_level(percent: u64, handoff: HandoffTime) -> AlertTexts {
         said_of(&Alert::Level { percent, handoff })
     }
 

@@ -74,7 +74,7 @@ pub(super) enum Channel {
 /// What was said to the agent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Open {
-    order: Order,
+    order: HandoffOrder,
     /// A message was sent that no request holds yet.
     pub(super) undelivered: bool,
     go_ons: u32,
@@ -87,7 +87,7 @@ pub(super) struct Open {
 
 /// The order to hand off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Order {
+enum HandoffOrder {
     #[default]
     No,
     /// To be given as soon as the agent can take it.
@@ -133,8 +133,8 @@ impl Session {
     pub(super) fn new(attempt: NextAttempt, prompt: Prompt, share: Share) -> Self {
         // The first message of a conversation that only hands off is the order.
         let order = match attempt.hand_off {
-            true => Order::Given,
-            false => Order::No,
+            true => HandoffOrder::Given,
+            false => HandoffOrder::No,
         };
         Self {
             attempt,
@@ -161,7 +161,7 @@ impl Session {
 
     /// It was told to hand off, or is done.
     pub fn is_handing_off(&self) -> bool {
-        !matches!(&self.channel, Channel::Open(open) if open.order == Order::No)
+        !matches!(&self.channel, Channel::Open(open) if open.order == HandoffOrder::No)
     }
 
     /// What the agent knows of its work is a summary: the handoff came too late.
@@ -289,8 +289,8 @@ impl Session {
         settings: &Settings,
     ) -> Option<AttemptEffect> {
         let open = self.channel.open()?;
-        if open.order == Order::No {
-            open.order = Order::Due(reason);
+        if open.order == HandoffOrder::No {
+            open.order = HandoffOrder::Due(reason);
         }
         self.say_order(settings)
     }
@@ -379,10 +379,10 @@ impl Channel {
 
 impl Open {
     fn give_order(&mut self, purpose: Purpose, settings: &Settings) -> Option<String> {
-        let Order::Due(reason) = self.order else {
+        let HandoffOrder::Due(reason) = self.order else {
             return None;
         };
-        self.order = Order::Given;
+        self.order = HandoffOrder::Given;
         Some(match purpose {
             Purpose::Work => prompt::order(reason, HANDOFF_DIR, &settings.marker),
             Purpose::Review => prompt::answer_now(),
@@ -412,7 +412,7 @@ impl Open {
             return None;
         }
         let stood_still = self.calls_at_go_on == Some(tool_calls);
-        let early = self.order == Order::No && level < Level::L1 && !handoff.begun;
+        let early = self.order == HandoffOrder::No && level < Level::L1 && !handoff.begun;
         if early && self.go_ons < limits::GO_ON_MAX && !stood_still {
             self.go_ons += 1;
             self.calls_at_go_on = Some(tool_calls);

@@ -59,7 +59,7 @@ pub struct CommitJob {
 
 /// Makes a commit, unless it is made already.
 pub(crate) async fn commit(git: &Git, job: &CommitJob, cancelled: Cancelled) -> Commit {
-    let work = Work {
+    let work = Committer {
         git,
         job,
         cancelled: &cancelled,
@@ -123,13 +123,13 @@ fn find(log: &str, line: &str) -> Option<String> {
     ours.next().map(|(id, _)| id.to_owned())
 }
 
-struct Work<'a> {
+struct Committer<'a> {
     git: &'a Git,
     job: &'a CommitJob,
     cancelled: &'a Cancelled,
 }
 
-impl Work<'_> {
+impl Committer<'_> {
     async fn commit(&self) -> Result<Commit, GitError> {
         if self.job.is_repeated
             && let Some(id) = self.find().await?

@@ -32,7 +32,7 @@ const CHANGED: &str = "diff-tree -r -z --name-only --no-renames";
 
 /// Merges a stage, unless that is done already.
 pub(super) async fn merge(trees: &Worktrees, job: &StageJob, cancelled: &Cancelled) -> Merge {
-    let merged = match Work::new(trees, job, cancelled) {
+    let merged = match StageMerge::new(trees, job, cancelled) {
         Ok(work) => work.merge().await,
         Err(error) => Err(error),
     };
@@ -88,7 +88,7 @@ async fn validate(
         .0
 }
 
-struct Work<'a> {
+struct StageMerge<'a> {
     trees: &'a Worktrees,
     job: &'a StageJob,
     cancelled: &'a Cancelled,
@@ -106,7 +106,7 @@ struct Merged {
     conflicts: Vec<String>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> StageMerge<'a> {
     fn new(
         trees: &'a Worktrees,
         job: &'a StageJob,

@@ -38,7 +38,7 @@ use tokio::sync::watch;
 use crate::history;
 use crate::matching::merges;
 use crate::order::{
-    Limited, MergeDone, MergeTask, Order, PlanDone, PlanSignal, StageDone, StageTask, workflow,
+    Limited, MergeDone, MergeTask, PlanDone, PlanOrder, PlanSignal, StageDone, StageTask, workflow,
 };
 use crate::outline::{self, OutlinePart, OutlineTask, outline};
 use crate::submit::events_max;
@@ -269,7 +269,7 @@ async fn run<B: Future<Output = ()>>(
     let working = futures::future::try_join_all(all.iter_mut().map(Worker::run));
     let run = "7f3a0b1c".parse().unwrap();
     let small = world.manifest.stages.len() < 100;
-    let order = Order {
+    let order = PlanOrder {
         ekiden: String::new(),
         outline: small.then(|| outline(&world.manifest)),
         base: "0".repeat(40),

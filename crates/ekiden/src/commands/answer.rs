@@ -19,9 +19,9 @@ use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::layout::StateLayout;
 use ekiden_store::replace::{Durability, replace};
 
-use super::start::{Continuing, With};
+use super::launch::{Continuing, With};
 use super::task::Task;
-use super::{Invocation, editor, run_ids, start, steer};
+use super::{Invocation, editor, launch, run_ids, steer};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -160,7 +160,7 @@ fn go_on(
             changed_log: ChangedLog::Refuse,
         },
     };
-    start::continue_with(invocation, workspace.clone(), asked, limits, output)
+    launch::continue_with(invocation, workspace.clone(), asked, limits, output)
 }
 
 /// What the words mean: a single one that begins a run's id, and is as long as ids are shown, is that run.

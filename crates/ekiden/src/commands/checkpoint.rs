@@ -45,7 +45,7 @@ pub struct CheckpointArgs {
 
 pub fn checkpoint(args: &CheckpointArgs, output: &mut Output) -> Result<Exit, Failure> {
     let watched = Watched::for_command(args.session.as_deref())?;
-    let asked = Asked::of(&watched, args.json);
+    let asked = CheckpointCommand::of(&watched, args.json);
     if let Some(word) = &args.phase {
         asked.record(WatchEvent::PhaseNamed { word: word.clone() })?;
         return Ok(Exit::Done);
@@ -60,14 +60,14 @@ pub fn checkpoint(args: &CheckpointArgs, output: &mut Output) -> Result<Exit, Fa
 }
 
 /// A session that something is asked about.
-pub(super) struct Asked<'a> {
+pub(super) struct CheckpointCommand<'a> {
     watched: &'a Watched,
     watch: Watch,
     reading: Option<Reading>,
     json: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> CheckpointCommand<'a> {
     pub(super) fn of(watched: &'a Watched, json: bool) -> Self {
         Self {
             watch: watched.watch(),

@@ -5,9 +5,9 @@ use ekiden_core::prompt::review_task;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 
-use super::start::{Continuing, With};
+use super::launch::{Continuing, With};
 use super::task::Task;
-use super::{Invocation, start};
+use super::{Invocation, launch};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -62,7 +62,7 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
         with: With::FollowUp(task.replacement()),
     };
     let limits = chosen::limits_typed(&invocation.given)?;
-    start::continue_with(&invocation, workspace, asked, limits, output)
+    launch::continue_with(&invocation, workspace, asked, limits, output)
 }
 
 /// What the pull request of the run's branch waits for, as a task; `own` is what the user wants of it.

@@ -35,11 +35,11 @@ use ekiden_tracker::Fault;
 use jiff::tz::TimeZone;
 
 use self::begin::words_of_runs;
-use self::place::{Place, Standing, trees};
+use self::place::{IssueWorktree, Standing, trees};
 use self::round::{Step, Wanted, steps};
 use super::run::{check_agents, settle_permissions};
 use super::task::Task;
-use super::{Invocation, start};
+use super::{Invocation, launch};
 use crate::client::settings::ClientSettings;
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
@@ -109,7 +109,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
     let task = args.task.as_deref().map(|task| Task::read(task, output));
     task.transpose()?;
     let mut settings = chosen::settings(&invocation.given, &invocation.here)?;
-    start::check_detached(settings.agent.interface, settings.guided)?;
+    launch::check_detached(settings.agent.interface, settings.guided)?;
     check_agents([&settings.agent], &invocation, &workspace.dir)?;
     let isolated = settings.agent.permissions.isolated;
     let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
@@ -193,7 +193,7 @@ impl Dispatcher<'_> {
         let signals = SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?;
         loop {
             let (places, did_something) = self.round()?;
-            let is_idle = !places.iter().any(Place::is_at_work) && !did_something;
+            let is_idle = !places.iter().any(IssueWorktree::is_at_work) && !did_something;
             if self.args.once && is_idle && (self.obstacle.is_none() || self.is_spent) {
                 return Ok(match self.failed.is_empty() && !self.is_spent {
                     true => Exit::Done,
@@ -216,13 +216,13 @@ impl Dispatcher<'_> {
     }
 
     /// Waits until the tracker is to be asked again, or a run has ended. Whether somebody wants an end.
-    fn rest(&self, places: &[Place], signals: &SignalFlag) -> bool {
+    fn rest(&self, places: &[IssueWorktree], signals: &SignalFlag) -> bool {
         let mut waited = Duration::ZERO;
         while waited < Duration::from(self.args.every).max(LOOK * LOOKS) {
             if signals.lower() {
                 return true;
             }
-            if places.iter().any(Place::has_ended) {
+            if places.iter().any(IssueWorktree::has_ended) {
                 return false;
             }
             thread::sleep(LOOK);
@@ -232,7 +232,7 @@ impl Dispatcher<'_> {
     }
 
     /// Looks at everything and does what is to be done. The worktrees as they were, and whether something was done.
-    fn round(&mut self) -> Result<(Vec<Place>, bool), Failure> {
+    fn round(&mut self) -> Result<(Vec<IssueWorktree>, bool), Failure> {
         let places = self.look()?;
         let found = match self.find() {
             Ok(found) => found,
@@ -263,7 +263,7 @@ impl Dispatcher<'_> {
             .filter_map(|issue| Some((self.named(issue)?, issue.clone())))
             .collect();
         let ids: Vec<String> = wanted.iter().map(|(named, _)| named.id.clone()).collect();
-        let wants: Vec<(&Place, Wanted)> = places
+        let wants: Vec<(&IssueWorktree, Wanted)> = places
             .iter()
             .map(|place| (place, self.wants(place, &ids)))
             .collect();
@@ -307,7 +307,7 @@ impl Dispatcher<'_> {
     }
 
     /// For how many more runs the budget of all has room.
-    fn room(&self, places: &[Place]) -> usize {
+    fn room(&self, places: &[IssueWorktree]) -> usize {
         let each = self.settings.bounds.run.micro_usd;
         let Some((total, each)) = self.args.total_budget.zip(each) else {
             return usize::MAX;
@@ -330,7 +330,7 @@ impl Dispatcher<'_> {
     }
 
     /// An issue that is not among those that were found is asked for by itself: a list may be cut.
-    fn wants(&self, place: &Place, found: &[String]) -> Wanted {
+    fn wants(&self, place: &IssueWorktree, found: &[String]) -> Wanted {
         if found.contains(&place.issue) {
             return Wanted::Yes;
         }
@@ -357,13 +357,13 @@ impl Dispatcher<'_> {
     }
 
     /// The worktrees as they are; what changed since the last look is said.
-    fn look(&mut self) -> Result<Vec<Place>, Failure> {
+    fn look(&mut self) -> Result<Vec<IssueWorktree>, Failure> {
         let within = self.workspace.git.as_ref().map(|git| git.prefix.clone());
         let within = within.unwrap_or_default();
         let mut places = Vec::new();
         for tree in trees(&self.dir) {
             let (state_dir, home) = (self.state_dir.as_deref(), self.state_home.clone());
-            places.extend(Place::look(tree, &within, state_dir, home)?);
+            places.extend(IssueWorktree::look(tree, &within, state_dir, home)?);
         }
         for place in &places {
             let before = self
@@ -388,7 +388,7 @@ impl Dispatcher<'_> {
         let mut text = Some(text).filter(|_| !self.json);
         loop {
             let places = self.look()?;
-            if !places.iter().any(Place::is_at_work) {
+            if !places.iter().any(IssueWorktree::is_at_work) {
                 return Ok(Exit::Done);
             }
             text.take()
@@ -408,7 +408,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    fn say_standing(&mut self, place: &Place, before: Option<&Standing>) {
+    fn say_standing(&mut self, place: &IssueWorktree, before: Option<&Standing>) {
         let (what, why) = match &place.standing {
             // It was said when it was taken.
             Standing::Empty | Standing::Begins | Standing::Stops(_) => return,

@@ -14,7 +14,7 @@ use ekiden_core::text::shell_word;
 
 use super::Invocation;
 use super::issue::OfIssue;
-use super::shard::Place;
+use super::shard::OutputPaths;
 use super::task::Task;
 use crate::client::settings::ClientSettings;
 use crate::client::window;
@@ -57,7 +57,7 @@ pub struct EstimateArgs {
 
 pub fn estimate(args: &EstimateArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
-    let work = Work::read(&args.subjects, &invocation, output)?;
+    let work = Subject::read(&args.subjects, &invocation, output)?;
     let sessions = args.sessions.then(|| work.sessions());
     let manifest = match args.output.as_ref().zip(sessions.as_ref()) {
         Some((path, sessions)) => Some(work.write(path, sessions, args.force, &invocation)?),
@@ -93,7 +93,7 @@ pub fn estimate(args: &EstimateArgs, output: &mut Output) -> Result<Exit, Failur
 }
 
 /// What is asked about, and what is known of such work.
-struct Work {
+struct Subject {
     name: String,
     /// What all of it is.
     kind: Kind,
@@ -111,7 +111,7 @@ struct Work {
     past: Vec<Past>,
 }
 
-impl Work {
+impl Subject {
     fn read(
         subjects: &[String],
         invocation: &Invocation,
@@ -255,7 +255,7 @@ impl Work {
             text: sessions.text.clone(),
             name: self.name.clone(),
         };
-        Place::of(&invocation.here.join(path), &dir)?.write(&sessions.shards, &text, force)
+        OutputPaths::of(&invocation.here.join(path), &dir)?.write(&sessions.shards, &text, force)
     }
 
     fn json(&self) -> Fields {

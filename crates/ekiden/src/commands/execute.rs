@@ -13,7 +13,7 @@ use ekiden_manifest::Fault;
 use super::fleet::Placement;
 use super::issue::PlanIssue;
 use super::run::{check_agents, settle_permissions};
-use super::{Invocation, start};
+use super::{Invocation, launch};
 use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
@@ -178,7 +178,7 @@ pub(super) fn carry_out(
     settle_permissions(invocation, &client, &mut settings.agent, output)?;
     let mut header = RunStarted {
         imported: how.done.map(|done| done.imported.clone()),
-        ..start::header(workspace, manifest, settings)
+        ..launch::header(workspace, manifest, settings)
     };
     if let Some(issue) = how.issue {
         issue.settle(&mut header, invocation, workspace)?;
@@ -186,9 +186,9 @@ pub(super) fn carry_out(
     let notes = note.as_slice();
     if let Some(placement) = fleet {
         let how = (how.new, how.detach);
-        return start::with_fleet(invocation, workspace, header, placement, how, notes, output);
+        return launch::with_fleet(invocation, workspace, header, placement, how, notes, output);
     }
-    start::begin(
+    launch::begin(
         invocation, workspace, header, how.new, how.detach, notes, output,
     )
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use ekiden_agent::child::find_program;
-use ekiden_agent::foreground::{self, Beside, Said};
+use ekiden_agent::foreground::{self, Companion, CompanionLine};
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::RunId;
 use ekiden_core::label::{LABEL_RULE, is_label};
@@ -27,7 +27,7 @@ use ekiden_engine::{EngineError, history};
 use serde_json::json;
 
 use super::follow::Follow;
-use super::start::{Continuing, With};
+use super::launch::{Continuing, With};
 use super::{Invocation, run_ids};
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
@@ -366,7 +366,7 @@ impl Program {
         live: &mut Live<'_>,
     ) -> Result<Exit, Failure> {
         let wanted = self.wanted.to_string();
-        let program = Beside::start(&find_it()?, &[self.role], wanted.as_bytes());
+        let program = Companion::start(&find_it()?, &[self.role], wanted.as_bytes());
         let mut program = program.map_err(|error| not_started(&error))?;
         let mut follow: Option<Follow> = None;
         loop {
@@ -379,11 +379,11 @@ impl Program {
                 status
             });
             // Messages first: the two streams arrive in any order.
-            said.sort_by_key(|said| matches!(said, Said::Answer(_)));
+            said.sort_by_key(|said| matches!(said, CompanionLine::Answer(_)));
             for said in said {
                 match said {
-                    Said::Message(text) => live.message(&text),
-                    Said::Answer(run) => {
+                    CompanionLine::Message(text) => live.message(&text),
+                    CompanionLine::Answer(run) => {
                         let run =
                             RunId::try_from(run).or_fail(Exit::Bug, "cannot follow the run")?;
                         let see = |record: &Record, run: &Run| see(record, run, known, live);

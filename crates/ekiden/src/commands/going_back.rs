@@ -8,7 +8,7 @@ use ekiden_core::settings::{LimitsChanged, Place, RunStarted};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{history, log_check};
 
-use super::start::new_id;
+use super::launch::new_id;
 use super::task::Task;
 use super::{Invocation, refuse_plan};
 use crate::failure::Failure;

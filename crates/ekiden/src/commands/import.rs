@@ -65,7 +65,7 @@ pub struct ImportArgs {
 }
 
 /// The work that goes on here.
-enum Work {
+enum UnfinishedWork {
     Plan(Box<plan::Begun>),
     Relay(Box<cleave::Left>),
 }
@@ -107,8 +107,12 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     match work {
         None => Ok(Exit::Done),
-        Some(Work::Plan(begun)) => take_plan(&begun, args, &invocation, &workspace, output),
-        Some(Work::Relay(left)) => take_relay(*left, args, &invocation, &workspace, output),
+        Some(UnfinishedWork::Plan(begun)) => {
+            take_plan(&begun, args, &invocation, &workspace, output)
+        }
+        Some(UnfinishedWork::Relay(left)) => {
+            take_relay(*left, args, &invocation, &workspace, output)
+        }
     }?;
     // Also those of an import that was cut off here.
     if let Some((hash, earlier)) = earlier
@@ -145,7 +149,7 @@ fn work(
     relay: Option<cleave::Left>,
     has_task: bool,
     workspace: &Workspace,
-) -> Result<(Option<Work>, Vec<Finding>), Failure> {
+) -> Result<(Option<UnfinishedWork>, Vec<Finding>), Failure> {
     let (mut work, mut findings) = (None, Vec::new());
     if let Some(plan) = plan {
         let (of, done) = (&plan.done.imported, plan.done.stages.len());
@@ -162,7 +166,7 @@ fn work(
             None => Became::New("a run; what is done counts if its validation passes".to_owned()),
         };
         if matches!(became, Became::New(_)) {
-            work = Some(Work::Plan(Box::new(plan)));
+            work = Some(UnfinishedWork::Plan(Box::new(plan)));
         }
         findings.push(Finding::new(was, became));
     }
@@ -180,7 +184,7 @@ fn work(
             None => Became::New(format!("a run whose first session is {}", number + 1)),
         };
         if matches!(became, Became::New(_)) {
-            work = Some(Work::Relay(Box::new(left)));
+            work = Some(UnfinishedWork::Relay(Box::new(left)));
         }
         findings.push(Finding::new(was, became));
     }

@@ -138,7 +138,7 @@ struct ForgetArgs {
 }
 
 /// The memory, and where it is asked from.
-struct Asked<'a> {
+struct MemoryQuery<'a> {
     files: MemoryFiles,
     invocation: &'a Invocation,
     json: bool,
@@ -156,7 +156,7 @@ pub fn memory(args: &MemoryArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     let invocation = Invocation::looking(typed.flags(), output)?;
     let files = memory::files(&invocation.environment).ok_or_else(no_home)?;
-    let asked = Asked {
+    let asked = MemoryQuery {
         files,
         json: invocation.json()?,
         invocation: &invocation,
@@ -187,7 +187,7 @@ pub fn memory(args: &MemoryArgs, output: &mut Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-impl Asked<'_> {
+impl MemoryQuery<'_> {
     fn ask<T>(
         &self,
         output: &mut Output,

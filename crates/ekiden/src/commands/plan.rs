@@ -13,8 +13,8 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::parent;
 
 use super::Invocation;
+use super::launch::new_id;
 use super::run::{check_agents, settle_permissions};
-use super::start::new_id;
 use super::task::Task;
 use crate::client::settings::ClientSettings;
 use crate::exit::Exit;

@@ -17,7 +17,7 @@ use ekiden_store::layout::Published;
 use ekiden_store::published::prepare_project;
 use ekiden_store::ralph;
 
-use super::checkpoint::Asked;
+use super::checkpoint::CheckpointCommand;
 use super::run::{self, Begin};
 use super::task::Task;
 use super::{Invocation, end_leftovers};
@@ -309,7 +309,7 @@ fn context(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure
         return output.answer_json(&answer);
     }
     if let Ok(watched) = Watched::for_command(None) {
-        Asked::of(&watched, false).status(output);
+        CheckpointCommand::of(&watched, false).status(output);
     }
     for iteration in &state.context_history {
         let peak = iteration.peak_percent;
@@ -334,7 +334,7 @@ fn checkpoint(invocation: &Invocation, output: &mut Output) -> Result<Exit, Fail
         let hint = "`ekiden setup` installs the guard; in `ekiden ralph run` sessions hand off by themselves";
         return Err(Failure::new(Exit::MissingInput, text).hint(hint));
     }
-    Asked::of(&watched, json).take(output)?;
+    CheckpointCommand::of(&watched, json).take(output)?;
     if !json {
         let text = format!("{PROMPT_FILE} resumes from it in the next iteration");
         output.line(text);

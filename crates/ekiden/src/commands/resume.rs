@@ -4,9 +4,9 @@ use clap::Args;
 use ekiden_core::ids::SessionNumber;
 use ekiden_engine::log_check::ChangedLog;
 
-use super::start::{Continuing, With};
+use super::launch::{Continuing, With};
 use super::task::Task;
-use super::{Invocation, going_back, guide, start};
+use super::{Invocation, going_back, guide, launch};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -69,12 +69,12 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
         )?;
         if args.detach {
             let settings = &header.settings;
-            start::check_detached(settings.agent.interface, settings.guided)?;
+            launch::check_detached(settings.agent.interface, settings.guided)?;
         }
         if header.settings.guided {
             guide::check(&invocation, header.settings.agent.interface)?;
         }
-        return start::begin(
+        return launch::begin(
             &invocation,
             &workspace,
             header,
@@ -102,5 +102,5 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
             changed_log,
         },
     };
-    start::continue_with(&invocation, workspace, asked, limits, output)
+    launch::continue_with(&invocation, workspace, asked, limits, output)
 }

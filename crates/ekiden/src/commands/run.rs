@@ -16,7 +16,7 @@ use super::issue::OfIssue;
 use super::offer::{self, Offered};
 use super::task::Task;
 use super::{
-    CommandLine, Invocation, check_command, doctor, going_back, guide, repository, start, wizard,
+    CommandLine, Invocation, check_command, doctor, going_back, guide, launch, repository, start,
 };
 use crate::client::permission::{self, Ask, Remembered};
 use crate::client::settings::ClientSettings;
@@ -89,7 +89,7 @@ pub fn run(
         (None, None) => {
             match offer::task(&invocation, &workspace, command_line.definition, output)? {
                 Offered::Task(task) => task,
-                Offered::Questions => return wizard::begin(args.flags(), command_line, output),
+                Offered::Questions => return start::begin(args.flags(), command_line, output),
                 Offered::Help => return Ok(Exit::Done),
             }
         }
@@ -129,7 +129,7 @@ pub(super) fn go(
 ) -> Result<Exit, Failure> {
     if begin.detach {
         let settings = &header.settings;
-        start::check_detached(settings.agent.interface, settings.guided)?;
+        launch::check_detached(settings.agent.interface, settings.guided)?;
     }
     check_agents([&header.settings.agent], invocation, &workspace.dir)?;
     check_terminal(&header.settings.agent, invocation.json()?)?;
@@ -161,7 +161,7 @@ pub(super) fn go(
     notes.extend(verification_note(&header, &workspace)?);
     notes.extend(invocation.given.held_back_told());
     let set_aside = begin.new || begin.resume_from.is_some();
-    start::begin(
+    launch::begin(
         invocation,
         &workspace,
         header,
@@ -214,7 +214,7 @@ pub(super) fn header(
         part: Part::default(),
     };
     let settings = chosen::settings(given, &invocation.here)?;
-    Ok(start::header(workspace, Manifest::single(stage), settings))
+    Ok(launch::header(workspace, Manifest::single(stage), settings))
 }
 
 /// Somebody must have chosen what the agent may do without asking: a person at a terminal is asked once.

@@ -84,7 +84,7 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     let mut shards = split_here(&dir, &spec.text, &window, split);
     let place = args.output.as_ref();
-    let place = place.map(|path| Place::of(&invocation.here.join(path), &dir));
+    let place = place.map(|path| OutputPaths::of(&invocation.here.join(path), &dir));
     let place = place.transpose()?;
     let parent = args.issues.as_deref();
     let issues = parent.map(|parent| SubIssues::of(&invocation, parent));
@@ -251,14 +251,14 @@ pub(super) fn split_here(dir: &Path, text: &str, window: &Window, split: Split) 
 }
 
 /// Where a manifest and its parts go.
-pub(super) struct Place {
+pub(super) struct OutputPaths {
     work_dir: PathBuf,
     manifest: PathBuf,
     /// The directory of the parts, from the work dir.
     parts: String,
 }
 
-impl Place {
+impl OutputPaths {
     pub(super) fn of(output: &Path, work_dir: &Path) -> Result<Self, Failure> {
         let is_dir = output.is_dir() || output.to_string_lossy().ends_with('/');
         let manifest = match is_dir {

@@ -1,401 +1,474 @@
-//! What the commands that start or continue a run share.
+//! `ekiden start`: questions with defaults, whose answer is a command line.
+//!
+//! The wizard decides nothing that a flag could not say: what it makes is the command line, and that is parsed and run as if it
+//! had been typed. Until the last answer nothing is written but by a session that asks about the task.
 
-use std::ops::ControlFlow;
+mod asked;
+mod checks;
+mod draft;
+mod question;
 
-use ekiden_agent::background::{self, Background, Begun, Detach};
-use ekiden_core::agent::Interface;
-use ekiden_core::event::{Answer, Continued, RunResumed};
-use ekiden_core::ids::RunId;
-use ekiden_core::manifest::Manifest;
-use ekiden_core::outcome::Outcome;
-use ekiden_core::renewal::NewTask;
-use ekiden_core::run::Run;
-use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
-use ekiden_engine::error::EngineError;
-use ekiden_engine::git::branch;
-use ekiden_engine::log_check::ChangedLog;
-use ekiden_engine::observer::Observer as _;
-use ekiden_engine::runner::{self, Driving, Unfinished};
-use ekiden_engine::{history, workspace::Workspace};
+use std::path::{Path, PathBuf};
 
-use super::fleet::{self, Placement};
-use super::{Invocation, attach, guide, refuse_plan, run_ids};
+use clap::Args;
+use ekiden_core::agent::{AgentKind, AgentSpec};
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::disk::{Disk as _, Reach, RealDisk};
+
+use self::asked::{done_when, extended, issue};
+use self::draft::Draft;
+use self::question::{Stop, choose, line};
+use super::task::Task;
+use super::{CommandLine, Invocation, offer};
+use crate::client::permission::{self, Choice};
+use crate::client::settings::ClientSettings;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::memory;
 use crate::output::Output;
-use crate::output::json::Fields;
-use crate::output::live::Live;
-use crate::output::phrase;
-use crate::past;
-use crate::settings::agents;
-use crate::tracker::Feed;
+use crate::settings::chosen;
+use crate::settings::flags::{self, Starting, Typed};
+use crate::settings::form;
+use crate::settings::given::Flags;
+use crate::settings::table::{self, Row};
 
-/// The first record of a new run.
-pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settings) -> RunStarted {
-    let before = history::newest_run(workspace);
-    let before = before.as_ref();
-    RunStarted {
-        run: new_id(),
-        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-        place: workspace.place(),
-        manifest,
-        from: None,
-        imported: None,
-        issue: None,
-        sub_issues: false,
-        pull_request: None,
-        fleet: None,
-        before: None,
-        in_session: false,
-        prices: before.map(Run::prices).unwrap_or_default(),
-        handoff_spend: before
-            .map(|run| run.handoff_spend(&settings.agent))
-            .unwrap_or_default(),
-        settings,
-    }
+/// Answer questions about what to do and how, then start the run
+///
+/// Asks for the folder, the task, a relay or a plan, the verification, limits, permissions and the mode. If you want, the
+/// agent first asks up to five questions about the task, and your answers become part of it. Enter accepts the default of
+/// each question. At the end it shows the equivalent command line, and runs or prints it.
+///
+/// Esc and ctrl-c quit at any question and leave nothing behind, with two exceptions. If you let the agent ask, its session
+/// stays in the state directory until the next one. If you wrote a task in your editor, ekiden keeps it and says where.
+#[derive(Args)]
+pub struct StartArgs {
+    #[command(flatten)]
+    typed: Typed<Starting>,
 }
 
-pub fn new_id() -> RunId {
-    let (bits, _, _, _) = uuid::Uuid::new_v4().as_fields();
-    RunId::from_bits(bits)
-}
-
-/// Nobody sits at a run in the background.
-pub(super) fn check_detached(interface: Interface, guided: bool) -> Result<(), Failure> {
-    let flag = match (interface, guided) {
-        (Interface::Terminal, _) => "--tui",
-        (Interface::Headless, true) => "--guided",
-        (Interface::Headless, false) => return Ok(()),
-    };
-    let text = format!("`{flag}` needs a terminal, and `--detach` gives it up");
-    Err(Failure::new(Exit::Settings, text).hint("leave out one of them"))
-}
-
-/// The id is the answer, so that a script can use it; how to go on is for people.
-fn detached(run: &RunId, json: bool, output: &mut Output) -> Exit {
-    if json {
-        output.json(&Fields::versioned().with("run", run));
-    } else {
-        output.answer(&format!("{run}\n"));
-        let hint = format!("to watch it  ekiden attach {run}\nto stop it   ekiden stop {run}\n");
-        output.message(&hint);
-    }
-    Exit::Done
-}
-
-/// How a run goes on after the process was split.
-#[derive(Default)]
-struct Split {
-    /// In the background.
-    begun: Option<Begun>,
-    /// On a terminal that it can leave.
-    detach: Option<Detach>,
-}
-
-/// Splits the process where the run is to go on without this terminal, or may. What is not the run is done with
-/// the exit.
-fn split(
-    invocation: &Invocation,
-    workspace: &Workspace,
-    run: &RunId,
-    (detach, interface): (bool, Interface),
+pub fn start(
+    args: &StartArgs,
+    command_line: CommandLine,
     output: &mut Output,
-) -> Result<ControlFlow<Exit, Split>, Failure> {
-    let failed = |error| Failure::caused(Exit::Bug, "cannot continue in the background", &error);
-    let json = invocation.json()?;
-    if detach {
-        return Ok(match background::begin().map_err(failed)? {
-            Background::Here(begun) => ControlFlow::Continue(Split {
-                begun: Some(begun),
-                detach: None,
-            }),
-            Background::Works => ControlFlow::Break(detached(run, json, output)),
-            Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
-        });
-    }
-    let has_keys = output.has_screen() && !json && invocation.can_ask()?;
-    if !has_keys || interface == Interface::Terminal {
-        return Ok(ControlFlow::Continue(Split::default()));
-    }
-    Ok(match background::begin_on_terminal().map_err(failed)? {
-        Background::Here(detach) => ControlFlow::Continue(Split {
-            begun: None,
-            detach: Some(detach),
-        }),
-        Background::Works => {
-            let ids = run_ids(workspace)?;
-            output.message(&attach::continues(&phrase::short_id(run, &ids)));
-            ControlFlow::Break(Exit::Done)
-        }
-        Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
-    })
+) -> Result<Exit, Failure> {
+    begin(args.typed.flags(), command_line, output)
 }
 
-/// Starts a run and shows it until it ends. `set_aside` keeps an unfinished run here as it is. `detach` lets
-/// the run go on in the background as soon as it has begun.
+/// Asks for everything that these flags do not say.
 pub(super) fn begin(
-    invocation: &Invocation,
-    workspace: &Workspace,
-    header: RunStarted,
-    set_aside: bool,
-    detach: bool,
-    notes: &[String],
+    flags: Flags,
+    command_line: CommandLine,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let trackers = invocation.trackers(workspace);
-    let branch = header
-        .place
-        .branch
-        .clone()
-        .or_else(|| branch::current(workspace));
-    let of_branch = || trackers.of_branch(&branch?);
-    let issue = header.issue.clone().or_else(of_branch);
-    let mut header = header;
-    header.settings.memory = memory::of_run(
-        &invocation.given,
-        &invocation.environment,
-        &workspace.dir,
-        &header.settings.agent,
+    if !Invocation::new(flags.clone())?.can_ask()? || is_dumb() {
+        let failure = Failure::new(Exit::Usage, "there is no terminal to ask on");
+        return Err(failure
+            .hint("`ekiden run task.md` starts a run without questions")
+            .hint("`ekiden init` writes a template of a task"));
+    }
+    let mut draft = Draft::default();
+    match ask(flags, &mut draft, output) {
+        Ok(words) => {
+            draft.remove();
+            words.map_or(Ok(Exit::Done), |words| (command_line.run)(&words, output))
+        }
+        Err(Stop::Failed(failure)) => Err(draft.kept().into_iter().fold(failure, Failure::hint)),
+        Err(Stop::Left) => {
+            output.message("nothing was started\n");
+            let kept = draft.kept().into_iter();
+            kept.for_each(|kept| output.message(&format!("{kept}\n")));
+            Ok(Exit::Signal(SIGINT))
+        }
+    }
+}
+
+const SIGINT: i32 = 2;
+
+/// The terminal cannot move its cursor.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term == "dumb")
+}
+
+/// What is to be done.
+enum Goal {
+    /// A file, or the words themselves: what a command line says.
+    Named(String),
+    /// A text that becomes this file once all is answered.
+    New { path: PathBuf, text: String },
+    /// All that this issue wants.
+    Issue(String),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RunKind {
+    Relay,
+    Plan,
+}
+
+/// The words of the command line to run; nothing where it was only printed.
+fn ask(
+    mut flags: Flags,
+    draft: &mut Draft,
+    output: &mut Output,
+) -> Result<Option<Vec<String>>, Stop> {
+    folder(&mut flags)?;
+    let invocation = Invocation::new(flags.clone())?;
+    let workspace = invocation.workspace_here()?;
+    let mut answers = Answers { invocation, flags };
+    let goal = goal(&answers, &workspace, draft, output)?;
+    let issue = match &goal {
+        Goal::Issue(name) => Some(name.clone()),
+        Goal::Named(_) | Goal::New { .. } => None,
+    };
+    let kind = run_kind()?;
+    let check = answers.verification(&workspace, kind)?;
+    answers.limits(kind)?;
+    let settings = chosen::settings(&answers.invocation.given, &answers.invocation.here)?;
+    answers.permission(&settings.agent, &workspace)?;
+    let mode = match kind {
+        RunKind::Relay => answers.mode(settings.agent.kind)?,
+        RunKind::Plan => mode_of_plan()?,
+    };
+    let mut sections: Vec<String> = check
+        .map(|command| done_when(&command))
+        .into_iter()
+        .collect();
+    sections.extend(answers.asked(&settings.agent, &goal, &workspace, output)?);
+    let goal = extended(goal, &sections, &workspace, output)?;
+    let mut words = words(&answers.flags, kind, mode);
+    words.extend(
+        issue
+            .into_iter()
+            .flat_map(|name| ["--issue".to_owned(), name]),
     );
-    let past = past::of_project(workspace);
-    past::expect(&mut header, workspace, &past);
-    let warnings = past::warnings(&header, &past);
-    let header = RunStarted {
-        in_session: invocation.environment.is_inside_a_session(),
-        issue,
-        ..header
-    };
-    let workspace = &mut workspace.clone();
-    invocation.settle_state(workspace, None, output)?;
-    let (run, interface) = (header.run.clone(), header.settings.agent.interface);
-    let split = match split(invocation, workspace, &run, (detach, interface), output)? {
-        ControlFlow::Continue(split) => split,
-        ControlFlow::Break(exit) => return Ok(exit),
-    };
-    let mut live = invocation.live(output, workspace)?;
-    live.begun = split.begun;
-    live.tracker = Feed::new(trackers, workspace, &header);
-    let notes = notes.iter().chain(&warnings);
-    notes.for_each(|note| live.warn(note));
-    if header.settings.guided {
-        live.guide(guide::listen(workspace, &header.run));
-    }
-    let unfinished = match set_aside {
-        true => Unfinished::SetAside,
-        false => Unfinished::Refuse,
-    };
-    let driving = invocation.driving()?;
-    let watched = Watched {
-        invocation,
-        workspace,
-        run: &run,
-        interface,
-        detach: split.detach,
-        is_here: true,
-    };
-    let outcome = watched.drive(&mut live, |live| {
-        runner::start(workspace, header, unfinished, driving, live)
-    });
-    Ok(Exit::of(&outcome?))
+    words.extend(task_words(&goal, &answers.invocation.here));
+    finish(words, goal, &workspace, output)
 }
 
-/// Gives a plan to a fleet, and shows it until it ends, or leaves it alone. `set_aside` and `detach` as for [`begin`].
-pub(super) fn with_fleet(
-    invocation: &Invocation,
+/// How a plan is carried out: the flag that says so.
+fn mode_of_plan() -> Result<Option<&'static str>, Stop> {
+    let modes = [
+        ("see the plan first, and be asked", None),
+        (
+            "only have it planned; `ekiden execute` carries it out",
+            Some("--dry-run"),
+        ),
+        ("carry it out without asking", Some("--yes")),
+    ];
+    choose("How do you want to follow it?", modes)
+}
+
+/// The command line, which the person runs or only keeps. The new file of a task is there in both cases.
+fn finish(
+    words: Vec<String>,
+    goal: Goal,
     workspace: &Workspace,
-    header: RunStarted,
-    placement: &Placement,
-    (set_aside, detach): (bool, bool),
-    notes: &[String],
     output: &mut Output,
-) -> Result<Exit, Failure> {
-    let (run, interface) = (header.run.clone(), Interface::Headless);
-    let tracker = Feed::new(invocation.trackers(workspace), workspace, &header);
-    let program = placement.submit(invocation, header, workspace, (detach, set_aside))?;
-    if detach {
-        notes.iter().for_each(|note| output.warn(note));
-        return program.become_it();
+) -> Result<Option<Vec<String>>, Stop> {
+    let shown = shlex::try_join(words.iter().map(String::as_str));
+    let shown = shown.unwrap_or_else(|_| words.join(" "));
+    output.message(&format!("\n  {shown}\n\n"));
+    let answers = [("run it", true), ("only print it", false)];
+    let runs = choose("And now?", answers)?;
+    if let Goal::New { path, text } = goal {
+        let disk = RealDisk::fenced(&workspace.dir);
+        disk.create_file(&path, text.as_bytes(), Reach::Disk)
+            .map_err(Failure::from)?;
     }
-    let split = match split(invocation, workspace, &run, (false, interface), output)? {
-        ControlFlow::Continue(split) => split,
-        ControlFlow::Break(exit) => return Ok(exit),
+    if !runs {
+        output.answer(&format!("{shown}\n"));
+    }
+    Ok(runs.then_some(words))
+}
+
+fn words(flags: &Flags, kind: RunKind, mode: Option<&str>) -> Vec<String> {
+    let command = match kind {
+        RunKind::Relay => "run",
+        RunKind::Plan => "build",
     };
-    let mut live = invocation.live(output, workspace)?;
-    live.tracker = tracker;
-    notes.iter().for_each(|note| live.warn(note));
-    let watched = Watched {
-        invocation,
-        workspace,
-        run: &run,
-        interface,
-        detach: split.detach,
-        is_here: false,
+    let mut words = vec!["ekiden".to_owned(), command.to_owned()];
+    words.extend(flags::words(flags));
+    words.extend(mode.map(str::to_owned));
+    words
+}
+
+fn task_words(goal: &Goal, here: &Path) -> impl Iterator<Item = String> {
+    let task = match goal {
+        Goal::Named(task) => Some(task.clone()),
+        Goal::New { path, .. } => {
+            let path = path.strip_prefix(here).unwrap_or(path);
+            Some(path.to_string_lossy().into_owned())
+        }
+        Goal::Issue(_) => None,
     };
-    watched.drive(&mut live, |live| program.watch(workspace, 0, live))
+    let is_flag = task.as_ref().is_some_and(|task| task.starts_with('-'));
+    is_flag.then(|| "--".to_owned()).into_iter().chain(task)
 }
 
-/// What a command wants of the run that it continues.
-pub(super) struct Continuing<'a> {
-    /// The beginning of the run's id.
-    pub(super) prefix: Option<&'a str>,
-    /// What was asked for that only a single relay can do.
-    pub(super) not_in_plans: Option<&'a str>,
-    /// Continue in the background.
-    pub(super) detach: bool,
-    pub(super) with: With,
+fn folder(flags: &mut Flags) -> Result<(), Stop> {
+    let row = &table::WORK_DIR.row;
+    if flags.contains_key(row.name) {
+        return Ok(());
+    }
+    let is_dir = |text: &str| match Path::new(text).is_dir() {
+        true => Ok(()),
+        false => Err("a directory that exists".to_owned()),
+    };
+    let dir = line(
+        "Where does the agent work?",
+        Some("."),
+        "a directory",
+        is_dir,
+    )?;
+    if dir != "." {
+        flags.insert(row.name, dir);
+    }
+    Ok(())
 }
 
-/// What a run goes on with.
-pub(super) enum With {
-    Resume {
-        task: Option<NewTask>,
-        answer: Option<Answer>,
-        changed_log: ChangedLog,
-    },
-    /// It was complete.
-    FollowUp(NewTask),
+#[derive(Clone)]
+enum Source {
+    Named(String),
+    Typed,
+    File,
+    Editor,
+    Issue,
 }
 
-impl With {
-    fn carry_on(
-        self,
+fn goal(
+    answers: &Answers,
+    workspace: &Workspace,
+    draft: &mut Draft,
+    output: &mut Output,
+) -> Result<Goal, Stop> {
+    let mut sources = Vec::new();
+    let here = workspace.dir.strip_prefix(&answers.invocation.here);
+    let task = here.unwrap_or(&workspace.dir).join("task.md");
+    if task.is_file() {
+        let task = task.to_string_lossy().into_owned();
+        sources.push((format!("the file {task}"), Source::Named(task)));
+    }
+    let new = offer::new_name(workspace);
+    sources.push((format!("write it in your editor: {new}"), Source::Editor));
+    sources.push(("type it in a line".to_owned(), Source::Typed));
+    sources.push(("another file".to_owned(), Source::File));
+    sources.push(("an issue".to_owned(), Source::Issue));
+    match choose("What is to be done?", sources)? {
+        Source::Named(task) => Ok(Goal::Named(task)),
+        Source::Typed => Ok(Goal::Named(typed()?)),
+        Source::File => Ok(Goal::Named(file(output)?)),
+        Source::Editor => draft.write(workspace, &new, output),
+        Source::Issue => issue(&answers.invocation, workspace, output),
+    }
+}
+
+fn typed() -> Result<String, Stop> {
+    let is_task = |text: &str| match text.contains(char::is_whitespace) && !Path::new(text).exists()
+    {
+        true => Ok(()),
+        false => Err("more than one word, as you would tell a colleague".to_owned()),
+    };
+    line(
+        "The task:",
+        None,
+        "what to do, and what done looks like",
+        is_task,
+    )
+}
+
+fn file(output: &mut Output) -> Result<String, Stop> {
+    let is_file = |text: &str| match Path::new(text).is_file() {
+        true => Ok(()),
+        false => Err("a file that exists".to_owned()),
+    };
+    let name = line("Which file?", None, "a text that says what to do", is_file)?;
+    Task::read(&name, output)?;
+    Ok(name)
+}
+
+fn run_kind() -> Result<RunKind, Stop> {
+    let kinds = [
+        ("one task: a relay of fresh sessions", RunKind::Relay),
+        (
+            "a large one: plan it in stages first, then run them",
+            RunKind::Plan,
+        ),
+    ];
+    choose("How large is it?", kinds)
+}
+
+/// What was answered so far.
+struct Answers {
+    invocation: Invocation,
+    flags: Flags,
+}
+
+impl Answers {
+    fn is_given(&self, row: &Row) -> bool {
+        self.flags.contains_key(row.name)
+    }
+
+    /// What holds if nobody says otherwise.
+    fn value(&self, row: &Row) -> Option<String> {
+        let value = self.invocation.given.value(row);
+        value.map(|value| value.text.clone())
+    }
+
+    /// Takes an answer, unless it holds anyway.
+    fn take(&mut self, row: &'static Row, text: String) {
+        if self.value(row).as_ref() != Some(&text) {
+            self.flags.insert(row.name, text);
+        }
+    }
+
+    /// The command that decides: for a relay as its flag, for a plan as the answer.
+    fn verification(
+        &mut self,
         workspace: &Workspace,
-        prefix: Option<&str>,
-        limits: LimitsChanged,
-        driving: Driving,
-        live: &mut Live<'_>,
-    ) -> Result<Outcome, EngineError> {
-        let ekiden = env!("CARGO_PKG_VERSION").to_owned();
-        match self {
-            Self::Resume {
-                task,
-                answer,
-                changed_log,
-            } => {
-                let resumed = RunResumed {
-                    ekiden,
-                    limits,
-                    task,
-                    answer,
-                    elsewhere: false,
-                };
-                runner::resume(workspace, prefix, resumed, changed_log, driving, live)
-            }
-            Self::FollowUp(task) => {
-                let continued = Continued {
-                    ekiden,
-                    task,
-                    limits,
-                };
-                runner::continue_with(workspace, prefix, continued, driving, live)
+        kind: RunKind,
+    ) -> Result<Option<String>, Stop> {
+        let row = &table::VERIFY.row;
+        match (self.is_given(row), kind) {
+            (true, RunKind::Relay) => return Ok(None),
+            (true, RunKind::Plan) => return Ok(self.flags.remove(row.name)),
+            (false, _) => {}
+        }
+        let mut commands: Vec<String> = self.value(row).into_iter().collect();
+        let is_set = !commands.is_empty();
+        for command in checks::suggested(&workspace.dir) {
+            if !commands.contains(&command) {
+                commands.push(command);
             }
         }
-    }
-}
-
-/// Continues a run, and shows it until it ends.
-pub(super) fn continue_with(
-    invocation: &Invocation,
-    mut workspace: Workspace,
-    asked: Continuing<'_>,
-    mut limits: LimitsChanged,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
-    let (run, _) = history::find(&workspace, asked.prefix)?;
-    invocation.settle_state(&mut workspace, Some(&run), output)?;
-    let workspace = &workspace;
-    let summary = history::read(workspace, &run, |_, _| {})?;
-    invocation.refuse_a_persons_run(&summary.run)?;
-    if let Some(what) = asked.not_in_plans {
-        refuse_plan(&summary.run, what)?;
-    }
-    let is_of_run = |name: &str| summary.run.header().has_agent(name);
-    agents::check_budgets(&invocation.given, &limits.bounds.agents, is_of_run)?;
-    let mut program = fleet::go_on(workspace, &summary.run, &asked, &limits)?;
-    if let Some(program) = program.take_if(|_| asked.detach) {
-        return program.become_it();
-    }
-    let interface = summary.run.header().settings.agent.interface;
-    if asked.detach {
-        check_detached(interface, limits.guided == Some(true))?;
-    }
-    let split = match split(
-        invocation,
-        workspace,
-        &run,
-        (asked.detach, interface),
-        output,
-    )? {
-        ControlFlow::Continue(split) => split,
-        ControlFlow::Break(exit) => return Ok(exit),
-    };
-    let mut live = invocation.live(output, workspace)?;
-    live.begun = split.begun;
-    let header = summary.run.header();
-    live.tracker = Feed::new(invocation.trackers(workspace), workspace, header);
-    let mut known = 0;
-    history::read(workspace, &run, |record, run| {
-        known = record.seq;
-        live.catch_up(record, run);
-    })?;
-    if guide::goes_on(invocation, &summary, &mut limits, &mut live)? {
-        live.guide(guide::listen(workspace, &run));
-    }
-    let watched = Watched {
-        invocation,
-        workspace,
-        run: &run,
-        interface,
-        detach: split.detach,
-        is_here: program.is_none(),
-    };
-    let (driving, prefix) = (invocation.driving()?, asked.prefix);
-    watched.drive(&mut live, |live| {
-        if let Some(program) = program {
-            return program.watch(workspace, known, live);
-        }
-        let carry_on = asked
-            .with
-            .carry_on(workspace, prefix, limits, driving, live);
-        Ok(Exit::of(&carry_on?))
-    })
-}
-
-/// A run in the foreground, and the terminal on which it is seen and steered.
-struct Watched<'a> {
-    invocation: &'a Invocation,
-    workspace: &'a Workspace,
-    run: &'a RunId,
-    interface: Interface,
-    detach: Option<Detach>,
-    /// This process works on it, and no fleet does.
-    is_here: bool,
-}
-
-impl Watched<'_> {
-    fn drive<T>(self, live: &mut Live<'_>, drive: impl FnOnce(&mut Live<'_>) -> T) -> T {
-        let done = match self.interface {
-            // The agent has the terminal.
-            Interface::Terminal => drive(live),
-            Interface::Headless => {
-                let (invocation, workspace, run) = (self.invocation, self.workspace, self.run);
-                let controls =
-                    || guide::controls_of(invocation, workspace, run, self.detach, self.is_here);
-                live.with_view(controls, drive)
+        let named = commands.into_iter();
+        let mut answers: Vec<_> = named
+            .map(|command| (command.clone(), Some(command)))
+            .collect();
+        match kind {
+            RunKind::Plan => answers.insert(0, ("the checks of its stages".to_owned(), None)),
+            RunKind::Relay if !is_set => {
+                answers.push(("nothing: the agent says when it is done".to_owned(), None));
             }
+            RunKind::Relay => {}
+        }
+        answers.push(("another command".to_owned(), Some(String::new())));
+        let chosen = choose("Which command exits with 0 when it is done?", answers)?;
+        let command = match chosen {
+            Some(command) if command.is_empty() => {
+                let check = |text: &str| form::text(text).map(|_| ());
+                line(
+                    "The command:",
+                    None,
+                    "it runs in a shell, after each session",
+                    check,
+                )?
+            }
+            Some(command) => command,
+            None => return Ok(None),
         };
-        live.finish_sending();
-        done
+        match kind {
+            RunKind::Plan => Ok(Some(command)),
+            RunKind::Relay => {
+                self.take(row, command);
+                Ok(None)
+            }
+        }
+    }
+
+    fn limits(&mut self, kind: RunKind) -> Result<(), Stop> {
+        let sessions = &table::MAX_SESSIONS.row;
+        if !self.is_given(sessions) {
+            let default = self.value(sessions);
+            let question = match kind {
+                RunKind::Relay => "How many sessions at most?",
+                RunKind::Plan => "How many sessions at most for each stage?",
+            };
+            let help = "`ekiden resume` continues with more";
+            let number = line(question, default.as_deref(), help, sessions.check)?;
+            self.take(sessions, number);
+        }
+        let budget = &table::RUN_BUDGET.row;
+        if !self.is_given(budget) {
+            let own = self.value(budget);
+            let default = own.unwrap_or_else(|| NO_BUDGET.to_owned());
+            let check = |text: &str| match text {
+                NO_BUDGET => Ok(()),
+                text => (table::RUN_BUDGET.row.check)(text),
+            };
+            let help = "the run stops when it is spent, and can be resumed";
+            let dollars = line("How many US dollars at most?", Some(&default), help, check)?;
+            if dollars != NO_BUDGET {
+                self.take(budget, dollars);
+            }
+        }
+        Ok(())
+    }
+
+    /// Claude Code asks a person for permissions, and in a relay there is none.
+    fn permission(&mut self, agent: &AgentSpec, workspace: &Workspace) -> Result<(), Stop> {
+        let rows = [
+            &table::PERMISSION_MODE.row,
+            &table::SKIP_PERMISSIONS.row,
+            &table::SAFE_MODE.row,
+        ];
+        if agent.kind != AgentKind::Claude || rows.iter().any(|row| self.is_given(row)) {
+            return Ok(());
+        }
+        let environment = &self.invocation.environment;
+        let isolated = agent.permissions.isolated;
+        let client = ClientSettings::read(environment, &workspace.dir, isolated);
+        let mut answers = Vec::new();
+        if permission::is_chosen(agent) || client.choose_permissions() {
+            answers.push(("what your settings say", None));
+        }
+        answers.extend(Choice::ALL.map(|choice| (choice.explanation(), Some(choice))));
+        match choose("What may the agent do without asking?", answers)? {
+            None => {}
+            Some(choice) => match choice.mode() {
+                Some(mode) => self.take(&table::PERMISSION_MODE.row, mode.to_owned()),
+                None => self.take(&table::SKIP_PERMISSIONS.row, "true".to_owned()),
+            },
+        }
+        Ok(())
+    }
+
+    /// How the run is watched; the flag of one that goes to the background.
+    fn mode(&mut self, kind: AgentKind) -> Result<Option<&'static str>, Stop> {
+        let (guided, tui) = (&table::GUIDED.row, &table::TUI.row);
+        if self.is_given(guided) || self.is_given(tui) {
+            return Ok(None);
+        }
+        let mut modes = vec![
+            ("watch it here", Mode::Here),
+            (
+                "in the background; `ekiden attach` shows it",
+                Mode::Background,
+            ),
+            (
+                "guide it: a pause for your words between sessions",
+                Mode::Guided,
+            ),
+        ];
+        if kind == AgentKind::Claude {
+            let text = "in the agent's own interface, where you can type";
+            modes.push((text, Mode::Interface));
+        }
+        match choose("How do you want to follow it?", modes)? {
+            Mode::Here => {}
+            Mode::Background => return Ok(Some("--detach")),
+            Mode::Guided => self.take(guided, "true".to_owned()),
+            Mode::Interface => self.take(tui, "true".to_owned()),
+        }
+        Ok(None)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_runs_have_two_ids() {
-        assert_ne!(new_id(), new_id());
-    }
+#[derive(Clone, Copy)]
+enum Mode {
+    Here,
+    Background,
+    Guided,
+    Interface,
 }
+
+/// What a person types for no budget.
+const NO_BUDGET: &str = "none";

@@ -7,7 +7,7 @@
 //!                                 shell hooks stand aside    `ekiden hook EVENT --mod`
 //! ```
 //!
-//! Theory of operation: the mod holds no rule. Each answer tells it between which uses nothing is crossed ([`Quiet`]),
+//! Theory of operation: the mod holds no rule. Each answer tells it between which uses nothing is crossed ([`QuietRange`]),
 //! and how long the session's log is; it calls again outside of those, or once the log has grown. What it is answered is
 //! what a shell hook would say.
 //!
@@ -17,7 +17,7 @@
 //! - *Without the mod nothing is missing.* It may be absent without a word; then there is no sign.
 
 use ekiden_core::guard::document::Filled;
-use ekiden_core::guard::watch::{Quiet, Trigger};
+use ekiden_core::guard::watch::{QuietRange, Trigger};
 use ekiden_core::guard::{HookInput, Level, ToolUse};
 use ekiden_core::prompt::replaced_by_document;
 use ekiden_wire::hook_output;
@@ -94,7 +94,7 @@ impl Hook<'_> {
             .as_ref()
             .map_or_else(|| watched.window_at_start(), |reading| reading.window);
         let used = reading.as_ref().map_or(0, |reading| reading.used_tokens);
-        let quiet = Quiet::around(&watch, watched.settings, &window, used);
+        let quiet = QuietRange::around(&watch, watched.settings, &window, used);
         let levels = [Level::L1, Level::L2, Level::L3]
             .map(|level| window.tokens_of(watched.settings.levels, level));
         // Of an event that decides nothing of the use it is not known that nothing was crossed.

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use ekiden_agent::leads_to::leads_to;
-use ekiden_core::guard::alert::{self, Said};
+use ekiden_core::guard::alert::{self, AlertTexts};
 use ekiden_core::guard::estimate::named_files;
 use ekiden_core::guard::watch::{
     Alert, Batch, Decision, Source, Trigger, Watch, WatchEvent, WatchRecord, judge_batch,
@@ -280,7 +280,7 @@ impl Hook<'_> {
         (estimate.files > 0 && estimate.fits == Some(false)).then_some(Alert::Large(estimate))
     }
 
-    pub(super) fn said(&self, alert: &Alert) -> Said {
+    pub(super) fn said(&self, alert: &Alert) -> AlertTexts {
         let directory = self.watched.shown(&self.watched.documents_dir());
         let is_level = matches!(alert, Alert::Level { .. });
         let issue = is_level.then(|| self.watched.told_issue()).flatten();
@@ -295,7 +295,7 @@ impl Hook<'_> {
     /// The answer: to the person on the screen, and to the agent beside what it reads next. At the end
     /// of a turn nothing is said to the agent, since that would begin another.
     fn tell(&self, alerts: &[Alert], loaded: Option<&str>) -> Value {
-        let said: Vec<Said> = alerts.iter().map(|alert| self.said(alert)).collect();
+        let said: Vec<AlertTexts> = alerts.iter().map(|alert| self.said(alert)).collect();
         let person: Vec<&str> = said.iter().map(|said| said.person.as_str()).collect();
         let agent = said.iter().map(|said| said.agent.as_str()).chain(loaded);
         let agent: Vec<&str> = agent.filter(|text| !text.is_empty()).collect();

@@ -18,7 +18,7 @@ pub enum Stream {
 }
 
 #[derive(Debug)]
-pub struct Beside {
+pub struct BackgroundWriter {
     pieces: Sender<(Stream, Vec<u8>)>,
     /// What came of each piece.
     written: Receiver<io::Result<()>>,
@@ -28,7 +28,7 @@ pub struct Beside {
     failure: Option<io::Error>,
 }
 
-impl Beside {
+impl BackgroundWriter {
     /// Begins to print to these.
     pub fn start(
         mut answer: impl Write + Send + 'static,
@@ -121,10 +121,10 @@ mod tests {
         }
     }
 
-    fn slow() -> (Beside, mpsc::Sender<()>, mpsc::Receiver<String>) {
+    fn slow() -> (BackgroundWriter, mpsc::Sender<()>, mpsc::Receiver<String>) {
         let ((go, take), (taken, took)) = (mpsc::channel(), mpsc::channel());
         (
-            Beside::start(Slow { take, taken }, io::sink()).unwrap(),
+            BackgroundWriter::start(Slow { take, taken }, io::sink()).unwrap(),
             go,
             took,
         )

@@ -29,11 +29,11 @@ const COLUMNS_MIN: usize = 60;
 const ROWS_MIN: usize = 12;
 
 /// A session's stream from a byte on, with its length; none where nothing is.
-pub type Open = Arc<dyn Fn(&Place, u64) -> Option<(Box<dyn Read + Send>, u64)> + Send + Sync>;
+pub type Open = Arc<dyn Fn(&SessionRef, u64) -> Option<(Box<dyn Read + Send>, u64)> + Send + Sync>;
 
 /// A session of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SessionRef {
     /// None in a run of one relay.
     pub stage: Option<StageId>,
     pub session: SessionNumber,
@@ -43,9 +43,9 @@ pub struct Place {
 
 pub struct Full {
     open: Open,
-    places: Vec<Place>,
+    places: Vec<SessionRef>,
     /// Nobody has chosen: the newest is shown.
-    chosen: Option<Place>,
+    chosen: Option<SessionRef>,
     stream: Stream,
     /// The entry that keys act on; none follows the end.
     cursor: Option<usize>,
@@ -73,7 +73,7 @@ pub enum Pressed {
 /// The end of a stream.
 #[derive(Default)]
 struct Stream {
-    place: Option<Place>,
+    place: Option<SessionRef>,
     read_bytes: u64,
     left_out: u64,
     /// The beginning of the first line is not there.
@@ -220,7 +220,7 @@ impl Full {
                     true => ('>', Tone::Plain),
                     false => (' ', Tone::Quiet),
                 };
-                let label = place.map(Place::label).unwrap_or_default();
+                let label = place.map(SessionRef::label).unwrap_or_default();
                 let label: String = label.chars().take(width - 2).collect();
                 let left = format!("{mark} {label:<room$}", room = width - 2);
                 let left = Line::new(tone, left).with(Tone::Quiet, " ▏ ");
@@ -296,7 +296,7 @@ impl Full {
     }
 }
 
-impl Place {
+impl SessionRef {
     fn label(&self) -> String {
         match &self.stage {
             Some(stage) => format!("{stage} {}", self.session),
@@ -307,7 +307,7 @@ impl Place {
 
 impl Stream {
     /// The stream from where its end begins.
-    fn of(place: Place, open: &Open) -> Self {
+    fn of(place: SessionRef, open: &Open) -> Self {
         let bytes = open(&place, 0).map_or(0, |(_, bytes)| bytes);
         let left_out = bytes.saturating_sub(TAIL_BYTES);
         let reading = Reading::new(place.form, left_out > 0);
@@ -461,8 +461,8 @@ mod tests {
         "\n{\"type\":\"torn\n",
     );
 
-    fn place(session: u32) -> Place {
-        Place {
+    fn place(session: u32) -> SessionRef {
+        SessionRef {
             stage: None,
             session: SessionNumber::try_from(session).unwrap(),
             form: Form::Messages,
@@ -471,7 +471,7 @@ mod tests {
 
     fn view(open: Open, form: Form) -> Full {
         let mut full = Full::new(open);
-        let shown = Place { form, ..place(2) };
+        let shown = SessionRef { form, ..place(2) };
         full.places = vec![place(1), shown.clone()];
         full.stream = Stream::of(shown, &full.open);
         let own = "/p/".to_owned();
@@ -589,7 +589,7 @@ mod tests {
         let read = Arc::new(Mutex::new(Vec::new()));
         let asked = Arc::clone(&read);
         let read_on = Arc::new(
-            move |_: &Place, from| -> Option<(Box<dyn Read + Send>, u64)> {
+            move |_: &SessionRef, from| -> Option<(Box<dyn Read + Send>, u64)> {
                 asked.lock().unwrap().push(from);
                 let lines = [line.as_slice(), b"\n"].concat().repeat(1000);
                 let lines = io::Cursor::new(lines.repeat(100)).take(BYTES - from);

@@ -55,7 +55,7 @@ use ekiden_core::secrets;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
-use self::beside::{Beside, Stream};
+use self::beside::{BackgroundWriter, Stream};
 use self::line::Line;
 use self::screen::Screen;
 use crate::exit::Exit;
@@ -95,7 +95,7 @@ enum Writer {
         answer: Box<dyn Write + Send>,
         messages: Box<dyn Write + Send>,
     },
-    Beside(Beside),
+    BackgroundWriter(BackgroundWriter),
 }
 
 impl Output {
@@ -121,9 +121,9 @@ impl Output {
     /// everything stays as it is.
     pub fn print_beside(&mut self) {
         if let Writer::Here { .. } = self.writer
-            && let Ok(beside) = Beside::start(io::stdout(), io::stderr())
+            && let Ok(beside) = BackgroundWriter::start(io::stdout(), io::stderr())
         {
-            self.writer = Writer::Beside(beside);
+            self.writer = Writer::BackgroundWriter(beside);
         }
     }
 
@@ -351,7 +351,7 @@ impl Output {
 
     /// Waits until everything is printed; not for ever for a terminal that takes nothing.
     pub fn settle(&mut self) {
-        if let Writer::Beside(beside) = &mut self.writer
+        if let Writer::BackgroundWriter(beside) = &mut self.writer
             && let Err(error) = beside.finish(self.to_terminal)
         {
             self.broken.get_or_insert(error);
@@ -367,7 +367,7 @@ impl Output {
     pub fn finish(mut self, exit: Exit) -> Exit {
         self.erase();
         self.release();
-        if let Writer::Beside(beside) = &mut self.writer {
+        if let Writer::BackgroundWriter(beside) = &mut self.writer {
             self.broken = beside.finish(self.to_terminal).err();
             self.writer = Writer::here();
         }
@@ -408,7 +408,7 @@ impl Output {
             return;
         }
         match &mut self.writer {
-            Writer::Beside(beside) => beside.print(stream, bytes),
+            Writer::BackgroundWriter(beside) => beside.print(stream, bytes),
             Writer::Here { answer, messages } => match stream {
                 Stream::Answer if self.broken.is_some() => {}
                 Stream::Answer => self.broken = write(answer, bytes).err(),
@@ -421,7 +421,7 @@ impl Output {
 impl Writer {
     fn is_behind(&mut self) -> bool {
         match self {
-            Self::Beside(beside) => beside.is_behind(),
+            Self::BackgroundWriter(beside) => beside.is_behind(),
             Self::Here { .. } => false,
         }
     }

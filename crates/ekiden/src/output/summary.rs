@@ -8,7 +8,7 @@ use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 use ekiden_wire::reading::Form;
 
-use super::full::Place;
+use super::full::SessionRef;
 use super::line::{Line, Tone, one_line};
 use super::stage_table::{self, Brief};
 use super::work_dirs::WorkDirs;
@@ -36,9 +36,9 @@ pub struct Summary {
     pub asked: Vec<(StageId, String)>,
     pub plan: Option<Plan>,
     /// All sessions, stage by stage.
-    pub places: Vec<Place>,
+    pub places: Vec<SessionRef>,
     /// The one at work, else the last of the first stage.
-    pub newest: Option<Place>,
+    pub newest: Option<SessionRef>,
 }
 
 /// The items that the last handoff left open.
@@ -117,12 +117,12 @@ impl Summary {
 }
 
 /// The sessions of a stage.
-fn places((stage, relay): (&StageId, &Relay), is_plan: bool) -> impl Iterator<Item = Place> {
+fn places((stage, relay): (&StageId, &Relay), is_plan: bool) -> impl Iterator<Item = SessionRef> {
     let stage = is_plan.then(|| stage.clone());
     let form = form(relay);
     let numbers = 1..=relay.session().get();
     let sessions = numbers.filter_map(|number| SessionNumber::try_from(number).ok());
-    sessions.map(move |session| Place {
+    sessions.map(move |session| SessionRef {
         stage: stage.clone(),
         session,
         form,

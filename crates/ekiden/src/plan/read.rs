@@ -11,7 +11,7 @@ use ekiden_core::settings::Settings;
 use ekiden_engine::workspace::Workspace;
 use ekiden_manifest::{Defaults, Document, Faults, Syntax};
 
-use super::resolve::Asked;
+use super::resolve::Lookup;
 use crate::commands::task::{file_meant, is_passed_on, refuse_endless};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ pub fn read(
         },
         ..Defaults::default()
     };
-    let mut asked = Asked {
+    let mut asked = Lookup {
         given,
         agent: &settings.agent,
         manifest: path,

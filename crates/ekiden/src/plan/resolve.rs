@@ -17,7 +17,7 @@ use crate::settings::given::Given;
 const TEXT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Looks up the files and agents that a manifest names.
-pub(super) struct Asked<'a> {
+pub(super) struct Lookup<'a> {
     pub(super) given: &'a Given,
     /// The agent of stages that name none.
     pub(super) agent: &'a AgentSpec,
@@ -25,7 +25,7 @@ pub(super) struct Asked<'a> {
     pub(super) workspace: &'a Workspace,
 }
 
-impl Surroundings for Asked<'_> {
+impl Surroundings for Lookup<'_> {
     fn prompt(&mut self, format: Format, file: &str) -> Result<String, String> {
         let (project, beside) = (self.workspace.dir.clone(), dir_of(self.manifest));
         let dirs = match format {

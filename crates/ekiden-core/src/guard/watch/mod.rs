@@ -12,5 +12,5 @@ mod tests;
 
 pub use batch::{Batch, BatchCall, judge_batch};
 pub use decide::{Alert, Decision, HandoffTime, Source, Trigger, WatchSettings, decide};
-pub use quiet::Quiet;
+pub use quiet::QuietRange;
 pub use state::{Armed, LastCheckpoint, Phase, Taken, Watch, WatchEvent, WatchRecord};

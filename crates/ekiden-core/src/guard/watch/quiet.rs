@@ -12,7 +12,7 @@ use crate::limits;
 
 /// From a use to the next at which something may be decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Quiet {
+pub struct QuietRange {
     /// In tokens; below it something may be decided, since the use has fallen.
     pub from_tokens: u64,
     /// In tokens; none if nothing lies above.
@@ -21,7 +21,7 @@ pub struct Quiet {
     pub every_batch: bool,
 }
 
-impl Quiet {
+impl QuietRange {
     /// What holds after everything was decided for this use.
     pub fn around(
         watch: &Watch,
@@ -160,7 +160,7 @@ mod tests {
                     watch.apply(&WatchRecord { time, event });
                 }
             }
-            let quiet = Quiet::around(&watch, settings, &window, used);
+            let quiet = QuietRange::around(&watch, settings, &window, used);
             prop_assert!(quiet.from_tokens <= used);
             prop_assert!(quiet.to_tokens.is_none_or(|to| used < to));
             if !quiet.every_batch {
@@ -188,9 +188,9 @@ mod tests {
             reserve_tokens: 33_000,
             cap_tokens: None,
         };
-        let quiet = |watch: &Watch, used| Quiet::around(watch, settings, &window, used);
+        let quiet = |watch: &Watch, used| QuietRange::around(watch, settings, &window, used);
         let fresh = Watch::default();
-        let expected = Quiet {
+        let expected = QuietRange {
             from_tokens: 0,
             to_tokens: Some(120_000),
             every_batch: false,

@@ -4,7 +4,7 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Value, context};
 
 use super::runs::{Index, Shown};
-use super::steer::Asked;
+use super::steer::SteerForm;
 
 pub(super) const STYLE: &str = include_str!("templates/dash.css");
 pub(super) const SCRIPT: &str = include_str!("templates/dash.js");
@@ -34,7 +34,7 @@ pub(super) fn steering(run: &Shown, token: &str) -> String {
 }
 
 /// Asks whether that was meant.
-pub(super) fn confirmation(run: &Shown, asked: &Asked, command: &str, token: &str) -> String {
+pub(super) fn confirmation(run: &Shown, asked: &SteerForm, command: &str, token: &str) -> String {
     let (title, asked) = (asked.title(), Value::from(Serde(asked)));
     let run = Value::from(Serde(run));
     rendered(

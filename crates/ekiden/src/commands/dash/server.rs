@@ -29,7 +29,7 @@ use tokio::time::timeout;
 use super::access::Access;
 use super::pages;
 use super::runs::{Runs, Shown};
-use super::steer::{self, Asked, FORM_BYTES_MAX};
+use super::steer::{self, FORM_BYTES_MAX, SteerForm};
 
 const CONNECTIONS_MAX: usize = 64;
 /// How long a connection may last.
@@ -248,7 +248,7 @@ async fn steered(
     State(site): State<Arc<Site>>,
     Path(run): Path<String>,
     headers: HeaderMap,
-    Form(asked): Form<Asked>,
+    Form(asked): Form<SteerForm>,
 ) -> Response {
     let access = &site.access;
     if let Err(status) = access.check_form(&headers, &asked.token) {

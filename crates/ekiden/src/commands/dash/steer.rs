@@ -17,7 +17,7 @@ pub(super) const FORM_BYTES_MAX: usize = 256 * 1024;
 
 /// A form, as it was sent: first to be confirmed, then again with `confirmed`.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Asked {
+pub(super) struct SteerForm {
     #[serde(skip_serializing)]
     pub(super) token: String,
     wish: Wish,
@@ -46,7 +46,7 @@ enum Wish {
     Answer,
 }
 
-impl Asked {
+impl SteerForm {
     pub(super) fn title(&self) -> &'static str {
         match self.wish {
             Wish::Pause => "Pause after the session at work?",

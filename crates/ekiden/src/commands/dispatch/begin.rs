@@ -17,7 +17,7 @@ use ekiden_engine::steering::RunningRun;
 use ekiden_engine::workspace::Workspace;
 use ekiden_tracker::Queued;
 
-use super::place::{Place, SENDER, Standing};
+use super::place::{IssueWorktree, SENDER, Standing};
 use super::{DispatchArgs, Dispatcher};
 use crate::commands::Invocation;
 use crate::commands::issue::branch_of;
@@ -88,7 +88,7 @@ pub(super) fn words_of_runs(
 }
 
 impl Dispatcher<'_> {
-    pub(super) fn take(&mut self, named: &IssueRef, issue: &Issue, places: &[Place]) {
+    pub(super) fn take(&mut self, named: &IssueRef, issue: &Issue, places: &[IssueWorktree]) {
         let there = places.iter().find(|place| place.issue == named.id);
         let tree = there.map_or_else(|| self.new_tree(&named.id), |place| place.tree.clone());
         let form = self.branch.clone().unwrap_or_else(|| BRANCH.to_owned());
@@ -124,7 +124,7 @@ impl Dispatcher<'_> {
         approve().map_err(told)
     }
 
-    pub(super) fn resume(&mut self, place: &Place) {
+    pub(super) fn resume(&mut self, place: &IssueWorktree) {
         let Standing::CutOff(work) = &place.standing else {
             return;
         };
@@ -134,7 +134,7 @@ impl Dispatcher<'_> {
     }
 
     /// Asks a run to hand off and stop, by a message that shows whose it is.
-    pub(super) fn stop(&mut self, place: &Place) {
+    pub(super) fn stop(&mut self, place: &IssueWorktree) {
         let sent = stop(&place.workspace);
         match sent {
             Ok(()) => self.say(&place.issue, "is asked to hand off and stop", None),
@@ -143,7 +143,7 @@ impl Dispatcher<'_> {
     }
 
     /// Removes a worktree that has served, unless something in it is not committed, or its branch is still to be pushed.
-    pub(super) fn clear(&mut self, place: &Place) {
+    pub(super) fn clear(&mut self, place: &IssueWorktree) {
         let outbox = self.trackers.outbox();
         let waiting = outbox.and_then(|outbox| outbox.waiting().ok());
         let mut waiting = waiting.iter().flatten().filter_map(Queued::of);

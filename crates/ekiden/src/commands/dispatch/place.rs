@@ -20,7 +20,7 @@ pub(super) const SENDER: &str = "dispatch-";
 
 /// The worktree of an issue.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct IssueWorktree {
     /// The issue's id, as the directory's name has it.
     pub(super) issue: String,
     pub(super) tree: PathBuf,
@@ -35,24 +35,24 @@ pub(super) enum Standing {
     Empty,
     /// Its run is about to begin.
     Begins,
-    Works(Work),
+    Works(IssueRun),
     /// A dispatcher has asked it to stop.
-    Stops(Work),
+    Stops(IssueRun),
     /// To be resumed: its engine died, a dispatcher stopped it, or the usage limit that ended it is lifted.
-    CutOff(Work),
+    CutOff(IssueRun),
     /// It ended by itself, or a person stopped it.
-    Over(Work, Outcome),
+    Over(IssueRun, Outcome),
     Unreadable(String),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Work {
+pub(super) struct IssueRun {
     pub(super) run: RunId,
     pub(super) issue: Option<IssueRef>,
     pub(super) spent_micro_usd: u64,
 }
 
-impl Place {
+impl IssueWorktree {
     /// What its run takes of the budget of all runs, where each has a budget: one that is over has taken what it spent.
     pub(super) fn takes_micro_usd(&self, budget: u64) -> u64 {
         match &self.standing {
@@ -127,7 +127,7 @@ fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
     let summary = history::read(workspace, &newest.run, |record, _| {
         is_ours = stopped_by_us(record).unwrap_or(is_ours);
     })?;
-    let work = Work {
+    let work = IssueRun {
         run: newest.run,
         issue: summary.run.header().issue.clone(),
         spent_micro_usd: summary.run.totals().spend.micro_usd,

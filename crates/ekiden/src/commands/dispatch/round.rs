@@ -1,6 +1,6 @@
 //! What a round of the dispatcher does: decided from the issues that want work and the worktrees that there are.
 
-use super::place::{Place, Standing};
+use super::place::{IssueWorktree, Standing};
 
 /// What is to be done, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) enum Wanted {
 /// their issue is wanted. At most `jobs` runs are at work at a time; for `room` new ones there is money.
 pub(super) fn steps(
     wanted: &[String],
-    places: &[(&Place, Wanted)],
+    places: &[(&IssueWorktree, Wanted)],
     jobs: usize,
     room: usize,
 ) -> Vec<Step> {
@@ -49,13 +49,13 @@ pub(super) fn steps(
     let at_work = places.iter().filter(|(place, _)| place.is_at_work());
     let free = jobs.saturating_sub(at_work.count());
     // What was begun comes before what is new.
-    let cut_off = |(at, (place, wants)): (usize, &(&Place, Wanted))| {
+    let cut_off = |(at, (place, wants)): (usize, &(&IssueWorktree, Wanted))| {
         let goes_on = matches!(place.standing, Standing::CutOff(_)) && *wants == Wanted::Yes;
         goes_on.then_some(Step::Resume(at))
     };
     let resumed = places.iter().enumerate().filter_map(cut_off);
     let is_taken = |id: &String| {
-        let is_its = |(place, _): &&(&Place, Wanted)| place.issue == *id;
+        let is_its = |(place, _): &&(&IssueWorktree, Wanted)| place.issue == *id;
         places
             .iter()
             .filter(is_its)
@@ -76,11 +76,11 @@ mod tests {
     use ekiden_core::outcome::Outcome;
     use ekiden_engine::workspace::Workspace;
 
-    use super::super::place::Work;
+    use super::super::place::IssueRun;
     use super::*;
 
-    fn place(issue: &str, standing: Standing) -> Place {
-        Place {
+    fn place(issue: &str, standing: Standing) -> IssueWorktree {
+        IssueWorktree {
             issue: issue.to_owned(),
             tree: PathBuf::from("/t"),
             workspace: Workspace {
@@ -96,8 +96,8 @@ mod tests {
         }
     }
 
-    fn work() -> Work {
-        Work {
+    fn work() -> IssueRun {
+        IssueRun {
             run: RunId::from_bits(7),
             issue: None,
             spent_micro_usd: 3,
@@ -112,8 +112,8 @@ mod tests {
         ids.iter().map(|id| (*id).to_owned()).collect()
     }
 
-    fn decided(wanted: &[&str], places: &[(Place, Wanted)], jobs: usize) -> Vec<Step> {
-        let places: Vec<(&Place, Wanted)> = places
+    fn decided(wanted: &[&str], places: &[(IssueWorktree, Wanted)], jobs: usize) -> Vec<Step> {
+        let places: Vec<(&IssueWorktree, Wanted)> = places
             .iter()
             .map(|(place, wants)| (place, *wants))
             .collect();

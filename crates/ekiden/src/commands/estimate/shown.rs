@@ -4,7 +4,7 @@ use ekiden_core::estimate::{Kind, Learned, Outlook, Past, Range, Session, Sessio
 use ekiden_core::guard::estimate::{Advice, Estimate};
 use ekiden_core::time::Millis;
 
-use super::Work;
+use super::Subject;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::phrase;
 use crate::output::table::{self, Cell, Column, Side};
@@ -12,7 +12,7 @@ use crate::output::table::{self, Cell, Column, Side};
 /// Past work of about this size that is shown.
 const SIMILAR: usize = 3;
 
-impl Work {
+impl Subject {
     pub(super) fn lines(&self) -> Vec<Line> {
         let learned = Learned::of(&self.past, self.kind);
         let outlook = self.outlook(&learned);

@@ -1,0 +1,401 @@
+//! What the commands that start or continue a run share.
+
+use std::ops::ControlFlow;
+
+use ekiden_agent::background::{self, Background, Begun, Detach};
+use ekiden_core::agent::Interface;
+use ekiden_core::event::{Answer, Continued, RunResumed};
+use ekiden_core::ids::RunId;
+use ekiden_core::manifest::Manifest;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::renewal::NewTask;
+use ekiden_core::run::Run;
+use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
+use ekiden_engine::error::EngineError;
+use ekiden_engine::git::branch;
+use ekiden_engine::log_check::ChangedLog;
+use ekiden_engine::observer::Observer as _;
+use ekiden_engine::runner::{self, Driving, Unfinished};
+use ekiden_engine::{history, workspace::Workspace};
+
+use super::fleet::{self, Placement};
+use super::{Invocation, attach, guide, refuse_plan, run_ids};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::memory;
+use crate::output::Output;
+use crate::output::json::Fields;
+use crate::output::live::Live;
+use crate::output::phrase;
+use crate::past;
+use crate::settings::agents;
+use crate::tracker::Feed;
+
+/// The first record of a new run.
+pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settings) -> RunStarted {
+    let before = history::newest_run(workspace);
+    let before = before.as_ref();
+    RunStarted {
+        run: new_id(),
+        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+        place: workspace.place(),
+        manifest,
+        from: None,
+        imported: None,
+        issue: None,
+        sub_issues: false,
+        pull_request: None,
+        fleet: None,
+        before: None,
+        in_session: false,
+        prices: before.map(Run::prices).unwrap_or_default(),
+        handoff_spend: before
+            .map(|run| run.handoff_spend(&settings.agent))
+            .unwrap_or_default(),
+        settings,
+    }
+}
+
+pub fn new_id() -> RunId {
+    let (bits, _, _, _) = uuid::Uuid::new_v4().as_fields();
+    RunId::from_bits(bits)
+}
+
+/// Nobody sits at a run in the background.
+pub(super) fn check_detached(interface: Interface, guided: bool) -> Result<(), Failure> {
+    let flag = match (interface, guided) {
+        (Interface::Terminal, _) => "--tui",
+        (Interface::Headless, true) => "--guided",
+        (Interface::Headless, false) => return Ok(()),
+    };
+    let text = format!("`{flag}` needs a terminal, and `--detach` gives it up");
+    Err(Failure::new(Exit::Settings, text).hint("leave out one of them"))
+}
+
+/// The id is the answer, so that a script can use it; how to go on is for people.
+fn detached(run: &RunId, json: bool, output: &mut Output) -> Exit {
+    if json {
+        output.json(&Fields::versioned().with("run", run));
+    } else {
+        output.answer(&format!("{run}\n"));
+        let hint = format!("to watch it  ekiden attach {run}\nto stop it   ekiden stop {run}\n");
+        output.message(&hint);
+    }
+    Exit::Done
+}
+
+/// How a run goes on after the process was split.
+#[derive(Default)]
+struct Split {
+    /// In the background.
+    begun: Option<Begun>,
+    /// On a terminal that it can leave.
+    detach: Option<Detach>,
+}
+
+/// Splits the process where the run is to go on without this terminal, or may. What is not the run is done with
+/// the exit.
+fn split(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    run: &RunId,
+    (detach, interface): (bool, Interface),
+    output: &mut Output,
+) -> Result<ControlFlow<Exit, Split>, Failure> {
+    let failed = |error| Failure::caused(Exit::Bug, "cannot continue in the background", &error);
+    let json = invocation.json()?;
+    if detach {
+        return Ok(match background::begin().map_err(failed)? {
+            Background::Here(begun) => ControlFlow::Continue(Split {
+                begun: Some(begun),
+                detach: None,
+            }),
+            Background::Works => ControlFlow::Break(detached(run, json, output)),
+            Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
+        });
+    }
+    let has_keys = output.has_screen() && !json && invocation.can_ask()?;
+    if !has_keys || interface == Interface::Terminal {
+        return Ok(ControlFlow::Continue(Split::default()));
+    }
+    Ok(match background::begin_on_terminal().map_err(failed)? {
+        Background::Here(detach) => ControlFlow::Continue(Split {
+            begun: None,
+            detach: Some(detach),
+        }),
+        Background::Works => {
+            let ids = run_ids(workspace)?;
+            output.message(&attach::continues(&phrase::short_id(run, &ids)));
+            ControlFlow::Break(Exit::Done)
+        }
+        Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
+    })
+}
+
+/// Starts a run and shows it until it ends. `set_aside` keeps an unfinished run here as it is. `detach` lets
+/// the run go on in the background as soon as it has begun.
+pub(super) fn begin(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    header: RunStarted,
+    set_aside: bool,
+    detach: bool,
+    notes: &[String],
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let trackers = invocation.trackers(workspace);
+    let branch = header
+        .place
+        .branch
+        .clone()
+        .or_else(|| branch::current(workspace));
+    let of_branch = || trackers.of_branch(&branch?);
+    let issue = header.issue.clone().or_else(of_branch);
+    let mut header = header;
+    header.settings.memory = memory::of_run(
+        &invocation.given,
+        &invocation.environment,
+        &workspace.dir,
+        &header.settings.agent,
+    );
+    let past = past::of_project(workspace);
+    past::expect(&mut header, workspace, &past);
+    let warnings = past::warnings(&header, &past);
+    let header = RunStarted {
+        in_session: invocation.environment.is_inside_a_session(),
+        issue,
+        ..header
+    };
+    let workspace = &mut workspace.clone();
+    invocation.settle_state(workspace, None, output)?;
+    let (run, interface) = (header.run.clone(), header.settings.agent.interface);
+    let split = match split(invocation, workspace, &run, (detach, interface), output)? {
+        ControlFlow::Continue(split) => split,
+        ControlFlow::Break(exit) => return Ok(exit),
+    };
+    let mut live = invocation.live(output, workspace)?;
+    live.begun = split.begun;
+    live.tracker = Feed::new(trackers, workspace, &header);
+    let notes = notes.iter().chain(&warnings);
+    notes.for_each(|note| live.warn(note));
+    if header.settings.guided {
+        live.guide(guide::listen(workspace, &header.run));
+    }
+    let unfinished = match set_aside {
+        true => Unfinished::SetAside,
+        false => Unfinished::Refuse,
+    };
+    let driving = invocation.driving()?;
+    let watched = Watched {
+        invocation,
+        workspace,
+        run: &run,
+        interface,
+        detach: split.detach,
+        is_here: true,
+    };
+    let outcome = watched.drive(&mut live, |live| {
+        runner::start(workspace, header, unfinished, driving, live)
+    });
+    Ok(Exit::of(&outcome?))
+}
+
+/// Gives a plan to a fleet, and shows it until it ends, or leaves it alone. `set_aside` and `detach` as for [`begin`].
+pub(super) fn with_fleet(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    header: RunStarted,
+    placement: &Placement,
+    (set_aside, detach): (bool, bool),
+    notes: &[String],
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let (run, interface) = (header.run.clone(), Interface::Headless);
+    let tracker = Feed::new(invocation.trackers(workspace), workspace, &header);
+    let program = placement.submit(invocation, header, workspace, (detach, set_aside))?;
+    if detach {
+        notes.iter().for_each(|note| output.warn(note));
+        return program.become_it();
+    }
+    let split = match split(invocation, workspace, &run, (false, interface), output)? {
+        ControlFlow::Continue(split) => split,
+        ControlFlow::Break(exit) => return Ok(exit),
+    };
+    let mut live = invocation.live(output, workspace)?;
+    live.tracker = tracker;
+    notes.iter().for_each(|note| live.warn(note));
+    let watched = Watched {
+        invocation,
+        workspace,
+        run: &run,
+        interface,
+        detach: split.detach,
+        is_here: false,
+    };
+    watched.drive(&mut live, |live| program.watch(workspace, 0, live))
+}
+
+/// What a command wants of the run that it continues.
+pub(super) struct Continuing<'a> {
+    /// The beginning of the run's id.
+    pub(super) prefix: Option<&'a str>,
+    /// What was asked for that only a single relay can do.
+    pub(super) not_in_plans: Option<&'a str>,
+    /// Continue in the background.
+    pub(super) detach: bool,
+    pub(super) with: With,
+}
+
+/// What a run goes on with.
+pub(super) enum With {
+    Resume {
+        task: Option<NewTask>,
+        answer: Option<Answer>,
+        changed_log: ChangedLog,
+    },
+    /// It was complete.
+    FollowUp(NewTask),
+}
+
+impl With {
+    fn carry_on(
+        self,
+        workspace: &Workspace,
+        prefix: Option<&str>,
+        limits: LimitsChanged,
+        driving: Driving,
+        live: &mut Live<'_>,
+    ) -> Result<Outcome, EngineError> {
+        let ekiden = env!("CARGO_PKG_VERSION").to_owned();
+        match self {
+            Self::Resume {
+                task,
+                answer,
+                changed_log,
+            } => {
+                let resumed = RunResumed {
+                    ekiden,
+                    limits,
+                    task,
+                    answer,
+                    elsewhere: false,
+                };
+                runner::resume(workspace, prefix, resumed, changed_log, driving, live)
+            }
+            Self::FollowUp(task) => {
+                let continued = Continued {
+                    ekiden,
+                    task,
+                    limits,
+                };
+                runner::continue_with(workspace, prefix, continued, driving, live)
+            }
+        }
+    }
+}
+
+/// Continues a run, and shows it until it ends.
+pub(super) fn continue_with(
+    invocation: &Invocation,
+    mut workspace: Workspace,
+    asked: Continuing<'_>,
+    mut limits: LimitsChanged,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let (run, _) = history::find(&workspace, asked.prefix)?;
+    invocation.settle_state(&mut workspace, Some(&run), output)?;
+    let workspace = &workspace;
+    let summary = history::read(workspace, &run, |_, _| {})?;
+    invocation.refuse_a_persons_run(&summary.run)?;
+    if let Some(what) = asked.not_in_plans {
+        refuse_plan(&summary.run, what)?;
+    }
+    let is_of_run = |name: &str| summary.run.header().has_agent(name);
+    agents::check_budgets(&invocation.given, &limits.bounds.agents, is_of_run)?;
+    let mut program = fleet::go_on(workspace, &summary.run, &asked, &limits)?;
+    if let Some(program) = program.take_if(|_| asked.detach) {
+        return program.become_it();
+    }
+    let interface = summary.run.header().settings.agent.interface;
+    if asked.detach {
+        check_detached(interface, limits.guided == Some(true))?;
+    }
+    let split = match split(
+        invocation,
+        workspace,
+        &run,
+        (asked.detach, interface),
+        output,
+    )? {
+        ControlFlow::Continue(split) => split,
+        ControlFlow::Break(exit) => return Ok(exit),
+    };
+    let mut live = invocation.live(output, workspace)?;
+    live.begun = split.begun;
+    let header = summary.run.header();
+    live.tracker = Feed::new(invocation.trackers(workspace), workspace, header);
+    let mut known = 0;
+    history::read(workspace, &run, |record, run| {
+        known = record.seq;
+        live.catch_up(record, run);
+    })?;
+    if guide::goes_on(invocation, &summary, &mut limits, &mut live)? {
+        live.guide(guide::listen(workspace, &run));
+    }
+    let watched = Watched {
+        invocation,
+        workspace,
+        run: &run,
+        interface,
+        detach: split.detach,
+        is_here: program.is_none(),
+    };
+    let (driving, prefix) = (invocation.driving()?, asked.prefix);
+    watched.drive(&mut live, |live| {
+        if let Some(program) = program {
+            return program.watch(workspace, known, live);
+        }
+        let carry_on = asked
+            .with
+            .carry_on(workspace, prefix, limits, driving, live);
+        Ok(Exit::of(&carry_on?))
+    })
+}
+
+/// A run in the foreground, and the terminal on which it is seen and steered.
+struct Watched<'a> {
+    invocation: &'a Invocation,
+    workspace: &'a Workspace,
+    run: &'a RunId,
+    interface: Interface,
+    detach: Option<Detach>,
+    /// This process works on it, and no fleet does.
+    is_here: bool,
+}
+
+impl Watched<'_> {
+    fn drive<T>(self, live: &mut Live<'_>, drive: impl FnOnce(&mut Live<'_>) -> T) -> T {
+        let done = match self.interface {
+            // The agent has the terminal.
+            Interface::Terminal => drive(live),
+            Interface::Headless => {
+                let (invocation, workspace, run) = (self.invocation, self.workspace, self.run);
+                let controls =
+                    || guide::controls_of(invocation, workspace, run, self.detach, self.is_here);
+                live.with_view(controls, drive)
+            }
+        };
+        live.finish_sending();
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_runs_have_two_ids() {
+        assert_ne!(new_id(), new_id());
+    }
+}
