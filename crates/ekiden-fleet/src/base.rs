@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use crate::fault::Fault;
-use crate::git::Git;
+use crate::git::{Git, Move};
 
 /// How long a worker rests after a fault of its own.
 const REST: Duration = Duration::from_secs(20);
@@ -81,24 +81,32 @@ impl WorkerContext {
         while let Err(fault) = self.try_push().await {
             let why = in_full(&fault);
             if why != said {
-                crate::say(&format!("{why}; no stage is taken until this works"));
+                crate::say(&format!(
+                    "{why}\nthis worker takes no stage until it can push"
+                ));
                 said = why;
             }
             tokio::time::sleep(REST).await;
         }
     }
 
-    /// Asks the remote whether it would take a push, without making one.
+    /// Pushes an empty commit and takes it away again: less than that says nothing of permissions for files, hooks and
+    /// pushes in one piece.
     async fn try_push(&self) -> Result<(), Fault> {
         let mirror = Git::at(&self.mirror().await?);
-        let empty_tree = mirror
-            .line(&["hash-object", "-w", "-t", "tree", "--stdin"])
-            .await?;
-        let probe = format!("{empty_tree}:refs/ekiden/probe");
-        let push = ["push", "--quiet", "--dry-run", "--no-verify", "--"];
-        let [push, to] = [&push[..], &[&self.remote, &probe]];
-        let pushed = mirror.line(&[push, to].concat()).await;
-        pushed.map_err(|fault| fault.of_remote("push to"))?;
+        let tree = ["hash-object", "-w", "-t", "tree", "--stdin"];
+        let tree = mirror.line(&tree).await?;
+        let text = "ekiden: a worker tries whether it can push";
+        let commit = mirror.line(&["commit-tree", &tree, "-m", text]).await?;
+        let name = format!("refs/ekiden/probe/{}", uuid::Uuid::new_v4());
+        let probe = |from: Option<&str>, to: &str| Move {
+            name: name.clone(),
+            from: from.map(str::to_owned),
+            to: to.to_owned(),
+        };
+        mirror.push(&self.remote, &[probe(None, &commit)]).await?;
+        // Some remotes keep whatever they have; stages delete nothing there.
+        let _ = mirror.push(&self.remote, &[probe(Some(&commit), "")]).await;
         Ok(())
     }
 

@@ -66,11 +66,14 @@ impl Git {
             ..ChildSpec::new(keeper, "git", &self.dir)
         };
         let output = task::run_output(spec, input, tokio::time::sleep(TIMEOUT), BYTES_MAX).await?;
-        if output.cut {
-            return Err(Fault::Git {
-                command: args.join(" "),
-                said: format!("it said more than {BYTES_MAX} bytes"),
-            });
+        let fault = match (output.cut, output.timed_out) {
+            (true, _) => Some(format!("it said more than {BYTES_MAX} bytes")),
+            (_, true) => Some(format!("it did not end within {} s", TIMEOUT.as_secs())),
+            (false, false) => None,
+        };
+        if let Some(said) = fault {
+            let command = args.join(" ");
+            return Err(Fault::Git { command, said });
         }
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Ok(Ended {
@@ -103,13 +106,9 @@ impl Git {
 
     /// Moves branches or refs at the remote, each only from where we know it to be, and all of them or none.
     pub(crate) async fn push(&self, remote: &str, moves: &[Move]) -> Result<(), Fault> {
-        let mut args: Vec<String> = ["push", "--quiet", "--porcelain", "--no-verify"]
+        let mut args: Vec<String> = ["push", "--quiet", "--porcelain", "--no-verify", "--atomic"]
             .map(str::to_owned)
             .to_vec();
-        // Not every remote can do it, and for one ref it says nothing.
-        if moves.len() > 1 {
-            args.push("--atomic".to_owned());
-        }
         args.extend(moves.iter().map(|Move { name, from, .. }| {
             let from = from.as_deref().unwrap_or_default();
             format!("--force-with-lease={name}:{from}")

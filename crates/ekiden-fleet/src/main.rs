@@ -213,5 +213,6 @@ pub(crate) fn can_be_read(run: &RunId) {
 
 /// Says something to whoever started the program.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    // In one piece, since workers may share a terminal.
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
