@@ -7,6 +7,7 @@ use std::path::Path;
 use ekiden_core::text::one_line;
 use ekiden_wire::lines::Line;
 use ekiden_wire::reading::{Piece, Reading};
+use serde_json::Value;
 
 use crate::memory::shown::{ANSWER_BYTES_MAX, marked};
 use crate::settings::environment::Environment;
@@ -58,7 +59,10 @@ pub(super) fn answer(
             String::from_utf8_lossy(&line).into_owned() + "\n"
         } else {
             let pieces = reading.pieces(Line::Whole(&line));
-            pieces.iter().filter_map(said).collect()
+            match said_by_claude(&line) {
+                said_by_claude if !said_by_claude.is_empty() => said_by_claude,
+                _ => pieces.iter().filter_map(said).collect(),
+            }
         };
         // A piece belongs to the page in which it begins.
         passed += piece.len();
@@ -85,20 +89,59 @@ pub(super) fn answer(
     ))
 }
 
-/// A message, or a tool's call or result.
+/// The same of a piece of another agent's stream.
 fn said(piece: &Piece) -> Option<String> {
     let (name, text) = match piece {
-        Piece::Said(text) => ("assistant".to_owned(), text.clone()),
-        Piece::Called { name, input, edits } => {
-            let edits = edits.iter();
-            let edits = edits.map(|[before, after]| format!(" [{before}] -> [{after}]"));
-            let text = format!("{input}{}", edits.collect::<String>());
-            (format!("call {name}"), text)
-        }
-        Piece::Returned { text, .. } => ("result".to_owned(), text.clone()),
+        Piece::Said(text) => ("assistant".to_owned(), text),
+        Piece::Called { name, input, .. } => (format!("call {name}"), input),
+        Piece::Returned { text, .. } => ("result".to_owned(), text),
         Piece::Thought(_) | Piece::Unread(_) => return None,
     };
-    Some(format!("{name}: {}\n", one_line(&text, PIECE_CHARS_MAX)))
+    Some(format!("{name}: {}\n", one_line(text, PIECE_CHARS_MAX)))
+}
+
+/// What a line of Claude Code's says, if it is a message or a tool's call or result: more of it than the live view shows.
+fn said_by_claude(line: &[u8]) -> String {
+    let event: Value = serde_json::from_slice(line).unwrap_or_default();
+    let content = &event["message"]["content"];
+    let who = event["type"]
+        .as_str()
+        .filter(|who| ["assistant", "user"].contains(who));
+    let Some(who) = who else { return String::new() };
+    if let Some(text) = content.as_str() {
+        return format!("{who}: {}\n", one_line(text, PIECE_CHARS_MAX));
+    }
+    let piece = |block: &Value| {
+        let (name, text) = match block["type"].as_str()? {
+            "text" => (who.to_owned(), block["text"].as_str()?.to_owned()),
+            "tool_use" => (
+                format!("call {}", block["name"].as_str()?),
+                block["input"].to_string(),
+            ),
+            "tool_result" => {
+                let content = &block["content"];
+                let whole = || content.as_array().map(|blocks| texts(blocks));
+                let text = content.as_str().map(str::to_owned).or_else(whole);
+                ("result".to_owned(), text?)
+            }
+            _ => return None,
+        };
+        Some(format!("{name}: {}\n", one_line(&text, PIECE_CHARS_MAX)))
+    };
+    content
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(piece)
+        .collect()
+}
+
+fn texts(blocks: &[Value]) -> String {
+    let texts: Vec<&str> = blocks
+        .iter()
+        .filter_map(|block| block["text"].as_str())
+        .collect();
+    texts.join("\n")
 }
 
 #[cfg(test)]
@@ -114,7 +157,8 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         let call = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I look"},{"type":"tool_use","name":"Bash","input":{"command":"ls"}}]}}"#;
         let result = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"a.rs\n# Now"}]}]}}"#;
-        let many = format!("{call}\nnot json\n{result}\n").repeat(600);
+        let typed = r#"{"type":"user","message":{"content":"Go\n"}}"#;
+        let many = format!("{typed}\n{call}\nnot json\n{result}\n").repeat(600);
         std::fs::write(dir.join("events.jsonl"), many).unwrap();
         std::fs::write(dir.join("prompt.md"), "# Task\nPort it").unwrap();
         let path = relay.path().to_str().unwrap();
@@ -126,7 +170,9 @@ mod tests {
         );
         let first = of(1, false, 1).unwrap();
         assert!(
-            first.starts_with("¦ assistant: I look\n¦ call Bash: ls\n¦ result: a.rs # Now\n"),
+            first.starts_with(
+                "¦ user: Go\n¦ assistant: I look\n¦ call Bash: {\"command\":\"ls\"}\n¦ result: a.rs # Now\n"
+            ),
             "{first}"
         );
         assert!(first.ends_with("\nContinued on page 2.") && first.len() < 20_000);
@@ -164,7 +210,7 @@ mod tests {
         std::fs::write(dir.join("events.jsonl"), [codex, claude, acp].join("\n")).unwrap();
         let path = relay.path().to_str().unwrap();
         let environment = Environment::of([("EKIDEN_RELAY", path), ("EKIDEN_SESSION", "2")]);
-        let told = "¦ assistant: codex\n¦ assistant: claude\n¦ call Edit: a.rs [1] -> [2]\n¦ assistant: acp";
+        let told = "¦ assistant: codex\n¦ assistant: claude\n¦ call Edit: {\"file_path\":\"a.rs\",\"new_string\":\"2\",\"old_string\":\"1\"}\n¦ assistant: acp";
         assert_eq!(answer(&environment, 1, false, 1).unwrap(), told);
     }
 }
