@@ -344,15 +344,19 @@ pub fn check_document(path: &Path) -> Result<(), Failure> {
 
 fn document(path: &Path) -> Result<String, Failure> {
     let what = format!("cannot read the document {}", phrase::path(path));
-    let size = path.metadata().or_fail(Exit::MissingInput, &what)?;
     refuse_endless(&what, path, "name a file")?;
-    if size.len() > DOCUMENT_BYTES_MAX {
+    let file = std::fs::File::open(path).or_fail(Exit::MissingInput, &what)?;
+    let mut bytes = Vec::new();
+    let mut limited = file.take(DOCUMENT_BYTES_MAX + 1);
+    limited
+        .read_to_end(&mut bytes)
+        .or_fail(Exit::MissingInput, &what)?;
+    if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
         return Err(Failure::new(
             Exit::InvalidInput,
             format!("{what}: it is over 4 MiB"),
         ));
     }
-    let bytes = std::fs::read(path).or_fail(Exit::MissingInput, &what)?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Failure::new(Exit::InvalidInput, format!("{what}: it is not UTF-8 text")))?;
     if text.trim().is_empty() {
