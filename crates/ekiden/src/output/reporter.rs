@@ -111,12 +111,10 @@ impl Reporter {
         self.timeline.as_ref()
     }
 
-    /// The same, with the totals of a run that ended.
+    /// The same, with the run's totals.
     pub fn settled(&mut self, run: &Run) -> Option<&Timeline> {
         let timeline = self.timeline.as_mut()?;
-        if run.outcome().is_some() {
-            timeline.settle(run);
-        }
+        timeline.settle(run);
         Some(timeline)
     }
 

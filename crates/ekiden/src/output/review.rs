@@ -112,7 +112,12 @@ impl Reporter {
         } else {
             let of = session.map_or(String::new(), |session| format!("session {session}: "));
             let why = text::one_line(&masked(&why), WARNING_CHARS_MAX);
-            vec![Line::attention(of + &why)]
+            let hint = if matches!(warning, Warning::KnowledgeCut { .. }) {
+                "; `ekiden knowledge edit` makes room"
+            } else {
+                ""
+            };
+            vec![Line::attention(of + &why + hint)]
         };
         let mut entry = Entry::new("judged").fields(warning).lines(lines);
         entry.session = session;
