@@ -2,7 +2,7 @@
 //!
 //! A stage is known by its place in the file. Where several orders are possible, the file's order is taken, so
 //! that a manifest is always executed and shown in the same way. Nothing recurses, and everything except the
-//! ancestors of single stages costs one walk over stages and edges.
+//! ancestors of single stages costs one walk over stages and edges, and a heap of stages.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -37,7 +37,7 @@ pub struct Caution {
     pub phrases: Vec<&'static str>,
 }
 
-/// What was taken out of a foreign text or changed in it.
+/// What hides or pretends, and was taken out of a foreign text. Copied lines of ours and cut lines are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
     /// Characters that hide something.

@@ -33,7 +33,7 @@ pub struct SharedLimits {
     pub reserved_by: AgentSpends,
     /// In so many sessions they have spent it.
     pub sessions: u32,
-    /// Among how many what is left is divided: this one, and those that may begin a session beside it.
+    /// Among how many what is left is divided: this one, and those that may begin a session beside it. None for one alone.
     pub sharers: u32,
     /// A usage limit that one of them met lasts until then.
     pub held_until: Option<Timestamp>,

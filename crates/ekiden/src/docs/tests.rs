@@ -21,8 +21,8 @@ Made from the table in `crates/ekiden/src/settings/table.rs`; a test keeps it so
 
 A flag wins over its variable, that over the project's `.ekiden/config.toml` in the work dir, that over the user's
 `~/.config/ekiden/config.toml` (`$XDG_CONFIG_HOME/ekiden/config.toml`), and that over the default. `ekiden config show` prints each
-value and who set it. `run` freezes them in the run's log, and `resume` takes only what is typed. Notifications are the exception:
-they are read again at each resume.
+value and who set it. `run` freezes them in the run's log, and `resume` takes only what is typed. Two things are read again at each
+resume: where notifications go and of which kinds, and the tracker.
 
 - Inside a session that ekiden runs (`EKIDEN_RUN` is set), ekiden does not read the variables below.
 - An empty variable counts as not set. A list has one entry per line.
