@@ -1,4 +1,4 @@
-//! Tells the program which commit it is built from, for `ekiden --version`.
+//! Builds the commit into the program, for `ekiden --version`.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    // A new commit, or another branch. A file that is not there would let cargo build again each time.
+    // A new commit, or another branch. A missing file would make cargo build again each time.
     for name in ["HEAD", "logs/HEAD"] {
         let path = git(&["rev-parse", "--git-path", name]);
         if let Some(path) = path.filter(|path| Path::new(path).exists()) {
@@ -22,7 +22,7 @@ fn main() {
     println!("cargo::rustc-env=EKIDEN_COMMIT={commit}");
 }
 
-/// The first line of its answer. None where git or its repository is missing, as in a package.
+/// The first line of its answer. `None` if git or its repository is missing, as in a package.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok()?;
     let said = String::from_utf8(output.stdout).ok()?;

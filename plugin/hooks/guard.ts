@@ -1,5 +1,5 @@
-// The guard inside Claude Code. It knows no rule: `ekiden hook EVENT --mod` decides, and says between which uses of the
-// context nothing is crossed. There this starts no process, and the shell hooks beside it stand aside.
+// The guard inside Claude Code. It knows no rule: `ekiden hook EVENT --mod` decides, and returns a range of context use in
+// which nothing is crossed. Within it this mod starts no process, and the shell hooks beside it stand aside.
 //
 // It fails open. Without a sign of life the shell hooks do everything, as in a client without mods.
 import type { EngineInterface, Register } from 'claude-code'
@@ -38,7 +38,7 @@ async function ask($: EngineInterface, event: string, input: object): Promise<An
   return answer
 }
 
-// What is known of this session, with the sign of life given anew; nothing where it is not watched.
+// What is known about this session, after renewing the sign of life; undefined if it is not watched.
 async function watching($: EngineInterface): Promise<Watch | undefined> {
   const session = await $.session.id()
   let { value } = await $.state.get(WATCH)
@@ -58,7 +58,7 @@ async function logGrew($: EngineInterface, watch: Watch): Promise<boolean> {
 
 async function crossed($: EngineInterface, watch: Watch): Promise<boolean> {
   const { context } = await $.session.usage()
-  // Right after a compaction nobody knows.
+  // Right after a compaction the use is unknown.
   if (context.tokens === undefined) return false
   if (watch.from == null || context.tokens < watch.from) return true
   const outside = watch.to != null && context.tokens >= watch.to
@@ -111,7 +111,7 @@ export const register: Register = on => {
     return result
   }).catch(($, e, next) => next(e))
 
-  // At L3 a call is refused before it runs; below, the end of its batch says what there is to say.
+  // At L3 a call is refused before it runs; below L3, the end of its batch gives the messages.
   on('tool.call', async ($, e, next) => {
     const watch = e.agentId === undefined ? await watching($) : undefined
     const { context } = await $.session.usage()

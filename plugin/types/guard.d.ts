@@ -1,11 +1,11 @@
-/** What the guard's mod knows of the session at work. */
+/** What the guard's mod knows about the session at work. */
 export type Watch = {
   session: string
-  /** All the rest is absent where nothing is watched: in ekiden's own runs, and beside another installation. */
+  /** Everything else is absent if nothing is watched: in ekiden's own runs, and beside another installation. */
   sign?: string
   log?: string
   logBytes?: number
-  /** Between these uses of the context, in tokens, nothing is crossed. Without the first that is not known yet. */
+  /** Between these uses of the context, in tokens, nothing is crossed. Without `from` the range is not known yet. */
   from?: number | null
   to?: number | null
   everyBatch?: boolean

@@ -1,7 +1,7 @@
-//! Sockets in the file system, and their paths, short enough for a socket's address.
+//! Sockets in the file system, with paths short enough for a socket's address.
 //!
 //! An address has room for about a hundred bytes, and the path of a run's directory may be longer. On Linux an open
-//! directory has a short name as well.
+//! directory also has a short name.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,14 +19,14 @@ use tokio::time::{sleep, timeout};
 /// What fits into an address on every platform.
 const ADDRESS_BYTES_MAX: usize = 100;
 
-/// Callers that are served at a time; the next one waits.
+/// Callers served at a time; the next one waits.
 const CALLERS_MAX: usize = 64;
 /// How long a caller may take to ask. Each of ours asks at once.
 const ASKING_MAX: Duration = Duration::from_secs(30);
 /// The pause after the system refused to accept a caller.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A path to bind or reach a socket, as long as this lives.
+/// A path to bind or reach a socket, valid as long as this lives.
 #[derive(Debug)]
 pub struct Address {
     pub path: PathBuf,
@@ -62,12 +62,12 @@ impl Address {
     }
 
     fn remove(&self) {
-        // There usually is none; where it stays, binding says so.
+        // Usually there is none. If one stays, binding reports it.
         let _ = rustix::fs::unlink(&self.path);
     }
 }
 
-/// A socket on which callers are served, as long as this lives.
+/// A socket that serves callers, as long as this lives.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
@@ -75,8 +75,8 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listens at this path, within a runtime. What lies there is removed: it was left by somebody who is gone. Each
-    /// caller has its own task, so one that hangs blocks nobody; `serve` is called as soon as it has come.
+    /// Listens at this path, within a runtime. Removes what is there, since its owner is gone. Each caller has
+    /// its own task, so one that hangs blocks nobody; `serve` is called as soon as a caller has come.
     pub fn listen<F>(
         path: PathBuf,
         serve: impl Fn(UnixStream) -> F + Send + 'static,
@@ -98,7 +98,7 @@ impl Socket {
                             drop(place);
                         });
                     }
-                    // There may be no room for another open file, until somebody closes one.
+                    // There may be no room for another open file until somebody closes one.
                     Err(_) => sleep(ACCEPT_PAUSE).await,
                 }
             }
@@ -107,7 +107,7 @@ impl Socket {
     }
 }
 
-/// All that a caller asks, up to a size. Nothing, if it goes away or takes too long.
+/// Everything that a caller asks, up to a size. None if it goes away or takes too long.
 pub async fn question(caller: &mut UnixStream, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut bounded = caller.take(bytes_max);

@@ -1,6 +1,6 @@
 //! One attempt at a session, as the engine sees it: commands go in, reports come out.
 //!
-//! Each agent has a driver, which runs as a task of the engine's runtime and owns the child process. It
+//! Each agent has a driver, which runs as a task of the engine's runtime and owns the child process. A driver
 //! knows nothing of the relay.
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //!  engine ◄────Report────── driver ◄─wire──
 //! ```
 //!
-//! The last report of every attempt is [`Report::Ended`], whatever happens: when it comes, neither
-//! the agent nor anything that it started is alive.
+//! The last report of every attempt is [`Report::Ended`], whatever happens. When it comes, neither the agent nor
+//! anything that it started is alive.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -31,9 +31,9 @@ use tokio::time::Instant;
 
 use crate::child::{ChildSpec, StdinKind};
 
-/// What an driver is given to start an attempt.
+/// What a driver gets to start an attempt.
 pub struct AttemptSpec {
-    /// The executable that has the keeper's and the rehearsal agent's hidden roles: our own.
+    /// The executable that has the hidden roles of keeper and rehearsal agent: our own.
     pub ekiden: PathBuf,
     pub agent: AgentSpec,
     pub attempt: AttemptId,
@@ -42,20 +42,20 @@ pub struct AttemptSpec {
     pub dir: PathBuf,
     /// The fixed instructions; empty for a conversation outside of a relay.
     pub protocol: String,
-    /// The same text in a file, for agents that read it from one.
+    /// The same text in a file, for agents that read it from there.
     pub protocol_file: PathBuf,
     pub message: Prompt,
     /// The same message in the session's archive, for an agent that reads its prompt from a file.
     pub prompt_file: PathBuf,
-    /// Where the stream of this session's attempts is kept: an agent that names its conversations itself told the
-    /// name there.
+    /// Where the stream of this session's attempts is kept. An agent that names its conversations itself gave
+    /// the name there.
     pub events_file: PathBuf,
-    /// The JSON Schema that the answer of every turn is held to, for an agent that can: then
+    /// The JSON Schema that the answer of every turn must match, for agents that can do this. Then
     /// [`Report::Answered`] comes before the end of a turn.
     pub schema: Option<String>,
     /// What models cost, as far as it is known.
     pub prices: Prices,
-    /// What the child finds in its environment (RUN-05).
+    /// The child's environment variables (RUN-05).
     pub env: Vec<(String, String)>,
     /// The attempt's lock, already taken: the keeper holds it while anything lives.
     pub lock: Option<File>,
@@ -63,8 +63,8 @@ pub struct AttemptSpec {
     pub raw: Box<dyn Write + Send>,
 }
 
-/// What a driver tells the engine: the same from every agent, and all of it, samples and things to show
-/// included.
+/// What a driver reports to the engine: the same from every agent, and everything, including samples and things
+/// to show.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
     Started {
@@ -91,34 +91,34 @@ pub enum Report {
         /// Responses of the model on the main thread.
         turns: u32,
     },
-    /// Something to show while it happens; decides nothing.
+    /// Something to show while it happens; nothing depends on it.
     Activity(Activity),
-    /// The agent asks at a hook and waits for [`AgentCommand::Answer`].
+    /// The agent asks through a hook and waits for [`AgentCommand::Answer`].
     Hook {
         callback: String,
-        /// The question. Paths are absolute but may hold symbolic links.
+        /// The question. Paths are absolute but may contain symbolic links.
         input: HookInput,
     },
     /// The agent compacted its context.
     Compacted {
-        /// What it held before, in tokens; 0 if it did not say.
+        /// What it held before, in tokens; 0 if the agent did not say.
         context_tokens: u64,
     },
-    /// The message that was sent last is part of a request now.
+    /// The last message sent is now part of a request.
     Delivered,
-    /// The answer of a turn, where a schema was asked for.
+    /// The answer of a turn, if a schema was asked for.
     Answered(Answer),
     /// A turn is over; the process waits for the next message.
     TurnEnded {
-        /// In an error, so that another message is useless.
+        /// It ended in an error, so another message is useless.
         failed: bool,
     },
-    /// Everything is over and dead. What it left in files the engine adds.
+    /// Everything is over and dead. The engine adds what the attempt left in files.
     Ended(Box<AttemptEnded>),
 }
 
 impl AttemptSpec {
-    /// The child with these arguments behind those of the agent's own command, and with more variables.
+    /// The child, with these arguments after those of the agent's own command, and with more variables.
     pub(crate) fn child(
         &mut self,
         args: impl IntoIterator<Item = String>,
@@ -145,10 +145,10 @@ impl AttemptSpec {
     }
 }
 
-/// The answer of a turn where a schema was asked for. All of it is the model's.
+/// The answer of a turn if a schema was asked for. All of it comes from the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// What the agent itself held to the schema, as JSON text; nothing if the model did not answer so.
+    /// What the agent itself matched to the schema, as JSON text; none if the model did not answer like that.
     pub structured: Option<String>,
     /// The last words of the turn.
     pub words: String,
@@ -164,13 +164,13 @@ pub enum Activity {
         /// What it works on, in short.
         target: String,
     },
-    /// A call is over. The agent's own interface does not tell it.
+    /// A call is over. The agent's own interface does not report this.
     ToolEnded {
         call: String,
         is_error: bool,
     },
     Words(String),
-    /// The service is asked again.
+    /// The agent retries a request to the service.
     Retry {
         attempt: u32,
         error: String,
@@ -186,12 +186,12 @@ pub(crate) fn unstarted(why: &impl ToString) -> AttemptEnded {
     AttemptEnded::bare(EndCause::NeverStarted(why.to_string()))
 }
 
-/// What the engine tells a driver. Beside the effects of `core` these are answers that no log holds.
-/// Commands to an attempt that is over are dropped.
+/// What the engine tells a driver: the effects of `core`, and answers that no log holds. Commands to an attempt
+/// that is over are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentCommand {
-    /// Send the first message. Comes once the process runs and everything that it may read is in
-    /// its place: that is done while the process starts.
+    /// Send the first message. Comes once the process runs and everything that it may read is in place, which
+    /// happens while the process starts.
     Begin,
     /// Send a message into the conversation.
     Say(String),
@@ -201,18 +201,18 @@ pub enum AgentCommand {
     },
     /// End the running turn, keep the process.
     Interrupt,
-    /// No more messages: the agent may go, and must within [`ekiden_core::limits::CLOSE_GRACE`].
+    /// No more messages: the agent may exit, and must within [`ekiden_core::limits::CLOSE_GRACE`].
     Close,
-    /// End the process: SIGTERM, grace, SIGKILL, and everything that it started.
+    /// End the process and everything that it started: SIGTERM, grace, SIGKILL.
     Terminate,
 }
 
-/// The engine's end of an attempt. Dropping it lets the agent be terminated.
+/// The engine's end of an attempt. Dropping it terminates the agent.
 #[derive(Debug)]
 pub struct AttemptHandle(mpsc::UnboundedSender<AgentCommand>);
 
 impl AttemptHandle {
-    /// Tells the driver something; nothing happens if the attempt is over.
+    /// Sends the driver a command; does nothing if the attempt is over.
     pub fn tell(&self, command: AgentCommand) {
         // The receiver is gone only after `Report::Ended`, which the engine reads next.
         let _ = self.0.send(command);
@@ -240,7 +240,7 @@ impl Engine {
         (engine, AttemptHandle(sender))
     }
 
-    /// The next command. An engine that is gone wants nothing to live on. Cancel safe.
+    /// The next command. If the engine is gone, everything must end. Cancel safe.
     pub(crate) async fn next(&mut self) -> AgentCommand {
         let Some(commands) = &mut self.commands else {
             return std::future::pending().await;

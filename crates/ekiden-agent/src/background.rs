@@ -12,8 +12,9 @@
 //!   exits as the run did, or at once
 //! ```
 //!
-//! The process is split after everything that a person can be asked, so the run has what it was given. What waits
-//! passes on the signals that are sent to it alone. If it is killed, the run leaves the terminal by itself.
+//! The process is split after every question that a person may have to answer, so the run has all its input. The
+//! waiting process passes on the signals that are sent only to it. If it is killed, the run leaves the terminal
+//! by itself.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -24,18 +25,18 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use crate::unix::{Forked, fork, pass_on_requests};
 
-/// Which of the two processes this is, and for the first one what became of the other.
+/// Which of the two processes this is, and for the first one what happened to the other.
 #[derive(Debug)]
 pub enum Background<T> {
     /// The one that works on the run.
     Here(T),
-    /// The other one goes on without us.
+    /// The other one continues without us.
     Works,
     /// It ended, with this exit code.
     Ended(u8),
 }
 
-/// Reports that the process in the background works.
+/// Reports that the background process works.
 #[derive(Debug)]
 pub struct Begun {
     report: File,
@@ -59,12 +60,12 @@ pub struct Detach {
 }
 
 impl Detach {
-    /// Whoever was to wait for us was killed.
+    /// The process that should wait for us was killed.
     pub fn is_alone(&self) -> bool {
         getppid() != Some(self.first)
     }
 
-    /// Goes on without the terminal. What is printed from now on is discarded.
+    /// Continues without the terminal. Output from now on is discarded.
     pub fn leave(self) -> io::Result<()> {
         setsid()?;
         dup2_stdin(&self.begun.null)?;

@@ -1,4 +1,4 @@
-//! Programs that run for a hook or a web page, which have no engine and no keeper.
+//! Programs started for a hook or a web page, without an engine or a keeper.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -32,8 +32,8 @@ pub fn run(program: &Path, args: &[OsString]) -> io::Result<Output> {
         .output()
 }
 
-/// Puts this process in a session of its own, so that whoever ends the hook's processes does not end it. A
-/// process group leader stays in its session.
+/// Puts this process in a separate session, so that ending the hook's processes does not end it. A process
+/// group leader stays in its session.
 pub fn leave_session() {
     let _ = rustix::process::setsid();
 }
@@ -57,7 +57,7 @@ pub fn filter(command: &OsStr, input: &[u8], dir: &Path) -> io::Result<Vec<u8>> 
     let mut child = shell.spawn()?;
     let stdin = child.stdin.take();
     std::thread::scope(|scope| {
-        // A command need not read its input.
+        // A command does not have to read its input.
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input)));
         child.wait_with_output().map(|output| output.stdout)
     })

@@ -1,10 +1,9 @@
-//! SIGKILL for a family of processes, in rounds, until none is left.
+//! Sends SIGKILL to a family of processes, in rounds, until none is left.
 //!
-//! One round is not enough: while it goes through a list of processes, those on it may fork. So
-//! each round kills whole process groups too, which the kernel does in one step that no fork can
-//! slip through, and rounds follow one another until no process is left. A process that
-//! waits in the kernel (for a dead disk) or belongs to somebody else (started with sudo) cannot be ended;
-//! after some time without a new process the rounds give up.
+//! One round is not enough: while it goes through a list of processes, those on the list may fork. So each
+//! round also kills whole process groups, which the kernel does in one step that no fork can escape, and rounds
+//! repeat until no process is left. A process that waits in the kernel (for a dead disk) or belongs to another
+//! user (started with sudo) cannot be ended. The rounds give up after some time without a new process.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use rustix::process::{Pid, Signal, getpgrp, kill_process, kill_process_group};
 
 use crate::unix::Deadline;
 
-/// How long after the last process newly seen the rounds give up. All that we may kill are dead
+/// How long after the last newly seen process the rounds give up. All that we may kill are dead
 /// within milliseconds.
 const GIVE_UP: Duration = Duration::from_secs(2);
 /// The pause before the second round, unless a child's end comes first; doubled each time.
@@ -21,7 +20,7 @@ const PAUSE_FIRST: Duration = Duration::from_millis(5);
 /// The longest pause between two rounds.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// A process, as a listing of the system shows it.
+/// A process, as a system listing shows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process {
     pub(crate) pid: Pid,
@@ -34,7 +33,7 @@ pub(crate) struct Process {
 /// The state between two rounds.
 #[derive(Debug)]
 pub(crate) struct Killing {
-    /// A group that others are in as well: of it only the family is killed, one by one.
+    /// A group that other processes are in as well: only the family in it is killed, one by one.
     shared: Option<Pid>,
     seen: BTreeSet<i32>,
     pause: Duration,
@@ -75,13 +74,13 @@ impl Killing {
     }
 }
 
-/// Kills a process and its group. A group that a descendant of the agent is in holds nothing but
-/// such descendants, since the agent's session is its own; but for our own group, and for the one that an agent
-/// on a terminal shares with the engine and with whatever the person started beside it.
+/// Kills a process and its group. A group with a descendant of the agent in it contains only such descendants,
+/// since the agent has its own session. Two groups are exceptions: our own, and the one that an agent on a
+/// terminal shares with the engine and with whatever the person started beside it.
 fn kill(process: &Process, shared: Option<Pid>) {
     let is_theirs = |group: &Pid| !group.is_init() && *group != getpgrp() && Some(*group) != shared;
     if let Some(group) = process.group.filter(is_theirs) {
-        // Errors say that it is gone or that we may not: the next round shows which.
+        // An error means that it is gone or that we may not kill it: the next round shows which.
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = kill_process(process.pid, Signal::KILL);

@@ -1,9 +1,9 @@
 //! Any command as an agent. It reads the protocol and the prompt from standard input, writes text to standard output,
-//! and hands off by files alone.
+//! and hands off only through files.
 //!
-//! Such an agent has no hooks, reports no usage and takes no message while it runs, so the protocol says after how
-//! many items to hand off. Its exit code says how it ended: 0 is a turn that ended. The prompt is sent after the files
-//! for this session are published, so a script that waits for the prompt finds them.
+//! Such an agent has no hooks, reports no usage and takes no message while it runs. So the protocol says after
+//! how many items to hand off. Its exit code says how it ended: 0 means that the turn ended. The prompt is sent
+//! after the files for this session are published, so a script that waits for the prompt finds them.
 
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Counters, Traces};
@@ -14,7 +14,7 @@ use crate::attempt::{Activity, AgentCommand, AttemptSpec, Engine, Report, unstar
 use crate::child::{ChildEnd, StdinKind, spawn};
 use crate::intake::{Excerpt, Intake, Keep};
 
-/// What is kept of the end of both streams: an error often explains the words just before it.
+/// How much of the end of both streams is kept: an error often explains the words just before it.
 const WORDS_BYTES_MAX: usize = 1200;
 
 pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {
@@ -78,7 +78,7 @@ fn input(spec: &AttemptSpec) -> String {
     format!("{}\n\n{}", spec.protocol, spec.message.to_archive())
 }
 
-/// Writes the prompt. An agent need not read all of it.
+/// Writes the prompt. An agent does not have to read all of it.
 async fn feed(mut stdin: pipe::Sender, text: String) {
     let _ = stdin.write_all(text.as_bytes()).await;
 }
@@ -96,7 +96,7 @@ fn cause(end: ChildEnd, stopped: bool) -> EndCause {
     }
 }
 
-/// The last line that says something, cut to what can be shown.
+/// The last line that says something, cut to a length that can be shown.
 fn last_line(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;

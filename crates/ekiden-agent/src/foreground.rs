@@ -1,6 +1,6 @@
 //! Programs that run for the person at the terminal: an editor, a pager, the follower of a fleet's run.
 //!
-//! They have no keeper, since no run depends on them. Ctrl-c and ctrl-\ are for them; ekiden only waits.
+//! They have no keeper, since no run depends on them. Ctrl-c and ctrl-\ go to them; ekiden only waits.
 
 #![expect(
     clippy::disallowed_methods,
@@ -26,7 +26,7 @@ pub fn run(program: &OsStr, args: &[OsString]) -> io::Result<ExitStatus> {
     Command::new(program).args(args).status()
 }
 
-/// The same with a text to read, for a pager, which need not read all of it.
+/// The same for a pager, with a text to read. It does not have to read all of it.
 pub fn read(program: &OsStr, args: &[OsString], text: &str) -> io::Result<ExitStatus> {
     leave_signals_to_it()?;
     let mut child = Command::new(program)
@@ -39,7 +39,7 @@ pub fn read(program: &OsStr, args: &[OsString], text: &str) -> io::Result<ExitSt
     child.wait()
 }
 
-/// Becomes another program, which reads `input` if there is any. Comes back only with the reason why not.
+/// Becomes another program, which reads `input` if there is any. Returns only on failure, with the reason.
 pub fn become_program(program: &Path, args: &[&str], input: Option<File>) -> io::Error {
     let mut command = Command::new(program);
     command.args(args);
@@ -49,8 +49,8 @@ pub fn become_program(program: &Path, args: &[&str], input: Option<File>) -> io:
     command.exec()
 }
 
-/// A program that says in lines what it does, while we show that. Ctrl-c and SIGTERM are passed on to it, each once, whether
-/// they come from the terminal or are for us alone. Its standard input ends only when we are gone.
+/// A program that reports in lines what it does, while we show that. Ctrl-c and SIGTERM are passed on to it,
+/// each once, whether they come from the terminal or only to us. Its standard input ends only when we are gone.
 #[derive(Debug)]
 pub struct Companion {
     child: Child,
@@ -99,12 +99,12 @@ impl Companion {
         })
     }
 
-    /// What it has said since the last time.
+    /// What it has said since the last call.
     pub fn said(&self) -> Vec<CompanionLine> {
         self.lines.try_iter().collect()
     }
 
-    /// How it ended, and what it said last; nothing while it runs.
+    /// How it ended, and what it said last; none while it runs.
     pub fn ended(&mut self) -> io::Result<Option<(ExitStatus, Vec<CompanionLine>)>> {
         for (signal, came) in &self.signals {
             if came.swap(false, Ordering::Relaxed) {
@@ -137,7 +137,7 @@ fn pass_lines(
 }
 
 fn leave_signals_to_it() -> io::Result<()> {
-    // A handler, not "ignore": the program would inherit that.
+    // A handler, not "ignore", which the program would inherit.
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }

@@ -1,4 +1,4 @@
-//! A child's output that is read to its end and kept in part.
+//! Reads a child's output to its end and keeps a part of it.
 
 use std::future::pending;
 
@@ -40,7 +40,7 @@ impl Excerpt {
             }
             Keep::Last(max) => {
                 self.bytes.extend_from_slice(arrived);
-                // Cut seldom: moving the rest costs as much as it is long.
+                // Cut rarely: the longer the rest, the more it costs to move.
                 if self.bytes.len() > 2 * max + ARRIVED_BYTES_MAX {
                     self.cut_to(max);
                 }
@@ -75,7 +75,7 @@ impl Excerpt {
     }
 }
 
-/// What is read at once. Large, since a busy command fills a whole pipe between two reads.
+/// How much is read at once. Large, since a busy command fills a whole pipe between two reads.
 const ARRIVED_BYTES_MAX: usize = 32 * 1024;
 
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Intake {
         }
     }
 
-    /// Takes in what comes next, and returns it. Waits for ever after the end. Cancel safe.
+    /// Takes in what comes next, and returns it. Waits forever after the end. Cancel safe.
     pub(crate) async fn more(&mut self) -> &[u8] {
         if let Some(pipe) = &mut self.pipe
             && let Ok(count @ 1..) = pipe.read(&mut self.arrived[..]).await
@@ -106,7 +106,7 @@ impl Intake {
         pending().await
     }
 
-    /// Takes in a part of what has arrived already, and returns it.
+    /// Takes in a part of what has already arrived, and returns it.
     pub(crate) fn rest(&mut self) -> Option<&[u8]> {
         let count = read_now(self.pipe.as_ref()?, &mut self.arrived[..])?;
         Some(self.take(count))

@@ -1,4 +1,4 @@
-//! Where a path leads, for whoever judges it before it is used.
+//! Where a path leads, for code that must judge it before using it.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -14,10 +14,10 @@ pub fn leads_to(path: &Path) -> PathBuf {
     leads_to_by(path, &|path| path.canonicalize().ok(), &link)
 }
 
-/// The same, with functions that resolve a path that exists and read a link.
+/// The same, with functions that resolve an existing path and read a link.
 ///
-/// What would be created keeps its name. A link to what does not exist is followed too, since a file that is
-/// written through it is created where it leads. Links in a circle lead to the root, which is nobody's work.
+/// A file that would be created keeps its name. A link to something that does not exist is followed too, since
+/// a file written through it is created at its target. Links in a circle lead to the root, which is nobody's work.
 pub fn leads_to_by(
     path: &Path,
     real: &dyn Fn(&Path) -> Option<PathBuf>,

@@ -1,10 +1,11 @@
 //! Child processes of every kind: keeper, spawn, stop, and one module per agent.
 //!
-//! Every process that a run starts, be it an agent, a verification or git, runs under a
-//! [`keeper`], so that nothing outlives ekiden. Without one run [`foreground`] programs (an editor, a pager), which a
-//! person ends, and [`detached`] ones, which are to outlive the command that started them. [`child`] is the engine's handle on one such
-//! process; [`task`] is for commands of which only the end and the output matter. [`attempt`] is what
-//! the engine sees of an agent at work: `stream`, `terminal` and `exec` are its drivers.
+//! Every process that a run starts, be it an agent, a verification or git, runs under a [`keeper`], so that
+//! nothing outlives ekiden. Two kinds run without one: [`foreground`] programs (an editor, a pager), which a
+//! person ends, and [`detached`] ones, which are meant to outlive the command that started them. [`child`] is
+//! the engine's handle on one process under a keeper. [`task`] is for commands of which only the end and the
+//! output matter. [`attempt`] is what the engine sees of an agent at work: `stream`, `terminal` and `exec` are
+//! its drivers.
 //!
 //! ```text
 //! engine ──► outer keeper ──► inner keeper ──► agent ──► its tools

@@ -1,16 +1,16 @@
-//! Where a process comes from. A session may not steer its own run, and what tells is its ancestors: a
-//! variable can be unset, ancestors cannot be chosen.
+//! Where a process comes from. A session may not steer its own run. We recognize it by its ancestors: a process
+//! can unset a variable, but it cannot choose its ancestors.
 //!
 //! ```text
 //! shell ──► engine ──► keeper ──► agent ──► its tools ──► ekiden stop      from the run's own session
 //!   └─────► ekiden stop                                                    from outside
 //! ```
 //!
-//! All children of an engine are keepers, and on Linux a keeper adopts the orphans among its descendants.
-//! So whoever descends from the engine comes from one of its sessions, detached or not. An agent can leave
-//! that tree only through another program that starts things for it, such as `systemd-run`, `at` or ssh.
+//! All children of an engine are keepers, and on Linux a keeper adopts the orphans among its descendants. So
+//! every process that descends from the engine comes from one of its sessions, detached or not. An agent can
+//! leave that tree only through another program that starts things for it, such as `systemd-run`, `at` or ssh.
 //!
-//! On macOS orphans belong to launchd, and keepers cannot be told from other processes.
+//! On macOS orphans belong to launchd, and keepers look like any other process.
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -50,7 +50,7 @@ pub enum Origin {
     OwnSession,
     /// From a session of another run, which did not start this one.
     OtherSession,
-    /// It is gone, or in a place that cannot be seen from here.
+    /// It is gone, or in a place that we cannot see from here.
     Unknown,
 }
 
@@ -65,27 +65,28 @@ pub fn is_inside_a_session() -> bool {
     ancestry(getpid()).iter().any(|ancestor| ancestor.is_keeper)
 }
 
-/// Whether a keeper is among a process's ancestors, or that cannot be told.
+/// Whether a keeper is among a process's ancestors, or we cannot tell.
 pub(crate) fn is_kept(pid: Pid) -> bool {
     let found = ancestry(pid);
     found.is_empty() || found.iter().any(|ancestor| ancestor.is_keeper)
 }
 
-/// Whether [`may_be_kept`] can tell anything here. Where keepers cannot be told from other processes it cannot.
+/// Whether [`may_be_kept`] can tell anything here. It cannot where keepers look like any other process.
 pub const TELLS_KEPT_CLIENTS: bool = cfg!(target_os = "linux");
 
-/// Whether a process below a keeper may hold the client's end of a TCP connection to this process. A client on another
-/// machine is none. One on this machine whose end cannot be found, such as one that has closed it already, may be.
+/// Whether a process below a keeper may hold the client's end of a TCP connection to this process. No for a
+/// client on another machine. Yes for one on this machine whose end cannot be found, such as one that has
+/// already closed it.
 pub fn may_be_kept(client: SocketAddr, ours: SocketAddr) -> bool {
     platform::may_be_kept(client, ours)
 }
 
-/// The process at the other end of a socket: for a caller the one that listens.
+/// The process at the other end of a socket: for a caller, the one that listens.
 pub fn peer(socket: &UnixStream) -> Option<i32> {
     platform::peer(socket)
 }
 
-/// The process and all above it, as far as they can be seen. Empty if it is gone.
+/// The process and all its ancestors, as far as we can see them. Empty if it is gone.
 fn ancestry(pid: Pid) -> Vec<Ancestor> {
     let (mut found, mut next) = (Vec::<Ancestor>::new(), Some(pid));
     while let Some((parent, ancestor)) = next.and_then(platform::ancestor) {
@@ -110,7 +111,7 @@ fn judge(peer: &[Ancestor], engine: &[Ancestor]) -> Origin {
     if above.iter().any(|ancestor| ancestor.is(this)) {
         return Origin::OwnSession;
     }
-    // The innermost one: whoever works below it belongs to that session.
+    // The innermost one: every process below it belongs to that session.
     match above.iter().find(|ancestor| ancestor.is_keeper) {
         None => Origin::Outside,
         Some(keeper) if engine.iter().any(|above| above.is(keeper)) => Origin::StartingSession,

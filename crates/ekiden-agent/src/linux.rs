@@ -1,8 +1,8 @@
 //! Linux: subreapers, the parent-death signal, `/proc`, pidfds. All of RUN-10 holds here.
 //!
-//! A subreaper inherits the orphans among its descendants, however they were orphaned: a tool that
-//! forked twice or made a session of its own becomes a child of the nearest living keeper. So "this
-//! keeper has no children" means "nothing that the agent started is alive".
+//! A subreaper inherits the orphans among its descendants, however they were orphaned. A tool that forked twice
+//! or created its own session becomes a child of the nearest living keeper. So "this keeper has no children"
+//! means "nothing that the agent started is alive".
 //!
 //! Needs Linux 5.3 (pidfds) and a mounted `/proc`.
 
@@ -27,7 +27,7 @@ use crate::ending::Process;
 use crate::lineage::{self, Ancestor};
 use crate::unix::{Deadline, pid_of, poll_until};
 
-/// How a keeper is called in process lists.
+/// A keeper's name in process lists.
 const KEEPER_NAME: &CStr = c"ekiden-keeper";
 
 /// From now on, orphans among this process's descendants become its children.
@@ -40,7 +40,7 @@ pub(crate) fn adopts_orphans() -> bool {
     matches!(child_subreaper(), Ok(Some(_)))
 }
 
-/// Has this process get SIGTERM when `parent` dies. SIGKILL would leave an agent's tools alive.
+/// Makes this process get SIGTERM when `parent` dies. SIGKILL would leave an agent's tools alive.
 /// Async-signal-safe.
 pub(crate) fn die_with(parent: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -51,9 +51,9 @@ pub(crate) fn die_with(parent: Pid) -> io::Result<()> {
     }
 }
 
-/// Gives this process a name of its own in process lists. Nobody else can give it to a keeper or take it away.
+/// Gives this process its own name in process lists. Nobody else can give a keeper this name or take it away.
 pub(crate) fn show_as_keeper() {
-    // A keeper with another name keeps as well.
+    // A keeper under another name works just as well.
     let _ = rustix::thread::set_name(KEEPER_NAME);
 }
 
@@ -82,10 +82,10 @@ pub(crate) fn peer(socket: &UnixStream) -> Option<i32> {
     Some(peer.pid.as_raw_nonzero().get())
 }
 
-/// Looks for the socket in the system's table, then for whoever holds it.
+/// Looks for the socket in the system's table, then for the process that holds it.
 pub(crate) fn may_be_kept(client: SocketAddr, ours: SocketAddr) -> bool {
     match client_inode(client, ours) {
-        // A network of its own has its own table: only an address tells that a client is on this machine.
+        // A separate network has its own table. Then only an address shows that a client is on this machine.
         None => client.ip().is_loopback() || client.ip() == ours.ip(),
         // Nobody holds it any more.
         Some(0) => true,
@@ -95,10 +95,10 @@ pub(crate) fn may_be_kept(client: SocketAddr, ours: SocketAddr) -> bool {
     }
 }
 
-/// How often to look for the holder of a socket while processes end meanwhile.
+/// How often to look for the holder of a socket if processes end meanwhile.
 const HOLDER_LOOKS: usize = 5;
 
-/// The number of the client's socket in `/proc/net`. A socket of IPv6 may hold an address of IPv4.
+/// The number of the client's socket in `/proc/net`. An IPv6 socket may have an IPv4 address.
 fn client_inode(client: SocketAddr, ours: SocketAddr) -> Option<u64> {
     let in_table = |table: &str, form: fn(SocketAddr) -> Option<String>| {
         let ends = [form(client)?, form(ours)?];
@@ -140,8 +140,8 @@ fn table_form_v6(at: SocketAddr) -> String {
     format!("{}:{:04X}", words.collect::<String>(), at.port())
 }
 
-/// Whether a process below a keeper holds this socket, or may: of some processes nobody may see what they hold. Nothing
-/// if one ended during the look: another may hold it in its stead.
+/// Whether a process below a keeper holds this socket, or may hold it: nobody may see what some processes hold.
+/// None if a process ended during the search, since another may hold the socket instead.
 fn holder_is_kept(inode: u64) -> Option<bool> {
     let (mut is_found, mut is_in_doubt, mut has_gone) = (false, false, false);
     for pid in pids().unwrap_or_default() {
@@ -157,7 +157,7 @@ fn holder_is_kept(inode: u64) -> Option<bool> {
         (true, ..) => Some(false),
         (false, true, _) => Some(true),
         (false, false, true) => None,
-        // Such as sshd, which nobody may look into.
+        // Such as sshd, which nobody may inspect.
         (false, false, false) => Some(false),
     }
 }
@@ -165,7 +165,7 @@ fn holder_is_kept(inode: u64) -> Option<bool> {
 fn holds(pid: Pid, inode: u64) -> io::Result<bool> {
     let socket = format!("socket:[{inode}]");
     let mut files = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()))?;
-    // A file that is closed meanwhile is not the socket of a client that waits for its answer.
+    // A file closed meanwhile is not the socket of a client that waits for its answer.
     Ok(files.any(|file| {
         let target = file.and_then(|file| fs::read_link(file.path()));
         target.is_ok_and(|target| target.as_os_str() == socket.as_str())
@@ -186,12 +186,12 @@ pub(crate) fn family(root: Pid, _agent: Option<Pid>) -> Vec<Process> {
         .collect()
 }
 
-/// Everything below `root`, dead or alive, but for what is below those `spared`.
+/// Everything below `root`, dead or alive, except what is below the `spared` ones.
 pub(crate) fn orphans(root: Pid, spared: &BTreeSet<i32>) -> Vec<Process> {
     ProcessTable::read().below(root, spared).collect()
 }
 
-/// Sends SIGKILL to every process of this user in whose environment a variable is a mark, but for those spared,
+/// Sends SIGKILL to every process of this user with a mark among its environment variables, except those spared,
 /// this one and its ancestors, and waits until they are dead or `until` has come. Returns how many were killed
 /// and how many of these still live.
 pub(crate) fn kill_marked(
@@ -210,7 +210,7 @@ pub(crate) fn kill_marked(
     }
 }
 
-/// Kills what is meant now, through pidfds, so that no stranger can be hit whose pid was reused meanwhile.
+/// Kills the marked processes through pidfds, so that a reused pid cannot hit a stranger.
 fn marked(is_meant: &dyn Fn(Pid) -> bool) -> io::Result<Vec<OwnedFd>> {
     let ours = ProcessTable::read().ancestors(getpid());
     let mut targets = Vec::new();
@@ -222,7 +222,7 @@ fn marked(is_meant: &dyn Fn(Pid) -> bool) -> io::Result<Vec<OwnedFd>> {
         else {
             continue;
         };
-        // Looked at again: the descriptor may be of a later process with the same pid.
+        // Checked again: the descriptor may belong to a later process with the same pid.
         if is_meant(pid) && pidfd_send_signal(&target, Signal::KILL).is_ok() {
             targets.push(target);
         }
@@ -251,13 +251,12 @@ fn wait_for_all(targets: &[OwnedFd], until: Deadline) -> io::Result<usize> {
     Ok(living)
 }
 
-/// One reading of `/proc`. Processes come and go while it is read, so whoever acts on it must look
-/// again.
+/// One reading of `/proc`. Processes come and go while it is read, so a caller must check again before it acts.
 struct ProcessTable(BTreeMap<i32, (i32, Process)>);
 
 impl ProcessTable {
     fn read() -> Self {
-        // Without `/proc` nothing is found, and the process groups that are known must do.
+        // Without `/proc` nothing is found, and the known process groups must do.
         let pids = pids().unwrap_or_default();
         let rows = pids.filter_map(|pid| Some((pid.as_raw_nonzero().get(), read_stat(pid)?)));
         Self(rows.collect())
@@ -275,7 +274,7 @@ impl ProcessTable {
             .map(|(_, row)| row.1)
     }
 
-    /// Climbs from `pid` to `root`. The number of steps is bounded since pids that were reused
+    /// Climbs from `pid` to `root`. The number of steps is bounded, since pids that were reused
     /// during the reading could form a ring.
     fn descends(&self, pid: i32, root: i32, spared: &BTreeSet<i32>) -> bool {
         let mut at = pid;
@@ -292,7 +291,7 @@ impl ProcessTable {
         false
     }
 
-    /// `pid` and all above it.
+    /// `pid` and all its ancestors.
     fn ancestors(&self, pid: Pid) -> BTreeSet<i32> {
         let mut found = BTreeSet::new();
         let mut at = pid.as_raw_nonzero().get();
@@ -317,7 +316,7 @@ fn read_stat(pid: Pid) -> Option<(i32, Process)> {
     parse_stat(pid, &stat)
 }
 
-/// Reads `pid (name) state parent group ...`, where the name may hold anything, `)` included.
+/// Reads `pid (name) state parent group ...`, where the name may contain anything, including `)`.
 fn parse_stat(pid: Pid, stat: &[u8]) -> Option<(i32, Process)> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let mut fields = str::from_utf8(&stat[name_end + 1..])

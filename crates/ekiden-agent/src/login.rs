@@ -7,7 +7,7 @@ use ekiden_core::hash::sha256_hex;
 
 use crate::terminal::launch::config_dir;
 
-/// What the client takes in place of its own login, and where it sends it.
+/// What the client accepts instead of its own login, and where it sends it.
 const LOGINS: [&str; 8] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -19,7 +19,7 @@ const LOGINS: [&str; 8] = [
     "OPENAI_API_KEY",
 ];
 
-/// A name for the agent with the account that it has here: a hash, since keys are among what makes it.
+/// A name for the agent with its account here: a hash, since keys are part of it.
 pub fn login(agent: &AgentSpec) -> String {
     let logins = LOGINS.map(|name| std::env::var_os(name).unwrap_or_default());
     let dir = config_dir(agent.account.as_deref())

@@ -2,12 +2,11 @@
 //!
 //! There are no subreapers and no parent-death signal here:
 //!
-//! - A descendant that left the agent's process group *and* whose parent has died belongs to launchd
-//!   and is not found any more. Descendants that only left the group are found while their parents
-//!   live.
+//! - A descendant that left the agent's process group *and* whose parent has died belongs to launchd, and we
+//!   can no longer find it. We find descendants that only left the group while their parents live.
 //! - If both keepers are killed at the same instant, the engine still kills the agent's process
 //!   group; if the engine dies with them, the agent lives until it notices its closed pipes.
-//! - [`kill_marked`] finds nothing, since other processes' environments cannot be read.
+//! - [`kill_marked`] finds nothing, since we cannot read other processes' environments.
 //!
 //! Everything else is as on Linux: the death of the engine, of one keeper, or of both the engine and
 //! one keeper ends the agent's group within the grace time.
@@ -28,10 +27,10 @@ use crate::ending::Process;
 use crate::lineage::Ancestor;
 use crate::unix::{Deadline, pid_of};
 
-/// The most processes that are listed at once.
+/// How many processes are listed at once.
 const PIDS_MAX: usize = 4096;
 
-/// Nothing adopts orphans here but launchd.
+/// Only launchd adopts orphans here.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
@@ -44,7 +43,7 @@ pub(crate) fn die_with(_parent: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// A process cannot be renamed here; its arguments tell.
+/// A process cannot be renamed here; its arguments identify it.
 pub(crate) fn show_as_keeper() {}
 
 /// A process and its parent's pid. Keepers look like every other process of ekiden here.
@@ -52,7 +51,7 @@ pub(crate) fn ancestor(pid: Pid) -> Option<(Option<Pid>, Ancestor)> {
     let mut info = MaybeUninit::<libc::proc_bsdinfo>::zeroed();
     let size = libc::c_int::try_from(size_of::<libc::proc_bsdinfo>()).ok()?;
     let raw = pid.as_raw_nonzero().get();
-    // SAFETY: the buffer has the size that is told.
+    // SAFETY: the buffer has the size that is passed.
     let read = unsafe {
         libc::proc_pidinfo(
             raw,
@@ -65,7 +64,7 @@ pub(crate) fn ancestor(pid: Pid) -> Option<(Option<Pid>, Ancestor)> {
     if read != size {
         return None;
     }
-    // SAFETY: it was filled, and holds numbers and bytes only.
+    // SAFETY: it was filled, and holds only numbers and bytes.
     let info = unsafe { info.assume_init() };
     let ancestor = Ancestor {
         pid: raw,
@@ -75,7 +74,7 @@ pub(crate) fn ancestor(pid: Pid) -> Option<(Option<Pid>, Ancestor)> {
     Some((pid_of(info.pbi_ppid.cast_signed()), ancestor))
 }
 
-/// Nothing is known of sockets here, nor which processes are keepers.
+/// Here we know nothing about sockets, nor which processes are keepers.
 pub(crate) fn may_be_kept(_client: SocketAddr, _ours: SocketAddr) -> bool {
     true
 }
@@ -84,7 +83,7 @@ pub(crate) fn peer(socket: &UnixStream) -> Option<i32> {
     let mut pid: libc::pid_t = 0;
     let mut size = libc::socklen_t::try_from(size_of::<libc::pid_t>()).ok()?;
     let into = (&raw mut pid).cast();
-    // SAFETY: the buffer has the size that is told.
+    // SAFETY: the buffer has the size that is passed.
     let asked = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -102,8 +101,8 @@ pub(crate) fn childless_is_done(agent: Option<Pid>) -> bool {
     agent.is_none_or(|group| test_kill_process_group(group).is_err())
 }
 
-/// What is found of the descendants of the keeper `root`: the agent's process group, and below the
-/// keeper and the group everything whose parent lives.
+/// The descendants of the keeper `root` that can be found: the agent's process group, and everything below the
+/// keeper and the group whose parent lives.
 pub(crate) fn family(root: Pid, agent: Option<Pid>) -> Vec<Process> {
     let mut found = BTreeSet::new();
     let mut open = agent.map(group_members).unwrap_or_default();
@@ -121,7 +120,7 @@ pub(crate) fn family(root: Pid, agent: Option<Pid>) -> Vec<Process> {
     found.into_iter().filter_map(pid_of).map(process).collect()
 }
 
-/// No orphan comes to the engine here.
+/// The engine gets no orphans here.
 pub(crate) fn orphans(_root: Pid, _spared: &BTreeSet<i32>) -> Vec<Process> {
     Vec::new()
 }
@@ -148,7 +147,7 @@ fn group_members(group: Pid) -> Vec<Pid> {
     })
 }
 
-/// The pids that `call` writes; it answers with their number.
+/// The pids that `call` writes; it returns their number.
 fn list(call: impl FnOnce(*mut libc::c_void, libc::c_int) -> libc::c_int) -> Vec<Pid> {
     let mut pids = vec![0_i32; PIDS_MAX];
     let bytes = libc::c_int::try_from(size_of_val(pids.as_slice())).unwrap_or(libc::c_int::MAX);

@@ -1,11 +1,11 @@
 //! The keepers of this process, and the end of children that lost both of theirs.
 //!
-//! The kernel keeps one list of children for the whole process, and it adds orphans to the list of a subreaper. To
-//! tell orphans from keepers, this module keeps the keepers' pids. They are the only global value of this crate,
-//! because the kernel's list is global. ekiden starts every process under a keeper, so a child that is not a keeper is
+//! The kernel keeps one list of children for the whole process, and adds orphans to a subreaper's list. To tell
+//! orphans from keepers, this module keeps the keepers' pids. They are this crate's only global value, because
+//! the kernel's list is global. ekiden starts every process under a keeper, so a child that is not a keeper is
 //! the orphan of a lost one.
 //!
-//! Keepers are started here too, so that a pid is in the list as soon as its process exists.
+//! This module also starts the keepers, so that a pid is in the list as soon as its process exists.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -31,44 +31,42 @@ static KEEPERS: Mutex<Keepers> = Mutex::new(Keepers {
     dropped: Vec::new(),
 });
 
-/// How a keeper shows up in process lists.
+/// A keeper's name in process lists.
 const KEEPER_NAME: &str = "ekiden";
 
 #[derive(Debug)]
 pub(crate) struct Keeper {
     pub(crate) process: Child,
-    /// Our end. Its end is ours, to the keeper.
+    /// Our end. When it closes, the keeper takes us for dead.
     pub(crate) control: UnixStream,
 }
 
-/// Has orphans of keepers that were killed come to this process, where [`crate::child::Child::wait`]
-/// ends them. The engine calls it once at its start, before its first child. Does nothing on macOS.
+/// Makes orphans of killed keepers come to this process, where [`crate::child::Child::wait`] ends them. The
+/// engine calls it once at its start, before its first child. Does nothing on macOS.
 ///
-/// From then on, this process must start other processes through this crate only: a child that is
+/// From then on, this process must start other processes only through this crate: a child that is
 /// not a keeper counts as an orphan.
 pub fn become_subreaper() -> io::Result<()> {
     platform::adopt_orphans()
 }
 
-/// Processes could not be ended by their marker.
+/// Ending processes by their marker failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MarkedError {
     /// The list of processes cannot be read.
     #[error("list the running processes")]
     List(#[source] io::Error),
-    /// They were killed, and have not gone.
+    /// They were killed, but are still alive.
     #[error("end {0} processes of an earlier attempt")]
     Living(usize),
 }
 
-/// Sends SIGKILL to every process of this user whose environment holds `name=value`, but for this
-/// one and those it descends from, and waits at most `within` for their ends. Returns their number.
-/// Blocks.
+/// Sends SIGKILL to every process of this user whose environment contains `name=value`, except this one and its
+/// ancestors, and waits at most `within` for them to end. Returns their number. Blocks.
 ///
-/// The belt to the keepers' braces: when engine and both keepers were killed at the same instant,
-/// what the agent had started may live on. A restarted engine calls this with the session id of the
-/// attempt, whose lock it holds. A program that has replaced its environment is not found. Finds
-/// nothing on macOS.
+/// It backs up the keepers: if engine and both keepers were killed at the same instant, processes that the agent
+/// started may still be alive. A restarted engine calls this with the session id of the attempt, whose lock it
+/// holds. A program that has replaced its environment is not found. Finds nothing on macOS.
 pub fn end_marked(name: &str, value: &str, within: Millis) -> Result<usize, MarkedError> {
     let marker = format!("{name}={value}");
     end(
@@ -78,7 +76,7 @@ pub fn end_marked(name: &str, value: &str, within: Millis) -> Result<usize, Mark
     )
 }
 
-/// The same for those that no keeper keeps any more, by any variable (`NAME=value`) that is a mark.
+/// The same for processes that no keeper keeps any more, by any variable (`NAME=value`) that is a mark.
 pub fn end_unkept(is_mark: &dyn Fn(&[u8]) -> bool, within: Millis) -> Result<usize, MarkedError> {
     end(is_mark, &lineage::is_kept, within)
 }
@@ -102,24 +100,24 @@ pub(crate) fn start_keeper(executable: &Path) -> io::Result<Keeper> {
 }
 
 /// Waits for a keeper that has closed its end of the control socket, which is the last thing a dying
-/// process does before it becomes a zombie. None: somebody else has waited for it.
+/// process does before it becomes a zombie. None: other code has waited for it.
 pub(crate) fn end_of_keeper(keeper: &mut Child) -> Option<ExitStatus> {
     let status = keeper.wait().ok();
     keepers().living.remove(&raw(keeper));
     status
 }
 
-/// Leaves a keeper to itself. It is waited for when the next one is started.
+/// Leaves a keeper to itself. Starting the next keeper waits for it.
 pub(crate) fn drop_keeper(keeper: Child) {
     keepers().dropped.push(keeper);
 }
 
-/// Kills what was left by a keeper pair that was killed. `agent` is its pid, if it is known.
+/// Kills what a killed pair of keepers left. `agent` is the agent's pid, if known.
 pub(crate) async fn end_orphans(agent: Option<u32>) {
     if !platform::adopts_orphans() {
         return kill_group(agent);
     }
-    // Without the signal the rounds follow one another by their pauses alone.
+    // Without the signal only the pauses space the rounds.
     let mut exits = signal(SignalKind::child()).ok();
     let mut killing = Killing::new(None);
     loop {
@@ -134,8 +132,8 @@ pub(crate) async fn end_orphans(agent: Option<u32>) {
     }
 }
 
-/// One round. The list stays locked meanwhile, so that a keeper that is being started is not taken
-/// for an orphan. Returns how many orphans there were, dead ones not yet reaped included.
+/// One round. The list stays locked meanwhile, so that a keeper that is just starting does not count as an
+/// orphan. Returns how many orphans there were, including dead ones not yet reaped.
 fn kill_orphans_once(killing: &mut Killing) -> usize {
     let keepers = keepers();
     let orphans = platform::orphans(getpid(), &keepers.living);
@@ -143,8 +141,8 @@ fn kill_orphans_once(killing: &mut Killing) -> usize {
     orphans.iter().filter(|orphan| !is_reaped(orphan)).count()
 }
 
-/// Waits for an orphan that is our child. One that is not will become so, or is a zombie whose own parent
-/// lives and is looked for itself.
+/// Waits for an orphan that is our child. One that is not will become our child, or is a zombie whose parent
+/// lives and is searched for itself.
 fn is_reaped(orphan: &Process) -> bool {
     matches!(waitpid(Some(orphan.pid), WaitOptions::NOHANG), Ok(Some(_)))
 }
@@ -152,19 +150,19 @@ fn is_reaped(orphan: &Process) -> bool {
 /// All that can be done without being a subreaper.
 fn kill_group(agent: Option<u32>) {
     if let Some(group) = agent.and_then(|pid| pid_of(pid.cast_signed())) {
-        // An error says that it is gone.
+        // An error means that it is gone.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
 struct Keepers {
     living: BTreeSet<i32>,
-    /// Those whose handle was dropped: they go by themselves, but must be waited for.
+    /// Keepers whose handle was dropped: they end by themselves, but somebody must wait for them.
     dropped: Vec<Child>,
 }
 
 impl Keepers {
-    /// Starts one and enters it in the list, before orphans can be looked for.
+    /// Starts one and enters it in the list before anybody can look for orphans.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is where ekiden's processes are created"
@@ -173,7 +171,7 @@ impl Keepers {
         self.reap_dropped();
         let (control, keepers_end) = UnixStream::pair()?;
         let mut command = Command::new(executable);
-        // It must not be in the way of somebody who removes a directory.
+        // It must not be in the way when somebody removes a directory.
         command.arg0(KEEPER_NAME).arg(ROLE).current_dir("/");
         command
             .stdin(OwnedFd::from(keepers_end))
@@ -196,7 +194,7 @@ impl Keepers {
 }
 
 fn keepers() -> MutexGuard<'static, Keepers> {
-    // A panic elsewhere leaves a list that is still true.
+    // A panic elsewhere leaves the list correct.
     KEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

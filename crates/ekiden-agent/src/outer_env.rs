@@ -1,7 +1,7 @@
-//! The environment of whoever started ekiden itself, which no child inherits.
+//! The environment of the process that started ekiden itself, which no child inherits.
 
-/// Variables by which an agent that started ekiden recognises its own processes. Logins, providers and the
-/// user's settings of the client are not among them.
+/// Variables by which an agent that started ekiden recognises its own processes. They do not include logins,
+/// providers or the user's settings of the client.
 pub const OUTER_AGENT_ENV: [&str; 10] = [
     "CLAUDECODE",
     "CLAUDE_CODE_CHILD_SESSION",
@@ -15,8 +15,8 @@ pub const OUTER_AGENT_ENV: [&str; 10] = [
     "CLAUDE_PLUGIN_DATA",
 ];
 
-/// Variables by which git, if it started ekiden in a hook, knows its repository, index and objects. Git in a
-/// child would work there, wherever it runs. `git rev-parse --local-env-vars` lists them; its settings
+/// Variables by which git, if it started ekiden in a hook, knows its repository, index and objects. With them
+/// git in a child would work there, wherever it runs. `git rev-parse --local-env-vars` lists them. Git's settings
 /// (`GIT_CONFIG_PARAMETERS`, `GIT_CONFIG_COUNT`) stay, as git itself leaves them to other repositories.
 pub const OUTER_GIT_ENV: [&str; 15] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",

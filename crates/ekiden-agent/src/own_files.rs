@@ -1,4 +1,4 @@
-//! Files of ours that an agent is started with: a mod or a plugin, by which it tells more than by its protocol.
+//! Our files that an agent is started with: a mod or a plugin, which reports more than the agent's protocol does.
 
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
 

@@ -1,8 +1,8 @@
 //! Commands whose end and output are all that matters: verifications, git, notifiers.
 //!
 //! They run under a keeper, as agents do. So nothing is left behind by a test suite that leaves servers running, or by
-//! an engine that dies in the middle of `git`. Their output is always read to its end, so that they never block, and
-//! is kept up to a bound.
+//! an engine that dies in the middle of `git`. Their output is always read to its end, so they never block, and
+//! kept up to a bound.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -14,16 +14,16 @@ use crate::child::{Child, ChildEnd, ChildSpec, SpawnError, StdinKind, Streams, l
 use crate::intake::{Intake, Keep};
 use crate::keeper;
 
-/// What [`run_quick`] keeps of each stream.
+/// How much [`run_quick`] keeps of each stream.
 pub const QUICK_BYTES_MAX: usize = 1024 * 1024;
 
 /// How a command went, and the end of what it wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskOutcome {
     pub end: ChildEnd,
-    /// The last of its output: both streams in the order in which they were written.
+    /// The end of its output: both streams in the order in which they were written.
     pub tail: String,
-    /// It was ended because its time was over.
+    /// It was ended because its time was up.
     pub timed_out: bool,
 }
 
@@ -33,14 +33,14 @@ pub struct Output {
     pub end: ChildEnd,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    /// Whether one of the two lacks its rest.
+    /// Whether one of the two is incomplete.
     pub cut: bool,
-    /// It was cancelled, or its time was over.
+    /// It was cancelled, or its time was up.
     pub timed_out: bool,
 }
 
-/// Runs a command to its end, at most `timeout` and then the grace time of `spec`. `tail_bytes` of
-/// its output are kept, in which bytes that are not UTF-8 are replaced.
+/// Runs a command to its end, for at most `timeout` and then the grace time of `spec`. Keeps `tail_bytes` of
+/// its output, and replaces bytes that are not UTF-8.
 ///
 /// If the future is dropped, the command is ended as in [`Child`].
 pub async fn run_task(
@@ -60,8 +60,8 @@ pub async fn run_task(
     })
 }
 
-/// Runs a command with `input` on its standard input to its end. Once `over` is ready, the command is
-/// told to end, and its end is waited for. `bytes_max` of each stream are kept.
+/// Runs a command with `input` on its standard input to its end. Once `over` is ready, asks the command to end
+/// and waits for that. Keeps `bytes_max` of each stream.
 ///
 /// If the future is dropped, the command is ended as in [`Child`].
 pub async fn run_output(
@@ -88,7 +88,7 @@ pub async fn run_output(
 }
 
 /// Runs a short command such as `git rev-parse` in `dir` and waits for it, for callers that have no
-/// runtime. [`QUICK_BYTES_MAX`] bytes of each stream are kept. It reads nothing from standard input.
+/// runtime. Keeps [`QUICK_BYTES_MAX`] bytes of each stream. The command reads nothing from standard input.
 ///
 /// # Panics
 ///
@@ -127,7 +127,7 @@ async fn run(
     let stdin = child.stdin.take();
     let feeding = async {
         if let Some(mut stdin) = stdin {
-            // A command that does not read all of its input may do so.
+            // A command does not have to read all of its input.
             let _ = stdin.write_all(input).await;
         }
     };

@@ -1,6 +1,6 @@
 //! What Linux and macOS have in common: forking, signals, deadlines, waiting for descriptors.
 //!
-//! All `unsafe` code that both platforms share is here, and the monotonic clock of this crate.
+//! It has all `unsafe` code that both platforms share, and this crate's monotonic clock.
 
 #![expect(
     unsafe_code,
@@ -28,7 +28,7 @@ use rustix::process::{
 
 use crate::platform;
 
-/// What people and terminals send. The last two say that another process has the terminal.
+/// What people and terminals send. The last two mean that another process has the terminal.
 const REQUESTS: [i32; 7] = [
     libc::SIGTERM,
     libc::SIGINT,
@@ -64,10 +64,10 @@ pub(crate) enum Forked {
     Parent(Pid),
 }
 
-/// Forks. Only for a process of one thread.
+/// Forks. Only for single-threaded processes.
 pub(crate) fn fork() -> io::Result<Forked> {
-    // SAFETY: neither a keeper nor a command in the background has started a thread, so no lock
-    // can be held by one that is missing in the child, and the child may do everything that the parent may.
+    // SAFETY: neither a keeper nor a command in the background has started a thread, so no thread that is
+    // missing in the child can hold a lock, and the child may do everything that the parent may.
     match unsafe { libc::fork() } {
         0 => Ok(Forked::Child),
         raw => pid_of(raw)
@@ -76,14 +76,14 @@ pub(crate) fn fork() -> io::Result<Forked> {
     }
 }
 
-/// The pid with this number. None for the numbers below 1, by which the kernel means "nobody", "any"
-/// or an error: signals to these would reach everybody.
+/// The pid with this number. None for numbers below 1, which mean "nobody", "any" or an error to the kernel:
+/// signals to these would reach everybody.
 pub(crate) fn pid_of(raw: i32) -> Option<Pid> {
     if raw > 0 { Pid::from_raw(raw) } else { None }
 }
 
-/// Ignores the signals that people and terminals send. The engine gets them too, and it alone decides
-/// what they mean; a keeper's death by one would only cost the grace time.
+/// Ignores the signals that people and terminals send. The engine gets them too, and only the engine decides
+/// what they mean; a keeper that died of one would only cost the grace time.
 pub(crate) fn ignore_requests() {
     for signal in REQUESTS {
         // SAFETY: ignoring a signal runs no code of ours.
@@ -91,8 +91,8 @@ pub(crate) fn ignore_requests() {
     }
 }
 
-/// For a process that only waits for another one on the same terminal: what a terminal sends reaches both, what
-/// is sent to us alone is passed on.
+/// For a process that only waits for another one on the same terminal. What a terminal sends reaches both;
+/// signals sent only to us are passed on.
 pub(crate) fn pass_on_requests(to: Pid) {
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: ignoring a signal runs no code of ours.
@@ -107,13 +107,12 @@ pub(crate) fn pass_on_requests(to: Pid) {
     }
 }
 
-/// Readies the agent's process between fork and exec: a session of its own (no terminal, and a
-/// process group that no keeper is in) or the place on the terminal's foreground in `group`, every
-/// signal at its default, SIGTERM when the keeper dies. The signal mask is emptied by the standard
-/// library.
+/// Prepares the agent's process between fork and exec. It gets a separate session (no terminal, and a process
+/// group without a keeper) or the terminal's foreground in `group`, every signal at its default, and SIGTERM
+/// when the keeper dies. The standard library empties the signal mask.
 pub(crate) fn prepare_agent(command: &mut Command, group: Option<Pid>) {
     let keeper = getpid();
-    // SAFETY: the closure makes system calls only; it allocates nothing and takes no lock.
+    // SAFETY: the closure makes only system calls; it allocates nothing and takes no lock.
     unsafe {
         command.pre_exec(move || {
             match group {
@@ -128,12 +127,12 @@ pub(crate) fn prepare_agent(command: &mut Command, group: Option<Pid>) {
 
 fn default_signals() {
     for signal in 1..SIGNALS_END {
-        // SAFETY: `signal` is async-signal-safe; numbers that may not be set are refused by it.
+        // SAFETY: `signal` is async-signal-safe; it refuses numbers that may not be set.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 
-/// Whoever started this process wants it to outlive its terminal, as `nohup` does.
+/// The process that started this one wants it to outlive its terminal, as `nohup` does.
 pub fn hangup_is_ignored() -> bool {
     // SAFETY: without a new action the call only fills in the current one, for which zeros are valid.
     let current = unsafe {
@@ -144,7 +143,7 @@ pub fn hangup_is_ignored() -> bool {
     current.sa_sigaction == libc::SIG_IGN
 }
 
-/// Is raised by ctrl-c, a request to end or a lost terminal, which then do nothing else.
+/// Raised by ctrl-c, a request to end or a lost terminal, which then do nothing else.
 #[derive(Debug, Clone, Default)]
 pub struct SignalFlag(Arc<AtomicBool>);
 
@@ -157,7 +156,7 @@ impl SignalFlag {
         Ok(Self(flag))
     }
 
-    /// Is raised whenever this process goes on after it was suspended.
+    /// Raised whenever this process continues after it was suspended.
     pub fn of_going_on() -> io::Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(libc::SIGCONT, Arc::clone(&flag))?;
@@ -169,7 +168,7 @@ impl SignalFlag {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was raised; it is not any more.
+    /// Lowers it, and returns whether it was raised.
     pub fn lower(&self) -> bool {
         self.0.swap(false, Ordering::Relaxed)
     }
@@ -179,12 +178,12 @@ impl SignalFlag {
     }
 }
 
-/// Runs `work` with the default action of ctrl-c and of requests to end, though a runtime listened to them
-/// before and will again: while a person is asked something, nobody runs the loop that would hear them.
+/// Runs `work` with the default action of ctrl-c and of requests to end, even if a runtime listened to them
+/// before and will again: while a person answers a question, nobody runs the loop that would receive them.
 pub fn with_default_signals<T>(work: impl FnOnce() -> T) -> T {
     let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
     // SAFETY: an action of zeros is the default one without flags; both pointers are valid for the call, and
-    // what is put back is what the system gave.
+    // we restore what the system returned.
     let before = signals.map(|signal| unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         let default: libc::sigaction = std::mem::zeroed();
@@ -199,9 +198,9 @@ pub fn with_default_signals<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Reads from a pipe that does not block; none: there is nothing now.
+/// Reads from a pipe that does not block; none if nothing is there now.
 ///
-/// It asks the kernel. A runtime only knows the events it has seen, and it can see a child's end before its
+/// It asks the kernel. A runtime knows only the events it has seen, and it can see a child's end before its
 /// last output.
 pub(crate) fn read_now(pipe: impl AsFd, bytes: &mut [u8]) -> Option<usize> {
     let read = rustix::io::retry_on_intr(|| rustix::io::read(&pipe, &mut *bytes));
@@ -212,7 +211,7 @@ pub(crate) fn read_now(pipe: impl AsFd, bytes: &mut [u8]) -> Option<usize> {
 pub(crate) struct ChildExits(UnixStream);
 
 impl ChildExits {
-    /// Reports every end from now on. Earlier ones are found by [`reap`].
+    /// Reports every end from now on. [`reap`] finds earlier ones.
     pub(crate) fn new() -> io::Result<Self> {
         let (heard, told) = UnixStream::pair()?;
         heard.set_nonblocking(true)?;
@@ -220,7 +219,7 @@ impl ChildExits {
         Ok(Self(heard))
     }
 
-    /// To be called before [`reap`], so that no end is missed.
+    /// Call this before [`reap`], so that no end is missed.
     pub(crate) fn clear(&mut self) {
         let mut bytes = [0; 64];
         while matches!(self.0.read(&mut bytes), Ok(count) if count > 0) {}
@@ -249,7 +248,7 @@ pub(crate) fn reap() -> Reaped {
 }
 
 /// Waits until one of `fds` is ready or `until` has come. Also returns after an interruption: the caller
-/// looks at everything again anyway.
+/// checks everything again anyway.
 pub(crate) fn poll_until(fds: &mut [PollFd<'_>], until: Option<Deadline>) -> io::Result<()> {
     let left = until.map(|deadline| timespec(deadline.left()));
     match poll(fds, left.as_ref()) {
@@ -268,7 +267,7 @@ fn timespec(length: Duration) -> Timespec {
 
 /// Sends SIGTERM, and SIGCONT so that a stopped process can act on it.
 pub(crate) fn ask_to_go(pid: Pid) {
-    // The process may be gone already, or may belong to somebody else: the kill that follows
+    // The process may already be gone, or may belong to another user: the kill that follows
     // settles both.
     let _ = kill_process(pid, Signal::TERM);
     let _ = kill_process(pid, Signal::CONT);

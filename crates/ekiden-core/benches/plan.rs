@@ -1,7 +1,7 @@
 //! What large plans cost, and how good their order is: `cargo bench -p ekiden-core`.
 //!
-//! Prints one line of JSON, which `cargo xtask bench` reads. Stages work in simulated time, so what is
-//! measured is the plan's own deciding; orders are compared with what no order can beat: the longest chain,
+//! Prints one line of JSON, which `cargo xtask bench` reads. Stages work in simulated time, so this measures
+//! only the plan's decisions. Each order is compared with a bound that no order can beat: the longest chain,
 //! or all work divided among the slots.
 #![expect(
     clippy::disallowed_methods,

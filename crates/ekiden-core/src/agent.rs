@@ -1,4 +1,4 @@
-//! An agent as the settings name it: the program, how it is driven, what it may do without asking.
+//! An agent as the settings name it: its program, how ekiden drives it, and what it may do without asking.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,10 +6,10 @@ use crate::budget::Price;
 use crate::limits;
 use crate::names::names;
 
-/// An agent, as a row of differences.
+/// An agent, described by the ways in which agents differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSpec {
-    /// What the user calls it.
+    /// The user's name for it.
     pub name: String,
     pub kind: AgentKind,
     /// The program and its first arguments.
@@ -25,7 +25,7 @@ pub struct AgentSpec {
 }
 
 impl AgentSpec {
-    /// The same agent where it may only look.
+    /// The same agent, read-only.
     pub fn read_only(self) -> Self {
         Self {
             permissions: Permissions {
@@ -61,7 +61,7 @@ impl AgentSpec {
         }
     }
 
-    /// The variable that leads it to its account's directory.
+    /// The environment variable with its account's directory.
     pub fn account_variable(&self) -> Option<(&'static str, &str)> {
         let variable = match self.kind {
             AgentKind::Claude => "CLAUDE_CONFIG_DIR",
@@ -71,7 +71,7 @@ impl AgentSpec {
         Some((variable, self.account.as_deref()?))
     }
 
-    /// As people tell it from others: `claude:haiku`.
+    /// Its name for people: `claude:haiku`.
     pub fn told(&self) -> String {
         match &self.model {
             Some(model) => format!("{}:{model}", self.name),
@@ -86,7 +86,7 @@ impl AgentSpec {
 pub enum Purpose {
     #[default]
     Work,
-    /// To judge what the sessions before it claim to have done.
+    /// To judge the claim of the sessions before it.
     Review,
 }
 
@@ -121,19 +121,19 @@ pub struct Permissions {
     /// It has ekiden's MCP server, whose tools run without asking.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mcp: bool,
-    /// It reads, and does nothing else.
+    /// It may only read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
 }
 
-/// Permissions that whoever carries a run on wants changed; nothing where one stays.
+/// Changes of permissions at a resume; what is not named stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PermissionsChange {
     pub mode: Option<String>,
     /// Whether every question is answered with yes.
     pub skip: Option<bool>,
-    /// Rules beside those that there are.
+    /// Rules in addition to the existing ones.
     pub allowed_tools: Vec<String>,
 }
 
@@ -179,7 +179,7 @@ names!(AgentKind {
 });
 
 impl AgentKind {
-    /// What the agent keeps free of its window for its own compaction, in tokens.
+    /// How much of its window the agent keeps free for its own compaction, in tokens.
     pub fn reserve_tokens(self) -> u64 {
         match self {
             Self::Claude => limits::RESERVE_TOKENS_CLAUDE,
@@ -187,7 +187,7 @@ impl AgentKind {
         }
     }
 
-    /// What a model costs that never told it.
+    /// The assumed cost of a model that never reported one.
     pub fn price_unknown(self) -> Price {
         match self {
             Self::Claude | Self::Acp | Self::Codex => Price::usual(limits::PRICE_UNKNOWN_NANO_USD),
@@ -195,8 +195,8 @@ impl AgentKind {
         }
     }
 
-    /// It can be talked to: messages can be sent into a running turn, so a handoff can be ordered and asked
-    /// for, and it reports its calls of tools and its use of context.
+    /// ekiden can talk to it. It accepts messages in a running turn, so ekiden can order a handoff and ask
+    /// for one; and it reports its tool calls and its use of context.
     pub fn takes_messages(self) -> bool {
         match self {
             Self::Claude | Self::Rehearsal | Self::Acp | Self::Codex => true,

@@ -1,4 +1,4 @@
-//! What a run may use beside its sessions: money, tokens, time, turns, hours of the day.
+//! The bounds of a run besides its sessions: money, tokens, time, turns, hours of the day.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ pub struct Bounds {
     /// What the sessions of single agents together may spend, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<String, Budget>,
-    /// How long a session works before it is told to hand off.
+    /// How long a session works before it gets the order to hand off.
     pub session_timeout: Option<Millis>,
-    /// Responses of the model before a session is told to hand off.
+    /// Responses of the model before a session gets the order to hand off.
     pub turns_max: Option<u32>,
     pub quiet_hours: QuietHours,
     /// Local time's offset from UTC when the run began, in seconds.
@@ -42,7 +42,7 @@ pub enum OnRateLimit {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BoundsChange {
-    /// The run's budget, for all that it spent before as well.
+    /// The run's budget, which also covers earlier spend.
     pub run: Budget,
     pub session: Budget,
     /// Budgets of single agents, by their names.
@@ -59,7 +59,7 @@ pub struct BoundsChange {
 }
 
 impl Bounds {
-    /// Local time's offset from UTC as it was recorded last, in seconds, if hours of the day matter.
+    /// The last recorded offset of local time from UTC, in seconds, if hours of the day matter.
     pub fn utc_offset_secs(&self) -> Option<i32> {
         (!self.quiet_hours.is_empty()).then_some(self.utc_offset_secs)
     }

@@ -1,9 +1,8 @@
 //! What a run wants done.
 //!
-//! Each effect is in the log before it is performed. An effect with an outcome stays outstanding
-//! until that outcome is an event; after a crash the engine settles it by asking the world. The
-//! others are void with the process that they were meant for, or are derived from state and simply
-//! done again.
+//! Each effect is in the log before it is performed. An effect with an outcome stays outstanding until an
+//! event records that outcome; after a crash, the engine finds out what happened and settles it. Other
+//! effects either end with the process they were meant for, or are derived from state and simply repeated.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +12,7 @@ use crate::judge::Warning;
 use crate::notice::NoticeKind;
 use crate::outcome::Outcome;
 
-/// What a run wants done, as the log holds it beside the event that it follows from.
+/// What a run wants done, as the log holds it beside the event that caused it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Effect {
@@ -26,7 +25,7 @@ pub enum Effect {
         stage: StageId,
         effect: WorktreeEffect,
     },
-    /// Give the user what all stages made. Outcome: [`crate::event::Event::Delivered`].
+    /// Give the user the work of all stages. Outcome: [`crate::event::Event::Delivered`].
     Deliver,
     /// The run is over: stop the engine.
     EndRun {
@@ -34,16 +33,18 @@ pub enum Effect {
     },
 }
 
-/// Something that a plan wants done where a stage works. Each may be done again after a crash: what is
-/// there already is found.
+/// Something that a plan wants done in a stage's worktree. Each may be repeated after a crash: it finds what
+/// is already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorktreeEffect {
     /// Make its worktree ready, and read its context. Outcome: [`crate::event::WorktreeEvent::Prepared`].
     Prepare,
-    /// Merge what it did into the integration branch, and validate that. Outcome: [`crate::event::WorktreeEvent::Merged`].
+    /// Merge its work into the integration branch, and validate the result. Outcome:
+    /// [`crate::event::WorktreeEvent::Merged`].
     Merge,
-    /// Look whether it was done before. Outcome: [`crate::event::WorktreeEvent::Confirmed`], or a merge that was cancelled.
+    /// Check whether it was done before. Outcome: [`crate::event::WorktreeEvent::Confirmed`], or a merge that was
+    /// cancelled.
     Confirm,
 }
 
@@ -53,10 +54,10 @@ pub enum WorktreeEffect {
 pub enum RelayEffect {
     /// Look at the work tree. Outcome: [`crate::event::TaskOutcome::Surveyed`].
     Survey,
-    /// Commit what a session did. Outcome: [`crate::event::TaskOutcome::Committed`]. After a crash the commit is
-    /// looked for by its trailer, which names this effect.
+    /// Commit a session's work. Outcome: [`crate::event::TaskOutcome::Committed`]. After a crash, the engine looks
+    /// for the commit by its trailer, which names this effect.
     Commit {
-        /// The session that is over.
+        /// The finished session.
         session: SessionNumber,
     },
     /// Run the verification. Outcome: [`crate::event::TaskOutcome::Verified`].
@@ -65,35 +66,35 @@ pub enum RelayEffect {
     CancelTasks,
     /// Start the agent. Outcome: [`crate::event::AttemptEvent::Ended`], whatever happens.
     StartAttempt(StartAttempt),
-    /// Something for the attempt at work. Void if the attempt is gone.
+    /// Something for the current attempt. Void if the attempt is gone.
     Attempt {
         attempt: AttemptId,
         effect: AttemptEffect,
     },
-    /// Write the published files anew from state. Derived, so it is simply done again after a crash.
+    /// Write the published files again from state. They are derived, so it is simply repeated after a crash.
     Publish,
     /// The same, durably, before a time in which a person may edit them. Outcome:
     /// [`crate::event::TaskOutcome::Published`].
     PublishDurably,
-    /// Tell people something that they should look at. Void once it is recorded: whoever watches tells
-    /// it from the log.
+    /// Show people something that they should look at. Void once it is recorded: observers read it from the
+    /// log.
     Warn { warning: Warning },
-    /// Tell a person who is elsewhere. At most once: after a crash it is void.
+    /// Notify a person who is elsewhere. At most once: after a crash it is void.
     Notify {
-        /// What it is about. Older logs lack it, but a notice of theirs is void.
+        /// Its subject. Older logs lack it, but their notices are void.
         #[serde(default)]
         about: NoticeKind,
-        /// What, in ekiden's own words.
+        /// The text, in ekiden's own words.
         text: String,
     },
-    /// Keep a session's texts. Outcome: [`crate::event::TaskOutcome::Archived`].
+    /// Archive a session's texts. Outcome: [`crate::event::TaskOutcome::Archived`].
     Archive {
         /// The attempt that left them.
         attempt: AttemptId,
     },
 }
 
-/// Something for the agent at work. Void when its process is gone, so it is never outstanding.
+/// Something for the working agent. Void when its process is gone, so it is never outstanding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AttemptEffect {
@@ -109,7 +110,7 @@ pub enum AttemptEffect {
     Interrupt,
     /// Close the agent's standard input: there will be no more messages.
     Close,
-    /// End the process: SIGTERM, grace, SIGKILL, and all that it started.
+    /// End the process and everything that it started: SIGTERM, grace, SIGKILL.
     Terminate,
 }
 
@@ -131,12 +132,12 @@ pub struct StartAttempt {
 pub enum StartMode {
     /// A new conversation; the handoff directory is emptied first.
     Fresh,
-    /// The same conversation goes on after an interruption.
+    /// Continues the same conversation after an interruption.
     Resume,
 }
 
 impl Effect {
-    /// The effect has an outcome that must come, in this life of the engine or the next.
+    /// The effect has an outcome that must come, in this engine's lifetime or a later one's.
     pub fn has_outcome(&self) -> bool {
         match self {
             Self::Stage { effect, .. } => match effect {

@@ -1,8 +1,8 @@
-//! How an attempt can end: every way has a name, and each name has a class that says what follows.
+//! How an attempt can end: every way has a name, and the name's class says what follows.
 //!
-//! An agent's format says how its ends look; that table is in the crate that knows the format. Here
-//! is only what the relay decides on. "Unknown" has names of its own ([`EndCause::Protocol`],
-//! [`EndCause::Crashed`]), so that nothing ends as a silent success.
+//! How an end looks in an agent's format is a table in the crate that knows the format. This module has only
+//! what the relay decides on. "Unknown" has its own names ([`EndCause::Protocol`], [`EndCause::Crashed`]), so
+//! that nothing ends as a silent success.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::time::{Millis, Timestamp};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndCause {
-    /// The agent ended its last turn by itself. Whether it did its work, its files say.
+    /// The agent ended its last turn by itself. Its files say whether it did its work.
     Completed,
     /// A hook ended the turn or refused the prompt.
     HookStopped,
@@ -28,7 +28,7 @@ pub enum EndCause {
         resets_at: Option<Timestamp>,
         kind: LimitKind,
     },
-    /// No process was started: another run of this account met a limit that is not lifted yet.
+    /// No process was started: another run of this account hit a limit that is not lifted yet.
     LimitKnown {
         resets_at: Timestamp,
         kind: LimitKind,
@@ -41,7 +41,7 @@ pub enum EndCause {
     BillingFailed,
     /// The account is on hold or has to be verified first.
     AccountOnHold,
-    /// The model does not exist or is not open to this account.
+    /// The model does not exist or is not available to this account.
     ModelNotFound,
     /// The service does not accept what the agent sent.
     InvalidRequest,
@@ -64,12 +64,12 @@ pub enum EndCause {
     AutoModeBlocked,
     /// Nothing came from the agent for too long, so we ended it.
     Silent,
-    /// A callback of the agent was not answered in time; the agent then does nothing and says
-    /// that all is well.
+    /// A callback of the agent was not answered in time; in that case the agent does nothing and reports
+    /// success.
     UnansweredCallback,
-    /// The agent ended before its first turn; with what it said.
+    /// The agent ended before its first turn; with its message.
     NeverStarted(String),
-    /// The agent does not take what it was started with; with what it said.
+    /// The agent does not accept its start options; with its message.
     NotTaken(String),
     /// The agent exited with a failure and did not say why.
     Crashed {
@@ -77,7 +77,7 @@ pub enum EndCause {
     },
     /// The person at the agent's own interface left it.
     PersonLeft,
-    /// The agent ended in good order and at once, and had done nothing.
+    /// The agent ended at once without an error, and had done nothing.
     NothingDone,
     /// Somebody else ended the process.
     Killed {
@@ -85,7 +85,7 @@ pub enum EndCause {
     },
     /// ekiden itself died, and the keeper ended the agent.
     EngineLost,
-    /// The agent ended in a way that its format does not have; with what was seen.
+    /// The agent ended in a way that its format does not define; with what was seen.
     Protocol(String),
 }
 
@@ -115,10 +115,10 @@ pub enum EndClass {
     Retry,
     /// Trying again cannot help: a person is needed.
     Stop(Hint),
-    /// A person ended the session. Without a handoff the run stops, to be carried on.
+    /// A person ended the session. Without a handoff the run stops, and can be resumed.
     Left,
-    /// The session used up what it had (window, turns, budget, time). It cannot be asked for a handoff
-    /// any more; a crash it was not.
+    /// The session used up what it had (window, turns, budget, time). ekiden can no longer ask it for a
+    /// handoff, but it did not crash.
     TooLate,
 }
 
@@ -127,7 +127,7 @@ pub enum EndClass {
 pub enum Hint {
     /// Log in, or set a key.
     LogIn,
-    /// Pay, or take another account.
+    /// Pay, or use another account.
     Pay,
     ChooseModel,
     /// Allow the actions, or choose another permission mode.
@@ -153,10 +153,11 @@ impl EndCause {
         *resets_at
     }
 
-    /// How long to wait before the service is asked again, `waited` having been waited in vain.
+    /// How long to wait before asking the service again; `waited` is the time waited in vain so far.
     ///
-    /// A reset that is past by our clock is waited for as well: else a service whose clock is behind would be
-    /// asked again and again without a pause. An outage is asked after sooner, and ever more seldom.
+    /// A reset that is past by our clock still means a wait: otherwise a service whose clock is behind would
+    /// be asked again and again without a pause. After an outage, the service is asked sooner at first, then
+    /// less and less often.
     pub fn wait(&self, at: Timestamp, waited: Millis) -> Millis {
         match self.resets_at() {
             Some(reset) => Millis(reset.since(at).0.saturating_add(limits::RESET_BUFFER.0)),
@@ -169,8 +170,8 @@ impl EndCause {
         }
     }
 
-    /// The conversation itself is what the service or the model does not take: the same again would
-    /// end in the same way, so the next attempt begins a fresh one.
+    /// The service or the model rejects the conversation itself. The same input would end in the same way, so
+    /// the next attempt begins a new conversation.
     pub fn spoils_conversation(&self) -> bool {
         matches!(
             self,
@@ -183,7 +184,7 @@ impl EndCause {
         self.row().0
     }
 
-    /// What follows from this end, and how it reads; what only one end has of it is added by `Display`.
+    /// What follows from this end, and its text; `Display` adds details of single ends.
     fn row(&self) -> (EndClass, &'static str) {
         use EndClass::{Fine, Left, Retry, Stop, TooLate, Wait};
         match self {
@@ -229,7 +230,7 @@ impl EndCause {
             Self::Protocol(_) => (Retry, "the agent ended unexpectedly"),
         }
     }
-    /// What the agent itself said of it. In the text of the cause it comes last.
+    /// The agent's own message about it. It comes last in the text of the cause.
     pub fn said(&self) -> Option<&str> {
         if let Self::NeverStarted(said) | Self::NotTaken(said) | Self::Protocol(said) = self {
             Some(said.as_str()).filter(|said| !said.is_empty())

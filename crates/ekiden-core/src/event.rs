@@ -1,7 +1,7 @@
 //! What can happen to a run.
 //!
-//! An event holds everything that decides: replaying the log's events through [`crate::run::Run`]
-//! gives the state, without a look at any file.
+//! An event holds everything that a decision needs: replaying the log's events through [`crate::run::Run`]
+//! gives the state without reading any other file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,31 +26,31 @@ use crate::time::Millis;
 
 pub use worktree::{Delivery, Merge, PreparedWorktree, WorktreeEvent};
 
-/// What happened to a run, as the log holds it: only what decides.
+/// What happened to a run, as the log holds it: only facts that decide something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Event {
     RunStarted(Box<RunStarted>),
-    /// An engine took the run up again, after a crash or after an end.
+    /// An engine resumed the run, after a crash or after an end.
     RunResumed(RunResumed),
-    /// The run was complete, and goes on with follow-up work.
+    /// The run was complete, and continues with follow-up work.
     Continued(Continued),
     /// The log was written by other decision logic; its recorded effects win.
     LogicChanged {
         /// The first record where this program would have decided otherwise.
         seq: u64,
     },
-    /// A person takes the log as it is, though it is not the one that was written.
+    /// A person accepts the log as it is, although it is not the one that was written.
     LogAccepted {
         /// The first record that was changed or is missing.
         seq: u64,
     },
-    /// Local time has another offset from UTC than was known. Recorded only where hours of the day matter.
+    /// Local time has a new offset from UTC. Recorded only if hours of the day matter.
     UtcOffsetChanged {
         /// The offset, in seconds.
         utc_offset_secs: i32,
     },
-    /// The time has come at which stages may begin again.
+    /// Stages may begin again: the time of the wait is over.
     Woke,
     /// Something happened to the worktree of a stage.
     Worktree {
@@ -59,13 +59,13 @@ pub enum Event {
         effect: EffectId,
         event: WorktreeEvent,
     },
-    /// The user has what all stages made, or knows where it lies.
+    /// The user has the work of all stages, or knows where it is.
     Delivered {
         /// The effect that asked for it.
         effect: EffectId,
         delivery: Delivery,
     },
-    /// Somebody wants the run to stop: by a signal.
+    /// Somebody asked the run to stop, by a signal.
     StopRequested(StopRequest),
     /// Somebody steered the run by a message.
     Steered(Steered),
@@ -74,39 +74,39 @@ pub enum Event {
         stage: StageId,
         event: RelayEvent,
     },
-    /// Something was learned of a stage that another machine carries out.
+    /// News about a stage that another machine runs.
     Elsewhere {
         stage: StageId,
         event: Elsewhere,
     },
 }
 
-/// What is known of a stage that another machine carries out, in a run of its own. What happened to the stage itself comes as
+/// News about a stage that another machine runs, as a separate run. Events of the stage itself come as
 /// [`Event::Stage`], as in any run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Elsewhere {
-    /// What its run recorded that is not about one stage.
+    /// A record of its run that is not about one stage.
     Recorded {
         event: Box<Event>,
-        /// The stage's round, from 1; some have no log. Earlier programs did not say it.
+        /// The stage's round, from 1; some rounds have no log. Older programs did not record it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         round: Option<u32>,
     },
-    /// It is over, and the plan was told how.
+    /// It is over, and the plan knows how.
     Ended { outcome: Outcome },
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunResumed {
     pub ekiden: String,
-    /// The limits that whoever resumes it wants changed.
+    /// Changed limits for the resumed run.
     #[serde(flatten)]
     pub limits: LimitsChanged,
     /// The task as the user has edited it.
     pub task: Option<NewTask>,
     pub answer: Option<Answer>,
-    /// It goes on on another machine, where no agent has the conversations of before.
+    /// It continues on another machine, where no agent has the earlier conversations.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,
 }
@@ -115,16 +115,16 @@ pub struct RunResumed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub stage: StageId,
-    /// At most [`limits::OPERATOR_CHARS_MAX`] characters are given to the agent.
+    /// The agent gets at most [`limits::OPERATOR_CHARS_MAX`] characters of it.
     pub words: String,
 }
 
-/// A complete run goes on with follow-up work.
+/// A complete run continues with follow-up work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Continued {
     pub ekiden: String,
     pub task: NewTask,
-    /// The limits that whoever continues it wants changed.
+    /// Changed limits for the continued run.
     #[serde(flatten)]
     pub limits: LimitsChanged,
 }
@@ -133,7 +133,7 @@ pub struct Continued {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RelayEvent {
-    /// A task that an effect ordered is over.
+    /// A task that an effect ordered has ended.
     Task {
         effect: EffectId,
         outcome: TaskOutcome,
@@ -149,7 +149,7 @@ pub enum RelayEvent {
     KnowledgeEdited { text: String },
 }
 
-/// What came of a task that an effect ordered. It is an event however the task ended.
+/// The result of a task that an effect ordered. It is an event however the task ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(
@@ -167,14 +167,14 @@ pub enum TaskOutcome {
     Verified {
         check: Check,
     },
-    /// The published files hold what state says, durably.
+    /// The published files match the state, durably.
     Published,
     /// A session's texts are in the archive.
     Archived,
 }
 
-/// Something that happened in an attempt: a report of its agent that decides, with what was measured and
-/// what the handoff files held at that time.
+/// Something that happened in an attempt: an agent's report that decides something, with the measurements and
+/// the content of the handoff files at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AttemptEvent {
@@ -196,7 +196,7 @@ pub enum AttemptEvent {
         /// A valid handoff claims that the task is complete.
         is_done: bool,
     },
-    /// A session's first response reached L1 already.
+    /// A session's first response already reached L1.
     BaselineMeasured {
         level: Level,
         /// The context of that response.
@@ -213,7 +213,7 @@ pub enum AttemptEvent {
         /// The context before, in tokens; 0 if the agent did not say.
         usage_tokens: u64,
     },
-    /// The message that was sent into the running turn is part of a request now.
+    /// The message that was sent into the running turn is now part of a request.
     MessageDelivered,
     /// The agent wants to end its turn and asks first (agents with hooks).
     StopAsked {
@@ -226,7 +226,7 @@ pub enum AttemptEvent {
         /// Tool calls of the attempt so far.
         tool_calls: u32,
     },
-    /// The answer of a turn of a reviewer, bounded.
+    /// The answer of a reviewer's turn, bounded.
     Answered {
         answer: String,
     },
@@ -239,14 +239,14 @@ pub enum AttemptEvent {
         /// The turn ended in an error of the agent, so asking again is useless.
         failed: bool,
     },
-    /// The agent was refused so often at L3 that it will not find the way out by itself.
+    /// The agent was refused so often at L3 that it will not recover by itself.
     RefusalsSpent,
-    /// The agent's process and all that it started are gone.
+    /// The agent's process and everything that it started are gone.
     Ended(Box<AttemptEnded>),
 }
 
 impl Event {
-    /// What the run of a stage's round recorded on another machine, as ours records it.
+    /// A record of a stage's round on another machine, as our run records it.
     pub fn elsewhere(self, stage: &StageId, round: u32) -> Self {
         if matches!(self, Self::Stage { .. }) {
             return self;
@@ -276,15 +276,15 @@ impl RelayEvent {
     }
 }
 
-/// What remains of an attempt.
+/// What is left of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptEnded {
     pub cause: EndCause,
     /// The handoff directory as it was left.
     pub files: HandoffFiles,
-    /// Published files that were changed while the session ran: the agent's doing, not merged.
+    /// Published files that changed while the session ran: the agent changed them, and they are not merged.
     pub touched: Vec<String>,
-    /// Files of the handoff that were found among the published ones and taken over from there.
+    /// Handoff files that were found among the published files and accepted from there.
     pub misplaced: Vec<String>,
     /// The agent keeps a transcript by which the conversation can be resumed.
     pub resumable: bool,
@@ -307,19 +307,19 @@ pub struct Counters {
     pub turns: u32,
     /// Lines of the event stream that could not be read.
     pub malformed_lines: u32,
-    /// The account pays by subscription, so that its cost is what others would pay.
+    /// The account pays by subscription, so its cost is the API price that others would pay.
     pub subscription: bool,
-    /// What models cost, by the agent's own figures.
+    /// Prices of models, by the agent's own figures.
     pub prices: Prices,
-    /// What each model took of the spend, as far as the agent tells; older logs do not say it.
+    /// Each model's part of the spend, as far as the agent reports it; older logs do not have it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, Spend>,
-    /// The tokens of the spend by kind, and what was read from the cache, if the agent tells it; older logs do not.
+    /// The spent tokens by kind, and the cache reads, if the agent reports them; older logs do not have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<TokenCounts>,
 }
 
-/// The last things seen of an attempt. Bounded where they are gathered.
+/// The last observations of an attempt. They are bounded where they are collected.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traces {
     /// The last file written, with the tool.
@@ -329,9 +329,9 @@ pub struct Traces {
     pub last_words: Option<String>,
     /// The last commands that succeeded.
     pub succeeded: Vec<String>,
-    /// The last commands that failed, with how it showed.
+    /// The last commands that failed, with their error.
     pub failed: Vec<FailedCommand>,
-    /// Rules that would have let the calls run that the agent's own permissions refused.
+    /// Rules that would have allowed the calls that the agent's own permissions refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied: Vec<String>,
 }
@@ -345,20 +345,20 @@ pub struct Survey {
     pub tree: String,
     /// Commits since the survey before, newest first, one line each.
     pub commits: Vec<String>,
-    /// Changed and untracked files, as `git status --short` tells them.
+    /// Changed and untracked files, as in `git status --short`.
     pub status: Vec<String>,
     /// Files that those commits changed, with git's letter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub committed: Vec<String>,
-    /// The size of the changes by file: since the survey before, in a stage since it began.
+    /// The size of the changes by file: since the survey before, or in a stage since it began.
     pub diff_stat: Vec<String>,
-    /// The fingerprint without what only tells the time; nothing where that is the same.
+    /// The fingerprint without parts that only tell the time; none if it is the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub substance: Option<String>,
-    /// Tests that say less than at the run's first commit.
+    /// Tests that are weaker than at the run's first commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weakened: Vec<WeakenedTest>,
-    /// Why it is not known which tests these are.
+    /// Why the weakened tests are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests_unread: Option<String>,
     /// The items of the list that the relay works through, if it does.
@@ -367,12 +367,12 @@ pub struct Survey {
     /// The sizes of the files that an open item names, in bytes, by the item.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub item_files: BTreeMap<String, Vec<u64>>,
-    /// All changes since the relay began, bounded, where a reviewer is to read them.
+    /// All changes since the relay began, bounded, if a reviewer is to read them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff: String,
 }
 
-/// What came of a commit.
+/// The result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Commit {
@@ -385,7 +385,7 @@ pub enum Commit {
         /// a slash at the end, that have too many new files.
         left_out: Vec<String>,
     },
-    /// Another branch is checked out than the one that the user named: nothing is committed there.
+    /// A branch other than the user's is checked out: nothing is committed there.
     Elsewhere {
         /// The branch that the user named.
         branch: String,
@@ -394,13 +394,13 @@ pub enum Commit {
     },
     /// There was nothing to commit.
     Nothing { left_out: Vec<String> },
-    /// Git made none.
+    /// Git made no commit.
     Failed {
         error: String,
-        /// The end of what git and the repository's hooks said.
+        /// The end of the output of git and the repository's hooks.
         tail: String,
     },
-    /// The run was stopped meanwhile, and there is none.
+    /// The run was stopped meanwhile, so there is no commit.
     Cancelled,
 }
 
@@ -421,21 +421,21 @@ pub enum CheckOutcome {
     /// Exit code 0.
     Passed,
     Failed {
-        /// The exit code; 128+n for signal n, as a shell tells it.
+        /// The exit code; 128+n for signal n, as in a shell.
         code: i32,
     },
-    /// It took longer than it may.
+    /// It exceeded its time limit.
     TimedOut,
     /// It could not be started.
     NotRun { error: String },
-    /// The shell found no such program, and it is none of the project's own.
+    /// The shell found no such program, and it is not one of the project's own.
     NoProgram { program: String },
     /// The run was stopped meanwhile.
     Cancelled,
 }
 
 impl AttemptEnded {
-    /// The end of an attempt of which nothing is known, such as one whose process never ran.
+    /// The end of an attempt without any facts, such as one whose process never ran.
     pub fn bare(cause: EndCause) -> Self {
         Self {
             cause,
@@ -448,7 +448,7 @@ impl AttemptEnded {
         }
     }
 
-    /// It was over before anybody could have done much.
+    /// It was too short for anybody to have done much.
     pub fn was_short(&self) -> bool {
         self.counters.duration < limits::EMPTY_SESSION_MAX
     }
@@ -468,7 +468,7 @@ impl Survey {
         self.committed.iter().chain(open).cloned().collect()
     }
 
-    /// The fingerprint by which progress is judged.
+    /// The fingerprint that progress is judged by.
     pub fn substance(&self) -> &str {
         self.substance.as_deref().unwrap_or(&self.tree)
     }
@@ -480,7 +480,7 @@ impl Check {
     }
 }
 
-/// As it reads in a sentence: `failed in 41s (exit code 1)`.
+/// The text in a sentence: `failed in 41s (exit code 1)`.
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = self.duration;

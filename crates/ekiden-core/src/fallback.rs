@@ -1,7 +1,7 @@
-//! Agents that go on for each other: who begins a conversation, and until when the others are out.
+//! Agents that replace each other: which one begins a conversation, and until when the others are out.
 //!
-//! Who they are is frozen in the run's header. Which of them is out follows from the ends in the log, so a resumed run
-//! decides the same.
+//! The run's header freezes the list of agents. Which of them are out follows from the ends in the log, so a resumed
+//! run decides the same.
 
 use std::collections::BTreeSet;
 
@@ -11,23 +11,23 @@ use crate::agent::{AgentKind, AgentSpec, Permissions};
 use crate::ends::{EndCause, EndClass, Hint, LimitKind};
 use crate::time::{Millis, Timestamp};
 
-/// Who goes on when the run's own agent is out.
+/// The agents that replace the run's own agent when it is out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fallback {
-    /// In this order, after the run's own agent. What they may do is what that one may.
+    /// In this order, after the run's own agent. They get the same permissions.
     pub agents: Vec<AgentSpec>,
     pub returns: Returns,
 }
 
-/// When an agent that was out is taken again.
+/// When an agent that was out is used again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Returns {
     /// With the first conversation that begins after its reset.
     #[default]
     NextSession,
-    /// Only when the one that went on for it is out.
+    /// Only when its replacement is out.
     Never,
 }
 
@@ -37,7 +37,7 @@ impl Fallback {
     }
 }
 
-/// Whom a run does not ask before some time. All relays of a run know the same.
+/// The agents that a run does not use before some time. All relays of a run share them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outages(Vec<Outage>);
 
@@ -48,17 +48,17 @@ struct Outage {
     until: Timestamp,
 }
 
-/// Who shares an outage with the agent that met it.
+/// Which agents share an outage with the agent that hit it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// Whoever works by the same account.
+    /// Agents with the same account.
     Account,
-    /// Whoever works by the same account with the same model.
+    /// Agents with the same account and the same model.
     Model,
 }
 
 impl Outages {
-    /// Until when this agent is out.
+    /// When this agent's outage ends.
     fn until(&self, agent: &AgentSpec) -> Timestamp {
         let is_out = |outage: &&Outage| {
             let is_same = outage.reach == Reach::Account || outage.agent.model == agent.model;
@@ -95,7 +95,7 @@ impl Outages {
         });
     }
 
-    /// What another relay met.
+    /// Adds another relay's outages.
     pub(crate) fn learn(&mut self, other: &Self) {
         for outage in &other.0 {
             if !self.0.contains(outage) {
@@ -104,29 +104,29 @@ impl Outages {
         }
     }
 
-    /// A person carries the run on: whoever was out is tried again.
+    /// A person resumes the run: agents that were out are tried again.
     pub(crate) fn forgive(&mut self) {
         self.0.clear();
     }
 }
 
-/// Both count against the same limits. Of agents by a command, the command is the account.
+/// Both count against the same limits. For agents by a command, the command is the account.
 fn has_same_account(one: &AgentSpec, other: &AgentSpec) -> bool {
     let by_command = matches!(one.kind, AgentKind::Acp | AgentKind::Exec);
     (one.kind, &one.account) == (other.kind, &other.account)
         && (!by_command || one.command == other.command)
 }
 
-/// Those who may begin a conversation, as one relay has seen them.
+/// The agents that may begin a conversation, as one relay has seen them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Candidates {
     /// The run's own agent first.
     pub(crate) agents: Vec<AgentSpec>,
     returns: Returns,
-    /// Who began the last conversation.
+    /// The agent that began the last conversation.
     current: usize,
     pub(crate) outages: Outages,
-    /// Whose budget has no room for another session, by name. It follows from what they spent.
+    /// The names of agents whose budget has no room for another session. It follows from their spend.
     pub(crate) spent: BTreeSet<String>,
 }
 
@@ -144,12 +144,12 @@ impl Candidates {
         }
     }
 
-    /// Somebody else can go on.
+    /// Another agent can continue.
     pub(crate) fn has_others(&self) -> bool {
         self.agents.len() > 1
     }
 
-    /// The current agent ended so: whether another one is to go on, because it can sooner.
+    /// Given how the current agent ended: whether another agent is to continue, because it can do so sooner.
     pub(crate) fn gives_way(
         &mut self,
         at: Timestamp,
@@ -174,7 +174,7 @@ impl Candidates {
             self.outages.note(agent, cause, until);
         }
         let free_at = self.free_at(at, permissions);
-        // Nobody knows how long an outage is: its conversation is not given up for another agent that is out, too.
+        // Nobody knows how long an outage is: the conversation is not given up for another agent that is out too.
         let is_unknown = cause.class() == EndClass::Wait && cause.resets_at().is_none();
         free_at <= at || !is_unknown && free_at < until
     }
@@ -186,8 +186,8 @@ impl Candidates {
         until.min().unwrap_or(at)
     }
 
-    /// Who begins a conversation now: whoever is free first; of those that are free at once the first in the list, or
-    /// the current one if there is no way back.
+    /// Chooses the agent that begins a conversation now: the one that is free first. Of several that are free at
+    /// once, it is the first in the list, or the current one if there is no way back.
     pub(crate) fn take(&mut self, at: Timestamp, permissions: &Permissions) -> Option<&AgentSpec> {
         let stays = |place: usize| self.returns == Returns::Never && place == self.current;
         let next = self
@@ -197,13 +197,13 @@ impl Candidates {
         self.agents.get(self.current)
     }
 
-    /// Those that have budget left, of those that can keep to the permissions, with their places.
+    /// Agents with budget left that can keep to the permissions, with their places.
     fn may_begin(&self, permissions: &Permissions) -> impl Iterator<Item = (usize, &AgentSpec)> {
         let able = self.able(permissions);
         able.filter(|(_, agent)| !self.spent.contains(&agent.name))
     }
 
-    /// Those that can keep to the permissions. A person may have changed these since the run began.
+    /// Agents that can keep to the permissions. A person may have changed these since the run began.
     pub(crate) fn able(
         &self,
         permissions: &Permissions,

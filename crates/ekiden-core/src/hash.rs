@@ -1,4 +1,4 @@
-//! Content hashes, by which texts are recognised again.
+//! Content hashes, which recognise a text that was seen before.
 
 use std::fmt::Write as _;
 

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A text is not the id that it should be.
+/// The text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct InvalidId {
     pub text: String,
-    /// What would have been right.
+    /// The expected form.
     pub expected: &'static str,
 }
 
-/// What an id made of text has: only valid texts become one, in logs and files too.
+/// Defines an id made of text: only valid texts become one, in logs and files too.
 macro_rules! text_id {
     ($id:ident, $expected:expr, $is_valid:expr) => {
         impl $id {
@@ -62,7 +62,7 @@ macro_rules! text_id {
     };
 }
 
-/// What a number has that counts from 1.
+/// Defines a number that counts from 1.
 macro_rules! number_id {
     ($id:ident) => {
         impl $id {
@@ -106,8 +106,8 @@ impl RunId {
     }
 }
 
-/// A stage of a manifest: letters, digits, `-`, `_` and `.`, so that it can stand in a file name.
-/// Copies share the text.
+/// A stage of a manifest: letters, digits, `-`, `_` and `.`, so that it can be part of a file name. Copies
+/// share the text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StageId(Arc<str>);
@@ -117,7 +117,7 @@ text_id!(
     "a stage id (letters, digits, `-`, `_`, `.`; at most 64, the first a letter, a digit or `_`)",
     |text| {
         let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-        // It stands in names of branches too, and on command lines.
+        // It is also part of branch names and command lines.
         let starts = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_');
         let ends = !text.ends_with('.') && !text.ends_with(".lock") && !text.contains("..");
         text.len() <= 64 && text.bytes().all(fits) && starts && ends
@@ -131,8 +131,8 @@ impl StageId {
     }
 }
 
-/// A message to an engine, by an id that its sender chose: letters, digits and `-`, so that it can
-/// stand in a file's name.
+/// A message to an engine, by an id that its sender chose: letters, digits and `-`, so that it can be part of
+/// a file name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MessageId(String);
@@ -188,10 +188,10 @@ pub struct AttemptNumber(u32);
 
 number_id!(AttemptNumber);
 
-/// One child process that tries to carry out a session.
+/// One child process that tries to run a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AttemptId {
-    /// The session that it carries out.
+    /// The session that it runs.
     pub session: SessionNumber,
     pub attempt: AttemptNumber,
 }
@@ -236,8 +236,8 @@ impl fmt::Display for AttemptId {
 pub struct ConversationId(Uuid);
 
 impl ConversationId {
-    /// The id of the n-th message that an attempt sends into this conversation. A resumed client
-    /// drops a message whose id the conversation already has, so each attempt has ids of its own.
+    /// The id of the n-th message that an attempt sends into this conversation. A resumed client drops a
+    /// message whose id the conversation already has, so each attempt has different ids.
     pub fn message(self, attempt: AttemptId, number: u32) -> String {
         Uuid::new_v5(&self.0, format!("{attempt}/{number}").as_bytes()).to_string()
     }

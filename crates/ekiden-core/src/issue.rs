@@ -1,4 +1,4 @@
-//! An issue, whichever tracker has it, and how people name one.
+//! An issue of any tracker, and how people name one.
 
 use std::fmt;
 
@@ -22,14 +22,15 @@ names!(TrackerKind {
     Local: "local",
 });
 
-/// Which issue, for good: it stands in a run's log.
+/// The permanent identity of an issue: a run's log contains it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct IssueRef {
     pub tracker: TrackerKind,
-    /// The repository of a GitHub issue, `owner/name`; of a file, its directory, if that is another than the project says.
+    /// The repository of a GitHub issue, `owner/name`; the directory of a file, if it differs from the project's
+    /// setting.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub repo: String,
-    /// `ANV-123` in Linear, `12` in GitHub, the file's name without its end in a local tracker.
+    /// `ANV-123` in Linear, `12` in GitHub, the file's name without its extension in a local tracker.
     pub id: String,
 }
 
@@ -43,7 +44,7 @@ impl fmt::Display for IssueRef {
     }
 }
 
-/// What decides which tracker a short name means.
+/// The context that decides which tracker a short name means.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Naming<'a> {
     /// The project's tracker, if the user set one.
@@ -59,7 +60,7 @@ impl IssueRef {
     ///
     /// # Errors
     ///
-    /// What would have to be known or written otherwise, as it reads after "`X` names no issue: ".
+    /// What is missing or should be written differently, as the continuation of "`X` names no issue: ".
     pub fn read(text: &str, naming: Naming<'_>) -> Result<Self, String> {
         let text = text.trim();
         if let Some(file) = of_path(text) {
@@ -177,10 +178,10 @@ fn is_file_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.chars().all(plain)
 }
 
-/// What a tracker says of an issue. All of it is foreign text.
+/// The tracker's data on an issue. All of it is foreign text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
-    /// As people name it.
+    /// Its name for people.
     pub name: String,
     pub title: String,
     pub text: String,
@@ -190,7 +191,7 @@ pub struct Issue {
     pub labels: Vec<String>,
     /// 1 is the most urgent.
     pub priority: Option<u8>,
-    /// An open issue has to be done before.
+    /// An open issue must be done before it.
     pub is_blocked: bool,
     pub url: String,
     pub parent: Option<String>,
@@ -209,7 +210,7 @@ pub struct Child {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comment {
-    /// By what the tracker knows an account for good: a login, an address.
+    /// The tracker's permanent name for an account: a login, an address.
     pub author: String,
     /// Date and time as RFC 3339.
     pub at: String,
@@ -234,7 +235,7 @@ impl Issue {
         (all > 0).then(|| format!("{done} of {all} shards done"))
     }
 
-    /// State, labels and sub-issues in a line each, for people and handoffs.
+    /// State, labels and sub-issues, one line each, for people and handoffs.
     pub fn told(&self) -> Vec<String> {
         let done = self.children.iter().filter(|child| child.is_closed).count();
         let open = self.children.iter().filter(|child| !child.is_closed);

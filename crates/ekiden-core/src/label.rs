@@ -1,6 +1,6 @@
-//! Labels: what a worker of a fleet has, and what a stage of a plan runs on.
+//! Labels: the labels of a worker in a fleet, and those that a stage of a plan requires.
 
-/// What a label may be, for people.
+/// The rule for labels, for people.
 pub const LABEL_RULE: &str = "a label has at most 32 letters, digits, `-`, `_` and `.`";
 const LABEL_CHARS_MAX: usize = 32;
 

@@ -11,7 +11,7 @@
 //!                      └─ Relay   one stage: its sessions, handoffs, verification, limits
 //! ```
 //!
-//! What must not be known here: files, processes, time, async, any agent's format.
+//! This crate must not know about files, processes, clocks, async, or any agent's format.
 
 pub mod agent;
 pub mod bounds;

@@ -1,8 +1,8 @@
 //! The parts of a Markdown text that ekiden reads: headings, plain blocks, tick boxes.
 //!
-//! One walk over the parser's events makes an [`Outline`]. What stands in code or in a quotation is
-//! never a heading, a claim or an item, however much it looks like one: that is why a real parser
-//! reads handoffs and knowledge, and not a search for `##`.
+//! One walk over the parser's events makes an [`Outline`]. Text in code or in a quotation is never a heading,
+//! a claim or an item, however much it looks like one. For that reason a real parser reads handoffs and
+//! knowledge, not a search for `##`.
 
 use std::ops::Range;
 
@@ -19,11 +19,11 @@ pub(crate) struct Outline {
     pub(crate) leaves: Vec<Leaf>,
     /// Everything that says something and is not a heading: text, code, table cells.
     pub(crate) content: Vec<Piece>,
-    /// The blocks that stand side by side in the text, the items of outer lists one by one.
+    /// The blocks of the text at the outermost level; items of outer lists count separately.
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A heading and where it stands.
+/// A heading and its place.
 #[derive(Debug)]
 pub(crate) struct Heading {
     pub(crate) level: u8,
@@ -71,7 +71,7 @@ pub(crate) fn outline(source: &str) -> Outline {
     reader.outline
 }
 
-/// What stands under each heading of this name, up to the next one that is not below it.
+/// The text under each heading of this name, up to the next one that is not below it.
 pub(crate) fn sections_named<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let outline = outline(text);
     let named = (0..outline.headings.len()).filter(|index| outline.headings[*index].is(name));
@@ -79,7 +79,7 @@ pub(crate) fn sections_named<'a>(text: &'a str, name: &str) -> impl Iterator<Ite
     sections.collect::<Vec<_>>().into_iter()
 }
 
-/// What follows the bullet or number at the beginning of a text and the blanks behind it.
+/// The text after a bullet or number at the beginning and the blanks behind it.
 pub(crate) fn without_bullet(text: &str) -> &str {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let rest = if digits > 0 {
@@ -112,8 +112,8 @@ impl Heading {
 }
 
 impl Outline {
-    /// Where the section of heading `index` lies: up to the next heading that is not below it, or
-    /// that `ends` says, by its index, begins a section of its own.
+    /// The range of the section of heading `index`: up to the next heading that is not below it, or that
+    /// begins another section according to `ends`, by its index.
     pub(crate) fn section(
         &self,
         index: usize,
@@ -136,7 +136,7 @@ impl Outline {
             .take_while(|block| block.range.start < range.end)
     }
 
-    /// What is said in a range, its pieces joined by blanks.
+    /// The words in a range, its pieces joined by blanks.
     pub(crate) fn said(&self, range: &Range<usize>) -> String {
         let begin = self
             .content
@@ -190,7 +190,7 @@ fn is_inline(tag: &TagEnd) -> bool {
     )
 }
 
-/// Blocks with running text of their own.
+/// Blocks that contain running text directly.
 fn holds_text(tag: &TagEnd) -> bool {
     matches!(tag, TagEnd::Paragraph | TagEnd::Item | TagEnd::Heading(_))
 }

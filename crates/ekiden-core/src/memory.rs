@@ -1,13 +1,13 @@
-//! What the sessions of a run get of the memory.
+//! What a run's sessions get from the memory.
 
 use serde::{Deserialize, Serialize};
 
-/// What sessions get of the memory.
+/// What sessions get from the memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryUse {
     /// Whose tools a session is to ask that continues the work of others; nobody's where it has none.
     pub tools: Option<MemoryTools>,
-    /// Lines of what was left in the project before the run, the newest first, for its first session.
+    /// Lines about earlier work in the project, the newest first, for the run's first session.
     pub recent: String,
 }
 
@@ -20,7 +20,7 @@ pub enum MemoryTools {
 }
 
 impl MemoryTools {
-    /// What its tools' names begin with.
+    /// The prefix of its tools' names.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Own => "mcp__ekiden__",

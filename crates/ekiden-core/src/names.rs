@@ -5,7 +5,7 @@
 #[error("one of {}", .0.join(", "))]
 pub struct UnknownName(pub(crate) Vec<&'static str>);
 
-/// A table of an enum's variants with their names: it gives the enum its name as a text, and the way back.
+/// A table of an enum's variants with their names: it converts between the enum and its name as text.
 macro_rules! names {
     ($enum:ident { $($variant:ident: $name:literal,)* }) => {
         impl $enum {

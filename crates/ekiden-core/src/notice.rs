@@ -1,8 +1,8 @@
-//! What a person who is elsewhere is told: short, plain, and in ekiden's own words.
+//! Messages to a person who is elsewhere: short, plain, and in ekiden's own words.
 //!
-//! No word of an agent, a tool or a service stands in a notice, unless the user wants questions there. Desktops read markup in them, programs
-//! that show them read options, and lock screens show them to everybody. What an agent asks is told
-//! where ekiden runs, and kept in the log.
+//! A notice contains no text of an agent, a tool or a service, unless the user wants questions in it. Desktops
+//! interpret markup in a notice, the programs that show it interpret options, and lock screens show it to everybody.
+//! ekiden shows an agent's question where it runs, and keeps it in the log.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,16 +14,16 @@ use crate::outcome::{Outcome, WaitCause};
 use crate::text;
 use crate::time::Millis;
 
-/// Characters of a question that a notice holds.
+/// How much of a question a notice contains, in characters.
 const QUESTION_CHARS_MAX: usize = 200;
 
-/// What a notice is about, by which people choose what reaches them and where.
+/// The subject of a notice. People choose by it what reaches them, and where.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeKind {
-    /// Nothing goes on until a person decides something.
+    /// Nothing continues until a person decides something.
     #[default]
     NeedsYou,
     /// A usage limit, a budget, or the last session that was allowed.
@@ -70,7 +70,7 @@ names!(NoticeKind {
     Failed: "failed",
 });
 
-/// What is told, and what it is about.
+/// The text, and its subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
     about: NoticeKind,
@@ -84,7 +84,7 @@ impl Notice {
     }
 }
 
-/// The notice of a run's end. Nothing if somebody stopped it: they know. `with_question` shows what is asked.
+/// The notice of a run's end. None if somebody stopped it: they know. `with_question` includes the question.
 pub(crate) fn of_end(outcome: &Outcome, sessions: u32, with_question: bool) -> Option<Notice> {
     let about = NoticeKind::of_end(outcome);
     let is_asked = matches!(outcome, Outcome::Stopped { .. });
@@ -133,7 +133,7 @@ pub(crate) fn of_wait(cause: WaitCause, length: Millis, session: SessionNumber) 
     })
 }
 
-/// The notice of the first repeat. The next ones follow at once, and then the run ends, which is told.
+/// The notice of the first repeat. The next repeats follow at once, and the run's end has its own notice.
 pub(crate) fn of_warning(warning: &Warning) -> Option<Notice> {
     let Warning::Repeated {
         session, repeat, ..

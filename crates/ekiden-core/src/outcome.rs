@@ -10,22 +10,22 @@ use crate::ids::StageId;
 use crate::steering::StopRequest;
 use crate::time::Timestamp;
 
-/// How a run ended. What is not [final](Outcome::is_final) can be carried on by `ekiden resume`.
+/// How a run ended. `ekiden resume` can continue a run unless the outcome is [final](Outcome::is_final).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
     Complete {
-        /// The verification says so too.
+        /// The verification confirms it.
         verified: bool,
     },
-    /// All is done, and the user's own branch was left as it is.
+    /// Everything is done, and the user's own branch was left as it is.
     Undelivered {
         verified: bool,
-        /// The command that brings the result.
+        /// The command that gets the result.
         command: String,
     },
     Blocked {
-        /// What for, in the agent's words.
+        /// What is needed, in the agent's words.
         question: String,
     },
     SessionLimit,
@@ -45,7 +45,7 @@ pub enum Outcome {
     BudgetSpent {
         spent: Spend,
         budget: Budget,
-        /// It is not the run's budget, but that of each agent that could go on.
+        /// Not the run's budget is spent, but that of each agent that could continue.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         agents: Vec<AgentBudget>,
     },
@@ -57,7 +57,7 @@ pub enum Outcome {
         /// What filled it, in tokens, largest first.
         filled_by: Vec<(String, u64)>,
     },
-    /// The verification names a program that is nowhere. Nothing began, so there is nothing to resume.
+    /// The verification names a program that does not exist. Nothing began, so there is nothing to resume.
     NoCheck {
         program: String,
     },
@@ -67,19 +67,19 @@ pub enum Outcome {
     },
     /// The agent leaves the same handoff again and again, and nothing moves.
     Stuck {
-        /// Comparisons in a row that came out so.
+        /// Comparisons in a row with this result.
         repeats: u32,
-        /// How much of the last notes is the same; none where no handoff could be used at all.
+        /// How much of the last notes is the same; none if there was no usable handoff at all.
         percent: Option<u8>,
     },
-    /// Nothing moved: neither tree nor verification nor open items.
+    /// Nothing moved: neither tree, verification nor open items.
     Stalled {
-        /// In so many sessions in a row.
+        /// The number of such sessions in a row.
         sessions: u32,
     },
-    /// A session was refused what it needed, and changed nothing.
+    /// A session's permissions refused what it needed, and it changed nothing.
     Denied {
-        /// The rules that would have let it work, in the agent's own form.
+        /// The rules that would have allowed the work, in the agent's own form.
         rules: Vec<String>,
     },
     /// Too many sessions in a row crashed.
@@ -90,22 +90,22 @@ pub enum Outcome {
     NoWorktree {
         why: String,
     },
-    /// Git refuses to merge what a stage did.
+    /// Git refuses to merge a stage's work.
     NotMerged {
         why: String,
     },
-    /// What a stage did does not go together with what others did.
+    /// A stage's work is incompatible with that of others.
     Unmerged {
         /// The files that are in conflict; none if only the validation fails.
         files: Vec<String>,
     },
-    /// A stage that the user takes for done is not.
+    /// A stage that the user assumes to be done is not.
     NotDone {
         why: String,
     },
-    /// Stages of a plan failed; what does not need them is done.
+    /// Stages of a plan failed; stages that do not need them are done.
     StagesFailed {
-        /// Which, and how, in the order of the manifest.
+        /// The failed stages and their ends, in the order of the manifest.
         failed: Vec<StageFailed>,
         /// How many others need them.
         blocked: u32,
@@ -124,7 +124,7 @@ pub struct StageFailed {
 pub enum WaitCause {
     /// A usage limit; the time is its reset and a buffer.
     UsageLimit,
-    /// The service or the agent failed; trying at once would likely fail again.
+    /// The service or the agent failed; an immediate retry would likely fail again.
     Failure,
     /// The pause between sessions that the user wants.
     Pause,
@@ -132,7 +132,7 @@ pub enum WaitCause {
     QuietHours,
     /// The countdown before a session of a guided relay.
     Guided,
-    /// Other stages hold what is left of the run's budget.
+    /// Other stages have reserved the rest of the run's budget.
     Budget,
 }
 
@@ -142,8 +142,8 @@ impl Outcome {
         matches!(self, Self::Complete { .. } | Self::Undelivered { .. })
     }
 
-    /// Whether it failed rather than stopped, and why in ekiden's own words: nothing in it is an agent's,
-    /// a tool's or a service's.
+    /// Whether it failed rather than stopped, and why, in ekiden's own words: no text of an agent, a tool or
+    /// a service.
     pub(crate) fn brief(&self) -> (bool, &'static str) {
         match self {
             Self::Complete { verified: true } => (false, "verification passed"),
@@ -174,7 +174,7 @@ impl Outcome {
         }
     }
 
-    /// It failed, rather than was stopped or waits for something.
+    /// It failed, rather than being stopped or waiting for something.
     pub fn is_failure(&self) -> bool {
         self.brief().0
     }
@@ -189,7 +189,7 @@ impl Outcome {
     }
 }
 
-/// A fragment in ekiden's own words, for a run or a stage. An agent's question is not in it.
+/// A fragment in ekiden's own words, for a run or a stage. It does not contain an agent's question.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.brief().1)?;

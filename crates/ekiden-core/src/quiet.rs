@@ -1,7 +1,7 @@
 //! Quiet hours: local times in which no session starts.
 //!
-//! Local time reaches the model as the offset from UTC, which is recorded whenever it changes: a rule of
-//! time zones belongs to the machine and not to the log.
+//! The model gets local time as the offset from UTC, which the log records whenever it changes: time zone
+//! rules belong to the machine, not to the log.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,14 +37,14 @@ impl QuietHours {
         self.spans.is_empty()
     }
 
-    /// When the quiet that a time lies in is over; nothing outside of quiet hours.
+    /// The end of the quiet hours that include a time; none outside quiet hours.
     pub fn until(&self, at: Timestamp, utc_offset_secs: i32) -> Option<Timestamp> {
         let day = u64::from(DAY_MINUTES) * MINUTE;
         let offset = i64::from(utc_offset_secs) * 1000;
         let local = (at.0 % day).wrapping_add_signed(offset.rem_euclid(day.cast_signed())) % day;
         let mut minute = u32::try_from(local / MINUTE).unwrap_or(0);
         let mut minutes = 0;
-        // Each span is left once at most: together they leave some of the day.
+        // Each span is left at most once: together they leave some of the day.
         while let Some(span) = self.spans.iter().find(|span| span.holds(minute)) {
             minutes += u64::from((span.until + DAY_MINUTES - minute) % DAY_MINUTES);
             minute = span.until;

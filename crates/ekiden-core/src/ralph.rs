@@ -1,8 +1,8 @@
 //! A Ralph loop: one prompt again and again, until every item of a list is done.
 //!
-//! `ralph-state.json` says for other programs and the next iteration how the last one ended; its keys are those of
-//! the CCS specification. After a checkpoint the prompt has a section that says where to resume. The file is made
-//! from measured facts; what nobody measured is null.
+//! `ralph-state.json` tells other programs and the next iteration how the last one ended; its keys are those of the
+//! CCS specification. After a checkpoint, the prompt has a section that says where to resume. The file contains
+//! measured facts; anything that was not measured is null.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,10 +15,10 @@ use crate::text::one_line;
 
 /// What each iteration reads first, from the work dir.
 pub const PROMPT_FILE: &str = "PROMPT.md";
-/// Takes a line for each item.
+/// It gets a line for each item.
 pub const PROGRESS_FILE: &str = "progress.txt";
 
-/// The most that stands in a line of the prompt, in characters.
+/// The longest text in a line of the prompt, in characters.
 const LINE_CHARS_MAX: usize = 200;
 /// Iterations that are kept.
 const HISTORY_MAX: usize = 1_000;
@@ -28,13 +28,13 @@ const HISTORY_MAX: usize = 1_000;
 #[serde(default)]
 pub struct RalphState {
     pub version: u32,
-    /// The conversation of the iteration at work, where hooks watch it.
+    /// The conversation of the current iteration, if hooks watch it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The first conversation of the loop that an issue was told of: all share its comment there.
+    /// The loop's first conversation that was reported to an issue: all share its comment there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told_as: Option<String>,
-    /// Items that were open when somebody looked last: one that is gone is told.
+    /// Items that were open at the last look: one that is gone is reported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_items: Vec<String>,
     /// The verification that failed although all items were ticked, until it passes.
@@ -50,7 +50,7 @@ pub struct RalphState {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Unverified {
-    /// The item that says so.
+    /// The item for this failure.
     pub item: String,
     /// How often it was added to the list.
     pub tries: u32,
@@ -72,28 +72,28 @@ pub struct Checkpoint {
     pub files_in_progress: Vec<FileInProgress>,
     /// The first open item of the list.
     pub current_todo_item: Option<String>,
-    /// How many of the item's own items are ticked: `50%`. An agent's estimate is none.
+    /// How many of the item's sub-items are ticked: `50%`. It is never an agent's estimate.
     pub progress_on_item: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileInProgress {
     pub path: String,
-    /// The lines of the last edit, as the client's record of it says: `45-120`.
+    /// The lines of the last edit, from the client's record of it: `45-120`.
     pub lines: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Iteration {
     pub iteration: u32,
-    /// The fullest that its context was, in percent of the usable window.
+    /// The highest use of its context, in percent of the usable window.
     pub peak_percent: Option<u64>,
     /// It ended with a checkpoint.
     pub checkpoint: bool,
 }
 
 impl RalphState {
-    /// The iteration of this conversation; another one begins with another conversation.
+    /// The iteration of this conversation; each conversation begins a new one.
     pub fn iteration_of(&mut self, session: &str) -> &mut Iteration {
         let last = self.context_history.last();
         let number = last.map_or(0, |last| last.iteration);
@@ -119,8 +119,8 @@ impl RalphState {
         self.context_checkpoint = checkpoint;
     }
 
-    /// Whether the item for a failed verification is to be added to the list once more. That is counted here: an agent may
-    /// delete it from the list.
+    /// Whether to add the item for a failed verification to the list once more. The count is kept here, since an
+    /// agent may delete the item from the list.
     pub fn add_unverified(&mut self, item: &str, tries_max: u32) -> bool {
         let mut unverified = self.unverified.take().unwrap_or_default();
         if unverified.item != item {
@@ -137,7 +137,7 @@ impl RalphState {
         may_add
     }
 
-    /// What of the item in hand is done, by the list as it stands.
+    /// Measures how much of the current item is done, by the list.
     pub fn measure_item(&mut self, list: &str) {
         let checkpoint = &mut self.context_checkpoint;
         let item = checkpoint.current_todo_item.as_deref();
@@ -153,7 +153,7 @@ impl Checkpoint {
 }
 
 impl FileInProgress {
-    /// Of an edit as traces name it: tool, file, lines.
+    /// Reads an edit as traces write it: tool, file, lines.
     pub fn of_edit(edit: &str) -> Option<Self> {
         let (_, file) = edit.split_once(' ')?;
         let with_lines = file
@@ -183,7 +183,8 @@ pub fn commit_subject(iteration: u32, level: Option<Level>, percent: Option<u64>
     format!("ralph: checkpoint iter {iteration} ({told})")
 }
 
-/// The list with these items, open, after its last one. At its end they could stand in code that nobody closed.
+/// The list with these items, open, after its last one. At the end of the file they might be inside an
+/// unclosed code block.
 pub fn with_items(list: &str, items: &[String]) -> String {
     let outline = outline(list);
     let ticks = outline.leaves.iter().filter(|leaf| leaf.tick.is_some());
@@ -199,7 +200,7 @@ pub fn with_items(list: &str, items: &[String]) -> String {
     format!("{}\n{lines}{gap}{after}", before.trim_end())
 }
 
-/// How many of the items that are indented below this one are ticked, in percent; none where it has none.
+/// How many of the items indented below this one are ticked, in percent; none without such items.
 fn progress_on(list: &str, item: &str) -> Option<String> {
     let mut leaves = outline(list).leaves;
     leaves.sort_by_key(|leaf| leaf.start);
@@ -218,7 +219,7 @@ fn progress_on(list: &str, item: &str) -> Option<String> {
 
 const BEGIN: &str = "<!-- ekiden: resume, made at a checkpoint; what you change here is lost -->\n";
 const END: &str = "<!-- /ekiden: resume -->\n";
-/// Headings and words are those of the CCS specification.
+/// Headings and text are those of the CCS specification.
 const RESUME: &str = include_str!("prompt/texts/ralph_resume.md");
 const MEMORY: &str = concat!("\n", include_str!("prompt/texts/ralph_memory.md"));
 const INSTRUCTIONS: &str = concat!("\n", include_str!("prompt/texts/ralph_instructions.md"));
@@ -232,8 +233,8 @@ pub fn without_resume(prompt: &str) -> String {
     format!("{before}{after}")
 }
 
-/// The prompt for the next iteration: with the section about the checkpoint, if the last one ended with one. It
-/// stands below the title. `tools` are the memory's, if the agent has any.
+/// The prompt for the next iteration: with the section about the checkpoint, if the last one ended with one.
+/// The section comes below the title. `tools` are the memory's, if the agent has any.
 pub fn prompt_for_next(prompt: &str, state: &RalphState, tools: Option<MemoryTools>) -> String {
     let own = without_resume(prompt);
     let checkpoint = &state.context_checkpoint;
@@ -282,7 +283,8 @@ fn resume(checkpoint: &Checkpoint, tools: Option<MemoryTools>) -> String {
     format!("{RESUME}{hit}{tools}\n### Resume From\n\n{files}{item}{handoff}{INSTRUCTIONS}")
 }
 
-/// Foreign text in a line of the prompt: one line, without what ends our section or has the client attach a file.
+/// Foreign text in a line of the prompt: one line, without anything that ends our section or makes the client attach
+/// a file.
 fn plain(text: &str) -> String {
     one_line(text, LINE_CHARS_MAX)
         .replace('@', "@ ")

@@ -1,4 +1,4 @@
-//! The log's record, and what is still outstanding of it.
+//! The log's record, and its outstanding effects.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::event::{Event, RelayEvent, TaskOutcome};
 use crate::ids::{AttemptId, EffectId, StageId};
 use crate::time::Timestamp;
 
-/// The version of the decisions in this program. A log says with each record which logic decided.
+/// The version of this program's decisions. A log says for each record which logic decided it.
 pub const LOGIC: u32 = 1;
 
 /// One line of the log: what happened and what was decided.
@@ -24,8 +24,8 @@ pub struct Record {
     pub effects: Vec<Effect>,
 }
 
-/// The recorded effects whose outcomes have not come yet. Taken from the log, never re-derived, so
-/// that a newer program carries an older run on as it was decided.
+/// The recorded effects whose outcomes have not come yet. They come from the log and are never derived again,
+/// so a newer program continues an older run as it was decided.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outstanding(BTreeMap<EffectId, Effect>);
 
@@ -106,7 +106,7 @@ fn is_settled(effect: &Effect, id: EffectId, event: &Event) -> bool {
     }
 }
 
-/// It was to be published before, and could not be written then.
+/// The effect was to publish this stage's files, and could not write them then.
 fn publishes(effect: &Effect, of_stage: &StageId) -> bool {
     matches!(effect, Effect::Stage { stage, effect: RelayEffect::PublishDurably } if stage == of_stage)
 }

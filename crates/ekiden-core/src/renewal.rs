@@ -1,4 +1,4 @@
-//! A run that takes another turn: an edited task, a follow-up, an earlier session's handoff.
+//! A run that gets more work: an edited task, a follow-up, an earlier session's handoff.
 //!
 //! | what | which run | session numbers |
 //! |---|---|---|
@@ -6,7 +6,7 @@
 //! | a follow-up on a complete run | the same | go on |
 //! | an earlier handoff | a new one, which holds that handoff | go on after that handoff's |
 //!
-//! Going back is a new run, so that no number is used twice in a log and no archive is written over:
+//! Going back starts a new run, so that no number is used twice in a log and no archive is overwritten:
 //! `docs/design/0007-going-back.md`.
 
 use serde::{Deserialize, Serialize};
@@ -15,15 +15,15 @@ use crate::handoff::{HandoffFiles, Inspection, OpenItems, accept};
 use crate::ids::{RunId, SessionNumber};
 use crate::prompt::{Author, Notes};
 
-/// A task in the place of another.
+/// A task that replaces another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewTask {
     pub text: String,
-    /// Where they came from, for people.
+    /// Where the words came from, for people.
     pub name: String,
 }
 
-/// Where a run begins that goes on from another run's session. It holds all that its sessions will
+/// The start of a run that continues from another run's session. It holds everything that its sessions will
 /// read, so the other run's files are not needed again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartingPoint {
@@ -31,15 +31,15 @@ pub struct StartingPoint {
     pub run: RunId,
     /// What its session left; the first session here has the number after it.
     pub last: LastSession,
-    /// What was known by then, as it is published.
+    /// The knowledge at that time, as published.
     pub knowledge: String,
     /// Later sessions of the other run worked on the tree.
     pub overtaken: bool,
-    /// The task is another one now.
+    /// The task has changed since.
     pub task_changed: bool,
 }
 
-/// What the next session goes on from.
+/// What the next session continues from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastSession {
     pub session: SessionNumber,

@@ -1,7 +1,7 @@
 //! A run: the plan and its relays, folded from events.
 //!
-//! The plan says which stage begins, and each relay says what its stage wants. A run brings them together. Every
-//! step ends by asking the plan what is next, until it wants nothing more.
+//! The plan says which stage begins, and each relay says what its stage wants. A run combines them. Every step ends
+//! by asking the plan what is next, until the plan wants nothing more.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! What a run is started with. All of it is frozen into the log's first record, so that a resumed
-//! run reads no file again that somebody may have changed.
+//! The settings of a run. All of them are frozen into the log's first record, so that a resumed run does not
+//! read a file that somebody may have changed.
 
 use std::collections::BTreeMap;
 
@@ -29,9 +29,9 @@ pub struct RunStarted {
     pub place: Place,
     pub manifest: Manifest,
     pub settings: Settings,
-    /// Where it begins, if that is another run's session.
+    /// Its starting point, if that is another run's session.
     pub from: Option<Box<StartingPoint>>,
-    /// What it takes over from another program. Such a run waits for a resume before its first session.
+    /// What it imports from another program. Such a run waits for a resume before its first session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
     /// The issue that it works on, if it has one.
@@ -43,18 +43,18 @@ pub struct RunStarted {
     /// The branch for which a pull request is kept, and where; its id is the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<IssueRef>,
-    /// The fleet that carries it out, if it is not this machine.
+    /// The fleet that runs it, if it is not this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetPlace>,
-    /// What stages left that other machines carried out before.
+    /// The results of stages that other machines ran before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Box<Before>>,
-    /// A session of ekiden started it, so sessions may go on with it, too.
+    /// A session of ekiden started it, so sessions may also resume it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_session: bool,
-    /// What models cost, as far as earlier runs here have learned it.
+    /// Prices of models, as earlier runs here have learned them.
     pub prices: Prices,
-    /// The most that a handoff of this agent cost in the run before; nothing if that is not known.
+    /// The highest cost of a handoff by this agent in the run before; zero if that is unknown.
     #[serde(default, skip_serializing_if = "Spend::is_nothing")]
     pub handoff_spend: Spend,
 }
@@ -71,7 +71,7 @@ impl RunStarted {
             .any(|agent| agent.name == name)
     }
 
-    /// What is known before anything has begun.
+    /// The knowledge before anything has begun.
     pub fn knowledge(&self) -> Knowledge {
         let before = self.before.as_ref();
         before.map_or_else(Knowledge::default, |before| {
@@ -80,19 +80,19 @@ impl RunStarted {
     }
 }
 
-/// What a run of a single stage knows of the stages that it builds on.
+/// What a run of a single stage knows about the stages that it builds on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
     /// Nearest first.
     pub results: Vec<Earlier>,
-    /// What they learned, as it is published.
+    /// Their knowledge, as published.
     pub knowledge: String,
     /// Why the worktree's setup failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_set_up: Option<String>,
 }
 
-/// What a stage left that another one builds on.
+/// The result of a stage that another one builds on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
     pub stage: StageId,
@@ -101,51 +101,50 @@ pub struct Earlier {
     pub text: String,
 }
 
-/// Where a fleet's plan is, besides on its Temporal server.
+/// The places of a fleet's plan, besides its Temporal server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetPlace {
     /// The git repository that all workers reach.
     pub remote: String,
     /// The task queue of the plan.
     pub queue: String,
-    /// For how long a worker may be silent before its stage goes on elsewhere, in seconds.
+    /// How long a worker may be silent before another continues its stage, in seconds.
     pub lease_secs: u64,
-    /// A key signs the plan. What is said on Temporal is not signed.
+    /// A key signs the plan. Messages on Temporal are not signed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signed: bool,
 }
 
-/// Where an imported run comes from.
+/// The origin of an imported run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imported {
     /// The other program's directory, for people.
     pub from: String,
-    /// SHA-256 of what was taken over, by which a second import knows it.
+    /// SHA-256 of the imported data, by which a second import recognises it.
     pub hash: String,
     /// Sessions of the other program whose texts are in the run's archive, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionNumber>,
-    /// What stages took that the other program finished, as it measured it.
+    /// The usage of stages that the other program finished, as it measured it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages: BTreeMap<StageId, Took>,
 }
 
-/// What a stage took.
+/// The usage of a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Took {
     pub tokens: u64,
     pub time: Millis,
 }
 
-/// Where a run works, and where it keeps what the agent sees.
+/// Where a run works, and where the agent's files are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The work dir as it was at the start, absolute. Shown only: a project may move.
+    /// The work dir at the start, absolute. It is only shown: a project may move.
     pub work_dir: String,
-    /// The linked worktree's name, or nothing in the main one. Runs of one project are distinguished
-    /// by this.
+    /// The linked worktree's name, or none in the main one. It distinguishes runs of one project.
     pub worktree: Option<String>,
-    /// The work dir lies in a git repository.
+    /// The work dir is in a git repository.
     pub git: bool,
     /// The branch that the run works on, if the user named one.
     pub branch: Option<String>,
@@ -157,43 +156,43 @@ pub struct Settings {
     /// The word that claims completion.
     pub marker: Marker,
     pub levels: Levels,
-    /// The most of a large window that is used, in tokens.
+    /// How much of a large window may be used, in tokens.
     pub cap_tokens: Option<u64>,
     /// The pause between two sessions.
     pub pause: Millis,
     /// The longest wait for a usage limit.
     pub wait_max: Millis,
     pub agent: AgentSpec,
-    /// Who judges a claim of completion before it counts, if anybody does.
+    /// The agent that judges a claim of completion before it counts, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewer: Option<Box<AgentSpec>>,
-    /// A person who carried the run on wants no more of it. A review that was under way is made to its end.
+    /// A person who resumed the run wants no more reviews. A review in progress is finished.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_review: bool,
-    /// Who goes on when it is out.
+    /// The agents that replace it when it is out.
     #[serde(default, skip_serializing_if = "Fallback::is_empty")]
     pub fallback: Fallback,
-    /// What it may use of money, tokens, time and turns.
+    /// The limits of money, tokens, time and turns.
     pub bounds: Bounds,
-    /// By which rules sessions are judged, if they are.
+    /// The rules by which sessions are judged, if they are.
     pub judging: Option<Judging>,
     /// Commits after each session, if the user wants them.
     pub commit: Option<CommitPlan>,
     /// A desktop notification when the run ends or waits.
     pub notify: bool,
-    /// The notification of a question holds its text, which a lock screen may show to anybody.
+    /// The notification of a question includes its text, which a lock screen may show to anybody.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notify_text: bool,
     /// Sessions are asked to give bulky work to subagents.
     pub subagents: bool,
-    /// Somebody sits there who may say something before each session.
+    /// A person is there who may say something before each session.
     pub guided: bool,
     #[serde(default)]
     pub memory: MemoryUse,
 }
 
 impl Settings {
-    /// The window that is assumed until the agent reports its own.
+    /// The assumed window until the agent reports its own.
     pub fn window(&self) -> Window {
         Window {
             model_tokens: limits::WINDOW_TOKENS_DEFAULT,
@@ -203,7 +202,7 @@ impl Settings {
         }
     }
 
-    /// Who works in a session of this purpose.
+    /// The agent for a session of this purpose.
     pub fn agent_for(&self, purpose: Purpose) -> &AgentSpec {
         match (purpose, &self.reviewer) {
             (Purpose::Review, Some(reviewer)) => reviewer,
@@ -211,7 +210,7 @@ impl Settings {
         }
     }
 
-    /// Takes over limits that somebody changes, but for those that are counted.
+    /// Applies changed limits, except for those that are counted.
     pub fn change(&mut self, limits: &LimitsChanged) {
         self.guided = limits.guided.unwrap_or(self.guided);
         self.bounds.change(&limits.bounds);
@@ -222,9 +221,8 @@ impl Settings {
     }
 }
 
-/// Limits that change while a run is under way, by whoever carries it on or steers it; nothing where one
-/// stays.
-/// Each is counted from the event that holds it.
+/// Limits that change during a run, when a person resumes or steers it; none means no change. Each is counted
+/// from the event that holds it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitsChanged {
@@ -237,9 +235,9 @@ pub struct LimitsChanged {
     pub stall_sessions: Option<u32>,
     /// Whether the task is research after all.
     pub research: Option<bool>,
-    /// Whether somebody sits there to guide it.
+    /// Whether a person is there to guide it.
     pub guided: Option<bool>,
-    /// Nobody judges claims any more.
+    /// No reviewer judges claims any more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_review: bool,
     /// Other bounds of money, tokens, time and turns.
@@ -249,12 +247,12 @@ pub struct LimitsChanged {
     pub permissions: PermissionsChange,
 }
 
-/// By which rules sessions are judged: see [`crate::judge`].
+/// The rules by which sessions are judged: see [`crate::judge`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judging {
     /// Sessions in a row without progress after which the run ends; 0 for any number.
     pub stall_sessions: u32,
-    /// The task is to find something out: an unchanged tree is no stall.
+    /// The task is to find something out: an unchanged tree does not count as a stall.
     pub research: bool,
 }
 
@@ -269,9 +267,8 @@ pub struct CommitPlan {
 pub struct DirtyFile {
     /// Its path from the repository's root.
     pub path: String,
-    /// Its object in the commit that was checked out; nothing if it was not in it.
+    /// Its object in the commit that was checked out; none if the commit does not have it.
     pub committed: Option<String>,
-    /// Its object as it lay in the work tree, or where it leads if it is a link (`-> target`); nothing if it was deleted,
-    /// or is neither.
+    /// Its object in the work tree, or the target of a link (`-> target`); none if it was deleted, or is neither.
     pub content: Option<String>,
 }

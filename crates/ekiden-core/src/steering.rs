@@ -1,24 +1,24 @@
-//! Steering: what a person asks of a running run from outside.
+//! Steering: a person's requests to a running run, from outside.
 //!
-//! A message reaches the engine and becomes one [`Steered`] event with the message's id. Whoever sent it and
-//! saw no answer may send it again: the id tells that it is known, so a message acts once.
+//! A message reaches the engine and becomes one [`Steered`] event with the message's id. A sender who saw no
+//! answer may send the message again: ekiden recognises the id, so a message acts once.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{MessageId, StageId};
 use crate::settings::LimitsChanged;
 
-/// A message to a run: on its way, and in the log.
+/// A message to a run: in transit, and in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steered {
     pub message: MessageId,
-    /// Who asked, as the engine saw it. A message on its way names nobody.
+    /// The sender, as the engine saw it. A message in transit names nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Asker>,
     pub steering: Steering,
 }
 
-/// Where a message came from. Pids are those of that time.
+/// The source of a message. Pids are those of that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Asker {
@@ -34,20 +34,20 @@ pub enum Asker {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Steering {
     Stop {
-        /// At once; else the session at work hands off first.
+        /// At once; otherwise the current session hands off first.
         now: bool,
     },
-    /// The session at work hands off now, and the next one goes on.
+    /// The current session hands off now, and the next one continues.
     HandOff,
-    /// Nothing begins any more after the attempt at work.
+    /// Nothing begins after the current attempt.
     Pause,
-    /// What the pause held back begins.
+    /// Starts what the pause held back.
     Unpause,
-    /// The session that begins next is told something; in a plan that of each stage.
+    /// Words for the next session to begin; in a plan, for that of each stage.
     Instruct { words: String },
-    /// The question with which a stage of a plan ended is answered, while others go on.
+    /// The answer to the question with which a stage of a plan ended, while others continue.
     Answer { stage: StageId, words: String },
-    /// Other limits hold from now on.
+    /// Other limits apply from now on.
     ChangeLimits(Box<LimitsChanged>),
 }
 
@@ -76,13 +76,13 @@ pub enum StopRequest {
 }
 
 impl StopRequest {
-    /// What a second ctrl-c asks for; so does `ekiden stop --now`.
+    /// The effect of a second ctrl-c, and of `ekiden stop --now`.
     pub const AS_BY_CTRL_C_TWICE: Self = Self::Now { signal: 2 };
     /// The terminal went away.
     pub const HANGUP: Self = Self::Now { signal: 1 };
 
-    /// After `before` this request changes something: whoever asked gently may insist, and nobody
-    /// takes an insistence back.
+    /// After `before`, this request changes something: a gentle stop may become a stop now, but not the
+    /// reverse.
     pub fn outweighs(self, before: Self) -> bool {
         matches!((before, self), (Self::Gently, Self::Now { .. }))
     }

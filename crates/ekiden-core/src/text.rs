@@ -1,11 +1,11 @@
 //! Text from outside, made plain: what a person would see, and nothing that hides.
 //!
-//! Every text that an agent, a file, a tool or a tracker produced goes through [`clean`] before
-//! ekiden judges it, keeps it or shows it to another agent, so that all three see the same.
-//! WHY: escape sequences, zero-width, bidirectional and tag characters let a text say one thing to
-//! a person and another to a program; old Mac and Unicode line ends let a line begin unnoticed.
+//! Every text that an agent, a file, a tool or a tracker produced goes through [`clean`] before ekiden judges
+//! it, keeps it or shows it to another agent, so that all three see the same text. WHY: escape sequences,
+//! zero-width, bidirectional and tag characters let a text say one thing to a person and another to a
+//! program; old Mac and Unicode line ends let a line begin unnoticed.
 
-/// A text without what hides, and how much was taken out.
+/// A text without hidden characters, and the number of removed ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Clean {
     /// The text; its only control characters are line feeds and tabs.
@@ -18,7 +18,7 @@ pub struct Clean {
 pub struct Hidden {
     /// Control characters, and escape sequences counted as one each.
     pub controls: usize,
-    /// Characters that take no room: zero-width, bidirectional, tag characters, fillers.
+    /// Characters without width: zero-width, bidirectional, tag characters, fillers.
     pub invisible: usize,
 }
 
@@ -88,7 +88,7 @@ pub fn letters(text: &str) -> impl Iterator<Item = char> {
         .flat_map(char::to_lowercase)
 }
 
-/// Two texts are the same words, in any case and with any white space.
+/// Two texts have the same words, in any case and with any white space.
 pub fn says_the_same(a: &str, b: &str) -> bool {
     normal(a) == normal(b)
 }
@@ -102,7 +102,7 @@ pub fn short(text: &str, chars_max: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// An error and its causes on one line. A cause that the text before repeats is left out.
+/// An error and its causes on one line. A cause that the text before it repeats is left out.
 pub fn in_full(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -138,8 +138,8 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
 
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// Skips what follows an ESC: a control sequence, a string up to its end, or one character. An
-/// unfinished sequence never takes more than its line.
+/// Skips the text after an ESC: a control sequence, a string up to its end, or one character. An unfinished
+/// sequence never takes more than its line.
 fn skip_escape(rest: &mut Chars<'_>) {
     match rest.peek() {
         Some('[') => {

@@ -6,7 +6,7 @@ pub trait Clock {
     fn now(&self) -> Timestamp;
 }
 
-/// Local time's offset from UTC at a time, in seconds: the machine knows the zone and its rules.
+/// Local time's offset from UTC at a time, in seconds. The machine knows the zone and its rules.
 pub fn utc_offset_secs(at: Timestamp) -> i32 {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     let at = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);

@@ -1,7 +1,7 @@
 //! What the engine cannot do alone: processes, and work that takes long.
 //!
-//! The engine decides and records. An effect runner starts agents and tasks, and brings what comes of them
-//! back as [`Input`]s. The real one runs them as tasks of the runtime; the simulated ones are scripts.
+//! The engine decides and records. An effect runner starts agents and tasks, and returns their results as
+//! [`Input`]s. The real one runs them as tasks of the runtime; the simulated ones are scripts.
 
 use std::path::PathBuf;
 
@@ -25,8 +25,7 @@ use crate::notify::Notice;
 pub use crate::survey::Since;
 use crate::worktrees::StageJob;
 
-/// Something that reaches the engine from outside: what wakes its loop, whether it becomes an event or
-/// not.
+/// Something that reaches the engine from outside and wakes its loop, whether or not it becomes an event.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -45,14 +44,14 @@ pub enum Input {
     /// Somebody steers the run.
     Steered {
         steered: Steered,
-        /// Told when it is in the log; dropped if it never will be.
+        /// Notified when the message is in the log; dropped if it never will be.
         recorded: oneshot::Sender<()>,
     },
     Tick,
 }
 
 impl Input {
-    /// What came of an effect of this stage.
+    /// The result of an effect of this stage.
     pub fn task(stage: &StageId, effect: EffectId, outcome: TaskOutcome) -> Self {
         let (stage, event) = (stage.clone(), RelayEvent::Task { effect, outcome });
         Self::Event(Event::Stage { stage, event })
@@ -72,7 +71,7 @@ pub struct Launch {
     pub prices: Prices,
     pub protocol: String,
     pub message: Prompt,
-    /// The JSON Schema that its answers are held to.
+    /// The JSON Schema that its answers must match.
     pub schema: Option<String>,
 }
 
@@ -86,7 +85,7 @@ pub struct VerifyJob {
     pub log: PathBuf,
 }
 
-/// The texts of one attempt, to be archived.
+/// The texts of one attempt, to archive.
 #[derive(Debug)]
 pub struct ArchiveJob {
     pub(crate) dir: PathBuf,
@@ -122,13 +121,13 @@ pub trait EffectRunner {
     /// Writes a session's texts to the archive.
     fn archive(&mut self, stage: &StageId, effect: EffectId, job: ArchiveJob);
 
-    /// Makes a stage's worktree, merges it, or looks whether the stage was done before.
+    /// Makes a stage's worktree, merges it, or checks whether the stage was done before.
     fn worktree(&mut self, effect: EffectId, what: WorktreeEffect, job: StageJob);
 
-    /// Gives the user what all stages made, up to the commit `tip`. An earlier engine may have done all or
-    /// part of that.
+    /// Gives the user what all stages made, up to the commit `tip`. An earlier engine may have done some or all
+    /// of that.
     fn deliver(&mut self, effect: EffectId, tip: Option<String>, is_repeated: bool);
 
-    /// Tells something to a user who is elsewhere.
+    /// Notifies a user who is elsewhere.
     fn notify(&mut self, effect: EffectId, notice: Notice);
 }

@@ -5,12 +5,12 @@
 //!                                                                       └─► EffectRunner  processes, tasks
 //! ```
 //!
-//! It is not async and knows no runtime, so that the same code runs in a simulated world. A call of
-//! [`Engine::take`] reads at most three small files and appends one record; all that takes longer is
+//! It is not async and knows no runtime, so the same code runs in a simulated world. One call of
+//! [`Engine::take`] reads at most three small files and appends one record; everything that takes longer is
 //! the effect runner's work.
 //!
-//! `hear` turns what agents report into events, `messages` what people ask; `perform`
-//! does what was decided.
+//! `hear` turns agents' reports into events, and `messages` does the same for people's requests. `perform`
+//! carries out what was decided.
 
 mod hear;
 mod messages;
@@ -42,29 +42,29 @@ pub struct Engine<'o, R> {
     files: RunFiles,
     pub runner: R,
     observer: &'o mut dyn Observer,
-    /// When the input that is being handled arrived.
+    /// When the current input arrived.
     now: Timestamp,
     attempts: BTreeMap<StageId, LiveAttempt>,
-    /// Inputs that wait for the one that is being handled.
+    /// Inputs that wait until the current one is handled.
     queue: VecDeque<Input>,
     /// Archiving waits until the next agent runs: its syncs would delay the start.
     deferred_archives: Vec<(EffectId, StageId, AttemptId)>,
-    /// The user was warned of a file that cannot be written.
+    /// The user has been warned of a file that cannot be written.
     warned: bool,
-    /// How many stages were over when their results were written last.
+    /// How many stages were over when their results were last written.
     stages_over: usize,
     /// Local time's offset from UTC, in seconds. A simulated world has its own.
     pub utc_offset_secs: fn(Timestamp) -> i32,
 }
 
-/// What the log does not hold of an attempt at work.
+/// What the log does not hold about an attempt at work.
 #[derive(Debug)]
 struct LiveAttempt {
     attempt: AttemptId,
     meter: Meter,
     tool_calls: u32,
     refusals: u32,
-    /// What stood in place of handoff files and was set aside, so that the agent could write them.
+    /// What was in place of handoff files and was set aside, so that the agent could write them.
     set_aside: BTreeMap<HandoffFile, NotText>,
 }
 
@@ -102,7 +102,7 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
         self.drain()
     }
 
-    /// Continues a run: settles the outstanding effects, then continues.
+    /// Continues a run: first settles the outstanding effects.
     pub fn resume(&mut self, at: Timestamp, resumed: Event) -> Result<(), EngineError> {
         self.now = at;
         let outstanding: Vec<_> = self
@@ -121,13 +121,13 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
         self.drain()
     }
 
-    /// Records what comes before the run's own work: what is odd about its log, and what people have said.
+    /// Records what comes before the run's own work: oddities of its log, and what people have said.
     pub fn note(&mut self, at: Timestamp, event: Event) -> Result<(), EngineError> {
         self.now = at;
         self.record(event)
     }
 
-    /// The next time at which something is due though nothing happens.
+    /// The next time at which something is due even if nothing happens.
     pub fn wakes_at(&self) -> Option<Timestamp> {
         self.journal.run().wakes_at()
     }
@@ -162,7 +162,7 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
                 Input::Warning(text) => self.observer.warn(&text),
                 Input::Steered { steered, recorded } => {
                     self.steer(steered)?;
-                    // Whoever asked may have gone.
+                    // The sender may be gone.
                     let _ = recorded.send(());
                 }
                 Input::Tick => self.tick()?,
@@ -199,13 +199,13 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
         self.record_one(event)
     }
 
-    /// Records a new UTC offset, where the run has quiet hours.
+    /// Records a new UTC offset if the run has quiet hours.
     fn check_utc_offset(&mut self) -> Result<(), EngineError> {
         let relays = self.journal.run().relays();
         let mut known = relays
             .filter_map(|(_, relay)| relay.settings.bounds.utc_offset_secs())
             .peekable();
-        // Asking for the offset reads the zone's rules, so only where it matters.
+        // Asking for the offset reads the zone's rules, so we ask only where it matters.
         if known.peek().is_none() {
             return Ok(());
         }
@@ -246,7 +246,7 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
         self.warn_if_failed(written);
     }
 
-    /// Warns of the first file that cannot be written; a disk that refuses one mostly refuses many.
+    /// Warns of the first file that cannot be written; a disk that refuses one usually refuses many.
     fn warn_if_failed(&mut self, result: Result<(), impl std::error::Error>) {
         if let Err(error) = result
             && !std::mem::replace(&mut self.warned, true)

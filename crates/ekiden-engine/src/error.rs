@@ -63,7 +63,7 @@ pub enum EngineError {
     )]
     NoHandoff {
         run: RunId,
-        /// The session that was asked for.
+        /// The requested session.
         session: SessionNumber,
         sessions: Vec<SessionNumber>,
     },
@@ -72,7 +72,7 @@ pub enum EngineError {
         run: RunId,
         /// How it ended, if it did.
         outcome: Option<Box<Outcome>>,
-        /// Processes that it had left behind and that are ended now.
+        /// Processes that it had left behind and that have now been ended.
         ended: usize,
     },
     #[error("steer run {run}: {}", why.in_words())]
@@ -133,7 +133,7 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// What a person can do about it, where whoever found the fault knows.
+    /// What a person can do about it, if the code that found the fault knows.
     pub fn hint(&self) -> Option<&'static str> {
         if let Self::Unreadable { cause, .. } | Self::UnreadableInTheWay { cause, .. } = self {
             return cause.hint();

@@ -1,9 +1,8 @@
 //! Finds files by the paths and globs of a manifest, within a work dir.
 //!
-//! A name without special characters is a file or a whole directory. A file whose path reads just like a
-//! pattern is always meant: some frameworks have names like `[id].tsx`. What a walk meets is not followed if
-//! it is a link; the name itself may pass through links that stay in the project. What is in `.git` or
-//! `.ekiden` is never found.
+//! A name without special characters is a file or a whole directory. A file whose path reads exactly
+//! like a pattern is always included: some frameworks have names like `[id].tsx`. A walk does not follow the links it meets;
+//! the name itself may pass through links that stay in the project. Nothing in `.git` or `.ekiden` is ever found.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,18 +11,18 @@ use ekiden_store::beneath::{self, NotInside};
 use globset::{GlobBuilder, GlobSet};
 use ignore::WalkBuilder;
 
-/// Directories that hold no output.
+/// Directories that contain no output.
 const NOT_FILES: &[&str] = &[".git", ".ekiden"];
-/// What makes a pattern of a name.
+/// What makes a name a pattern.
 const SPECIAL: [char; 4] = ['*', '?', '[', '{'];
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Files, from the work dir, in order.
     pub(crate) files: Vec<String>,
-    /// Names without special characters that are no file.
+    /// Names without special characters that do not exist.
     pub(crate) missing: Vec<String>,
-    /// There are more than were asked for.
+    /// There are more files than were asked for.
     pub(crate) more: bool,
 }
 
@@ -48,7 +47,7 @@ pub fn all_of(dir: &Path, names: &[String]) -> Result<Vec<String>, String> {
     Ok(find(dir, names, usize::MAX)?.files)
 }
 
-/// Refuses a name that leads out of the project, or by a link into git's own files. The error follows the name.
+/// Refuses a name that leads out of the project, or through a link into git's own files. The error follows the name.
 pub fn stays_inside(dir: &Path, name: &str) -> Result<(), NotInside> {
     let name = plain(name);
     if is_never_found(name) {
@@ -56,12 +55,12 @@ pub fn stays_inside(dir: &Path, name: &str) -> Result<(), NotInside> {
     }
     match beneath::open(dir, Path::new(start_of(name))) {
         Err(refused) if refused.is_refused() => Err(refused),
-        // Whether it can be found is not asked here.
+        // Whether it exists is not checked here.
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// The names that find no file.
+/// The names that match no file.
 pub(crate) fn unmatched(dir: &Path, names: &[String]) -> Result<Vec<String>, String> {
     let mut unmatched = Vec::new();
     for name in names {
@@ -78,7 +77,7 @@ pub(crate) fn unmatched(dir: &Path, names: &[String]) -> Result<Vec<String>, Str
     Ok(unmatched)
 }
 
-/// The paths that none of the names stands for.
+/// The paths that no name covers.
 pub(crate) fn undeclared(paths: &[String], names: &[String]) -> Result<Vec<String>, String> {
     let globs = globs(names)?;
     let is_in = |path: &str, name: &str| {
@@ -96,7 +95,7 @@ pub(crate) fn undeclared(paths: &[String], names: &[String]) -> Result<Vec<Strin
 
 fn walk(dir: &Path, name: &str, files_max: usize, found: &mut Found) -> Result<(), String> {
     let name = plain(name);
-    // The walker does not ask about the directory that it begins at.
+    // The walker does not ask about the directory that it starts in.
     if is_never_found(name) {
         return Ok(());
     }
@@ -145,7 +144,7 @@ fn globs(names: &[String]) -> Result<GlobSet, String> {
     globs.build().map_err(|error| error.to_string())
 }
 
-/// Where the files that a name stands for are looked for: the part before its first special character.
+/// Where to look for the files that a name stands for: the part before its first special character.
 fn start_of(name: &str) -> &str {
     match name.find(SPECIAL) {
         Some(at) => name[..at].rsplit_once('/').map_or("", |(start, _)| start),
@@ -157,7 +156,7 @@ fn is_never_found(name: &str) -> bool {
     name.split('/').any(|part| is_not_file(part.as_ref()))
 }
 
-/// Some file systems take no notice of case.
+/// Some file systems ignore case.
 fn is_not_file(name: &OsStr) -> bool {
     NOT_FILES
         .iter()

@@ -1,4 +1,4 @@
-//! Reading runs without working on them: for status, log, and to find the run that a resume means.
+//! Reads runs without working on them: for status, log, and finding the run to resume.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ pub struct Listed {
     pub run: RunId,
     /// When it was started, if that can be read.
     pub started: Option<Timestamp>,
-    /// Why its log cannot be read, if that shows at its beginning.
+    /// Why its log cannot be read, if its beginning shows that.
     pub unreadable: Option<EngineError>,
-    /// Where it worked. Nothing if that cannot be read; then it may have been anywhere.
+    /// Where it worked. None if that cannot be read; then it may have been anywhere.
     worktree: Option<Option<String>>,
 }
 
-/// All runs of this work dir, oldest first. Empty where nothing ever ran. A run
-/// that cannot be read is in the list with the reason.
+/// All runs of this work dir, oldest first. Empty where nothing ever ran. A run that cannot be read is in the
+/// list with the reason.
 ///
 /// Only the beginning of each log is read, so the list is quick however long the runs are.
 pub fn list(workspace: &Workspace) -> Result<Vec<Listed>, EngineError> {
@@ -60,7 +60,7 @@ pub fn read(
     RunSummary::read(&state, run, show).map_err(|cause| unreadable(run.clone(), cause))
 }
 
-/// A run's log, to be read on while an engine writes it: each record is read once, however long it is.
+/// Follows a run's log while an engine writes it: each record is read once, however long the log is.
 pub struct Follower {
     state: StateDir,
     log: LogReader<Record>,
@@ -80,7 +80,7 @@ pub fn follow(
 }
 
 impl Follower {
-    /// Takes in what is new.
+    /// Reads what is new.
     pub fn read_on(
         &mut self,
         summary: &mut RunSummary,
@@ -93,7 +93,7 @@ impl Follower {
     }
 }
 
-/// The run whose id begins with the prefix, or the newest that can be read, with the newer ones that cannot.
+/// The run whose id begins with the prefix, or the newest readable one, with the newer ones that are unreadable.
 pub fn find(
     workspace: &Workspace,
     prefix: Option<&str>,
@@ -122,8 +122,8 @@ pub fn log_bytes(workspace: &Workspace, run: &RunId) -> Result<u64, EngineError>
     stat.map(|stat| stat.len).ok_or(EngineError::NoRuns)
 }
 
-/// What a session of a run left, for another run to continue from; and that run. The texts are taken from
-/// the log, at the record after which the session's handoff was accepted or its rescue written.
+/// What a session of a run left for another run to continue from, and that run. The texts come from the log, at
+/// the record after which the session's handoff was accepted or its rescue written.
 pub fn starting_point(
     workspace: &Workspace,
     prefix: Option<&str>,
@@ -153,7 +153,7 @@ pub fn starting_point(
     }
 }
 
-/// What a session left that another program held before the run took its relay over; nothing if it is no such session,
+/// What a session left in another program before the run took over its relay; none if it is not such a session,
 /// or if nothing was kept of it.
 fn imported_point(
     workspace: &Workspace,
@@ -198,14 +198,13 @@ fn starts_after(record: &Record, session: SessionNumber) -> bool {
     })
 }
 
-/// The newest run here, for what it has learned. Nothing if it cannot be read: what it learned is only a
-/// better guess.
+/// The newest run here, for what it has learned. None if it cannot be read: what it learned only improves a guess.
 pub fn newest_run(workspace: &Workspace) -> Option<Run> {
     let (newest, _) = find(workspace, None).ok()?;
     Some(read(workspace, &newest, |_, _| {}).ok()?.run)
 }
 
-/// The run that took over just this from another program.
+/// The run that took over exactly this from another program.
 pub fn imported(workspace: &Workspace, hash: &str) -> Result<Option<RunId>, EngineError> {
     let Some(state) = open(workspace)? else {
         return Ok(None);
@@ -222,12 +221,12 @@ pub fn holder(workspace: &Workspace) -> Option<Holder> {
     WorkDirLock::holder_of(&StateLayout::new(&workspace.state_dir).lock(workspace.worktree()))
 }
 
-/// Fails if a run like this could not begin because of another here.
+/// Fails if another run here prevents a run like this from beginning.
 pub fn check_unfinished(workspace: &Workspace, header: &RunStarted) -> Result<(), EngineError> {
     open(workspace)?.map_or(Ok(()), |state| refuse_unfinished(&state, header))
 }
 
-/// Fails if an unfinished run is here, or one that cannot be read, since it may be unfinished.
+/// Fails if an unfinished run is here, or an unreadable one, since it may be unfinished.
 pub(crate) fn refuse_unfinished(state: &StateDir, header: &RunStarted) -> Result<(), EngineError> {
     // A new run supersedes what came before it, so only the newest can be unfinished.
     let Some(newest) = listed(state, header.place.worktree.as_deref())?.pop() else {
@@ -259,7 +258,7 @@ pub(crate) fn refuse_unfinished(state: &StateDir, header: &RunStarted) -> Result
     })
 }
 
-/// The run that a resume means.
+/// The run to resume.
 pub(crate) fn resumable(
     state: &StateDir,
     workspace: &Workspace,
@@ -279,7 +278,7 @@ pub(crate) fn resumable(
     })
 }
 
-/// The run that follow-up work means.
+/// The run that follow-up work continues.
 pub(crate) fn continuable(
     state: &StateDir,
     workspace: &Workspace,
@@ -313,7 +312,7 @@ fn named_or_newest(
     RunSummary::read(state, &run, |_, _| {}).map_err(|cause| unreadable(run, cause))
 }
 
-/// Another run has worked in the same place since this one last did. One that cannot be read does not count.
+/// Another run has worked in the same place since this one last did. Unreadable runs do not count.
 pub(crate) fn is_superseded(state: &StateDir, journal: &Journal) -> Result<bool, EngineError> {
     let (ours, last) = (journal.run().header(), journal.last().time);
     let others = state.runs()?.into_iter().filter(|id| *id != ours.run);
@@ -326,8 +325,8 @@ fn is_complete(run: &Run) -> bool {
     run.outcome().is_some_and(Outcome::is_complete)
 }
 
-/// The runs of a worktree, oldest first. One whose first record cannot be read counts as the oldest: it must
-/// not hide those that came after it.
+/// The runs of a worktree, oldest first. One whose first record cannot be read counts as the oldest, so that it
+/// does not hide those that came after it.
 fn listed(state: &StateDir, worktree: Option<&str>) -> Result<Vec<Listed>, EngineError> {
     let is_here = |run: &Listed| {
         let place = run.worktree.as_ref();
@@ -339,8 +338,8 @@ fn listed(state: &StateDir, worktree: Option<&str>) -> Result<Vec<Listed>, Engin
     Ok(runs)
 }
 
-/// Reads the beginning of a run's log. Where that is not a record of ours, its time and place are taken as
-/// they are, whatever version wrote them.
+/// Reads the beginning of a run's log. If that is not a record of ours, its time and place are taken as they are,
+/// whatever version wrote them.
 fn look(state: &StateDir, run: RunId) -> Listed {
     let (started, worktree, unreadable) = match first_record(state, &run) {
         Ok((time, header)) => (Some(time), Some(header.place.worktree), None),

@@ -1,6 +1,6 @@
-//! Decide and record: the run's state and its log, which can only move together.
+//! Decides and records: the run's state and its log, which only move together.
 //!
-//! Invariant: what [`Journal::record`] returns is on the disk. Nothing else gives effects out.
+//! Invariant: what [`Journal::record`] returns is on the disk. Effects come from nowhere else.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub struct RunSummary {
     outstanding: Outstanding,
     /// The handoffs whose archiving is outstanding: the log holds them, state does not.
     files: BTreeMap<EffectId, HandoffFiles>,
-    /// The first record where this program would have decided otherwise.
+    /// The first record where this program would have decided differently.
     differs: Option<u64>,
 }
 
@@ -70,8 +70,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// If the record cannot be written. The state has moved then and the log has not, so the run
-    /// must not go on; whoever opens the log again finds the state before the event.
+    /// If the record cannot be written. Then the state has moved but the log has not, so the run must not
+    /// continue. The next process that opens the log finds the state before the event.
     pub fn record(
         &mut self,
         at: Timestamp,
@@ -91,7 +91,7 @@ impl Journal {
         Ok(effects)
     }
 
-    /// Whether the log can be compared later with what it holds now.
+    /// Whether the log can later be compared with what it holds now.
     pub fn is_copied(&self) -> bool {
         self.log.copies_links()
     }
@@ -122,24 +122,24 @@ impl Journal {
         })
     }
 
-    /// The handoff that an outstanding archive effect is to keep.
+    /// The handoff that an outstanding archive effect must keep.
     pub fn files_of(&self, effect: EffectId) -> Option<&HandoffFiles> {
         self.folded.files.get(&effect)
     }
 
-    /// The handoffs that perhaps only the log holds.
+    /// The handoffs that may be only in the log.
     pub fn unarchived(&self) -> impl Iterator<Item = &HandoffFiles> {
         self.folded.files.values()
     }
 
-    /// The first record where this program would have decided otherwise, if there is one.
+    /// The first record where this program would have decided differently, if there is one.
     pub fn differs(&self) -> Option<u64> {
         self.folded.differs
     }
 }
 
 impl RunSummary {
-    /// Reads a log without going on with it, also while an engine writes it.
+    /// Reads a log without continuing it, even while an engine writes it.
     pub fn read(
         state: &StateDir,
         run: &RunId,
@@ -149,7 +149,7 @@ impl RunSummary {
         Self::read_first(run, &mut log, &mut show)
     }
 
-    /// The same from an open log, which can be read on later.
+    /// The same from an open log, from which the caller can read on later.
     pub(crate) fn read_first(
         run: &RunId,
         log: &mut LogReader<Record>,
@@ -167,7 +167,7 @@ impl RunSummary {
         Ok(summary)
     }
 
-    /// Takes in what is new in its log.
+    /// Reads what is new in its log.
     pub(crate) fn read_on(
         &mut self,
         log: &mut LogReader<Record>,

@@ -1,8 +1,8 @@
 //! The published knowledge as a person reads and edits it.
 //!
-//! While a session runs, its agent reads the file and its handoff will be merged into it. So a person may edit
-//! it only while a run waits, is paused or has ended. The edit becomes a `KnowledgeEdited` event when the run
-//! continues.
+//! While a session runs, its agent reads the file, and its handoff will be merged into it. So a person may edit
+//! it only while a run waits, is paused or has ended. When the run continues, the edit becomes a
+//! `KnowledgeEdited` event.
 
 use std::path::PathBuf;
 
@@ -20,16 +20,16 @@ use crate::workspace::Workspace;
 
 /// The copy beside the published file while it is edited.
 const COPY: &str = "KNOWLEDGE.edit.md";
-/// The text that the copy was made of: an edit of another one would undo what was learned since.
+/// The text that the copy was made from: an edit of a different text would undo what was learned since.
 const BASE: &str = "KNOWLEDGE.edit.base.md";
 
 /// The knowledge of one run.
 #[derive(Debug)]
 pub struct KnowledgeFile {
     pub run: RunId,
-    /// Its text: what a person wrote since the run last did something, else what the run knows.
+    /// Its text: what a person wrote since the run last did something, or else what the run knows.
     pub text: String,
-    /// Facts that were corrected, and are kept in the log alone.
+    /// Facts that were corrected and are kept only in the log.
     pub corrected: usize,
     /// Why it may not be edited now.
     pub closed: Option<Closed>,
@@ -42,7 +42,7 @@ pub struct KnowledgeFile {
 pub enum Closed {
     #[error("session {session} is at work")]
     Working { session: SessionNumber },
-    /// Its engine died before it had done all that was decided.
+    /// Its engine died before it had done everything that was decided.
     #[error("the run was interrupted in session {session}")]
     Interrupted { session: SessionNumber },
     #[error("the run is a plan, whose stages share what they learn")]
@@ -51,10 +51,10 @@ pub enum Closed {
     Older,
 }
 
-/// An edit cannot be taken over. Reads well after "cannot".
+/// An edit cannot be applied. Reads well after "cannot".
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// The file is not the one that was edited. Holds the facts that were added to it since.
+    /// The file is not the one that was edited. Holds the facts that were added since.
     #[error("take over your edit: KNOWLEDGE.md has changed since you began it")]
     Changed { facts: Vec<String> },
     #[error("read {} as text", path.display())]
@@ -102,8 +102,8 @@ impl KnowledgeFile {
         Ok(file)
     }
 
-    /// Makes a copy for an editor and returns its path. The second value: a copy was left there by an edit that
-    /// failed, and is used again. Only if it is one of this text.
+    /// Makes a copy for an editor and returns its path. The second value is true if a failed edit of this same
+    /// text left a copy, which is then used again.
     pub fn copy(&self) -> Result<(PathBuf, bool), EditError> {
         let path = self.copy_path();
         if self.disk.stat(&path)?.is_some() {
@@ -111,14 +111,15 @@ impl KnowledgeFile {
             if base.as_deref() == Some(&self.text) {
                 return Ok((path, true));
             }
-            // One that holds no word of a person's is made again; one that cannot be read may hold some.
+            // A copy in which a person wrote nothing is made again; one that cannot be read may contain a
+            // person's words.
             let edited = self.edited().ok();
             if edited.is_none() || edited != base && edited.as_ref() != Some(&self.text) {
                 let [base, edited] = [base, edited].map(Option::unwrap_or_default);
                 return Err(changed(&base, &edited, &self.text));
             }
         }
-        // The base comes second and vouches for the copy, which is on the disk by then.
+        // The base comes second: it vouches for the copy, which is on the disk by then.
         let text = self.text.as_bytes();
         replace(&self.disk, &path, text, Durability::Full)?;
         replace(&self.disk, &self.base_path(), text, Durability::Derived)?;
@@ -137,8 +138,8 @@ impl KnowledgeFile {
         String::from_utf8(bytes).map_err(|_| EditError::NotText { path })
     }
 
-    /// Puts a text in place of the published one, if that is still the one that was opened, and removes
-    /// the copy. After a power cut the old text or the new one is there, whole.
+    /// Replaces the published text if it is still the one that was opened, and removes the copy. After a power
+    /// cut the old text or the new one is there, whole.
     pub fn put(&self, text: &str) -> Result<(), EditError> {
         if let Some(now) = self.published_text().filter(|now| *now != self.text) {
             return Err(changed(&self.text, text, &now));

@@ -4,9 +4,10 @@
 //! <user's state home>/ekiden/limits/<hash of agent and account>
 //! ```
 //!
-//! Whoever meets a limit notes when it is lifted. Before each start the note is read, and a session that would meet that limit
-//! ends before it begins, with [`EndCause::LimitKnown`] in its run's log. The run that met it is not held by its own note: its log
-//! has the limit, and a person who resumes it wants it tried. If its session then works, the note goes.
+//! A run that meets a limit notes when it is lifted. ekiden reads the note before each start. A session that
+//! would meet that limit ends before it begins, with [`EndCause::LimitKnown`] in its run's log. The run that met
+//! the limit ignores its own note: its log has the limit, and a person who resumes the run wants it tried. If its
+//! session then works, the note is removed.
 //!
 //! A note is only a hint. One that is lost, damaged, expired or implausibly far ahead is ignored.
 
@@ -29,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::workspace::Workspace;
 
-/// What this program writes, and the newest that it reads.
+/// The version that this program writes, and the newest that it reads.
 const VERSION: u32 = 1;
 
 /// The notes as one run sees them.
@@ -42,7 +43,7 @@ pub(crate) struct KnownLimits {
     run: Option<RunId>,
 }
 
-/// The limit that holds whoever would begin a run here.
+/// The limit that prevents a run from beginning here.
 pub fn held(workspace: &Workspace, agent: &AgentSpec, now: Timestamp) -> Option<EndCause> {
     let disk = Arc::new(RealDisk::fenced(&workspace.dir));
     KnownLimits::of(workspace, disk, None).met_elsewhere(agent, now)
@@ -57,7 +58,7 @@ struct Note {
     run: Option<RunId>,
 }
 
-/// A usage limit that is not lifted yet.
+/// A usage limit that has not been lifted yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// Whose account met it.
@@ -66,7 +67,7 @@ pub struct Limit {
     pub kind: LimitKind,
 }
 
-/// The limits that a run met, of those that are noted in this directory.
+/// The limits noted in this directory that a run met.
 pub fn met(dir: &Path, run: &RunId, now: Timestamp) -> Vec<Limit> {
     let known = KnownLimits::at(dir, None);
     let notes = known.disk.list(dir).unwrap_or_default();
@@ -76,7 +77,7 @@ pub fn met(dir: &Path, run: &RunId, now: Timestamp) -> Vec<Limit> {
     of_run.map(|note| note.limit).collect()
 }
 
-/// Notes a limit that a session on another machine met, by an account that is this one's, too.
+/// Notes a limit that a session on another machine met with an account that this machine also uses.
 pub fn note(dir: &Path, limit: &Limit, now: Timestamp) -> DiskResult<()> {
     KnownLimits::at(dir, None).keep(limit, now)
 }
@@ -95,7 +96,7 @@ impl KnownLimits {
         }
     }
 
-    /// The limit that another run met and that is not lifted yet.
+    /// The limit that another run met and that has not been lifted yet.
     pub(crate) fn met_elsewhere(&self, agent: &AgentSpec, now: Timestamp) -> Option<EndCause> {
         let of_model = |is_model: bool| self.read(&self.path(agent, is_model)?, now);
         let found = [of_model(false), of_model(true)].into_iter().flatten();
@@ -108,7 +109,7 @@ impl KnownLimits {
         })
     }
 
-    /// Takes from the end of a session what it says about its account's limits.
+    /// Learns from the end of a session what it says about its account's limits.
     pub(crate) fn learn(
         &self,
         agent: &AgentSpec,
@@ -150,7 +151,7 @@ impl KnownLimits {
         replace_at_once(&*self.disk, &path, &bytes)
     }
 
-    /// The service answered the run that met a limit: it is lifted before its time.
+    /// The service answered the run that met a limit: it was lifted early.
     fn lifted(&self, agent: &AgentSpec, ended: &AttemptEnded, now: Timestamp) -> DiskResult<()> {
         let paths = [self.path(agent, false), self.path(agent, true)];
         for path in paths.into_iter().flatten() {
@@ -162,7 +163,7 @@ impl KnownLimits {
         Ok(())
     }
 
-    /// A note that holds somebody; nothing else counts.
+    /// A note that still applies; nothing else counts.
     fn read(&self, path: &Path, now: Timestamp) -> Option<Note> {
         let bytes = self.disk.read(path, SMALL_FILE_BYTES_MAX).ok()?;
         let note: Note = serde_json::from_slice(&bytes).ok()?;
@@ -171,7 +172,7 @@ impl KnownLimits {
         (is_ahead && note.version <= VERSION).then_some(note)
     }
 
-    /// Where the limits of an account are noted, or those that it has for one model.
+    /// Where an account's limits are noted, or those that it has for one model.
     fn path(&self, agent: &AgentSpec, is_model: bool) -> Option<PathBuf> {
         let model = is_model.then_some(agent.model.as_ref());
         let name = format!("{} {model:?}", login(agent));

@@ -1,10 +1,10 @@
 //! Ends what outlived an engine and all its keepers.
 //!
-//! Keepers end what they keep, whoever of them is killed. Where the engine and every keeper are killed at
-//! the same instant, nobody is left to do it, and a tool that ignores signals or has a session of its own
-//! works on. It still bears its run's mark in its environment. The next command that changes anything in the
-//! project finds it by that, holds it by a descriptor, looks again, and kills it, so that a later process with
-//! the same pid is never met.
+//! If any of the keepers survives, it ends the processes it keeps. If the engine and every keeper are killed at
+//! the same instant, nothing is left to do that, and a tool that ignores signals or has its own session keeps
+//! running. It still has its run's mark in its environment. The next command that changes anything in the project
+//! finds the tool by that mark, opens a descriptor to it, checks again, and kills it. So it never hits a later
+//! process that reuses the pid.
 
 use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::ids::EffectId;
@@ -17,12 +17,12 @@ use crate::observer::Observer;
 use crate::task_mark::{TASK_MARK, task_mark};
 use crate::workspace::Workspace;
 
-/// The variables by which an attempt's processes are known, and those of its run.
+/// The variables that identify an attempt's processes, and those of its run.
 const SESSION_MARK: &str = "EKIDEN_SESSION_ID";
 const RUN_MARK: &str = "EKIDEN_RUN";
 
-/// Ends what a run left behind, and says how many processes that were. Best effort: on a platform that cannot
-/// tell, the attempt's lock still says whether keepers live. Only for when no engine works on the run.
+/// Ends what a run left behind, and returns how many processes that were. Best effort: on a platform that cannot
+/// tell, the attempt's lock still says whether keepers live. Call it only when no engine works on the run.
 pub(crate) fn end_of<'a>(
     run: &Run,
     outstanding: impl Iterator<Item = (EffectId, &'a Effect)>,
@@ -50,8 +50,8 @@ pub(crate) fn end_of<'a>(
         .sum()
 }
 
-/// The same of all runs of a project, by the variables that name a run. What a keeper keeps is not left behind,
-/// whether or not an engine lives.
+/// The same for all runs of a project, by the variables that name a run. A process under a keeper is not left
+/// behind, whether or not an engine lives.
 pub(crate) fn end_unkept(state: &StateDir) -> usize {
     let runs = state.runs().unwrap_or_default();
     let is_ours = |name: &str| runs.iter().any(|run| run.as_str() == name);

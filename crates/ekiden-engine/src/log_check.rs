@@ -1,4 +1,4 @@
-//! Whether a run's log is the one that was written: the question before a run continues.
+//! Checks, before a run continues, that its log is the one that was written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangedLog {
     Refuse,
-    /// A person has looked at it and wants to go on from it. That is recorded.
+    /// A person has looked at it and wants to continue from it. That is recorded.
     Accept,
 }
 
@@ -39,12 +39,12 @@ impl LockedWorkDir {
     }
 }
 
-/// Fails if a run's log is not the one that was written: for whoever begins a run from what another left.
+/// Fails if a run's log is not the one that was written. Call it before beginning a run from what another left.
 pub fn refuse_changed(workspace: &Workspace, run: &RunId) -> Result<(), EngineError> {
     difference(workspace, run, &look(workspace, run)?)
 }
 
-/// Whether nothing is known here of what a run's log held.
+/// Whether nothing is known here about the content of a run's log.
 pub(crate) fn is_unknown(workspace: &Workspace, run: &RunId) -> Result<bool, EngineError> {
     Ok(look(workspace, run)?.continuity == Continuity::Unknown)
 }
@@ -87,12 +87,12 @@ fn difference(workspace: &Workspace, run: &RunId, found: &ChainCheck) -> Result<
     })
 }
 
-/// Why a log that nothing is known of is not believed.
+/// Why we do not trust a log about which nothing is known.
 pub(crate) fn unknown(run: &RunId) -> String {
     format!("there is no record outside the log of run {run} that ekiden wrote it")
 }
 
-/// Where the links of this project's logs are copied to; none without a home.
+/// Where the links of this project's logs are copied; none without a home.
 pub(crate) fn chains(
     disk: &Arc<dyn Disk>,
     workspace: &Workspace,

@@ -1,8 +1,8 @@
-//! The measure of an attempt's context and spend: samples in, events out.
+//! Measures an attempt's context and spend: samples in, events out.
 //!
-//! Samples are many and decide nothing by themselves, so they stay out of the log. What reaches
-//! `core` is the first time that a level or a mark of spend is reached in an attempt, and a first response
-//! that fills the window before any work.
+//! Samples are many and decide nothing by themselves, so they stay out of the log. `core` sees only the first
+//! time that an attempt reaches a level or a mark of spend, and a first response that fills the window before any
+//! work.
 
 use ekiden_core::budget::{Share, SpendMeter};
 use ekiden_core::effect::StartMode;
@@ -17,7 +17,7 @@ pub(crate) struct Meter {
     /// The window that the levels are shares of.
     pub(crate) window: Window,
     usage_tokens: u64,
-    /// The highest level of this attempt.
+    /// The highest level that this attempt has reached.
     pub(crate) level: Level,
     pub(crate) spend: SpendMeter,
     baseline: Baseline,
@@ -26,13 +26,13 @@ pub(crate) struct Meter {
 /// What is known of the window before the work begins.
 #[derive(Debug, Clone, PartialEq)]
 enum Baseline {
-    /// No response came yet; what fills the window without it.
+    /// No response has come yet; holds what fills the window without it.
     Unknown(Vec<(String, u64)>),
     /// The first response was measured, or the conversation is an old one.
     Measured,
 }
 
-/// What the first message and the agent's own start take, which nothing else accounts for.
+/// What the first message and the agent's own start take, which no other entry accounts for.
 const REST: &str = "Messages";
 
 impl Meter {

@@ -1,7 +1,6 @@
 //! Who watches a run: the live view, the plain lines, the event lines.
 //!
-//! An observer sees what is already recorded, or what decides nothing. Whatever it does, the run
-//! goes on.
+//! An observer sees only what is already recorded or what decides nothing. Nothing it does stops the run.
 
 pub use ekiden_agent::attempt::Activity;
 use ekiden_core::budget::Spend;
@@ -12,7 +11,7 @@ use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 
 pub trait Observer {
-    /// A record is on the disk; the run is as it stands after it.
+    /// A record is on the disk; the run is in the state after it.
     fn recorded(&mut self, _record: &Record, _run: &Run) {}
 
     /// Something happens in a session.

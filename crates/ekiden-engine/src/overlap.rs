@@ -1,8 +1,8 @@
 //! Running runs whose work dir lies around or inside another's: their agents would change the same files.
 //!
-//! The work dir's own lock keeps others out of that directory only. After it is taken, the locks of the
-//! directories above are looked at, and those of the directories below that have an `.ekiden`. Of two runs that
-//! start at the same time at least one sees the other. Two packages beside each other have nothing in common.
+//! The work dir's own lock covers only that directory. So after taking it, ekiden also looks at the locks of the
+//! directories above, and of the directories below that have an `.ekiden`. Of two runs that start at the same
+//! time, at least one sees the other. Two packages beside each other have nothing in common.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use ekiden_store::place::{ProjectPlace, project_name};
 use crate::error::EngineError;
 use crate::workspace::Workspace;
 
-/// How many directories are looked into. A larger tree costs more to walk than the check is worth.
+/// How many directories the check looks into. Walking a larger tree costs more than the check is worth.
 const DIRS_MAX: usize = 20_000;
 /// Directories with many files and no work of their own.
 const PASSED_OVER: [&str; 3] = [".git", "node_modules", "target"];
@@ -50,7 +50,7 @@ fn below(top: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The lock that a run in `dir` would hold, with state kept where this run keeps it.
+/// The lock that a run in `dir` would hold, if it keeps its state where this run does.
 fn lock_of(dir: &Path, ours: &Workspace) -> PathBuf {
     let own = ours.state_dir.file_name().unwrap_or_default();
     let is_elsewhere = own == project_name(&ours.dir.to_string_lossy()).as_str();

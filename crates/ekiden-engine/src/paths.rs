@@ -6,7 +6,7 @@
 //! | a plan in place | the work dir | `runs/<id>/stages/<stage>/sessions/` |
 //! | a plan in worktrees | a worktree for each stage | the same |
 //!
-//! All of it follows from the run's first record, so a restarted engine finds the same.
+//! All of this follows from the run's first record, so a restarted engine computes the same paths.
 
 use std::path::{Path, PathBuf};
 
@@ -74,7 +74,7 @@ impl RunPaths {
         }
     }
 
-    /// The worktree of a stage, if it has one of its own.
+    /// The worktree of a stage, if it has its own.
     pub fn tree(&self, stage: &StageId) -> Option<PathBuf> {
         let name = format!("{}-{stage}", self.run);
         self.trees.as_ref().map(|trees| trees.join(name))
@@ -118,7 +118,7 @@ impl RunPaths {
         outputs.iter().map(from_root).collect()
     }
 
-    /// What worktrees are lent of the user's files.
+    /// Which of the user's files worktrees are lent.
     pub(crate) fn lent(&self, isolation: &Isolation) -> Lent {
         let Isolation::Worktrees { copy, .. } = isolation else {
             return Lent::default();

@@ -6,9 +6,9 @@
 //!        └── review: accept, or ask again ◄───────┘
 //! ```
 //!
-//! A planning session has no log: what is lost with it can be asked for again, and its result is a file that a
-//! person reads before anything runs. So it is not resumed: after a usage limit it begins again. Its prompt and
-//! event stream stay in `planning/` of the state directory until the next one.
+//! A planning session has no log: whatever is lost can be asked for again, and the result is a file that a person
+//! reads before anything runs. So it is not resumed; after a usage limit it starts over. Its prompt and event
+//! stream stay in `planning/` of the state directory until the next planning session.
 //!
 //! Invariants: no run works here meanwhile. When [`Planner::hold`] returns, nothing of its agent is alive.
 
@@ -57,13 +57,13 @@ const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
 /// How often to read the clock while waiting.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Judges the answer of a turn, which is empty where no schema was asked for. A text is sent to the agent as
+/// Judges the answer of a turn, which is empty if no schema was asked for. A returned text goes to the agent as
 /// the next message; `None` ends the conversation.
 pub type Review<'a> = &'a mut dyn FnMut(Answer) -> Option<String>;
 
 pub struct PlanningSession<'a> {
     pub prompt: PromptBlocks,
-    /// The JSON Schema that answers are held to. Without one the session writes the document.
+    /// The JSON Schema that answers must match. Without one the session writes the document.
     pub schema: Option<String>,
     /// The architecture document, absolute. The agent may always read it.
     pub document: &'a Path,
@@ -80,7 +80,7 @@ pub enum PlanningEnd {
 /// The right to plan in a work dir: nothing else works there until it is dropped.
 pub struct Planner {
     work_dir: LockedWorkDir,
-    /// Names conversations; there is no such run.
+    /// Names conversations; no such run exists.
     run: RunId,
     agent: AgentSpec,
     bounds: Bounds,
@@ -93,7 +93,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Takes the work dir. A budget of a run is that of all sessions together.
+    /// Takes the work dir. A run's budget covers all sessions together.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Planner {
         let work_dir = LockedWorkDir::take(disk, workspace)?;
         let runtime = runtime()?;
         let signals = runtime.block_on(async { Signals::listen(OnHangup::Stop) })?;
-        // Orphans of keepers that somebody killed come to us.
+        // If somebody kills keepers, we adopt their orphans.
         let _ = ekiden_agent::become_subreaper();
         let planner = Self {
             work_dir,
@@ -181,8 +181,8 @@ impl Planner {
         Ok(end)
     }
 
-    /// Waits until then by the wall clock, which runs while the machine is suspended. The signal that ended
-    /// the wait, if one did.
+    /// Waits until then by the wall clock, which runs while the machine is suspended. Returns the signal that
+    /// ended the wait, if one did.
     pub fn wait_until(&mut self, until: Timestamp) -> Option<i32> {
         let signals = &mut self.signals;
         self.runtime.block_on(async {
@@ -196,7 +196,7 @@ impl Planner {
         })
     }
 
-    /// Keeps a text beside what the sessions left, for a person to look at. Returns its path.
+    /// Keeps a text beside what the sessions left, so that a person can look at it. Returns its path.
     pub fn keep(&self, name: &str, text: &str) -> Result<PathBuf, EngineError> {
         let path = self.dir().join(name);
         replace(
@@ -218,8 +218,8 @@ impl Planner {
         self.work_dir.state.view().layout().planning(worktree)
     }
 
-    /// All files of ours are closed to the agent. There is no handoff, so the document stands for it: nothing
-    /// lies inside a file.
+    /// All of ekiden's files are closed to the agent. There is no handoff, so the document takes the handoff
+    /// directory's place: nothing lies inside a file.
     fn guard_view(&self, session: &PlanningSession<'_>) -> GuardView {
         let workspace = &self.work_dir.workspace;
         GuardView {
@@ -270,7 +270,7 @@ impl Planner {
     }
 }
 
-/// A conversation under way.
+/// A running conversation.
 struct Conversation<'a> {
     attempt: AttemptHandle,
     inbox: mpsc::Receiver<Report>,
@@ -282,10 +282,10 @@ struct Conversation<'a> {
     deadline: Option<Instant>,
     /// The answer of the turn that runs.
     answer: Answer,
-    /// How it will have ended, whatever the process says of its own end.
+    /// How it will have ended, whatever the process says about its own end.
     settled: Option<PlanningEnd>,
     spent: Spend,
-    /// Takes from its end what other runs may need.
+    /// Learns from its end what other runs may need.
     learn: &'a dyn Fn(&AttemptEnded),
 }
 
@@ -340,7 +340,7 @@ impl Conversation<'_> {
     }
 
     fn turn_ended(&mut self, review: Review<'_>) {
-        // What was stopped is not asked for anything more.
+        // A stopped conversation gets no more questions.
         if self.settled.is_some() {
             return;
         }

@@ -1,7 +1,6 @@
 //! The effect runner of real runs: agents, verifications, surveys and archiving are tasks of the runtime.
 //!
-//! A task whose engine has gone cannot send what came of it. Its effect then stays outstanding, and a resume
-//! settles it.
+//! A task whose engine is gone cannot deliver its result. Its effect then stays outstanding, and a resume settles it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -38,7 +37,7 @@ use crate::worktrees::deliver::{DeliveryJob, deliver};
 use crate::worktrees::{StageJob, Worktrees};
 use ekiden_core::text::in_full;
 
-/// Reports on their way from an adapter. A full channel holds the adapter back, and so the agent.
+/// Reports on their way from an adapter. A full channel makes the adapter wait, and so the agent.
 const REPORTS_MAX: usize = 256;
 /// Variables with keys of trackers.
 const TRACKER_KEYS: [&str; 3] = ["LINEAR_API_KEY", "GITHUB_TOKEN", "GH_TOKEN"];
@@ -54,19 +53,19 @@ pub(crate) struct ProcessRunner {
     inputs: mpsc::Sender<Input>,
     attempts: BTreeMap<StageId, AttemptHandle>,
     tasks: JoinSet<()>,
-    /// Changes when tasks are to stop. A task that begins later does not see an older change.
+    /// Changes when tasks must stop. A task that begins later does not see an older change.
     cancelled: watch::Sender<u32>,
     endpoints: Vec<Endpoint>,
-    /// Notifications on their way. They are nobody's outcome, so no run waits for them but at its end.
+    /// Notifications on their way. No outcome depends on them, so a run waits for them only at its end.
     telling: JoinSet<()>,
-    /// The ways of which the user knows that they do not work.
+    /// The ways that the user already knows do not work.
     notify_failed: Arc<Mutex<BTreeSet<&'static str>>>,
     /// The run works on an issue, so its agents do not get the keys of trackers.
     pub(crate) hides_keys: bool,
 }
 
 impl ProcessRunner {
-    /// An effect runner for one run, which sends what happens to `inputs`.
+    /// An effect runner for one run. It sends what happens to `inputs`.
     pub(crate) fn new(
         ekiden: PathBuf,
         run: RunId,
@@ -95,7 +94,7 @@ impl ProcessRunner {
         }
     }
 
-    /// Nothing is at work, so no outcome will come.
+    /// Nothing is running, so no outcome will come.
     pub(crate) fn is_idle(&mut self) -> bool {
         while self.tasks.try_join_next().is_some() {}
         self.tasks.is_empty()
@@ -107,8 +106,8 @@ impl ProcessRunner {
         !self.telling.is_empty()
     }
 
-    /// Waits for the notifications on their way, or until `enough` is ready; those that are left then are given up, which
-    /// the user is told.
+    /// Waits for the notifications on their way, or until `enough` is ready. Then it gives up on those that are
+    /// left, and tells the user.
     pub(crate) async fn tell_last(&mut self, enough: impl Future<Output = ()>) {
         tokio::select! {
             () = async { while self.telling.join_next().await.is_some() {} } => return,
@@ -120,7 +119,7 @@ impl ProcessRunner {
         let _ = self.inputs.try_send(Input::Warning(text.to_owned()));
     }
 
-    /// Starts a task and sends the input that it ends with.
+    /// Starts a task, and sends the input that it ends with.
     fn spawn(&mut self, task: impl Future<Output = Input> + Send + 'static) {
         let inputs = self.inputs.clone();
         self.tasks.spawn(async move {
@@ -146,7 +145,7 @@ impl ProcessRunner {
                 "EKIDEN_PROJECT".to_owned(),
                 self.paths.workspace.dir.display().to_string(),
             ),
-            // For our MCP server: where the sessions before this one are, and which one this is.
+            // For our MCP server: where the earlier sessions are, and which one this is.
             ("EKIDEN_RELAY".to_owned(), relay.dir().display().to_string()),
             (
                 "EKIDEN_SESSION".to_owned(),
@@ -154,7 +153,7 @@ impl ProcessRunner {
             ),
         ];
         let ceiling = self.paths.trees.as_deref();
-        // Those who only write to an issue through ekiden need no key, and empty ones count as none.
+        // Sessions that write to an issue only through ekiden need no key. Empty keys count as none.
         let keys = TRACKER_KEYS.iter().filter(|_| self.hides_keys);
         env.extend(keys.map(|name| ((*name).to_owned(), String::new())));
         env.extend(ceiling.map(|trees| (CEILING.to_owned(), trees.display().to_string())));
@@ -367,7 +366,7 @@ impl EffectRunner for ProcessRunner {
     }
 }
 
-/// Keeps the output of a verification beside the session. It decides nothing, so it is not synced. A
+/// Keeps the output of a verification beside the session. Nothing depends on it, so it is not synced. A
 /// verification before the first session has no such place.
 fn keep_output(disk: &dyn Disk, log: &Path, output: &str) -> DiskResult<()> {
     if disk.stat(parent(log))?.is_none() {
@@ -376,7 +375,7 @@ fn keep_output(disk: &dyn Disk, log: &Path, output: &str) -> DiskResult<()> {
     replace(disk, log, output.as_bytes(), Durability::Derived)
 }
 
-/// The end of a raw event stream, to go on writing it.
+/// The end of a raw event stream, to continue writing it.
 pub(crate) fn raw_stream(disk: Arc<dyn Disk>, path: &Path) -> DiskResult<Box<dyn Write + Send>> {
     Ok(Box::new(RawStream(StreamWriter::open(disk, path)?)))
 }
@@ -385,7 +384,7 @@ struct RawStream(StreamWriter);
 
 impl Write for RawStream {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        // Whoever writes the stream shows one line of why it cannot.
+        // The stream's writer shows one line of why it cannot.
         let written = self.0.write(bytes);
         written.map_err(|error| std::io::Error::other(in_full(&error)))?;
         Ok(bytes.len())

@@ -1,11 +1,11 @@
-//! Where this user's runs are on this machine, so that all of them can be seen from anywhere.
+//! Where this user's runs are on this machine, so that you can see all of them from anywhere.
 //!
 //! ```text
 //! <user's state home>/ekiden/projects/<state id>/work-dirs.json
 //! ```
 //!
-//! Whatever meets runs in a work dir notes it there. A note says only where to look: whether the state there is
-//! believed is asked anew at each look, and a note can be lost without harm, since the next command makes it again.
+//! Any command that finds runs in a work dir notes the work dir there. A note says only where to look. Each look
+//! decides anew whether to trust the state there. Losing a note does no harm, since the next command writes it again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::state_trust;
 use crate::workspace::{GitPlace, Workspace};
 
 const NAME: &str = "work-dirs.json";
-/// What this program writes. Of a newer version nothing is read, and nothing is written over it.
+/// The version that this program writes. It neither reads nor overwrites a newer version.
 const VERSION: u32 = 1;
-/// The work dirs of one state, such as the worktrees of a repository. Those that were seen last are kept.
+/// The work dirs of one state, such as the worktrees of a repository. The most recently seen ones are kept.
 const WORK_DIRS_MAX: usize = 50;
-/// A note of the same place is made anew only when it is older than this.
+/// A note of the same place is renewed only when it is older than this.
 const SEEN_STEP: Millis = Millis::from_secs(24 * 60 * 60);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ struct WorkDir {
     seen: Timestamp,
 }
 
-/// A work dir in which runs were met.
+/// A work dir in which a command found runs.
 #[derive(Debug)]
 pub struct Project {
     pub dir: PathBuf,
@@ -66,8 +66,8 @@ pub enum Unread {
     Unreadable(#[source] Box<EngineError>),
 }
 
-/// Notes the work dir, unless that was done already, its state has no id yet, or its state is not believed. It costs
-/// two small reads where there is nothing to write.
+/// Notes the work dir, unless it is already noted, its state has no id yet, or its state is not trusted. If there
+/// is nothing to write, this costs two small reads.
 pub fn note(workspace: &Workspace, now: Timestamp) -> Result<(), EngineError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
     let id = StateId::of(&*disk, &StateLayout::new(&workspace.state_dir))?;
@@ -91,11 +91,11 @@ pub fn note(workspace: &Workspace, now: Timestamp) -> Result<(), EngineError> {
     write(&kept, noted)
 }
 
-/// All work dirs that are noted, those first in which runs were met last. Nothing of the projects is changed.
+/// All noted work dirs, the most recently seen first. Changes nothing in the projects.
 ///
 /// # Errors
 ///
-/// If the user's own state directory cannot be read. A note that cannot be read is passed over.
+/// If the user's own state directory cannot be read. A note that cannot be read is skipped.
 pub fn projects(user_dir: &Path) -> Result<Vec<Project>, EngineError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let mut projects = Vec::new();
@@ -112,7 +112,7 @@ pub fn projects(user_dir: &Path) -> Result<Vec<Project>, EngineError> {
     Ok(projects)
 }
 
-/// Forgets the work dirs that are gone or have another state now, and says which. What else is kept about them stays.
+/// Forgets the work dirs that are gone or have another state now, and returns them. Everything else about them stays.
 pub fn forget_gone(user_dir: &Path) -> Result<Vec<PathBuf>, EngineError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let mut forgotten = Vec::new();
@@ -147,7 +147,7 @@ impl WorkDir {
             == (&workspace.dir, &workspace.state_dir, &workspace.git)
     }
 
-    /// What is there now, as it was noted under this id.
+    /// What is there now, if it is what was noted under this id.
     fn look(&self, user_dir: &Path, id: &StateId) -> Result<Workspace, Unread> {
         if !self.dir.is_dir() || !self.state_dir.is_dir() {
             return Err(Unread::Gone);

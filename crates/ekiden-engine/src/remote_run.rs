@@ -1,5 +1,5 @@
-//! A run that other machines carry out, kept in this work dir's log as if it worked here: so that whatever reads or
-//! steers a run does so with this one, too.
+//! A run that other machines carry out, kept in this work dir's log as if it worked here, so that every command
+//! that reads or steers a run works with this one too.
 //!
 //! ```text
 //! what the others tell ──► RemoteRun::record ──► Journal ──► log.jsonl ──► status, log, report, attach
@@ -7,8 +7,8 @@
 //! ekiden pause ──► the steering socket ──► RemoteRun::steered ──► whoever keeps it tells the others
 //! ```
 //!
-//! It holds the work dir's lock, so nothing else begins here meanwhile. It can end at any time: the run goes on
-//! elsewhere, and the next one that is kept here takes in what was missed.
+//! It holds the work dir's lock, so nothing else begins here meanwhile. It can end at any time: the run continues
+//! elsewhere, and the next process that keeps it here catches up on what was missed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,7 +40,7 @@ use crate::runner::{LockedWorkDir, Unfinished};
 use crate::steering_socket;
 use crate::workspace::Workspace;
 
-/// Messages that wait.
+/// Waiting messages.
 const INPUTS_MAX: usize = 16;
 
 pub struct RemoteRun {
@@ -53,7 +53,7 @@ pub struct RemoteRun {
     work_dir: LockedWorkDir,
 }
 
-/// A work dir that is ours alone.
+/// A work dir that only this process may work in.
 pub struct TakenWorkDir(LockedWorkDir);
 
 impl TakenWorkDir {
@@ -68,7 +68,7 @@ impl TakenWorkDir {
     }
 }
 
-/// What a session on another machine does just now. Nothing depends on it.
+/// What a session on another machine is doing now. Nothing depends on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AtWork {
     pub attempt: AttemptId,
@@ -79,7 +79,7 @@ pub struct AtWork {
     /// What the attempt has spent.
     pub spend: Spend,
     pub subagents: usize,
-    /// In short; nothing before it does something.
+    /// In short; empty until it does something.
     pub doing: String,
 }
 
@@ -96,7 +96,7 @@ impl AtWork {
     }
 }
 
-/// What the sessions of a run on other machines do, as far as whoever follows it here knows.
+/// What the sessions of a run on other machines are doing, as far as the process that follows it here knows.
 pub fn at_work(workspace: &Workspace, run: &RunId) -> BTreeMap<StageId, AtWork> {
     let path = StateLayout::new(&workspace.state_dir).run(run).at_work();
     let disk = RealDisk::fenced(&workspace.dir);
@@ -105,21 +105,21 @@ pub fn at_work(workspace: &Workspace, run: &RunId) -> BTreeMap<StageId, AtWork> 
     told.unwrap_or_default()
 }
 
-/// A message of a person, and whoever waits until it is recorded.
+/// A person's message, and the sender that waits until it is recorded.
 pub struct Message {
     pub steered: Steered,
     recorded: oneshot::Sender<()>,
 }
 
 impl Message {
-    /// Tells its sender that it has acted. One that is dropped was not heard.
+    /// Tells its sender that it took effect. A message that is dropped was not heard.
     pub fn is_recorded(self) {
         let _ = self.recorded.send(());
     }
 }
 
 impl RemoteRun {
-    /// Goes on with the run's log, or begins it if there is none. Within a runtime.
+    /// Continues the run's log, or begins it if there is none. Call it within a runtime.
     ///
     /// # Errors
     ///
@@ -166,13 +166,13 @@ impl RemoteRun {
         self.layout.dir()
     }
 
-    /// Takes in what happened elsewhere. Gives the number of its record.
+    /// Records what happened elsewhere. Returns the number of its record.
     pub fn record(&mut self, at: Timestamp, event: Event) -> Result<u64, EngineError> {
         self.journal.record(at, event)?;
         Ok(self.journal.last().seq)
     }
 
-    /// Writes what stages left, what they learned and how the run stands, where people look for it.
+    /// Writes what stages left, what they learned and the run's status to where people look for it.
     pub fn publish(&mut self, at: Timestamp) -> Result<(), EngineError> {
         let run = self.journal.run();
         self.files.write_results(run)?;
@@ -180,7 +180,7 @@ impl RemoteRun {
         Ok(())
     }
 
-    /// Writes what sessions do just now, for whoever looks here. Nothing depends on it.
+    /// Writes what sessions are doing now, for anyone who looks here. Nothing depends on it.
     pub fn show(&mut self, at_work: BTreeMap<StageId, AtWork>) {
         if at_work == self.at_work {
             return;
@@ -192,7 +192,7 @@ impl RemoteRun {
         }
     }
 
-    /// Our effect of this kind whose outcome has not come, if there is one.
+    /// Our effect of this kind that has no outcome yet, if there is one.
     pub fn ordered(&self, wanted: &Effect) -> Option<EffectId> {
         let mut outstanding = self.journal.outstanding();
         outstanding.find_map(|(id, effect)| (effect == wanted).then_some(id))

@@ -1,7 +1,7 @@
 //! The engine's files beside the log.
 //!
-//! Archived files are what a person reads of the past, and durable. Published files are derived from
-//! state: they are written again whenever an engine starts, so most of them need no sync.
+//! Archived files are durable and let a person read the past. Published files are derived from state: an engine
+//! rewrites them at every start, so most of them need no sync.
 //!
 //! `attempt` prepares an attempt, `published` writes what people and agents read.
 
@@ -33,7 +33,7 @@ use crate::paths::RunPaths;
 use crate::status::status;
 pub(crate) use published::Touched;
 
-/// The most that is read of a text that somebody else may have written, in bytes.
+/// How much is read of a text that somebody else may have written, in bytes.
 pub(crate) const TEXT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Reads and writes the files of one run.
@@ -71,7 +71,7 @@ impl RunFiles {
         &self.paths
     }
 
-    /// Writes `status.json` if more than its time would change. A reader never finds half of it.
+    /// Writes `status.json` if more than its time would change. A reader never sees half of it.
     pub fn write_status(&mut self, run: &Run, at: Timestamp) -> Result<(), StoreError> {
         let status = status(run, at);
         let mut last = self.last_status.take();
@@ -85,12 +85,12 @@ impl RunFiles {
         Ok(())
     }
 
-    /// The handoff directory as it is. What cannot be read counts as absent: the agent is asked for it.
+    /// The handoff directory as it is. Unreadable files count as absent: the agent is asked for them.
     pub fn handoff_files(&self, stage: &StageId) -> HandoffFiles {
         read_handoff(&*self.disk, &self.paths.published(stage).handoff()).unwrap_or_default()
     }
 
-    /// Moves what an agent could not write over out of its way, to its session.
+    /// Moves what an agent could not overwrite out of its way, into its session's directory.
     pub fn set_aside(
         &self,
         stage: &StageId,
@@ -102,7 +102,7 @@ impl RunFiles {
         set_aside(&*self.disk, &dir, files, &session)
     }
 
-    /// What an attempt left in the handoff directory, to be archived.
+    /// What an attempt left in the handoff directory, to archive.
     pub fn archive_job(
         &self,
         stage: &StageId,

@@ -7,7 +7,7 @@
 //!  time ─────────────────────┘
 //! ```
 //!
-//! The loop only receives and passes on. It ends when the run is over and everything that was started
+//! The loop only receives inputs and passes them on. It ends when the run is over and everything that was started
 //! has ended too.
 
 use std::path::{Path, PathBuf};
@@ -58,11 +58,11 @@ use crate::steering_socket;
 use crate::workspace::Workspace;
 use crate::worktrees::Worktrees;
 
-/// Inputs that wait for the loop; a full channel holds their senders back.
+/// Inputs that wait for the loop; a full channel makes their senders wait.
 const INPUTS_MAX: usize = 256;
 /// How often to read the clock while nothing else happens.
 const TICK: Duration = Duration::from_secs(1);
-/// How long to wait for processes that an engine left behind: the keeper's grace and some.
+/// How long to wait for processes that an engine left behind: the keeper's grace time and some more.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What to do about an unfinished run.
@@ -74,18 +74,18 @@ pub enum Unfinished {
     SetAside,
 }
 
-/// How this process drives a run. It is not the run's own, so it is not in its log.
+/// How this process drives a run. It is not part of the run, so it is not in its log.
 #[derive(Debug, Clone)]
 pub struct Driving {
     pub on_hangup: OnHangup,
     /// Where notices go.
     pub endpoints: Vec<Endpoint>,
-    /// What people said to it before this process began; nothing that its log has.
+    /// What people said to it before this process began, except what its log already has.
     pub messages: Vec<Steered>,
 }
 
 impl Driving {
-    /// Stays when the terminal goes away, and tells nobody.
+    /// Stays when the terminal goes away, and notifies nobody.
     pub fn alone() -> Self {
         Self {
             on_hangup: OnHangup::Continue,
@@ -99,8 +99,8 @@ impl Driving {
 ///
 /// # Errors
 ///
-/// If another engine works here, an unfinished run lies here, or the state cannot be written. A run
-/// that was begun can be resumed after an error.
+/// If another engine works here, an unfinished run is here, or the state cannot be written. A run
+/// that has begun can be resumed after an error.
 pub fn start(
     workspace: &Workspace,
     header: RunStarted,
@@ -112,7 +112,7 @@ pub fn start(
     start_on(disk, workspace, header, unfinished, driving, observer)
 }
 
-/// Like [`start`], on a disk of the caller's, which counts its syncs.
+/// Like [`start`], on the caller's disk, which counts its syncs.
 pub fn start_on(
     disk: Arc<dyn Disk>,
     workspace: &Workspace,
@@ -216,14 +216,14 @@ fn go_on(
     })
 }
 
-/// An engine that has begun, what reaches it, and the socket on which it is steered.
+/// An engine that has begun, its inputs, and the socket on which it is steered.
 type Started<'o> = (
     Engine<'o, ProcessRunner>,
     mpsc::Receiver<Input>,
     Option<Socket>,
 );
 
-/// A work dir that is ours alone, for a run or for planning.
+/// A work dir that only this process may work in, for a run or for planning.
 pub(crate) struct LockedWorkDir {
     pub(crate) workspace: Workspace,
     pub(crate) disk: Arc<dyn Disk>,
@@ -266,7 +266,7 @@ impl LockedWorkDir {
         })
     }
 
-    /// Switches to the run's branch, and notes what commits will leave alone.
+    /// Switches to the run's branch, and notes which files commits will leave alone.
     fn ready(&self, mut header: RunStarted) -> Result<RunStarted, EngineError> {
         if let Some(branch) = &header.place.branch {
             branch::switch(&self.workspace, branch)?;
@@ -290,7 +290,7 @@ impl LockedWorkDir {
     ) -> Result<Outcome, EngineError> {
         self.state.lock_mut().name_run(run)?;
         let runtime = runtime()?;
-        // Orphans of keepers that somebody killed come to us.
+        // If somebody kills keepers, we adopt their orphans.
         let _ = ekiden_agent::become_subreaper();
         runtime.block_on(async {
             let signals = Signals::listen(on_hangup)?;
@@ -350,7 +350,7 @@ impl LockedWorkDir {
         )
     }
 
-    /// Makes worktrees again that stages need.
+    /// Recreates worktrees that stages need.
     fn restore_worktrees(&self, journal: &Journal) -> Result<(), EngineError> {
         let run = journal.run();
         let worktrees = self.worktrees(run.header());
@@ -374,7 +374,7 @@ impl LockedWorkDir {
         )
     }
 
-    /// Publishes again where another run has worked since: its files must not pass for a person's edits.
+    /// Publishes again if another run has worked here since: its files must not pass for a person's edits.
     fn reclaim(&self, journal: &Journal) -> Result<(), EngineError> {
         if !history::is_superseded(self.state.view(), journal)? {
             return Ok(());
@@ -385,7 +385,7 @@ impl LockedWorkDir {
             .try_for_each(|(_, relay)| Ok(files.publish(relay, false)?))
     }
 
-    /// Ends what escaped even the keepers, and waits until nothing of the last attempt lives. Says how many
+    /// Ends what escaped even the keepers, and waits until nothing of the last attempt lives. Returns how many
     /// processes were ended.
     fn end_leftovers(&self, journal: &Journal) -> Result<usize, EngineError> {
         let run = journal.run();
@@ -434,14 +434,14 @@ async fn run_to_end(
             if !engine.runner.is_telling() {
                 return Ok(outcome);
             }
-            // Not against anybody's will.
+            // A person may cut this short.
             let enough = tokio::time::timeout(limits::NOTIFY_AT_END.into(), signals.next());
             engine.runner.tell_last(async { drop(enough.await) }).await;
             continue;
         }
         let input = next_input(&mut inputs, &mut signals, engine.wakes_at()).await;
         engine.take(SystemClock.now(), input)?;
-        // However the stop was asked for, the next Ctrl-C insists.
+        // Whatever asked for the stop, the next Ctrl-C insists.
         signals.interrupted |= engine.journal().run().is_stopping();
     }
 }

@@ -1,4 +1,4 @@
-//! The archive of a session, to be read: its texts, and the changes of its commits.
+//! Reads the archive of a session: its texts, and the changes of its commits.
 //!
 //! A missing file is not an error: archives may be pruned, a session may have crashed before it wrote
 //! anything, and git may have forgotten a commit.
@@ -17,7 +17,7 @@ use ekiden_store::layout::{SessionLayout, StateLayout};
 use crate::run_files::of_attempt;
 use crate::workspace::Workspace;
 
-/// The most that is read of one text.
+/// How much is read of one text.
 const TEXT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The content of a commit that has no files, in a repository with SHA-1, as git itself names it.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
@@ -43,7 +43,7 @@ pub struct SessionArchive {
 }
 
 impl SessionArchive {
-    /// The archive of a session, whether or not there is anything in it.
+    /// The archive of a session, whether or not it contains anything.
     pub fn of(
         workspace: &Workspace,
         run: &RunId,
@@ -75,12 +75,12 @@ impl SessionArchive {
         }
     }
 
-    /// A part, or nothing if it is not there.
+    /// A part, or none if it is not there.
     pub fn read(&self, part: Part, attempt: AttemptNumber) -> DiskResult<Option<Vec<u8>>> {
         if_there(self.disk.read(&self.path(part, attempt), TEXT_BYTES_MAX))
     }
 
-    /// The same from the byte `from` on, as a stream, for what may be long or still growing.
+    /// The same from the byte `from` on, as a stream, for a part that may be long or still growing.
     pub fn reader(
         &self,
         part: Part,
@@ -128,7 +128,7 @@ pub struct Patch {
     pub cut: bool,
 }
 
-/// How much of a change is wanted.
+/// How much of a change to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// The files and how much changed in each.
@@ -136,8 +136,8 @@ pub enum Detail {
     Lines,
 }
 
-/// The difference between two commits, or from nothing to one. Nothing is said where git no longer has
-/// them: a rebase or a clean-up may have removed them.
+/// The difference between two commits, or from nothing to one. None if git no longer has them: a rebase or a
+/// clean-up may have removed them.
 pub fn patch(
     workspace: &Workspace,
     from: Option<&str>,

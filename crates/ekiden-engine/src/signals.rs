@@ -1,4 +1,4 @@
-//! The signals by which people and systems stop a run.
+//! The signals with which people and systems stop a run.
 
 use ekiden_core::agent::Interface;
 use ekiden_core::settings::RunStarted;
@@ -25,11 +25,11 @@ impl OnHangup {
     }
 }
 
-/// The signals by which people and systems stop a program.
+/// The signals with which people and systems stop a program.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// Nothing where whoever started us had it ignored, as `nohup` does: that stays so.
+    /// None if the process that started us ignored it, as `nohup` does: it stays ignored.
     hangup: Option<Signal>,
     on_hangup: OnHangup,
     pub(crate) interrupted: bool,

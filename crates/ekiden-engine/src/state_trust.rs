@@ -1,12 +1,12 @@
 //! Whether a project's state can be trusted: was it made here, by this user (SEC-10)?
 //!
 //! A state names the commands that a run continues with, so ekiden must not trust one that came in an archive. The
-//! user's own state directory notes, under the state's id, for which directory and user the state was made; no archive
-//! contains that note. A state that was moved is not trusted either, nor one that another user sees, or a container in
-//! which its path differs.
+//! user's own state directory records, under the state's id, the directory and the user that the state was made
+//! for. No archive contains that note. A state is not trusted if it was moved, if another user sees it, or if a
+//! container sees it under a different path.
 //!
-//! In a git repository only the files' owner counts, so that a repository can be moved: whoever can bring a `.git`
-//! directory has other ways to run commands.
+//! In a git repository only the files' owner counts, so that a repository can be moved. Anyone who can plant a
+//! `.git` directory has other ways to run commands.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -27,15 +27,14 @@ use crate::workspace::Workspace;
 /// The name of the file in the user's own state directory.
 const PLACE: &str = "place";
 
-/// For whom and where a state was made.
+/// For which user and where a state was made.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Origin {
     uid: u32,
     dir: PathBuf,
 }
 
-/// Why the state here is not believed, or this run's log in it; nothing if they are, or if there is nothing to
-/// believe.
+/// Why the state here, or this run's log in it, is not trusted; none if both are, or if there is nothing to trust.
 pub fn doubt(workspace: &Workspace, run: Option<&RunId>) -> Result<Option<String>, EngineError> {
     if workspace.is_trusted {
         return Ok(None);
@@ -65,7 +64,7 @@ fn moved(workspace: &Workspace) -> Result<Option<String>, EngineError> {
     Ok(found.doubt(&here(workspace)))
 }
 
-/// What is known of a state in which runs are.
+/// What is known about a state that contains runs.
 struct Found {
     owner: Option<u32>,
     said: Option<Origin>,
@@ -93,14 +92,14 @@ impl Found {
     }
 }
 
-/// Believes the state here from now on.
+/// Trusts the state here from now on.
 fn trust(workspace: &Workspace) -> Result<(), EngineError> {
     let (layout, disk) = (StateLayout::new(&workspace.state_dir), disk(workspace));
     let Some(home) = &workspace.user_dir else {
         return Ok(());
     };
     let bits = uuid::Uuid::new_v4().as_u128();
-    // An id that came with the state may be known to whoever made it, and is that of the state it was copied from.
+    // Whoever made the state may know an id that came with it, and the state it was copied from has the same id.
     let id = StateId::renew(&*disk, &layout, bits)?;
     let place = serde_json::to_vec(&here(workspace)).map_err(|error| EngineError::System {
         what: "say where the state is",
@@ -110,8 +109,8 @@ fn trust(workspace: &Workspace) -> Result<(), EngineError> {
     Ok(kept.write(PLACE, &place, Durability::Whole)?)
 }
 
-/// Refuses a state that is not believed, and binds one that is, or in which nothing is yet. The directory must
-/// exist. Where nothing can be kept about it, it is not believed the next time either.
+/// Refuses an untrusted state, and binds one that is trusted or still empty. The directory must exist. If
+/// nothing can be kept about it, it is not trusted the next time either.
 pub(crate) fn settle(workspace: &Workspace) -> Result<(), EngineError> {
     if let Some(why) = doubt(workspace, None)? {
         let dir = workspace.state_dir.clone();

@@ -1,4 +1,4 @@
-//! The content of `status.json` for a run. Its format is in the store.
+//! The content of `status.json` for a run. The store defines its format.
 
 use ekiden_core::outcome::{Outcome, WaitCause};
 use ekiden_core::relay::{Phase, Purpose, Relay};
@@ -7,7 +7,7 @@ use ekiden_core::secrets::mask;
 use ekiden_core::time::Timestamp;
 use ekiden_store::status::{Status, StatusWord};
 
-/// The content of `status.json` for a run as it stands.
+/// The content of `status.json` for the current state of a run.
 pub fn status(run: &Run, at: Timestamp) -> Status {
     let header = run.header();
     let relay = run
@@ -34,7 +34,7 @@ pub fn status(run: &Run, at: Timestamp) -> Status {
     }
 }
 
-/// A plan in one line: how many stages are over, and what one of the others does.
+/// A plan in one line: how many stages are over, and what one of the others is doing.
 fn of_plan(run: &Run, relay: Option<&Relay>) -> (StatusWord, String) {
     if let Some(outcome) = run.outcome() {
         return ended(outcome);

@@ -1,7 +1,6 @@
-//! Steering a run from another process: find who works on it, send a message, see what became of it.
+//! Steers a run from another process: finds the engine that works on it, sends a message, sees what became of it.
 //!
-//! The engine answers on its socket when the message is in its log. Whether it still
-//! works is seen by its lock.
+//! The engine answers on its socket when the message is in its log. Its lock shows whether it still works.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -25,7 +24,7 @@ pub use crate::steering_socket::Refusal;
 use crate::steering_socket::Reply;
 use crate::workspace::Workspace;
 
-/// How often to look whether an engine still works. A look takes the run's lock for an instant.
+/// How often to check whether an engine still works. A check takes the run's lock for an instant.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long to wait for the socket of an engine that has just taken its lock.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
@@ -33,25 +32,25 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 /// A run on which an engine works.
 #[derive(Debug)]
 pub struct RunningRun {
-    /// How it stood when it was found.
+    /// Its state when it was found.
     pub summary: RunSummary,
     holder: Holder,
     lock: PathBuf,
     sender: Sender,
-    /// How many processes that an earlier run had left behind are ended now.
+    /// How many processes left behind by an earlier run have now been ended.
     pub ended: usize,
 }
 
-/// Sends messages to a run of which the caller knows that an engine works on it.
+/// Sends messages to a run when the caller knows that an engine works on it.
 #[derive(Debug)]
 pub struct Sender {
     run: RunId,
     socket: PathBuf,
-    /// Its engine's pid. A session can put a socket of its own into the place of the engine's.
+    /// Its engine's pid. A session can replace the engine's socket with its own.
     engine: u32,
 }
 
-/// What became of something that was waited for.
+/// The result of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
     Done,
@@ -62,7 +61,7 @@ pub enum Waited {
 }
 
 impl Sender {
-    /// To the run on which this process itself works.
+    /// To the run that this process itself works on.
     pub fn to(workspace: &Workspace, run: &RunId) -> Self {
         Self::to_engine(workspace, run, std::process::id())
     }
@@ -75,11 +74,11 @@ impl Sender {
         }
     }
 
-    /// Sends a message and waits for the answer. With [`Waited::Done`] it is in the log.
+    /// Sends a message and waits for the answer. After [`Waited::Done`] it is in the log.
     ///
     /// # Errors
     ///
-    /// If the engine cannot be reached, or refuses whoever descends from its sessions.
+    /// If the engine cannot be reached, or refuses the caller because it descends from one of its sessions.
     pub fn send(&self, message: &Steered, patience: Millis) -> Result<Waited, EngineError> {
         let unreachable = |source| EngineError::Unreachable {
             run: self.run.clone(),

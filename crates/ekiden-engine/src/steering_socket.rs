@@ -1,13 +1,13 @@
-//! The socket on which a running run is steered. The engine listens, so it sees who asks: the system tells
-//! the process at the other end, and a process cannot choose its ancestors.
+//! The socket on which a running run is steered. The engine listens, so it can check who asks: the system
+//! identifies the process at the other end, and a process cannot choose its ancestors.
 //!
 //! ```text
 //! ekiden pause ──{"message":…,"steering":…}──► serve ── from a session? ──► refused
 //!              ◄──────{"kind":"recorded"}───────┘  └──► Input::Steered ──► Engine ──► log
 //! ```
 //!
-//! The answer is sent when the message is on the disk. A caller that got no answer may send the message again: its id
-//! shows that it is known.
+//! The engine answers when the message is on the disk. A caller that got no answer may send the message again:
+//! the engine recognizes its id.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::effect_runner::Input;
 
-/// The most that is read of a message.
+/// How much is read of a message.
 const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What the engine answers to a message.
@@ -33,7 +33,7 @@ pub(crate) enum Reply {
     Refused {
         why: Refusal,
     },
-    /// It is not a message that this version knows.
+    /// This version does not know such a message.
     Unknown {
         why: String,
     },
@@ -60,8 +60,8 @@ impl Refusal {
     }
 }
 
-/// The socket of a run that begins, whose lock whoever listens holds. Where none can be made, the run goes on: its own
-/// terminal stops it.
+/// The socket of a run that begins; the listener holds the run's lock. If no socket can be made, the run
+/// continues: its own terminal stops it.
 pub(crate) fn of_run(path: PathBuf, inputs: &mpsc::Sender<Input>) -> Option<Socket> {
     let warn = |error| {
         let text = format!("other terminals cannot stop or pause this run: {error}");
@@ -70,7 +70,7 @@ pub(crate) fn of_run(path: PathBuf, inputs: &mpsc::Sender<Input>) -> Option<Sock
     };
     let sender = inputs.clone();
     let serve = move |caller: UnixStream| {
-        // Before anything is read: a process that has gone cannot be looked at.
+        // Before anything is read: a process that is gone cannot be looked up.
         let asker = asker(&caller);
         serve(caller, asker, sender.clone())
     };
@@ -91,7 +91,7 @@ fn asker(caller: &UnixStream) -> Result<Asker, Refusal> {
     }
 }
 
-/// Words reach the next session as the user's.
+/// Such a text reaches the next session as the user's.
 fn may_say(asker: Asker, steering: &Steering) -> Result<(), Refusal> {
     match (asker, steering) {
         (Asker::Session { .. }, Steering::Instruct { .. } | Steering::Answer { .. }) => {
@@ -101,7 +101,7 @@ fn may_say(asker: Asker, steering: &Steering) -> Result<(), Refusal> {
     }
 }
 
-/// Answers one caller. One that goes away gets no answer; what it asked for counts.
+/// Answers one caller. A caller that goes away gets no answer, but its message counts.
 async fn serve(mut caller: UnixStream, asker: Result<Asker, Refusal>, inputs: mpsc::Sender<Input>) {
     let Some(bytes) = question(&mut caller, MESSAGE_BYTES_MAX).await else {
         return;

@@ -1,4 +1,4 @@
-//! How a task that outlived its engine and its keepers is found again: by a variable in its environment.
+//! How ekiden finds a task that outlived its engine and its keepers: by a variable in its environment.
 
 use ekiden_core::ids::{EffectId, RunId};
 
@@ -6,7 +6,7 @@ use ekiden_core::ids::{EffectId, RunId};
 /// keepers.
 pub(crate) const TASK_MARK: &str = "EKIDEN_TASK";
 
-/// Its value. A commit has it in its trailer too.
+/// Its value. A commit also has it in its trailer.
 pub(crate) fn task_mark(run: &RunId, effect: EffectId) -> String {
     format!("{run}/{effect}")
 }

@@ -1,4 +1,4 @@
-//! Running a verification: its commands one after the other, then a look for its files.
+//! Runs a verification: its commands one after the other, then a check for its files.
 
 use std::path::Path;
 
@@ -28,8 +28,8 @@ pub fn check_now(dir: &Path, verification: &Verification) -> Result<Check, Engin
     Ok(check)
 }
 
-/// Runs a verification in `dir`, each command as `sh` makes it. Returns the result, without its tree, and the
-/// output as far as it is kept.
+/// Runs a verification in `dir`, each command as `sh` makes it. Returns the result, without its tree, and as much
+/// of the output as is kept.
 pub(crate) async fn run(
     sh: impl Fn(&str) -> ChildSpec,
     dir: &Path,
@@ -123,8 +123,8 @@ fn outcome(end: &ChildEnd, timed_out: bool, wanted: i32) -> CheckOutcome {
     }
 }
 
-/// The program that the shell itself says it cannot find, unless it is named by a path: the work may be about
-/// to make that. `sh: 1: pytets: not found`, `sh: line 1: pytets: command not found`.
+/// The program that the shell cannot find, unless it is named by a path: the work may be about to create that.
+/// `sh: 1: pytets: not found`, `sh: line 1: pytets: command not found`.
 fn missing_program(output: &str) -> Option<String> {
     let of_shell = |line: &str| {
         let (shell, rest) = line.split_once(": ")?;

@@ -1,7 +1,7 @@
 //! Where a run works, and where its state is kept.
 //!
-//! In a git repository the state is in the common git directory: there it survives `git clean -fdx`, moves
-//! with the project and is shared by its worktrees. Elsewhere it is in `.ekiden/state/`.
+//! In a git repository the state is in the common git directory: there it survives `git clean -fdx`, moves with
+//! the project, and all worktrees share it. Elsewhere it is in `.ekiden/state/`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ pub struct Workspace {
     pub state_dir: PathBuf,
     /// What people and the agent see: `.ekiden/` in the work dir.
     pub published: PathBuf,
-    /// Ekiden's directory in the user's own state directory, where no project writes; none without a home.
+    /// Ekiden's directory in the user's own state directory, which no project writes to; none without a home.
     pub user_dir: Option<PathBuf>,
-    /// Where usage limits are noted that sessions met: see [`crate::known_limits`].
+    /// Where sessions' usage limits are noted: see [`crate::known_limits`].
     pub limits_dir: Option<PathBuf>,
-    /// A person believes the state here, whatever is known about it.
+    /// A person trusts the state here, whatever is known about it.
     pub is_trusted: bool,
 }
 
@@ -36,13 +36,13 @@ pub struct Workspace {
 pub struct GitPlace {
     /// The directory that all worktrees share.
     pub common_dir: PathBuf,
-    /// The linked worktree's name, nothing in the main one.
+    /// The linked worktree's name; none in the main one.
     pub worktree: Option<String>,
     /// The work dir's path from the root of its worktree, without a slash at its end; empty at the root.
     pub prefix: String,
 }
 
-/// A directory cannot be worked in. Reads well after "cannot".
+/// ekiden cannot work in a directory. Reads well after "cannot".
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     #[error("work in {}", path.display())]
@@ -52,13 +52,13 @@ pub enum WorkspaceError {
 }
 
 impl Workspace {
-    /// Looks at a directory; creates nothing. `state_dir` puts the state elsewhere, into a directory
-    /// of its own for each work dir.
+    /// Looks at a directory; creates nothing. `state_dir` puts the state elsewhere, with a separate directory
+    /// for each work dir.
     ///
     /// # Errors
     ///
-    /// If the directory does not exist or is no directory, or if git does not answer: then its state
-    /// would be looked for in the wrong place. Without git, or outside a repository, there is no error.
+    /// If the directory does not exist or is no directory, or if git does not answer: then we would look for
+    /// the state in the wrong place. Without git, or outside a repository, there is no error.
     ///
     /// # Panics
     ///
@@ -89,7 +89,7 @@ impl Workspace {
         Ok(Self::at(dir, git, state_dir))
     }
 
-    /// One of which nothing is known beyond its place.
+    /// A workspace of which only the place is known.
     pub(crate) fn at(dir: PathBuf, git: Option<GitPlace>, state_dir: PathBuf) -> Self {
         Self {
             published: dir.join(".ekiden"),
@@ -113,7 +113,7 @@ impl Workspace {
         }
     }
 
-    /// The linked worktree's name, nothing in the main one.
+    /// The linked worktree's name; none in the main one.
     pub fn worktree(&self) -> Option<&str> {
         self.git.as_ref()?.worktree.as_deref()
     }

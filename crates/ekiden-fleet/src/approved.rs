@@ -1,7 +1,8 @@
 //! The plan as it was submitted, and whether it may run here.
 //!
-//! The server says what to do: which run, which stage, from which commit. Where trusted keys are set, that must match
-//! a plan that the owner of one has signed: the plan is for that run, and the run made that commit.
+//! The server says what to do: which run, which stage, from which commit. If trusted keys are set, the
+//! order must match a plan that the owner of one of them signed: the plan must be for that run, and the run
+//! must have made that commit.
 
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Isolation, Manifest};
@@ -12,10 +13,10 @@ use crate::fault::Fault;
 use crate::git::Git;
 use crate::order::{StageTask, Submission, refs};
 
-/// The name of the submission in the plan's commit.
+/// The name of the submission file in the plan's commit.
 pub(crate) const PLAN_FILE: &str = "plan.json";
 
-/// The plan of a commit, which the mirror has from then on.
+/// The plan of a commit. The mirror has the commit afterwards.
 pub(crate) async fn submission(
     base: &WorkerContext,
     run: &RunId,
@@ -34,7 +35,7 @@ pub(crate) async fn submission(
     };
     if let Some(keys) = &base.trusted_keys {
         let keys = format!("gpg.ssh.allowedSignersFile={}", keys.display());
-        // Keys of other kinds are in keyrings that say nothing of fleets.
+        // Keys of other kinds are in keyrings that have nothing to do with fleets.
         let (pgp, x509) = ("gpg.openpgp.program=false", "gpg.x509.program=false");
         let ask = ["-c", &keys, "-c", pgp, "-c", x509, "verify-commit", plan];
         if !mirror.ended(&ask, b"").await?.ok {
@@ -49,7 +50,7 @@ pub(crate) async fn submission(
     Ok(submission)
 }
 
-/// A newer worker carries on what an older one has begun. The other way round it would miss what the plan says.
+/// A newer worker continues what an older one began. The other way round, it would miss part of the plan.
 fn refuse_newer(theirs: &str) -> Result<(), Fault> {
     let ours = env!("CARGO_PKG_VERSION");
     match version_numbers(theirs) > version_numbers(ours) {
@@ -66,7 +67,8 @@ fn version_numbers(version: &str) -> Vec<u64> {
     numbers.map_while(|part| part.parse().ok()).collect()
 }
 
-/// Refuses whatever else git would take for a commit: a name can lead elsewhere when it is read again, and `A:B` into a tree.
+/// Refuses everything else that git would accept as a commit: a name may resolve differently when it is
+/// read again, and `A:B` to a tree.
 pub(crate) fn named_by_hash(commit: &str) -> Result<(), Fault> {
     let is_hash =
         matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -78,7 +80,8 @@ pub(crate) fn named_by_hash(commit: &str) -> Result<(), Fault> {
     }
 }
 
-/// Refuses a plan that is not that run's, or a commit that the run cannot have made. To be asked once the commit is fetched.
+/// Refuses a plan that is not that run's, or a commit that the run cannot have made. Call it once the
+/// commit is fetched.
 pub(crate) async fn check(
     base: &WorkerContext,
     submission: &Submission,
@@ -109,7 +112,7 @@ pub(crate) async fn check(
     Ok(())
 }
 
-/// The run of one stage by itself, in place.
+/// The run of a single stage, in place.
 pub(crate) fn alone(header: &RunStarted, task: &StageTask) -> Result<RunStarted, Fault> {
     let mut header = header.clone();
     (header.fleet, header.place.branch) = (None, None);

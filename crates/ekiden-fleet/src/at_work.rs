@@ -1,11 +1,11 @@
-//! What a stage at work tells the server with each heartbeat: what it has spent, for the plan; and what its session does, for
-//! whoever follows.
+//! What a stage at work sends the server with each heartbeat: its spending, for the plan, and its session's
+//! activity, for followers.
 //!
 //! ```text
-//! engine ──line──► attempt ──heartbeat──► server ──► whoever follows: at-work.json ──► status, attach, dash
+//! engine ──line──► attempt ──heartbeat──► server ──► follower: at-work.json ──► status, attach, dash
 //! ```
 //!
-//! Heartbeats are in no history, so they cost the plan nothing.
+//! Heartbeats are not part of the history, so they cost the plan nothing.
 
 use std::collections::BTreeMap;
 use std::iter::successors;
@@ -23,11 +23,11 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeWorkf
 
 use crate::shares::Spent;
 
-/// The most that is told of what a session does.
+/// The longest report of what a session does.
 const DOING_CHARS_MAX: usize = 120;
 const STAGE: &str = "stage/";
 
-/// What the server keeps of a stage until it is over, also for its next attempt.
+/// What the server keeps of a stage until it is over, including for its next attempt.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Heartbeat {
     #[serde(flatten)]
@@ -35,20 +35,20 @@ pub(crate) struct Heartbeat {
     /// How often a worker without a free slot gave it back. These do not count as tries.
     #[serde(default)]
     pub(crate) given_back: u32,
-    /// How often the remote was away. These do not count as tries either, for some hours.
+    /// How often the remote was unreachable. For some hours, these do not count as tries either.
     #[serde(default)]
     pub(crate) away: u32,
-    /// Nothing while no session works.
+    /// `None` while no session works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) now: Option<AtWork>,
 }
 
-/// The name of the activity that is a round of a stage.
+/// The name of the activity that runs a round of a stage.
 pub(crate) fn activity(stage: &StageId, round: u32) -> String {
     format!("{STAGE}{stage}/{round}")
 }
 
-/// What the sessions of all stages do, as far as their workers have said.
+/// What the sessions of all stages do, as last reported by their workers.
 pub(crate) fn sessions(told: &DescribeWorkflowExecutionResponse) -> BTreeMap<StageId, AtWork> {
     let started = i32::from(PendingActivityState::Started);
     let at_work = told.pending_activities.iter();
@@ -62,7 +62,7 @@ pub(crate) fn sessions(told: &DescribeWorkflowExecutionResponse) -> BTreeMap<Sta
     seen.collect()
 }
 
-/// What a worker had spent when it was heard last, if it fell silent.
+/// What a worker had spent at its last report, if it fell silent.
 pub(crate) fn last_beat(failure: &Failure) -> Option<Spent> {
     let failures = successors(Some(failure), |failure| failure.cause.as_deref());
     let beats = failures.filter_map(|failure| {
@@ -76,7 +76,7 @@ pub(crate) fn last_beat(failure: &Failure) -> Option<Spent> {
     Some(beat.spent)
 }
 
-/// Takes in what happens in a session. Whether there is something to tell.
+/// Takes in what happens in a session. Returns whether there is something to report.
 pub(crate) fn note(at_work: &mut AtWork, activity: &Activity, dir: &str) -> bool {
     let doing = match activity {
         Activity::Tool { name, target, .. } => format!("{name} {}", target.replace(dir, "")),

@@ -6,13 +6,14 @@
 //!   └── refs/ekiden/<run>/stages/<stage>/<round> ◄─┘
 //! ```
 //!
-//! That ref is a chain of commits, each with what is needed to go on: `state/`, the directory of the stage's own
-//! log, and `work/`, the work tree, tracked or not. The second parent is the clone's `HEAD`. Each push says which
-//! commit it follows. An attempt begins with a push of its own, the claim; from then on every push of an earlier attempt
-//! fails. So of two workers that both think that they have a stage, one finds that it was taken.
+//! That ref is a chain of commits, each with everything needed to continue: `state/`, the directory of the
+//! stage's own log, and `work/`, the work tree, tracked or not. The second parent is the clone's `HEAD`.
+//! Each push names the commit that it follows. An attempt starts by pushing a commit, the claim; after that
+//! every push of an earlier attempt fails. So if two workers both think that they have a stage, one of them
+//! finds out that the other has taken it.
 //!
-//! The log is read before the work tree, so what was saved may hold a little more work than the log tells. That
-//! is what a crash leaves, too, and the engine goes on from it.
+//! The log is read before the work tree, so a saved state may hold a little more work than its log records.
+//! A crash leaves the same, and the engine continues from it.
 
 mod save;
 
@@ -50,15 +51,16 @@ use crate::{approved, earlier};
 
 use save::Pushed;
 
-/// How long a stage has to end in good order. The keeper of its agent needs some of it.
+/// How long a stage has to end cleanly. The keeper of its agent needs part of that.
 const GRACE: Millis = Millis(20_000);
-/// How long a handoff waits for the end of its stage, which is pushed with it.
+/// How long a handoff waits for the end of its stage, so that both are pushed together.
 const HANDOFF_PAUSE: Duration = Duration::from_millis(500);
-/// How long the beginning of a session waits, so that a short one is pushed once. Whoever follows sees it by that.
+/// How long the start of a session waits, so that a short one is pushed once. Followers see the session
+/// through that push.
 const BEGIN_PAUSE: Duration = Duration::from_secs(5);
-/// How long a handoff waits whose push failed, while its stage works.
+/// How long a handoff whose push failed waits while its stage works.
 const AGAIN_PAUSE: Duration = Duration::from_secs(30);
-/// How long a stage may take to end whose worker leaves, and then to push what it has.
+/// How long a stage may take to end when its worker leaves, and then to push what it has.
 const LAST_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct Attempt<'a> {
@@ -68,12 +70,12 @@ pub(crate) struct Attempt<'a> {
     place: TempDir,
     git: Git,
     submission: Submission,
-    /// What its engine begins with.
+    /// What its engine starts with.
     header: RunStarted,
     pushed: Mutex<Pushed>,
-    /// There is something to go on from.
+    /// There is a state to continue from.
     goes_on: bool,
-    /// What the server is told of the stage.
+    /// What the server hears about the stage.
     beat: &'a watch::Sender<Heartbeat>,
 }
 
@@ -114,10 +116,10 @@ impl<'a> Attempt<'a> {
             from: left,
             to: attempt.tip(),
         }];
-        // The one says that the stage is ours, and the others need no answer to that.
+        // The first one says that the stage is ours; the others need no answer for that.
         let claim = attempt.git.push(&base.remote, &claim);
         let ((), (), before) = try_join!(claim, attempt.restore(&head), attempt.before())?;
-        // It may take long, and cannot be called off.
+        // It may take long, and cannot be cancelled.
         let not_set_up = set_up(&attempt.submission, &attempt.tree()).await?;
         attempt.header.before = before.map(|before| {
             Box::new(Before {
@@ -128,7 +130,7 @@ impl<'a> Attempt<'a> {
         Ok(attempt)
     }
 
-    /// Makes the commit that claims the stage, and returns the commit that its work tree begins from.
+    /// Makes the commit that claims the stage. Returns the commit that its work tree starts from.
     async fn follow(&mut self, left: Option<&str>, empty: &str) -> Result<String, Fault> {
         let (task, git) = (self.task, &self.git);
         let (parent, tree) = match left {
@@ -151,7 +153,7 @@ impl<'a> Attempt<'a> {
         Ok(head)
     }
 
-    /// What its sessions are told of earlier stages, if it has none yet.
+    /// What its sessions are told about earlier stages, if it has no handoff yet.
     async fn before(&self) -> Result<Option<Before>, Fault> {
         if self.goes_on {
             return Ok(None);
@@ -199,7 +201,7 @@ impl<'a> Attempt<'a> {
             self.git
                 .line(&["checkout", "--quiet", "-B", &branch, head])
                 .await?;
-            // It knows the files that git has though they are ignored.
+            // It knows the files that git tracks although they are ignored.
             let index = self.tree().join(".git/index");
             let copied = std::fs::copy(index, self.index("work"));
             return copied.map(drop).map_err(Fault::io("copy git's index"));
@@ -222,7 +224,7 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// Carries the stage out. `unwanted` is ready once nobody wants it any more.
+    /// Runs the stage. `unwanted` resolves once nobody wants the stage any more.
     pub(crate) async fn carry_out(
         self,
         unwanted: impl Future<Output = ()>,
@@ -240,7 +242,7 @@ impl<'a> Attempt<'a> {
             tokio::time::sleep(LAST_MAX).await;
         };
         let mut sharing = Sharing::new(self.base, &self.task.run, self.limits());
-        // What is known already holds for the first session, too.
+        // What is known by now holds for the first session, too.
         let messages = sharing.begin().await;
         let (to_engine, told) = mpsc::channel(1);
         let work = async {
@@ -273,7 +275,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// What its engine is to do.
+    /// What its engine has to do.
     fn job(&self, messages: Option<Messages>) -> StageJob {
         StageJob {
             header: self.header.clone(),
@@ -289,7 +291,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Has its engine work, until that has ended. `leave` is ready once it is to stop.
+    /// Runs its engine until that has ended. `leave` resolves once the engine should stop.
     async fn run(
         &self,
         leave: impl Future<Output = ()>,
@@ -375,7 +377,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// How a push ended; never if there is none.
+/// How a push ended; pending forever if there is none.
 async fn ended<T>(saving: &mut Option<BoxFuture<'_, T>>) -> T {
     match saving {
         Some(saving) => saving.await,
@@ -389,7 +391,7 @@ fn sooner(time: Option<Instant>, pause: Duration) -> Instant {
     time.map_or(due, |time| time.min(due))
 }
 
-/// Ready at that time; never if there is none.
+/// Resolves at that time; never if there is none.
 async fn reached(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
@@ -399,7 +401,7 @@ async fn reached(time: Option<Instant>) {
 
 /// Starts a stage's engine. It reads messages after the job.
 async fn start(job: &StageJob, dir: &Path) -> Result<(Child, pipe::Sender), Fault> {
-    // This one, also if its file was replaced by a newer one since.
+    // This very program, even if its file was replaced by a newer one since.
     let program = keeper::executable().map_err(Fault::io("find this program"))?;
     let keeper = program.clone();
     let mut child = spawn(ChildSpec {
@@ -411,7 +413,7 @@ async fn start(job: &StageJob, dir: &Path) -> Result<(Child, pipe::Sender), Faul
     let mut input = child.stdin.take().ok_or(Fault::Taken)?;
     let written = input.write_all(&line_of(job)?).await;
     written.map_err(Fault::io("tell a stage what to do"))?;
-    // Its warnings go nowhere; the log has what counts.
+    // Its warnings are dropped; the log has what counts.
     drop(child.stderr.take());
     Ok((child, input))
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::fault::Fault;
 use crate::git::{Git, Move};
 
-/// How long a worker rests after a fault of its own.
+/// How long a worker rests after a fault on its side.
 const REST: Duration = Duration::from_secs(20);
 
 /// What all attempts of a worker share.
@@ -22,21 +22,23 @@ pub(crate) struct WorkerContext {
     /// Where it keeps its repository and its work.
     pub(crate) dir: PathBuf,
     pub(crate) remote: String,
-    /// Who may decide what runs here, as ssh-keygen(1) has allowed signers; whoever submits, if nobody is named.
+    /// Who may decide what runs here, as allowed signers of ssh-keygen(1). If it names nobody, anybody who
+    /// submits may.
     pub(crate) trusted_keys: Option<PathBuf>,
     /// Held while something is fetched into the mirror.
     pub(crate) fetching: Mutex<()>,
     pub(crate) client: Client,
-    /// Whose usage limits the agents here count against, as the user of the fleet calls it.
+    /// The account whose usage limits the agents here count against, as the user of the fleet names it.
     pub(crate) account: String,
-    /// It takes no stage before that.
+    /// The worker takes no stage before that.
     pub(crate) rests_until: std::sync::Mutex<Instant>,
-    /// Since when the worker is leaving.
+    /// When the worker started to leave.
     pub(crate) leaving: watch::Receiver<Option<Instant>>,
 }
 
 impl WorkerContext {
-    /// Leaves the next stages to others for a while: a machine whose disk is full fails quickly, and would take each of them.
+    /// Leaves the next stages to others for a while: a machine whose disk is full fails quickly, and would
+    /// take every stage.
     pub(crate) fn rest(&self) {
         *self
             .rests_until
@@ -52,7 +54,7 @@ impl WorkerContext {
         tokio::time::sleep_until(until).await;
     }
 
-    /// Ready once the worker leaves.
+    /// Resolves once the worker leaves.
     pub(crate) async fn left(&self) {
         let mut leaving = self.leaving.clone();
         let _ = leaving.wait_for(Option::is_some).await;
@@ -74,8 +76,8 @@ impl WorkerContext {
         Ok(mirror)
     }
 
-    /// Waits until stages can be pushed, and says why as long as they cannot. A worker that takes stages before would hold
-    /// each of them for hours.
+    /// Waits until stages can be pushed, and reports why as long as they cannot. A worker that took stages
+    /// before that would hold each of them for hours.
     pub(crate) async fn remote_takes_pushes(&self) {
         let mut said = String::new();
         while let Err(fault) = self.try_push().await {
@@ -90,8 +92,8 @@ impl WorkerContext {
         }
     }
 
-    /// Pushes an empty commit and takes it away again: less than that says nothing of permissions for files, hooks and
-    /// pushes in one piece.
+    /// Pushes an empty commit and deletes it again: a smaller test would not cover permissions for files,
+    /// hooks and atomic pushes.
     async fn try_push(&self) -> Result<(), Fault> {
         let mirror = Git::at(&self.mirror().await?);
         let tree = ["hash-object", "-w", "-t", "tree", "--stdin"];
@@ -105,7 +107,7 @@ impl WorkerContext {
             to: to.to_owned(),
         };
         mirror.push(&self.remote, &[probe(None, &commit)]).await?;
-        // Some remotes keep whatever they have; stages delete nothing there.
+        // Some remotes never delete anything; stages delete nothing there.
         let _ = mirror.push(&self.remote, &[probe(Some(&commit), "")]).await;
         Ok(())
     }
@@ -124,7 +126,7 @@ impl WorkerContext {
         Ok(())
     }
 
-    /// A directory that is removed with its handle.
+    /// A directory that is removed when its handle is dropped.
     pub(crate) fn place(&self, name: &str) -> Result<TempDir, Fault> {
         let made = tempfile::Builder::new().prefix(name).tempdir_in(&self.dir);
         made.map_err(Fault::io("make a directory for a stage"))

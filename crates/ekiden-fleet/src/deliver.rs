@@ -1,4 +1,4 @@
-//! Brings what a plan made into the repository of whoever follows it.
+//! Brings a plan's result into the follower's repository.
 
 use ekiden_core::event::Delivery;
 use ekiden_core::manifest::Isolation;
@@ -7,12 +7,12 @@ use crate::fault::Fault;
 use crate::git::Git;
 use crate::order::{Submission, refs};
 
-/// Fetches the integration branch, and moves the user's branch forward if it is clean and has not moved. A pull request has a
-/// branch of its own.
+/// Fetches the integration branch, and moves the user's branch forward if it is clean and has not moved. A
+/// pull request gets a separate branch.
 ///
 /// # Errors
 ///
-/// If nothing can be fetched, and nothing is done.
+/// If nothing can be fetched. Then nothing has changed.
 pub(crate) async fn deliver(
     git: &Git,
     submission: &Submission,
@@ -25,7 +25,7 @@ pub(crate) async fn deliver(
         Some(Isolation::InPlace) | None => ("", None),
     };
     let kept = format!("ekiden/{run}");
-    // Not into the branch at once: that can fail for good.
+    // Not into the branch at once: that may fail permanently.
     let followed = format!("{}-merged", refs::followed(run));
     let spec = format!("+{}:{followed}", refs::merged(run));
     let fetch = ["fetch", "--quiet", "--no-tags", "--", remote, &spec];
@@ -62,7 +62,7 @@ pub(crate) async fn deliver(
     })
 }
 
-/// Makes a branch that was not there when the plan began, or that was made here before.
+/// Creates a branch that did not exist when the plan began, or that was created here before.
 async fn new_branch(git: &Git, new: &str, kept: &str) -> Result<String, Fault> {
     let made = git.line(&["branch", new, kept]).await;
     let [is, wanted] = [new, kept].map(|name| format!("refs/heads/{name}"));
@@ -73,7 +73,7 @@ async fn new_branch(git: &Git, new: &str, kept: &str) -> Result<String, Fault> {
     }
 }
 
-/// Moves the branch forward that is checked out, unless it has all of it.
+/// Moves the checked-out branch forward, unless it already has everything.
 async fn forward(git: &Git, base: &str, branch: Option<&str>, kept: &str) -> Result<String, Fault> {
     let here = git.line(&["rev-parse", "HEAD"]).await?;
     let on = git.ended(&["symbolic-ref", "--short", "HEAD"], b"").await?;

@@ -18,7 +18,7 @@ use crate::git::Git;
 use crate::order::{StageTask, refs};
 use crate::stage::STATE;
 
-/// The refs of what is read here, in patterns.
+/// The refs that are read here, as patterns.
 pub(crate) fn wanted(manifest: &Manifest, task: &StageTask) -> Vec<String> {
     let under = refs::handoffs(&task.run);
     let needed = needed(manifest, &task.stage).into_iter();
@@ -27,7 +27,8 @@ pub(crate) fn wanted(manifest: &Manifest, task: &StageTask) -> Vec<String> {
         .collect()
 }
 
-/// What the stages left and learned that this one builds on, the nearest of them. To be read once [`wanted`] is fetched.
+/// What the stages that this one builds on left and learned, nearest first. Call it once [`wanted`] is
+/// fetched.
 pub(crate) async fn before(
     base: &WorkerContext,
     manifest: &Manifest,
@@ -59,7 +60,7 @@ pub(crate) async fn before(
     Ok(before)
 }
 
-/// The stages that one builds on, nearest first; not more than could be shown.
+/// The stages that one builds on, nearest first; no more than can be shown.
 fn needed<'a>(manifest: &'a Manifest, stage: &StageId) -> Vec<&'a Stage> {
     let stages: BTreeMap<&StageId, &Stage> = manifest
         .stages
@@ -108,15 +109,15 @@ async fn last_rounds(
     Ok(last)
 }
 
-/// The records of a stage's own log, as it was pushed.
+/// The records of a stage's own log, as pushed.
 pub(crate) async fn records(git: &Git, run: &RunId, commit: &str) -> Result<Vec<Record>, Fault> {
     let file = format!("{commit}:{STATE}/runs/{run}/log.jsonl");
-    // A claim without a handoff has none.
+    // A claim without a handoff has no log.
     let log = git.ended(&["cat-file", "blob", &file], b"").await?;
     if !log.ok {
         return Ok(Vec::new());
     }
-    // It was pushed while it was written, so its last line may be half of one.
+    // It was pushed while being written, so its last line may be incomplete.
     let whole = log.stdout.rfind('\n').map_or("", |end| &log.stdout[..end]);
     let records = whole.lines().skip(1);
     let read = records.map(|line| serde_json::from_str(line).map_err(Fault::from));

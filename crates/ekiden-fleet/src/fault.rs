@@ -13,10 +13,11 @@ use crate::Failure;
 pub(crate) enum Fault {
     #[error("git {command}: {said}")]
     Git { command: String, said: String },
-    /// It may be there again at any time.
+    /// It may come back at any time.
     #[error("cannot {what} the remote: {said}")]
     Remote { what: &'static str, said: String },
-    /// What a stage made cannot be passed on, and another try would find the same. It stays where it is.
+    /// The result of a stage cannot be passed on, and another try would fail the same way. It stays where
+    /// it is.
     #[error("{0}")]
     Kept(String),
     #[error("run a program")]
@@ -30,22 +31,22 @@ pub(crate) enum Fault {
     Json(#[from] serde_json::Error),
     #[error("{0}")]
     Refused(String),
-    /// What it would run was not approved by anybody whom this worker trusts.
+    /// Nobody whom this worker trusts approved what it would run.
     #[error("{0}")]
     Untrusted(String),
-    /// Its worker is older than the plan.
+    /// The worker is older than the plan.
     #[error("its worker is ekiden {ours}, and the plan is of {theirs}")]
     Older { ours: &'static str, theirs: String },
-    /// It waited for a slot of this worker in vain.
+    /// It waited in vain for a slot of this worker.
     #[error("given back, since its worker has no free slot, or rests after a fault")]
     NoSlot,
-    /// Nobody wants it any more, or the worker leaves.
+    /// Nobody wants it any more, or the worker is leaving.
     #[error("cancelled")]
     Cancelled,
     /// Another worker has this stage now.
     #[error("another worker has taken over")]
     Taken,
-    /// Whoever follows it will not see how it ends.
+    /// The follower will not see how it ends.
     #[error("{0}")]
     Lost(&'static str),
     #[error("the Temporal server does not answer")]
@@ -59,8 +60,8 @@ impl Fault {
         move |source| Self::Io { what, source }
     }
 
-    /// A git command failed that reaches the remote. What was removed there does not come back, and other faults are of this
-    /// machine.
+    /// A git command that contacts the remote failed. What was removed there does not come back; other
+    /// faults are this machine's.
     pub(crate) fn of_remote(self, what: &'static str) -> Self {
         let Self::Git { said, .. } = &self else {
             return self;
@@ -79,12 +80,12 @@ impl Fault {
         }
     }
 
-    /// Whether another try would find the same.
+    /// Whether another try would end the same way.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Untrusted(_) | Self::Kept(_))
     }
 
-    /// Something is wrong with this machine, or with the stage: another worker may do better.
+    /// The fault is in this machine or in the stage: another worker may succeed.
     pub(crate) fn is_of_machine(&self) -> bool {
         match self {
             Self::Git { .. }
@@ -105,12 +106,12 @@ impl Fault {
         }
     }
 
-    /// Nothing has failed for good: the remote may be there again, or another worker do better.
+    /// Nothing has failed for good: the remote may come back, or another worker may succeed.
     pub(crate) fn is_away(&self) -> bool {
         matches!(self, Self::Remote { .. } | Self::Older { .. })
     }
 
-    /// The failure of whoever follows a plan, unless the server or the remote may come back.
+    /// Fails the follower of a plan, unless the server or the remote may come back.
     pub(crate) fn for_good(self) -> Result<Self, Failure> {
         match self {
             Self::Server(WorkflowInteractionError::NotFound(_)) => {

@@ -1,4 +1,5 @@
-//! Follows a fleet's plan: its log in this work dir says what happened on the workers, as if it had happened here.
+//! Follows a fleet's plan: the log in this work dir records what happened on the workers as if it had
+//! happened here.
 //!
 //! ```text
 //! Temporal's history ──► what the plan decided ──┐
@@ -6,9 +7,10 @@
 //! ekiden stop, pause, answer ──► RemoteRun ──► the workflow's signal ──► its history
 //! ```
 //!
-//! A stage's log is pushed when its session begins and with each handoff. What the session does meanwhile is in the workers'
-//! heartbeats: see [`crate::at_work`]. Whoever follows can leave at any time, and several machines can follow one plan. What a
-//! person says takes the way through the history, so that all see it.
+//! A stage's log is pushed when its session starts and with each handoff. What the session does in between
+//! is in the workers' heartbeats: see [`crate::at_work`]. A follower can leave at any time, and several
+//! machines can follow one plan. A person's messages go through the history, so that all followers see
+//! them.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -41,14 +43,14 @@ use crate::stage::STATE;
 use crate::worker::Leave;
 use crate::workflow::FleetPlan;
 
-/// How often the server is asked whether something happened.
+/// How often the server is polled.
 const LOOK: Duration = Duration::from_secs(1);
-/// The exit code of who was ended by signal 0.
+/// The exit code after a signal is this plus the signal's number.
 const SIGNALLED: u8 = 128;
-/// How many looks the remote is asked once, if the server has none.
+/// If the server has no news, the remote is asked once in this many polls.
 const LOOKS_PER_FETCH: u32 = 10;
 
-/// What a log of ours has of the others' already.
+/// How much of the other logs our log already has.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// Events of the plan's history.
@@ -56,17 +58,18 @@ pub(crate) struct Known {
     stages: BTreeMap<StageId, KnownStage>,
 }
 
-/// What of a stage's own logs, which it has one of for each round.
+/// How much of a stage's own logs; it has one for each round.
 #[derive(Debug, Default)]
 struct KnownStage {
-    /// The last that began. Numbers may be left out: one counts each merge that failed, also where nothing was done after it.
+    /// The last round that began. Numbers may be skipped: each failed merge counts as one, even if nothing
+    /// was done after it.
     round: u32,
-    /// For each of its records, which of ours it became.
+    /// For each of its records, the record that it became in our log.
     records: Vec<u64>,
 }
 
 impl KnownStage {
-    /// How many records of a round's log are known; nothing if the round is over.
+    /// How many records of a round's log are known; `None` if the round is over.
     fn of_round(&self, round: u32) -> Option<usize> {
         match round.cmp(&self.round) {
             Ordering::Less => None,
@@ -106,44 +109,45 @@ pub(crate) struct Following {
     pub(crate) git: Git,
     pub(crate) remote: String,
     pub(crate) submission: Submission,
-    /// Ctrl-C stops the plan; else it only ends the following.
+    /// Ctrl-C stops the plan; otherwise it only ends the following.
     pub(crate) stops: bool,
     pub(crate) seen: Seen,
 }
 
-/// What the server is to be told.
+/// A message for the server.
 struct ToTell {
     steered: Steered,
-    /// Whoever waits until it is recorded.
+    /// The sender that waits until the message is recorded.
     asker: Option<Message>,
     /// The server has it.
     is_told: bool,
 }
 
-/// How far server and remote were at the last look.
+/// The state of server and remote at the last poll.
 #[derive(Default)]
 pub(crate) struct Seen {
     looks: u32,
-    /// Which history was the last, and how long.
+    /// Which history was the last one, and its length.
     history: (String, usize),
     /// How it began.
     beginning: Beginning,
-    /// Where the stages' logs were, by their refs.
+    /// Where the stages' logs were, by ref.
     logs: BTreeMap<String, String>,
 }
 
-/// What the histories before one told.
+/// What the earlier histories said.
 #[derive(Clone, Default)]
 struct Beginning {
     reader: history::Reader,
     events: usize,
 }
 
-/// What one source has, in its order.
+/// The events of one source, in order.
 type Pending = VecDeque<(Timestamp, Event)>;
 
 impl Following {
-    /// Follows until the plan has ended, or whoever watches leaves. Gives the exit code: how the plan ended is in its log.
+    /// Follows until the plan has ended or the follower leaves. Returns the exit code: how the plan ended
+    /// is in its log.
     pub(crate) async fn follow(mut self) -> Result<u8, Failure> {
         let mut is_away = false;
         let (mut messages, mut leave) = (Vec::new(), Leave::listen()?);
@@ -161,7 +165,7 @@ impl Following {
             } else {
                 is_away = false;
             }
-            // They have come back in the history, and are in our log.
+            // They have come back through the history, and are in our log.
             let run = self.run.run();
             let heard = |message: &mut ToTell| run.has_heard(&message.steered.message);
             let heard = messages.extract_if(.., heard);
@@ -199,7 +203,7 @@ impl Following {
         self.handle.signal(FleetPlan::tell, told, options).await
     }
 
-    /// Passes messages on that the server has not got, and takes in what is new.
+    /// Sends messages that the server does not have yet, and takes in news.
     async fn look(&mut self, messages: &mut [ToTell]) -> Result<(), Fault> {
         for message in messages.iter_mut().filter(|message| !message.is_told) {
             let steered = message.steered.clone();
@@ -222,7 +226,7 @@ impl Following {
             return Ok(());
         }
         let (of_plan, beginning) = self.of_plan(&reached.0).await?;
-        // After the history: what it knows of is pushed.
+        // After the history: everything that it mentions has been pushed.
         let (mut sources, logs) = self.of_stages().await?;
         sources.push(of_plan);
         while let Some(next) = earliest(&mut sources) {
@@ -246,8 +250,8 @@ impl Following {
         Ok(())
     }
 
-    /// What the plan decided since, and how its last history begins. A long plan has several, each of which names the one
-    /// before.
+    /// What the plan decided since, and how its last history begins. A long plan has several histories;
+    /// each names the one before.
     async fn of_plan(&self, last: &str) -> Result<(Pending, Beginning), Fault> {
         let mut histories = vec![self.history(last).await?];
         let mut is_seen = last == self.seen.history.0;
@@ -263,7 +267,7 @@ impl Following {
                 history => history?,
             });
         }
-        // From the last one that was seen, else from the first of all.
+        // From the last one seen, otherwise from the very first.
         let mut beginning = self.seen.beginning.clone();
         let skip = self.known.of_plan - beginning.events;
         let mut pending = Pending::new();
@@ -289,7 +293,7 @@ impl Following {
         Ok(all.into_events().await?)
     }
 
-    /// What the stages did since, and where their logs are by that; brings the files that they left.
+    /// What the stages did since, and where their logs are now. Also fetches the files that they left.
     async fn of_stages(&self) -> Result<(Vec<Pending>, BTreeMap<String, String>), Fault> {
         let run = &self.submission.header.run;
         let (theirs, ours) = (refs::handoffs(run), refs::followed(run));
@@ -345,7 +349,7 @@ impl Following {
         Ok((pending.into_values().collect(), logs))
     }
 
-    /// Handoffs, prompts and streams, for whatever shows sessions.
+    /// Handoffs, prompts and streams, for everything that shows sessions.
     async fn bring_files(&self, run: &RunId, commit: &str) -> Result<(), Fault> {
         let tree = format!("{commit}:{STATE}/runs/{run}/stages");
         if self.git.object(&tree).await?.is_none() {
@@ -357,7 +361,7 @@ impl Following {
         let common = self.git.line(&["rev-parse", "--absolute-git-dir"]).await?;
         let git = Git::of(common.as_ref(), &scratch.path().join("index"), &place);
         git.line(&["read-tree", &tree]).await?;
-        // They are workers' files, and lie beside the user's own.
+        // They are workers' files, and sit beside the user's own.
         let checkout = ["checkout-index", "--all", "--force"];
         let plain = [
             "-c",
@@ -376,7 +380,7 @@ impl Following {
         Ok(())
     }
 
-    /// The same with the effects of our log that it answers.
+    /// The same, with the effects of our log that it answers.
     fn answering(&self, mut event: Event) -> Event {
         if let Event::Worktree {
             stage,
@@ -408,7 +412,7 @@ impl Following {
         event
     }
 
-    /// The same with the files that a merge changed.
+    /// The same, with the files that a merge changed.
     async fn with_files(&self, mut event: Event) -> Result<Event, Fault> {
         if let Event::Worktree {
             event:
@@ -430,7 +434,7 @@ impl Following {
         Ok(event)
     }
 
-    /// Brings what the plan made, once that is to be done.
+    /// Fetches the plan's result, once the plan orders it.
     async fn deliver(&mut self) -> Result<(), Fault> {
         let Some(effect) = self.run.ordered(&Effect::Deliver) else {
             return Ok(());
@@ -444,7 +448,8 @@ impl Following {
     }
 }
 
-/// What happened first of what is next in each source. Clocks of machines may differ; what one says stays in its order.
+/// The earliest of the next events of all sources. Clocks of machines may differ; the events of one source
+/// keep their order.
 fn earliest(sources: &mut [Pending]) -> Option<(Timestamp, Event)> {
     let more = sources.iter_mut().filter(|source| !source.is_empty());
     let first = more.min_by_key(|source| source.front().map(|(at, _)| *at));

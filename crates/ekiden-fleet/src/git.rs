@@ -1,4 +1,4 @@
-//! Git commands of a worker: each under a keeper, and in a bounded time.
+//! Git commands of a worker: each under a keeper, and with a time limit.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use ekiden_core::text::one_line;
 use crate::fault::Fault;
 
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// The most that a command may say: far above the log of a stage, and a plan of 10,000 of them.
+/// The longest output of a command: far more than the log of a stage, or a plan with 10,000 of them.
 const BYTES_MAX: usize = 256 * 1024 * 1024;
-/// The most repositories that are left out of a work tree.
+/// The most repositories that a work tree may leave out.
 const NESTED_MAX: usize = 100;
-/// The most of git's own words in a message.
+/// The longest quote of git's output in a message.
 const SAID_CHARS: usize = 400;
 
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(crate) struct Git {
     env: Vec<(OsString, OsString)>,
 }
 
-/// How a command ended that may fail.
+/// The result of a command that may fail.
 pub(crate) struct Ended {
     pub(crate) ok: bool,
     pub(crate) stdout: String,
@@ -35,7 +35,7 @@ impl Git {
     pub(crate) fn at(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
-            // What it says is read here.
+            // Its output is read here.
             env: vec![
                 ("GIT_TERMINAL_PROMPT".into(), "0".into()),
                 ("LC_ALL".into(), "C".into()),
@@ -43,7 +43,7 @@ impl Git {
         }
     }
 
-    /// The same with an index of its own, for files below another directory.
+    /// The same with a separate index, for files below another directory.
     pub(crate) fn indexing(&self, index: &Path, tree: &Path) -> Self {
         Self::of(&self.dir.join(".git"), index, tree)
     }
@@ -83,7 +83,7 @@ impl Git {
         })
     }
 
-    /// Runs a command, and gives its answer without white space around it.
+    /// Runs a command and returns its output, trimmed.
     pub(crate) async fn line(&self, args: &[&str]) -> Result<String, Fault> {
         self.fed(args, b"").await
     }
@@ -104,7 +104,7 @@ impl Git {
         Ok(ended.ok.then(|| ended.stdout.trim().to_owned()))
     }
 
-    /// Moves branches or refs at the remote, each only from where we know it to be, and all of them or none.
+    /// Moves branches or refs at the remote, each only from where we know it to be: all of them or none.
     pub(crate) async fn push(&self, remote: &str, moves: &[Move]) -> Result<(), Fault> {
         let mut args: Vec<String> = ["push", "--quiet", "--porcelain", "--no-verify", "--atomic"]
             .map(str::to_owned)
@@ -136,7 +136,7 @@ impl Git {
         Err(Fault::Git { command, said }.of_remote("push to"))
     }
 
-    /// Adds all that lies in the work tree. Gives the repositories in it that are left out.
+    /// Adds everything in the work tree. Returns the repositories in it that are left out.
     pub(crate) async fn add_all(&self) -> Result<Vec<String>, Fault> {
         let mut left_out: Vec<String> = Vec::new();
         loop {
@@ -155,7 +155,7 @@ impl Git {
                 };
             }
             if ended.ok {
-                // Else they are not found again.
+                // Otherwise they are not found again.
                 let forget = ["update-index", "--force-remove", "--"].into_iter();
                 let forget: Vec<&str> = forget.chain(found.iter().map(String::as_str)).collect();
                 self.line(&forget).await?;
@@ -168,7 +168,7 @@ impl Git {
     }
 }
 
-/// The repositories in a work tree that `git add` has stumbled upon.
+/// The repositories in a work tree that made `git add` fail.
 fn nested(said: &str) -> impl Iterator<Item = &str> {
     said.lines().filter_map(|line| {
         let embedded = line.strip_prefix("warning: adding embedded git repository: ");
@@ -190,7 +190,7 @@ fn failed(args: &[&str], ended: &Ended) -> Fault {
 /// A branch or ref at the remote that is to move.
 pub(crate) struct Move {
     pub(crate) name: String,
-    /// Where it is, as far as we know; nothing if it must not exist yet.
+    /// Its commit, as far as we know; `None` if it must not exist yet.
     pub(crate) from: Option<String>,
     pub(crate) to: String,
 }

@@ -1,4 +1,4 @@
-//! What Temporal's history of a plan tells, as events of a run.
+//! Turns Temporal's history of a plan into events of a run.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use temporalio_common::protos::temporal::api::history::v1::history_event::Attrib
 use crate::order::{MergeDone, MergeTask, PlanSignal, StageDone, StageTask, TEXT_CHARS_MAX};
 use crate::worker::Activities;
 
-/// What was asked of a worker, until it has answered.
+/// A request to a worker, until it is answered.
 #[derive(Clone)]
 enum Asked {
     Stage {
@@ -33,16 +33,17 @@ enum Asked {
     Confirm(StageId),
 }
 
-/// Reads a history from its beginning, and those that follow it. The same history always gives the same events.
+/// Reads a history from its start, and those that follow it. The same history always gives the same events.
 #[derive(Clone, Default)]
 pub(crate) struct Reader {
-    /// By the number of the event that asked.
+    /// By the number of the event that made the request.
     asked: HashMap<i64, Asked>,
-    /// What the plan has not taken in yet: it takes in at once all that came before a step of the workflow began, signals first.
+    /// What the plan has not taken in yet. It takes in everything before a step of the workflow at once,
+    /// signals first.
     waiting: Vec<(Timestamp, Heard)>,
-    /// How many of these came before.
+    /// How many of these came before that step.
     taken_in: usize,
-    /// Stages that ran short of budget. They go on, or have ended once the plan has.
+    /// Stages that ran short of budget. They continue, or have ended once the plan has.
     short: Vec<(StageId, Outcome)>,
     /// Stages that are done and that nobody was asked to merge.
     unasked: BTreeSet<StageId>,
@@ -50,11 +51,11 @@ pub(crate) struct Reader {
     is_stopping: bool,
 }
 
-/// What an event of the history tells.
+/// What an event of the history means.
 #[derive(Clone)]
 struct Heard {
     event: Event,
-    /// What it is instead if the plan stops: a worker has not answered.
+    /// What it means instead if the plan stops: a worker has not answered.
     stopped: Option<Box<Event>>,
 }
 
@@ -85,7 +86,7 @@ impl Reader {
         ) {
             let short = std::mem::take(&mut self.short).into_iter();
             let ends = short.map(|(stage, outcome)| ended(stage, outcome));
-            // A follower's plan may have begun to merge them before it heard of the end.
+            // A follower's plan may have started to merge them before it heard of the end.
             let unasked = self.unasked.iter().cloned().map(|stage| {
                 let merge = Merge::Cancelled;
                 of_worktree(stage, WorktreeEvent::Merged { merge })
@@ -111,7 +112,8 @@ impl Reader {
         let Some(told) = self.told(event.event_id, attributes) else {
             return Vec::new();
         };
-        // What the plan began; and a resume, which is for one that has ended, unless a stop before it is not taken in yet.
+        // What the plan started. A resume is for a plan that has ended, unless an earlier stop is not taken
+        // in yet.
         let is_begun = matches!(
             attributes,
             Attributes::ActivityTaskScheduledEventAttributes(_)
@@ -259,7 +261,7 @@ impl Reader {
     }
 }
 
-/// What comes of it where the plan stops.
+/// What it becomes if the plan stops.
 fn stopped(asked: &Asked) -> Event {
     match asked {
         Asked::Stage { stage, .. } => {
@@ -273,7 +275,7 @@ fn stopped(asked: &Asked) -> Event {
     }
 }
 
-/// The history that this one goes on from, if there is one.
+/// The history that this one continues, if any.
 pub(crate) fn before(history: &[HistoryEvent]) -> Option<String> {
     let Attributes::WorkflowExecutionStartedEventAttributes(started) =
         history.first()?.attributes.as_ref()?
@@ -284,7 +286,7 @@ pub(crate) fn before(history: &[HistoryEvent]) -> Option<String> {
     Some(before).filter(|before| !before.is_empty())
 }
 
-/// The plan decided it: an event of the history, not of a stage's own log.
+/// The plan decided it: it is an event of the history, not of a stage's own log.
 pub(crate) fn is_of_plan(event: &Event) -> bool {
     match event {
         Event::Worktree { .. }
@@ -336,7 +338,7 @@ fn merged(stage: StageId, done: MergeDone) -> Event {
     of_worktree(stage, WorktreeEvent::Merged { merge })
 }
 
-/// Whoever records it knows which effect it answers.
+/// The caller that records it knows which effect it answers.
 fn of_worktree(stage: StageId, event: WorktreeEvent) -> Event {
     let effect = EffectId { seq: 0, index: 0 };
     Event::Worktree {

@@ -1,5 +1,5 @@
-//! What an attempt passes on while its engine works: usage limits that one worker meets hold all that share the account, and
-//! what people tell the stages reaches each engine.
+//! What an attempt passes on while its engine works. A usage limit that one worker hits stops everyone who
+//! shares the account, and people's messages to the stages reach each engine.
 //!
 //! ```text
 //! a session meets a limit ──► note in the attempt's place ──► signal ──► workflow
@@ -26,7 +26,7 @@ use crate::workflow::FleetPlan;
 
 /// How often something is passed on.
 const LOOK: Duration = Duration::from_secs(5);
-/// What the workflow has to answer within.
+/// The time limit for the workflow's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What one attempt passes on, and what it lets its engine know.
@@ -37,7 +37,7 @@ pub(crate) struct Sharing<'a> {
     /// Where the attempt's engine notes limits and looks for them.
     dir: PathBuf,
     passed_on: Vec<Limit>,
-    /// Messages that the engine has been given, or is not to hear; nothing before the first answer.
+    /// Messages that the engine has got or should not get; `None` before the first answer.
     known: Option<BTreeSet<MessageId>>,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Sharing<'a> {
         }
     }
 
-    /// Looks for as long as anybody waits, and gives messages as they come.
+    /// Polls as long as somebody is waiting, and yields messages as they come.
     pub(crate) async fn go_on(mut self, engine: mpsc::Sender<Steered>) -> Infallible {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -61,21 +61,21 @@ impl<'a> Sharing<'a> {
                 continue;
             };
             for message in self.unheard(&messages) {
-                // An engine that has gone hears nothing more.
+                // An engine that has exited reads nothing more.
                 let _ = engine.send(message).await;
             }
         }
     }
 
-    /// The same before an engine begins, which is given all of it.
+    /// The same before an engine starts, which then gets all of it.
     pub(crate) async fn begin(&mut self) -> Option<Messages> {
         let messages = self.look().await?;
         self.unheard(&messages);
         Some(messages)
     }
 
-    /// What the engine has not been given. An order to hand off that was there before the first answer was for no session of
-    /// its own.
+    /// What the engine has not been given. An order to hand off that existed before the first answer was
+    /// not for any of its sessions.
     fn unheard(&mut self, messages: &Messages) -> Vec<Steered> {
         let is_first = self.known.is_none();
         let known = self.known.get_or_insert_default();
@@ -86,8 +86,9 @@ impl<'a> Sharing<'a> {
         new.cloned().collect()
     }
 
-    /// Passes on what the attempt met, notes what others met, and gives what stages are told. Without an answer nothing is
-    /// noted: an agent that meets the limit itself is refused by its service.
+    /// Passes on the limits that the attempt hit, notes those that others hit, and returns the messages for
+    /// stages. Without an answer it notes nothing: an agent that hits the limit itself is refused by its
+    /// service.
     async fn look(&mut self) -> Option<Messages> {
         let now = SystemClock.now();
         for limit in known_limits::met(&self.dir, &self.run, now) {
@@ -116,7 +117,7 @@ impl<'a> Sharing<'a> {
                 crate::say(&format!("a usage limit is not noted: {error}"));
             }
         }
-        // Words would have an agent do what nobody has signed.
+        // Text would make an agent do what nobody has signed.
         Some(match self.base.trusted_keys {
             Some(_) => known.messages.without_words(),
             None => known.messages,

@@ -1,4 +1,4 @@
-//! Plans on Temporal: the program beside `ekiden` that works in a fleet, and submits plans to one.
+//! Plans on Temporal: the companion program of `ekiden` that works in a fleet and submits plans to one.
 //!
 //! ```text
 //! ekiden execute --on fleet ─► submit ─► Temporal ◄─► workflow (core's Plan) ─┬─► stage, merge
@@ -7,7 +7,7 @@
 //! ekiden fleet follow ───────► follow ◄──────┘─► the run's log here
 //! ```
 //!
-//! `ekiden` parses, asks and approves; this program takes what came of it as JSON. Both have the same version.
+//! `ekiden` parses, asks and approves; this program takes the result as JSON. Both have the same version.
 
 mod approved;
 mod at_work;
@@ -55,7 +55,7 @@ const STATE: u8 = 74;
 const HELD: u8 = 75;
 const SETTINGS: u8 = 78;
 
-/// Why nothing came of it.
+/// Why it failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -87,7 +87,7 @@ impl Failure {
         Self { code, text, hint }
     }
 
-    /// What the engine says of this work dir.
+    /// What the engine reports about this work dir.
     pub(crate) fn state(error: &EngineError) -> Self {
         let (code, hint) = if let EngineError::Unfinished { same_task, .. } = error {
             let code = if *same_task {
@@ -160,13 +160,13 @@ fn working(wanted: &str) -> Result<u8, Failure> {
     runtime()?.block_on(worker::work(wanted)).map(|()| 0)
 }
 
-/// What `ekiden` passes on. Standard input stays open for as long as it lives.
+/// Input from `ekiden`. Standard input stays open as long as `ekiden` lives.
 fn read<T: DeserializeOwned>() -> Result<T, Failure> {
     let mut read = serde_json::Deserializer::from_reader(std::io::stdin().lock());
     T::deserialize(&mut read).map_err(|error| Failure::bug(in_full(&error)))
 }
 
-/// Does this, or leaves it once `ekiden` is gone, if that shows what comes of it.
+/// Does this. If `ekiden` shows the result, stops once `ekiden` is gone.
 pub(crate) async fn unless_alone(
     is_shown: bool,
     work: impl Future<Output = Result<u8, Failure>>,
@@ -185,7 +185,7 @@ async fn alone() {
     };
     match std::thread::Builder::new().spawn(wait) {
         Ok(_) => drop(is_gone.await),
-        // Then a person has to end us.
+        // Then a person has to stop us.
         Err(_) => std::future::pending().await,
     }
 }
@@ -206,13 +206,13 @@ fn ended(ended: Result<u8, Failure>) -> u8 {
     })
 }
 
-/// Tells `ekiden`, which shows the run, that its log is there.
+/// Tells `ekiden`, which shows the run, that its log exists.
 pub(crate) fn can_be_read(run: &RunId) {
     let _ = writeln!(std::io::stdout(), "{run}");
 }
 
-/// Says something to whoever started the program.
+/// Prints a message for the person who started the program.
 pub(crate) fn say(text: &str) {
-    // In one piece, since workers may share a terminal.
+    // In one write, since workers may share a terminal.
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }

@@ -1,8 +1,8 @@
-//! Which workers can do a stage: those that have all that it runs on.
+//! Which workers can do a stage: those that have everything it runs on.
 //!
-//! A worker has its labels, and the programs of its agents. Temporal gives a stage to any worker that takes from the stage's task
-//! queue, so there is a queue for each set of these, and a worker takes from the queues of all sets that it has. Merges have
-//! queues of their own.
+//! A worker has labels and the programs of its agents. Temporal gives a stage to any worker that polls the
+//! stage's task queue. So there is a queue for each set of labels and programs, and a worker polls the
+//! queues of all sets that it has. Merges have separate queues.
 
 use std::collections::BTreeSet;
 use std::iter::once;
@@ -21,12 +21,13 @@ use tonic::Request;
 
 use crate::Failure;
 
-/// How much a worker may have. It takes from two to the power of that many queues of stages, and as many of merges.
+/// How many labels and programs a worker may have. It polls two to the power of that many queues of stages,
+/// and as many of merges.
 pub(crate) const HAS_MAX: usize = 6;
-/// How long a worker may take from its start until the server knows it, and how often the server is asked.
+/// How long after its start the server may take to know a worker, and how often the server is asked.
 const BEGINNING_MAX: Duration = Duration::from_secs(3);
 const BEGINNING_PAUSE: Duration = Duration::from_millis(200);
-/// Separates a worker's name from what it has, in its identity on the server.
+/// Separates a worker's name from its labels and programs, in its identity on the server.
 const HAS: &str = " has ";
 
 /// Adds what the agents of each stage run on.
@@ -49,13 +50,13 @@ fn program(agent: &AgentSpec) -> Option<String> {
     Some(name.to_string_lossy().into_owned())
 }
 
-/// The queue of stages that run on all this.
+/// The queue of stages that need all of these.
 pub(crate) fn queue(plans: &str, runs_on: &BTreeSet<String>) -> String {
     let all = once(plans).chain(runs_on.iter().map(String::as_str));
     all.collect::<Vec<_>>().join("+")
 }
 
-/// The queues that a worker takes from. The first is that of stages that run anywhere, and of the plans themselves.
+/// The queues that a worker polls. The first is for stages that run anywhere, and for the plans themselves.
 pub(crate) fn queues(plans: &str, has: &BTreeSet<String>) -> Vec<String> {
     let mut sets = vec![BTreeSet::new()];
     for one in has {
@@ -66,12 +67,13 @@ pub(crate) fn queues(plans: &str, has: &BTreeSet<String>) -> Vec<String> {
     sets.iter().map(|set| queue(plans, set)).collect()
 }
 
-/// The queues of merges, which do not wait for the slots of stages, are named like those of the stages of other plans.
+/// The queues of merges, which do not wait for slots of stages, are named like the stage queues of other
+/// plans.
 pub(crate) fn merges(plans: &str) -> String {
     format!("{plans}/merges")
 }
 
-/// What a worker is called on the server, which tells what it has.
+/// A worker's identity on the server, which says what it has.
 pub(crate) fn identity(name: &str, has: &BTreeSet<String>) -> String {
     let has: Vec<&str> = has.iter().map(String::as_str).collect();
     format!("{name}{HAS}{}", has.join(","))
@@ -89,8 +91,8 @@ pub(crate) fn list(set: &BTreeSet<String>) -> String {
     all.join(", ")
 }
 
-/// Refuses a plan with a stage that no worker can do. Workers that are just starting get a moment. If there are no workers at
-/// all, the plan is accepted and waits for one.
+/// Refuses a plan with a stage that no worker can do. Workers that are just starting get a moment. If there
+/// are no workers at all, the plan is accepted and waits for one.
 pub(crate) async fn check(
     client: &Client,
     plans: &str,
@@ -115,7 +117,7 @@ pub(crate) async fn check(
     }
 }
 
-/// Which stage none of these workers can do, and what it lacks.
+/// The stage that none of these workers can do, and what they lack.
 fn nobody(manifest: &Manifest, workers: &BTreeSet<BTreeSet<String>>) -> Option<String> {
     let mut stages = manifest.stages.iter();
     let stage = stages.find(|stage| {
@@ -135,7 +137,7 @@ fn nobody(manifest: &Manifest, workers: &BTreeSet<BTreeSet<String>>) -> Option<S
     ))
 }
 
-/// What each worker of these plans has. One that is busy counts, since it goes on to take the plans' own steps.
+/// What each worker of these plans has. A busy worker counts, since it still runs the plans' own steps.
 async fn workers(client: &Client, plans: &str) -> Result<BTreeSet<BTreeSet<String>>, Failure> {
     let request = DescribeTaskQueueRequest {
         namespace: client.namespace(),

@@ -1,4 +1,5 @@
-//! Merging what a stage made: one at a time, and found again if it was made and nobody heard of it.
+//! Merges a stage's result: one at a time. A merge that was made without anybody hearing of it is found
+//! again.
 
 use std::path::Path;
 
@@ -13,10 +14,10 @@ use crate::git::{self, Git, Move};
 use crate::order::{MergeDone, MergeTask, Submission, conflict, refs};
 use crate::setup::{check, set_up};
 
-/// The trailer that says of which stage a merge is.
+/// The trailer that names the stage of a merge.
 const TRAILER: &str = "Ekiden-Effect";
 
-/// Merges what a stage made; or confirms that it was done before, by its validation.
+/// Merges a stage's result, or confirms with its validation that the work was done before.
 pub(crate) async fn merge(base: &WorkerContext, merge: &MergeTask) -> Result<MergeDone, Fault> {
     let task = &merge.task;
     let name = refs::merged(&task.run);
@@ -61,12 +62,12 @@ pub(crate) async fn merge(base: &WorkerContext, merge: &MergeTask) -> Result<Mer
     }
     let to = commit.clone();
     let from = Some(tip);
-    // If another attempt at this merge was faster, the next try finds what it made.
+    // If another attempt at this merge was faster, the next try finds its result.
     git.push(&base.remote, &[Move { name, from, to }]).await?;
     Ok(MergeDone::Merged { commit })
 }
 
-/// The tree of two commits, or the files in which they differ.
+/// The merged tree of two commits, or the files that conflict.
 async fn merge_trees(
     git: &Git,
     ours: &str,
@@ -111,7 +112,7 @@ async fn confirm(
     Ok(MergeDone::Refused { why })
 }
 
-/// Checks a commit out, in a work tree as stages have it, and validates it.
+/// Checks a commit out into a work tree like those of stages, and validates it.
 async fn validate(
     git: &Git,
     tree: &Path,
@@ -128,7 +129,7 @@ async fn validate(
 /// What the integration branch holds of the run.
 struct Merged {
     tip: String,
-    /// Its commits, the last one first, each with what it is for.
+    /// Its commits, the latest first, each with its purpose.
     commits: Vec<(String, String)>,
 }
 

@@ -1,12 +1,13 @@
-//! What people tell the stages of a plan while it is under way: to hand off, other limits, words for the next session.
+//! What people tell the stages of a plan while it runs: to hand off, new limits, text for the next session.
 //!
 //! ```text
 //! ekiden next, limits ──► signal ──► workflow: Messages ──query──► attempt ──standard input──► engine ──► the stage's log
 //! ```
 //!
-//! The engine records what it takes, so a message counts once, also when another worker goes on. But others may write to the
-//! remote, where that log is. So an attempt goes on from a log only if the workflow knows each message in it, in that order.
-//! No message changes permissions or takes a review away: those are of the plan, which was approved.
+//! The engine records each message that it takes, so a message counts once, even if another worker
+//! continues. But others may write to the remote, where that log is. So an attempt continues a log only if
+//! the workflow knows each message in it, in that order. No message changes permissions or removes a
+//! review: those belong to the approved plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +21,9 @@ use ekiden_core::text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How many messages are known. A stage whose log holds an older one cannot go on elsewhere.
+/// How many messages are kept. A stage whose log holds an older one cannot continue on another worker.
 const MESSAGES_MAX: usize = 100;
-/// The most that all of it comes to, as JSON: it goes from one history of the plan to the next.
+/// The total size of the messages as JSON: they go from one history of the plan to the next.
 const BYTES_MAX: usize = 24 * 1024;
 /// Digits of a message's hash.
 const DIGITS: usize = 32;
@@ -33,17 +34,17 @@ pub(crate) struct Messages(Vec<Known>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
-    /// By which it is found again in a stage's log.
+    /// Finds the message again in a stage's log.
     hash: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_words: bool,
-    /// Nothing once it means nothing for stages that begin.
+    /// `None` once it means nothing to stages that begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<Steered>,
 }
 
 impl Messages {
-    /// Takes in a message, if stages are to hear it.
+    /// Takes in a message, if it is for stages.
     pub(crate) fn take(&mut self, steered: Steered) {
         let Some(steering) = for_stages(steered.steering) else {
             return;
@@ -54,7 +55,7 @@ impl Messages {
             steering,
         };
         if message.steering == Steering::HandOff {
-            // One order is as good as two.
+            // Two orders are as good as one.
             self.0.retain(|known| !known.is_hand_off());
         }
         self.0.push(Known {
@@ -65,20 +66,20 @@ impl Messages {
         self.forget();
     }
 
-    /// What stages are told, oldest first. Whoever steers the workflow by other means than ekiden's can put anything there,
-    /// so what is not for stages is left out here, too.
+    /// The messages for stages, oldest first. Somebody who steers the workflow without ekiden can put
+    /// anything there, so messages that are not for stages are left out here, too.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Steered> {
         let all = self.0.iter().filter_map(|known| known.message.as_ref());
         all.filter(|message| is_for_stages(&message.steering))
     }
 
-    /// All but words.
+    /// Everything except text.
     pub(crate) fn without_words(mut self) -> Self {
         self.0.retain(|known| !known.is_words);
         self
     }
 
-    /// Forgets limits that a later message replaced, and the oldest words that a session has no room for.
+    /// Forgets limits that a later message replaced, and the oldest text that a session has no room for.
     fn forget(&mut self) {
         let (mut named, mut chars) = (BTreeSet::new(), 0);
         for known in self.0.iter_mut().rev() {
@@ -134,7 +135,8 @@ impl<'a> Vouching<'a> {
         Self { known }
     }
 
-    /// Whether this next message of the log is known. An order to hand off allows nothing, so it may come from anybody.
+    /// Whether the workflow knows this next message of the log. An order to hand off permits nothing, so it
+    /// may come from anybody.
     pub(crate) fn knows(&mut self, steered: &Steered) -> bool {
         let hash = hash(steered);
         steered.steering == Steering::HandOff
@@ -142,8 +144,8 @@ impl<'a> Vouching<'a> {
     }
 }
 
-/// What a stage's own engine is told of it: nothing that the plan decides, and nothing that only whoever approves a plan may
-/// change.
+/// The part of a message for a stage's own engine: without what the plan decides, and without what only the
+/// person who approves a plan may change.
 fn for_stages(steering: Steering) -> Option<Steering> {
     match steering {
         Steering::HandOff => Some(Steering::HandOff),
@@ -173,7 +175,7 @@ fn is_for_stages(steering: &Steering) -> bool {
     for_stages(steering.clone()).as_ref() == Some(steering)
 }
 
-/// Fields that are not set do not count: a message has the same hash in a log, and in a version that has more limits.
+/// Unset fields do not count: a message has the same hash in a log, and in a version that has more limits.
 fn hash(steered: &Steered) -> String {
     let told = (&steered.message, leaves(&steered.steering));
     let json = serde_json::to_vec(&told).unwrap_or_default();
@@ -182,7 +184,7 @@ fn hash(steered: &Steered) -> String {
     hash
 }
 
-/// All that is said in it, by the paths of the fields.
+/// All values in it, by the paths of their fields.
 fn leaves(told: &impl Serialize) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     gather(

@@ -1,4 +1,5 @@
-//! What travels through Temporal: references, and what the plan decides from. Contents travel by git.
+//! What travels through Temporal: references, and the facts on which the plan decides. Contents travel by
+//! git.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,77 +21,79 @@ use serde_json::Value;
 use crate::messages::Messages;
 use crate::shares::{Shares, Spent};
 
-/// The most that travels at once, in bytes. The server refuses some megabytes; a history holds it for good.
+/// The most bytes that travel at once. The server refuses a few megabytes, and a history keeps it forever.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 60 * 1024;
-/// The most of a text that an answer carries, and of a list; the rest is in the stage's log.
+/// The longest text and the longest list in an answer; the rest is in the stage's log.
 pub(crate) const TEXT_CHARS_MAX: usize = 2000;
 const ITEMS_MAX: usize = 50;
-/// The most that an answer comes to, as JSON. The server keeps it in a history for good.
+/// The largest answer, as JSON. The server keeps it in a history forever.
 const ANSWER_BYTES_MAX: usize = 32 * 1024;
-/// What stands where a text was cut.
+/// The mark where a text was cut.
 const REST: &str = " ... (the rest is in the log of the stage, or of its worker)";
 
-/// A plan to be carried out: the input of the workflow.
+/// A plan to execute: the input of the workflow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PlanOrder {
     /// The version of the program that submitted it.
     pub(crate) ekiden: String,
     pub(crate) run: RunId,
-    /// See [`crate::outline`]; nothing if it is too large to travel with this.
+    /// See [`crate::outline`]; `None` if it is too large to travel with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) outline: Option<Manifest>,
-    /// Where the integration branch begins.
+    /// Where the integration branch starts.
     pub(crate) base: String,
     /// The commit at the remote that holds the [`Submission`].
     pub(crate) plan: String,
-    /// For how long a worker may be silent before its stage goes on elsewhere.
+    /// How long a worker may be silent before its stage continues on another one.
     pub(crate) lease_secs: u64,
     /// For all stages together.
     #[serde(default)]
     pub(crate) budget: Budget,
-    /// The same of single agents, by their names.
+    /// The same for single agents, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) agents: BTreeMap<String, Budget>,
-    /// After so many events the plan goes on in a new history. Nothing in orders of earlier versions, which name no activities.
+    /// After this many events the plan continues in a new history. Absent in orders of earlier versions,
+    /// which name no activities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) events_max: Option<u32>,
-    /// How far the plan was when its last history ended.
+    /// The plan's state when its last history ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) carried: Option<Box<Carried>>,
 }
 
-/// What goes from a history of a plan to the next.
+/// What one history of a plan passes to the next.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Carried {
     pub(crate) plan: PlanProgress,
     pub(crate) state: FleetState,
 }
 
-/// What the fleet keeps of a plan beside core's. Nothing of stages that are merged.
+/// What the fleet keeps of a plan beside core's state. Nothing of stages that are merged.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct FleetState {
     /// The end of the integration branch.
     pub(crate) tip: String,
-    /// What each stage made in its last round.
+    /// The result of each stage's last round.
     pub(crate) made: BTreeMap<StageId, String>,
     pub(crate) rounds: BTreeMap<StageId, u32>,
     /// Answers for stages that begin again.
     pub(crate) answers: BTreeMap<StageId, String>,
     pub(crate) shares: Shares,
     pub(crate) limits: Limits,
-    /// Stages that wait for budget which others give back.
+    /// Stages that wait for others to give back budget.
     pub(crate) short: BTreeSet<StageId>,
     /// The last messages that were heard.
     pub(crate) heard: Vec<MessageId>,
-    /// What stages are told.
+    /// The messages for stages.
     pub(crate) messages: Messages,
     /// A person wants a pause.
     pub(crate) is_paused: bool,
 }
 
 impl PlanOrder {
-    /// Activities have names, so that a program that would begin others than a history tells is found out.
+    /// Activities have names. So a program that would start other activities than the history has is
+    /// detected.
     pub(crate) fn names(&self) -> bool {
         self.events_max.is_some()
     }
@@ -105,7 +108,7 @@ impl FleetState {
     }
 }
 
-/// A plan as it is published at the remote, for workers and for whoever follows it.
+/// A plan as it is published at the remote, for workers and followers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Submission {
     /// The first record that a run on this machine would have.
@@ -119,11 +122,11 @@ pub(crate) struct Submission {
 pub(crate) struct Here {
     pub(crate) work_dir: PathBuf,
     pub(crate) state_dir: PathBuf,
-    /// Ekiden's directory in the user's own state directory.
+    /// Ekiden's directory in the user's state directory.
     pub(crate) user_dir: Option<PathBuf>,
 }
 
-/// What `ekiden execute --on fleet` passes on.
+/// The input of `ekiden execute --on fleet`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Wanted {
     pub(crate) here: Here,
@@ -136,35 +139,35 @@ pub(crate) struct Wanted {
     pub(crate) new: bool,
 }
 
-/// What `ekiden fleet follow` passes on, and `ekiden resume` of a fleet's run.
+/// The input of `ekiden fleet follow`, and of `ekiden resume` for a fleet's run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Followed {
     pub(crate) here: Here,
-    /// The beginning of its id.
+    /// A prefix of its id.
     pub(crate) run: String,
     pub(crate) remote: String,
-    /// With what it is to go on, if it has ended.
+    /// What to resume it with, if it has ended.
     pub(crate) resumed: Option<RunResumed>,
-    /// Whether to return once it has been told.
+    /// Whether to return as soon as the message is delivered.
     pub(crate) detach: bool,
 }
 
-/// What a plan is told while it is under way: the workflow's signal.
+/// A message to a running plan: the workflow's signal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum PlanSignal {
     /// A person steers it.
     Steered { steered: Steered },
-    /// A worker met a usage limit.
+    /// A worker hit a usage limit.
     Limited { limit: Limited },
-    /// It ended and was not complete. It goes on.
+    /// It ended incomplete, and now continues.
     Resumed { resumed: Box<RunResumed> },
 }
 
-/// A usage limit that a worker met.
+/// A usage limit that a worker hit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Limited {
-    /// What workers call the account: those that call it the same share its limits.
+    /// The workers' name for the account: workers that use the same name share its limits.
     pub(crate) account: String,
     pub(crate) limit: Limit,
 }
@@ -174,7 +177,7 @@ pub(crate) struct Limited {
 pub(crate) struct Limits(BTreeMap<String, Limited>);
 
 impl Limits {
-    /// Takes in one that was met. Those that are lifted by then go.
+    /// Takes in a limit that was hit. Limits that have been lifted by then are dropped.
     pub(crate) fn note(&mut self, limited: Limited, now: Timestamp) {
         self.0.retain(|_, known| known.limit.resets_at > now);
         let Limit {
@@ -197,33 +200,34 @@ impl Limits {
     }
 }
 
-/// What attempts ask the workflow for while they work.
+/// What attempts ask the workflow while they work.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct ForAttempts {
-    /// The usage limits that workers met.
+    /// The usage limits that workers hit.
     pub(crate) limits: Vec<Limited>,
     pub(crate) messages: Messages,
 }
 
-/// One round at a stage: from a commit of the integration branch to a commit of its own.
+/// One round of a stage: from a commit of the integration branch to a new commit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct StageTask {
     pub(crate) run: RunId,
     pub(crate) stage: StageId,
-    /// From 1. A stage that does not merge is done again, from what is merged by then.
+    /// From 1. A stage that does not merge is done again, on top of what is merged by then.
     pub(crate) round: u32,
     pub(crate) base: String,
     pub(crate) plan: String,
-    /// The answer to the question with which this round ended before.
+    /// The answer to the question that ended this round before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<String>,
-    /// What it has cost so far. Its log tells less where a worker died.
+    /// What it has cost so far. If a worker died, its log shows less.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub(crate) spent: Spent,
-    /// What all of it may come to.
+    /// The budget for all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) budget: Option<Budget>,
-    /// The same by agents that have a budget. Nothing in orders of earlier versions, whose stages each had all of it.
+    /// The same for agents that have a budget. Absent in orders of earlier versions, whose stages each had
+    /// the whole budget.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) agents: BTreeMap<String, Budget>,
 }
@@ -231,9 +235,9 @@ pub(crate) struct StageTask {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct StageDone {
     pub(crate) outcome: Outcome,
-    /// What it made, if it is done.
+    /// Its result, if it is done.
     pub(crate) commit: Option<String>,
-    /// All that this round has spent.
+    /// Everything that this round has spent.
     #[serde(default)]
     pub(crate) spent: Spent,
 }
@@ -242,7 +246,7 @@ pub(crate) struct StageDone {
 pub(crate) struct MergeTask {
     /// What is merged; its base is where the integration branch began.
     pub(crate) task: StageTask,
-    /// What it made; nothing if it was done before, which is only to be confirmed.
+    /// Its result; `None` if it was done before and only needs to be confirmed.
     pub(crate) commit: Option<String>,
 }
 
@@ -251,9 +255,9 @@ pub(crate) struct MergeTask {
 pub(crate) enum MergeDone {
     /// The integration branch is at this commit.
     Merged { commit: String },
-    /// It does not go together with what others did; no files if only the validation fails.
+    /// It conflicts with the work of others; no files if only the validation fails.
     Conflict { files: Vec<String> },
-    /// No agent can mend it.
+    /// No agent can repair it.
     Refused { why: String },
 }
 
@@ -266,7 +270,7 @@ pub(crate) struct PlanDone {
 }
 
 impl PlanSignal {
-    /// With as much of a person's words as an agent is given.
+    /// With as much of a person's text as an agent gets.
     pub(crate) fn bounded(mut self) -> Self {
         match &mut self {
             Self::Steered { steered } => {
@@ -287,8 +291,8 @@ impl PlanSignal {
     }
 }
 
-/// Keeps what others wrote within bounds, each text, each list, and all of it. It was the worker's signal that stopped a stage,
-/// and a person who asked for that.
+/// Keeps text from others within bounds: each text, each list, and the total. A stage stops by its worker's
+/// signal, but it is a person who asked for that.
 pub(crate) fn bounded(outcome: Outcome, chars: usize) -> Outcome {
     if matches!(outcome, Outcome::Stopped { .. }) {
         let request = StopRequest::Gently;
@@ -329,7 +333,8 @@ pub(crate) fn shorten(text: &mut String, chars: usize) {
     }
 }
 
-/// Keeps the beginning of a text; whether that is not all of it. A text that was shortened already counts without its last words.
+/// Keeps the beginning of a text; returns whether it cut something. A text that was cut before counts
+/// without its mark.
 fn keep(text: &mut String, chars: usize) -> bool {
     let counted = text.strip_suffix(REST).unwrap_or(text);
     let end = counted.char_indices().nth(chars).map(|(at, _)| at);
@@ -344,7 +349,7 @@ pub(crate) fn conflict(mut files: Vec<String>) -> MergeDone {
         bytes <= ANSWER_BYTES_MAX / 2
     });
     if files.is_empty() && bytes > 0 {
-        // Without any it would be the validation that failed.
+        // An empty list would mean that the validation failed.
         files.push("a file with a long name".to_owned());
     }
     MergeDone::Conflict { files }
@@ -355,12 +360,12 @@ pub(crate) fn workflow(run: &RunId) -> String {
     format!("ekiden-{run}")
 }
 
-/// Where everything of a run is at the remote.
+/// Where everything of a run is stored at the remote.
 pub(crate) mod refs {
     use super::StageTask;
     use ekiden_core::ids::RunId;
 
-    /// The integration branch. Not `ekiden/<run>`, which would be in the way of the branches of stages.
+    /// The integration branch. Not `ekiden/<run>`, which would block the names of the stages' branches.
     pub(crate) fn merged(run: &RunId) -> String {
         format!("refs/heads/ekiden/{run}-merged")
     }
@@ -369,7 +374,7 @@ pub(crate) mod refs {
         format!("refs/ekiden/{run}/plan")
     }
 
-    /// What all stages left at their last handoffs: below it, `<stage>/<round>`.
+    /// What all stages left at their last handoffs, below it as `<stage>/<round>`.
     pub(crate) fn handoffs(run: &RunId) -> String {
         format!("refs/ekiden/{run}/stages")
     }
@@ -379,12 +384,12 @@ pub(crate) mod refs {
         format!("{}/{}/{}", handoffs(&task.run), task.stage, task.round)
     }
 
-    /// Where whoever follows a plan has what it fetched.
+    /// Where a follower of a plan keeps what it fetched.
     pub(crate) fn followed(run: &RunId) -> String {
         format!("refs/ekiden/fleet/{run}")
     }
 
-    /// What one attempt at a stage made.
+    /// The result of one attempt at a stage.
     pub(crate) fn made(task: &StageTask, attempt: u32) -> String {
         format!(
             "refs/heads/ekiden/{}/{}/{}.{attempt}",

@@ -1,7 +1,7 @@
-//! What a plan decides from: its stages and edges, without what only a stage's own relay needs.
+//! What a plan decides on: its stages and edges, without the parts that only a stage's own relay needs.
 //!
-//! That of a small plan is part of the order. A large one is read from the plan's commit, in parts that are small enough for
-//! the server, whenever a history begins.
+//! The outline of a small plan is part of the order. A large one is read from the plan's commit whenever a
+//! history begins, in parts that are small enough for the server.
 
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Manifest, Part, PlanRules, Stage};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::order::{PAYLOAD_BYTES_MAX, PlanOrder};
 
-/// Which part of an outline is asked for.
+/// Which part of an outline is wanted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct OutlineTask {
     pub(crate) run: RunId,
@@ -38,7 +38,7 @@ impl OutlineTask {
     }
 }
 
-/// The part that follows the stages that are known.
+/// The part after the stages that are known.
 pub(crate) fn part(manifest: &Manifest, known: usize) -> OutlinePart {
     let stages = manifest.stages.iter().skip(known).cloned().collect();
     let plan = manifest.plan.clone();
@@ -57,7 +57,8 @@ pub(crate) fn part(manifest: &Manifest, known: usize) -> OutlinePart {
     }
 }
 
-/// What makes a plan too large for the server, which has to have each stage with the plan's rules in one piece.
+/// Why a plan is too large for the server, which needs each stage together with the plan's rules in one
+/// piece.
 pub(crate) fn too_large(outline: &Manifest) -> Option<String> {
     let rules = bytes(&outline.plan);
     let over = |bytes: usize| {
@@ -83,7 +84,7 @@ fn bytes(value: &impl Serialize) -> usize {
     serde_json::to_vec(value).map_or(0, |text| text.len())
 }
 
-/// Retries are the relay's own, in the activity.
+/// The relay does its own retries, inside the activity.
 pub(crate) fn outline(manifest: &Manifest) -> Manifest {
     let mut outline = manifest.clone();
     for stage in &mut outline.stages {

@@ -1,4 +1,4 @@
-//! A work tree as the plan wants it, and what is checked in one.
+//! Prepares a work tree as the plan wants it, and runs checks in it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ use ekiden_engine::check_now;
 use crate::fault::Fault;
 use crate::order::Submission;
 
-/// Makes a new work tree ready, as the plan says. Gives why that failed: what it needs may be for a stage to make.
+/// Prepares a new work tree as the plan says. Returns why that failed: a stage may have to make what it
+/// needs.
 pub(crate) async fn set_up(submission: &Submission, tree: &Path) -> Result<Option<String>, Fault> {
     let rules = submission.header.manifest.plan.as_deref();
     let Some(Isolation::Worktrees {

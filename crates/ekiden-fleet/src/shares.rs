@@ -1,7 +1,7 @@
 //! How the plan's budget, and each agent's budget, is shared among the stages.
 //!
-//! A stage that begins reserves an equal part of what is left of each. What it did not spend comes back when it ends, for those
-//! that are still at work and ran short.
+//! A stage that begins reserves an equal part of what is left of each budget. What it did not spend comes
+//! back when it ends, for stages that are still at work and ran short.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use ekiden_core::budget::{AgentBudget, Budget, Spend};
 use ekiden_core::ids::StageId;
 use serde::{Deserialize, Serialize};
 
-/// What was spent: all of it, and by which agents.
+/// What was spent: in total, and by which agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spent {
     #[serde(flatten)]
@@ -61,7 +61,7 @@ pub(crate) struct Shares {
     /// Of the plan.
     #[serde(flatten)]
     all: Shared,
-    /// Of agents that have a budget, by their names.
+    /// Of agents that have a budget, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     agents: BTreeMap<String, Shared>,
 }
@@ -75,7 +75,7 @@ impl Shares {
         }
     }
 
-    /// A person changes budgets. Of an agent that had none, what it spent on stages that are merged does not count.
+    /// A person changes budgets. For an agent that had none, its spending on merged stages does not count.
     pub(crate) fn change(&mut self, bounds: &BoundsChange) {
         self.all.change(bounds.run);
         for (agent, budget) in &bounds.agents {
@@ -84,7 +84,8 @@ impl Shares {
         }
     }
 
-    /// Reserves a part of each for a stage, which is one of so many that begin. Gives what its log may come to.
+    /// Reserves a part of each budget for one of this many stages that begin. Returns how much its log may
+    /// add up to.
     pub(crate) fn reserve(
         &mut self,
         stage: &StageId,
@@ -109,7 +110,7 @@ impl Shares {
         }
     }
 
-    /// Takes back what a stage did not spend. Where nobody knows what that is, all of it counts as spent.
+    /// Takes back what a stage did not spend. If that is unknown, all of it counts as spent.
     pub(crate) fn settle(&mut self, stage: &StageId, spent: Option<&Spent>) {
         self.all.settle(stage, spent.map(|spent| spent.all));
         for (agent, shared) in &mut self.agents {
@@ -117,8 +118,9 @@ impl Shares {
         }
     }
 
-    /// A stage ended because its part of the plan's budget, or those of all its agents, were spent or too little to go on.
-    /// Whether others share them: then [`Shares::has_more`] says whether that has changed. To be called before it is settled.
+    /// A stage ended because its part of the plan's budget, or those of all its agents, were spent or too
+    /// small to continue. Returns whether others share them: then [`Shares::has_more`] says whether that
+    /// has changed. Call it before it is settled.
     pub(crate) fn ran_short(&mut self, stage: &StageId, spent: &Spent, of: &[AgentBudget]) -> bool {
         if of.is_empty() && self.all.is_limited() {
             self.all.ran_short(stage, spent.all);
@@ -134,14 +136,15 @@ impl Shares {
         is_shared
     }
 
-    /// More is left for a stage that ran short than it gave back: of the plan's budget, and of one of its agents'.
+    /// There is more for a stage that ran short than it gave back: of the plan's budget, and of one of its
+    /// agents'.
     pub(crate) fn has_more(&self, stage: &StageId) -> bool {
         let mut short = self.short(stage).peekable();
         let is_of_plan = short.peek().is_none();
         self.all.has_more(stage) && (is_of_plan || short.any(|(_, shared)| shared.has_more(stage)))
     }
 
-    /// What was spent and the budget: of the plan, and of each agent whose part was too small for the stage.
+    /// Spending and budget: of the plan, and of each agent whose part was too small for the stage.
     pub(crate) fn spent(&self, stage: &StageId) -> (Spend, Budget, Vec<AgentBudget>) {
         let agents = self.short(stage).map(|(agent, shared)| {
             let (spent, budget) = shared.spent();
@@ -157,14 +160,14 @@ impl Shares {
         (spent, budget, agents)
     }
 
-    /// A stage is merged, or begins anew with a log that knows nothing of what it spent.
+    /// A stage is merged, or starts over with a log that knows nothing of its spending.
     pub(crate) fn close(&mut self, stage: &StageId) {
         let agents = self.agents.values_mut();
         agents.for_each(|shared| shared.close(stage));
         self.all.close(stage);
     }
 
-    /// The agents of which a stage ran short.
+    /// The agents that a stage ran short of.
     fn short(&self, stage: &StageId) -> impl Iterator<Item = (&String, &Shared)> {
         let is_short = |shared: &Shared| {
             let account = shared.stages.get(stage);
@@ -179,7 +182,7 @@ impl Shares {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Shared {
     budget: Budget,
-    /// What rounds spent that no log is gone on with.
+    /// Spending of rounds whose log nobody continues.
     over: Spend,
     stages: BTreeMap<StageId, StageSpending>,
 }
@@ -187,12 +190,12 @@ struct Shared {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct StageSpending {
-    /// All that it has cost. Its log tells less where a worker died.
+    /// Everything it has cost. If a worker died, its log shows less.
     spent: Spend,
-    /// What it may spend besides, while it is at work.
+    /// How much more it may spend while it is at work.
     #[serde(skip_serializing_if = "is_nothing")]
     reserved: Spend,
-    /// What it gave back when its part was too little to go on.
+    /// What it gave back when its part was too small to continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     given_back: Option<Budget>,
 }
@@ -220,8 +223,8 @@ impl Shared {
         self.budget != Budget::default()
     }
 
-    /// Reserves a part for a stage, which is one of so many that begin. Gives what its log may come to; nothing without a
-    /// budget.
+    /// Reserves a part for one of this many stages that begin. Returns how much its log may add up to;
+    /// `None` without a budget.
     fn reserve(&mut self, stage: &StageId, sharers: usize) -> Option<Budget> {
         let part = self.part(sharers);
         let account = self.stages.entry(stage.clone()).or_default();
@@ -245,15 +248,15 @@ impl Shared {
         account.map_or_else(Spend::default, |account| account.spent)
     }
 
-    /// Takes back what a stage did not spend. Where nobody knows what that is, all of it counts as spent.
+    /// Takes back what a stage did not spend. If that is unknown, all of it counts as spent.
     fn settle(&mut self, stage: &StageId, spent: Option<Spend>) {
         let account = self.stages.entry(stage.clone()).or_default();
         let reserved = std::mem::take(&mut account.reserved);
         account.spent = spent.unwrap_or_else(|| account.spent.plus(reserved));
     }
 
-    /// A stage ended because its part was spent, or too little to go on: [`Shares::has_more`] says whether that has changed.
-    /// To be called before it is settled.
+    /// A stage ended because its part was spent or too small to continue: [`Shares::has_more`] says whether
+    /// that has changed. Call it before it is settled.
     fn ran_short(&mut self, stage: &StageId, spent: Spend) {
         let account = self.stages.entry(stage.clone()).or_default();
         let used = spent.since(account.spent);
@@ -270,7 +273,7 @@ impl Shared {
         });
     }
 
-    /// More is left for a stage that ran short than it gave back.
+    /// There is more for a stage that ran short than it gave back.
     fn has_more(&self, stage: &StageId) -> bool {
         let account = self.stages.get(stage);
         let before = account.and_then(|account| account.given_back);
@@ -280,14 +283,14 @@ impl Shared {
         more(now.micro_usd, before.micro_usd) && more(now.tokens, before.tokens)
     }
 
-    /// What is spent, of what may be.
+    /// The spending and its limit.
     fn spent(&self) -> (Spend, Budget) {
         let accounts = self.stages.values();
         let spent = accounts.fold(self.over, |spent, account| spent.plus(account.spent));
         (spent, self.budget)
     }
 
-    /// A stage is merged, or begins anew with a log that knows nothing of what it spent.
+    /// A stage is merged, or starts over with a log that knows nothing of its spending.
     fn close(&mut self, stage: &StageId) {
         if let Some(account) = self.stages.remove(stage) {
             self.over = self.over.plus(account.spent);

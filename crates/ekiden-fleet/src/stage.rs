@@ -1,7 +1,8 @@
-//! The hidden role that carries out one stage: an engine of its own, in a process of its own.
+//! The hidden role that runs one stage: its own engine in its own process.
 //!
-//! It reads what to do from the first line of standard input, and from the others what people tell it. It writes a line whenever
-//! a session begins, does something, or has its handoff accepted, and the outcome as its last line. SIGTERM stops it as it stops any run.
+//! It reads its job from the first line of standard input, and people's messages from the other lines. It
+//! writes a line whenever a session starts, does something, or has its handoff accepted, and the outcome as
+//! its last line. SIGTERM stops it like any run.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -38,9 +39,9 @@ use crate::shares::Spent;
 
 /// The first argument that asks for this role.
 pub(crate) const ROLE: &str = "__stage";
-/// The work dir's state is kept here, in the attempt's place.
+/// Where the work dir's state is kept, inside the attempt's directory.
 pub(crate) const STATE: &str = "state";
-/// How often a message is tried again, since the engine may not have begun.
+/// How often a message is retried, since the engine may not have started yet.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,18 +49,18 @@ pub(crate) struct StageJob {
     pub(crate) header: RunStarted,
     pub(crate) work_dir: PathBuf,
     pub(crate) state_dir: PathBuf,
-    /// Where usage limits are noted that it meets, and those that others met.
+    /// Where the limits that it hits are noted, and those that others hit.
     pub(crate) limits_dir: PathBuf,
-    /// There is a log to go on from.
+    /// There is a log to continue.
     pub(crate) goes_on: bool,
-    /// The answer to the question with which it ended.
+    /// The answer to the question that ended it.
     pub(crate) answer: Option<String>,
     pub(crate) budget: Option<Budget>,
-    /// Of agents that share one with other stages.
+    /// For agents that share a budget with other stages.
     pub(crate) agents: BTreeMap<String, Budget>,
-    /// What it had spent when somebody heard of it last; more than its log tells, if a worker died.
+    /// Its spending when it last reported; more than its log shows, if a worker died.
     pub(crate) charged: Spent,
-    /// What stages are told; nothing if the workflow did not answer.
+    /// The messages for stages; `None` if the workflow did not answer.
     pub(crate) messages: Option<Messages>,
 }
 
@@ -71,9 +72,9 @@ pub(crate) enum Line {
     Begun,
     /// A handoff was accepted.
     Handoff,
-    /// All that it has spent.
+    /// Everything it has spent.
     Spent(Spent),
-    /// What its session does just now, if one is at work.
+    /// What its session is doing, if one is at work.
     Now(Option<AtWork>),
     Ended(Outcome),
     Failed(String),
@@ -95,8 +96,8 @@ pub(crate) fn run() -> i32 {
 }
 
 fn carry_out(job: StageJob) -> Result<Outcome, Box<dyn Error>> {
-    // What the log's chain is compared with stays on the machine where it was made, so it is not asked here. The
-    // remote's own access rules say who can write a log.
+    // The log's chain is compared with a value that stays on the machine that made it, so it is not checked
+    // here. The remote's own access rules decide who can write a log.
     let workspace = Workspace {
         state_dir: job.state_dir.clone(),
         is_trusted: true,
@@ -110,7 +111,7 @@ fn carry_out(job: StageJob) -> Result<Outcome, Box<dyn Error>> {
     }
 }
 
-/// Passes on what people say while the engine works.
+/// Passes on people's messages while the engine works.
 fn listen(workspace: &Workspace, run: &RunId) {
     let sender = Sender::to(workspace, run);
     thread::spawn(move || {
@@ -167,7 +168,7 @@ fn go_on(workspace: &Workspace, job: StageJob) -> Result<Outcome, Box<dyn Error>
     if let Some(outcome) = found.run.outcome().filter(|outcome| outcome.is_final()) {
         return Ok(outcome.clone());
     }
-    // An attempt that died may have taken it up already.
+    // An attempt that died may have taken it already.
     let asks = |stage: &StageId| found.run.questions().any(|(asking, _)| asking == stage);
     let stage = job.header.manifest.stages.first();
     let stage = stage.map(|stage| stage.id.clone());
@@ -193,13 +194,13 @@ fn driving(messages: &Messages, is_new: impl Fn(&Steered) -> bool) -> Driving {
     driving
 }
 
-/// The log is the remote's. What it has run is the plan's all the same.
+/// The log comes from the remote. What it has run must be the plan's all the same.
 fn is_of_plan(theirs: &RunStarted, ours: &RunStarted) -> bool {
     (&theirs.run, &theirs.manifest) == (&ours.run, &ours.manifest)
         && approved(&theirs.settings) == approved(&ours.settings)
 }
 
-/// Settings without what each worker finds out itself, and without budgets, which come with each attempt.
+/// Settings without what each worker detects for itself, and without budgets, which come with each attempt.
 fn approved(settings: &Settings) -> Settings {
     let mut approved = settings.clone();
     approved.commit = None;
@@ -209,8 +210,8 @@ fn approved(settings: &Settings) -> Settings {
     approved
 }
 
-/// A worker may have recorded it. What else could change the task, the agent or its permissions somebody has written who may
-/// write to the remote, and who does not decide that.
+/// A worker may have recorded it. Any other event that could change the task, the agent or its permissions
+/// was written by somebody who may write to the remote, and who does not decide that.
 fn is_of_worker(event: &Event, vouching: &mut Vouching<'_>) -> bool {
     match event {
         Event::Steered(steered) => vouching.knows(steered),
@@ -234,7 +235,7 @@ fn is_of_worker(event: &Event, vouching: &mut Vouching<'_>) -> bool {
     }
 }
 
-/// What its log may come to, after what died with a worker.
+/// How much its log may add up to, less the spending that died with a worker.
 fn left(
     budget: Option<Budget>,
     mut agents: BTreeMap<String, Budget>,
@@ -260,14 +261,14 @@ fn spent(run: &Run) -> Spent {
 
 #[derive(Default)]
 struct Teller {
-    /// What sessions that are over have spent.
+    /// The spending of sessions that are over.
     over: Spent,
-    /// Who is at work.
+    /// The session at work.
     agent: String,
-    /// What died with a worker, and is in no log.
+    /// Spending that died with a worker, and is in no log.
     lost: Spent,
     told: Spent,
-    /// What the session does.
+    /// What the session is doing.
     now: Option<AtWork>,
     /// Its work dir, with a slash at the end.
     dir: String,
@@ -281,7 +282,7 @@ impl Teller {
         }
     }
 
-    /// Tells what the session does, if that has changed.
+    /// Reports what the session is doing, if that has changed.
     fn tell_now(&mut self, change: impl FnOnce(&mut AtWork, &str) -> bool) {
         if let Some(now) = &mut self.now
             && change(now, &self.dir)
@@ -290,7 +291,7 @@ impl Teller {
         }
     }
 
-    /// Tells which session is at work, if it is another one.
+    /// Reports which session is at work, if it is another one.
     fn tell_attempt(&mut self, attempt: Option<AttemptId>) {
         if attempt == self.now.as_ref().map(|now| now.attempt) {
             return;

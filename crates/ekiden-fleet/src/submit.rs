@@ -1,4 +1,4 @@
-//! Submits a plan, and follows one: its end, and what it made.
+//! Submits a plan and follows one until it ends and its result is fetched.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,16 +29,16 @@ use crate::worker::connect;
 use crate::workflow::FleetPlan;
 use crate::{Failure, matching, runtime, unless_alone};
 
-/// The largest outline that travels with the order, beside what later histories carry.
+/// The largest outline that travels with the order, in addition to what later histories carry.
 const OUTLINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX / 2;
-/// How long a history may be at least and at most. The server ends a plan at some 50,000 events.
+/// The minimum and maximum length of a history. The server ends a plan at about 50,000 events.
 const EVENTS_MAX: (u32, u32) = (8_000, 40_000);
-/// Those of some 20 stages.
+/// Enough for about 20 stages.
 const EVENTS_PER_JOB: u32 = 240;
-/// How long, for tests.
+/// The length, for tests.
 const EVENTS_MAX_ENV: &str = "EKIDEN_FLEET_EVENTS_MAX";
 
-/// Gives a plan to the fleet, and follows it if anybody waits for it.
+/// Submits a plan to the fleet, and follows it if somebody waits for it.
 pub(crate) fn submit(mut wanted: Wanted) -> Result<u8, Failure> {
     let base = where_it_begins(&wanted.submission)?;
     matching::with_agents(&mut wanted.submission.header);
@@ -64,7 +64,7 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<u8, Failure> {
         let header = wanted.submission.header.clone();
         refuse_unknown(&git, &workspace.dir, &header.manifest).await?;
         let order = order(&client, &git, &wanted, &place, &base).await?;
-        // Before it is with the fleet, since nobody would know of it after a crash.
+        // Before the fleet has it, since after a crash nobody would know of it.
         let opened = RemoteRun::open(work_dir, SystemClock.now(), header, unfinished);
         let opened = opened.map_err(|error| Failure::state(&error))?;
         let options = WorkflowStartOptions::new(place.queue, workflow(&run)).build();
@@ -94,7 +94,7 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<u8, Failure> {
     runtime()?.block_on(unless_alone(is_shown, work))
 }
 
-/// Follows a plan, from whichever machine it was submitted.
+/// Follows a plan, no matter from which machine it was submitted.
 pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
     let workspace = wanted.here.workspace()?;
     let mut submission = runtime()?.block_on(published(&workspace, &wanted))?;
@@ -103,7 +103,7 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
         branch,
         ..workspace.place()
     };
-    // The remote that its user named, not the one that it names itself.
+    // The remote that its user named, not the one that the plan names.
     let place = submission.header.fleet.as_mut();
     let place = place.ok_or_else(|| Failure::settings("it is not a fleet's plan".to_owned()))?;
     place.remote.clone_from(&wanted.remote);
@@ -145,7 +145,7 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
 }
 
 impl Following {
-    /// Lets a plan go on that has ended.
+    /// Resumes a plan that has ended.
     async fn resume(&self, resumed: RunResumed) -> Result<(), Failure> {
         let told = self
             .tell(PlanSignal::Resumed {
@@ -175,7 +175,7 @@ fn handle(client: &Client, run: &RunId) -> WorkflowHandle<Client, FleetPlan> {
     client.get_workflow_handle(workflow(run))
 }
 
-/// What this work dir's log has of the run already.
+/// What this work dir's log already has of the run.
 fn known(workspace: &Workspace, run: &RunId) -> Result<Known, Failure> {
     let mut known = Known::default();
     let listed = history::list(workspace).map_err(|error| Failure::state(&error))?;
@@ -187,7 +187,7 @@ fn known(workspace: &Workspace, run: &RunId) -> Result<Known, Failure> {
     Ok(known)
 }
 
-/// The plan of a run, as it lies at the remote.
+/// The plan of a run, as stored at the remote.
 async fn published(workspace: &Workspace, wanted: &Followed) -> Result<Submission, Failure> {
     let git = Git::at(&workspace.dir);
     let unreachable = |fault: Fault| Failure::unreachable_remote(in_full(&fault));
@@ -225,7 +225,7 @@ async fn published(workspace: &Workspace, wanted: &Followed) -> Result<Submissio
     Ok(submission)
 }
 
-/// Publishes the plan, and says what the workflow is to do.
+/// Publishes the plan, and returns the workflow's order.
 async fn order(
     client: &Client,
     git: &Git,
@@ -256,7 +256,8 @@ async fn order(
     })
 }
 
-/// The more stages work at the same time, the longer a history is, since all of them wait for the last one at its end.
+/// The more stages work in parallel, the longer a history gets, since all of them wait for the last one at
+/// its end.
 pub(crate) fn events_max(jobs: u32) -> u32 {
     let wanted = std::env::var(EVENTS_MAX_ENV).ok();
     let wanted = wanted.and_then(|text| text.parse().ok());
@@ -264,7 +265,7 @@ pub(crate) fn events_max(jobs: u32) -> u32 {
     wanted.unwrap_or_else(|| jobs.saturating_mul(EVENTS_PER_JOB).clamp(least, most))
 }
 
-/// The commit at which the plan begins.
+/// The commit from which the plan starts.
 fn where_it_begins(submission: &Submission) -> Result<String, Failure> {
     let rules = submission.header.manifest.plan.as_deref();
     match rules.map(|rules| &rules.isolation) {
@@ -282,13 +283,13 @@ fn where_it_begins(submission: &Submission) -> Result<String, Failure> {
     }
 }
 
-/// Workers have what git knows.
+/// Workers have only what git knows.
 async fn refuse_unknown(git: &Git, dir: &Path, manifest: &Manifest) -> Result<(), Failure> {
     let known = git.line(&["ls-files", "-z"]).await;
     let known = known.map_err(|fault| Failure::bug(in_full(&fault)))?;
     let known: BTreeSet<&str> = known.split_terminator('\0').collect();
     for stage in &manifest.stages {
-        // A name that leads out of the project is told when the stage begins.
+        // A name that leads out of the project is reported when the stage starts.
         let files = globs::all_of(dir, &stage.part.context).unwrap_or_default();
         if let Some(file) = files.iter().find(|file| !known.contains(file.as_str())) {
             return Err(Failure::settings(format!(
@@ -300,7 +301,7 @@ async fn refuse_unknown(git: &Git, dir: &Path, manifest: &Manifest) -> Result<()
     Ok(())
 }
 
-/// Pushes what workers begin from. Gives the commit that holds the plan.
+/// Pushes what workers start from. Returns the commit that holds the plan.
 async fn publish(git: &Git, wanted: &Wanted, remote: &str, base: &str) -> Result<String, Fault> {
     let run = &wanted.submission.header.run;
     let text = serde_json::to_vec(&wanted.submission)?;

@@ -1,4 +1,4 @@
-//! A worker: takes stages and merges from the queue, and carries them out.
+//! A worker: takes stages and merges from the queue and runs them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -36,24 +36,24 @@ use crate::outline::{self, OutlinePart, OutlineTask};
 use crate::shares::Spent;
 use crate::workflow::{FleetPlan, TRIES_MAX};
 
-/// How often a worker says that a stage is at work. A cancellation comes back with the answer, so this is what it takes
-/// to reach an agent, however long a worker may be silent.
+/// How often a worker reports that a stage is at work. The answer brings a cancellation, so this is how
+/// long one takes to reach an agent, no matter how long a worker may be silent.
 const BEAT: Duration = Duration::from_secs(2);
-/// How long stages have to stop, and to push what they have, once the worker is to leave.
+/// How long stages have to stop and push what they have, once the worker has to leave.
 const LEAVING_MAX: Duration = Duration::from_secs(60);
-/// How long a stage waits for a slot before it is given back, so that a worker that is idle can have it.
+/// How long a stage waits for a slot before it is given back, so that an idle worker can take it.
 const SLOT_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long the server keeps a stage that a worker gave back.
+/// How long the server holds a stage that a worker gave back.
 const GIVEN_BACK_PAUSE: Duration = Duration::from_secs(1);
-/// How often a remote that is away counts as no try: at least four hours.
+/// How often an unreachable remote does not count as a try: for at least four hours.
 const AWAY_MAX: u32 = 500;
 /// The numbers of SIGINT and SIGTERM.
 const INTERRUPT: u8 = 2;
 const TERMINATE: u8 = 15;
-/// Workflow tasks and merges that a worker does beside its stages.
+/// Workflow tasks and merges that a worker runs in addition to its stages.
 const BESIDE: usize = 4;
 
-/// What `ekiden worker` passes on.
+/// The input of `ekiden worker`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WorkerConfig {
     pub(crate) remote: String,
@@ -65,13 +65,13 @@ pub(crate) struct WorkerConfig {
     pub(crate) has: BTreeSet<String>,
     #[serde(default)]
     pub(crate) trusted_keys: Option<PathBuf>,
-    /// The account of its agents; one of its own if it has no name.
+    /// The account of its agents; without a name, an account that nobody shares.
     pub(crate) account: Option<String>,
 }
 
 pub(crate) struct Activities {
     base: Arc<WorkerContext>,
-    /// For stages, of whichever queue.
+    /// For stages, from any queue.
     slots: Arc<Semaphore>,
 }
 
@@ -106,7 +106,7 @@ impl Activities {
             self.base.rest();
         }
         if done.is_err() && is_unwanted(&ctx, &self.base) {
-            // The plan has to know what it cost, however it ended.
+            // The plan has to know its cost, however it ended.
             let request = StopRequest::Gently;
             return Ok(StageDone {
                 outcome: Outcome::Stopped { request },
@@ -184,7 +184,7 @@ fn told(done: &Result<StageDone, Fault>) -> String {
     }
 }
 
-/// What the server knows of the attempt before, whose worker may have died after its last handoff.
+/// What the server knows of the previous attempt, whose worker may have died after its last handoff.
 fn before(ctx: &ActivityContext, spent: &Spent) -> watch::Sender<Heartbeat> {
     let before: Option<Heartbeat> = ctx.heartbeat_details().deserialize().ok().flatten();
     let before = before.unwrap_or(Heartbeat {
@@ -197,7 +197,7 @@ fn before(ctx: &ActivityContext, spent: &Spent) -> watch::Sender<Heartbeat> {
     })
 }
 
-/// How often it was tried, this time included.
+/// How often it was tried, including this time.
 fn tries(ctx: &ActivityContext, beat: &watch::Sender<Heartbeat>) -> u32 {
     let beat = beat.borrow();
     let no_tries = beat.given_back + beat.away;
@@ -212,13 +212,14 @@ fn refuse_to_try(ctx: &ActivityContext, beat: &watch::Sender<Heartbeat>) -> Resu
     Err(Fault::Refused(why))
 }
 
-/// Nobody wants it any more. When the worker has left for some time, it is the worker that no longer waits.
+/// Nobody wants it any more. If the worker has been leaving for some time, it is the worker that no longer
+/// waits.
 fn is_unwanted(ctx: &ActivityContext, base: &WorkerContext) -> bool {
     let leaving = *base.leaving.borrow();
     ctx.is_cancelled() && leaving.is_none_or(|since| since.elapsed() < LEAVING_MAX)
 }
 
-/// Tells the server that work goes on, and what it has to keep, until it is done.
+/// Tells the server, until the work is done, that it continues and what the server has to keep.
 async fn beating<T>(
     ctx: &ActivityContext,
     beat: &watch::Sender<Heartbeat>,
@@ -227,7 +228,7 @@ async fn beating<T>(
     let beats = async {
         loop {
             let told = beat.borrow().clone();
-            // What the server does not hear it takes for silence.
+            // The server takes missing heartbeats for silence.
             let _ = ctx.record_heartbeat(Some(told)).await;
             tokio::time::sleep(BEAT).await;
         }
@@ -238,7 +239,7 @@ async fn beating<T>(
     }
 }
 
-/// What the server is told: a stage that stopped because its worker leaves goes on elsewhere.
+/// What the server gets: a stage that stopped because its worker leaves continues on another one.
 async fn settled<T>(
     ctx: &ActivityContext,
     base: &WorkerContext,
@@ -251,7 +252,7 @@ async fn settled<T>(
         Err(_) if base.is_leaving() => Fault::Refused("its worker leaves".to_owned()),
         Err(fault) => fault,
     };
-    // Another worker may have it, and nothing has failed.
+    // Another worker may take it, and nothing has failed.
     let is_given_back = base.is_leaving() || matches!(fault, Fault::NoSlot);
     let is_away = fault.is_away() && beat.borrow().away < AWAY_MAX;
     beat.send_modify(|beat| {
@@ -270,7 +271,8 @@ async fn settled<T>(
     Err(failure.build().into())
 }
 
-/// A client of the server that the environment names, by Temporal's own conventions; that of a worker tells what it has.
+/// A client of the server that the environment names by Temporal's own conventions. A worker's client says
+/// what the worker has.
 pub(crate) async fn connect(has: Option<&BTreeSet<String>>) -> Result<Client, Failure> {
     let options = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default());
     let (mut server, client) = options.map_err(|error| Failure::settings(in_full(&error)))?;
@@ -354,7 +356,7 @@ pub(crate) async fn work(station: WorkerConfig) -> Result<(), Failure> {
     all.map(drop).map_err(Failure::unreachable)
 }
 
-/// How activities of one queue are taken, so many at the same time, and whether plans are, too.
+/// How activities of one queue are taken: how many at the same time, and whether plans are taken, too.
 pub(crate) fn options(
     queue: String,
     at_once: usize,
@@ -382,7 +384,7 @@ pub(crate) fn options(
         .build())
 }
 
-/// Ctrl-C, or SIGTERM as from a service manager.
+/// Ctrl-C, or SIGTERM as a service manager sends it.
 pub(crate) struct Leave(Signal, Signal);
 
 impl Leave {
@@ -392,7 +394,7 @@ impl Leave {
         Ok(Self(listen(interrupt)?, listen(terminate)?))
     }
 
-    /// Gives the signal. Cancel safe.
+    /// Returns the signal. Cancel safe.
     pub(crate) async fn asked(&mut self) -> u8 {
         tokio::select! {
             _ = self.0.recv() => INTERRUPT,

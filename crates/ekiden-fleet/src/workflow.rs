@@ -1,10 +1,10 @@
 //! The plan as a workflow. The same [`Plan`] decides as in a run on one machine.
 //!
-//! It is replayed from the workflow's history, so it may read nothing but its input and what activities
-//! answered: the model has no clock and no randomness, and time comes from the history.
+//! Temporal replays it from the workflow's history, so it may read only its input and the answers of
+//! activities: the model has no clock and no randomness, and time comes from the history.
 //!
-//! A history may not grow for ever. Once it is long nothing more begins in it; when no worker is at anything the plan goes
-//! on in a new history, with what [`Carried`] holds.
+//! A history may not grow forever. Once it is long, nothing more starts in it. When no worker is at work,
+//! the plan continues in a new history, with the contents of [`Carried`].
 
 mod hear;
 
@@ -37,21 +37,24 @@ use crate::outline::OutlineTask;
 use crate::shares::{Shares, Spent};
 use crate::worker::Activities;
 
-/// The longest that a stage may take, usage limits included.
+/// The longest time that a stage may take, including usage limits.
 const STAGE_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The longest pause before an activity is tried again.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How often an activity is tried before its stage fails; a worker that dies counts as a try.
 pub(crate) const TRIES_MAX: u32 = 20;
-/// How many stages may wait to be merged before others begin. What they made goes from one history to the next.
+/// How many stages may wait for a merge; with more, no others begin. Their results go from one history to
+/// the next.
 const TO_MERGE_MAX: usize = 100;
-/// How many messages are kept in mind, so that each counts once however often it comes.
+/// How many messages are remembered, so that each counts once however often it comes.
 const HEARD_MAX: usize = 200;
-/// The most of a text that a plan keeps of how a stage ended; the rest is in the history, and in the stage's log.
+/// The longest text that a plan keeps about how a stage ended; the rest is in the history and in the
+/// stage's log.
 const KEPT_CHARS_MAX: usize = 200;
-/// After how many events a plan of an earlier version goes on in a new history. The server ends one at some 50,000.
+/// After how many events a plan of an earlier version continues in a new history. The server ends one at
+/// about 50,000.
 const EVENTS_MAX: u32 = 40_000;
-/// For how long a plan that ended and is not complete can be resumed.
+/// How long a plan that ended incomplete can be resumed.
 const RESUMABLE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[workflow]
@@ -70,7 +73,7 @@ impl FleetPlan {
         self.signals.push_back(signal);
     }
 
-    /// What attempts have to know while they work.
+    /// What attempts need to know while they work.
     #[query]
     pub(crate) fn for_attempts(&self, _ctx: &WorkflowContextView) -> ForAttempts {
         self.for_attempts.clone()
@@ -100,7 +103,7 @@ impl FleetPlan {
             let (step, _, rest) = select_all(at_work).await;
             at_work = rest;
             let is_signal = matches!(step, Step::Signalled);
-            // Before all that came with them, as whoever reads the history has it.
+            // Before everything that came with them, as a reader of the history sees it.
             if is_signal || fleet.order.names() {
                 let signals = ctx.state_mut(|state| std::mem::take(&mut state.signals));
                 let now = time(ctx);
@@ -118,13 +121,13 @@ impl FleetPlan {
     }
 }
 
-/// Something that is under way, and what comes of it.
+/// Something under way, and its result.
 type Work<'a> = LocalBoxFuture<'a, Step>;
 
 enum Step {
     Stage(StageId, Result<StageDone, ActivityExecutionError>),
     Merge(StageId, Result<MergeDone, ActivityExecutionError>),
-    /// A signal has come.
+    /// A signal has arrived.
     Signalled,
     /// Nobody has resumed it since this many resumes.
     Abandoned {
@@ -136,7 +139,7 @@ enum Step {
 /// The next signal to the plan.
 fn next_signal(ctx: &WorkflowContext<FleetPlan>) -> Work<'_> {
     let signal = async {
-        // One that is cancelled waits for nothing more.
+        // A cancelled one waits for nothing more.
         match ctx.wait_condition(|state| !state.signals.is_empty()).await {
             Ok(()) => Step::Signalled,
             Err(_) => std::future::pending().await,
@@ -145,7 +148,7 @@ fn next_signal(ctx: &WorkflowContext<FleetPlan>) -> Work<'_> {
     signal.boxed_local()
 }
 
-/// Waits for an activity, which is cancelled if the plan stops.
+/// Waits for an activity, and cancels it if the plan stops.
 async fn unless_stopped<T>(
     ctx: &WorkflowContext<FleetPlan>,
     work: impl CancellableFuture<Output = T>,
@@ -161,7 +164,7 @@ async fn unless_stopped<T>(
     }
 }
 
-/// The outline of a plan: of its order, or read by a worker.
+/// The outline of a plan: from its order, or read by a worker.
 async fn outline(
     ctx: &WorkflowContext<FleetPlan>,
     order: &PlanOrder,
@@ -192,11 +195,11 @@ struct Fleet {
     outline: Manifest,
     plan: Plan,
     state: FleetState,
-    /// Stages that workers are at.
+    /// Stages that workers are working on.
     at_work: BTreeSet<StageId>,
-    /// A worker merges.
+    /// A worker is merging.
     is_merging: bool,
-    /// Something began since this history did.
+    /// Something has started since this history began.
     has_begun: bool,
     /// How often it was resumed.
     resumes: u32,
@@ -241,14 +244,14 @@ impl Fleet {
         });
     }
 
-    /// The history is long, so nothing begins in it any more.
+    /// The history is long, so nothing more starts in it.
     fn is_full(&self, ctx: &WorkflowContext<FleetPlan>) -> bool {
         let max = self.order.events_max.unwrap_or(EVENTS_MAX);
         self.has_begun && ctx.history_length() >= max && !self.plan.is_stopping()
     }
 
-    /// No worker is at anything that this history has to tell the end of, and no signal waits. One that arrives now is in this
-    /// history, whose last step the server then refuses, or in the next.
+    /// No worker is at work on something that this history has to end, and no signal waits. A signal that
+    /// arrives now lands in this history, whose last step the server then refuses, or in the next one.
     fn can_go_on_elsewhere(&self, ctx: &WorkflowContext<FleetPlan>) -> bool {
         let is_idle = self.at_work.is_empty() && !self.is_merging && self.plan.ended().is_none();
         is_idle && self.is_full(ctx) && ctx.state(|state| state.signals.is_empty())
@@ -262,7 +265,7 @@ impl Fleet {
         self.order
     }
 
-    /// Begins all that the plan wants.
+    /// Starts everything that the plan wants.
     fn carry_on<'a>(&mut self, ctx: &'a WorkflowContext<FleetPlan>) -> Vec<Work<'a>> {
         let now = time(ctx);
         let mut at_work = Vec::new();
@@ -274,7 +277,7 @@ impl Fleet {
         loop {
             let mut decisions = self.plan.next(now);
             if decisions.is_empty() {
-                // Only where no other stage can begin.
+                // Only if no other stage can start.
                 decisions.extend(self.next_short(!self.state.is_paused && !is_behind));
             }
             if decisions.is_empty() {
@@ -296,14 +299,14 @@ impl Fleet {
         ended.filter(for_good).cloned()
     }
 
-    /// Carries out a decision; what has to be waited for comes back.
+    /// Executes a decision; returns what has to be waited for.
     fn act<'a>(
         &mut self,
         ctx: &'a WorkflowContext<FleetPlan>,
         decision: PlanDecision,
     ) -> Option<Work<'a>> {
         match decision {
-            // Whoever carries it out makes its work tree.
+            // The worker that runs the stage makes its work tree.
             PlanDecision::Worktree(stage, WorktreeEffect::Prepare) => {
                 let next = self.plan.prepared(&stage, Ok(()))?;
                 self.act(ctx, next)
@@ -317,14 +320,14 @@ impl Fleet {
                 }
                 Some(self.merge(ctx, &stage, made))
             }
-            // What it made is where the plan begins.
+            // The commit where the plan begins has its result.
             PlanDecision::Worktree(stage, WorktreeEffect::Confirm) => {
                 Some(self.merge(ctx, &stage, None))
             }
             PlanDecision::Start(stage) | PlanDecision::Retry { stage, .. } => {
                 Some(self.start(ctx, stage))
             }
-            // Whoever follows the plan fetches the integration branch.
+            // Followers of the plan fetch the integration branch.
             PlanDecision::Deliver => {
                 self.plan.delivered(None);
                 None
@@ -343,7 +346,7 @@ impl Fleet {
     }
 
     fn start<'a>(&mut self, ctx: &'a WorkflowContext<FleetPlan>, stage: StageId) -> Work<'a> {
-        // Those that are to begin, and this one.
+        // Those that are about to start, and this one.
         let others = self.at_work.len() + self.state.short.len();
         let sharers = self.plan.at_work().saturating_sub(others);
         let mut task = self.task(&stage, self.state.tip.clone());
@@ -361,7 +364,7 @@ impl Fleet {
         work.map(|done| Step::Stage(stage, done)).boxed_local()
     }
 
-    /// Merges what a stage made; or, if that is nothing, has it confirmed that it was done before.
+    /// Merges a stage's result. If there is none, has somebody confirm that the work was done before.
     fn merge<'a>(
         &mut self,
         ctx: &'a WorkflowContext<FleetPlan>,
@@ -372,7 +375,7 @@ impl Fleet {
         let id = self.order.names();
         let id = id.then(|| format!("merge/{stage}/{}", task.round));
         let merges = matching::merges(ctx.task_queue());
-        // Whoever can do the stage can validate it, too. What was done before anybody confirms.
+        // A worker that can do the stage can validate it, too. Any worker can confirm what was done before.
         let queue = match commit {
             Some(_) => self.queue(&merges, stage),
             None => Some(merges),
@@ -385,7 +388,7 @@ impl Fleet {
         work.map(|done| Step::Merge(stage, done)).boxed_local()
     }
 
-    /// The queue, of these, of the workers that can do a stage.
+    /// Of these queues, the one of the workers that can do a stage.
     fn queue(&self, queues: &str, stage: &StageId) -> Option<String> {
         let known = self.outline.stages.get(self.plan.place(stage)?)?;
         Some(matching::queue(queues, &known.part.runs_on))
@@ -406,7 +409,7 @@ impl Fleet {
     }
 }
 
-/// For the workers of a queue; of the plan's own if none is named. They count how often it is tried.
+/// For the workers of a queue, or of the plan's own queue if none is named. They count the tries.
 fn options(order: &PlanOrder, queue: Option<String>, id: Option<String>) -> ActivityOptions {
     let lease = Duration::from_secs(order.lease_secs);
     let retries = RetryPolicy::builder()
@@ -416,7 +419,7 @@ fn options(order: &PlanOrder, queue: Option<String>, id: Option<String>) -> Acti
         .heartbeat_timeout(lease)
         .maybe_task_queue(queue)
         .maybe_activity_id(id)
-        // The workflow must not say that it is over while an agent lives.
+        // The workflow must not report the end while an agent lives.
         .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
         .retry_policy(retries)
         .build()

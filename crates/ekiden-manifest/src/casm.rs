@@ -1,6 +1,6 @@
 //! CASM's manifest, as its planner writes it, in JSON.
 //!
-//! Its types of validation have fixed commands. There they belong to a single stage, so they do not become
+//! Its validation types have fixed commands. In CASM they belong to a single stage, so they do not become
 //! checks of the whole project: a stage that only creates directories has no types to check.
 
 use ekiden_core::limits::TURNS_MAX_MAX;
@@ -26,7 +26,7 @@ const TOP: Fields = fields! {
 };
 
 const SESSION: Fields = fields! {
-    /// Any text, so that what depends on it finds it as it is written.
+    /// Any text, so that needs can name it as it is written.
     "id"!required: FILLED;
     "name"!required: LINE;
     "description": Kind::Prose;
@@ -41,7 +41,7 @@ const SESSION: Fields = fields! {
 
 const VALIDATION: Fields = fields! {
     "type" as "kind"!required: Kind::Choice(&["command", "file_exists", "type_check", "test", "none"]);
-    /// Of a type that does not use it, it may hold anything; so may `files`.
+    /// For a type that does not use it, it may hold anything; so may `files`.
     "command": RAW;
     "files": Kind::List(&RAW);
     "expected_exit_code" as "exit_code": Kind::Whole(0, 255);
@@ -57,7 +57,7 @@ pub(crate) fn read(root: &Node, reader: &mut Reader) -> Node {
         let text = format!("total_sessions is {number}, but there are {count} sessions");
         reader.findings.say(said.line, &text);
     }
-    // CASM does not read it when sessions work, so a wrong path is no fault.
+    // CASM does not read it while sessions work, so a wrong path is no fault.
     if let Some(path) = top.text("architecture").map(path::inside) {
         top.set("architecture", path.map_or(Value::Null, Value::Text));
     }
@@ -69,7 +69,7 @@ pub(crate) fn read(root: &Node, reader: &mut Reader) -> Node {
     top
 }
 
-/// Writes a validation as ours does.
+/// Converts a validation to our format.
 fn convert_validation(stage: &mut RawStage, reader: &mut Reader) {
     let who = in_table(&stage.who, "validation");
     let Some(foreign) = stage.node.get("validation") else {

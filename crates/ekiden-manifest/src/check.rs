@@ -1,7 +1,7 @@
-//! Holds a tree against the fields of its format.
+//! Checks a tree against the fields of its format.
 //!
-//! A value that does not fit becomes null once its fault is noted, and reading continues. So one fault does not
-//! hide others, and a field that does not fit is not also said to be missing.
+//! A value that does not fit becomes null once its fault is recorded, and reading continues. So one fault
+//! does not hide others, and a field that does not fit is not reported as missing too.
 
 use ekiden_core::limits::STAGES_MAX;
 
@@ -9,10 +9,9 @@ use crate::fault::{Fault, Findings, quoted};
 use crate::fields::{Field, Fields, Kind, micro_dollars, plain};
 use crate::tree::{Entry, Node, Value};
 
-/// A stage in our own terms, whatever format it came in. Each field is right by itself; names are not yet
-/// looked up.
+/// A stage in our own terms, whatever its format. Each field is valid by itself; names are not yet resolved.
 pub(crate) struct RawStage {
-    /// What faults call it.
+    /// Its name in faults.
     pub(crate) who: String,
     pub(crate) node: Node,
 }
@@ -26,10 +25,10 @@ pub(crate) struct Reader {
     pub(crate) stages: Vec<RawStage>,
 }
 
-/// Where a value stands.
+/// The place of a value.
 #[derive(Clone, Copy)]
 pub(crate) struct Location<'a> {
-    /// The table, as faults begin: `stage "S01"`; empty for the file's own.
+    /// The table as faults name it: `stage "S01"`; empty for the file's top table.
     pub(crate) who: &'a str,
     pub(crate) field: &'a str,
     pub(crate) is_element: bool,
@@ -64,7 +63,7 @@ pub(crate) fn in_table(who: &str, what: &str) -> String {
     }
 }
 
-/// What faults call a stage: by its id, or by its place.
+/// The stage's name in faults: its id, or its place.
 fn stage_name(node: &Node, number: usize) -> String {
     let mut names = ["id", "name"].iter().filter_map(|key| node.text(key));
     match names.find(|name| !name.trim().is_empty()) {
@@ -103,7 +102,7 @@ impl Reader {
         }
     }
 
-    /// Notes that a required field is not there.
+    /// Records that a required field is missing.
     pub(crate) fn missing(&mut self, line: u32, who: &str, field: &Field) {
         let text = in_table(who, &format!("{} is missing", quoted(field.name)));
         let is_fixed = matches!(field.kind, Kind::Whole(least, most) if least == most)
@@ -112,7 +111,7 @@ impl Reader {
         self.findings.add(Fault::new(line, &text).hint(hint));
     }
 
-    /// The value as it is read; null if it does not fit.
+    /// The value as it was read; null if it does not fit.
     pub(crate) fn node(&mut self, node: &Node, place: Location<'_>, kind: &Kind) -> Node {
         let fitted = match (kind, &node.value) {
             (Kind::Text(check), Value::Text(text)) => {
@@ -202,11 +201,11 @@ impl Reader {
         self.findings.add(Fault::new(node.line, &text).hint(hint));
     }
 
-    /// How the value would be written.
+    /// How a value of this type is written.
     fn type_hint(&self, node: &Node, field: &str, kind: &Kind) -> Option<String> {
         let has = |fields: Fields, name| fields.iter().any(|field: &Field| field.name == name);
         match (kind, &node.value) {
-            // Other programs' tables are written as they say.
+            // Tables of other programs follow their rules.
             _ if self.is_open => None,
             (Kind::List(_), Value::Text(text)) => Some(format!("write [{}]", quoted(text))),
             (Kind::Stages(_), Value::Map(_)) => Some(format!(
@@ -223,9 +222,8 @@ impl Reader {
         }
     }
 
-    /// Notes a field that its table does not have. In an open format any may be there; one that reads like
-    /// another, which is not there, is a warning: a validation that nobody runs for a slip of the pen should
-    /// not pass in silence.
+    /// Records a field that its table does not have. An open format allows any field. But a name that
+    /// resembles a missing field gives a warning: a typo must not silently disable a validation.
     fn unknown(&mut self, table: &Node, entry: &Entry, who: &str, fields: Fields) {
         let key = quoted(&entry.key);
         let names = fields.iter().map(|field| field.name);

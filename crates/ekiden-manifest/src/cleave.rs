@@ -1,7 +1,7 @@
 //! cleave's pipeline, in YAML.
 //!
-//! There a stage that is skipped when it fails counts as met for those that require it, so what requires it
-//! does so optionally.
+//! In cleave, a stage that is skipped on failure counts as met for the stages that require it. So those
+//! requirements become optional needs.
 
 use ekiden_core::limits::{RETRIES_MAX, SESSIONS_MAX_MAX};
 

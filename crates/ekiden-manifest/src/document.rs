@@ -1,4 +1,4 @@
-//! A manifest without faults, and what its text alone cannot say.
+//! A manifest without faults, and the facts that its text alone cannot give.
 
 use ekiden_core::agent::AgentSpec;
 use ekiden_core::limits;
@@ -15,18 +15,18 @@ pub struct Document {
     pub project: String,
     /// Stages that may work at the same time.
     pub jobs: Option<u32>,
-    /// Files that git does not know and stages need, from the work dir; may be globs.
+    /// Files from the work dir that git does not track and stages need; may be globs.
     pub copy: Vec<String>,
-    /// Makes a new worktree ready, for `sh -c`.
+    /// Prepares a new worktree; a command for `sh -c`.
     pub setup: Option<String>,
     /// The stages, in the order of the file.
     pub stages: Vec<Stage>,
     pub architecture: Option<Architecture>,
-    /// Likely slips of the pen, which are no faults: whoever starts the plan should see them.
+    /// Likely typos, which are no faults; the person who starts the plan should see them.
     pub slips: Vec<Fault>,
 }
 
-/// The architecture document that stages are shown.
+/// The architecture document that stages get.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Architecture {
     /// The file, from the work dir.
@@ -41,7 +41,7 @@ pub enum Format {
     Cleave,
 }
 
-/// What holds for a stage that does not say otherwise.
+/// The values for stages that set nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defaults {
     /// How long a verification may take.
@@ -72,14 +72,14 @@ impl Default for Defaults {
     }
 }
 
-/// A text, and where it was found: from the project's directory, if it is in there.
+/// A text, and where it was found: relative to the project's directory, if it is in there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundText {
     pub name: String,
     pub text: String,
 }
 
-/// Files and agents that a manifest names. What cannot be answered becomes a fault at the line that asked.
+/// Files and agents that a manifest names. A failed lookup becomes a fault at the line that asked.
 pub trait Surroundings {
     /// The content of a prompt's file; the format says where to look. The error follows the file's name:
     /// `does not exist`.
@@ -95,7 +95,7 @@ pub trait Surroundings {
     fn agent(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentSpec, String>;
 }
 
-/// No files and no agents: the text alone is read.
+/// No files and no agents: only the text is read.
 pub struct TextAlone;
 
 impl Surroundings for TextAlone {

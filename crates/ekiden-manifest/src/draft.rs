@@ -1,8 +1,8 @@
-//! From fields that were read to a manifest: names are looked up here.
+//! Turns fields into a manifest and resolves names.
 //!
-//! Ids are parsed, needs are matched with stages, and the caller is asked for files and agents. Then everything that
-//! concerns several stages is checked: ids that occur twice, cycles, outputs that two stages could write at the same time.
-//! CASM and cleave run one stage after the other, so their stages get edges that keep that order where it matters.
+//! It parses ids, matches needs with stages, and asks the caller for files and agents. Then it checks everything that
+//! concerns several stages: duplicate ids, cycles, outputs that two stages could write at the same time. CASM and
+//! cleave run one stage after the other, so their stages get edges that keep that order where it matters.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,12 +24,12 @@ use crate::overlap::{self, Output};
 use crate::tree::Node;
 
 const ID_BYTES_MAX: usize = 64;
-/// Where CASM looks for the architecture that it shows its sessions, the first one first.
+/// The files in which CASM looks for the architecture for its sessions, in this order.
 const ARCHITECTURES: [&str; 3] = ["ARCHITECTURE.md", "architecture.md", "docs/architecture.md"];
 /// The checks of a project. Stages can name one as the kind of their validation.
 pub(crate) const CHECKS: [&str; 3] = ["type_check", "lint", "test"];
 
-/// All in the terms of our own format.
+/// Everything in the terms of our own format.
 pub(crate) struct Draft {
     pub(crate) format: Format,
     pub(crate) top: Node,
@@ -96,7 +96,7 @@ impl Draft {
         self.findings.or(document)
     }
 
-    /// The id of each stage. Those of other formats may be any text; ours are made of them.
+    /// The id of each stage. Ids of other formats may be any text; ours are made from them.
     fn stage_ids(&mut self) -> Vec<StageId> {
         let mut first: HashMap<String, u32> = HashMap::with_capacity(self.stages.len());
         let mut taken: HashSet<String> = HashSet::new();
@@ -210,8 +210,8 @@ impl Draft {
         }
     }
 
-    /// The architecture document that stages are shown. CASM shows its sessions the first of a few usual files
-    /// and never reads the one that its manifest names, so neither has to be there.
+    /// The architecture document for the stages. CASM gives its sessions the first of a few usual files and
+    /// never reads the one that its manifest names, so neither has to exist.
     fn architecture(&mut self, around: &mut dyn Surroundings) -> Option<Architecture> {
         let of = |found: FoundText| Architecture {
             summary: summary_of(&found.text, &found.name),
@@ -305,8 +305,8 @@ fn stage_of(
     }
 }
 
-/// All that is checked when the stage claims to be done: its own validation, the project's checks, and its
-/// outputs, which must be there.
+/// Everything that is checked when the stage claims to be done: its own validation, the project's checks, and
+/// its outputs, which must exist.
 fn verification(
     validation: Option<&Node>,
     checks: &[Option<String>; 3],
@@ -395,7 +395,7 @@ fn ask(
     }
 }
 
-/// An id that can name a file and a branch, or what is wrong with the text.
+/// An id that can name a file and a branch, or the reason why the text is not one.
 fn id_of(text: String) -> Result<StageId, String> {
     let lower = text.to_ascii_lowercase();
     if text.contains("..") || text.ends_with('.') || lower.ends_with(".lock") {
@@ -406,8 +406,8 @@ fn id_of(text: String) -> Result<StageId, String> {
         .map_err(|error| format!("id {} is not {}", quoted(&error.text), error.expected))
 }
 
-/// An id made of any text: what an id may not hold becomes `-`, and the stage's number or one after it tells it from others,
-/// without regard to case.
+/// An id made from any text. Characters that an id may not have become `-`. The stage's number, or a higher one,
+/// makes it unique without regard to case.
 fn made_id(text: &str, number: usize, taken: &mut HashSet<String>) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let letters = text.trim().chars();

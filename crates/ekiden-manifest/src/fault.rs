@@ -1,7 +1,7 @@
-//! What is wrong with a manifest, all of it at once.
+//! Everything that is wrong with a manifest, reported at once.
 //!
-//! A person who repairs a file wants to see everything that is wrong with it, in the order of its lines. If there are very
-//! many faults, the first are shown and the rest are counted. The texts repeat words of the file, so each passes
+//! A person who repairs a file wants to see all of its faults, in the order of its lines. If there are very many, the
+//! first are shown and the rest are counted. The messages repeat words of the file, so each passes
 //! [`text::one_line`]: nothing in a file reaches a terminal raw.
 
 use std::fmt;
@@ -11,13 +11,13 @@ use ekiden_core::limits::{
 };
 use ekiden_core::text;
 
-/// How alike two words must be for "did you mean".
+/// How similar two words must be for "did you mean".
 const LIKENESS_MIN: f64 = 0.65;
 /// The longest fault, in characters.
 const TEXT_CHARS_MAX: usize = 400;
 /// The most that is repeated of one word of the file, in characters.
 const WORD_CHARS_MAX: usize = 64;
-/// Names that other programs give to the same field, and that do not look alike.
+/// Names that other programs give to the same field, and that do not look similar.
 const SYNONYMS: [&[&str]; 5] = [
     &["needs", "dependson", "dependencies", "requires", "after"],
     &["validation", "verify"],
@@ -110,7 +110,7 @@ impl From<Fault> for Faults {
 }
 
 impl fmt::Display for Faults {
-    /// A line each, indented by two blanks, and how many more there are.
+    /// One line for each, indented by two blanks, and how many more there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for fault in &self.shown {
             writeln!(f, "  {fault}")?;
@@ -135,7 +135,7 @@ impl Findings {
         self.add(Fault::new(line, text));
     }
 
-    /// A likely slip of the pen: shown as a warning, and stops nothing.
+    /// A likely typo: shown as a warning, and stops nothing.
     pub(crate) fn add_slip(&mut self, slip: Fault) {
         if self.slips.len() < MANIFEST_FAULTS_TOLD_MAX {
             self.slips.push(slip);
@@ -176,7 +176,7 @@ impl Findings {
             .map(|(_, other)| format!("did you mean {}?", quoted(other)))
     }
 
-    /// The field that an unknown one was meant to be.
+    /// The field that an unknown one probably means.
     pub(crate) fn nearest_field<'a>(
         &mut self,
         key: &str,

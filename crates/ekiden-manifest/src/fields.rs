@@ -1,5 +1,5 @@
-//! What the tables of a manifest may hold. Each format is a list of [`Field`]s, by which its files are read. The JSON
-//! Schema of our own format is generated from its list.
+//! The fields that the tables of a manifest may have. Each format is a list of [`Field`]s, which its reader follows.
+//! The JSON Schema of our own format is generated from its list.
 
 use ekiden_core::handoff::Marker;
 use ekiden_core::label::{LABEL_RULE, is_label};
@@ -14,7 +14,7 @@ use crate::path;
 /// A field of a table.
 pub(crate) struct Field {
     pub(crate) name: &'static str,
-    /// What our own format calls it.
+    /// Its name in our own format.
     pub(crate) ours: &'static str,
     pub(crate) is_required: bool,
     pub(crate) kind: Kind,
@@ -27,7 +27,7 @@ pub(crate) type Fields = &'static [Field];
 pub(crate) enum Kind {
     /// Text that the function makes plain, or refuses. The error follows the field's name: `is empty`.
     Text(fn(&str) -> Result<String, String>),
-    /// Any text, without what hides.
+    /// Any text, without hidden characters.
     Prose,
     /// A whole number within these bounds.
     Whole(i64, i64),
@@ -39,12 +39,12 @@ pub(crate) enum Kind {
     Table(Fields),
     /// The list of stages.
     Stages(Fields),
-    /// An id, or a table that says more.
+    /// An id, or a table with more details.
     Need(Fields),
 }
 
-/// Fields, each as `"name": KIND;`. `"foreign" as "ours"` says what our own format calls a foreign field, `!`
-/// marks one that has to be there.
+/// Fields, each as `"name": KIND;`. `"foreign" as "ours"` gives our name for a foreign field, `!` marks a
+/// required one.
 macro_rules! fields {
     ($($(#[doc = $about:literal])? $name:literal $(as $ours:literal)? $(!$required:tt)? : $kind:expr;)*) => {
         &[$($crate::fields::Field {
@@ -83,7 +83,7 @@ pub(crate) const MARK: Kind = Kind::Text(|text| match Marker::try_from(line(text
     Ok(marker) => Ok(marker.as_str().to_owned()),
     Err(error) => Err(format!("is refused: {error}")),
 });
-/// What a worker of a fleet is known by.
+/// A worker of a fleet is identified by these.
 pub(crate) const LABEL: Kind = Kind::Text(|text| match is_label(text) {
     true => Ok(text.to_owned()),
     false => Err(format!("{} is not a label: {LABEL_RULE}", quoted(text))),
@@ -111,7 +111,7 @@ fn line(text: &str) -> Result<String, String> {
     }
 }
 
-/// A task without what hides, or why it cannot be one.
+/// A task without hidden characters, or why it cannot be one.
 pub(crate) fn task(text: &str) -> Result<String, String> {
     let task = plain(text);
     let size = tokens(&task);
@@ -127,7 +127,7 @@ pub(crate) fn task(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whoever approves a command approves what they see, so nothing in it may hide.
+/// A person who approves a command approves what they see, so nothing in it may be hidden.
 fn command(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
         Err("is empty".to_owned())
@@ -156,7 +156,7 @@ pub(crate) fn one_of(words: &[&str]) -> String {
 }
 
 impl Kind {
-    /// What has to be there, for people.
+    /// The expected value, for people.
     pub(crate) fn expected(&self) -> String {
         let expected = match self {
             Self::Text(_) | Self::Prose => "text",

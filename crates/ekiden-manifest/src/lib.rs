@@ -1,4 +1,4 @@
-//! Reads manifests in three formats into the model that a run decides from.
+//! Reads manifests in three formats into the model that runs use.
 //!
 //! ```text
 //! text ── syntax, yaml ──► tree ── check ──► our own fields ── draft ──► Document
@@ -6,9 +6,9 @@
 //!                          lines   fields    convert theirs    agents looked up
 //! ```
 //!
-//! Everything that is wrong is found at once, with lines: [`Faults`]. A manifest may come from a model or from
-//! a stranger's repository, so its size, depth and patterns are bounded, and nothing in it may lead out of
-//! the project. This crate opens no files: it asks its caller, see [`Surroundings`].
+//! The reader finds everything that is wrong at once, with lines: [`Faults`]. A manifest may come from a
+//! model or from a stranger's repository, so its size, depth and patterns are bounded, and nothing in it may
+//! lead out of the project. This crate opens no files: it asks its caller, see [`Surroundings`].
 
 mod casm;
 mod check;

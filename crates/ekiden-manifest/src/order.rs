@@ -1,14 +1,14 @@
-//! Edges that keep stages in an order that their format takes for granted.
+//! Edges that keep stages in the order that their format implies.
 //!
-//! CASM and cleave run one stage after the other, all in one directory, so their manifests need not name everything that
-//! a stage builds on. The edges added here are optional, so a skipped stage blocks no other. They follow an order of the
-//! edges that the manifest names, so none of them closes a cycle. A manifest with cycles gets none.
+//! CASM and cleave run one stage after the other, all in one directory, so their manifests need not name everything
+//! that a stage builds on. The edges added here are optional, so a skipped stage blocks no other. They follow an
+//! order of the named edges, so none of them closes a cycle. A manifest with cycles gets none.
 
 use ekiden_core::manifest::graph::Graph;
 
 use crate::overlap::{self, Output};
 
-/// For each stage the places of those that it needs, and whether it does so optionally.
+/// For each stage, the places of the stages that it needs, and whether the need is optional.
 pub(crate) type Links = Vec<Vec<(usize, bool)>>;
 
 pub(crate) fn graph(links: &Links) -> Graph {
@@ -18,7 +18,7 @@ pub(crate) fn graph(links: &Links) -> Graph {
     Graph::new(needs.collect())
 }
 
-/// Each need once, in the order of the file; one that is said twice is optional only if both are.
+/// Each need once, in the order of the file; a need that is listed twice is optional only if both are.
 pub(crate) fn tidy(links: &mut Links) {
     for found in links {
         found.sort_unstable();
@@ -26,8 +26,8 @@ pub(crate) fn tidy(links: &mut Links) {
     }
 }
 
-/// Stages that follow wait for the one before them in the file; one that others require from further up
-/// counts as standing before those. With a cycle none waits.
+/// Stages that follow wait for the one before them in the file. A stage that others further up require counts
+/// as if it came before those. With a cycle, none waits.
 pub(crate) fn by_the_file(follows: &[bool], graph: &Graph, links: &mut Links) {
     let order = graph.order_by(|stage| stage).unwrap_or_default();
     for pair in order.windows(2) {

@@ -1,9 +1,9 @@
 //! Outputs that two stages may write at the same time.
 //!
-//! Among stages with overlapping outputs, of any two one must need the other. So it is enough to sort them in the order
-//! of the graph and to compare neighbours, however many there are. Two outputs overlap if they are the same text, or if
-//! one is a glob that matches the other as a path. A glob is compared only with outputs that begin like it, and the number
-//! of all comparisons is bounded.
+//! If the outputs of two stages overlap, one stage must need the other. So it is enough to sort the stages with
+//! overlapping outputs in the order of the graph and to compare neighbours, however many there are. Two outputs
+//! overlap if they are the same text, or if one is a glob that matches the other as a path. A glob is compared only
+//! with outputs that begin like it, and the total number of comparisons is bounded.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use ekiden_core::manifest::graph::Graph;
 
 use crate::path::{SPECIAL, glob};
 
-/// What it costs to compile a glob, in comparisons.
+/// The cost of compiling a glob, in comparisons.
 const COMPILING: usize = 200;
 /// Letters that cost as much as one comparison.
 const LETTERS_OF_COMPARISON: usize = 250;
@@ -27,13 +27,13 @@ pub(crate) struct Output<'a> {
 }
 
 pub(crate) struct Overlaps<'a> {
-    /// Outputs that meet, of stages of which neither needs the other; the first in the file first.
+    /// Overlapping outputs of stages that do not need each other; the first in the file first.
     pub(crate) pairs: Vec<(Output<'a>, Output<'a>)>,
     /// There was too much to compare, so there may be others.
     pub(crate) too_many: bool,
 }
 
-/// For each stage its place in an order of all.
+/// For each stage, its place in an order of all stages.
 pub(crate) fn turns(order: &[usize]) -> Vec<usize> {
     let mut turns = vec![0; order.len()];
     for (stage, turn) in order.iter().zip(0..) {
@@ -42,7 +42,7 @@ pub(crate) fn turns(order: &[usize]) -> Vec<usize> {
     turns
 }
 
-/// Outputs that meet; none in a graph with cycles, which has no order yet.
+/// Overlapping outputs; none in a graph with cycles, which has no order yet.
 pub(crate) fn find<'a>(outputs: &[Output<'a>], graph: &Graph) -> Overlaps<'a> {
     let mut overlaps = Overlaps {
         pairs: Vec::new(),
@@ -91,7 +91,7 @@ pub(crate) fn find<'a>(outputs: &[Output<'a>], graph: &Graph) -> Overlaps<'a> {
 }
 
 impl<'a> Overlaps<'a> {
-    /// Neighbours in a line of outputs that all meet.
+    /// Adds the neighbours in a row of outputs that all overlap.
     fn add(&mut self, line: &[Output<'a>]) {
         let pairs = line
             .windows(2)

@@ -1,8 +1,8 @@
 //! Paths that a manifest may name: within the project, on every platform, judged by their text alone.
 //!
-//! A manifest may be written by a model or come with a cloned project. The files that it names are read into prompts,
-//! copied and written, so nothing in it may lead out of the work dir. Code that opens the files must refuse links that
-//! lead out.
+//! A model may have written the manifest, or it came with a cloned project. ekiden reads the files that it names into
+//! prompts, copies them and writes them, so nothing in it may lead out of the work dir. Code that opens the files
+//! must refuse links that lead out.
 
 use ekiden_core::limits::PATH_BYTES_MAX;
 use ekiden_core::text::clean;
@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobSet};
 
 /// Directories that belong to git and to ekiden.
 const RESERVED: [&str; 2] = [".git", ".ekiden"];
-/// What makes a pattern of a path.
+/// Characters that make a path a pattern.
 pub(crate) const SPECIAL: [char; 4] = ['*', '?', '[', '{'];
 
 /// A path from the work dir without `.` and empty names.
@@ -25,7 +25,7 @@ pub(crate) fn inside(text: &str) -> Result<String, String> {
     Ok(parts.join("/"))
 }
 
-/// A path or a pattern. A directory stands for all that is in it.
+/// A path or a pattern. A directory means everything in it.
 pub(crate) fn pattern(text: &str) -> Result<String, String> {
     let mut plain = inside(text)?;
     if plain.contains(SPECIAL) {
@@ -42,7 +42,7 @@ pub(crate) fn pattern(text: &str) -> Result<String, String> {
     }
 }
 
-/// A pattern of what is to be written.
+/// A pattern for files to be written.
 pub(crate) fn writable(text: &str) -> Result<String, String> {
     let plain = pattern(text)?;
     let is_reserved = |word: &str| RESERVED.iter().any(|name| word.eq_ignore_ascii_case(name));
@@ -53,7 +53,7 @@ pub(crate) fn writable(text: &str) -> Result<String, String> {
     }
 }
 
-/// A pattern, compiled as it will be when files are sought. The library bounds time and memory.
+/// A pattern, compiled as it will be for finding files. The library bounds time and memory.
 pub(crate) fn glob(pattern: &str) -> Result<GlobSet, String> {
     let refused = |error: globset::Error| format!("is not a valid glob: {}", error.kind());
     let glob = GlobBuilder::new(pattern)
@@ -64,8 +64,8 @@ pub(crate) fn glob(pattern: &str) -> Result<GlobSet, String> {
     GlobSet::builder().add(glob).build().map_err(refused)
 }
 
-/// A pattern of which no class matches a `/`. The library lets `[!a]` match it, and takes letters beyond ASCII
-/// for their single bytes.
+/// A pattern without a class that matches `/`. The library lets `[!a]` match it, and treats letters beyond
+/// ASCII as their single bytes.
 fn within_names(pattern: &str) -> Result<String, String> {
     let (mut kept, mut rest) = (String::new(), pattern);
     while let Some(start) = rest.find('[') {
@@ -75,7 +75,7 @@ fn within_names(pattern: &str) -> Result<String, String> {
         // A `]` at the beginning is one of the letters.
         let mut others = letters.char_indices().skip(1);
         let Some((end, _)) = others.find(|(_, c)| *c == ']') else {
-            // It has no end, for which the library refuses it.
+            // It has no end, so the library refuses it.
             return Ok(kept + &rest[start..]);
         };
         let after = &letters[end + 1..];
@@ -118,7 +118,7 @@ fn refusal(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The names in a path, and in the choices of a pattern.
+/// The names in a path, and in the alternatives of a pattern.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(['/', '{', '}', ','])
 }

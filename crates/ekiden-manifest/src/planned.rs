@@ -1,9 +1,9 @@
 //! A manifest that a model wrote: an answer from a stranger, checked before anybody sees it.
 //!
-//! A planner says what is to be done and how one can tell that it is. Which agent does it, with which model
-//! and within which limits is for the user to say, so those fields are not in the schema of an answer, and
-//! faults when they come nevertheless. The text that is kept is made of what was read, so the user approves
-//! the same bytes that every later reader sees.
+//! A planner says what to do and how to tell that it is done. The user decides which agent does it, with
+//! which model and within which limits. So the schema of an answer does not have those fields, and they are
+//! faults if they come anyway. The kept text is made from the fields that were read, so the user approves the
+//! same bytes that every later reader sees.
 
 use ekiden_core::limits::MANIFEST_FAULTS_TOLD_MAX;
 use serde_json::{Map, Value, json};
@@ -14,9 +14,9 @@ use crate::own::schema;
 use crate::read::read;
 use crate::syntax::Syntax;
 
-/// What only the user says of a plan.
+/// Fields of a plan that only the user sets.
 const USERS: [&str; 3] = ["$schema", "architecture", "jobs"];
-/// What only the user says of a stage.
+/// Fields of a stage that only the user sets.
 const USERS_OF_STAGE: [&str; 13] = [
     "prompt_file",
     "retries",
@@ -32,7 +32,7 @@ const USERS_OF_STAGE: [&str; 13] = [
     "review_model",
     "knowledge_apart",
 ];
-/// Keywords of our schema that readers of schemas take in different ways.
+/// Keywords of our schema that readers of schemas treat differently.
 const HEAD: [&str; 3] = ["$schema", "title", "description"];
 
 /// An answer that is not a manifest.
@@ -57,7 +57,7 @@ impl Refused {
     }
 }
 
-/// The schema that a planner's answer is held to: ours without the fields of the user.
+/// The schema for a planner's answer: ours without the user's fields.
 pub fn planned_schema() -> Value {
     let mut schema = schema();
     remove(&mut schema, &HEAD);
@@ -69,7 +69,7 @@ pub fn planned_schema() -> Value {
     schema
 }
 
-/// Removes keys of an object, and says which there were.
+/// Removes keys from an object, and returns those that were there.
 fn remove<'k>(object: &mut Value, keys: &'k [&'k str]) -> Vec<&'k str> {
     let there = |key: &&&str| {
         let object = object.as_object_mut();
@@ -78,8 +78,8 @@ fn remove<'k>(object: &mut Value, keys: &'k [&'k str]) -> Vec<&'k str> {
     keys.iter().filter(there).copied().collect()
 }
 
-/// Reads a planner's answer into the text of a manifest. `architecture` is the document that the plan follows,
-/// from the work dir, if its stages can be shown it.
+/// Reads a planner's answer into the text of a manifest. `architecture` is the document that the plan
+/// follows, from the work dir, if stages can get it.
 pub fn planned(answer: &str, architecture: Option<&str>) -> Result<String, Refused> {
     let refused = |text: &str, shown: Vec<Fault>, more| Refused {
         text: text.to_owned(),
@@ -114,7 +114,8 @@ fn read_text(text: &str) -> Result<Document, Faults> {
     read(text, Syntax::Json, &Defaults::default(), &mut TextAlone)
 }
 
-/// Takes out what is the user's to say, and finds stages without a validation and without a reason for it.
+/// Removes the fields that only the user sets, and finds stages with neither a validation nor a reason for
+/// its absence.
 fn checked(manifest: &mut Value) -> Vec<Fault> {
     let of_user = |who: &str, field: &str| {
         let text = format!("{who}{} is for the user to set", quoted(field));

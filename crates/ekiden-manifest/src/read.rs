@@ -1,4 +1,4 @@
-//! From the text of a file to a document.
+//! Reads the text of a file into a document.
 
 use crate::check::Reader;
 use crate::document::{Defaults, Document, Format, Surroundings};
@@ -41,9 +41,9 @@ pub fn read(
     draft.into_document(defaults, around)
 }
 
-/// The format, by the keys at the top: CASM has `sessions`, a pipeline of cleave `stages`. Everything else is
-/// meant to be ours, as is whatever has a list of `stage` or is written in TOML, which the others do not
-/// know. Other keys say nothing: those formats are open. A key counts even if its value is null.
+/// The format, by the keys at the top: CASM has `sessions`, a cleave pipeline `stages`. Everything else
+/// counts as ours, as does any file with a list of `stage` or in TOML, which the others do not use. Other
+/// keys say nothing: those formats are open. A key counts even if its value is null.
 pub(crate) fn format_of(root: &Node, syntax: Syntax) -> Format {
     let is_list = |node: &Node| matches!(node.value, Value::List(_));
     if syntax == Syntax::Toml || root.get("stage").is_some_and(is_list) {

@@ -90,7 +90,8 @@ fn json(text: &str) -> Result<Node, Fault> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    // The parser's own tree is many times as large as the text. Commas in texts count too; few are there.
+    // The parser's own tree is many times as large as the text. Commas inside strings count too; they are
+    // few.
     let begins = text
         .bytes()
         .filter(|byte| matches!(byte, b',' | b'[' | b'{'));
@@ -108,7 +109,7 @@ fn json(text: &str) -> Result<Node, Fault> {
     }
 }
 
-/// Builds the tree of a text whose parser says at which byte a value begins.
+/// Builds the tree of a text from a parser that reports the byte where each value begins.
 struct Builder {
     line_ends: Vec<usize>,
     growth: Growth,

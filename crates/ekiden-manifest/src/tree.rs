@@ -7,7 +7,7 @@ use ekiden_core::limits::{MANIFEST_DEPTH_MAX, MANIFEST_NODES_MAX};
 
 use crate::fault::{Fault, quoted};
 
-/// Up to here every whole number is a floating-point number too.
+/// Up to here, every whole number is exact as a floating-point number.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +63,7 @@ impl Node {
         Some(&entry.node).filter(|node| node.value != Value::Null)
     }
 
-    /// A table has this key, even if its value is null.
+    /// Whether a table has this key, even with a null value.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries().iter().any(|entry| entry.key == key)
     }
@@ -110,7 +110,7 @@ impl Node {
         matches!(self.get(key), Some(node) if node.value == Value::Bool(true))
     }
 
-    /// Puts a value into a table, in place of the one that is there.
+    /// Puts a value into a table, replacing an existing one.
     pub(crate) fn set(&mut self, key: &str, value: Value) {
         let line = self.line;
         let Value::Map(entries) = &mut self.value else {
@@ -131,7 +131,7 @@ impl Node {
         self.list().iter().chain(values)
     }
 
-    /// The number of its values, and how deep they lie.
+    /// The number of its values, and their depth.
     pub(crate) fn size(&self) -> (usize, usize) {
         self.children()
             .map(Self::size)
@@ -150,7 +150,7 @@ impl Value {
         }
     }
 
-    /// A table, unless a key is there twice.
+    /// A table, unless a key occurs twice.
     pub(crate) fn map(entries: Vec<Entry>) -> Result<Self, Fault> {
         let mut sorted: Vec<&Entry> = entries.iter().collect();
         sorted.sort_by(|one, two| one.key.cmp(&two.key));
@@ -186,7 +186,7 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// One more value at this depth, if there may be one.
+    /// Adds one value at this depth, if the bounds allow it.
     pub(crate) fn add(&mut self, line: u32, depth: usize) -> Result<(), Fault> {
         self.nodes += 1;
         let text = if depth > MANIFEST_DEPTH_MAX {

@@ -1,8 +1,8 @@
 //! YAML into the tree.
 //!
-//! The library yields events. An alias stands for a copy of what its anchor names, and copies are counted: a
-//! few lines can stand for billions of values. The key `<<` merges the entries of other tables. Plain words
-//! are read by the core schema of YAML 1.2, so `no` and `on` are text.
+//! The library yields events. An alias stands for a copy of its anchor's value, and copies are counted, since
+//! a few lines can stand for billions of values. The key `<<` merges the entries of other tables. Plain
+//! scalars follow the core schema of YAML 1.2, so `no` and `on` are text.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -95,7 +95,7 @@ impl<'t> Yaml<'t> {
                 self.count_copy(&node, depth)?;
                 return Ok(node);
             }
-            // The parser yields a value wherever one has to be.
+            // The parser yields a value wherever one is required.
             Event::Nothing
             | Event::StreamStart
             | Event::StreamEnd
@@ -112,7 +112,7 @@ impl<'t> Yaml<'t> {
         Ok(node)
     }
 
-    /// The values up to the end of a list or of a table, of which every second one is a key's.
+    /// The values up to the end of a list or a table; in a table they alternate between key and value.
     fn children(&mut self, depth: usize) -> Result<Vec<Node>, Fault> {
         let mut nodes = Vec::new();
         while let Some((event, line)) = self.next()? {
@@ -135,9 +135,9 @@ impl<'t> Yaml<'t> {
     }
 }
 
-/// A table with what `<<` merges into it: its own entries win, then those of the first table.
+/// A table with everything that `<<` merges into it: its own entries win, then those of the first table.
 fn merged(entries: Vec<Entry>) -> Result<Value, Fault> {
-    // A second `<<` is a key that is there twice.
+    // A second `<<` is a duplicate key.
     let Value::Map(mut entries) = Value::map(entries)? else {
         return Ok(Value::Null);
     };
@@ -182,7 +182,7 @@ fn plain_value(text: Cow<'_, str>) -> Value {
         "false" | "False" | "FALSE" => return Value::Bool(false),
         _ => {}
     }
-    // Without a digit it is a word that Rust reads as a number: `inf`, `nan`.
+    // Without a digit, it is a word that Rust would read as a number: `inf`, `nan`.
     let numeric = text.bytes().any(|byte| byte.is_ascii_digit());
     match (text.parse::<i64>(), text.parse::<f64>()) {
         (Ok(whole), _) => Value::Whole(whole),

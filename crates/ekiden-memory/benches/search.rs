@@ -1,7 +1,7 @@
-//! A million observations with the words of this repository: how long building and searching take, how large the index
-//! is, beside FTS5 with its own ranking. Tells it as JSON; pairs are median and 99th percentile in milliseconds.
-//! `EKIDEN_BENCH_COUNT` makes it fewer, `EKIDEN_BENCH_DIR` keeps what was made for the next time, and `EKIDEN_BENCH_KEEP`
-//! the index too.
+//! A million observations with the words of this repository: how long building and searching take, and how
+//! large the index is, compared to FTS5 with its own ranking. Prints JSON; pairs are median and 99th
+//! percentile in milliseconds. `EKIDEN_BENCH_COUNT` sets a smaller number, `EKIDEN_BENCH_DIR` keeps the
+//! observations for the next time, and `EKIDEN_BENCH_KEEP` the index too.
 //!
 //! The mix of questions: 20 % a rare identifier, 20 % two words, 10 % one common word, 15 % a phrase, 10 % a prefix,
 //! 10 % a word with a file, 5 % a word with dates, 10 % four words. Nine of ten ask in one project.
@@ -29,7 +29,7 @@ use rusqlite::Connection;
 
 const START: u64 = 1_700_000_000_000;
 const QUESTIONS: usize = 2_000;
-/// Of these, what FTS5 is asked: it takes long.
+/// How many of these FTS5 runs: it takes long.
 const FTS5_QUESTIONS: usize = 100;
 const KINDS: [&str; 8] = [
     "rare",
@@ -178,7 +178,7 @@ fn question(chance: &mut Chance, count: usize, words: &[&str]) -> (&'static str,
     )
 }
 
-/// The most that the process had in memory, in MB.
+/// The peak memory of the process, in MB.
 fn most_resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status
@@ -203,7 +203,7 @@ fn main() {
     let kept = std::env::var_os("EKIDEN_BENCH_DIR").map(PathBuf::from);
     let home = kept.unwrap_or_else(|| temp.path().to_owned());
     let files = MemoryFiles::of(&home);
-    // What measures is not to be measured: the words are gone before memory is counted.
+    // The bench must not measure itself: the words are dropped before memory is counted.
     let asked: Vec<(&str, Query)> = {
         let text = texts();
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -216,7 +216,7 @@ fn main() {
             .collect()
     };
     let is_kept = std::env::var_os("EKIDEN_BENCH_KEEP").is_some();
-    // What was held before does not count.
+    // Memory that was held before does not count.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let (rebuild, took) = timed(|| {
         let memory = if is_kept {
@@ -290,7 +290,7 @@ fn append_us(home: &Path) -> f64 {
     percentiles(times.collect())[0]
 }
 
-/// The same questions put to an FTS5 table of the same texts, by its own ranking and without filters.
+/// The same questions to an FTS5 table of the same texts, by its own ranking and without filters.
 fn of_fts5(files: &MemoryFiles, home: &Path, asked: &[(&str, Query)]) -> [f64; 2] {
     let path = home.join("fts5.db");
     let is_new = !path.exists();

@@ -1,4 +1,4 @@
-//! A question to the memory, whatever has become of its index.
+//! A question to the memory, whatever the state of its index.
 
 use ekiden_core::text::in_full;
 use ekiden_store::memory::MemoryFiles;
@@ -10,8 +10,8 @@ pub(crate) const ASIDE: &str = "index.aside.db";
 /// The journal beside a database belongs to it.
 const ENDS: [&str; 3] = ["", "-wal", "-shm"];
 
-/// Asks the memory once it has caught up. A database that is damaged or of another version is set aside and built again; on a
-/// disk that takes nothing the index answers as it is. The second value says so.
+/// Asks the memory once it has caught up. A database that is damaged or of another version is set aside and
+/// rebuilt. On a disk that cannot be written, the index answers as it is. The second value says so.
 pub fn ask<T>(
     files: &MemoryFiles,
     question: impl Fn(&mut Memory) -> Result<T, MemoryError>,
@@ -30,7 +30,8 @@ pub fn ask<T>(
             Ok((answer()?, Some(told)))
         }
         Err(error) if error.takes_nothing() => {
-            // If the index cannot be read either, the first error is the one that a person can do something about.
+            // If the index cannot be read either, return the first error: a person can do something about
+            // that one.
             let answer =
                 Memory::as_it_is(files.clone()).and_then(|mut memory| question(&mut memory));
             let Ok(answer) = answer else {
@@ -54,7 +55,7 @@ pub(crate) fn set_aside(files: &MemoryFiles) {
     remove_aside(files);
     for end in ENDS {
         let [from, to] = [DATABASE, ASIDE].map(|name| files.path(&format!("{name}{end}")));
-        // What is missing has nothing to keep.
+        // A missing file has nothing to keep.
         let _ = std::fs::rename(from, to);
     }
 }

@@ -1,8 +1,9 @@
 //! Which observations may answer, found by the index alone.
 //!
-//! Each row counts what the words that it holds are worth, block after block from the newest. What counts most is read
-//! from the truth and ranked whole; among equals the newest. Once enough rows hold all that is asked for, no older block
-//! can have better ones, so very common words are looked for in the newest rows alone.
+//! Each row adds up the weights of the words it holds, block after block from the newest. The rows with the
+//! highest sums are read from the truth and ranked in full; of equals, the newest. Once enough rows hold
+//! everything that was asked for, no older block can have better ones. So very common words are looked up
+//! only in the newest rows.
 
 use std::ops::RangeInclusive;
 
@@ -17,11 +18,11 @@ use crate::ranking::Scale;
 use crate::reading::LinePlace;
 use crate::words::{key, project_key};
 
-/// Answers that are ranked.
+/// The number of answers that are ranked.
 const RANKED_MAX: usize = 40;
-/// Texts that are read to find them: words alone do not tell whether they stand in a row.
+/// The number of texts that are read to find them: words alone do not tell whether they are adjacent.
 const READ_MAX: usize = 200;
-/// Observations that tell what is worked on.
+/// The number of observations that show what the current work is about.
 const NEWEST: usize = 5;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -29,16 +30,17 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 type Bounds = (RangeInclusive<i64>, Vec<String>);
 
 impl Memory {
-    /// The observations that answer best, the best first.
+    /// The best observations, the best first.
     pub fn search(&mut self, query: &Query) -> Result<Vec<Observation>, MemoryError> {
-        // Without it each of some hundred questions takes and gives back a lock of the file.
+        // Otherwise each of about a hundred queries takes and releases a lock of the file.
         self.db.execute_batch("BEGIN")?;
         let found = self.search_now(query);
         self.db.execute_batch("COMMIT")?;
         found
     }
 
-    /// The same, where one works on a branch, and on what the newest observations of the project are about.
+    /// The same for an asker who works on a branch, and on what the newest observations of the project are
+    /// about.
     pub fn search_near(
         &mut self,
         query: &Query,
@@ -93,7 +95,7 @@ impl Memory {
         Ok(found.into_iter().map(|(_, found)| found).collect())
     }
 
-    /// The newest, the newest first.
+    /// The newest observations, newest first.
     pub fn recent(
         &mut self,
         filter: &Filter,
@@ -102,12 +104,12 @@ impl Memory {
         let Some((range, keys)) = self.bounds(filter)? else {
             return Ok(Vec::new());
         };
-        // What filters by text alone may take away what was found.
+        // Conditions that only the text can decide may drop some of what was found.
         let rows = self.newest(&keys, &range, limit + READ_MAX)?;
         self.accepted(rows, filter, limit)
     }
 
-    /// What came before and after an observation in its project, the oldest first, with the observation.
+    /// The observations before and after one in its project, oldest first, including the one.
     pub fn timeline(
         &mut self,
         id: &str,
@@ -140,7 +142,7 @@ impl Memory {
         Ok(found)
     }
 
-    /// An observation by its id or the beginning of it.
+    /// An observation by its id or a prefix of it.
     pub fn get(&mut self, id: &str) -> Result<Observation, MemoryError> {
         let seq = self.seq_of(id)?;
         self.at(seq)?
@@ -267,7 +269,7 @@ impl Memory {
         Ok(found)
     }
 
-    /// The range of rows and the keys that a filter asks for; none if it accepts nothing.
+    /// The range of rows and the keys that a filter asks for; `None` if it accepts nothing.
     fn bounds(&self, filter: &Filter) -> Result<Option<Bounds>, MemoryError> {
         let mut keys = Vec::new();
         if let Some(project) = &filter.project {
@@ -323,12 +325,12 @@ impl Memory {
     }
 }
 
-/// The rows that count most, the newest among equals.
+/// The rows with the highest sums, the newest among equals.
 struct Best {
     rows: Vec<(f64, i64)>,
-    /// Of the rows of a block, all zero between two blocks.
+    /// For the rows of one block; all zero between two blocks.
     weights: Vec<f64>,
-    /// What a row has to count more than.
+    /// A row has to exceed this sum.
     floor: f64,
 }
 
@@ -356,15 +358,15 @@ impl Best {
     }
 }
 
-/// How many of the groups, of which the first are worth most, make a row count: a word that a tenth of all rows hold is
-/// no answer alone, where a rarer one is asked for as well.
+/// How many of the groups, counted from the most valuable, can make a row an answer. A word that a tenth of
+/// all rows hold is no answer by itself if the query also has a rarer one.
 fn telling(groups: &[(Group, f64)], all: i64) -> usize {
     let common = worth(all, usize::try_from(all / 10).unwrap_or_default());
     let rarer = groups.iter().filter(|(_, worth)| *worth >= common);
     rarer.count().max(1)
 }
 
-/// What a word in so many rows of all is worth.
+/// The weight of a word that so many of all rows hold.
 fn worth(all: i64, rows: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts of rows")]
     let (all, rows) = (all as f64, rows as f64);

@@ -1,4 +1,4 @@
-//! Taking back what was recorded: from the truth and from the index.
+//! Deletes what was recorded, from the truth and from the index.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::words::{each_indexed, project_key};
 
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// What is to be forgotten.
+/// What to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forget {
-    /// By ids, or their beginnings.
+    /// By ids or prefixes of ids.
     These(Vec<String>),
     Before(Timestamp),
-    /// All of a project, by its directory.
+    /// Everything of a project, by its directory.
     Project(String),
 }
 
 impl Memory {
-    /// Forgets, and how many those were. The lines become blanks first; a crash before the index follows is seen by
-    /// whoever comes next, who builds the index again.
+    /// Forgets, and returns how many. The lines become blanks first. If a crash keeps the index from
+    /// following, the next process notices and rebuilds the index.
     pub fn forget(&mut self, what: &Forget) -> Result<usize, MemoryError> {
-        // An index that was set aside knows the same words.
+        // An index that was set aside contains the same words.
         remove_aside(&self.files);
         let seqs = self.seqs(what)?;
         if seqs.is_empty() {
@@ -98,7 +98,7 @@ impl Memory {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Where an observation stands: it may have been recorded more than once.
+    /// Where an observation is: it may have been recorded more than once.
     fn places(&self, seq: i64) -> Result<Vec<LinePlace>, MemoryError> {
         let sql = "SELECT place, len FROM obs WHERE seq = ?1
                    UNION ALL SELECT place, len FROM again WHERE id = (SELECT id FROM obs WHERE seq = ?1)";

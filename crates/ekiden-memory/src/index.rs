@@ -5,7 +5,7 @@
 //! words (block, word, rows)           project (number, path)        day (first and last seq)
 //! ```
 //!
-//! `seq` rises with time, as far as lines are appended in the order of their times.
+//! `seq` rises with time, as long as lines are appended in the order of their times.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,11 +26,11 @@ use crate::words::{each_indexed, key, project_key};
 
 pub(crate) const DATABASE: &str = "index.db";
 const VERSION: i64 = 2;
-/// Longer lines are none of ours.
+/// Longer lines are not ours.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// What is read at once, and indexed in one transaction.
+/// How much is read at once, and indexed in one transaction.
 const CHUNK_BYTES: usize = 16 * 1024 * 1024;
-/// How long one waits for another process that indexes.
+/// How long to wait for another process that indexes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(150);
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -53,26 +53,26 @@ pub struct Memory {
     pub(crate) texts: Texts,
 }
 
-/// What is kept, and how much.
+/// What the memory holds, and how much.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Stats {
     pub observations: u64,
-    /// By type, the most frequent first.
+    /// By type, most frequent first.
     pub types: Vec<(String, u64)>,
-    /// By project, the most frequent first.
+    /// By project, most frequent first.
     pub projects: Vec<(String, u64)>,
     pub first: Option<Timestamp>,
     pub last: Option<Timestamp>,
     pub text_bytes: u64,
     pub index_bytes: u64,
-    /// Lines that are no observations.
+    /// Lines that are not observations.
     pub skipped_lines: u64,
-    /// A database that could not be used is kept here.
+    /// Where an unusable database is kept.
     pub set_aside: Option<String>,
 }
 
 impl Memory {
-    /// Opens the index and follows the files. Waits for whoever else indexes.
+    /// Opens the index and follows the files. Waits for other processes that index.
     pub fn open(files: MemoryFiles) -> Result<Self, MemoryError> {
         files.make_private(DATABASE)?;
         let db = Connection::open(files.path(DATABASE))?;
@@ -96,7 +96,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The index as it lies on a disk that takes nothing: no lock, no journal, and nothing that is newer.
+    /// The index as it is on a disk that cannot be written: no lock, no journal, and nothing newer.
     pub(crate) fn as_it_is(files: MemoryFiles) -> Result<Self, MemoryError> {
         let path = files.path(DATABASE).to_string_lossy().into_owned();
         let path = path
@@ -127,7 +127,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Builds the index again from the files alone.
+    /// Rebuilds the index from the files alone.
     pub fn rebuild(files: &MemoryFiles) -> Result<Self, MemoryError> {
         let lock = files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         set_aside(files);
@@ -150,7 +150,7 @@ impl Memory {
             )?;
             self.db.execute_batch(&format!("{SCHEMA} COMMIT;"))?;
         }
-        // Another process may have done it meanwhile.
+        // Another process may have done it in the meantime.
         let new = self.new_segments()?;
         for segment in new {
             self.read_on(&segment)?;
@@ -159,7 +159,7 @@ impl Memory {
         Ok(())
     }
 
-    /// A file is shorter than what was read of it, or a crash interrupted a forgetting.
+    /// A file is shorter than what was read from it, or a crash interrupted a forgetting.
     fn must_start_again(&self) -> Result<bool, MemoryError> {
         let lens: HashMap<String, u64> = self.files.segments().into_iter().collect();
         let mut known = self.db.prepare_cached("SELECT name, read FROM segment")?;
@@ -198,7 +198,7 @@ impl Memory {
         Ok(new)
     }
 
-    /// Indexes the lines of a file that end before its end, a transaction for each chunk.
+    /// Indexes the complete lines of a file, one transaction per chunk.
     fn read_on(&mut self, segment: &Segment) -> Result<(), MemoryError> {
         let Ok(mut file) = File::open(self.files.path(&segment.name)) else {
             return Ok(());
@@ -214,7 +214,7 @@ impl Memory {
                 filled += count;
             }
             let whole = chunk[..filled].iter().rposition(|byte| *byte == b'\n');
-            // A chunk without an end of a line is the middle of one that is far too long.
+            // A chunk without a line end is the middle of a line that is far too long.
             let taken = match whole {
                 Some(end) => end + 1,
                 None if filled == CHUNK_BYTES => filled,
@@ -319,11 +319,11 @@ struct Segment {
     read: u64,
 }
 
-/// What one transaction adds.
+/// The rows that one transaction adds.
 struct Batch<'a> {
     db: &'a Connection,
     next: i64,
-    /// Of the block of the next row.
+    /// For the block of the next row.
     words: HashMap<String, Vec<u16>>,
     days: HashMap<u64, (i64, i64)>,
     projects: HashMap<String, i64>,
@@ -402,12 +402,12 @@ pub(crate) fn number_of(db: &Connection, project: &str) -> rusqlite::Result<Opti
     number.query_row([project], |row| row.get(0)).optional()
 }
 
-/// An id as a signed number of the same order.
+/// An id as a signed number with the same order.
 pub(crate) fn stored(id: u64) -> i64 {
     (id ^ 1 << 63).cast_signed()
 }
 
-/// A WAL needs memory that its processes share: there is none between machines.
+/// A WAL needs memory that its processes share, which machines do not.
 fn journal_mode(file_system: Option<i64>) -> &'static str {
     // NFS, SMB, CIFS, SMB2, AFS, Ceph, 9P, and FUSE, of which sshfs is one.
     const REMOTE: [i64; 8] = [
@@ -420,7 +420,7 @@ fn journal_mode(file_system: Option<i64>) -> &'static str {
         0x0102_1997,
         0x6573_5546,
     ];
-    // Where nothing tells, the mode that works everywhere.
+    // If the system does not say, the mode that works everywhere.
     let is_local = file_system.is_some_and(|kind| !REMOTE.contains(&(kind & 0xffff_ffff)));
     if is_local { "WAL" } else { "DELETE" }
 }

@@ -1,4 +1,4 @@
-//! What sessions left, found again in milliseconds.
+//! Finds in milliseconds what sessions left.
 //!
 //! ```text
 //! <month>.jsonl ──► Memory::catch_up ──► index.db ──► candidates ──► texts by their places ──► ranking
@@ -6,12 +6,13 @@
 //! ```
 //!
 //! Invariants:
-//! - *The index can be thrown away.* How far each file was read moves in the same transaction as its rows, so a crash
-//!   undoes both; a known id is passed over, so nothing is doubled.
+//! - *The index can be thrown away.* The position up to which each file was read moves in the same
+//!   transaction as its rows, so a crash undoes both. A known id is skipped, so nothing is duplicated.
 //! - *A reader takes no lock* unless there is something new.
-//! - *Bounded time*: a word's lists take a bit a row at most, and some hundred texts are read.
+//! - *Bounded time*: a word's lists take at most one bit per row, and about a hundred texts are read.
 //!
-//! Does not know: runs in progress, terminals. Its database is the one file that is written outside of the store.
+//! Does not know about runs in progress or terminals. Its database is the one file written outside the
+//! store.
 
 mod ask;
 mod candidates;

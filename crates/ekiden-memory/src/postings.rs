@@ -1,7 +1,8 @@
-//! Which rows hold a word: for each block of rows and each word a list of them, in a table of the database.
+//! Which rows hold a word: a list for each block of rows and each word, in a table of the database.
 //!
-//! The block comes first in the key, so that what is written together stands together. A list is its rows' numbers
-//! within the block, two bytes each, or, once that is shorter, a bit for each row of the block.
+//! The block comes first in the key, so rows that are written together are stored together. A list holds
+//! its rows' numbers within the block, two bytes each, or one bit for each row of the block once that is
+//! shorter.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -13,7 +14,7 @@ use crate::words::is_key;
 const BLOCK_BITS: u32 = 16;
 pub(crate) const BLOCK_ROWS: usize = 1 << BLOCK_BITS;
 const LIST_BYTES_MAX: usize = BLOCK_ROWS / 8;
-/// Words of a block that a prefix stands for, the most frequent.
+/// How many of a block's words a prefix stands for, the most frequent ones.
 const BEGUN_MAX: usize = 64;
 
 /// Rows of one block.
@@ -65,7 +66,7 @@ impl Postings<'_> {
         Ok(rows)
     }
 
-    /// The rows that hold a word that begins so.
+    /// The rows that hold a word with this prefix.
     pub(crate) fn rows_of_begun(self, block: i64, prefix: &str) -> rusqlite::Result<Rows> {
         let sql = "SELECT word, rows FROM words WHERE block = ?1 AND word >= ?2 AND word < ?3
                    ORDER BY length(rows) DESC LIMIT ?4";
@@ -81,7 +82,7 @@ impl Postings<'_> {
         Ok(rows)
     }
 
-    /// Adds rows that come after those that are there.
+    /// Adds rows that come after all existing ones.
     pub(crate) fn add(self, block: i64, words: &HashMap<String, Vec<u16>>) -> rusqlite::Result<()> {
         let mut known = self
             .0
@@ -175,7 +176,7 @@ impl Rows {
         self.0[usize::from(row / 64)] &= !(1 << (row % 64));
     }
 
-    /// Keeps those that are also among the others.
+    /// Keeps the rows that are also among the others.
     pub(crate) fn keep(&mut self, others: &Self) {
         for (word, other) in self.0.iter_mut().zip(others.0.iter()) {
             *word &= other;
@@ -196,7 +197,7 @@ impl Rows {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Keeps those within a range.
+    /// Keeps the rows within a range.
     pub(crate) fn cut(&mut self, block: i64, range: &RangeInclusive<i64>) {
         let (first, last) = (seq_at(block, 0), seq_at(block, u16::MAX));
         (first..*range.start().min(&(last + 1))).for_each(|seq| self.unset(row_of(seq)));
@@ -209,7 +210,7 @@ impl Rows {
         seqs
     }
 
-    /// Calls `each` with the rows, rising.
+    /// Calls `each` with the rows in ascending order.
     pub(crate) fn each(&self, mut each: impl FnMut(u16)) {
         for (at, word) in (0..).zip(self.0.iter()) {
             let mut left = *word;

@@ -1,17 +1,17 @@
-//! What is asked for.
+//! A query.
 
 use ekiden_core::observation::{Observation, ObservationKind};
 use ekiden_core::time::Timestamp;
 
 use crate::words::each_word;
 
-/// More words of a question than these say nothing new.
+/// Further words of a question add nothing.
 const GROUPS_MAX: usize = 16;
 const PHRASE_WORDS_MAX: usize = 8;
-/// A prefix of one letter is half of all words.
+/// A prefix of one letter matches half of all words.
 const PREFIX_BYTES_MIN: usize = 2;
 
-/// What is looked for, where.
+/// What to look for, and where.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// Words, `"phrases"`, and `prefixes*`.
@@ -22,7 +22,7 @@ pub struct Query {
     pub now: Timestamp,
 }
 
-/// What an observation must be. Nothing given is no condition.
+/// Conditions on an observation. An empty one is no condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     pub project: Option<String>,
@@ -31,11 +31,11 @@ pub struct Filter {
     /// Names or paths, whole or in part.
     pub files: Vec<String>,
     pub since: Option<Timestamp>,
-    /// Up to, not including.
+    /// Exclusive.
     pub until: Option<Timestamp>,
 }
 
-/// Where the asker works: what is near is ranked a little higher.
+/// Where the asker works: observations from nearby rank a little higher.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Here {
     pub branch: Option<String>,
@@ -47,7 +47,7 @@ pub struct Here {
 pub(crate) struct Group {
     pub(crate) words: Vec<String>,
     pub(crate) is_prefix: bool,
-    /// It was in quotation marks: what lacks it is no answer.
+    /// It was in quotation marks: an observation without it is no answer.
     pub(crate) is_needed: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn groups(text: &str) -> Vec<Group> {
                 .is_some_and(|word| word.len() >= PREFIX_BYTES_MIN);
             let is_prefix = token.ends_with('*') && of_token.len() == 1 && long_enough;
             if of_token.len() > 1 {
-                // An identifier or a path: whole it counts most, and its words count as well.
+                // An identifier or a path: the whole counts most, and its words count as well.
                 add(of_token.clone(), false, false);
             }
             for word in of_token {
@@ -111,7 +111,7 @@ impl Filter {
     }
 }
 
-/// Whether a path has these components in a row.
+/// Whether a path has these components in sequence.
 fn is_within(path: &str, wanted: &str) -> bool {
     let wanted = wanted.trim_matches('/');
     format!("/{path}/").contains(&format!("/{wanted}/"))

@@ -1,4 +1,4 @@
-//! How well an observation answers: BM25 over title and text, with bounded factors for what is near.
+//! How well an observation answers: BM25 over title and text, with bounded factors for nearness.
 
 use ekiden_core::observation::Observation;
 
@@ -7,34 +7,34 @@ use crate::words::{each_part, each_word};
 
 const K1: f64 = 1.2;
 const B: f64 = 0.5;
-/// The words that an observation has in the middle.
+/// The average number of words in an observation.
 const WORDS_USUAL: f64 = 80.0;
-/// A word of the title counts as so many of the text.
+/// A word in the title counts as this many in the text.
 const TITLE_WEIGHT: f64 = 2.5;
-/// What nearness may add at most: no more, so that it never outweighs a better match.
+/// The most that nearness may add, so that it never outweighs a better match.
 const NEARNESS_MAX: f64 = 0.3;
 const SAME_BRANCH: f64 = 1.1;
 const SAME_FILE: f64 = 1.15;
-/// After so many days recency counts half.
+/// After this many days recency counts half.
 const RECENCY_HALF_DAYS: f64 = 30.0;
 const DAY_MS: f64 = 24.0 * 60.0 * 60.0 * 1000.0;
 /// The number of a word that nobody asked for.
 const OTHER: usize = usize::MAX;
 
-/// The groups of a query with what each is worth.
+/// The groups of a query with their weights.
 pub(crate) struct Scale<'q> {
     pub(crate) query: &'q Query,
     pub(crate) groups: Vec<(Group, f64)>,
 }
 
-/// The words of a text that were asked for, by their numbers, in their order.
+/// The words of a text that were asked for, by number and in order.
 struct WordMatches {
     numbers: Vec<usize>,
     count: usize,
 }
 
 impl Scale<'_> {
-    /// Nothing if it is no answer.
+    /// `None` if it is no answer.
     pub(crate) fn score(&self, found: &Observation) -> Option<f64> {
         let known: Vec<&str> = self
             .groups
@@ -51,7 +51,7 @@ impl Scale<'_> {
         let mut score = 0.0;
         let mut first = 0;
         for (group, worth) in &self.groups {
-            // The same word in two groups has the number of the first.
+            // The same word in two groups has the number of the first one.
             let number = |word: &String| known.iter().position(|known| known == word);
             let wanted: Vec<usize> = if group.is_prefix {
                 vec![first]
@@ -117,7 +117,7 @@ fn asked(text: &str, known: &[&str], scale: &Scale<'_>) -> WordMatches {
 }
 
 impl WordMatches {
-    /// How often these words stand in a row.
+    /// How often these words appear in sequence.
     fn times(&self, wanted: &[usize]) -> f64 {
         let times = self.numbers.windows(wanted.len().max(1));
         let times = times.filter(|found| *found == wanted).count();

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use ekiden_core::observation::Observation;
 use ekiden_store::memory::MemoryFiles;
 
-/// A file's number above, the byte where a line begins below.
+/// A file's number in the upper bits, the byte where a line begins in the lower ones.
 const AT_BITS: u32 = 40;
 
 /// Where a line is.
@@ -20,7 +20,7 @@ pub(crate) struct LinePlace {
 }
 
 impl LinePlace {
-    /// In one number, which takes few bytes in a database.
+    /// As one number, which takes few bytes in a database.
     pub(crate) fn packed(self) -> i64 {
         self.segment << AT_BITS | self.at.cast_signed()
     }
@@ -34,7 +34,7 @@ impl LinePlace {
     }
 }
 
-/// The files of the truth, opened when they are first needed.
+/// The files of the truth, each opened when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Texts {
     files: MemoryFiles,
@@ -61,7 +61,7 @@ impl Texts {
         self.names.get(&segment).map(String::as_str)
     }
 
-    /// The bytes of a line; none if the file is gone or shorter.
+    /// The bytes of a line; `None` if the file is gone or shorter.
     pub(crate) fn line(&mut self, place: LinePlace) -> Option<&[u8]> {
         let file = match self.open.entry(place.segment) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -75,7 +75,7 @@ impl Texts {
         Some(&self.buffer)
     }
 
-    /// An observation; none if it was forgotten meanwhile.
+    /// An observation; `None` if it has been forgotten in the meantime.
     pub(crate) fn observation(&mut self, place: LinePlace) -> Option<Observation> {
         serde_json::from_slice(self.line(place)?).ok()
     }

@@ -1,19 +1,20 @@
-//! The words of a text, as they are indexed and asked for.
+//! The words of a text, as they are indexed and searched.
 //!
-//! A word is a run of letters and digits in lower case, without a plural's `s`. `handoff_dir` is two neighbours, hence
-//! a phrase. `WorkDirLock` is one word, whose parts are indexed behind the text, as those of `sha256` are.
-//! Words that stand in every text are left out on both sides: half of an index would be theirs.
+//! A word is a run of letters and digits in lower case, without a plural's `s`. `handoff_dir` becomes two
+//! adjacent words, so it is a phrase. `WorkDirLock` is one word, whose parts are indexed after the text,
+//! like those of `sha256`. Words that appear in every text are left out on both sides: they would make up
+//! half of the index.
 
 use ekiden_core::observation::Observation;
 
-/// The longest word, in bytes: what is longer differs in its beginning.
+/// The longest word, in bytes: longer ones differ at the beginning anyway.
 const WORD_BYTES_MAX: usize = 40;
-/// A word of more parts is a hash, and gets none.
+/// A word with more parts is a hash, and gets none.
 const PARTS_MAX: usize = 6;
 
-/// The longest of these, in bytes.
+/// The longest part, in bytes.
 const SILENT_BYTES_MAX: usize = 5;
-/// What says nothing about a text. Sorted.
+/// Words that say nothing about a text. Sorted.
 const SILENT: [&str; 44] = [
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "do", "does", "for", "from",
     "had", "has", "have", "how", "if", "in", "into", "is", "it", "its", "no", "not", "of", "on",
@@ -21,7 +22,7 @@ const SILENT: [&str; 44] = [
     "which", "why", "with", "you",
 ];
 
-/// Calls `each` with the words of a text in their order, each with the run that it was made of.
+/// Calls `each` with the words of a text in order, each with the run that it was made from.
 pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str, &str)) {
     let mut word = String::new();
     for run in text.split(|c: char| !c.is_alphanumeric()) {
@@ -50,9 +51,9 @@ fn normal(run: &str, word: &mut String) -> bool {
     !word.is_empty()
 }
 
-/// Calls `each` with the parts of an identifier; with none if it has only one.
+/// Calls `each` with the parts of an identifier; not at all if it has only one.
 pub(crate) fn each_part(run: &str, mut each: impl FnMut(&str)) {
-    // Most words have none, and this is asked of every word.
+    // Most words have none, and this runs for every word.
     if run.bytes().skip(1).all(|byte| byte.is_ascii_lowercase()) {
         return;
     }
@@ -79,8 +80,8 @@ pub(crate) fn each_part(run: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// Calls `add` with the words that an observation is found by, some more than once: those of its texts, the parts of
-/// identifiers and paths, and the keys that filters ask for.
+/// Calls `add` with the words that find an observation, some more than once: those of its texts, the parts
+/// of identifiers and paths, and the keys that filters ask for.
 pub(crate) fn each_indexed(observation: &Observation, project: i64, mut add: impl FnMut(&str)) {
     let files = observation.files.iter();
     for text in [&observation.title, &observation.text]
@@ -106,7 +107,7 @@ pub(crate) fn project_key(project: i64) -> String {
     format!("zzp{project}")
 }
 
-/// A word that no text has: `zz`, what it is about, and a name's letters and digits.
+/// A word that appears in no text: `zz`, its subject, and a name's letters and digits.
 pub(crate) fn key(about: char, name: &str) -> String {
     let plain = name.chars().filter(|c| c.is_alphanumeric());
     let mut word = format!("zz{about}");
@@ -115,7 +116,7 @@ pub(crate) fn key(about: char, name: &str) -> String {
     word
 }
 
-/// Whether a word of the index is one of those.
+/// Whether a word of the index is such a key.
 pub(crate) fn is_key(word: &str) -> bool {
     word.strip_prefix("zz")
         .is_some_and(|rest| rest.starts_with(['p', 'k', 'c', 'f']))

@@ -1,4 +1,4 @@
-//! Calls of tools, as spans. The log does not hold them, so each is told once, by the process that saw it.
+//! Tool calls as spans. The log does not hold them, so the process that saw a call reports it, once.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use opentelemetry_sdk::trace::SpanData;
 use crate::ids::Ids;
 use crate::open::{Open, cleaned, name, word};
 
-/// Calls that are told apart while they are under way.
+/// How many calls under way are tracked.
 const OPEN_CALLS_MAX: usize = 1_000;
 
 pub(crate) struct Calls {
@@ -39,7 +39,7 @@ impl Calls {
         }
     }
 
-    /// Keeps which attempts begin.
+    /// Notes which attempts start.
     pub(crate) fn recorded(&mut self, record: &Record) {
         for effect in &record.effects {
             if let Effect::Stage {
@@ -54,7 +54,7 @@ impl Calls {
         }
     }
 
-    /// The span of a call that is over.
+    /// The span of a finished call.
     pub(crate) fn take(
         &mut self,
         stage: &StageId,

@@ -1,7 +1,7 @@
 //! Where spans and metrics go, and how.
 //!
-//! What the specification's variables say, `opentelemetry-otlp` reads by itself: addresses, headers, service and resource.
-//! Requests go by `ureq`, as notifications do: no redirect, and no proxy for this machine itself.
+//! `opentelemetry-otlp` reads the specification's variables itself: addresses, headers, service and
+//! resource. Requests use `ureq`, like notifications: no redirects, and no proxy for this machine.
 
 use async_trait::async_trait;
 use ekiden_engine::notify::http_agent;
@@ -18,23 +18,23 @@ use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 
 use crate::metrics::{Measure, Metrics};
 
-/// What is read of an answer, in bytes.
+/// How much of an answer is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
-/// The only encoding that is spoken here.
+/// The only encoding that is supported.
 const PROTOCOL: &str = "http/protobuf";
-/// What a setting or variable says that switches it off.
+/// The value of a setting or variable that switches it off.
 const NONE: &str = "none";
 
 /// Which signals are sent, and where to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoints {
-    /// The user's setting. Without it the variables say where.
+    /// The user's setting. Without it, the variables say where to.
     base: Option<String>,
     traces: bool,
     metrics: bool,
 }
 
-/// Why nothing is sent. Never with an address, which may be a secret.
+/// Why nothing is sent. Never contains an address, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("`{variable}` names an encoding that ekiden does not speak; it sends {PROTOCOL}")]
@@ -44,7 +44,7 @@ pub enum Fault {
 }
 
 impl Endpoints {
-    /// What the setting and the specification's variables name; none if nothing is to be sent.
+    /// What the setting and the specification's variables name; `None` if nothing should be sent.
     pub fn of(
         setting: Option<String>,
         variable: impl Fn(&str) -> Option<String>,
@@ -127,7 +127,7 @@ pub(crate) struct Exporters {
 }
 
 impl Exporters {
-    /// Sends spans, and tries again where that may help. Blocks for seconds where nobody answers.
+    /// Sends spans, and retries where that may help. Blocks for seconds if nobody answers.
     pub(crate) fn send(&self, spans: Vec<SpanData>) -> Result<(), String> {
         let Some(exporter) = &self.spans else {
             return Ok(());
@@ -145,7 +145,7 @@ impl Exporters {
         }
     }
 
-    /// Sends what was added up. Blocks for seconds where nobody answers.
+    /// Sends the sums. Blocks for seconds if nobody answers.
     pub(crate) fn flush(&self) -> Result<(), String> {
         let Some((_, provider)) = &self.metrics else {
             return Ok(());
@@ -155,7 +155,8 @@ impl Exporters {
     }
 }
 
-/// Who sends it. The run or watched session is the instance, so that two that work at once do not overwrite each other's sums.
+/// The sender. The run or watched session is the instance, so two that work at once do not overwrite each
+/// other's sums.
 fn resource(instance: &str) -> Resource {
     let unnamed = |text: &str| text.starts_with("unknown_service");
     let found = Resource::builder().build();

@@ -6,12 +6,13 @@
 //! ```
 //!
 //! Invariants:
-//! - *The run waits for nothing.* The observer only nudges a thread that reads the log; at the end it gets
-//!   [`AT_END`], and what is not sent by then is told in one line.
-//! - *The same log gives the same spans*, but for calls of tools, which no log holds: each is sent once or lost. Their ids derive from the run and from the record at which each began, so what
-//!   is sent again after a crash is the same span, and a run that was resumed continues its trace.
-//! - *No agent's words.* Attributes are ids, numbers, names of settings and words of ekiden's own; names from outside are
-//!   masked and cut.
+//! - *The run waits for nothing.* The observer only nudges a thread that reads the log. At the end the
+//!   thread gets [`AT_END`], and one line reports what is not sent by then.
+//! - *The same log gives the same spans*, except for tool calls, which no log holds: each is sent once or
+//!   lost. Span ids derive from the run and from the record at which each span began. So a span that is
+//!   sent again after a crash is the same span, and a resumed run continues its trace.
+//! - *No text from agents.* Attributes are ids, numbers, names of settings and ekiden's own words. Names
+//!   from outside are masked and cut.
 
 mod calls;
 mod export;

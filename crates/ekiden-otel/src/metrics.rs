@@ -8,10 +8,10 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use crate::open::{dollars, name, scope, variant, word};
 
-/// Bounds of the context at a handoff, in tokens.
+/// Bucket bounds of the context at a handoff, in tokens.
 const CONTEXT_BOUNDS: [f64; 8] = [20e3, 50e3, 80e3, 100e3, 120e3, 150e3, 200e3, 500e3];
 
-/// Something to add up.
+/// A value to add up.
 #[derive(Debug)]
 pub(crate) enum Measure {
     Attempt {

@@ -1,4 +1,4 @@
-//! What has begun and is not over, and the making of spans.
+//! The spans that have begun and are not over, and how spans are made.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,12 +18,13 @@ use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use serde::Serialize;
 
-/// The conventions for generative AI that the names follow. They are in development; ours are under `ekiden.`.
+/// The conventions for generative AI that the names follow. They are still in development; our own names
+/// are under `ekiden.`.
 pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev";
-/// What is kept of a name from outside, in characters.
+/// How much of a name from outside is kept, in characters.
 const NAME_CHARS_MAX: usize = 120;
 
-/// A stretch of work on the run, by one process.
+/// A stretch of work on the run by one process.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) open: Open,
@@ -54,7 +55,7 @@ pub(crate) struct OpenSession {
     pub(crate) tool_calls: u32,
     pub(crate) context: Option<(u64, Option<u64>)>,
     pub(crate) left: Option<Left>,
-    /// ekiden was killed while it worked.
+    /// ekiden was killed while the attempt worked.
     pub(crate) lost: bool,
     pub(crate) attempt: Option<OpenAttempt>,
 }
@@ -71,7 +72,7 @@ pub(crate) struct OpenAttempt {
 pub(crate) enum Checkpoint {
     #[default]
     No,
-    /// It is done by itself, so nobody told it.
+    /// It is done by itself, without being told.
     ByItself,
     Ordered {
         at: Timestamp,
@@ -90,7 +91,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// The span once it is over. `error` is what went wrong, in a word.
+    /// The span once it is over. `error` says in a word what went wrong.
     pub(crate) fn close(
         self,
         trace: TraceId,
@@ -138,7 +139,7 @@ pub(crate) fn scope() -> InstrumentationScope {
         .build()
 }
 
-/// A word of ekiden's own.
+/// One of ekiden's own words.
 pub(crate) fn word(key: &'static str, value: impl Into<Value>) -> KeyValue {
     KeyValue::new(key, value)
 }
@@ -152,7 +153,7 @@ pub(crate) fn count(key: &'static str, value: impl Into<u64>) -> KeyValue {
     KeyValue::new(key, i64::try_from(value.into()).unwrap_or(i64::MAX))
 }
 
-/// A name from outside as a part of a span's.
+/// A name from outside, as part of a span's name.
 pub(crate) fn cleaned(name: &str) -> String {
     one_line(&mask(name), NAME_CHARS_MAX)
 }
@@ -165,7 +166,7 @@ pub(crate) fn spent(spend: Spend) -> [KeyValue; 2] {
     ]
 }
 
-/// Tokens by kind, as the conventions want them: those of the cache are among the input too.
+/// Tokens by kind, as the conventions want them: cache tokens are part of the input too.
 pub(crate) fn usage(kinds: TokenCounts) -> [KeyValue; 4] {
     let TokenCounts {
         input,
@@ -187,7 +188,8 @@ pub(crate) fn dollars(micro_usd: u64) -> f64 {
     micro_usd as f64 / 1e6
 }
 
-/// The variant of one of our enums as the log writes it, without what it holds: that may be an agent's words.
+/// The variant of one of our enums as the log writes it, without its contents, which may be an agent's
+/// text.
 pub(crate) fn variant(value: &impl Serialize) -> String {
     let json = serde_json::to_value(value).unwrap_or_default();
     let kind = json.get("kind").and_then(serde_json::Value::as_str);

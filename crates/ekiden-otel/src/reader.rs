@@ -1,7 +1,7 @@
-//! The thread that reads the log and sends what it comes to.
+//! The thread that reads the log and sends its spans and metrics.
 //!
-//! The log is the queue: whoever nudges it hands nothing over, so nothing is lost between the two, and a nudge that finds
-//! another one waiting is dropped. What cannot be sent is kept up to [`SPANS_MAX`] and tried again.
+//! The log is the queue: a nudge carries no data, so nothing is lost on the way, and a nudge that finds
+//! another one waiting is dropped. Unsent spans are kept, up to [`SPANS_MAX`], and retried.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -23,18 +23,19 @@ use crate::calls::Calls;
 use crate::export::{Endpoints, Exporters};
 use crate::spans::Trace;
 
-/// How long a run that is over waits for what is not sent.
+/// How long a finished run waits for what is not sent.
 pub const AT_END: Duration = Duration::from_secs(2);
-/// Spans that are kept while nobody takes them; older ones are dropped.
+/// How many spans are kept while nobody accepts them; older ones are dropped.
 const SPANS_MAX: usize = 20_000;
 /// Spans in one request.
 const BATCH_MAX: usize = 512;
-/// Spans of calls that wait for the thread.
+/// How many spans of calls may wait for the thread.
 const CALLS_MAX: usize = 1_000;
-/// When what could not be sent is tried again, if nothing happens.
+/// When to retry what could not be sent, if nothing happens.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Sends what a run comes to, while it works. Dropped without [`Telemetry::finish`], it sends what the thread still can.
+/// Sends the spans and metrics of a run while it works. Dropped without [`Telemetry::finish`], it sends
+/// what the thread still can.
 pub struct Telemetry {
     endpoints: Endpoints,
     workspace: Workspace,
@@ -44,7 +45,7 @@ pub struct Telemetry {
 struct ExportThread {
     nudges: SyncSender<()>,
     calls: Calls,
-    /// Spans of calls. Where the thread does not keep up, they are dropped.
+    /// Spans of calls. If the thread does not keep up, they are dropped.
     over: SyncSender<SpanData>,
     /// Closed when the thread is done.
     done: Receiver<()>,
@@ -66,7 +67,7 @@ impl Telemetry {
         }
     }
 
-    /// A record is on the disk. Returns at once.
+    /// A record is on disk. Returns at once.
     pub fn recorded(&mut self, record: &Record, run: &Run) {
         if self.work.is_none() {
             self.work = self.start(record.seq, run);
@@ -86,7 +87,7 @@ impl Telemetry {
         }
     }
 
-    /// Waits up to [`AT_END`] for what is not sent, and tells what remains.
+    /// Waits up to [`AT_END`] for what is not sent, and reports the rest.
     pub fn finish(self) -> Option<String> {
         let ExportThread {
             nudges,
@@ -106,7 +107,7 @@ impl Telemetry {
         }
     }
 
-    /// Counts in metrics what is recorded from `first` on; what came before, another process counted.
+    /// Counts in metrics what is recorded from `first` on; another process counted what came before.
     fn start(&self, first: u64, run: &Run) -> Option<ExportThread> {
         let (nudges, nudged) = mpsc::sync_channel(1);
         let (over, calls) = mpsc::sync_channel(CALLS_MAX);
@@ -170,7 +171,7 @@ impl Reader {
             self.send(&mut fold);
             if is_over {
                 let flushed = fold.exporters.flush();
-                // What spans failed by is told already.
+                // The reason why spans failed is reported already.
                 return flushed.or_else(|why| match fold.queue.unsent() {
                     0 => Err(why),
                     _ => Ok(()),
@@ -197,7 +198,7 @@ impl Reader {
     }
 }
 
-/// What the log came to so far.
+/// The spans and metrics of the log so far.
 struct Fold {
     first: u64,
     exporters: Exporters,

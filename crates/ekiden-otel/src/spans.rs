@@ -1,4 +1,4 @@
-//! The spans of a run, folded from its log: each is told once it is over, and never changes after that.
+//! The spans of a run, folded from its log: each is reported once it is over, and never changes after that.
 //!
 //! ```text
 //! part ─┬─ stage ─┬─ session ── attempt ── checkpoint
@@ -7,9 +7,10 @@
 //!       └─ delivery
 //! ```
 //!
-//! A part is the work of one process on the run: from its start or a resume to its end or a kill. The first part is the root of
-//! the trace, later ones are its children. What is open when a part ends, ends with it, so a span that was told never has to
-//! be told differently. Only an attempt that ekiden's own death cut off waits for the resume, which finds what it cost.
+//! A part is the work of one process on the run: from its start or a resume to its end or a kill. The first
+//! part is the root of the trace, and later ones are its children. Everything that is open when a part
+//! ends, ends with it, so a reported span never changes. Only an attempt that was cut off by ekiden's own
+//! death waits for the resume, which finds out its cost.
 
 mod telling;
 mod words;
@@ -50,7 +51,7 @@ pub struct Trace {
     tasks: BTreeMap<EffectId, Timestamp>,
     /// Sessions whose attempts ended with ekiden itself.
     lost: BTreeMap<(StageId, AttemptId), OpenSession>,
-    /// Waits that are not over, by their places in the timeline, and how many were seen.
+    /// Waits that are not over, by their place in the timeline, and how many were seen.
     waits: Vec<usize>,
     waits_seen: usize,
     /// When anybody last worked on the run.
@@ -60,7 +61,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A trace to which nothing has happened: `run` is taken by its first record.
+    /// A trace in which nothing has happened yet: its first record brings the `run`.
     pub fn new(run: &Run) -> Self {
         let ids = Ids::new(&run.header().run, run.started_at());
         Self {
@@ -79,12 +80,12 @@ impl Trace {
         }
     }
 
-    /// The spans that are over since the last call.
+    /// The spans that have ended since the last call.
     pub fn spans(&mut self) -> Vec<SpanData> {
         take(&mut self.spans)
     }
 
-    /// Takes in the next record; `run` stands as it is after it.
+    /// Takes in the next record; `run` is the state after it.
     pub fn take(&mut self, record: &Record, run: &Run) {
         let event = &record.event;
         if let Event::RunStarted(_) | Event::RunResumed(_) | Event::Continued(_) = event {
@@ -244,7 +245,7 @@ impl Trace {
         }
     }
 
-    /// The stage's span, which begins here unless it has.
+    /// The stage's span, which begins here unless it already has.
     fn stage(&mut self, record: &Record, id: &StageId) -> &mut OpenStage {
         let part = self.part.as_ref().map(|part| part.open.span);
         let open = Open {
@@ -398,7 +399,7 @@ impl Trace {
         }
     }
 
-    /// Ends the spans of stages that are over.
+    /// Ends the spans of finished stages.
     fn close_stages(&mut self, at: Timestamp, run: &Run) {
         let is_over = self.part.as_ref().is_some_and(|part| part.ended.is_some());
         let open: Vec<StageId> = self.stages.keys().cloned().collect();

@@ -14,7 +14,7 @@ pub struct WatchedCheckpoint<'a> {
     /// The client's id of the session.
     pub session: &'a str,
     pub reason: CheckpointReason,
-    /// The share of the usable window in use, if it is known.
+    /// The share of the usable window in use, if known.
     pub percent: Option<u64>,
     pub from: Timestamp,
     pub until: Timestamp,
@@ -22,7 +22,7 @@ pub struct WatchedCheckpoint<'a> {
 }
 
 impl WatchedCheckpoint<'_> {
-    /// Sends it; all of one session are one trace. Blocks for seconds where nobody answers.
+    /// Sends it; all checkpoints of a session form one trace. Blocks for seconds if nobody answers.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! The context of a session over time, and the tools that it used: from its saved event stream.
+//! A session's context over time, and the tools that it used: from its saved event stream.
 //!
-//! Streams hold no times. The log knows some: when an attempt began and ended, and when its context reached a level. Between
-//! these, responses are spread evenly. Without a stream the log's own points are the curve.
+//! Streams hold no times. The log has some: when an attempt began and ended, and when its context reached a level.
+//! Between these, the responses are spread evenly. Without a stream, the log's own points are the curve.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
@@ -14,17 +14,17 @@ use ekiden_wire::usage::ContextMeter;
 
 use crate::timeline::{Attempt, Session, Timeline};
 
-/// Points of one plot; more cannot be told apart.
+/// Points of one plot; more are indistinguishable.
 pub const POINTS_MAX: usize = 2_000;
 /// Names of tools and skills that are counted; an agent could invent any number.
 const NAMES_MAX: usize = 200;
-/// Calls whose results are waited for.
+/// Calls that may wait for their results.
 const CALLS_OPEN_MAX: usize = 10_000;
 
-/// What was read of the event streams of a run.
+/// The data read from a run's event streams.
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// The context of each response of a session, in tokens, by the place of its stage and its number.
+    /// The context of each response of a session, in tokens, keyed by the place of its stage and its number.
     responses: BTreeMap<(usize, u32), Vec<u64>>,
     pub tools: BTreeMap<String, Uses>,
     pub skills: BTreeMap<String, Uses>,
@@ -44,12 +44,12 @@ pub struct Uses {
 pub struct Point {
     pub at: Timestamp,
     pub tokens: u64,
-    /// Which line it belongs to: attempts are counted.
+    /// The line that it belongs to; each attempt has one.
     pub line: usize,
 }
 
 impl Streams {
-    /// Reads the stream of a session. What cannot be read of it is left out.
+    /// Reads the stream of a session. Unreadable parts are left out.
     pub fn read(&mut self, stage: usize, session: u32, stream: impl Read) -> io::Result<()> {
         let (mut context, mut open) = (ContextMeter::default(), HashMap::new());
         let (mut responses, mut saved) = (Vec::new(), Saved::default());
@@ -100,8 +100,8 @@ impl Streams {
         has_room.then(|| all.entry(name.to_owned()).or_default())
     }
 
-    /// The context of a stage's sessions, at most [`POINTS_MAX`] points. Of a stretch that is thinned out the
-    /// lowest and the highest point stay, so every peak is there.
+    /// The context of a stage's sessions, at most [`POINTS_MAX`] points. Thinning out a stretch keeps its
+    /// lowest and its highest point, so every peak stays.
     pub fn curve(&self, timeline: &Timeline, stage: usize) -> Vec<Point> {
         let (mut points, mut line) = (Vec::new(), 0);
         for session in &timeline.stages[stage].sessions {
@@ -121,7 +121,7 @@ impl Streams {
     }
 }
 
-/// The responses of each attempt: all have one stream, and the log knows how many each had.
+/// The responses of each attempt: all attempts share one stream, and the log knows how many each had.
 fn shares<'a, 'b>(session: &'a Session, rest: &mut &'b [u64]) -> Vec<(&'a Attempt, &'b [u64])> {
     let last = session.attempts.len().saturating_sub(1);
     let attempts = session.attempts.iter().enumerate();
@@ -153,7 +153,7 @@ fn points_of(attempt: &Attempt, responses: &[u64], now: Timestamp) -> Vec<(Times
         points.extend(end.map(|end| (over, end.usage_tokens)));
         return points;
     }
-    // Times that are known, each with how many responses there were by then.
+    // Known times, each with the number of responses by then.
     let mut known = vec![(0, attempt.began)];
     for crossing in crossings {
         let from = known.last().map_or(0, |(count, _)| *count);

@@ -1,4 +1,5 @@
-//! The graph of a plan as static SVG: stages in layers, each after all that it needs, with its state in colour and in words.
+//! The graph of a plan as static SVG: stages in layers, each after all that it needs, with its state in colour and
+//! text.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +10,10 @@ use crate::page::{foreign, state_word};
 use crate::render::rendered;
 use crate::timeline::{Stage, State, Timeline};
 
-/// Stages of a graph; of more the table says more.
+/// Stages of a graph; beyond that, the table says more.
 pub const STAGES_MAX: usize = 100;
-/// Stages beside each other. Where a layer has more, layers stand beside each other instead, so that the page stays narrow.
+/// Stages beside each other. If a layer has more, the layers are placed beside each other instead, so that the page
+/// stays narrow.
 const ACROSS_MAX: usize = 5;
 /// A stage, and the room around it.
 const NODE: (u64, u64) = (150, 44);
@@ -20,7 +22,7 @@ const GAP: u64 = 12;
 const EDGES: u64 = 34;
 const ID_CHARS_MAX: usize = 8;
 const NAME_CHARS_MAX: usize = 20;
-/// How often the layers are put in order: more changes little.
+/// How often the layers are sorted: more passes change little.
 const SWEEPS: usize = 3;
 
 /// The stages of a plan; nothing for a single relay and for too many stages.
@@ -50,7 +52,7 @@ pub fn graph(timeline: &Timeline) -> Option<String> {
     Some(rendered("graph.svg", parts))
 }
 
-/// Where layers and the stages in them lie.
+/// The places of layers and of the stages in them.
 struct Grid {
     /// Layers lie below each other, not beside.
     down: bool,
@@ -139,7 +141,7 @@ fn node(stage: &Stage, (x, y): (u64, u64)) -> Value {
     }
 }
 
-/// The stages by the length of the longest way to them.
+/// The stages by the length of the longest path to them.
 fn layers(stages: &[Stage]) -> Vec<Vec<usize>> {
     let mut layers: Vec<Vec<usize>> = Vec::new();
     let mut placed = BTreeSet::new();
@@ -158,7 +160,7 @@ fn layers(stages: &[Stage]) -> Vec<Vec<usize>> {
     layers
 }
 
-/// Each layer in the order of what its stages need, and of what needs them, so that few edges cross.
+/// Sorts each layer by what its stages need and by what needs them, so that few edges cross.
 fn in_order(mut layers: Vec<Vec<usize>>, stages: &[Stage]) -> Vec<Vec<usize>> {
     let needs: Vec<Vec<usize>> = stages.iter().map(|stage| stage.needs.clone()).collect();
     let mut needed_by = vec![Vec::new(); stages.len()];
@@ -176,7 +178,8 @@ fn in_order(mut layers: Vec<Vec<usize>>, stages: &[Stage]) -> Vec<Vec<usize>> {
     layers
 }
 
-/// Sorts a layer by the middle of each stage's neighbours, in thousandths of a layer; who has none stays where it is.
+/// Sorts a layer by the middle of each stage's neighbours, in thousandths of a layer; a stage without any keeps its
+/// place.
 fn sort(layer: &mut [usize], neighbours: &[Vec<usize>], at: &mut [usize]) {
     let part = |index: usize, of: usize| (2 * index + 1) * 500 / of;
     for (index, stage) in layer.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a run came to, from its log: a timeline, its curves, and the pages made of them.
+//! The results of a run, from its log: a timeline, its curves, and the pages made from them.
 //!
 //! ```text
 //! records of the log ──► Timeline ──┐
@@ -6,14 +6,13 @@
 //!                                   └──► svg ────────────┘
 //! ```
 //!
-//! Nothing here reads a file or a clock. The caller gives the records, a reader of each stream, and the words that only
-//! the command line has (exit codes, the next command).
+//! Nothing here reads a file or a clock. The caller gives the records, a reader of each stream, and the texts that
+//! only the command line has (exit codes, the next command).
 //!
 //! Invariants:
-//! - A timeline can be made of any beginning of a log: a run that works, one that was killed, one whose log cannot be read
-//!   to its end.
+//! - Any prefix of a log gives a timeline: of a running run, of a killed one, of one whose log is damaged further on.
 //! - Every text that ekiden did not write passes [`page::foreign`] on its way into a page: clean, masked, cut.
-//! - A page refers to nothing outside of itself, and nothing in it can be clicked or run.
+//! - A page refers to nothing outside itself, and nothing in it can be clicked or run.
 
 pub mod curve;
 pub mod graph;

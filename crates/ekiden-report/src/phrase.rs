@@ -1,7 +1,7 @@
 //! Quantities and times as people read them.
 //!
-//! Durations are rounded to what matters, times are local, tokens are thousands, money has two
-//! digits. Nothing here knows what it is said about.
+//! Durations are rounded to what matters, times are local, tokens are in thousands, money has two digits.
+//! Nothing here knows what a quantity is about.
 
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::ids::RunId;
@@ -12,7 +12,7 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 
 const COMMIT_DIGITS: usize = 7;
-/// The fewest digits by which a run is called.
+/// The fewest digits that name a run.
 const ID_DIGITS_MIN: usize = 4;
 
 /// `0.3s`, `41s`, `14m`, `2h 51m`, `3d 4h`.
@@ -50,13 +50,13 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// `$1.84`, of millionths of a dollar.
+/// `$1.84`, from millionths of a dollar.
 pub fn money(micro_usd: u64) -> String {
     let cents = (micro_usd + 5_000) / 10_000;
     format!("${}.{:02}", cents / 100, cents % 100)
 }
 
-/// What something cost: `≈$1.84` while it is an estimate, and with whose price on a subscription.
+/// The cost of something: `≈$1.84` for an estimate, and marked as the API price on a subscription.
 pub fn cost(micro_usd: u64, estimated: bool, subscription: bool) -> String {
     let about = if estimated { "≈" } else { "" };
     let whose = if subscription { " API price" } else { "" };
@@ -85,7 +85,7 @@ pub fn spent_of(spent: Spend, subscription: bool, of: Budget) -> String {
     parts.join(" and ")
 }
 
-/// `61% 122k`, or without the share of a window that is not known.
+/// `61% 122k`, or without the percentage if the window is unknown.
 pub fn usage(usage_tokens: u64, percent: Option<u64>) -> String {
     let percent = percent.map_or(String::new(), |percent| format!("{percent}% "));
     format!("{percent}{}", tokens(usage_tokens))
@@ -123,7 +123,7 @@ pub fn zoned(at: Timestamp, zone: &TimeZone) -> Zoned {
         .to_zoned(zone.clone())
 }
 
-/// `22:04`, or with the day if that is not the day of `beside`: `Sun 22 Nov 03:10`.
+/// `22:04`, or with the day if it differs from that of `beside`: `Sun 22 Nov 03:10`.
 pub fn clock(at: Timestamp, beside: Timestamp, zone: &TimeZone) -> String {
     let (at, beside) = (zoned(at, zone), zoned(beside, zone));
     let form = if at.date() == beside.date() {
@@ -134,7 +134,7 @@ pub fn clock(at: Timestamp, beside: Timestamp, zone: &TimeZone) -> String {
     at.strftime(form).to_string()
 }
 
-/// The same to the second, where it is not a full minute: a time that is waited for.
+/// The same to the second, unless it is a full minute: a time that a person waits for.
 pub fn clock_to_the_second(at: Timestamp, beside: Timestamp, zone: &TimeZone) -> String {
     let text = clock(at, beside, zone);
     match zoned(at, zone).second() {
@@ -164,7 +164,7 @@ pub fn utc(at: Timestamp) -> String {
         .to_string()
 }
 
-/// The shortest beginning of an id that no other id has; four digits at least.
+/// The shortest prefix of an id that no other id has; at least four digits.
 pub fn short_id(id: &RunId, others: &[RunId]) -> String {
     let id = id.as_str();
     let taken = |prefix: &str| {

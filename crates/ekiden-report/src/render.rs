@@ -1,8 +1,8 @@
 //! A page as Markdown and as one HTML file, and the drawings in it.
 //!
-//! Words that ekiden did not write are code or quotations in Markdown, where nothing in them is markup, and escaped in HTML
-//! and drawings, where the templates escape everything but a finished drawing. Neither has a script, a link or a part from
-//! elsewhere.
+//! Text that ekiden did not write is code or a quotation in Markdown, where nothing in it is markup. In HTML and
+//! drawings it is escaped: the templates escape everything except a finished drawing. Neither form has a script, a
+//! link or a part from elsewhere.
 
 use std::sync::LazyLock;
 
@@ -45,7 +45,7 @@ pub fn html(page: &Page) -> String {
     rendered("report.html", context! { page => Serde(page) })
 }
 
-/// What stands inside `<main>` of a page about the run. It has neither scripts nor styles of its own, so a page whose content
+/// The content of `<main>` of a page about the run. It has neither scripts nor styles inside, so a page whose content
 /// security policy allows only [`STYLE`] shows it whole.
 pub fn main(page: &Page) -> String {
     rendered("main.html", context! { page => Serde(page) })
@@ -77,7 +77,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     Ok(environment)
 }
 
-/// Words as a code span that ends where they end.
+/// A code span that no word in it can end.
 fn code(words: &str) -> String {
     let fence = "`".repeat(longest_run(words) + 1);
     let pad = if words.starts_with('`') || words.ends_with('`') {
@@ -88,7 +88,7 @@ fn code(words: &str) -> String {
     format!("{fence}{pad}{words}{pad}{fence}")
 }
 
-/// A text as a fenced block that ends where it ends.
+/// A fenced block that no line in it can end.
 fn fenced(text: &str) -> String {
     let fence = "`".repeat((longest_run(text) + 1).max(3));
     format!("{fence}text\n{text}\n{fence}")

@@ -1,7 +1,7 @@
-//! Drawings as static SVG. The classes of the page that holds a drawing give its colours, so it is dark where the page is.
+//! Drawings as static SVG. The page's CSS classes give a drawing its colours, so it is dark where the page is dark.
 //!
-//! A drawing is 480 wide, and its letters can still be read at a phone's width. Its title and description say what it
-//! shows, for people who do not see it. The only words of an agent in a drawing are names, which are escaped.
+//! A drawing is 480 wide, and its letters are still readable at a phone's width. Its title and description say what
+//! it shows, for people who cannot see it. The only words of an agent in a drawing are names, which are escaped.
 
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::guard::{Level, Window};
@@ -17,20 +17,20 @@ use crate::timeline::{Stage, Timeline};
 const WIDTH: u64 = 480;
 const HEIGHT: u64 = 210;
 const BARS_HEIGHT: u64 = 120;
-/// Room for what stands beside the plot.
+/// Room for the labels beside the plot.
 const LEFT: u64 = 44;
 const RIGHT: u64 = 30;
 const TOP: u64 = 14;
 const BOTTOM: u64 = 22;
-/// Bars of a chart; of more sessions several share one.
+/// Bars of a chart; with more sessions, several share a bar.
 const BARS_MAX: usize = 80;
-/// Lines of a plot that are drawn apart. Of more each would be a point, so all are one.
+/// Lines of a plot that are drawn separately. With more, each would be a point, so all are drawn as one.
 const LINES_MAX: usize = 200;
-/// The height of a bar with the words above it.
+/// The height of a bar with the text above it.
 const BAR: u64 = 38;
 
-/// The context of a stage's sessions over time, with the levels, the orders to hand off and the waits. Nothing where no
-/// session tells how full its context is.
+/// The context of a stage's sessions over time, with the levels, the orders to hand off and the waits. Nothing if no
+/// session reports its context.
 pub fn context(
     timeline: &Timeline,
     place: usize,
@@ -105,7 +105,7 @@ impl Axes {
         waits.filter(|(from, to)| to > from).collect()
     }
 
-    /// A mark at the height that the curve has when the order is given.
+    /// Draws a mark at the curve's height when the order was given.
     fn orders(&self, stage: &Stage, points: &[Point]) -> Vec<(u64, u64)> {
         let attempts = stage.sessions.iter().flat_map(|session| &session.attempts);
         let marks = attempts.filter_map(|attempt| attempt.ordered).map(|at| {
@@ -114,13 +114,13 @@ impl Axes {
             (self.x(at), self.y(beside.map_or(0, |point| point.tokens)))
         });
         let mut marks: Vec<_> = marks.collect();
-        // Of marks that lie on each other one is drawn.
+        // Of overlapping marks, only one is drawn.
         marks.dedup_by_key(|(x, _)| *x);
         marks
     }
 }
 
-/// The cost of each session as a bar, or its tokens where nothing costs money. Nothing for fewer than two.
+/// The cost of each session as a bar, or its tokens if nothing costs money. Nothing for fewer than two.
 pub fn costs(timeline: &Timeline) -> Option<String> {
     let spends: Vec<_> = timeline
         .sessions()
@@ -165,7 +165,7 @@ pub fn costs(timeline: &Timeline) -> Option<String> {
     Some(rendered("costs.svg", parts))
 }
 
-/// What was spent of the run's budget: a bar for money and one for tokens. Nothing if neither has a limit.
+/// Spend against the run's budget: a bar for money and one for tokens. Nothing if neither has a limit.
 pub fn budget(spent: Spend, budget: Budget) -> Option<String> {
     let money = budget
         .micro_usd

@@ -1,10 +1,10 @@
 //! Files that are written once and kept for good: prompts, handoffs, files that a session left.
 //!
-//! Archiving is an effect that a crash may interrupt, so it can be repeated: if the same content is there already, it
-//! is done; other content is an error. Nothing is ever overwritten.
+//! Archiving is an effect that a crash may interrupt, so it can be repeated. If the same content is already
+//! there, it is done; different content is an error. Nothing is ever overwritten.
 //!
-//! An archived file is durable. A file that is already there may be in the cache only, because the process that wrote
-//! it died before its sync. So such a file is synced again. In the usual case the file is new, and this costs nothing.
+//! An archived file is durable. A file that already exists may be only in the cache, because the process that
+//! wrote it died before its sync, so it is synced again. Usually the file is new, and this costs nothing.
 
 use std::io::Read;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Operation, Reach, pa
 use crate::error::{FileFault, StoreError};
 use crate::replace::{Durability, stage, temporary};
 
-/// The piece in which files are copied and compared.
+/// The piece size for copying and comparing files.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Archives files, each a name and a text, in one directory, which is made if it is missing. Its parent
+/// Archives files, each a name and a text, in one directory, and makes the directory if it is missing. Its parent
 /// must be durable. One sync for each file, one for the directory, one for its parent.
 ///
 /// After a crash each file is there whole or not at all.
@@ -45,15 +45,15 @@ pub fn archive_dir<S: AsRef<str>>(
     Ok(disk.sync_dir(parent(dir))?)
 }
 
-/// Something else is archived at this path.
+/// Different content is archived at this path.
 pub fn differs(path: &Path) -> StoreError {
     StoreError::file("overwrite", path, FileFault::Differs)
 }
 
-/// Makes a directory and those above it that are missing, durably.
+/// Makes a directory and any missing ones above it, durably.
 ///
-/// A process that died here may have left its last directory in the cache only, so the name of the
-/// deepest one that exists is synced too. Those above it were durable before it was made.
+/// A process that died here may have left its last directory only in the cache, so the name of the deepest
+/// existing directory is synced too. Those above it were durable before it was made.
 pub fn ensure_dir(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
     let Some(above) = dir.parent() else {
         return Ok(());
@@ -64,14 +64,14 @@ pub fn ensure_dir(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
         return disk.sync_dir(above);
     }
     match disk.sync_dir(above) {
-        // We have made nothing in a directory that we may not even open.
+        // We cannot have made anything in a directory that we may not even open.
         Err(error) if error.is_not_permitted() => Ok(()),
         synced => synced,
     }
 }
 
-/// Syncs the directories from `top` down to `dir`, both included, so that everything in them is
-/// durable that an earlier process made and did not live to sync. Once at each start.
+/// Syncs the directories from `top` down to `dir`, both included, so that everything in them is durable, even
+/// what an earlier process made and died before syncing. Once at each start.
 pub fn settle_dirs(disk: &dyn Disk, top: &Path, dir: &Path) -> DiskResult<()> {
     let mut on_the_way: Vec<_> = dir
         .ancestors()
@@ -83,12 +83,12 @@ pub fn settle_dirs(disk: &dyn Disk, top: &Path, dir: &Path) -> DiskResult<()> {
         .try_for_each(|dir| disk.sync_dir(dir))
 }
 
-/// Copies a file of any size whole, durably but for its name: the caller syncs the directory.
+/// Copies a file of any size whole, durably except for its name: the caller syncs the directory.
 pub(crate) fn copy_whole(disk: &dyn Disk, from: &Path, to: &Path) -> DiskResult<()> {
     copy_read(disk, &mut *disk.reader(from, 0)?, from, to)
 }
 
-/// The same of what is read from `reader`.
+/// The same for what is read from `reader`.
 fn copy_read(disk: &dyn Disk, reader: &mut dyn Read, from: &Path, to: &Path) -> DiskResult<()> {
     let staged = temporary(to);
     stage(disk, &staged, b"", Durability::Derived)?;
@@ -97,7 +97,7 @@ fn copy_read(disk: &dyn Disk, reader: &mut dyn Read, from: &Path, to: &Path) -> 
     loop {
         let count =
             read_piece(reader, &mut piece).map_err(|e| DiskError::new(Operation::Read, from, e))?;
-        // The last, empty piece carries the sync of the whole file.
+        // The last, empty piece syncs the whole file.
         let reach = if count == 0 {
             Reach::Disk
         } else {
@@ -111,7 +111,7 @@ fn copy_read(disk: &dyn Disk, reader: &mut dyn Read, from: &Path, to: &Path) -> 
     }
 }
 
-/// Copies what was opened to a place that may not exist yet, directories included; one that is there stays. Not
+/// Copies an open file to a place that may not exist yet, directories included. An existing file stays. Not
 /// durable: the caller can copy it again.
 pub fn copy(disk: &dyn Disk, mut from: Found, to: &Path) -> DiskResult<()> {
     if disk.stat(to)?.is_some() {
@@ -151,7 +151,7 @@ pub(crate) fn holds(disk: &dyn Disk, path: &Path, len: u64, bytes: &[u8]) -> Dis
     Ok(len == bytes.len() as u64 && disk.read(path, len)? == bytes)
 }
 
-/// Makes a directory and those above it that are missing, without a sync.
+/// Makes a directory and any missing ones above it, without a sync.
 pub(crate) fn make_dirs(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
     if disk.stat(dir)?.is_some() {
         return Ok(());
@@ -161,8 +161,8 @@ pub(crate) fn make_dirs(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
     make_dir(disk, dir).map(drop)
 }
 
-/// Makes one directory unless it exists; whether it did not. A link to a directory is not one. Its name is
-/// durable once the directory above it is synced.
+/// Makes one directory unless it exists, and returns whether it did not. A link to a directory does not count
+/// as one. The name is durable once the directory above it is synced.
 pub fn make_dir(disk: &dyn Disk, dir: &Path) -> DiskResult<bool> {
     let error = match disk.create_dir(dir) {
         Err(error) if error.is_already_there() => error,
@@ -181,7 +181,7 @@ pub fn make_dir(disk: &dyn Disk, dir: &Path) -> DiskResult<bool> {
     }
 }
 
-/// Fills the piece unless the file ends.
+/// Fills the piece, or as much of it as the file has.
 fn read_piece(reader: &mut dyn Read, piece: &mut [u8]) -> std::io::Result<usize> {
     let mut count = 0;
     while count < piece.len() {

@@ -1,12 +1,12 @@
-//! Opens what a project names, and never leaves the project for it (SEC-09).
+//! Opens the paths that a project names, and never leaves the project to do so (SEC-09).
 //!
-//! A project, its plans and its settings may come from a stranger, with links among their files. Each part
-//! of a path is opened by itself, relative to the directory before it, and never through a link; where a
-//! link stands, the parts of its target take its place. `..` goes back to a directory that is still open.
-//! So no link can be slipped in between a check and the use, and no kernel has to help.
+//! A project, its plans and its settings may come from a stranger, with links among their files. Each part of a
+//! path is opened separately, relative to the directory before it, and never through a link; the parts of a
+//! link's target replace the link. `..` returns to a directory that is still open. So nobody can slip a link in
+//! between a check and the use, and this needs no help from the kernel.
 //!
-//! The project is the repository that the directory is in, else the directory itself: a link from one part
-//! of a repository to another is the project's own affair. Git's own files are nobody's to name.
+//! The project is the repository that contains the directory, or else the directory itself: a link from one
+//! part of a repository to another is the project's own business. No path may name git's own files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -21,11 +21,11 @@ use rustix::io::Errno;
 /// As many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Debug)]
 pub struct Found {
     pub file: File,
-    /// Where it is, without links.
+    /// Where it is, with links resolved.
     pub path: PathBuf,
 }
 
@@ -56,7 +56,7 @@ impl NotInside {
     }
 }
 
-/// Opens the file or directory that `name` stands for in `dir`. Does not wait for a pipe.
+/// Opens the file or directory that `name` refers to in `dir`. Does not wait for a pipe.
 pub fn open(dir: &Path, name: &Path) -> Result<Found, NotInside> {
     let dir = dir.canonicalize()?;
     let top = top_of(&dir);
@@ -70,7 +70,7 @@ pub fn open(dir: &Path, name: &Path) -> Result<Found, NotInside> {
     walk.follow(&within.join(name))
 }
 
-/// Opens the regular file that `name` stands for in `dir`.
+/// Opens the regular file that `name` refers to in `dir`.
 pub fn open_file(dir: &Path, name: &Path) -> Result<Found, NotInside> {
     let found = open(dir, name)?;
     match found.file.metadata()?.is_file() {
@@ -90,7 +90,7 @@ fn top_of(dir: &Path) -> &Path {
 struct Walk<'a> {
     top: &'a Path,
     root: OwnedFd,
-    /// The directories below the top that are open, each in the one before; the last may be a file.
+    /// The open directories below the top, each in the one before; the last may be a file.
     inside: Vec<(OsString, OwnedFd)>,
     links: usize,
 }
@@ -114,7 +114,7 @@ impl Walk<'_> {
                     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
                     self.link(&target, &mut left)?;
                 }
-                // It is no link.
+                // It is not a link.
                 Err(Errno::INVAL) => {
                     let is_last = left.is_empty();
                     let kind = if is_last {
@@ -136,7 +136,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Puts the parts of a link's target before those that are left.
+    /// Puts the parts of a link's target before the remaining ones.
     fn link(&mut self, target: &Path, left: &mut Vec<OsString>) -> Result<(), NotInside> {
         self.links += 1;
         if self.links > LINKS_MAX {
@@ -186,7 +186,7 @@ impl Walk<'_> {
     }
 }
 
-/// The parts of a path, the last one first. An absolute path is taken from the top.
+/// The parts of a path, the last one first. An absolute path starts from the top.
 fn parts(path: &Path) -> Vec<OsString> {
     let named = path.components().rev().filter_map(|part| match part {
         Component::Normal(_) | Component::ParentDir => Some(part.as_os_str().to_owned()),

@@ -1,4 +1,4 @@
-//! Handoff documents of watched sessions: `.ekiden/handoffs/`, and which of them was loaded by whom.
+//! Handoff documents of watched sessions: `.ekiden/handoffs/`, and which session loaded which of them.
 //!
 //! ```text
 //! <work dir>/.ekiden/handoffs/2026-01-07-1045.md      a person's and the agent's, to read and to fill in
@@ -8,13 +8,13 @@
 //!
 //! # Invariants
 //!
-//! 1. A document is never overwritten: a process takes its name by creating `made/<name>`, which only one can do,
-//!    and only if no file has that name. So worktrees, which share a state directory, never have two documents
-//!    with the same name.
+//! 1. A document is never overwritten: a process takes its name by creating `made/<name>`, which only one process
+//!    can do, and only if no file has that name. So worktrees, which share a state directory, never have two
+//!    documents with the same name.
 //! 2. A document is loaded once: by the session that creates `consumed/<name>`.
 //! 3. Only documents that ekiden made here are loaded without being asked for. WHY: a cloned repository may contain
-//!    a file in `.ekiden/handoffs/`, and then a session would begin with the words of a stranger. Likewise, only they are carried
-//!    into a session's next one, whatever the agent made of their head.
+//!    a file in `.ekiden/handoffs/`, and a session would then begin with a stranger's words. For the same reason
+//!    only they are carried into a session's successor, whatever the agent made of their head.
 //!
 //! Only the document itself is synced. After a power cut it may be loaded twice, or only when somebody asks for it;
 //! it is still there to read.
@@ -42,14 +42,14 @@ use crate::replace::{Durability, replace};
 pub struct Origin {
     pub session: Option<String>,
     pub branch: Option<String>,
-    /// When, if that is known. The local minute in its name may be an earlier one than that of an older
+    /// When it was made, if that is known. The local minute in its name may be earlier than that of an older
     /// document: the user travelled, or the clock was set back for the winter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
 impl Origin {
-    /// As a document says that ekiden just wrote.
+    /// As in a document that ekiden just wrote.
     fn of(text: &str) -> Self {
         Self {
             session: session_of(text),
@@ -68,7 +68,7 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// Those of a work dir whose state is kept in `state_dir`.
+    /// The documents of a work dir whose state is kept in `state_dir`.
     pub fn of(disk: Arc<dyn Disk>, work_dir: &Path, state_dir: &Path) -> Self {
         Self {
             disk,
@@ -77,14 +77,14 @@ impl Documents {
         }
     }
 
-    /// Keeps a document under the name of its minute (`2026-01-07-1045`), or the next that is free
+    /// Keeps a document under the name of its minute (`2026-01-07-1045`), or the next free one
     /// (`2026-01-07-1045-2`). `.ekiden/` must exist. After a crash the document is there whole or not at
     /// all.
     pub fn add(&self, minute: &str, text: &str) -> DiskResult<PathBuf> {
         self.add_made(&Origin::of(text), minute, text)
     }
 
-    /// The same for one that was made at this time.
+    /// The same for a document made at this time.
     pub fn add_at(&self, at: Timestamp, minute: &str, text: &str) -> DiskResult<PathBuf> {
         let origin = Origin {
             at: Some(at),
@@ -117,14 +117,13 @@ impl Documents {
         Err(DiskError::new(Operation::Create, &path, cause))
     }
 
-    /// Makes a document as old as what it was copied from: an old one is only named to a session.
+    /// Makes a document as old as the file it was copied from: an old document is only named to a session.
     pub fn date(&self, path: &Path, modified: SystemTime) -> std::io::Result<()> {
         std::fs::File::open(path)?.set_modified(modified)
     }
 
-    /// The names of all documents, oldest first. Other files there do not count. Documents of which it is
-    /// known when they were made are in that order among themselves; for all others the minute in the name
-    /// must do.
+    /// The names of all documents, oldest first. Other files there do not count. Documents with a known time
+    /// are in that order among themselves; for all others the minute in the name must do.
     pub fn names(&self) -> DiskResult<Vec<String>> {
         let dir = self.published.handoffs();
         match self.disk.stat(&dir)?.map(|found| found.kind) {
@@ -165,8 +164,8 @@ impl Documents {
         self.published.handoffs().join(name)
     }
 
-    /// A document's text, or its beginning if it is very long. None if there is none, or
-    /// something else has its name.
+    /// A document's text, or its beginning if it is very long. None if it does not exist, or something else has
+    /// its name.
     pub fn read(&self, name: &str) -> DiskResult<Option<String>> {
         let path = self.path(name);
         let is_file = self
@@ -184,7 +183,8 @@ impl Documents {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The newest document, with its name, whose origin `is_meant`; it gets none where it was not made here.
+    /// The newest document, with its name, whose origin `is_meant` accepts. The origin is none if it was not
+    /// made here.
     pub fn newest(
         &self,
         is_meant: impl Fn(Option<&Origin>) -> bool,
@@ -199,11 +199,11 @@ impl Documents {
         Ok(None)
     }
 
-    /// What a document was made for, whatever became of its text since; none if it was not made here.
+    /// What a document was made for, whatever happened to its text since; none if it was not made here.
     pub fn origin(&self, name: &str, text: &str) -> DiskResult<Option<Origin>> {
         let made = self.state.documents_made().join(name);
         let origin = if_there(self.disk.read(&made, SMALL_FILE_BYTES_MAX))?;
-        // One of an earlier version is empty.
+        // An earlier version left this empty.
         let known =
             |bytes: Vec<u8>| serde_json::from_slice(&bytes).unwrap_or_else(|_| Origin::of(text));
         Ok(origin.map(known))
@@ -216,7 +216,7 @@ impl Documents {
                 .disk
                 .stat(&self.state.documents_consumed().join(&name))?
                 .is_some();
-            // An older one than a loaded one is out of date.
+            // A document older than a loaded one is out of date.
             if consumed {
                 return Ok(None);
             }
@@ -231,13 +231,13 @@ impl Documents {
         Ok(None)
     }
 
-    /// Takes a document for a session. Whether it was the first: only then it is loaded.
+    /// Marks a document as loaded by a session. Returns whether it was the first, since only the first loads it.
     pub fn consume(&self, name: &str, session: &str) -> DiskResult<bool> {
         ensure_dir(&*self.disk, &self.state.documents_consumed())?;
         self.mark(&self.state.documents_consumed(), name, session)
     }
 
-    /// Makes a mark. Whether there was none.
+    /// Makes a mark. Returns whether there was none.
     fn mark(&self, dir: &Path, name: &str, content: &str) -> DiskResult<bool> {
         match self
             .disk
@@ -255,7 +255,7 @@ pub fn minute_of(name: &str) -> Option<&str> {
     order_of(OsStr::new(name)).map(|(minute, ..)| minute)
 }
 
-/// The minute and the number of a document, by which they are sorted; none if the name is not ours.
+/// The minute and the number of a document, which give its order; none if the name is not ours.
 fn order_of(name: &OsStr) -> Option<(&str, u32, &str)> {
     let name = name.to_str()?;
     let stem = name.strip_suffix(".md")?;
@@ -273,7 +273,7 @@ fn order_of(name: &OsStr) -> Option<(&str, u32, &str)> {
     }
     match rest {
         "" => Some((minute, 1, name)),
-        // A person may have given it a title: it is sorted by its minute.
+        // A person may have given it a title: its minute gives its order.
         _ => Some((minute, rest.strip_prefix('-')?.parse().unwrap_or(1), name)),
     }
 }

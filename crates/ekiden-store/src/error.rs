@@ -1,4 +1,4 @@
-//! Why a file of ours cannot be used.
+//! Why one of ekiden's files cannot be used.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ pub enum FileFault {
     TooNew { found: u32, known: u32 },
     #[error("it belongs to a newer ekiden")]
     ReadOnly,
-    /// A line in the middle of a log is damaged, or is no record.
+    /// A line in the middle of a log is damaged, or is not a record.
     #[error("line {line} is not a record")]
     BadLine {
         line: u64,
@@ -56,7 +56,7 @@ pub enum FileFault {
     /// A line is longer than any record can be.
     #[error("line {line} is longer than {} MiB", LOG_LINE_BYTES_MAX >> 20)]
     LineTooLong { line: u64 },
-    /// A record is missing, or one is there twice.
+    /// A record is missing, or is there twice.
     #[error("line {line} is record {found} where {expected} should be")]
     OutOfOrder {
         line: u64,

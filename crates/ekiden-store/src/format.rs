@@ -7,9 +7,9 @@
 //! | newer otherwise | no | no |
 //! | not ours, or without a version | no | no |
 //!
-//! An old program must not write into a newer file even if it can read it: it would leave out what
-//! it does not know. A new version says in `readable_from` from which version on programs can read
-//! it, so the decision is the newer program's, which knows both.
+//! An old program must not write to a newer file even if it can read it: it would drop what it does not know. A
+//! new version says in `readable_from` which versions can read it. So the newer program, which knows both
+//! formats, makes the decision.
 //!
 //! Until the first release formats change without a new version, and kept logs are converted.
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{FileFault, StoreError};
 
-/// A kind of file and the version that this program writes.
+/// A kind of file, and the version that this program writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     /// The name that the file carries.
@@ -49,18 +49,18 @@ pub const RECEIPT: Format = Format {
     version: 1,
 };
 
-/// What a file says of its format.
+/// What a file says about its format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// Which kind of file it is.
     pub format: String,
     pub version: u32,
-    /// The oldest version whose programs can read it; its own if left out.
+    /// The oldest version whose programs can read it; its own version if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readable_from: Option<u32>,
 }
 
-/// What may be done with a file.
+/// What a program may do with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     ReadWrite,
@@ -86,7 +86,7 @@ impl Format {
         )
     }
 
-    /// What may be done with a file that begins with this line.
+    /// What this program may do with a file that begins with this line.
     pub fn check_line(self, path: &Path, line: &[u8]) -> Result<Access, StoreError> {
         match serde_json::from_slice(line) {
             Ok(header) => self.check(path, &header),
@@ -94,7 +94,7 @@ impl Format {
         }
     }
 
-    /// What may be done with a file of this header.
+    /// What this program may do with a file that has this header.
     pub fn check(self, path: &Path, header: &Header) -> Result<Access, StoreError> {
         if header.format != self.name {
             return Err(self.not_ours(path));

@@ -9,12 +9,12 @@
 //! └── <session>.writing   held while a checkpoint is written
 //! ```
 //!
-//! These sessions have no engine: many short processes read and write here, hundreds in a minute, each
-//! with milliseconds to spend. So nothing is synced: a power cut may take the last records, and then a
-//! level is announced once more. Records are appended whole in one call, so that two writers never mix.
+//! These sessions have no engine. Many short processes read and write here, hundreds in a minute, each with
+//! milliseconds to spend. So nothing is synced: a power cut may take the last records, and then a level is
+//! announced once more. Each record is appended in one call, so two writers never mix.
 //!
-//! A line that cannot be read is passed over: it may be torn, or a newer version's. The log of a
-//! session that a person started must never be the reason why that session fails.
+//! Unreadable lines are skipped: a line may be torn, or a newer version's. The log must never be the reason why a
+//! session that a person started fails.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -34,11 +34,11 @@ use crate::limits::{GUARD_LOG_BYTES_MAX, SMALL_FILE_BYTES_MAX};
 use crate::lock::{open_private, wait_for};
 use crate::replace::replace_at_once;
 
-/// How often another process may have made a directory a moment before us: there are three to make.
+/// How often another process may have made a directory just before us: there are three to make.
 const MAKERS_MAX: u32 = 4;
-/// How long a sign of life of the mod holds. It is given right before the hooks of each event.
+/// How long a sign of life of the mod is valid. The mod gives it right before the hooks of each event.
 const SIGN_LASTS: Duration = Duration::from_secs(2);
-/// The longest name of a session that is used as it is.
+/// The longest session name that is used unchanged.
 const NAME_CHARS_MAX: usize = 64;
 
 /// The files of one watched session.
@@ -60,8 +60,8 @@ pub struct Figure {
 }
 
 impl GuardFiles {
-    /// The files of the session that the client calls so, in this state directory. Any text is a
-    /// session's name; one that is no plain word is known by its hash.
+    /// The files in this state directory of the session that the client calls by this name. Any text can be a
+    /// session's name; one that is not a plain word is replaced by its hash.
     pub fn new(disk: Arc<dyn Disk>, state_dir: &Path, session: &str) -> Self {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let usable =
@@ -78,7 +78,7 @@ impl GuardFiles {
         }
     }
 
-    /// What happened in the session; nothing if it was never watched.
+    /// What happened in the session; empty if it was never watched.
     pub fn records(&self) -> DiskResult<Vec<WatchRecord>> {
         let bytes = if_there(self.disk.read(&self.path("jsonl"), GUARD_LOG_BYTES_MAX))?;
         let bytes = bytes.unwrap_or_default();
@@ -90,11 +90,11 @@ impl GuardFiles {
             .collect())
     }
 
-    /// Adds records at the end, in one call. A torn line before them is closed first.
+    /// Appends records in one call. Closes a torn line before them first.
     pub fn append(&self, records: &[WatchRecord]) -> DiskResult<()> {
         let mut text = Vec::new();
         for record in records {
-            // A line break first: whatever a crash left before it is a line of its own.
+            // A line break first, so that whatever a crash left before it becomes a separate line.
             text.push(b'\n');
             text.extend(serde_json::to_vec(record).unwrap_or_default());
         }
@@ -115,7 +115,7 @@ impl GuardFiles {
         self.take("writing", patience)
     }
 
-    /// The last figures of a status line, if there are any that can be read.
+    /// The last figures of a status line, if any are readable.
     pub fn figure(&self) -> Option<Figure> {
         let bytes = self.disk.read(&self.path("figure"), SMALL_FILE_BYTES_MAX);
         serde_json::from_slice(&bytes.ok()?).ok()
@@ -134,19 +134,19 @@ impl GuardFiles {
         }
     }
 
-    /// Where the mod writes its sign of life, in a directory that is there.
+    /// Where the mod writes its sign of life, in a directory that exists.
     pub fn sign_of_mod(&self) -> DiskResult<PathBuf> {
         self.make_dir()?;
         Ok(self.path("mod"))
     }
 
-    /// The mod has given a sign of life a moment ago.
+    /// The mod has just given a sign of life.
     pub fn is_mod_alive(&self) -> bool {
         let written = std::fs::metadata(self.path("mod")).and_then(|found| found.modified());
         written.is_ok_and(|at| at.elapsed().is_ok_and(|since| since <= SIGN_LASTS))
     }
 
-    /// The session's log, and how long it is.
+    /// The session's log, and its length.
     pub fn log(&self) -> (PathBuf, u64) {
         let path = self.path("jsonl");
         let bytes = std::fs::metadata(&path).map_or(0, |found| found.len());
@@ -170,7 +170,7 @@ impl GuardFiles {
         opened.map_err(|error| DiskError::new(operation, path, error))
     }
 
-    /// Makes the directory. Other processes may do so at the same time and make one above it first.
+    /// Makes the directory. Other processes may do so at the same time, and may be first to make one above it.
     fn make_dir(&self) -> DiskResult<()> {
         let mut made = ensure_dir(&*self.disk, &self.dir);
         for _ in 0..MAKERS_MAX {
@@ -186,13 +186,13 @@ impl GuardFiles {
     }
 }
 
-/// Where watched sessions lie in a state directory.
+/// Where a state directory keeps watched sessions.
 pub fn guard_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("guard")
 }
 
-/// Adds a line to `errors.log`, as long as that is small: errors of processes without a screen.
-/// Nothing is written where no session was ever watched.
+/// Adds a line to `errors.log`, as long as that is small: errors of processes without a screen. Writes nothing
+/// where no session was ever watched.
 pub fn note_error(state_dir: &Path, line: &str) -> io::Result<()> {
     let path = guard_dir(state_dir).join("errors.log");
     let mut file = open_private(&path, OFlags::WRONLY | OFlags::APPEND)?;
@@ -202,7 +202,7 @@ pub fn note_error(state_dir: &Path, line: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The last line of `errors.log`, and where that is.
+/// The last line of `errors.log`, and the path of that file.
 pub fn last_error(state_dir: &Path) -> Option<(PathBuf, String)> {
     let (path, text) = errors(state_dir)?;
     let last = text.lines().last()?.to_owned();
@@ -221,14 +221,14 @@ fn errors(state_dir: &Path) -> Option<(PathBuf, String)> {
     Some((path, text))
 }
 
-/// The sessions that were watched here, by their names, the one that was written last first.
+/// The names of the sessions that were watched here, the most recently written first.
 pub fn watched_sessions(state_dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(guard_dir(state_dir)) else {
         return Vec::new();
     };
     let session = |entry: std::fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
-        // One that did nothing worth a record yet may be known by its status line alone.
+        // A session that has done nothing worth a record yet may be known only by its status line.
         let session = name.strip_suffix(".jsonl").or(name.strip_suffix(".figure"));
         let name = session?.to_owned();
         Some((entry.metadata().ok()?.modified().ok()?, name))
@@ -244,8 +244,8 @@ pub fn watched_sessions(state_dir: &Path) -> Vec<String> {
     names
 }
 
-/// Removes the files of sessions that were not written since a time, and how many those were. A session that
-/// is taken up again later is watched as a new one. What cannot be removed stays.
+/// Removes the files of sessions that were not written since a time, and returns how many those were. If such a
+/// session continues later, it is watched as a new one. What cannot be removed stays.
 pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
     let before = SystemTime::UNIX_EPOCH + Duration::from_millis(before.0);
     let entries = std::fs::read_dir(guard_dir(state_dir))

@@ -1,9 +1,9 @@
 //! The handoff directory: reading what the agent wrote, and emptying it for the next session.
 //!
-//! No handoff file is ever lost (RUN-12). A file is removed only when the same bytes lie durably in
-//! the archive, or in the log, from which the engine archives them when the next session is at work:
-//! so no agent waits for that. Otherwise it is copied whole to the session's `left/` first, of any size and
-//! whatever it holds. Other files are left alone.
+//! No handoff file is ever lost (RUN-12). A file is removed only when the same bytes are durable in the
+//! archive, or in the log. What only the log has, the engine archives once the next session is at work, so that
+//! no agent waits for it. Any other handoff file is first copied whole to the session's `left/`, whatever its
+//! size and content. Other files are left alone.
 
 use std::path::{Path, PathBuf};
 
@@ -14,17 +14,17 @@ use crate::archive::{copy_whole, ensure_dir, holds, same_content};
 use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Stat};
 use crate::layout::SessionLayout;
 
-/// Where the content of a handoff directory is safe, or is made so.
+/// Where the content of a handoff directory is safe, or is to be made safe.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping<'a> {
     /// The sessions that may have left it. A file that is safe nowhere goes to the first one's directory.
     pub sessions: &'a [SessionLayout],
-    /// Handoffs whose texts the log holds, durably.
+    /// Handoffs whose texts are durable in the log.
     pub recorded: &'a [&'a HandoffFiles],
 }
 
-/// Reads the three files. At most [`HANDOFF_FILE_BYTES_MAX`] bytes of each; a link, directory or
-/// pipe in place of a file is no text, and neither is a file that cannot be read.
+/// Reads the three files, at most [`HANDOFF_FILE_BYTES_MAX`] bytes of each. A link, directory or pipe in place of
+/// a file counts as no text, and so does a file that cannot be read.
 pub fn read_handoff(disk: &dyn Disk, dir: &Path) -> DiskResult<HandoffFiles> {
     let read = |file: HandoffFile| read_text(disk, &dir.join(file.name()));
     Ok(HandoffFiles {
@@ -34,9 +34,8 @@ pub fn read_handoff(disk: &dyn Disk, dir: &Path) -> DiskResult<HandoffFiles> {
     })
 }
 
-/// Makes the files of an agent 0600, as all of our files are: they may stay for long (MEM-12). While the
-/// agent works, the directory's 0700 protects them; so it does those that stay as they are, such as another
-/// user's.
+/// Makes an agent's files 0600, like all of our files: they may stay for long (MEM-12). While the agent works,
+/// the directory's 0700 protects them. It also protects those that cannot be changed, such as another user's.
 pub fn make_private(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
     for path in HandoffFile::ALL.map(|file| dir.join(file.name())) {
         let found = disk.stat(&path)?;
@@ -47,10 +46,10 @@ pub fn make_private(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
     Ok(())
 }
 
-/// Empties the handoff directory of the files of a session.
+/// Empties the handoff directory of a session's files.
 ///
-/// Safe to repeat after a crash: what was kept already is found again. A power cut may bring removed
-/// files back until the caller has synced the directory; until then nothing in it may count as the next
+/// Safe to repeat after a crash: what was already kept is found again. A power cut may restore removed
+/// files until the caller has synced the directory; until then nothing in it may count as the next
 /// session's.
 pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskResult<()> {
     for file in HandoffFile::ALL {
@@ -60,7 +59,7 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskRe
                 kind: Kind::File,
                 len,
             }) => match take_file(disk, &path, len, file, keeping) {
-                // Nobody can copy what may not be read.
+                // Nobody can copy an unreadable file.
                 Err(error) if error.is_not_permitted() => out_of_the_way(disk, &path, keeping)?,
                 done => done?,
             },
@@ -68,7 +67,7 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskRe
             Some(Stat {
                 kind: Kind::Link, ..
             }) => disk.remove(&path)?,
-            // The agent's next handoff could not be written.
+            // Otherwise the agent could not write its next handoff.
             Some(Stat {
                 kind: Kind::Dir | Kind::Other,
                 ..
@@ -97,7 +96,7 @@ pub(crate) fn move_aside(disk: &dyn Disk, path: &Path) -> DiskResult<()> {
     disk.rename(path, &aside)
 }
 
-/// Moves what is no text, under its file's name, to a session's `left/`: the agent could not write over it.
+/// Moves what is not a text, under its file's name, to a session's `left/`: the agent could not overwrite it.
 pub fn set_aside(
     disk: &dyn Disk,
     dir: &Path,
@@ -118,7 +117,8 @@ pub fn set_aside(
     })
 }
 
-/// Renames what is no file, or may not be read, into a directory `left/`. Where that is on another file system, it is only renamed.
+/// Moves what is not a file, or may not be read, into a directory `left/`. If `left/` is on another file
+/// system, it is only renamed.
 fn move_out(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<()> {
     ensure_dir(disk, left)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -129,7 +129,7 @@ fn move_out(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<()> {
     }
 }
 
-/// The first path in a directory that is free: the name itself, then with a number.
+/// The first free path in a directory: the name itself, then with a number.
 fn free(disk: &dyn Disk, dir: &Path, name: &str) -> DiskResult<PathBuf> {
     let mut path = dir.join(name);
     for number in 2.. {
@@ -197,9 +197,8 @@ fn is_recorded(
     Ok(false)
 }
 
-/// Copies a file to a directory `left/`, under a name that is free. The
-/// directory is made if it is missing, with those above it. Durable when it returns, and the same content
-/// again is found where it was kept.
+/// Copies a file to a directory `left/`, under a free name. Makes the directory and any missing ones above it.
+/// The copy is durable when this returns. Keeping the same content again finds the existing copy.
 pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<()> {
     ensure_dir(disk, left)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();

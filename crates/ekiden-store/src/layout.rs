@@ -1,4 +1,4 @@
-//! Where each file lies. Paths only: nothing here looks at a disk.
+//! Where each file is. Paths only: nothing here looks at a disk.
 //!
 //! ```text
 //! <state directory>/                  <work dir>/.ekiden/
@@ -13,7 +13,7 @@
 //!     └── stages/<id>/sessions/<n>/
 //! ```
 //!
-//! Every name is fixed or an id that cannot hold a `/`, so no text of an agent can change a path.
+//! Every name is fixed, or is an id that cannot contain a `/`, so no text of an agent can change a path.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use ekiden_core::ids::{RunId, SessionNumber, StageId};
 
 /// The instructions that all sessions of a stage share.
 pub const PROTOCOL: &str = "protocol.md";
-/// The same for an agent that takes no messages, where one that does may work beside it.
+/// The same for an agent that takes no messages, if an agent that does may share the stage.
 pub const PROTOCOL_BY_ITEMS: &str = "protocol.items.md";
 /// The log of a run.
 pub const LOG_FILE: &str = "log.jsonl";
@@ -69,7 +69,7 @@ impl StateLayout {
         }
     }
 
-    /// The lock of a work dir: the main one's, or that of a linked worktree by its git name.
+    /// The lock of a work dir: the main one's, or that of a linked worktree, by its git name.
     pub fn lock(&self, worktree: Option<&str>) -> PathBuf {
         self.of_worktree("lock", worktree)
     }
@@ -79,7 +79,7 @@ impl StateLayout {
         self.of_worktree("planning", worktree)
     }
 
-    /// Where an index for commits of work in progress lies while it is needed.
+    /// Where a temporary index for commits of work in progress is kept.
     pub fn wip_index(&self, name: &str) -> PathBuf {
         assert_is_name(name);
         self.dir.join("guard").join(format!("{name}.index"))
@@ -100,7 +100,7 @@ impl StateLayout {
     }
 }
 
-/// Names of worktrees come from git, which lets no `/` into them.
+/// Names of worktrees come from git, which allows no `/` in them.
 fn assert_is_name(name: &str) {
     assert!(
         !name.is_empty() && !name.contains('/'),
@@ -118,18 +118,18 @@ files!(RunLayout {
     log: LOG_FILE,
     /// The socket on which a running run is steered.
     socket: "steer",
-    /// What the run came to, for people.
+    /// The result of the run, for people.
     report_markdown: "report.md",
     /// The same with drawings, for a browser.
     report_html: "report.html",
-    /// What sessions on other machines do just now.
+    /// What sessions on other machines are doing now.
     at_work: "at-work.json",
     /// The relays of a plan.
     stages: "stages",
 });
 
 impl RunLayout {
-    /// The relay of a stage of a plan; of the only stage if none is named.
+    /// The relay of a plan's stage, or of the only stage if none is named.
     pub fn relay(&self, stage: Option<&StageId>) -> RelayLayout {
         RelayLayout {
             dir: stage.map_or(self.dir.clone(), |stage| self.stages().join(stage.as_str())),
@@ -137,7 +137,7 @@ impl RunLayout {
     }
 }
 
-/// The paths of one stage's relay, in a directory of its own in a plan, else in the run's.
+/// The paths of one stage's relay: in a plan in a separate directory, else in the run's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayLayout {
     dir: PathBuf,
@@ -145,11 +145,11 @@ pub struct RelayLayout {
 
 files!(RelayLayout {
     protocol: PROTOCOL,
-    /// Files that stood where the relay publishes when it began, and were not its own.
+    /// Files that were where the relay publishes when it began, and were not its own.
     left: "left",
     /// What the stage hands off to those that need it.
     result: "handoff.md",
-    /// Held while anything of an attempt lives. One for all sessions, so that none needs a new file.
+    /// Held while anything of an attempt lives. All sessions share one, so that none needs a new file.
     attempt_lock: "attempt.lock",
     sessions: "sessions",
 });
@@ -175,8 +175,8 @@ files!(SessionLayout {
     events: "events.jsonl",
     /// The output of the verification after this session.
     verify_log: "verify.log",
-    /// Files that stood in the handoff directory or in place of published files when an attempt was
-    /// over, and were no accepted handoff.
+    /// Files that were in the handoff directory or in place of published files when an attempt was over, and
+    /// were not an accepted handoff.
     left: "left",
 });
 
@@ -204,7 +204,7 @@ files!(Published {
     handoff: "handoff",
     /// Handoff documents of watched sessions.
     handoffs: "handoffs",
-    /// What a plan names for its stage and git does not know.
+    /// The untracked files that a plan names for its stage.
     context: "context",
     /// The task, frozen at the start.
     task: TASK_FILE,

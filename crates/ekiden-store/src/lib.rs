@@ -13,14 +13,14 @@
 //!        Disk ── RealDisk                         the operating system
 //! ```
 //!
-//! Three promises hold it together; each module says how it keeps its part:
+//! It makes three promises; each module says how it keeps its part:
 //!
-//! * **Nothing acknowledged is lost.** What a call says is done survives what its doc says it
-//!   survives: the death of the process, or a power cut.
-//! * **Nothing half done is taken for whole.** Files appear whole or not at all; the log's torn tail
-//!   is known for what it is.
-//! * **Nothing unreadable is taken for empty.** Damage, a foreign file or a newer version is an
-//!   error with its path and a hint.
+//! * **Nothing acknowledged is lost.** When a call reports success, its result survives what the call's doc
+//!   says it survives: the death of the process, or a power cut.
+//! * **Nothing half done passes for whole.** Files appear whole or not at all; a torn tail of the log is
+//!   recognized as one.
+//! * **Nothing unreadable passes for empty.** Damage, a foreign file or a newer version is an error with its path
+//!   and a hint.
 //!
 //! What must not be known here: agents, processes, the network, what a record means.
 

@@ -1,9 +1,9 @@
 //! Locks: who may write, and what still lives.
 //!
-//! Both are the kernel's file locks. A lock ends with the last process that holds it, however that process ends. So
-//! a dead holder never blocks, and no lock is ever stolen, not even on a network file system. Whether the file
-//! exists says nothing. It is never removed: one process could hold a lock on the removed file while the next one
-//! creates another file with the same name.
+//! Both kinds are the kernel's file locks. A lock ends with the last process that holds it, however that process
+//! ends. So a dead holder never blocks, and no lock is ever stolen, not even on a network file system. Whether
+//! the file exists says nothing. It is never removed: otherwise one process could hold a lock on the removed
+//! file while the next one creates another file with the same name.
 //!
 //! A lock belongs to the open file, and child processes that inherit the file share it. Files are opened so that
 //! children do not inherit them. The one exception is the file of [`lock_attempt`]: the keeper inherits it, and so
@@ -26,7 +26,7 @@ use crate::limits::{
     HELD_PATIENCE, HOLDER_PATIENCE, LOCK_PAUSE_MAX, LOCK_PAUSE_MIN, SMALL_FILE_BYTES_MAX,
 };
 
-/// Who holds a work dir, for the message to those who are refused.
+/// The process that holds a work dir, for the message to those that are refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub pid: u32,
@@ -37,7 +37,7 @@ pub struct Holder {
     pub run: Option<RunId>,
 }
 
-/// The right to work in one work dir. Given back when it is dropped or its process ends.
+/// The right to work in one work dir. Released when it is dropped or its process ends.
 #[derive(Debug)]
 pub struct WorkDirLock {
     file: File,
@@ -46,11 +46,10 @@ pub struct WorkDirLock {
 }
 
 impl WorkDirLock {
-    /// Takes the lock, or says who has it. Waits only a moment for it: a child of a holder that was killed has
-    /// the file open until it becomes another program.
+    /// Takes the lock, or says who has it. Waits only a moment: the child of a killed holder has the file open
+    /// until it becomes another program.
     ///
-    /// The holder is written into the file after it is locked. Nothing depends on it but the
-    /// message, so it is not synced.
+    /// The holder is written into the file after it is locked. Only the message depends on it, so it is not synced.
     pub fn take(path: &Path, holder: Holder) -> Result<Self, StoreError> {
         Self::take_within(path, holder, HELD_PATIENCE)
     }
@@ -73,7 +72,7 @@ impl WorkDirLock {
         Ok(lock)
     }
 
-    /// Who holds the lock, if any process does. Does not take it; a missing file counts as free.
+    /// Who holds the lock, if any process does. Does not take the lock; a missing file counts as free.
     pub fn holder_of(path: &Path) -> Option<Holder> {
         let file = File::open(path).ok()?;
         match file.try_lock_shared() {
@@ -104,7 +103,7 @@ impl WorkDirLock {
     }
 }
 
-/// Takes an attempt's lock; after `patience` says that something of an attempt still lives. The lock is
+/// Takes an attempt's lock; after `patience` reports that something of an attempt still lives. The lock is
 /// released when every copy of the file is closed: the keeper inherits one.
 pub fn lock_attempt(path: &Path, patience: Duration) -> Result<File, StoreError> {
     let file = open(path)?;
@@ -119,8 +118,8 @@ pub fn lock_attempt(path: &Path, patience: Duration) -> Result<File, StoreError>
 
 /// Waits until the lock is free and takes it. Returns whether that worked within `patience`.
 ///
-/// It looks again and again in steps of up to 50 ms. The kernel could wake us, but only a thread that
-/// waits without a deadline and cannot be stopped.
+/// It polls in steps of up to 50 ms. The kernel could wake us, but only in a thread that waits without a deadline
+/// and cannot be stopped.
 pub(crate) fn wait_for(file: &File, path: &Path, patience: Duration) -> DiskResult<bool> {
     let mut waited = Duration::ZERO;
     let mut pause = LOCK_PAUSE_MIN;
@@ -139,7 +138,7 @@ fn open(path: &Path) -> DiskResult<File> {
     open_private(path, OFlags::RDWR).map_err(|error| failed(path, error))
 }
 
-/// Opens a file, made if it is missing, 0600, never through a link, not inherited.
+/// Opens a file, 0600, never through a link, not inherited. Makes it if it is missing.
 pub(crate) fn open_private(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
@@ -157,7 +156,7 @@ fn failed(path: &Path, error: io::Error) -> DiskError {
     DiskError::new(Operation::Lock, path, error)
 }
 
-/// The holder may have the lock and not yet have written who it is.
+/// The holder may have the lock but not have written who it is yet.
 fn read_holder(file: &File) -> Option<Holder> {
     let mut waited = Duration::ZERO;
     loop {

@@ -1,4 +1,4 @@
-//! The memory's files: what sessions left, one observation a line, one file for each month.
+//! The memory's files: what sessions left behind, one observation per line, one file per month.
 //!
 //! ```text
 //! <user's state home>/ekiden/memory/2026-11.jsonl   the truth, appended by hooks and engines
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Invariants:
-//! - *One call appends a line*, so that writers never mix. Nothing is synced: a power cut may take the last lines.
-//! - *A line never moves.* What is forgotten becomes blanks of the same length, so that places stay right and a writer
-//!   that has the file open loses nothing.
+//! - *One call appends a line*, so writers never mix. Nothing is synced: a power cut may take the last lines.
+//! - *A line never moves.* Forgotten lines are overwritten with blanks of the same length, so offsets stay
+//!   right and a writer that has the file open loses nothing.
 
 use std::cmp::Reverse;
 use std::fs::File;
@@ -24,7 +24,7 @@ use crate::archive::ensure_dir;
 use crate::disk::{DiskError, DiskResult, Operation, RealDisk};
 use crate::lock::{open_private, wait_for};
 
-/// What is read at a session's start: some hundred observations, in a millisecond.
+/// How much is read at a session's start: some hundred observations, in a millisecond.
 const TAIL_BYTES: u64 = 256 * 1024;
 
 /// The directory of a user's memory.
@@ -49,8 +49,8 @@ impl MemoryFiles {
         self.dir.join(name)
     }
 
-    /// Adds observations at the end of their months, in one call for each month. The line break before each closes what
-    /// a torn write left.
+    /// Adds observations at the end of their months, in one call per month. The line break before each closes
+    /// what a torn write left.
     pub fn append(&self, observations: &[Observation]) -> DiskResult<()> {
         for same in observations.chunk_by(|a, b| month(a) == month(b)) {
             let mut text = Vec::new();
@@ -80,8 +80,8 @@ impl MemoryFiles {
         found
     }
 
-    /// The newest observations of a project, the newest first, without the index: of what was recorded last, by
-    /// whomever, only the end is read. A third of them at most is of other branches than `branch`, if that has enough.
+    /// The newest observations of a project, the newest first, without the index. Reads only the end of what
+    /// any session recorded last. At most a third of them are of branches other than `branch`, if that has enough.
     pub fn newest_of(&self, project: &str, branch: Option<&str>, count: usize) -> Vec<Observation> {
         let mut found = Vec::new();
         for (name, len) in self.segments().into_iter().rev().take(2) {
@@ -107,7 +107,7 @@ impl MemoryFiles {
         newest
     }
 
-    /// Blanks lines out, durably. What does not stand where it should is left alone.
+    /// Overwrites lines with blanks, durably. Leaves alone what is not where it should be.
     pub fn blank(&self, name: &str, lines: &[(u64, Vec<u8>)]) -> DiskResult<()> {
         let path = self.path(name);
         let failed = |error| DiskError::new(Operation::Append, &path, error);
@@ -138,7 +138,7 @@ impl MemoryFiles {
     fn open(&self, path: &Path, flags: OFlags) -> DiskResult<File> {
         let opened = match open_private(path, flags) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Others may make it at the same time: then it is there.
+                // Others may make it at the same time: then it exists.
                 ensure_dir(&RealDisk::new(), &self.dir).or_else(|error| {
                     if self.dir.is_dir() {
                         Ok(())

@@ -1,4 +1,4 @@
-//! What waits to be sent to a tracker or a webhook: one file for each write.
+//! What waits to be sent to a tracker or a webhook: one file per write.
 //!
 //! ```text
 //! <user's state home>/ekiden/outbox/, or notices/<hash of the address>/
@@ -10,8 +10,9 @@
 //!
 //! Invariants:
 //! - *A file never changes.* It gets its name when its bytes are on the disk, and is renamed once.
-//! - *Queued is durable.* When [`Outbox::queue`] returns, a power cut takes nothing. The same key again does nothing.
-//! - *A power cut may bring a sent file back* to `waiting/`, never the other way. So what is sent must be safe to send again.
+//! - *Queued is durable.* When [`Outbox::queue`] returns, a power cut takes nothing. Queuing the same key again
+//!   does nothing.
+//! - *A power cut may move a sent file back* to `waiting/`, never the other way. So each write must be safe to repeat.
 
 use std::fs::File;
 use std::io;
@@ -39,7 +40,7 @@ pub struct Outbox {
 pub struct QueuedWrite {
     /// Its file's name.
     pub name: String,
-    /// Empty if it cannot be read.
+    /// Empty if it is unreadable.
     pub bytes: Vec<u8>,
 }
 
@@ -49,7 +50,7 @@ impl Outbox {
         Self { disk, dir }
     }
 
-    /// Keeps a write until it is sent. Whether it is new: the same key is queued once. Durable.
+    /// Keeps a write until it is sent. Returns whether it is new: the same key is queued once. Durable.
     pub fn queue(&self, key: &str, bytes: &[u8]) -> DiskResult<bool> {
         let (name, waiting) = (name_of(key), self.waiting_dir());
         if self.disk.stat(&self.sent_dir().join(&name))?.is_some() {
@@ -63,23 +64,23 @@ impl Outbox {
             stage(&*self.disk, &staged, bytes, Durability::Whole)?;
             self.disk.rename(&staged, &path)?;
         }
-        // Whoever made it may have died before this.
+        // The process that made it may have died before this.
         self.disk.sync_dir(&waiting)?;
         Ok(is_new)
     }
 
-    /// What the trackers do not have yet, in no order.
+    /// What the trackers do not have yet, in no particular order.
     pub fn waiting(&self) -> DiskResult<Vec<QueuedWrite>> {
         self.all_in(&self.waiting_dir(), true)
     }
 
     /// What they have, as long as it is kept.
     pub fn sent(&self) -> DiskResult<Vec<QueuedWrite>> {
-        // A comment is made of all of them: it would lose what is left out.
+        // A comment is made from all of them, and would lose what is left out.
         self.all_in(&self.sent_dir(), false)
     }
 
-    /// The tracker has it. Durable, so that it is not sent again after a power cut, though that would be safe.
+    /// The tracker has it. Durable, so that a power cut does not make us send it again, though that would be safe.
     pub fn settle(&self, name: &str) -> DiskResult<()> {
         let sent = self.sent_dir();
         ensure_dir(&*self.disk, &sent)?;
@@ -96,7 +97,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// What the sender noted of its tries; empty if nothing can be read.
+    /// The sender's notes on its tries; empty if they are unreadable.
     pub fn tries(&self) -> Vec<u8> {
         let read = self
             .disk
@@ -127,9 +128,9 @@ impl Outbox {
         let names = if_there(self.disk.list(dir))?.unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());
         let mut all = Vec::new();
-        // A dot begins a file that was never queued.
+        // A leading dot marks a file that was never queued.
         for name in names.filter(|name| !name.starts_with('.')) {
-            // One that is no file or far too large keeps no other from being sent.
+            // An entry that is not a file or is far too large does not stop the others from being sent.
             let read = if_there(self.disk.read(&dir.join(name), OUTBOX_FILE_BYTES_MAX));
             let read = match read {
                 Err(_) if leaves_out => Some(Vec::new()),

@@ -1,4 +1,4 @@
-//! Where a project's state is, found from its files alone.
+//! Finds a project's state from the project's files alone.
 //!
 //! In a git repository the state is in the git directory that all worktrees share, elsewhere in `.ekiden/state/`.
 //! Other code asks git. Hooks have only a millisecond, so they use this module, which finds the same place in every
@@ -46,14 +46,14 @@ impl ProjectPlace {
         })
     }
 
-    /// By what the memory knows the project: the main worktree of its repository, else the directory.
+    /// How the memory identifies the project: the main worktree of its repository, else the directory.
     pub fn project(&self) -> &Path {
         let main = self.common_dir.as_deref();
         let main = main.filter(|common| common.ends_with(".git"));
         main.and_then(Path::parent).unwrap_or(&self.dir)
     }
 
-    /// The branch that is checked out, if one is.
+    /// The checked-out branch, if there is one.
     pub fn branch(&self) -> Option<String> {
         let head = fs::read_to_string(self.git_dir.as_ref()?.join("HEAD")).ok()?;
         head.trim()
@@ -84,7 +84,7 @@ pub fn project_name(path: &str) -> String {
     )
 }
 
-/// Git's directory for the worktree whose top this is.
+/// Git's directory for the worktree with this top.
 fn git_dir(top: &Path) -> Option<PathBuf> {
     let entry = top.join(".git");
     let dir = if entry.is_dir() {
@@ -97,7 +97,7 @@ fn git_dir(top: &Path) -> Option<PathBuf> {
     dir.join("HEAD").exists().then_some(dir)
 }
 
-/// The directory that a linked worktree shares with all others; of the main one it is its own.
+/// The directory that a linked worktree shares with all others; the main worktree's is its own.
 fn common_dir(git_dir: &Path) -> PathBuf {
     let shared = fs::read_to_string(git_dir.join("commondir")).ok();
     let shared = shared.and_then(|path| git_dir.join(path.trim()).canonicalize().ok());

@@ -1,9 +1,8 @@
 //! `.ekiden/` in the work dir: what people and the agent see.
 //!
-//! Everything here is derived from the state directory or copied from it, except the settings and what the agent
-//! writes into `handoff/`. It stays out of git twice (OPS-04): by a `.gitignore`
-//! of its own, which works in every clone and worktree, and by the repository's exclude file, which
-//! works although somebody deletes `.ekiden/`.
+//! Everything here is derived or copied from the state directory, except the settings and what the agent writes
+//! into `handoff/`. Two things keep it out of git (OPS-04): its own `.gitignore`, which works in every clone and
+//! worktree, and the repository's exclude file, which works even if somebody deletes `.ekiden/`.
 
 use std::path::{Path, PathBuf};
 
@@ -26,9 +25,9 @@ const GITIGNORE: &str = "\
 /// The patterns that the exclude file of a repository must have.
 const EXCLUDES: [&str; 2] = ["**/.ekiden/*", "!**/.ekiden/config.toml"];
 
-/// Makes `.ekiden/`, its `handoff/`, its `.gitignore` and the link to the runs, as far as they are
-/// missing. What a person has put there stays. Safe to repeat; nothing is synced, since all of it is
-/// made again at the next start. Several processes may do it at once: hooks of one session do.
+/// Makes `.ekiden/`, its `handoff/`, its `.gitignore` and the link to the runs, as far as they are missing.
+/// Anything that a person has put there stays. Safe to repeat. Nothing is synced, since the next start makes
+/// all of it again. Several processes may do it at once: hooks of one session do.
 pub fn prepare_published(
     disk: &dyn Disk,
     published: &Published,
@@ -42,7 +41,7 @@ pub fn prepare_published(
     link_runs(disk, published, state)
 }
 
-/// Makes the state directory and `.ekiden/` of a project in which no run has begun, hidden from git where
+/// Makes the state directory and `.ekiden/` of a project in which no run has begun, and hides them from git if
 /// there is a repository.
 pub fn prepare_project(
     disk: &dyn Disk,
@@ -54,15 +53,15 @@ pub fn prepare_project(
     create_state_root(disk, &state)?;
     prepare_published(disk, &Published::new(work_dir), &state)?;
     if let Some(git) = common_dir {
-        // A repository that cannot be written to has the `.gitignore` beside the documents.
+        // If the repository is not writable, the `.gitignore` beside the documents must do.
         let _ = exclude_from_git(disk, &git.join("info").join("exclude"));
     }
     Ok(())
 }
 
-/// Restores the published places after an agent: the directories are there again, and no
-/// published file has a link or a directory in its place. A link is removed, since nothing may be
-/// written through it; anything else is moved aside. As with [`prepare_published`], nothing is synced.
+/// Restores the published places after an agent: the directories exist again, and no published file has a link
+/// or a directory in its place. A link is removed, since nothing may be written through it; anything else is
+/// moved aside. As with [`prepare_published`], nothing is synced.
 pub fn restore_places(disk: &dyn Disk, published: &Published) -> DiskResult<()> {
     restore_dirs(disk, published)?;
     let files = HandoffFile::ALL.map(|file| published.file(file));
@@ -75,7 +74,7 @@ pub fn restore_places(disk: &dyn Disk, published: &Published) -> DiskResult<()> 
     Ok(())
 }
 
-/// The same for the directories alone.
+/// The same for the directories only.
 pub fn restore_dirs(disk: &dyn Disk, published: &Published) -> DiskResult<()> {
     for dir in [published.dir(), &published.handoff()] {
         if clear(disk, dir, Kind::Dir)? {
@@ -86,7 +85,7 @@ pub fn restore_dirs(disk: &dyn Disk, published: &Published) -> DiskResult<()> {
 }
 
 /// Adds ekiden's patterns to a repository's exclude file, once. What others have written there stays
-/// byte for byte, and so do the file's permissions. Durable.
+/// byte for byte, and the file keeps its permissions. Durable.
 ///
 /// The path is git's own (`git rev-parse --git-path info/exclude`), so links in it are the user's.
 pub fn exclude_from_git(disk: &dyn Disk, info_exclude: &Path) -> DiskResult<()> {
@@ -145,7 +144,7 @@ fn link_runs(disk: &dyn Disk, published: &Published, state: &StateLayout) -> Dis
         None => {}
     }
     match disk.create_link(&link, &target) {
-        // Another process was quicker.
+        // Another process was faster.
         Err(error) if error.is_already_there() => Ok(()),
         made => made,
     }
@@ -163,7 +162,7 @@ fn runs_target(published: &Published, state: &StateLayout) -> PathBuf {
     }
 }
 
-/// Removes what is there if it is not of this kind. Returns whether the place is free now.
+/// Removes what is there if it is not of this kind. Returns whether the place is now free.
 fn clear(disk: &dyn Disk, path: &Path, wanted: Kind) -> DiskResult<bool> {
     match disk.stat(path)?.map(|found| found.kind) {
         None => Ok(true),

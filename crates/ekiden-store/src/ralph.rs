@@ -1,4 +1,4 @@
-//! `ralph-state.json`, and the prompt that is made from it for the next iteration.
+//! `ralph-state.json`, and the prompt for the next iteration, which is made from it.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::error::{FileFault, StoreError};
 use crate::layout::Published;
 use crate::replace::{replace_at_once, replace_in_project};
 
-/// The largest of the files of a loop that is read, in bytes.
+/// The largest of a loop's files that is read, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// The file of a loop; none where there is no loop.
+/// The file of a loop; none if there is no loop.
 pub fn state(disk: &dyn Disk, published: &Published) -> Result<Option<RalphState>, StoreError> {
     let path = published.ralph_state();
     let Some(bytes) = if_there(disk.read(&path, BYTES_MAX))? else {
@@ -25,7 +25,7 @@ pub fn state(disk: &dyn Disk, published: &Published) -> Result<Option<RalphState
     parsed.map(Some).map_err(damaged)
 }
 
-/// Changes the file, and makes it where there is none.
+/// Changes the file, and makes it if it is missing.
 pub fn change(
     disk: &dyn Disk,
     published: &Published,
@@ -44,7 +44,7 @@ pub fn change(
     Ok(state)
 }
 
-/// Makes the prompt for the next iteration. A prompt that is not there, or is no text, is left alone.
+/// Makes the prompt for the next iteration. Leaves a prompt alone that is missing or is not text.
 pub fn regenerate_prompt(
     disk: &dyn Disk,
     work_dir: &Path,
@@ -61,7 +61,7 @@ pub fn regenerate_prompt(
     }
 }
 
-/// The list as it stands; empty where it cannot be read.
+/// The current list; empty if it is unreadable.
 pub fn list(disk: &dyn Disk, work_dir: &Path) -> String {
     text(disk, work_dir, ITEMS_FILE).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The receipt of `ekiden setup`: what was changed in another program's directory, and how it was
-//! before, so that it can be undone.
+//! The receipt of `ekiden setup`: what it changed in another program's directory, and what was there before, so
+//! that it can be undone.
 //!
 //! ```text
 //! <dir>/original.json   the settings as they would be without us; missing if there were none
@@ -8,12 +8,12 @@
 //!
 //! Invariants:
 //!
-//! * **The receipt is written before what it lists**, so that nothing is installed without a record of how to
-//!   remove. After a crash it may list what does not exist; whoever undoes it compares, and skips what is missing
-//!   or has another hash.
+//! * **The receipt is written before the things it lists**, so nothing is installed without a record of how to
+//!   remove it. After a crash it may list things that do not exist. Uninstalling compares each one, and skips
+//!   what is missing or has another hash.
 //! * **The copy is on the disk before the receipt that refers to it.**
-//! * Without a receipt only byte-for-byte equality is lost: what is ours can still be distinguished from
-//!   what is not.
+//! * Without a receipt, only byte-for-byte restoration is lost: ekiden can still distinguish its own entries from
+//!   others.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,20 +30,20 @@ use crate::replace::{Durability, replace};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Receipt {
-    /// The settings file, links followed.
+    /// The settings file, with links followed.
     pub settings: PathBuf,
     /// There was no settings file before.
     pub created: bool,
-    /// SHA-256 of the settings as we wrote them: if they still have it, they are unchanged.
+    /// SHA-256 of the settings as we wrote them: if it still matches, they are unchanged.
     pub written: String,
-    /// The other files that were made, with the SHA-256 of what was written into them.
+    /// The other files that we made, with the SHA-256 of what we wrote into them.
     pub files: BTreeMap<PathBuf, String>,
-    /// The directories that were made, outer ones first.
+    /// The directories that we made, outer ones first.
     pub dirs: Vec<PathBuf>,
-    /// There was no state file of the client before.
+    /// The client had no state file before.
     #[serde(default)]
     pub state_created: bool,
-    /// How many objects were made around the MCP server in it.
+    /// How many objects we made around the MCP server in it.
     #[serde(default)]
     pub server_made: usize,
 }
@@ -69,7 +69,7 @@ impl Receipt {
         self.written == sha256_hex(settings)
     }
 
-    /// The file is one that we made, and is as we wrote it.
+    /// We made this file, and it is as we wrote it.
     pub fn made(&self, path: &Path, content: &[u8]) -> bool {
         self.files
             .get(path)
@@ -107,14 +107,14 @@ impl ReceiptDir {
         Ok(Some(versioned.receipt))
     }
 
-    /// The settings as they would be without us; nothing if there were none.
+    /// The settings as they would be without us; none if there were none.
     pub fn read_original(&self, disk: &dyn Disk, bytes_max: u64) -> DiskResult<Option<Vec<u8>>> {
         if_there(disk.read(&self.original(), bytes_max))
     }
 
-    /// Writes the settings as they would be without us, then the receipt. Durable. After a crash in between
-    /// the older receipt is beside the newer copy: its hash does not fit the settings then, unless they are as
-    /// they were, and then the copy fits them too.
+    /// Writes the settings as they would be without us, then the receipt. Durable. After a crash in between,
+    /// the older receipt is beside the newer copy. Then its hash does not match the settings, unless they are
+    /// as they were, and in that case the copy matches them too.
     pub fn write(
         &self,
         disk: &dyn Disk,
@@ -137,12 +137,12 @@ impl ReceiptDir {
         replace(disk, &path, &bytes, Durability::Full)
     }
 
-    /// Removes the receipt, then the copy, and the directories that this leaves empty. After a crash in
-    /// between the copy may stay.
+    /// Removes the receipt, then the copy, and the directories that this empties. After a crash in between the
+    /// copy may stay.
     pub fn remove(&self, disk: &dyn Disk) -> DiskResult<()> {
         if_there(disk.remove(&self.receipt()))?;
         if_there(disk.remove(&self.original()))?;
-        // The directory itself, the one for all receipts, and ekiden's in the user's state directory.
+        // The directory itself, the one for all receipts, and ekiden's directory in the user's state directory.
         self.dir
             .ancestors()
             .take(3)

@@ -1,7 +1,7 @@
-//! Putting a whole file in place of another, so that no reader ever sees half of it.
+//! Replaces a whole file, so that no reader ever sees half of it.
 //!
-//! The new content goes into a temporary file beside the target and is renamed over it. What
-//! differs is which syncs happen, and so what a power cut may leave:
+//! The new content goes into a temporary file beside the target, which is then renamed over it. The levels
+//! differ in which syncs happen, and so in what a power cut may leave:
 //!
 //! | | syncs | process dies | power is cut, even after we returned |
 //! |---|---|---|---|
@@ -17,20 +17,20 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskResult, Reach, parent};
 
-/// How sure a replaced file must be; the table is in the [module's](self) text.
+/// How safe a replaced file must be; the table is in the [module's](self) text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// The new file is there for good when the call returns. Two syncs.
+    /// The new file is permanent when the call returns. Two syncs.
     Full,
-    /// After a power cut the old or the new file is there, whole. One sync. For files that are
-    /// written again and again and that other programs read.
+    /// After a power cut the old or the new file is there, whole. One sync. For files that are rewritten often
+    /// and that other programs read.
     Whole,
-    /// Only safe against the death of the process. No sync. For files that are derived from the log
-    /// and written again at the next start.
+    /// Safe only against the death of the process. No sync. For files that are derived from the log
+    /// and rewritten at the next start.
     Derived,
 }
 
-/// Replaces `path` by a file with these bytes, 0600, or makes it.
+/// Replaces `path` with a file of these bytes, 0600, or makes it.
 ///
 /// After an error the old file is still there, unless the error came from the last sync: then it
 /// may be the old or the new one. It is never in between.
@@ -43,7 +43,7 @@ pub fn replace(
     replace_by(disk, &temporary(path), path, bytes, durability)
 }
 
-/// Like [`replace`], with a temporary file that is this writer's own. For the few files that two
+/// Like [`replace`], with a separate temporary file for this writer. For the few files that two
 /// holders of different locks may write at the same time.
 pub fn replace_by(
     disk: &dyn Disk,
@@ -56,18 +56,18 @@ pub fn replace_by(
     put_in_place(disk, temporary, path, durability)
 }
 
-/// Puts a small file in the place of another, by a temporary one of this process's own, so that many
-/// processes may do it at once. Nothing is synced.
+/// Replaces a small file through a temporary one that belongs to this process, so that many processes may do it
+/// at once. Nothing is synced.
 pub fn replace_at_once(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
     let temporary = temporary_of_process(path);
     replace_by(disk, &temporary, path, bytes, Durability::Derived)
 }
 
-/// Replaces a file that is not ours, such as git's exclude file: through a link where
-/// the owner has put one, and with the permissions it had. Durable.
+/// Replaces a file that is not ours, such as git's exclude file. Follows a link if the owner has put one there,
+/// and keeps the file's permissions. Durable.
 ///
-/// Worktrees share such files, so several processes may do this at once: each has a temporary file of its
-/// own, and the last one counts.
+/// Worktrees share such files, so several processes may do this at once. Each has its own temporary file, and
+/// the last one counts.
 pub fn replace_foreign(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
     replace_in_project(disk, &disk.resolve(path)?, bytes)
 }
@@ -83,7 +83,7 @@ pub fn replace_in_project(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskRes
     put_in_place(disk, &temporary, path, Durability::Full)
 }
 
-/// The name under which the next content of a file is written.
+/// The name under which a file's next content is written.
 pub fn temporary(path: &Path) -> PathBuf {
     let name = path
         .file_name()
@@ -92,13 +92,13 @@ pub fn temporary(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.new"))
 }
 
-/// The same where other processes write the same file at the same time.
+/// The same if other processes write the same file at the same time.
 pub(crate) fn temporary_of_process(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.new", std::process::id()))
 }
 
-/// Writes the temporary file, in place of one that a crash has left.
+/// Writes the temporary file, replacing one that a crash has left.
 pub(crate) fn stage(
     disk: &dyn Disk,
     temporary: &Path,

@@ -1,11 +1,11 @@
-//! The report of a run, beside its log. Derived: it can be made anew from the log at any time.
+//! The report of a run, beside its log. Derived: the log can reproduce it at any time.
 
 use crate::disk::{Disk, DiskResult};
 use crate::layout::RunLayout;
 use crate::replace::replace_at_once;
 
-/// Puts both forms of a report in place. Whoever reads sees the old one or the new one. The engine of a run and `ekiden
-/// report` may write at the same time: each has its own temporary file, and the last one counts.
+/// Replaces both forms of a report. A reader sees the old one or the new one. The engine of a run and
+/// `ekiden report` may write at the same time: each has its own temporary file, and the last one counts.
 pub fn write_report(
     disk: &dyn Disk,
     run: &RunLayout,

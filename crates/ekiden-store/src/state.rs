@@ -1,17 +1,16 @@
-//! The state directory: the runs of a project, to look at and, under the lock, to change.
+//! The state directory: a project's runs, which anyone may read and the holder of the lock may change.
 //!
 //! [`StateDir`] is for readers: status, log, the next command. [`LockedStateDir`] holds a [`WorkDirLock`], and only
-//! it can begin a run or open a log for writing. So the type of a writer proves that no other process writes.
+//! it can begin a run or open a log for writing. So a writer's type proves that no other process writes.
 //!
 //! # Invariants
 //!
-//! 1. The `format` file is durable before anything else is made. A directory with runs and without
-//!    it is damaged, not new.
-//! 2. A run begins with its log: a run's directory without a log and without sessions never began,
-//!    and is passed over. One without a log but with sessions has lost it, which is an error for
-//!    opening it. One that may not be looked at, such as another user's, is taken for begun: reading it says
-//!    why.
-//! 3. Damage to one run never touches another: nothing is shared but the directory.
+//! 1. The `format` file is durable before anything else is made. A directory that has runs but no `format` file
+//!    is damaged, not new.
+//! 2. A run begins with its log. A run's directory without a log and without sessions never began, and is
+//!    skipped. One with sessions but no log has lost it, and opening it is an error. One that we may not look
+//!   at, such as another user's, counts as begun: reading it says why.
+//! 3. Damage to one run never affects another: they share only the directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,24 +29,24 @@ use crate::lock::WorkDirLock;
 use crate::log::{ChainCheck, LogReader, LogWriter, Numbered, glance, read_log};
 use crate::replace::{Durability, replace_by};
 
-/// The runs of a project, to look at.
+/// The runs of a project, read-only.
 #[derive(Debug, Clone)]
 pub struct StateDir {
     disk: Arc<dyn Disk>,
     layout: StateLayout,
 }
 
-/// The runs of a project, to change: while the lock is held.
+/// The runs of a project, which can be changed while the lock is held.
 #[derive(Debug)]
 pub struct LockedStateDir {
     dir: StateDir,
     lock: WorkDirLock,
-    /// Where the links of the logs are copied to: a directory in the user's own state directory.
+    /// Where the links of the logs are copied: a directory in the user's own state directory.
     chains: Option<PathBuf>,
 }
 
 impl StateDir {
-    /// Opens the state to read it; none if nothing ever ran here.
+    /// Opens the state for reading; none if nothing ever ran here.
     pub fn open(disk: Arc<dyn Disk>, layout: StateLayout) -> Result<Option<Self>, StoreError> {
         let readable = read_format(&*disk, &layout)?;
         Ok(readable.map(|_| Self { disk, layout }))
@@ -72,7 +71,7 @@ impl StateDir {
         Ok(runs)
     }
 
-    /// The run whose id begins so, if it is the only one.
+    /// The run whose id begins with the prefix, if it is the only one.
     pub fn find_run(&self, prefix: &str) -> Result<RunId, StoreError> {
         let mut candidates = self.runs()?;
         candidates.retain(|run| run.as_str().starts_with(prefix));
@@ -88,7 +87,7 @@ impl StateDir {
         }
     }
 
-    /// Reads a run's log, also while it is being written.
+    /// Reads a run's log, even while it is being written.
     pub fn read_log<R: DeserializeOwned + Numbered>(
         &self,
         run: &RunId,
@@ -96,13 +95,13 @@ impl StateDir {
         read_log(&*self.disk, &self.layout.run(run).log())
     }
 
-    /// Lets a reader that is at the end of its log read on.
+    /// Lets a reader at the end of its log read on.
     pub fn read_on<R>(&self, log: &mut LogReader<R>) -> Result<(), StoreError> {
         log.go_on(&*self.disk)
     }
 
     /// The first record of a log as it stands, whatever version wrote it: for a list of runs that cannot
-    /// be read otherwise. Nothing decides by it.
+    /// be read otherwise. Nothing depends on it.
     pub fn glance(&self, run: &RunId) -> Option<serde_json::Value> {
         glance(&*self.disk, &self.layout.run(run).log())
     }
@@ -117,13 +116,13 @@ impl StateDir {
     }
 }
 
-/// Makes the state directory, durably, so that its lock can be taken. Nothing is in it yet.
+/// Makes the state directory, durably, so that its lock can be taken. It is still empty.
 pub fn create_state_root(disk: &dyn Disk, layout: &StateLayout) -> Result<(), DiskError> {
     ensure_dir(disk, layout.dir())
 }
 
 impl LockedStateDir {
-    /// Opens the state to change it, and makes what is missing. The directory itself must exist, as
+    /// Opens the state for changes, and makes what is missing. The directory itself must exist, as
     /// it holds the lock: [`create_state_root`].
     pub fn open(
         disk: Arc<dyn Disk>,
@@ -134,7 +133,7 @@ impl LockedStateDir {
             Some(access) => access.to_write(&layout.format())?,
             None => write_format(&*disk, &layout, &lock)?,
         }
-        // A process that died may have left the format in the cache; nothing may be durable before it.
+        // A process that died may have left the format in the cache; it must be durable before anything else.
         disk.sync_dir(layout.dir())?;
         ensure_dir(&*disk, &layout.runs())?;
         Ok(Self {
@@ -144,12 +143,12 @@ impl LockedStateDir {
         })
     }
 
-    /// The same, copying the links of its logs into this directory.
+    /// The same, and copies the links of its logs into this directory.
     pub fn copying_chains(self, chains: Option<PathBuf>) -> Self {
         Self { chains, ..self }
     }
 
-    /// The same state, to look at.
+    /// The same state, read-only.
     pub fn view(&self) -> &StateDir {
         &self.dir
     }
@@ -159,9 +158,8 @@ impl LockedStateDir {
         &mut self.lock
     }
 
-    /// Begins a run with its first record: its directories and its log. All of it is
-    /// durable when the call returns; after a crash before that the run never began. A run of that id
-    /// is an error.
+    /// Begins a run with its first record: makes its directories and its log. All of it is durable when the
+    /// call returns; after a crash before that the run never began. An existing run with that id is an error.
     pub fn create_run<R: Serialize + Numbered>(
         &self,
         run: &RunId,
@@ -171,21 +169,21 @@ impl LockedStateDir {
         let run = self.dir.layout.run(run);
         disk.create_dir(run.dir())?;
         disk.create_dir(&run.relay(None).sessions())?;
-        // The log makes it a run, so whatever else a run has is on the disk before.
+        // The log makes it a run, so everything else that a run has is on the disk first.
         disk.sync_dir(run.dir())?;
         let log = LogWriter::create(disk.clone(), &run.log(), copy, first)?;
         disk.sync_dir(&self.dir.layout.runs())?;
         Ok(log)
     }
 
-    /// Compares a run's log with the links that were copied. Changes nothing.
+    /// Compares a run's log with the copied links. Changes nothing.
     pub fn check_chain(&self, run: &RunId) -> DiskResult<ChainCheck> {
         let (log, copy) = (self.dir.layout.run(run).log(), self.chain_of(run));
         ChainCheck::make(&*self.dir.disk, &log, copy.as_deref())
     }
 
-    /// Takes a run's log as it is: from now on it is compared with this. To be done before
-    /// [`LockedStateDir::open_log`], so that links can be added. Where they cannot be written, none are copied.
+    /// Accepts a run's log as it is: later checks compare with this. Call it before
+    /// [`LockedStateDir::open_log`], so that links can be added. If they cannot be written, none are copied.
     pub fn keep_chain(&mut self, run: &RunId, found: &ChainCheck) {
         let copied = |copy: &PathBuf| found.copy_all(&*self.dir.disk, copy).is_ok();
         if !self.chain_of(run).is_some_and(|copy| copied(&copy)) {
@@ -193,8 +191,7 @@ impl LockedStateDir {
         }
     }
 
-    /// Opens a run's log to continue it, and shows each record that it holds. Those are durable when
-    /// the call returns, and not before.
+    /// Opens a run's log to continue it, and shows each of its records. They are durable only when the call returns.
     pub fn open_log<R: DeserializeOwned + Numbered>(
         &self,
         run: &RunId,
@@ -211,7 +208,7 @@ impl LockedStateDir {
     }
 }
 
-/// What may be done here, or `None` where nothing ever ran.
+/// What may be done here; `None` if nothing ever ran.
 fn read_format(disk: &dyn Disk, layout: &StateLayout) -> Result<Option<Access>, StoreError> {
     let path = layout.format();
     match if_there(disk.read(&path, SMALL_FILE_BYTES_MAX))? {

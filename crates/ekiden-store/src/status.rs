@@ -1,8 +1,8 @@
 //! `status.json`: the state of a run for other programs.
 //!
-//! The first nine keys, their order and the values of `status` are those of the shell edition of
-//! cleave, so that programs written for it still work; then come ours. The file is derived
-//! from the log, replaced whole, and always parsable (REL-20).
+//! The first nine keys, their order and the values of `status` are those of cleave's shell edition, so programs
+//! written for it still work; our own keys follow. The file is derived from the log, replaced whole, and always
+//! parsable (REL-20).
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub struct Status {
     #[serde(serialize_with = "in_utc")]
     pub updated_at: Timestamp,
     pub work_dir: PathBuf,
-    /// The word that claims completion.
+    /// The word with which the agent claims completion.
     pub completion_marker: String,
     pub run: RunId,
 }
@@ -73,8 +73,8 @@ struct Version {
 }
 
 impl StatusFile {
-    /// Makes sure that the file may be written. One that is not ours or cannot be read is replaced,
-    /// since everything in it is derived; a newer one is an error.
+    /// Checks that the file may be written. A file that is not ours or is unreadable is replaced, since
+    /// everything in it is derived; a newer one is an error.
     pub fn open(disk: &dyn Disk, path: PathBuf) -> Result<Self, StoreError> {
         let found = if_there(disk.read(&path, SMALL_FILE_BYTES_MAX))?;
         let version = found.and_then(|bytes| serde_json::from_slice::<Version>(&bytes).ok());

@@ -1,7 +1,7 @@
 //! Files that grow while something runs: event streams.
 //!
-//! Each piece is written at once, so that readers see it. It is never synced, because no decision depends on it: a
-//! crash may lose the end, or cut it in the middle of a line.
+//! Each piece is written at once, so readers see it. It is never synced, because no decision depends on it: a
+//! crash may lose the end or cut it in the middle of a line.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::limits::STREAM_BYTES_MAX;
 pub struct StreamWriter {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// None where there is no file yet: it is made with the first bytes.
+    /// None if there is no file yet: the first bytes create it.
     len: Option<u64>,
 }
 
 impl StreamWriter {
-    /// Continues at the file's end. A file that is missing is made with the first bytes.
+    /// Continues at the file's end. The first bytes create a missing file.
     pub fn open(disk: Arc<dyn Disk>, path: &Path) -> DiskResult<Self> {
         let len = disk.stat(path)?.map(|found| found.len);
         let path = path.to_owned();
         Ok(Self { disk, path, len })
     }
 
-    /// Appends bytes. After an error the stream continues behind the gap. One that is as long as it may be
-    /// takes no more.
+    /// Appends bytes. After an error the stream continues behind the gap. A stream at its maximum length takes
+    /// no more.
     pub fn write(&mut self, bytes: &[u8]) -> DiskResult<()> {
         let len = self.len.unwrap_or(0) + bytes.len() as u64;
         if len > STREAM_BYTES_MAX {

@@ -1,13 +1,12 @@
-//! What ekiden keeps about a project in the user's own state directory, where no archive, no repository
-//! and no other user writes.
+//! What ekiden keeps about a project in the user's own state directory, where no archive, repository or other
+//! user writes.
 //!
 //! ```text
 //! <state directory>/id                        a random id, made with the state
 //! <user's state home>/ekiden/projects/<id>/   what is kept about the state with this id
 //! ```
 //!
-//! The id is the key. So a project that moves keeps its entry, and an archive that contains a state cannot contain
-//! this part of it.
+//! The id is the key. So a project that moves keeps its entry, and an archive of a state cannot include this part.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,15 +25,15 @@ const PROJECTS: &str = "projects";
 pub struct StateId(String);
 
 impl StateId {
-    /// The id of a state; none if it has none, or what stands there is no id.
+    /// The id of a state; none if it has none, or if the file does not contain one.
     pub fn of(disk: &dyn Disk, layout: &StateLayout) -> DiskResult<Option<Self>> {
         let found = if_there(disk.read(&layout.id(), SMALL_FILE_BYTES_MAX))?;
         Ok(found.and_then(|bytes| Self::parse(&bytes)))
     }
 
-    /// The id of a state, made from these random bits if it has none. The directory must exist.
+    /// The id of a state; made from these random bits if it has none. The directory must exist.
     ///
-    /// Of two worktrees that share a state and begin at the same time, the first one's id counts.
+    /// If two worktrees that share a state begin at the same time, the first one's id counts.
     pub fn ensure(disk: &dyn Disk, layout: &StateLayout, bits: u128) -> DiskResult<Self> {
         if let Some(id) = Self::of(disk, layout)? {
             return Ok(id);
@@ -56,7 +55,7 @@ impl StateId {
         Self::renew(disk, layout, bits)
     }
 
-    /// Gives the state another id: what is kept under the old one is its no more.
+    /// Gives the state a new id: what is kept under the old one no longer belongs to it.
     pub fn renew(disk: &dyn Disk, layout: &StateLayout, bits: u128) -> DiskResult<Self> {
         let (path, id) = (layout.id(), Self(format!("{bits:032x}")));
         let (line, temporary) = (format!("{}\n", id.0), temporary_of_process(&path));
@@ -94,17 +93,17 @@ impl UserState {
         Self { disk, dir }
     }
 
-    /// The directory that all of it is kept in.
+    /// The directory that holds all of it.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// A kept file; none if there is none.
+    /// A kept file; none if it does not exist.
     pub fn read(&self, name: &str) -> DiskResult<Option<Vec<u8>>> {
         if_there(self.disk.read(&self.dir.join(name), SMALL_FILE_BYTES_MAX))
     }
 
-    /// Keeps a file in place of what it was. [`Durability::Derived`] does not sync.
+    /// Keeps a file, replacing the previous one. [`Durability::Derived`] does not sync.
     pub fn write(&self, name: &str, bytes: &[u8], durability: Durability) -> DiskResult<()> {
         let path = self.dir.join(name);
         if self.disk.stat(&self.dir)?.is_none() {

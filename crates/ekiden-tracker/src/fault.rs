@@ -1,12 +1,12 @@
-//! Why a tracker could not be asked or written to.
+//! Why a request to a tracker failed.
 
 use ekiden_core::text::one_line;
 use ekiden_core::time::Millis;
 
-/// What is shown of a tracker's own words, in characters.
+/// How much of a tracker's own message is shown, in characters.
 const SAID_CHARS_MAX: usize = 160;
 
-/// As it reads behind the tracker's name and a colon. Never with a credential or an address.
+/// Reads well after the tracker's name and a colon. Never contains a credential or an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Another try may work.
@@ -20,7 +20,7 @@ pub enum Fault {
     NotPermitted(String),
     #[error("{0} is not there")]
     Missing(String),
-    /// It understood, and does not take it.
+    /// It understood the request and refuses it.
     #[error("it refuses: {0}")]
     Refused(String),
     #[error("its answer cannot be read: {0}")]

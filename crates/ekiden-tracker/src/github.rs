@@ -1,7 +1,8 @@
-//! GitHub Issues, by its REST interface.
+//! GitHub Issues, through its REST API.
 //!
-//! GitHub takes no id of ours. So what is created ends with a marker that nobody sees, and before anything is created the marker is
-//! looked for. States are open and closed only; a state by another name is left out.
+//! GitHub accepts no ids from us. So everything we create ends with an invisible marker, and before we
+//! create anything we look for that marker. The only states are open and closed; other state names are left
+//! out.
 
 use ekiden_core::issue::{Child, Comment, Issue};
 use ekiden_core::time::{Millis, Timestamp};
@@ -12,7 +13,7 @@ use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::web::{self, Answer, Web, text};
 use crate::{Fault, Markup, NewState};
 
-/// Pages that are read of one list: of 100 each.
+/// How many pages of a list are read, 100 entries each.
 const PAGES_MAX: usize = 20;
 /// How checks end that keep a pull request from being merged.
 const FAILED: [&str; 6] = [
@@ -23,12 +24,12 @@ const FAILED: [&str; 6] = [
     "action_required",
     "startup_failure",
 ];
-/// Looking for a marker begins this much before the write was ordered: clocks differ.
+/// How long before the order of a write the search for its marker starts: clocks differ.
 const SLACK: Millis = Millis::from_secs(24 * 60 * 60);
 
 pub struct GitHub<W> {
     web: W,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     url: String,
     repo: String,
     authorization: String,
@@ -87,14 +88,14 @@ impl<W: Web> GitHub<W> {
             let Some(url) = next else { break };
             let answer = self.send("GET", &url, None)?;
             all.extend(listed(web::json(&answer)?)?);
-            // The key goes to the address in the settings and to no other.
+            // The key goes only to the address in the settings.
             next = web::header(&answer, "link").and_then(next_page);
             next = next.filter(|url| url.starts_with(&format!("{}/", self.url)));
         }
         Ok(all)
     }
 
-    /// The pull requests of a branch, newest first, whatever became of them.
+    /// The pull requests of a branch, newest first, whatever their state.
     fn pulls(&self, branch: &str) -> Result<Vec<Value>, Fault> {
         let owner = self.repo.split('/').next().unwrap_or_default();
         let head = escaped(&format!("{owner}:{branch}"));
@@ -197,7 +198,7 @@ impl<W: Web> Tracker for GitHub<W> {
             path.extend(value);
         }
         let found = self.all(&path)?;
-        // Pull requests are issues here, too.
+        // Pull requests are also issues here.
         let issues = found.iter().filter(|found| found["pull_request"].is_null());
         Ok(issues.map(|found| self.outline(found)).collect())
     }
@@ -217,8 +218,8 @@ impl<W: Web> Tracker for GitHub<W> {
         };
         let place = |found: &Value| format!("/issues/comments/{}", found["id"]);
         self.change("PATCH", &place(first), &body)?;
-        // The request of a sender that was killed may have arrived after the next one had looked. Who quotes us says something
-        // behind the marker, or has a mark before it.
+        // The request of a killed sender may have arrived after the next sender had looked. Somebody who
+        // quotes us writes something after the marker, or has a quotation mark before it.
         let is_ours = |found: &&Value| {
             let body = text(&found["body"]);
             let last = body.trim_end().lines().next_back();
@@ -273,7 +274,7 @@ impl<W: Web> Tracker for GitHub<W> {
         if let Some(parent) = new.parent {
             let body = json!({ "sub_issue_id": made["id"] });
             match self.change("POST", &format!("/issues/{parent}/sub_issues"), &body) {
-                // It is one already, or this server has no sub-issues.
+                // It is a sub-issue already, or this server has none.
                 Err(Fault::Refused(_) | Fault::Missing(_)) | Ok(_) => {}
                 Err(fault) => return Err(fault),
             }
@@ -295,7 +296,7 @@ impl<W: Web> Tracker for GitHub<W> {
         let is_done = |found: &Value| text(&found["body"]).contains(&marker);
         let open = pulls.iter().find(is_open);
         if open.is_none() && pulls.iter().any(is_done) {
-            // It was opened by this very write, and somebody has merged or closed it since.
+            // This very write opened it, and somebody has merged or closed it since.
             return Ok(());
         }
         push()?;
@@ -360,7 +361,7 @@ fn marker(key: &str) -> String {
     format!("<!-- ekiden:{} -->", name_of(key))
 }
 
-/// From when on a marker is looked for.
+/// The time from which a marker is searched.
 fn from(since: Timestamp) -> String {
     (since - SLACK).rfc3339()
 }
@@ -374,7 +375,7 @@ fn next_page(link: &str) -> Option<String> {
     })
 }
 
-/// A name as a part of a path.
+/// A name as part of a path.
 fn escaped(name: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {

@@ -1,7 +1,8 @@
-//! Answers that a service need not give again.
+//! Answers that a service need not send again.
 //!
-//! Who asks for the same list every few minutes gets its tag with each answer, and names it the next time. An answer
-//! that nothing has changed has no body, and GitHub does not count it against the limit of requests.
+//! A client that asks for the same list every few minutes gets a tag with each answer, and sends it with
+//! the next request. If nothing has changed, the answer has no body, and GitHub does not count it against
+//! the rate limit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +12,17 @@ use ureq::http::{HeaderValue, Method, Request, StatusCode};
 
 use crate::{Answer, Web};
 
-/// Answers that are kept; more of them are a poll of something large, and all are forgotten.
+/// How many answers are kept. More come from polling something large; then all are forgotten.
 const KEPT_MAX: usize = 200;
 
-/// A service, and what it answered before. Clones share that.
+/// A service and its previous answers. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Known<W> {
     web: W,
     answers: Arc<Mutex<BTreeMap<Asked, (HeaderValue, Answer)>>>,
 }
 
-/// An address, and the key that it was asked with.
+/// An address, and the key used to ask it.
 type Asked = (String, Option<Vec<u8>>);
 
 impl<W> Known<W> {

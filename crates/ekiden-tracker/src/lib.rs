@@ -1,4 +1,4 @@
-//! Issues where people keep them: Linear, GitHub, files of the project.
+//! Issues where people keep them: in Linear, in GitHub, in files of the project.
 //!
 //! ```text
 //! Tracker ── Linear (GraphQL) ─┐
@@ -8,16 +8,17 @@
 //! Queued ──► Outbox (store) ──► Sender ──► Tracker
 //! ```
 //!
-//! What is written is data ([`Write`]) and says what shall be, so that sending it twice leaves the same issue:
+//! A write is data ([`Write`]) that describes the wanted state, so sending it twice leaves the same issue:
 //! `docs/design/trackers.md`.
 //!
 //! Invariants:
-//! - *Foreign text stays foreign.* What agents wrote reaches a tracker quoted, bounded, masked, and without anything that notifies,
-//!   links or closes; what a tracker says is bounded before it is used.
-//! - *A credential goes to one address*, the one that the settings name: no redirect is followed, and no link to another host.
-//! - *What fails is a fault with a reason*, never an empty answer.
+//! - *Foreign text stays foreign.* Agents' text reaches a tracker quoted, bounded, masked, and without
+//!   anything that notifies, links or closes. Text from a tracker is bounded before it is used.
+//! - *A credential goes to one address*, the one that the settings name: no redirect is followed, and no
+//!   link to another host.
+//! - *A failure is a fault with a reason*, never an empty answer.
 //!
-//! What must not be known here: settings files, the terminal, where credentials come from.
+//! This crate must not know about settings files, the terminal, or where credentials come from.
 
 mod fault;
 mod github;

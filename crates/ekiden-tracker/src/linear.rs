@@ -1,7 +1,8 @@
-//! Linear, by its GraphQL interface.
+//! Linear, through its GraphQL API.
 //!
-//! Whatever creates something carries an id that follows from the write's key, so a second try is refused, and the thing is there.
-//! Errors come with status 200 too, and are told by their code. Each document asks for what is used and no more: Linear counts its complexity.
+//! Everything that is created carries an id derived from the write's key, so a second try is refused
+//! because the thing exists. Errors come with status 200 too, and are recognized by their code. Each query
+//! asks only for what is used: Linear counts its complexity.
 
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::issue::{Child, Comment, Issue};
@@ -13,7 +14,7 @@ use crate::tracker::{LivingComment, NewIssue, Tracker};
 use crate::web::{self, Web, text};
 use crate::{Fault, Markup, NewState};
 
-/// Pages that are read of one list: of 50 each.
+/// How many pages of a list are read, 50 entries each.
 const PAGES_MAX: usize = 10;
 
 const VIEWER: &str = "query Viewer { viewer { name } }";
@@ -37,7 +38,7 @@ const ISSUE_CREATE: &str = "mutation IssueCreate($input: IssueCreateInput!) { is
 const LABEL_CREATE: &str = "mutation LabelCreate($input: IssueLabelCreateInput!) { issueLabelCreate(input: $input) { success } }";
 const LABEL_ADD: &str = "mutation LabelAdd($id: String!, $labelId: String!) { issueAddLabel(id: $id, labelId: $labelId) { success } }";
 const LABEL_REMOVE: &str = "mutation LabelRemove($id: String!, $labelId: String!) { issueRemoveLabel(id: $id, labelId: $labelId) { success } }";
-/// Everything that is sent, for the test that holds it against the published schema.
+/// Everything that is sent, for the test that checks it against the published schema.
 pub const DOCUMENTS: [&str; 15] = [
     VIEWER,
     ISSUE,
@@ -63,7 +64,7 @@ pub struct Linear<W> {
 }
 
 impl<W: Web> Linear<W> {
-    /// A personal key goes as it is; a token of OAuth as a bearer's.
+    /// A personal key is sent as it is; an OAuth token as a bearer token.
     pub fn new(web: W, url: String, key: &str) -> Self {
         let authorization = match key.starts_with("lin_oauth_") {
             true => format!("Bearer {key}"),
@@ -76,13 +77,13 @@ impl<W: Web> Linear<W> {
         }
     }
 
-    /// Asks, and returns the data. `what` is what would be missing.
+    /// Sends a query and returns the data. `what` names what would be missing.
     fn ask(&self, document: &str, variables: &Value, what: &str) -> Result<Value, Fault> {
         let body = json!({ "query": document, "variables": variables });
         let headers = [("authorization", self.authorization.as_str())];
         let request = web::request("POST", &self.url, &headers, Some(&body))?;
         let answer = self.web.send(request).map_err(Fault::Unreachable)?;
-        // Requests are counted, and so is how much they ask for.
+        // Linear limits the number of requests and also their complexity.
         let reset = match web::header(&answer, "x-ratelimit-complexity-remaining") {
             Some("0") => "x-ratelimit-complexity-reset",
             Some(_) | None => "x-ratelimit-requests-reset",
@@ -91,7 +92,7 @@ impl<W: Web> Linear<W> {
         if answer.status() == 429 {
             return Err(limited());
         }
-        // An error of the service may have no body that can be read; one of a query has, whatever the status is.
+        // A service error may have no readable body; a query error always has one, whatever the status.
         let mut body = match web::json(&answer) {
             Ok(body) => body,
             Err(garbage) => return web::check(&answer, what, "").and(Err(garbage)),
@@ -114,7 +115,7 @@ impl<W: Web> Linear<W> {
         }
     }
 
-    /// The same for what changes something: it must say that it did.
+    /// The same for a mutation: the answer must say that it succeeded.
     fn change(&self, document: &str, variables: &Value, what: &str) -> Result<Value, Fault> {
         let data = self.ask(document, variables, what)?;
         let done = data.as_object().and_then(|data| data.values().next());
@@ -124,7 +125,7 @@ impl<W: Web> Linear<W> {
         }
     }
 
-    /// Creates; refused, because an earlier try arrived, it looks whether `made` finds it.
+    /// Creates something. If Linear refuses because an earlier try arrived, checks whether `made` finds it.
     fn once(
         &self,
         create: Result<Value, Fault>,
@@ -217,7 +218,7 @@ impl<W: Web> Tracker for Linear<W> {
             let input = json!({ "id": made, "issueId": id, "body": comment.body });
             self.change(COMMENT_CREATE, &json!({ "input": input }), id)
         };
-        // A person may have deleted the one that was there.
+        // A person may have deleted the earlier one.
         let done = match comment.is_there {
             true => self.once(update(), create),
             false => self.once(create(), update),
@@ -242,7 +243,7 @@ impl<W: Web> Tracker for Linear<W> {
         };
         let variables = json!({ "id": issue, "labelId": label });
         match self.change(document, &variables, id) {
-            // It is on the issue already, or gone from it.
+            // It is already on the issue, or already gone from it.
             Err(Fault::Refused(_)) => Ok(()),
             done => done.map(drop),
         }
@@ -293,7 +294,7 @@ impl<W: Web> Tracker for Linear<W> {
     }
 }
 
-/// An id in the form of version 4, since Linear takes no other, with bits that follow from the key.
+/// An id in the form of version 4, since Linear accepts no other, with bits derived from the key.
 fn uuid_of(key: &str) -> Uuid {
     let bits = u128::from_str_radix(&sha256_hex(key.as_bytes())[..32], 16).unwrap_or_default();
     Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
@@ -303,7 +304,7 @@ fn outline(found: &Value) -> Issue {
     let blocks =
         |relation: &Value| relation["type"] == "blocks" && !is_closed(&relation["issue"]["state"]);
     Issue {
-        // 0 is none.
+        // 0 means none.
         priority: found["priority"]
             .as_f64()
             .filter(|priority| *priority >= 1.0)

@@ -1,4 +1,4 @@
-//! Issues as files of the project, one each, which people edit and git may keep.
+//! Issues as files in the project, one each, which people edit and git may track.
 //!
 //! ```text
 //! ---
@@ -17,7 +17,7 @@
 //! <!-- /ekiden -->
 //! ```
 //!
-//! Only the lines that change are changed: what a person wrote stays as it is.
+//! Only the lines that must change do: everything else that a person wrote stays as it is.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ use crate::{Fault, Markup, NewState};
 
 /// The largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
-/// Files that are read for a list.
+/// How many files are read for a list.
 const FILES_MAX: usize = 2_000;
 const CLOSED: [&str; 5] = ["closed", "done", "completed", "canceled", "cancelled"];
 const END: &str = "<!-- /ekiden -->";
@@ -54,7 +54,7 @@ impl Local {
         Self { disk, dir }
     }
 
-    /// There is an issue of this name.
+    /// An issue of this name exists.
     pub fn has(&self, id: &str) -> bool {
         let found = self.disk.stat(&self.path(id));
         found.is_ok_and(|found| found.is_some_and(|found| found.kind == Kind::File))
@@ -73,7 +73,7 @@ impl Local {
         Ok(File(text))
     }
 
-    /// Puts a changed file in its place, with the permissions that it had. A link leads elsewhere, and is left alone.
+    /// Replaces a changed file and keeps its permissions. A link leads elsewhere, and is left alone.
     fn write(&self, id: &str, file: &File) -> Result<(), Fault> {
         match self.has(id) {
             true => replace_in_project(&*self.disk, &self.path(id), file.0.as_bytes())
@@ -89,7 +89,7 @@ impl Local {
             .iter()
             .filter_map(|name| name.to_str()?.strip_suffix(".md"));
         let ids = ids.filter(|id| !id.starts_with('.')).take(FILES_MAX);
-        // One that cannot be read keeps no other from being listed.
+        // An unreadable file does not keep the others from being listed.
         Ok(ids
             .filter_map(|id| Some((id.to_owned(), self.read(id).ok()?)))
             .collect())
@@ -139,7 +139,7 @@ impl Tracker for Local {
         })
     }
 
-    /// They stand in the file, so its text has them.
+    /// They are in the file, so its text contains them.
     fn comments(&self, _: &str) -> Result<Vec<Comment>, Fault> {
         Ok(Vec::new())
     }
@@ -234,7 +234,7 @@ impl Tracker for Local {
         Ok(id)
     }
 
-    /// A rehearsal: a file with the body in it, and nothing is pushed.
+    /// A rehearsal: writes a file with the body, and pushes nothing.
     fn put_pull_request(
         &self,
         pull: &PullRequest<'_>,
@@ -281,7 +281,7 @@ fn failed(error: &DiskError) -> Fault {
     Fault::refused(&format!("cannot {}", in_full(error)))
 }
 
-/// The words of a title as a file's name.
+/// The words of a title, as a file name.
 fn slug(title: &str) -> String {
     let plain = |c: char| match c.is_ascii_alphanumeric() {
         true => c.to_ascii_lowercase(),
@@ -304,10 +304,10 @@ fn slug(title: &str) -> String {
 struct File(String);
 
 impl File {
-    /// Where the lines of the front matter are, and where the rest begins; nothing without one.
+    /// Where the lines of the front matter are, and where the rest begins; `None` without front matter.
     fn front(&self) -> Option<(usize, usize, usize)> {
         let start = self.0.find('\n')? + 1;
-        // Some editors put a mark before the first line, or two characters at the end of each.
+        // Some editors write a mark before the first line, or end each line with two characters.
         let first = self.0[..start].trim_start_matches('\u{feff}').trim_end();
         let rest = (first == "---").then_some(&self.0[start..])?;
         let end = match rest.starts_with("---") {
@@ -323,7 +323,7 @@ impl File {
             .map_or(&*self.0, |(_, _, behind)| &self.0[behind..])
     }
 
-    /// Where a key and its value are, with the items of a list on lines of their own.
+    /// Where a key and its value are, including list items on separate lines.
     fn field(&self, key: &str) -> Option<Range<usize>> {
         let (start, end, _) = self.front()?;
         let is_it = |line: &str| {
@@ -359,7 +359,7 @@ impl File {
             .collect()
     }
 
-    /// Changes what the front matter says of a key, or adds it.
+    /// Changes the front matter's value of a key, or adds it.
     fn set(&mut self, key: &str, value: &str) {
         let line = format!("{key}: {}\n", one_line(value, 400));
         match (self.field(key), self.front()) {
@@ -369,7 +369,7 @@ impl File {
         }
     }
 
-    /// Puts a text between its marks, or with them at the end.
+    /// Puts a text between its marks, or adds both at the end.
     fn put_block(&mut self, start: &str, text: &str) {
         let block = format!("{start}\n{}\n{END}", text.trim_end());
         let found = self.0.find(start).and_then(|from| {

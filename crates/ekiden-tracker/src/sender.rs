@@ -1,7 +1,8 @@
-//! Brings what waits in the outbox to its trackers, issue by issue.
+//! Sends what waits in the outbox to its trackers, issue by issue.
 //!
-//! Whatever fails is tried again later: 10 s, then twice as long each time, at most an hour, with a fifth of jitter. What the tracker
-//! refuses waits alone, all else with its issue, and a limit of the service holds all of that tracker until it is over.
+//! Every failure is retried: after 10 s, then after twice as long each time, at most an hour, with a fifth
+//! of jitter. A write that the tracker refuses waits alone; any other failure makes its whole issue wait,
+//! and a rate limit all of that tracker, until it is over.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +23,7 @@ const KEPT: Millis = Millis::from_secs(30 * 24 * 60 * 60);
 const PAUSE_MIN: Millis = Millis::from_secs(10);
 const PAUSE_MAX: Millis = Millis::from_secs(60 * 60);
 
-/// Opens the tracker of an issue, by the settings of a project.
+/// Opens the tracker of an issue, by a project's settings.
 pub type Open<'a> = dyn Fn(&Path, &IssueRef) -> Result<Box<dyn Tracker>, Fault> + 'a;
 
 /// Pushes a branch of a project, never by force.
@@ -33,21 +34,21 @@ pub struct Sender<'a> {
     pub open: &'a Open<'a>,
     pub push: &'a Push<'a>,
     pub now: Timestamp,
-    /// 0 to 255, by chance.
+    /// Random, 0 to 255.
     pub jitter: u8,
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Debug, Default)]
 pub struct Sent {
     pub count: usize,
-    /// The issues whose writes wait on, and why.
+    /// The issues whose writes are still waiting, and why.
     pub failed: Vec<(IssueRef, Fault)>,
     /// Writes that were too old.
     pub dropped: usize,
 }
 
-/// What the sender knows of an issue, a write or a tracker's limit between two rounds.
+/// What the sender remembers about an issue, a write or a tracker's limit between two rounds.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Try {
     tries: u32,
@@ -64,13 +65,13 @@ pub struct Waiting {
     pub tracker: TrackerKind,
     pub what: String,
     pub since: Timestamp,
-    /// When it is tried again; nothing if at once.
+    /// When it is retried; `None` if at once.
     pub next: Option<Timestamp>,
-    /// Why it was not sent so far.
+    /// Why it has not been sent yet.
     pub why: Option<String>,
 }
 
-/// What waits, and how much of it cannot be read.
+/// What waits, and how much of it is unreadable.
 #[derive(Debug, Default)]
 pub struct Standing {
     pub waiting: Vec<Waiting>,
@@ -101,8 +102,8 @@ pub fn standing(outbox: &Outbox, now: Timestamp) -> DiskResult<Standing> {
 }
 
 impl Sender<'_> {
-    /// Sends what is due; with `all` also what would wait for another try. A service's own limit is kept to.
-    /// To be called under the outbox's lock.
+    /// Sends what is due; with `all` also what would wait for a retry. A service's own limit is respected.
+    /// Call it under the outbox's lock.
     pub fn send(&self, all: bool) -> DiskResult<Sent> {
         let (mut tries, mut sent) = (read_tries(self.outbox), Sent::default());
         let entries = self.drop_old(&mut sent)?;
@@ -141,7 +142,8 @@ impl Sender<'_> {
         Ok(sent)
     }
 
-    /// Forgets what is old, and returns the entries that trackers have. Those of a comment are kept as long as its newest.
+    /// Forgets what is old, and returns the entries that trackers have. The entries of a comment are kept
+    /// as long as its newest.
     fn drop_old(&self, sent: &mut Sent) -> DiskResult<Vec<Queued>> {
         let is_old = |at: Timestamp| self.now.since(at) > KEPT;
         for kept in self.outbox.waiting()? {
@@ -195,11 +197,12 @@ impl Sender<'_> {
                 self.put_shards(&*tracker, &found)?;
             } else if !is_overtaken(queued, sent) {
                 match self.put(&*tracker, issue, queued) {
-                    // A key that may not even read the issue is the trouble of all its writes.
+                    // A key that may not even read the issue makes all its writes fail.
                     Err(fault @ Fault::NotPermitted(_)) if tracker.issue(&issue.id).is_err() => {
                         return Err(Failed::Tracker(fault));
                     }
-                    // What may never be taken, such as a state by a wrong name, keeps no other write waiting.
+                    // A write that may never be accepted, such as a state by a wrong name, does not make
+                    // other writes wait.
                     Err(fault @ (Fault::Refused(_) | Fault::NotPermitted(_))) => {
                         refused.push((file.clone(), fault));
                         continue;
@@ -238,7 +241,7 @@ impl Sender<'_> {
                     parent: Some(id),
                     since: *since,
                 };
-                // `ekiden shard --issues` may have made it.
+                // `ekiden shard --issues` may have created it.
                 let children = tracker.issue(id)?.children;
                 let known = children.iter().find(|child| child.title == *title);
                 let made = match known {
@@ -266,14 +269,15 @@ impl Sender<'_> {
         }
     }
 
-    /// The issue that a shard belongs to says how many of its shards are done, in a comment of its own.
+    /// Writes into the issue that a shard belongs to how many of its shards are done, in a separate
+    /// comment.
     fn put_shards(&self, tracker: &dyn Tracker, shard: &Issue) -> Result<(), Fault> {
         let parent = shard.parent.as_ref().filter(|_| is_shard(&shard.title));
         let Some(id) = parent.map(|name| name.trim_start_matches('#')) else {
             return Ok(());
         };
         let parent = tracker.issue(id)?;
-        // A name alone is not one of its kind in all of Linear. What follows it there changes with the title.
+        // A name alone is not unique in all of Linear. What follows it there changes with the title.
         let place = parent.url.split_once(&parent.name);
         let place = place.map_or("", |(place, _)| place);
         let done = parent.shards_done().unwrap_or_default();
@@ -286,7 +290,7 @@ impl Sender<'_> {
         tracker.put_comment(id, &living)
     }
 
-    /// `of` is the issue's name, or the write's.
+    /// `of` is the name of the issue or of the write.
     fn note(&self, tries: &mut Tries, of: String, issue: &IssueRef, fault: &Fault) {
         let (key, pause) = if let Fault::Limited { wait } = fault {
             (limit_name(issue.tracker), *wait)
@@ -344,7 +348,7 @@ fn put_comment<'a>(
     tracker.put_comment(&issue.id, &living)
 }
 
-/// What is kept together: the entries of a comment, else the write alone.
+/// What is kept together: the entries of a comment, otherwise the write alone.
 /// The tracker has a newer write of the same. What was refused before that must not take it back.
 fn is_overtaken(queued: &Queued, sent: &[Queued]) -> bool {
     let is_newer = |other: &&Queued| {
@@ -388,13 +392,13 @@ fn limit(tries: &Tries, tracker: TrackerKind, now: Timestamp) -> Option<&Try> {
     is_ahead(tries.get(&limit_name(tracker))?, now)
 }
 
-/// Its time has not come. One that lies further ahead than any pause was noted by a clock that was wrong.
+/// Its time has not come. A time further ahead than any pause was noted by a clock that was wrong.
 fn is_ahead(tried: &Try, now: Timestamp) -> Option<&Try> {
     let is_ahead = tried.next > now && tried.next.since(now) <= Millis(PAUSE_MAX.0 * 2);
     is_ahead.then_some(tried)
 }
 
-/// What was noted of a write, of its issue, and of a limit.
+/// The notes about a write, its issue, and a limit.
 fn tried<'a>(tries: &'a Tries, queued: &Queued) -> impl Iterator<Item = &'a Try> {
     let (issue, limit) = (name(&queued.issue), limit_name(queued.issue.tracker));
     let names = [name_of(&queued.key), issue, limit];

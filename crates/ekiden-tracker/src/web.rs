@@ -1,4 +1,4 @@
-//! Who carries requests, `ureq` or a test; and what an answer says beside its body.
+//! What carries requests (`ureq` or a test), and what an answer says beside its body.
 
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::notify::http_agent;
@@ -7,22 +7,22 @@ use ureq::http::{Request, Response};
 
 use crate::Fault;
 
-/// The most that is read of an answer, in bytes: a description may have 1 MB.
+/// How much of an answer is read, in bytes: a description may have 1 MB.
 const ANSWER_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// How long nothing is sent where a limit does not say until when.
+/// How long nothing is sent if a limit does not say when it ends.
 const LIMIT_UNKNOWN: Millis = Millis::from_secs(5 * 60);
-/// However far away the end of a limit is, it is asked again after this.
+/// However far away the end of a limit is, the service is asked again after this.
 const LIMIT_MAX: Millis = Millis::from_secs(60 * 60);
 
 pub type Answer = Response<Vec<u8>>;
 
-/// Who carries requests.
+/// Carries requests.
 pub trait Web {
-    /// Sends one and waits, bounded in time. No redirect is followed.
+    /// Sends a request and waits, with a time limit. Follows no redirect.
     ///
     /// # Errors
     ///
-    /// Why there is no answer; the request may have arrived all the same.
+    /// Why there is no answer. The request may have arrived all the same.
     fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String>;
 }
 
@@ -39,7 +39,7 @@ impl Web for RealWeb {
     }
 }
 
-/// Never with the address.
+/// Never contains the address.
 fn why(error: &ureq::Error) -> String {
     if let ureq::Error::Io(cause) = error {
         return cause.kind().to_string();
@@ -47,7 +47,8 @@ fn why(error: &ureq::Error) -> String {
     error.to_string()
 }
 
-/// A request with these headers, and a body if there is one. Never with what is wrong in it, which may be a key.
+/// A request with these headers, and an optional body. Its error never contains what is wrong, which may be
+/// a key.
 pub(crate) fn request(
     method: &str,
     url: &str,
@@ -74,9 +75,10 @@ pub(crate) fn json(answer: &Answer) -> Result<Value, Fault> {
     serde_json::from_slice(answer.body()).map_err(|error| Fault::garbage(&error.to_string()))
 }
 
-/// How long nothing more is taken: by `retry-after`, or by the header with the time of the reset.
+/// How long the service accepts nothing more: by `retry-after`, or by the header with the time of the
+/// reset.
 ///
-/// The reset is held against the server's own clock, since ours may be wrong.
+/// The reset is compared with the server's clock, since ours may be wrong.
 pub(crate) fn limited(answer: &Answer, reset: &str, unit: Millis) -> Fault {
     let number = |name| header(answer, name)?.trim().parse::<u64>().ok();
     let until = || {
@@ -88,7 +90,7 @@ pub(crate) fn limited(answer: &Answer, reset: &str, unit: Millis) -> Fault {
     Fault::Limited { wait: Millis(wait) }
 }
 
-/// What a status says where the body does not tell more. `what` is what would be missing.
+/// What a status means if the body does not say more. `what` names what would be missing.
 pub(crate) fn check(answer: &Answer, what: &str, said: &str) -> Result<(), Fault> {
     match answer.status().as_u16() {
         200..=299 => Ok(()),
@@ -100,7 +102,7 @@ pub(crate) fn check(answer: &Answer, what: &str, said: &str) -> Result<(), Fault
     }
 }
 
-/// Text of an answer; nothing where there is another value.
+/// A text from an answer; `None` if there is another value.
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }

@@ -1,28 +1,29 @@
-//! What is written into an issue: our own words, with those of agents quoted, bounded, masked and defused.
+//! The text that goes into an issue: ours, with agents' text quoted, bounded, masked and defused.
 
 use ekiden_core::secrets::mask;
 use ekiden_core::text::{clean, one_line, short};
 use ekiden_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A line of an agent, in characters.
+/// The longest line of an agent, in characters.
 const LINE_CHARS_MAX: usize = 240;
-/// Lines of an agent under one heading.
+/// The most lines of an agent under one heading.
 const LINES_MAX: usize = 12;
-/// A document that is shown in the comment, in lines and characters.
+/// The longest document shown in the comment, in lines and characters.
 const DOCUMENT_LINES_MAX: usize = 200;
 const DOCUMENT_CHARS_MAX: usize = 12_000;
-/// A comment, in bytes: GitHub takes 65,536 characters.
+/// The longest comment, in bytes: GitHub accepts 65,536 characters.
 const COMMENT_BYTES_MAX: usize = 60_000;
-/// The body of a pull request, in characters.
+/// The longest body of a pull request, in characters.
 const BODY_CHARS_MAX: usize = 60_000;
-/// How the living comments of runs, of watched sessions, and of an issue whose shards have runs of their own begin.
+/// The first lines of living comments: of runs, of watched sessions, and of an issue whose shards have
+/// separate runs.
 pub const HEADS: [&str; 3] = [
     "ekiden works on this, run ",
     "ekiden watches a session, ",
     "ekiden works on parts of this: ",
 ];
-/// Takes no room, and stands where a tracker would see a mention, a reference or an address.
+/// Invisible; inserted where a tracker would see a mention, a reference or an address.
 const BREAK: char = '\u{200b}';
 
 /// How a tracker folds text.
@@ -40,12 +41,12 @@ pub struct Entry {
     /// `Session 3 · L2 at 86 %`
     pub head: String,
     pub at: Timestamp,
-    /// What else we say of it.
+    /// Further text from us.
     pub facts: Vec<String>,
     /// In the agent's words.
     pub done: Vec<String>,
     pub next: Vec<String>,
-    /// What it asks a person.
+    /// Its question to a person.
     pub asks: Vec<String>,
     pub document: Document,
 }
@@ -62,7 +63,7 @@ pub enum Document {
 }
 
 impl Entry {
-    /// The same with secrets masked, and no longer than is ever shown: so it is kept.
+    /// The same with secrets masked, cut to the longest that is ever shown. This form is stored.
     #[must_use]
     pub fn bounded(self) -> Self {
         let lines = |lines: Vec<String>| -> Vec<String> {
@@ -152,7 +153,7 @@ fn fold(title: &str, text: &str, markup: Markup) -> String {
     }
 }
 
-/// Lines as a quotation, bounded.
+/// Lines as a quotation, within bounds.
 fn quoted<'a>(lines: impl Iterator<Item = &'a str>, lines_max: usize) -> String {
     let lines = lines.filter(|line| !line.trim().is_empty());
     let mut text = String::new();
@@ -169,13 +170,14 @@ fn quoted<'a>(lines: impl Iterator<Item = &'a str>, lines_max: usize) -> String 
     text + "\n"
 }
 
-/// The body of a pull request: a run's report, which is masked and has no markup of others, with nothing that notifies or closes.
+/// The body of a pull request: a run's report, which is masked and has no foreign markup, without anything
+/// that notifies or closes.
 pub fn pull_request(report: &str) -> String {
     short(&broken(&mask(report)), BODY_CHARS_MAX)
 }
 
-/// The text with nothing that notifies, refers, closes, links, embeds or is markup of a page: `@name`, `#12`, `ANV-12`, `GH-12`, addresses,
-/// tags, brackets. A word such as "fixes" has then nothing that it could close.
+/// The text without anything that notifies, refers, closes, links, embeds or is page markup: `@name`,
+/// `#12`, `ANV-12`, `GH-12`, addresses, tags, brackets. Then a word such as "fixes" has nothing to close.
 pub fn defused(text: &str) -> String {
     broken(&text.replace('<', "&lt;").replace('[', "\\["))
 }

@@ -1,4 +1,4 @@
-//! Writes as data: what shall be in an issue.
+//! Writes as data: the wanted state of an issue.
 
 use std::path::PathBuf;
 
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::Entry;
 
-/// A write as it lies in the outbox.
+/// A write as it is stored in the outbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
     pub v: u32,
-    /// By this it is known for good: the same key is written once.
+    /// Identifies the write for good: the same key is written once.
     pub key: String,
     pub at: Timestamp,
-    /// Its place among those of the same comment.
+    /// Its position among those of the same comment.
     pub order: u64,
     /// The project, whose settings say where trackers are.
     pub dir: PathBuf,
@@ -31,7 +31,7 @@ pub enum Write {
     /// The living comment holds this entry.
     Entry {
         comment: String,
-        /// What the comment begins with.
+        /// How the comment begins.
         head: String,
         entry: Box<Entry>,
     },
@@ -42,13 +42,13 @@ pub enum Write {
     State {
         state: NewState,
     },
-    /// There is a sub-issue of this key, closed or as people have it.
+    /// A sub-issue of this key exists, closed or as people left it.
     SubIssue {
         key: String,
         title: String,
         text: String,
         is_done: bool,
-        /// It was not there before this time.
+        /// It did not exist before this time.
         since: Timestamp,
     },
     /// The branch is there as it is here, and has a pull request.
@@ -63,19 +63,19 @@ pub enum Write {
 #[serde(rename_all = "snake_case")]
 pub enum NewState {
     Named(String),
-    /// Whatever the tracker counts as done.
+    /// The tracker's state for done.
     Done,
 }
 
 impl Queued {
     pub const VERSION: u32 = 1;
 
-    /// Keeps it in the outbox. Whether it is new. Durable.
+    /// Stores it in the outbox, durably. Returns whether it is new.
     pub fn queue(&self, outbox: &Outbox) -> DiskResult<bool> {
         outbox.queue(&self.key, &serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// What was kept; none if it is of a newer program, or damaged.
+    /// The stored write; `None` if a newer program wrote it, or it is damaged.
     pub fn of(kept: &QueuedWrite) -> Option<Self> {
         let queued: Self = serde_json::from_slice(&kept.bytes).ok()?;
         (queued.v <= Self::VERSION).then_some(queued)

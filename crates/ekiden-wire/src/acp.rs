@@ -1,13 +1,13 @@
-//! The Agent Client Protocol, by which some thirty agents can be driven.
+//! The Agent Client Protocol, through which ekiden can drive some thirty agents.
 //!
 //! ```text
 //!  initialize ─► session/new | resume | load ─► session/prompt ─► session/update … ─► its answer: the turn is over
 //!                                                     ▲ a message: by one of three ways, see `Joining`
 //! ```
 //!
-//! What an agent can do is asked at the start and not guessed: see `Able`. Files and terminals are not offered to
-//! it, so it works with its own tools, and asks for permission where its own rules say so. Its names of tools become
-//! Claude Code's, so that rules, traces and the guard are the same for all agents.
+//! ekiden asks the agent at the start what it can do, and does not guess: see `Able`. It does not offer files or
+//! terminals, so the agent works with its own tools, and asks for permission where its own rules say so. Its tool
+//! names are translated to Claude Code's, so that rules, traces and the guard are the same for all agents.
 
 mod able;
 mod call;
@@ -35,61 +35,61 @@ use able::{Able, Choice, Joining};
 use call::OpenCall;
 use dialect::{Sent, Way};
 
-/// An agent that wants somebody to log in.
+/// The agent wants somebody to log in.
 const AUTH_REQUIRED: i64 = -32_000;
-/// What is held of words that come in pieces.
+/// How much is held of words that come in pieces.
 const WORDS_BYTES_MAX: usize = 8 * 1024;
-/// What stands in a conversation before anything was said, in tokens: instructions and tools.
+/// What a conversation contains before anything was said, in tokens: instructions and tools.
 const BASE_TOKENS: u64 = 20_000;
 const UNTOLD: &str = "this agent does not report its context use while it works, so ekiden orders the handoff by bytes exchanged (`--session-timeout` orders it by time)";
 
-/// A conversation by this protocol.
+/// A conversation in this protocol.
 #[derive(Default)]
 pub struct Acp {
     out: Outbox,
     start: Start,
-    /// The texts of the first message, until the conversation is begun.
+    /// The texts of the first message, until the conversation has begun.
     first: Vec<String>,
-    /// What the user chose and the agent has not confirmed, by our requests.
+    /// What the user chose and the agent has not confirmed yet, by our requests' ids.
     choices: BTreeMap<u64, Choice>,
     able: Able,
     /// The agent's id of the conversation.
     session: String,
-    /// The conversation is begun. What is told before is history.
+    /// The conversation has begun. What the agent reports before that is history.
     is_open: bool,
     last_id: u64,
-    /// Prompts that are not answered.
+    /// Prompts without an answer so far.
     prompts: BTreeSet<u64>,
-    /// A message that no request holds, and how it gets there.
+    /// A message that is not yet part of a request, and how it gets there.
     sent: Option<Sent>,
-    /// Our request by which the last message was put into a turn at work.
+    /// Our request that put the last message into a running turn.
     joining: u64,
     calls: Vec<OpenCall>,
     questions: Questions,
-    /// The answers that a request for permission offers, by its id.
+    /// The answers that each request for permission offers, by the request's id.
     offers: Vec<(Value, Value)>,
     words: String,
     response: u64,
     /// Results came since the last response began.
     has_results: bool,
     context: Context,
-    /// The turn was ended because its service refuses it, so the turn's own end tells nothing new.
+    /// The turn was ended because its service refuses it, so the turn's own end says nothing new.
     is_given_up: bool,
     /// What the conversation has cost, in US dollars.
     cost_usd: f64,
     charged_usd: f64,
 }
 
-/// How full the context is, as it was told and as it is guessed in between.
+/// How full the context is, as reported and as guessed in between.
 #[derive(Debug, Default)]
 struct Context {
     told: Option<u64>,
     window: u64,
     bytes: u64,
-    /// What it was when the last response began, and the one before.
+    /// Its size when the last response began, and when the one before did.
     now: u64,
     before: u64,
-    /// It was told in the turn at work, before a second call of a tool.
+    /// It was reported in the running turn, before a second tool call.
     is_live: bool,
     results: u32,
     has_warned: bool,
@@ -158,7 +158,7 @@ impl Acp {
         }
     }
 
-    /// The agent does not take messages in this way after all: the turn is ended for them.
+    /// The agent does not accept messages this way after all: the turn is ended for them.
     fn not_joined(&mut self) {
         self.able.joining = Joining::Cancel;
         if let Some(sent) = &mut self.sent
@@ -169,7 +169,7 @@ impl Acp {
         self.make_way();
     }
 
-    /// The turn at work is over once all its prompts are answered.
+    /// The running turn is over once all its prompts are answered.
     fn turn_ended(&mut self, told: &Value) {
         self.flush_words();
         if !self.prompts.is_empty() || std::mem::take(&mut self.is_given_up) {
@@ -203,7 +203,7 @@ impl Acp {
         self.out.see(ClientEvent::Result(Box::new(result)));
     }
 
-    /// What the turn used, where it is told.
+    /// What the turn used, if the agent reports it.
     fn used(&mut self, told: &Value) -> Option<BTreeMap<String, ModelUsage>> {
         let tokens = |name: &str| json::field(&told[name]);
         let usage = ModelUsage {
@@ -221,7 +221,7 @@ impl Acp {
 
     fn prompt_failed(&mut self, error: &Value) {
         self.flush_words();
-        // A turn that was ended for a message may say so as an error.
+        // The agent may report a turn that was ended for a message as an error.
         let cancels = |sent: &Sent| sent.way == Way::Cancels;
         if self.sent.as_ref().is_some_and(cancels) && self.send_waiting() {
             return;
@@ -270,7 +270,7 @@ impl Acp {
         true
     }
 
-    /// Ends the turn for the message that waits, as soon as no call is at work.
+    /// Ends the turn for the waiting message, as soon as no call is running.
     fn make_way(&mut self) {
         let busy = self.calls.iter().any(|call| call.is_shown);
         if let Some(sent) = self.sent.as_mut()
@@ -322,14 +322,14 @@ impl Acp {
         }
     }
 
-    /// What the conversation has cost from its beginning.
+    /// The cost of the conversation since its beginning.
     fn costs(&mut self, told: &Value) {
         if told["currency"] == "USD" {
             self.cost_usd = told["amount"].as_f64().unwrap_or(0.0).max(self.cost_usd);
         }
     }
 
-    /// Something of the model's came, so a turn is at work.
+    /// The model produced something, so a turn is running.
     fn heard(&mut self) {
         let opens = |sent: &Sent| sent.way == Way::Opens;
         if self.sent.as_ref().is_some_and(opens) && !self.prompts.is_empty() {
@@ -356,7 +356,7 @@ impl Acp {
         if window > 0 {
             self.context.window = window;
         }
-        // Nothing but a summary makes a conversation so much smaller.
+        // Only a summary makes a conversation so much smaller.
         if tokens < before / 2 {
             self.out
                 .see(ClientEvent::CompactBoundary { pre_tokens: before });
@@ -394,7 +394,7 @@ impl Acp {
         }
     }
 
-    /// What can be known of the context where it is not told.
+    /// An estimate of the context if the agent does not report it.
     fn guess(&mut self) {
         if self.context.results >= 2 && !self.context.is_live {
             if !std::mem::replace(&mut self.context.has_warned, true) {
@@ -415,7 +415,7 @@ impl Acp {
         self.start.model.clone().unwrap_or_default()
     }
 
-    /// Tells the words that came in pieces.
+    /// Reports the words that came in pieces.
     fn flush_words(&mut self) {
         if self.words.is_empty() {
             return;
@@ -429,7 +429,7 @@ impl Acp {
         let response = Response {
             number: self.response,
             model: &model,
-            // What was there before is read from the cache, as all of them have one.
+            // Earlier content is read from the cache, since all agents have one.
             usage: Usage {
                 input: self.context.tokens().saturating_sub(self.context.before),
                 cache_read: self.context.tokens().min(self.context.before),

@@ -1,8 +1,8 @@
 //! The agent's end of the same formats: for the built-in agent, and for agents in tests.
 //!
-//! It understands what [`crate::control`] writes and writes what [`crate::stream`] understands, in
-//! the real client's field names. Develop it against the real client's recordings, not against our
-//! own reader: the tests here only show that the two ends agree.
+//! It understands what [`crate::control`] writes, and writes what [`crate::stream`] understands, in the real
+//! client's field names. Develop it against the real client's recordings, not against our own reader: the tests
+//! here only show that the two ends agree.
 
 use serde_json::{Value, json};
 
@@ -27,20 +27,20 @@ pub enum HostMessage {
     Interrupt {
         request_id: String,
     },
-    /// Something that we do not know; answer with an error.
+    /// A request that we do not know; answer with an error.
     OtherRequest {
         request_id: String,
         subtype: String,
     },
-    /// The answer to a callback of ours.
+    /// The answer to our callback.
     Answer {
         request_id: String,
         answer: HookAnswer,
     },
-    /// A message of the user.
+    /// A message from the user.
     User {
         blocks: Vec<String>,
-        /// To be given back in the echo.
+        /// Returned in the echo.
         uuid: Option<String>,
     },
     /// Not a line that a host sends.
@@ -59,7 +59,7 @@ pub struct HostHook {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Saying<'a> {
     Text(&'a str),
-    /// A call of a tool.
+    /// A tool call.
     Call {
         id: &'a str,
         name: &'a str,
@@ -68,7 +68,7 @@ pub enum Saying<'a> {
 }
 
 impl HostMessage {
-    /// Reads a line of the host.
+    /// Reads a line from the host.
     pub fn parse(line: &str) -> Self {
         let Ok(line) = serde_json::from_str::<Value>(line) else {
             return Self::Malformed;
@@ -151,11 +151,11 @@ fn answer(response: &Value) -> HookAnswer {
     }
 }
 
-/// Writes what an agent writes, one line a call.
+/// Writes an agent's side, one line per call.
 #[derive(Debug, Clone)]
 pub struct AgentWriter {
     pub session_id: String,
-    /// The model that the agent says it is.
+    /// The model that the agent claims to be.
     pub model: String,
     pub cwd: String,
 }
@@ -198,7 +198,7 @@ impl AgentWriter {
         )
     }
 
-    /// A message of the host came a step further.
+    /// A message from the host moved one step further.
     pub fn lifecycle(&self, uuid: &str, state: Lifecycle) -> String {
         self.line(
             "command_lifecycle",
@@ -244,7 +244,7 @@ impl AgentWriter {
         self.line("rate_limit_event", json!({"rate_limit_info": body}))
     }
 
-    /// A hook of the host is asked. `details` are the event's own fields, such as `tool_name`.
+    /// Asks a hook of the host. `details` are the event's own fields, such as `tool_name`.
     pub fn hook_callback(&self, request_id: &str, hook: &HostHook, mut details: Value) -> String {
         details["session_id"] = json!(self.session_id);
         details["cwd"] = json!(self.cwd);

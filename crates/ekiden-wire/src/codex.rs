@@ -1,12 +1,12 @@
-//! Codex by its `app-server`: JSON-RPC lines, of which each call of the model tells its tokens and the window.
+//! Codex through its `app-server`: JSON-RPC lines that report the tokens of each model call and the window.
 //!
 //! ```text
 //!  initialize ─► thread/start | resume ─► turn/start ─► item/… thread/tokenUsage/updated … ─► turn/completed
 //!                                             ▲ turn/steer: in the next request of the turn at work
 //! ```
 //!
-//! Its own compaction is off. Its sandbox and its questions follow the run's permissions: what it may not do by
-//! itself it asks for, and is answered by [`crate::consent`]. The protocol of the handoff stands in its instructions.
+//! Its own compaction is off. Its sandbox and its questions follow the run's permissions: it asks for what it
+//! may not do by itself, and [`crate::consent`] answers. The handoff protocol is in its instructions.
 
 mod failure;
 mod item;
@@ -37,17 +37,17 @@ const WINDOWS_MINS: [(u64, LimitKind); 2] =
 pub struct Codex {
     out: Outbox,
     start: Start,
-    /// The texts of the first message, until the thread is begun.
+    /// The texts of the first message, until the thread has begun.
     first: Vec<String>,
     thread: String,
     model: String,
-    /// The turn at work.
+    /// The running turn.
     turn: Option<String>,
     last_id: u64,
-    /// The last requests to steer a turn and to interrupt it, which come too late for one that has just ended.
+    /// The last requests to steer a turn and to interrupt it, which are too late for a turn that has just ended.
     steered: Option<u64>,
     interrupted: Option<u64>,
-    /// A message that no request holds: our name for it, and its text.
+    /// A message that is not yet part of a request: our name for it, and its text.
     sent: Option<(String, String)>,
     /// The files that changes want to touch, by the item's id.
     changes: BTreeMap<String, Vec<String>>,
@@ -116,7 +116,7 @@ impl Codex {
             }
             (INITIALIZE | OPEN, Err(error)) => self.out.unopened(&error),
             (_, Ok(_)) => {}
-            // The message opens a turn of its own once this one is over.
+            // The message opens a new turn once this one is over.
             (id, Err(_)) if [self.steered, self.interrupted].contains(&Some(id)) => {}
             (_, Err(error)) => {
                 self.turn = None;
@@ -132,7 +132,7 @@ impl Codex {
         self.request("turn/start", &params);
     }
 
-    /// The message that waits opens a turn.
+    /// The waiting message opens a turn.
     fn say_anew(&mut self) {
         if let Some((uuid, text)) = self.sent.clone() {
             self.turn(&[text], Some(&uuid));
@@ -217,7 +217,7 @@ impl Codex {
         self.out.respond(&response, block);
     }
 
-    /// A call of the model told its tokens: its response is over.
+    /// A model call reported its tokens: its response is over.
     fn used(&mut self, told: &Value) {
         let last = |name: &str| -> u64 { json::field(&told["last"][name]) };
         let cached = last("cachedInputTokens").min(last("inputTokens"));
@@ -227,7 +227,7 @@ impl Codex {
             cache_creation: 0,
             output: last("outputTokens"),
         };
-        // What comes before a turn is of an earlier attempt, which was charged.
+        // Calls before a turn belong to an earlier attempt, which was charged for them.
         if self.turn.is_some() {
             self.respond(None);
             self.response += 1;
@@ -242,7 +242,7 @@ impl Codex {
     }
 
     fn limited(&mut self, told: &Value) {
-        // What has not changed is left out, or null.
+        // Unchanged values are left out, or null.
         for (name, limit) in told.as_object().into_iter().flatten() {
             if !limit.is_null() && LIMITS.contains(&&**name) {
                 self.limits[name] = limit.clone();
@@ -253,7 +253,7 @@ impl Codex {
         }
     }
 
-    /// The limit that is used up most.
+    /// The limit that is closest to used up.
     fn limit(&self, status: RateLimitStatus) -> ClientEvent {
         let windows = LIMITS.map(|name| &self.limits[name]);
         let fullest = windows
@@ -295,7 +295,7 @@ impl Codex {
         self.out.failed(found, reason, &words);
     }
 
-    /// A request of the agent: for permission, or one that we do not serve.
+    /// A request from the agent: for permission, or one that we do not serve.
     fn asked(&mut self, id: &Value, method: &str, params: &Value) {
         let item = json::text(&params["itemId"]);
         let dir = &self.start.dir;
@@ -336,7 +336,7 @@ impl Dialect for Codex {
     fn say(&mut self, text: &str, uuid: &str) {
         self.sent = Some((uuid.to_owned(), text.to_owned()));
         if self.thread.is_empty() {
-            // There is no conversation yet: it comes with the first turn.
+            // There is no conversation yet: the text comes with the first turn.
             return self.first.push(text.to_owned());
         }
         let Some(turn) = &self.turn else {

@@ -1,6 +1,6 @@
-//! What an agent may do that asks us each time: the run's own choice, by the same rules as Claude Code's.
+//! What an agent that asks us each time may do: the run's own choice, by the same rules as Claude Code's.
 //!
-//! Where nothing allows a call it is refused, since nobody is there to answer. Reading in the work tree needs no rule.
+//! If nothing allows a call it is refused, since nobody is there to answer. Reading in the work tree needs no rule.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -16,12 +16,12 @@ use crate::rpc::{Outbox, Start};
 use crate::stream::ClientEvent;
 use crate::trace::keep;
 
-/// A mode in which files in the work tree may be edited.
+/// The modes in which files in the work tree may be edited.
 const EDITS: [&str; 2] = ["acceptEdits", "auto"];
 const EVERYTHING: &str = "bypassPermissions";
-/// The modes by which requests are answered here. In those that are not named above, rules alone allow.
+/// The modes in which requests are answered here. In those not named above, only rules allow.
 pub(crate) const MODES: [&str; 6] = ["default", "plan", "dontAsk", EDITS[0], EDITS[1], EVERYTHING];
-/// What git, editors and agents take commands and rules from, in any directory: no mode allows to edit it.
+/// Where git, editors and agents find commands and rules, in any directory: no mode allows editing these.
 const OBEYED: [&str; 14] = [
     ".git",
     ".gitmodules",
@@ -39,7 +39,7 @@ const OBEYED: [&str; 14] = [
     "opencode.json",
 ];
 
-/// Requests of an agent for permission: each becomes a question to the guard for each file that it names.
+/// An agent's requests for permission: each becomes a question to the guard for each file that it names.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     consent: Consent,
@@ -51,17 +51,17 @@ struct PermissionRequest {
     /// The agent's id of the request, as JSON.
     id: String,
     hooks: Vec<HookCall>,
-    /// How many of them the guard has not answered.
+    /// How many of its questions the guard has not answered.
     open: usize,
     answer: Option<HookAnswer>,
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decided {
     pub(crate) id: Value,
     pub(crate) may: bool,
-    /// What nobody allowed, as the call's id and the tool.
+    /// The calls that nobody allowed, as the call's id and the tool.
     pub(crate) refused: Vec<(String, String)>,
 }
 
@@ -89,7 +89,7 @@ impl Questions {
         keep(&mut self.asked, asked, limits::OPEN_CALLBACKS_MAX);
     }
 
-    /// Takes an answer of the guard. With the last one a request is decided: the strictest counts.
+    /// Takes an answer of the guard. The last one decides the request: the strictest counts.
     pub(crate) fn answer(&mut self, callback: &str, answer: &HookAnswer) -> Option<Decided> {
         let (id, _) = callback.rsplit_once('#')?;
         let place = self.asked.iter().position(|asked| asked.id == id)?;
@@ -132,7 +132,7 @@ pub struct Consent {
     resolve: Option<fn(&Path) -> PathBuf>,
 }
 
-/// Whoever may do everything need not ask.
+/// If everything is allowed, the agent need not ask.
 pub fn allows_everything(permissions: &Permissions) -> bool {
     permissions.skip || permissions.mode.as_deref() == Some(EVERYTHING)
 }
@@ -157,7 +157,7 @@ impl Consent {
         self.everything || self.edits
     }
 
-    /// The call of the tool of this name may run.
+    /// A call of this tool may run.
     pub fn allows(&self, name: &str, used: &ToolUse) -> bool {
         let by_choice = matches!(used, ToolUse::Read(path) if self.is_inside(path))
             || matches!(used, ToolUse::Write(path) if self.edits && self.is_inside(path) && !self.is_obeyed(path));
@@ -172,13 +172,13 @@ impl Consent {
         }
     }
 
-    /// A path in the work tree, by its text and by where its links lead.
+    /// The path is in the work tree, both by its text and by where its links lead.
     fn is_inside(&self, path: &Path) -> bool {
         let climbs = path.components().any(|part| part == Component::ParentDir);
         !climbs && self.leads(path).starts_with(&self.dir)
     }
 
-    /// Whoever writes this decides what other programs run.
+    /// Writing this decides what other programs run.
     fn is_obeyed(&self, path: &Path) -> bool {
         let named = |part: Component<'_>| {
             let part = part.as_os_str();
@@ -197,7 +197,7 @@ impl Consent {
     }
 }
 
-/// A rule names a tool, or a shell command or its beginning too.
+/// A rule names a tool, or also a shell command or its beginning.
 fn matches(rule: &str, name: &str, used: &ToolUse) -> bool {
     let named = |tool: &str| match used {
         ToolUse::Write(_) => tool == "Write" || tool == "Edit",
@@ -215,7 +215,7 @@ fn matches(rule: &str, name: &str, used: &ToolUse) -> bool {
     let Some(beginning) = form.strip_suffix(":*") else {
         return named(tool) && command == form;
     };
-    // A second command in the line is no part of what was allowed.
+    // A second command in the line is not part of what was allowed.
     let is_one = !command.contains(['&', '|', ';', '<', '>', '$', '`', '(', '\n']);
     let rest = command.strip_prefix(beginning);
     named(tool) && is_one && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))

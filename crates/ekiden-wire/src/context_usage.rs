@@ -1,7 +1,7 @@
 //! The answer to `get_context_usage`: what fills the window.
 //!
-//! Once a compaction window is set, `rawMaxTokens` is that and not the model's window; only a result
-//! has the latter then. With compaction off there is no threshold.
+//! Once a compaction window is set, `rawMaxTokens` is that window and not the model's; only a result has the
+//! model's then. With compaction off there is no threshold.
 
 use serde_json::{Value, json};
 
@@ -10,18 +10,18 @@ use crate::json;
 /// What fills the window, in tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContextUsage {
-    /// The context now. Before the first response an estimate without messages.
+    /// The current context. Before the first response, an estimate without messages.
     pub total_tokens: u64,
     /// The model's window, or the compaction window if one is set.
     pub window_tokens: u64,
     /// The model whose window it is.
     pub model: Option<String>,
-    /// What is used, by name, largest first. The reserve for a summary and deferred tools do not count.
+    /// What is used, by name, largest first, without the reserve for a summary and deferred tools.
     pub categories: Vec<(String, u64)>,
 }
 
 impl ContextUsage {
-    /// Reads an answer; none if it lacks the window, which is not guessed.
+    /// Reads an answer; none if it lacks the window, which we do not guess.
     pub fn of(answer: &Value) -> Option<Self> {
         let used = json::elements(&answer["categories"])
             .iter()

@@ -1,4 +1,4 @@
-//! What we send to the client: one function a message, one line a message.
+//! What we send to the client: one function per message, one line per message.
 //!
 //! The texts that an agent reads are parameters; they come from the catalogue of prompts.
 //!
@@ -14,7 +14,7 @@ use crate::typed_line::typed_line;
 pub struct TextBlock<'a> {
     /// The text. The client expands `@path` in the *last* block of a message.
     pub text: &'a str,
-    /// The service may cache what comes up to here. At most one block of a message.
+    /// The service may cache everything up to here. At most one block of a message.
     pub cached: bool,
 }
 
@@ -27,7 +27,7 @@ impl<'a> From<&'a str> for TextBlock<'a> {
     }
 }
 
-/// Begins the protocol and registers our hooks. A call whose hook is not answered in time does not run, and
+/// Begins the protocol and registers our hooks. If a hook is not answered in time, its call does not run, and
 /// the turn ends.
 pub fn initialize(request_id: &str, hooks: &[HookEvent], timeout_secs: u32) -> String {
     let hook = |event: &HookEvent| {
@@ -42,8 +42,8 @@ pub fn initialize(request_id: &str, hooks: &[HookEvent], timeout_secs: u32) -> S
     )
 }
 
-/// A message of the user. While a turn runs it is delivered after the next tool result. The client
-/// gives `uuid` back when it echoes the message.
+/// A message from the user. While a turn runs, it is delivered after the next tool result. The client
+/// returns `uuid` when it echoes the message.
 pub fn user_message(blocks: &[TextBlock<'_>], uuid: Option<&str>) -> String {
     let content: Vec<Value> = blocks.iter().map(text_block).collect();
     let mut body = json!({

@@ -1,4 +1,4 @@
-//! Calls of tools that have run, from the input of the hook after a batch.
+//! Tool calls that have run, from the input of the hook after a batch.
 
 use ekiden_core::guard::watch::BatchCall;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::json;
 /// How the response of a failed call begins.
 const FAILURES: [&str; 4] = ["Exit code ", "Error: ", "Error\n", "<tool_use_error>"];
 
-/// Reads a batch. A call that cannot be read is left out.
+/// Reads a batch, without the calls that cannot be read.
 pub(crate) fn calls(batch: &Value) -> Vec<BatchCall> {
     json::elements(batch).iter().filter_map(done).collect()
 }

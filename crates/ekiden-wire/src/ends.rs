@@ -1,11 +1,11 @@
 //! Why an attempt is over.
 //!
 //! What decides: `is_error`, `terminal_reason`, the HTTP status, the kind of the last API error, rate-limit events, the
-//! exit, and what we did ourselves. `subtype` never means success, and no text decides, with one exception: what a client
-//! says about its own flags before it begins. A turn that was under way when the process ended has no result, whatever
-//! the result before it said.
+//! exit, and what we did ourselves. `subtype` never means success, and no text decides, with one exception:
+//! what a client says about its own flags before it begins. A turn that was running when the process ended has
+//! no result, whatever the previous result said.
 //!
-//! [`Observed`] gathers what decides; [`TABLE`] decides, row by row, and is the manual's table too.
+//! [`Observed`] gathers what decides. [`TABLE`] decides, row by row, and is also the manual's table.
 
 mod table;
 
@@ -36,7 +36,7 @@ pub enum EndedByUs {
     Silent,
 }
 
-/// What was seen of an attempt, folded over its events.
+/// What we saw of an attempt, folded over its events.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observed {
     last_result: Option<Box<TurnResult>>,
@@ -45,7 +45,7 @@ pub struct Observed {
     open_callbacks: Vec<String>,
     /// Callbacks of this turn that we answered, in time or not.
     answered: Vec<String>,
-    /// The client gave a callback up in this turn.
+    /// In this turn the client gave up on a callback.
     given_up: bool,
     started: bool,
     turn_open: bool,
@@ -58,7 +58,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Takes the next event of the stream.
+    /// Handles the next event of the stream.
     pub fn observe(&mut self, event: &ClientEvent) {
         if *event == ClientEvent::Init {
             self.started = true;
@@ -99,17 +99,17 @@ impl Observed {
         keep(&mut self.answered, id, limits::OPEN_CALLBACKS_MAX);
     }
 
-    /// We asked for the turn to be interrupted: the next result answers that.
+    /// We asked to interrupt the turn: the next result answers that.
     pub fn interrupt_sent(&mut self) {
         self.interrupt_sent = true;
     }
 
-    /// We ended the process. The first reason stands.
+    /// We ended the process. The first reason counts.
     pub fn ended_by_us(&mut self, reason: EndedByUs) {
         self.ended_by_us.get_or_insert(reason);
     }
 
-    /// The process is gone, and this was the end of its standard error.
+    /// The process is gone, and `stderr` is the end of its standard error.
     pub fn exited(&mut self, exit: Exit, stderr: &str) {
         self.exit = Some(exit);
         self.stderr = excerpt::of_text(stderr.trim(), limits::ERROR);
@@ -122,7 +122,7 @@ impl Observed {
 
     fn turn_ended(&mut self, result: &TurnResult) {
         self.turn_open = false;
-        // The client continues without an answer only if it gave the call up.
+        // The client continues without an answer only if it gave up on the call.
         self.unanswered = !self.open_callbacks.is_empty() || std::mem::take(&mut self.given_up);
         self.open_callbacks.clear();
         self.answered.clear();
@@ -130,7 +130,7 @@ impl Observed {
         self.last_result = Some(Box::new(result.clone()));
     }
 
-    /// An answer after that is too late. An interrupt also makes the client give callbacks up.
+    /// Any later answer is too late. An interrupt also makes the client give up on callbacks.
     fn callback_given_up(&mut self, request_id: &str) {
         let known = self
             .open_callbacks

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::hooks::HookEvent;
 
-/// What a hook of ours answers.
+/// The answer of our hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookAnswer {
     Pass,
@@ -34,7 +34,7 @@ pub fn pass() -> Value {
     json!({})
 }
 
-/// To a `PreToolUse`: the call runs without a question, or is refused for a reason that the agent
+/// For a `PreToolUse`: the call runs without a question, or is refused for a reason that the agent
 /// reads.
 pub fn permission(allowed: bool, reason: &str) -> Value {
     json!({"hookSpecificOutput": {
@@ -44,7 +44,7 @@ pub fn permission(allowed: bool, reason: &str) -> Value {
     }})
 }
 
-/// To a Stop or a compaction: it is held off, for this reason.
+/// For a Stop or a compaction: it is prevented, for this reason.
 pub fn block(reason: &str) -> Value {
     json!({"decision": "block", "reason": reason})
 }
@@ -54,7 +54,7 @@ pub fn context(event: HookEvent, text: &str) -> Value {
     json!({"hookSpecificOutput": {"hookEventName": event.name(), "additionalContext": text}})
 }
 
-/// To a `PreToolUse`: the call is refused for a reason that the agent reads, and the person reads another.
+/// For a `PreToolUse`: the call is refused for a reason that the agent reads, and the person reads another.
 pub fn refusal(reason: &str, person: &str) -> Value {
     let mut answer = permission(false, reason);
     answer["systemMessage"] = person.into();

@@ -35,7 +35,7 @@ pub enum HookEvent {
     SessionStart,
     SessionEnd,
     StopFailure,
-    /// Nothing runs. Only the guard's own function inside the client tells it.
+    /// Nothing is running. Only the guard's own function inside the client reports this.
     Idle,
     #[default]
     #[serde(other)]
@@ -61,7 +61,7 @@ impl HookEvent {
     }
 }
 
-/// One call of a hook.
+/// One hook call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookCall {
     pub event: HookEvent,
@@ -74,7 +74,7 @@ pub struct HookCall {
     pub tool_use_id: String,
     /// At a Stop: the last words, cut if long.
     pub last_words: String,
-    /// At a Stop: how much work still runs in the background.
+    /// At a Stop: how much work is still running in the background.
     pub background_tasks: usize,
     /// At a prompt: its beginning and end, without `<private>` spans.
     pub prompt: String,
@@ -83,9 +83,9 @@ pub struct HookCall {
     /// At a failure: what kind.
     pub failure: ApiErrorKind,
     pub cwd: PathBuf,
-    /// At a start: how the client says that it starts. Before a compaction: what it says triggers it.
+    /// At a start: how the client says that it starts. Before a compaction: what the client says triggered it.
     pub source: String,
-    /// The client's permission mode, such as `plan`; empty where it does not say.
+    /// The client's permission mode, such as `plan`; empty if it does not say.
     pub mode: String,
     /// After a batch of tools: its calls.
     pub calls: Vec<BatchCall>,
@@ -109,7 +109,7 @@ impl Default for HookCall {
 }
 
 impl HookCall {
-    /// Reads a hook's input. Input that cannot be read is a call of an unknown event: it is answered like
+    /// Reads a hook's input. Unreadable input counts as a call of an unknown event: it is answered like
     /// any other, since silence would stop the agent.
     pub fn parse(json: &str) -> Self {
         Self::of(&json::parse(json.as_bytes()).unwrap_or_default())

@@ -1,14 +1,13 @@
-//! Reading JSON that a client wrote.
+//! Reads JSON that a client wrote.
 //!
-//! Half a character (invalid UTF-8, or a lone surrogate, which the client writes when it cuts a text)
-//! becomes U+FFFD instead of an error. Values that nest too deep for the parser become null, so that what
-//! stands around them can be read. A field that is missing or odd is the default: the caller says which
-//! fields a line cannot do without.
+//! Half a character (invalid UTF-8, or a lone surrogate, which the client writes when it cuts a text) becomes
+//! U+FFFD instead of an error. Values nested too deep for the parser become null, so that the values around
+//! them can be read. A missing or odd field gets its default; the caller says which fields a line cannot do without.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The parser fails at 128 levels, since it calls itself for each. No field that is read lies this deep.
+/// The parser fails at 128 levels, since it recurses for each. No field that we read is this deep.
 const NESTING_MAX: usize = 100;
 
 /// The value of a JSON text, if it is one.
@@ -28,7 +27,7 @@ pub(crate) fn field<T: DeserializeOwned + Default>(value: &Value) -> T {
     T::deserialize(value).unwrap_or_default()
 }
 
-/// The elements of an array; none of anything else.
+/// The elements of an array; empty for anything else.
 pub(crate) fn elements(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
@@ -56,7 +55,7 @@ fn without_lone_surrogates(json: &str) -> String {
     fixed + rest
 }
 
-/// The same with null in place of every array and object that lies deeper than [`NESTING_MAX`].
+/// The same, with null in place of every array and object nested deeper than [`NESTING_MAX`].
 fn without_deep_values(json: &str) -> Vec<u8> {
     let mut shallow = Vec::with_capacity(json.len());
     let (mut depth, mut in_string, mut is_escaped) = (0usize, false, false);
@@ -82,7 +81,7 @@ fn without_deep_values(json: &str) -> Vec<u8> {
     shallow
 }
 
-/// The number of the `\uXXXX` that a text begins with.
+/// The number of the `\uXXXX` at the start of a text.
 fn code_unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     u16::from_str_radix(digits, 16).ok()

@@ -7,9 +7,9 @@
 //!  control ─► lines for the agent            agent_side: the agent's end of the same formats
 //! ```
 //!
-//! Nothing here waits or does IO beyond a reader that it is given. Whatever comes in, nothing
-//! panics, and what is kept is bounded by [`limits`]. What an agent says of itself in prose decides
-//! nothing: only structured fields do.
+//! Nothing here waits, and the only IO is through a reader that the caller passes in. No input causes a panic,
+//! and [`limits`] bounds what is kept. What an agent says of itself in prose decides nothing: only structured
+//! fields do.
 //!
 //! What must not be known here: files, processes, time, async, what a run does with an event.
 

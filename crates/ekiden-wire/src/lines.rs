@@ -1,8 +1,8 @@
-//! Bytes in, lines out, with bounded memory whatever comes.
+//! Bytes in, lines out, with bounded memory for any input.
 //!
-//! A line within one chunk is passed on without a copy. A line that spans chunks is collected; above [`LINE_BYTES_MAX`]
-//! only its beginning is kept, and its length is counted. The lines that come out do not depend on where the chunks are
-//! cut.
+//! A line within one chunk is passed on without a copy. A line that spans chunks is collected. Above
+//! [`LINE_BYTES_MAX`] only its beginning is kept, and its length is counted. Chunk boundaries do not affect the
+//! resulting lines.
 
 use std::io::{self, Read};
 
@@ -36,7 +36,7 @@ impl LineSplitter {
         Self::default()
     }
 
-    /// Takes the next chunk and hands on every line that ends in it.
+    /// Takes the next chunk and passes on every line that ends in it.
     pub fn push(&mut self, chunk: &[u8], mut on_line: impl FnMut(Line<'_>)) {
         let mut rest = chunk;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -52,7 +52,7 @@ impl LineSplitter {
         self.hold(rest);
     }
 
-    /// Hands on the last line if the stream ended without a line end.
+    /// Passes on the last line if the stream ended without a line end.
     pub fn finish(&mut self, mut on_line: impl FnMut(Line<'_>)) {
         if self.held_len > 0 {
             self.release(&mut on_line);
@@ -86,7 +86,7 @@ impl LineSplitter {
     }
 }
 
-/// Reads to the end and hands on every line.
+/// Reads to the end and passes on every line.
 pub fn read_lines(mut source: impl Read, mut on_line: impl FnMut(Line<'_>)) -> io::Result<()> {
     let mut splitter = LineSplitter::new();
     let mut chunk = vec![0; LINE_BUFFER_KEPT];
@@ -102,7 +102,7 @@ pub fn read_lines(mut source: impl Read, mut on_line: impl FnMut(Line<'_>)) -> i
     Ok(())
 }
 
-/// The line of which `kept` is all, or the head.
+/// The line that `kept` is, whole or only its head.
 fn ended(kept: &[u8], len: u64) -> Line<'_> {
     if len > LINE_BYTES_MAX as u64 {
         Line::Oversized {

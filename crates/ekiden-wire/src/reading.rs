@@ -1,4 +1,4 @@
-//! A line of a saved stream as a person reads it: thoughts, results and edits too, which decide nothing in a run.
+//! A line of a saved stream as a person reads it: also thoughts, results and edits, which decide nothing in a run.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::saved::Saved;
 use crate::stream::{Block, ClientEvent, ToolResult};
 use crate::tools::telling;
 
-/// What is kept of one text.
+/// How much of one text is kept.
 const TEXT: Bounds = Bounds {
     head: 8_000,
     tail: 8_000,
@@ -29,7 +29,7 @@ pub enum Piece {
         is_error: bool,
         text: String,
     },
-    /// Bytes that are no message: a line that is cut off, or longer than one that is read.
+    /// Bytes that are not a message: a line that is cut off, or too long to read.
     Unread(u64),
 }
 
@@ -41,11 +41,11 @@ pub enum Form {
     Messages,
     /// What a command prints.
     Text,
-    /// Attempts of both share it: each line shows which it is.
+    /// Attempts of both kinds share it: each line shows which it is.
     Either,
 }
 
-/// Reads the lines of a saved stream, of whichever agents.
+/// Reads the lines of a saved stream, of any agent.
 #[derive(Default)]
 pub struct Reading {
     saved: Saved,
@@ -63,7 +63,7 @@ impl Reading {
         }
     }
 
-    /// The pieces of the next line. One that holds no message for a person has none.
+    /// The pieces of the next line; none if it has no message for a person.
     pub fn pieces(&mut self, line: Line<'_>) -> Vec<Piece> {
         if self.is_end && self.form != Form::Text {
             self.saved.join(line);
@@ -95,7 +95,7 @@ fn printed(line: Line<'_>) -> Option<Piece> {
     }
 }
 
-/// What an event says to a person. An edit is a call like others: its texts are not in the event.
+/// What an event tells a person. An edit is a call like any other: its texts are not in the event.
 fn told(event: &ClientEvent, line: Line<'_>) -> Vec<Piece> {
     if let ClientEvent::Assistant(response) = event {
         let blocks = response.blocks.iter();
@@ -121,7 +121,7 @@ fn told(event: &ClientEvent, line: Line<'_>) -> Vec<Piece> {
     }
 }
 
-/// The pieces of a line of Claude Code's.
+/// The pieces of one of Claude Code's lines.
 fn pieces(line: Line<'_>) -> Vec<Piece> {
     let bytes = match line {
         Line::Oversized { len, .. } => return vec![Piece::Unread(len)],
@@ -138,7 +138,7 @@ fn pieces(line: Line<'_>) -> Vec<Piece> {
     }
 }
 
-/// Told by its members rather than its type, so that kinds of a newer program are shown too.
+/// Recognized by its members rather than its type, so that a newer program's kinds are shown too.
 fn piece(block: &Value) -> Option<Piece> {
     if let Some(name) = block["name"].as_str() {
         let (name, input) = (name.to_owned(), &block["input"]);

@@ -1,4 +1,4 @@
-//! What a session was asked and has done, tried and planned, from its transcript.
+//! What a session was asked to do, and what it has done, tried and planned, from its transcript.
 //!
 //! ```text
 //!  transcript:  the first prompt │ ... not read ... │ the end, within TAIL_BYTES_MAX
@@ -6,10 +6,10 @@
 //!                      └──────────────► Recall ◄─────────────┘ line by line
 //! ```
 //!
-//! Facts only, from structured fields: calls and their results, prompts, to-do lists. Memory is bounded by [`limits`],
+//! Facts only, from structured fields: calls and their results, prompts, to-do lists. [`limits`] bounds memory,
 //! however long the transcript is. The client may be writing it, so the first and the last line that are read may be
-//! incomplete; those are skipped. What the client itself inserts (hook feedback, summaries, command output) does not
-//! count as a person's prompt.
+//! incomplete; those are skipped. Text that the client itself inserts (hook feedback, summaries, command
+//! output) does not count as a person's prompt.
 
 mod decisions;
 mod prompts;
@@ -39,7 +39,7 @@ pub struct Recall {
     todos: Todos,
     decided: Vec<String>,
     trace: Trace,
-    /// What the last line of the conversation is called: another one, and more was said.
+    /// The id of the conversation's last line: if it changes, more was said.
     pub last_line: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Recall {
         })?;
         let from = length.saturating_sub(limits::TAIL_BYTES_MAX);
         transcript.seek(SeekFrom::Start(from))?;
-        // A first line that is a piece does not parse. A line without an end may be whole: then it does.
+        // A first line that is only a piece does not parse. A line without an end may be whole: then it does.
         read_lines(transcript.by_ref().take(length - from), |line| {
             if let Some(line) = of_interest(line) {
                 recall.take(&line);
@@ -71,7 +71,7 @@ impl Recall {
         self.trace.last.last_edit.as_deref()
     }
 
-    /// The same in words that a handoff document is made from.
+    /// The same, in words for a handoff document.
     pub fn into_told(self) -> TranscriptFacts {
         let asked_last = self
             .last_prompt
@@ -137,7 +137,7 @@ impl Recall {
     }
 }
 
-/// Most bytes of a transcript are requests and attachments, which are not parsed.
+/// Most bytes of a transcript are requests and attachments, which we do not parse.
 fn of_interest(line: Line<'_>) -> Option<Value> {
     let Line::Whole(line) = line else { return None };
     let words = [&b"\"assistant\""[..], b"\"user\"", b"\"compact_boundary\""];

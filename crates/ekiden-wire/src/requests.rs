@@ -1,8 +1,7 @@
-//! The requests to the model that a transcript tells of, in one pass from its beginning.
+//! The requests to the model that a transcript shows, in one pass from its beginning.
 //!
-//! A transcript has a line for each block of a response, with the same usage in each, and lines that hold whole
-//! requests, so it may be large. Of each line only what counts here is looked at, and a line that cannot be read
-//! is passed over.
+//! A transcript has a line for each block of a response, each with the same usage, and lines that hold whole
+//! requests, so it may be large. We look only at what counts here in each line, and skip a line that cannot be read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,27 +21,27 @@ use crate::stream::{ModelUsage, SYNTHETIC};
 use crate::tools::ToolKind;
 use crate::usage::Usage;
 
-/// A response that took longer was stopped with the machine.
+/// A response that took longer was suspended with the machine.
 const LATENCY_MAX: Millis = Millis::from_secs(600);
 
-/// What a transcript tells of its session.
+/// What a transcript says about its session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requests {
     /// In the order in which they were answered.
     pub all: Vec<Request>,
     pub compactions: Vec<Compaction>,
-    /// What the client says that the whole session cost, by model, in billionths of a US dollar.
+    /// The client's figures for the whole session's cost, by model, in billionths of a US dollar.
     pub costs: BTreeMap<String, (TokenCounts, u64)>,
     /// The directory that the session worked in.
     pub dir: Option<String>,
-    /// How many items of its own list of things to do it ticked, if it kept one.
+    /// How many items of its own to-do list it ticked, if it kept one.
     pub items_done: Option<u64>,
 }
 
-/// A request to the model, with its response. Months of work are hundreds of thousands of them, so it is small.
+/// A request to the model, with its response. It is small, since months of work have hundreds of thousands of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
-    /// Stands for the response's id. Transcripts of forked and resumed sessions may hold the same one.
+    /// Represents the response's id. Transcripts of forked and resumed sessions may hold the same one.
     pub message: u64,
     pub model: Arc<str>,
     /// When the last block of the response was written.
@@ -50,15 +49,15 @@ pub struct Request {
     pub usage: Usage,
     /// How long the model took, if both ends are known.
     pub latency: Option<Millis>,
-    /// Calls of tools.
+    /// Tool calls.
     pub calls: u32,
-    /// Calls among them whose result was an error.
+    /// Those calls whose result was an error.
     pub failed_calls: u32,
-    /// A call among them changes files.
+    /// One of those calls changes files.
     pub edits: bool,
 }
 
-/// The client replaced the conversation by a summary of it.
+/// The client replaced the conversation with a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compaction {
     pub at: Timestamp,
@@ -81,11 +80,11 @@ impl Requests {
 #[derive(Default)]
 struct Reader {
     read: Requests,
-    /// When the model was last given something to answer.
+    /// When the model last received something to answer.
     asked: Option<Timestamp>,
     /// The same for the last request.
     began: Option<Timestamp>,
-    /// The request of each call whose result has not come.
+    /// The request of each call without a result so far.
     calls: BTreeMap<String, usize>,
 }
 
@@ -133,7 +132,7 @@ struct Block<'a> {
     input: Option<&'a RawValue>,
 }
 
-/// A list of things to do as a whole, or one item of it.
+/// A whole to-do list, or one item of it.
 #[derive(Deserialize)]
 struct Todos<'a> {
     #[serde(default, borrow)]
@@ -166,7 +165,7 @@ struct CompactMetadata {
 impl Reader {
     fn take(&mut self, line: Line<'_>) {
         let Line::Whole(line) = line else { return };
-        // Half of most transcripts are requests as they were sent, with everything that other lines hold.
+        // Half of most transcripts are requests as they were sent, which contain everything that other lines do.
         if memmem::find(&line[..line.len().min(64)], b"\"api-request").is_some() {
             return;
         }
@@ -266,14 +265,14 @@ impl Reader {
     }
 }
 
-/// The same for the same text, in every run of the program.
+/// The same for the same text, whenever the program runs.
 fn hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Counts the items that a call ticked. One form of the list is given whole each time, of another one item.
+/// Counts the items that a call ticked. One kind of call passes the whole list each time, another one item.
 fn ticked(call: &Block<'_>, done: &mut Option<u64>) {
     let name = call.name.as_deref().unwrap_or_default();
     if !matches!(name, "TodoWrite" | "TaskCreate" | "TaskUpdate") {
@@ -290,7 +289,7 @@ fn ticked(call: &Block<'_>, done: &mut Option<u64>) {
     *done = (*done).max(listed as u64) + u64::from(item.is_done());
 }
 
-/// The blocks of this kind. Content may be a text, which has none.
+/// The blocks of this kind. Content may be a plain text, which has none.
 fn blocks<'a>(content: &'a RawValue, kind: &'static str) -> impl Iterator<Item = Block<'a>> {
     let content = content.get();
     let holds = memmem::find(content.as_bytes(), kind.as_bytes()).is_some();

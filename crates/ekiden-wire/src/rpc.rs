@@ -1,7 +1,7 @@
-//! JSON-RPC by lines, as agents speak it that are not Claude Code: what is common to their dialects.
+//! JSON-RPC by lines, as agents other than Claude Code speak it: what their dialects have in common.
 //!
-//! A dialect folds the agent's lines into the same [`ClientEvent`]s that Claude Code's stream gives, so whoever
-//! watches a session needs to know only those. What is to be sent and what was seen collects in its [`Outbox`].
+//! A dialect folds the agent's lines into the same [`ClientEvent`]s as Claude Code's stream, so code that
+//! watches a session needs to know only those. [`Outbox`] collects what to send and what was seen.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ use crate::stream::{
 use crate::usage::Usage;
 use crate::{excerpt, json, limits};
 
-/// The ids of our first requests. They are the same in each process, so a saved stream of answers can be read.
+/// The ids of our first requests. They are the same in each process, so that a saved stream of answers is readable.
 pub(crate) const INITIALIZE: u64 = 1;
 pub(crate) const OPEN: u64 = 2;
 /// Later requests count from here.
 pub(crate) const LATER: u64 = 10;
-/// Where the method and the id of a message are looked for that is too long to read.
+/// In a message that is too long to read, how far to look for its method and id.
 const HEAD_BYTES: usize = 1024;
-/// What a dialect calls the answer to `initialize`: with it an attempt begins.
+/// A dialect's name for the answer to `initialize`, with which an attempt begins.
 pub const BEGUN: &str = "initialize";
 
 /// A process answers our first request. Attempts at one session share its saved stream.
@@ -51,15 +51,15 @@ pub trait Dialect: Send {
     fn interrupt(&mut self);
     /// Takes the agent's next line.
     fn hear(&mut self, line: Line<'_>);
-    /// The agent's own name of the conversation, if it can be resumed.
+    /// The agent's own name for the conversation, if it can be resumed.
     fn conversation(&self) -> Option<&str>;
-    /// What it has cost in US dollars, where the agent tells that for the whole conversation.
+    /// What it has cost in US dollars, if the agent reports that for the whole conversation.
     fn cost_usd(&self) -> f64 {
         0.0
     }
 }
 
-/// How a conversation is begun.
+/// How to begin a conversation.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
     pub dir: PathBuf,
@@ -67,7 +67,7 @@ pub struct Start {
     pub model: Option<String>,
     /// The agent's id of the conversation to resume.
     pub resume: Option<String>,
-    /// What was charged for that conversation, in US dollars.
+    /// What was already charged for that conversation, in US dollars.
     pub charged_usd: f64,
     /// Where a path leads, with symbolic links resolved as far as it exists.
     pub resolve: Option<fn(&Path) -> PathBuf>,
@@ -90,7 +90,7 @@ pub(crate) enum Message {
         id: u64,
         answer: Result<Value, Value>,
     },
-    /// No message, or one that is too long to read and needs no answer.
+    /// Not a message, or one that is too long to read and needs no answer.
     Odd,
 }
 
@@ -102,7 +102,7 @@ impl Message {
         }
     }
 
-    /// A request that is too long to read, by what stands before its parameters. Without an answer the agent would wait.
+    /// A request that is too long to read, from what precedes its parameters. Without an answer the agent would wait.
     fn of_head(head: &[u8]) -> Option<Self> {
         let head = &head[..head.len().min(HEAD_BYTES)];
         let params = memchr::memmem::find(head, b"\"params\"")?;
@@ -197,14 +197,14 @@ impl Outbox {
         });
     }
 
-    /// These calls were refused, as nobody allowed them.
+    /// These calls were refused, since nobody allowed them.
     pub(crate) fn refused(&mut self, calls: Vec<(String, String)>) {
         for (tool_use_id, tool) in calls {
             self.see(ClientEvent::PermissionDenied { tool_use_id, tool });
         }
     }
 
-    /// A turn ended in an error of the service or of the agent, which says so in these words.
+    /// A turn ended in an error of the service or of the agent, which explains it in these words.
     pub(crate) fn failed(&mut self, error: ApiError, reason: TerminalReason, words: &str) {
         self.see(ClientEvent::Assistant(Box::new(Assistant {
             message_id: String::new(),
@@ -236,7 +236,7 @@ impl Outbox {
 /// What belongs to one response of the model.
 #[derive(Debug)]
 pub(crate) struct Response<'a> {
-    /// Which one of the conversation it is.
+    /// Its number in the conversation.
     pub(crate) number: u64,
     pub(crate) model: &'a str,
     pub(crate) usage: Usage,
@@ -258,7 +258,7 @@ pub(crate) fn blocks(texts: &[String]) -> Vec<Value> {
     texts.iter().map(block).collect()
 }
 
-/// The failure of the service of this HTTP status.
+/// The service's failure for this HTTP status.
 pub(crate) fn of_status(status: Option<u16>) -> ApiError {
     ApiError {
         kind: ApiErrorKind::Unknown,

@@ -1,7 +1,7 @@
 //! The rule that would have let a refused call run, in the client's own form.
 //!
-//! A rule is a proposal to a person: it names the command without its arguments, never more than was
-//! asked for, and no rule is made for programs that run whatever they are given.
+//! A rule is a proposal to a person. It names the command without its arguments, and never more than was asked
+//! for. Programs that run whatever they are given get no rule.
 
 use crate::tools::{Call, ToolKind};
 
@@ -10,7 +10,7 @@ const WITH_SUBCOMMANDS: [&str; 16] = [
     "git", "cargo", "npm", "pnpm", "yarn", "bun", "go", "uv", "pip", "poetry", "bundle", "dotnet",
     "docker", "kubectl", "gh", "make",
 ];
-/// Programs that run what their arguments say: a rule for all their calls would be one for everything.
+/// Programs that run what their arguments say: a rule for all their calls would allow everything.
 const RUN_ANYTHING: [&str; 10] = [
     "sh", "bash", "zsh", "fish", "env", "sudo", "xargs", "eval", "exec", "nohup",
 ];
@@ -21,7 +21,7 @@ pub fn rule_for(call: &Call) -> String {
         true => shell_rule(&call.target),
         false => fetch_rule(call),
     };
-    // By each tool's own name: a rule for `Edit` lets `Write` run no more than before.
+    // By each tool's own name: a rule for `Edit` does not let `Write` run.
     rule.unwrap_or_else(|| call.name.clone())
 }
 
@@ -39,7 +39,7 @@ fn shell_rule(command: &str) -> Option<String> {
     }
 }
 
-/// Of the address only the host.
+/// Only the host of the address.
 fn fetch_rule(call: &Call) -> Option<String> {
     let host = call
         .target

@@ -1,5 +1,5 @@
-//! A saved stream, of whichever agents: attempts at one session share it, and may be of different ones. What an attempt is
-//! written in shows its first line.
+//! A saved stream, of any agent. Attempts at one session share it, and may be of different agents. An attempt's
+//! first line shows which format it is in.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ const OURS: &[u8] = br#"{"type":"#;
 #[derive(Default)]
 pub struct Saved(Option<Spoken>);
 
-/// What the last attempt that is not of Claude Code speaks.
+/// The dialect of the last attempt by an agent other than Claude Code.
 struct Spoken {
     is_codex: bool,
     dialect: Box<dyn Dialect>,
@@ -33,7 +33,7 @@ impl Saved {
         }
     }
 
-    /// The events of the next line, unless it is written as Claude Code writes.
+    /// The events of the next line, unless it is in Claude Code's format.
     pub(crate) fn translated(&mut self, line: Line<'_>) -> Option<VecDeque<ClientEvent>> {
         if is_ours(line) {
             return None;
@@ -50,7 +50,7 @@ impl Saved {
         Some(std::mem::take(dialect.outbox()).events)
     }
 
-    /// Takes over what a line is written in and its conversation, where the beginning of the stream is not read.
+    /// Takes over a line's dialect and conversation, if the beginning of the stream is not read.
     pub(crate) fn join(&mut self, line: Line<'_>) {
         let (Message::Notice { params, .. } | Message::Request { params, .. }) = Message::of(line)
         else {
@@ -65,7 +65,7 @@ impl Saved {
         dialect.hear(Line::Whole(opened.to_string().as_bytes()));
     }
 
-    /// Whether a line is a message, in a stream that may also hold what a command printed.
+    /// Whether a line is a message, in a stream that may also contain what a command printed.
     pub(crate) fn is_message(&self, line: Line<'_>) -> bool {
         let is_message = |message: &Message| match message {
             Message::Answer { id, .. } => self.0.is_some() || *id == INITIALIZE,
@@ -75,7 +75,7 @@ impl Saved {
         is_ours(line) || is_message(&Message::of(line))
     }
 
-    /// The dialect of an agent of this kind, as it is if it was the last one's.
+    /// The dialect of this kind of agent: the current one if the last attempt used it.
     fn speaks(&mut self, is_codex: bool) -> &mut dyn Dialect {
         let same = self.0.take().filter(|spoken| spoken.is_codex == is_codex);
         let spoken = same.unwrap_or_else(|| Spoken {
@@ -88,12 +88,12 @@ impl Saved {
         &mut *self.0.insert(spoken).dialect
     }
 
-    /// The agent's own name of the last conversation that can be resumed.
+    /// The agent's own name for the last conversation that can be resumed.
     pub fn conversation(&self) -> Option<&str> {
         self.0.as_ref()?.dialect.conversation()
     }
 
-    /// What it has cost in US dollars, where the agent tells that for the whole conversation.
+    /// What it has cost in US dollars, if the agent reports that for the whole conversation.
     pub fn cost_usd(&self) -> f64 {
         self.0
             .as_ref()

@@ -1,16 +1,17 @@
 //! What an attempt spends, folded over its stream: exact when a turn ends, an estimate in between.
 //!
-//! A result says what each model cost. Until it comes, each response, also a subagent's, is charged by its usage and the
-//! price that the last results gave. When a response begins, the stream has its input tokens. Its output is estimated
-//! from the size of its text, because the figure in the stream is not final.
+//! A result says what each model cost. Until it comes, each response, including a subagent's, is charged by its
+//! usage and the price from the last results. When a response begins, the stream has its input tokens. Its
+//! output is estimated from the size of its text, because the figure in the stream is not final.
 //!
-//! Results count from the beginning of the *conversation*, so a resumed one starts with a sum that was charged before.
-//! The client also says what was used since the last result; for an agent that does not, the difference is taken.
+//! Results count from the beginning of the *conversation*, so a resumed one starts with a sum that was already
+//! charged. The client also says what was used since the last result; for an agent that does not, we take the
+//! difference.
 //!
 //! A figure that names a model is booked for that model; a sum is booked for none.
 //!
-//! An attempt that was cut off is charged one more response like its last: a request may have been under way, and its
-//! figures have not arrived.
+//! An attempt that was cut off is charged one more response like its last: a request may have been running whose
+//! figures never arrived.
 
 use std::collections::BTreeMap;
 
@@ -20,22 +21,22 @@ use ekiden_core::limits::BYTES_PER_TOKEN;
 use crate::rpc::begins_attempt;
 use crate::stream::{Assistant, ClientEvent, ModelUsage, TurnResult};
 
-/// Models that are told apart in one attempt: an agent could name any number.
+/// How many models one attempt distinguishes: an agent could name any number.
 const MODELS_MAX: usize = 16;
-/// Responses of one turn that wait for its result, each of which could have any id.
+/// How many responses of one turn wait for its result; each could have any id.
 const OPEN_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 256;
 
 /// Spend and learned prices of one attempt.
 #[derive(Debug, Clone, Default)]
 pub struct SpendEstimate {
-    /// What models cost, by what was known before and told since.
+    /// What models cost, from what was known before and what was reported since.
     pub prices: Prices,
     unknown: Price,
     settled: Charge,
-    /// What of it is known by model; at most [`MODELS_MAX`] of them.
+    /// The part of it that is known by model; at most [`MODELS_MAX`] models.
     models: BTreeMap<String, Charge>,
-    /// What the conversation's last result told by model, to take differences.
+    /// What the conversation's last result reported by model, to compute differences.
     totals: BTreeMap<String, ModelUsage>,
     total_usd: f64,
     /// Responses since the last result.
@@ -62,7 +63,7 @@ struct Open {
     model: String,
     main_thread: bool,
     tokens: TokenCounts,
-    /// Bytes of what was written so far.
+    /// Bytes written so far.
     written: u64,
 }
 
@@ -76,7 +77,7 @@ impl SpendEstimate {
         }
     }
 
-    /// Takes the next event. True if there is more to tell than before.
+    /// Handles the next event. Returns true if there is more to report than before.
     pub fn observe(&mut self, event: &ClientEvent) -> bool {
         if let ClientEvent::Assistant(response) = event
             && !response.synthetic
@@ -114,7 +115,7 @@ impl SpendEstimate {
         sum
     }
 
-    /// The same for each model that is known to have taken a part.
+    /// The same for each model that is known to have taken part.
     pub fn models(&self) -> BTreeMap<String, Spend> {
         let mut models = self.models.clone();
         for open in self.open.values() {
@@ -132,7 +133,7 @@ impl SpendEstimate {
         }
     }
 
-    /// The process is gone. If a turn was running, its last request may never have been told.
+    /// The process is gone. If a turn was running, its last request may never have been reported.
     pub fn end(&mut self) {
         if self.open.is_empty() {
             return;
@@ -143,7 +144,7 @@ impl SpendEstimate {
         self.guessed = true;
     }
 
-    /// Another process continues the same saved stream; what came before was charged with its own.
+    /// Another process continues the same saved stream; earlier spend was charged to its own process.
     fn begin_anew(&mut self) {
         *self = Self::new(std::mem::take(&mut self.prices), self.unknown);
     }
@@ -170,7 +171,7 @@ impl SpendEstimate {
         }
     }
 
-    /// Charges one response as it is estimated, without its result.
+    /// Charges one response by its estimate, without its result.
     fn settle_one(&mut self) {
         if let Some((_, open)) = self.open.pop_first() {
             self.take(&open.model, self.charge(&open));
@@ -190,7 +191,7 @@ impl SpendEstimate {
                 self.prices.learn(model, usage.counts(), charge.nano_usd);
             }
         }
-        // An agent that tells no models may tell a sum.
+        // An agent that names no models may report a sum.
         let sum = result.total_cost_usd;
         let tells_sum = result.model_usage.is_empty() && sum > 0.0;
         if tells_sum {
@@ -262,7 +263,7 @@ impl Charge {
 }
 
 impl Open {
-    /// Its tokens, as far as they can be known.
+    /// Its tokens, as far as they are known.
     fn counts(&self) -> TokenCounts {
         let written = self.written / BYTES_PER_TOKEN as u64;
         TokenCounts {
@@ -272,7 +273,7 @@ impl Open {
     }
 }
 
-/// A sum that falls belongs to a conversation that began afresh, and counts whole.
+/// A sum that falls belongs to a conversation that began anew, and counts whole.
 fn since(total: &ModelUsage, before: &ModelUsage) -> ModelUsage {
     let less = |told: fn(&ModelUsage) -> u64| told(total).checked_sub(told(before));
     let taken = || {

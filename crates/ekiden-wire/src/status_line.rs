@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use crate::json;
 
-/// The figures that are used here. What is missing or odd says nothing.
+/// The figures that we use. Missing or odd ones say nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusInput {
     pub session_id: String,
     pub model: String,
-    /// The model as people know it.
+    /// The model's name for people.
     pub model_name: String,
     /// The model's whole window.
     pub window_tokens: Option<u64>,
@@ -19,7 +19,7 @@ pub struct StatusInput {
     /// What the process cost so far, in US dollars, subagents included.
     pub cost_usd: f64,
     pub duration_ms: u64,
-    /// What is used of a subscription's limits.
+    /// How much of a subscription's limits is used.
     pub five_hour_percent: Option<f64>,
     pub seven_day_percent: Option<f64>,
     /// Where the client keeps the conversation.

@@ -22,7 +22,7 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
-    /// The kind of the tool of this name.
+    /// The kind of the tool with this name.
     pub fn of(name: &str) -> Self {
         match name {
             "Read" => Self::Read,
@@ -36,7 +36,7 @@ impl ToolKind {
     }
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The id that its result will name.
@@ -66,7 +66,7 @@ fn target(input: &Value) -> String {
     found.unwrap_or_default()
 }
 
-/// The member of a call's input that says most: the first of these that it has.
+/// The most informative member of a call's input: the first of these that it has.
 pub(crate) fn telling(input: &Value) -> Option<&Value> {
     let members = [
         "file_path",
@@ -83,7 +83,7 @@ pub(crate) fn telling(input: &Value) -> Option<&Value> {
     found.find(|value| !value.is_null())
 }
 
-/// What the guard judges. Paths become absolute by `cwd`; the caller resolves links.
+/// What the guard judges. `cwd` makes paths absolute; the caller resolves links.
 pub(crate) fn guarded(name: &str, input: &Value, cwd: &Path) -> guard::ToolUse {
     let file = input["file_path"]
         .as_str()
@@ -112,8 +112,8 @@ fn writes_handoff(tool: &str, input: &Value) -> bool {
     tool == "Skill" && GUARD_COMMANDS.contains(&name)
 }
 
-/// A tool of our MCP server that the guard itself has to allow. A plugin cannot bring a permission rule for its tools, and
-/// `write_handoff` must also work at L3.
+/// A tool of our MCP server that the guard itself must allow. A plugin cannot bring a permission rule for its
+/// tools, and `write_handoff` must also work at L3.
 fn own_tool(name: &str) -> Option<guard::ToolUse> {
     let of_plugin = name.strip_prefix("mcp__plugin_ekiden_ekiden__");
     let handoff = [of_plugin, name.strip_prefix("mcp__ekiden__")].contains(&Some("write_handoff"));
@@ -123,7 +123,7 @@ fn own_tool(name: &str) -> Option<guard::ToolUse> {
 /// The commands of the guard that an agent runs, also as skills.
 const GUARD_COMMANDS: [&str; 3] = ["checkpoint", "handoff", "orient"];
 
-/// Whether a shell line does nothing but run one of the guard's commands.
+/// Whether a shell line only runs one of the guard's commands.
 pub fn runs_guard(line: &str) -> bool {
     let is_plain = !line.contains(['&', '|', ';', '<', '>', '$', '`', '(', '\n']);
     let words = shlex::split(line).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What is known of a session for a rescue handoff: a bounded fold over its events.
 //!
-//! It is kept while the session runs, and can be rebuilt from the saved stream after a crash of ekiden.
-//! Facts only: nothing is inferred, and nothing grows with the session's length.
+//! It is kept while the session runs, and can be rebuilt from the saved stream if ekiden crashes. Facts only:
+//! nothing is inferred, and nothing grows with the session's length.
 
 use std::io::{self, Read};
 
@@ -14,12 +14,12 @@ use crate::rules::rule_for;
 use crate::stream::{Assistant, Block, ClientEvent, RateLimitInfo, RateLimitStatus, ToolResult};
 use crate::tools::{Call, ToolKind};
 
-/// What a session did. Edits of subagents count; their calls and words do not. What is done to the
-/// handoff says nothing of the work.
+/// What a session did. Edits by subagents count; their calls and words do not. Calls on the handoff say nothing
+/// about the work.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trace {
     pub last: Traces,
-    /// The limit that requests are refused by since the last response.
+    /// The limit by which requests have been refused since the last response.
     pub limit: Option<RateLimitInfo>,
     /// The context before the last compaction, in tokens.
     pub compacted: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Trace {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TraceCounts {
-    /// Calls of tools, of subagents too.
+    /// Tool calls, including those of subagents.
     pub calls: u64,
     pub turns: u64,
     /// Lines that were not what they should be.
@@ -37,7 +37,7 @@ pub struct TraceCounts {
 }
 
 impl Trace {
-    /// The trace of a transcript: the same but for what only a stream has, such as turns.
+    /// The trace of a transcript: the same except for what only a stream has, such as turns.
     pub fn from_transcript(transcript: impl Read) -> io::Result<Self> {
         let mut trace = Self::default();
         read_lines(transcript, |line| {
@@ -50,7 +50,7 @@ impl Trace {
         self.observe_calls(event, |_, _| {});
     }
 
-    /// The same, with a look at each call that is over and its result.
+    /// The same, passing on each finished call and its result.
     pub(crate) fn observe_calls(
         &mut self,
         event: &ClientEvent,
@@ -107,13 +107,13 @@ impl Trace {
         }
     }
 
-    /// The client's own rules refused a call. Our refusals give no such event.
+    /// The client's own rules refused a call. Our refusals do not cause this event.
     fn refused(&mut self, tool_use_id: &str, tool: &str) {
         let call = self.open_calls.iter().find(|call| call.id == tool_use_id);
         self.denied(call.map_or_else(|| tool.to_owned(), rule_for));
     }
 
-    /// The client names a call that it refused only in the turn's result, where ours stand too.
+    /// The client reports a call that it refused only in the turn's result, which also lists our refusals.
     pub fn refused_without_a_word(&mut self, call: &Call) {
         self.denied(rule_for(call));
     }
@@ -151,7 +151,7 @@ impl Trace {
     }
 }
 
-/// The call reads or writes the handoff, which says nothing of the work.
+/// The call reads or writes the handoff, which says nothing about the work.
 fn is_handoff(call: &Call) -> bool {
     matches!(call.kind, ToolKind::Edit | ToolKind::Read) && call.target.contains(HANDOFF_DIR)
 }

@@ -1,9 +1,9 @@
 //! The client's transcript, read from its end.
 //!
-//! A hook's input carries no usage, so to watch a session through hooks is to read the last response
-//! of the main thread here. A transcript may be large and is being written meanwhile: it is sought from
-//! the end, in a window that doubles, and a last line that is not whole yet is passed over. Nothing
-//! here guesses: a file without a response has no usage.
+//! A hook's input carries no usage, so to watch a session through hooks we read the main thread's last response
+//! here. A transcript may be large, and the client may still be writing it. We search it from the end, in a
+//! window that doubles, and skip an incomplete last line. Nothing here guesses: a file without a response has
+//! no usage.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -15,7 +15,7 @@ use crate::json;
 use crate::stream::SYNTHETIC;
 use crate::usage::Usage;
 
-/// What is read first. Half a megabyte holds the lines of any usual response.
+/// How much is read first. Three doublings, to half a megabyte, hold the lines of any usual response.
 const WINDOW_BYTES: u64 = 64 * 1024;
 
 /// The last response of the main thread.
@@ -28,7 +28,7 @@ pub struct LastResponse {
     pub client: String,
     /// The context that it was made from, in tokens.
     pub context_tokens: u64,
-    /// It ended the turn: no call of a tool follows.
+    /// It ended the turn: no tool call follows.
     pub ends_turn: bool,
     /// When it was written, if the line says so.
     pub at: Option<Timestamp>,
@@ -42,11 +42,11 @@ const RECENT_MAX: usize = 8;
 pub struct Recent {
     /// The last responses since the conversation was last summarised, oldest first.
     pub responses: Vec<LastResponse>,
-    /// The conversation was summarised and there is no response since: its size then, in tokens, if the
+    /// The conversation was summarised and has had no response since: its size then, in tokens, if the
     /// client says so, and when.
     pub summarised: Option<Summarised>,
-    /// The last response answers the last prompt and ends its turn. If not, and the turn is over, the client has
-    /// yet to write that.
+    /// The last response answers the last prompt and ends its turn. If this is false and the turn is over, the
+    /// client has yet to write that.
     pub settled: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct Summarised {
 }
 
 impl Recent {
-    /// Reads it. Only what is read for the last response anyway is looked through.
+    /// Reads it. Looks only through what is read for the last response anyway.
     pub fn of(transcript: &mut (impl Read + Seek)) -> io::Result<Self> {
         let length = transcript.seek(SeekFrom::End(0))?;
         let mut window = WINDOW_BYTES;
@@ -77,12 +77,12 @@ impl Recent {
         }
     }
 
-    /// Of these lines the first and the last may be pieces. A response has a line for each of its blocks.
+    /// The first and the last of these lines may be pieces. A response has a line for each of its blocks.
     fn in_lines(bytes: &[u8]) -> Self {
         let mut recent = Self::default();
         let mut asked = false;
         for line in bytes.rsplit(|byte| *byte == b'\n') {
-            // Most bytes are of lines that are neither.
+            // Most bytes belong to lines of other kinds.
             let words = [&b"\"assistant\""[..], b"\"user\"", b"\"compact_boundary\""];
             let holds = |word: &&[u8]| memchr::memmem::find(line, word).is_some();
             let Some(line) = words.iter().any(holds).then(|| json::parse(line)).flatten() else {

@@ -1,6 +1,6 @@
 //! A JSON object on one line whose `type` comes first.
 //!
-//! Readers on both sides tell lines apart by their first bytes, so we write them as the client does.
+//! Readers on both sides tell lines apart by their first bytes, so we write them the way the client does.
 
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! How full the context is.
 //!
-//! The context is the input side of the *last* response of the main thread. A result's own usage is
-//! the sum over a turn's requests and says nothing about it; subagents have contexts of their own;
-//! synthetic messages (errors that the client words as the model's) carry zeros.
+//! The context is the input side of the *last* response of the main thread. A result's own usage is the sum
+//! over a turn's requests and says nothing about the context. Subagents have their own contexts. Synthetic
+//! messages (errors that the client words as the model's) carry zeros.
 
 use ekiden_core::budget::TokenCounts;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub struct Usage {
     pub cache_read: u64,
     #[serde(rename = "cache_creation_input_tokens", deserialize_with = "or_zero")]
     pub cache_creation: u64,
-    /// Written by the model; in the stream not yet the final figure.
+    /// What the model wrote; in the stream not yet the final figure.
     #[serde(rename = "output_tokens", deserialize_with = "or_zero")]
     pub output: u64,
 }
@@ -28,7 +28,7 @@ pub struct Usage {
 impl Usage {
     /// The usage of a response; none if it is missing or odd.
     pub(crate) fn of(usage: &Value) -> Option<Self> {
-        // An array would be taken for the fields in their order.
+        // An array would be read as the fields in their order.
         usage
             .as_object()
             .and_then(|_| Self::deserialize(usage).ok())
@@ -61,12 +61,12 @@ pub struct ContextMeter {
     message_id: String,
     /// Zero before the first response.
     pub context_tokens: u64,
-    /// How many responses of the main thread there were.
+    /// How many responses the main thread has had.
     pub responses: u64,
 }
 
 impl ContextMeter {
-    /// Takes the next event. Returns the context in tokens when a new response brought it.
+    /// Handles the next event. Returns the context in tokens when a new response brought it.
     pub fn observe(&mut self, event: &ClientEvent) -> Option<u64> {
         if *event == ClientEvent::ConversationReset {
             *self = Self::default();

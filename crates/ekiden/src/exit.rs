@@ -1,7 +1,7 @@
-//! Exit codes: the one place that says which end of the program has which number.
+//! Exit codes: the one place that maps each way the program ends to its number.
 //!
-//! The table in `--help` and in `docs/exit-codes.md` is made from [`TABLE`]. Codes from 65 up
-//! are those of `sysexits.h`, so that a script that knows them knows ours.
+//! The table in `--help` and in `docs/exit-codes.md` is generated from [`TABLE`]. Codes from 65 up are
+//! those of `sysexits.h`, so a script that knows them knows ours.
 
 use ekiden_core::ends::{EndClass, Hint};
 use ekiden_core::outcome::Outcome;
@@ -26,7 +26,7 @@ pub enum Exit {
     Signal(i32),
 }
 
-/// Every exit with its code and meaning. A signal stands for all of its kind.
+/// Every exit with its code and meaning. One signal represents all of its kind.
 #[rustfmt::skip]
 pub const TABLE: [(Exit, u8, &str); 15] = [
     (Exit::Done, 0, "done; a run is finished, and verified if it has a verification"),
@@ -63,13 +63,13 @@ impl Exit {
         known.map_or(Self::Signal(i32::from(code) - 128), |(exit, ..)| *exit)
     }
 
-    /// The exit of a run that ended like this.
+    /// The exit of a run that ended this way.
     pub fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Complete { .. } => Self::Done,
             Outcome::Undelivered { .. } => Self::Undelivered,
             Outcome::Blocked { .. } => Self::Blocked,
-            // Nothing went wrong: each of them waits for a person.
+            // Nothing went wrong: each of these waits for a person.
             Outcome::StagesFailed { failed, .. }
                 if failed
                     .iter()
@@ -83,7 +83,7 @@ impl Exit {
             | Outcome::Stalled { .. }
             | Outcome::RateLimited { .. }
             | Outcome::BudgetSpent { .. }
-            // The terminal is gone, and with it whoever would see the code of a signal.
+            // The terminal is gone, and with it anybody who would see the code of a signal.
             | Outcome::Stopped {
                 request: StopRequest::HANGUP,
             } => Self::StoppedEarly,

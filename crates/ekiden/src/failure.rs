@@ -1,7 +1,7 @@
 //! The one failure type of the binary: how it exits, what went wrong, what to do about it.
 //!
-//! Commands return it, `main` prints it, nothing else does. The text after `error:` says what could
-//! not be done and where; each cause behind it follows after a colon; hints name the next command.
+//! Commands return it, `main` prints it, and nothing else does. The text after `error:` says what failed
+//! and where; each cause follows after a colon; hints name the next command.
 
 use ekiden_core::text::in_full;
 use std::error::Error;
@@ -42,12 +42,12 @@ impl Failure {
         }
     }
 
-    /// A failure with everything that its causes say, outermost first.
+    /// A failure with the messages of all its causes, outermost first.
     pub fn caused(exit: Exit, what: &str, cause: &dyn Error) -> Self {
         Self::new(exit, format!("{what}: {}", in_full(cause)))
     }
 
-    /// The same with a line for each thing that is wrong.
+    /// The same with a line for each fault.
     pub fn details(mut self, lines: impl IntoIterator<Item = String>) -> Self {
         self.details.extend(lines);
         self
@@ -62,7 +62,7 @@ impl Failure {
         self
     }
 
-    /// The same with a suggestion: the known word that is most like `word`, or else how to find it.
+    /// The same with a suggestion: the known word closest to `word`, or how to find it.
     pub fn suggest<'a>(
         self,
         word: &str,
@@ -89,9 +89,9 @@ impl Failure {
     }
 }
 
-/// Somebody else's error as the failure of a command.
+/// Another error as the failure of a command.
 pub trait OrFail<T> {
-    /// `what` could not be done because of it.
+    /// `what` failed because of it.
     fn or_fail(self, exit: Exit, what: impl AsRef<str>) -> Result<T, Failure>;
 }
 
@@ -106,7 +106,7 @@ pub fn current_dir() -> Result<PathBuf, Failure> {
     here.or_fail(Exit::MissingInput, "cannot find the current directory")
 }
 
-/// What [`EngineError`] knows already.
+/// What [`EngineError`] already knows.
 macro_rules! of_engine {
     ($($error:ty),+) => {$(
         impl From<$error> for Failure {
@@ -202,7 +202,7 @@ fn held(place: &str, named: &str, holder: Option<&Holder>) -> Failure {
     Failure::new(Exit::Held, text).hint(hint)
 }
 
-/// Agents in directories of which one contains the other would change the same files.
+/// Agents in directories that contain one another would change the same files.
 fn overlaps(dir: &Path, holder: &Holder) -> Failure {
     let text = dir.to_string_lossy();
     let quoted = shlex::try_quote(&text).unwrap_or_else(|_| text.clone());

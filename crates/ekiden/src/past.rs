@@ -1,4 +1,4 @@
-//! What past work of a project took, read from its logs. Nothing else is kept of it.
+//! What past work in a project took, read from its logs. Nothing else about it is kept.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ use crate::output::line::one_line;
 use crate::output::phrase;
 use crate::specs::file_bytes;
 
-/// The newest runs that are read.
+/// How many of the newest runs are read.
 const RUNS_MAX: usize = 30;
-/// A longer log is left out: an estimate is not worth a wait.
+/// A longer log is left out: an estimate is not worth the wait.
 const LOG_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// All that is over of the newest runs, oldest first. What cannot be read is left
-/// out: `ekiden status` names it.
+/// Everything that is over in the newest runs, oldest first. Unreadable logs are left out: `ekiden status`
+/// names them.
 pub fn of_project(workspace: &Workspace) -> Vec<Past> {
     let runs = history::list(workspace)
         .unwrap_or_default()
@@ -101,7 +101,7 @@ fn of_stage(stage: &Stage, run: &Run) -> Vec<Past> {
             took: sum,
         });
     }
-    // Logs of before say nothing of what was expected.
+    // Earlier logs say nothing about what was expected.
     all.retain(|past| past.estimated > 0);
     all
 }
@@ -125,9 +125,9 @@ fn took(session: &Session) -> Took {
     }
 }
 
-/// Notes in a run's first record what is expected of each stage, where the manifest does not say it: the files that a
-/// task names change, so it cannot be told afterwards. And what the past makes of it, for the plan's scheduler and for the
-/// items of lists.
+/// Notes in a run's first record what is expected of each stage, if the manifest does not say it: the files
+/// that a task names change, so it cannot be found out later. Also notes what the past makes of it, for the
+/// plan's scheduler and for the items of lists.
 pub fn expect(header: &mut RunStarted, workspace: &Workspace, past: &[Past]) {
     let window = header.settings.window().usable_tokens();
     let learned = Learned::of(past, kind(header));
@@ -150,7 +150,8 @@ pub fn expect(header: &mut RunStarted, workspace: &Workspace, past: &[Past]) {
     }
 }
 
-/// How much longer a run works, in milliseconds; nothing where nothing like it is over, or where it took longer than all.
+/// How much longer a run works, in milliseconds; `None` if nothing like it is over, or it has taken longer
+/// than all of them.
 pub fn left(run: &Run, past: &[Past], now: Timestamp) -> Option<Range> {
     let manifest = &run.header().manifest;
     let jobs = manifest
@@ -208,7 +209,7 @@ fn left_of_stage(stage: &Planned, run: &Run, past: &[Past], now: Timestamp) -> O
     Some(less(all, running.0.saturating_add(session.0)))
 }
 
-/// Bounds that the work may not keep to. It begins all the same.
+/// Limits that the work may exceed. It starts all the same.
 pub fn warnings(header: &RunStarted, past: &[Past]) -> Vec<String> {
     let settings = &header.settings;
     let learned = Learned::of(past, kind(header));

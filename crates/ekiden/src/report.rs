@@ -1,4 +1,4 @@
-//! The report of a run: read from its log and its event streams, written beside the log.
+//! The report of a run, made from its log and event streams and written beside the log.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -22,10 +22,10 @@ use crate::output::ending::{Ended, Ending};
 use crate::output::line::Tone;
 use crate::output::phrase;
 
-/// What is read of event streams, the newest first, in bytes: a run's end waits for it.
+/// How much of the event streams is read, newest first, in bytes: a run's end waits for it.
 const STREAMS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// How often it is looked for the report of a run that ends elsewhere, and how long between.
+/// How often to check for the report of a run that ends elsewhere, and the pause in between.
 const LOOKS: u32 = 40;
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -33,12 +33,12 @@ const LOOK_PAUSE: Duration = Duration::from_millis(50);
 pub struct Report {
     pub markdown: PathBuf,
     pub html: PathBuf,
-    /// What of the log could not be read, and why.
+    /// Which part of the log is unreadable, and why.
     pub left_out: Option<String>,
 }
 
-/// Makes the report of a run anew from its log, as far as that can be read. `ids` are the runs that its short id must
-/// differ from.
+/// Makes the report of a run again from its log, as far as that is readable. `ids` are the runs that its
+/// short id must differ from.
 pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report, EngineError> {
     let id = phrase::short_id(run, ids);
     let (timeline, heading) = read(workspace, run, &id)?;
@@ -60,7 +60,7 @@ pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report
     })
 }
 
-/// Where the report of a run that ended is. It comes a moment after the run's last record.
+/// Where the report of a run that ended is. It appears a moment after the run's last record.
 pub fn wait_for(workspace: &Workspace, run: &RunId) -> Option<PathBuf> {
     let disk = RealDisk::fenced(&workspace.dir);
     let path = layout(workspace, run).report_html();
@@ -84,7 +84,7 @@ fn layout(workspace: &Workspace, run: &RunId) -> RunLayout {
     StateLayout::new(&workspace.state_dir).run(run)
 }
 
-/// The run's directory as people know it: by the link in `.ekiden/`, where that is in place.
+/// The run's directory as people know it: by the link in `.ekiden/`, if that exists.
 fn shown_dir(workspace: &Workspace, run: &RunId) -> PathBuf {
     let by_link = workspace.published.join("runs").join(run.as_str());
     match by_link.exists() {
@@ -116,7 +116,7 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Headi
     match read {
         Ok(summary) => settle(&summary.run),
         Err(fault) => {
-            // Again, for the run as it stood after the last record that can be read.
+            // Again, for the state of the run after the last readable record.
             let _ = history::read(workspace, run, |record, run| {
                 if record.seq == last {
                     settle(run);
@@ -128,13 +128,13 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Headi
     Ok((timeline, heading))
 }
 
-/// A run as commands name it, and its project with it where the reader may be elsewhere.
+/// A run as commands name it, with its project if the reader may be elsewhere.
 pub fn named(id: &str, project: Option<&Path>) -> String {
     let dir = project.map(|dir| format!(" -d {}", shell_word(&dir.to_string_lossy())));
     format!("{id}{}", dir.unwrap_or_default())
 }
 
-/// What only the command line knows of a run. A report can be old, so each command names the run.
+/// What only the command line knows about a run. A report can be old, so each command names the run.
 pub fn tell(
     timeline: &Timeline,
     run: &Run,
@@ -236,7 +236,7 @@ pub fn tone(tone: Tone) -> PageTone {
     }
 }
 
-/// The event streams of the newest sessions. One that cannot be read is left out: curves are only shown.
+/// The event streams of the newest sessions. Unreadable ones are left out: curves are only shown.
 pub fn streams(workspace: &Workspace, timeline: &Timeline) -> Streams {
     let mut streams = Streams::default();
     let mut left = STREAMS_BYTES_MAX;

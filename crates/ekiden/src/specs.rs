@@ -7,7 +7,7 @@ use ekiden_core::guard::Window;
 use ekiden_core::guard::estimate::named_files;
 use ekiden_core::shard::{LargeSpec, Spec};
 
-/// The largest document that is looked at while a person waits, in bytes.
+/// The largest document that is read while a person waits, in bytes.
 const SPEC_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The files of the project that a text names, with their sizes.
@@ -21,7 +21,7 @@ pub fn file_bytes(dir: &Path, text: &str) -> BTreeMap<String, u64> {
     named_files(text).into_iter().filter_map(size).collect()
 }
 
-/// A document of the project, if it is better sharded before it is begun.
+/// A document of the project, if it should be sharded before the work starts.
 pub fn large_spec(dir: &Path, name: &str, window: &Window) -> Option<LargeSpec> {
     let path = dir.join(name);
     let is_read = |size: u64| size <= SPEC_BYTES_MAX;

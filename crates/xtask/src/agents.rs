@@ -1,11 +1,13 @@
-//! `cargo xtask agents`: what ekiden believes of other agents, held against the pinned agents themselves. Each is installed
-//! into its own folder, 1.1 GB in all, so that this is not part of CI but for Qwen, which takes 55 MB.
+//! `cargo xtask agents`: checks ekiden's assumptions about other agents against the pinned agents
+//! themselves. It installs each into a separate folder, 1.1 GB in all, so it is not part of CI, except for
+//! Qwen, which takes 55 MB.
 //!
-//! The conformance suite of `crates/ekiden/tests/conformance` then runs the same scenarios with each of them.
+//! The conformance suite of `crates/ekiden/tests/conformance` then runs the same scenarios with each of
+//! them.
 //!
-//! Codex makes the schema of its app-server on demand. The names in it that ekiden uses are kept in a fixture, against which
-//! the tests of `ekiden-wire` hold each message. Here the fixture is made again: a new version that calls something
-//! otherwise shows as a difference.
+//! Codex generates the schema of its app-server on demand. A fixture keeps the names in it that ekiden
+//! uses, and the tests of `ekiden-wire` check each message against it. This command makes the fixture
+//! again: if a new version renames something, the difference shows.
 
 use std::path::Path;
 
@@ -14,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::shell::{self, Program};
 
 const FIXTURE: &str = "crates/ekiden-wire/fixtures/agents/codex-names.json";
-/// What ekiden asks of it.
+/// What ekiden requests from it.
 const REQUESTS: &[&str] = &[
     "initialize",
     "thread/start",
@@ -23,7 +25,7 @@ const REQUESTS: &[&str] = &[
     "turn/steer",
     "turn/interrupt",
 ];
-/// What it tells.
+/// The notifications that it sends.
 const NOTICES: &[&str] = &[
     "turn/started",
     "turn/completed",
@@ -34,12 +36,12 @@ const NOTICES: &[&str] = &[
     "account/rateLimits/updated",
     "error",
 ];
-/// What it asks.
+/// The requests that it makes.
 const QUESTIONS: &[&str] = &[
     "item/commandExecution/requestApproval",
     "item/fileChange/requestApproval",
 ];
-/// Words of which ekiden says or expects some, and objects inside others.
+/// Enumerations of which ekiden sends or expects some values, and objects inside others.
 const TYPES: &[&str] = &[
     "AskForApproval",
     "SandboxMode",
@@ -54,7 +56,7 @@ const TYPES: &[&str] = &[
 /// The folders of the agents.
 const AGENTS: [&str; 5] = ["codex", "opencode", "qwen", "gemini", "copilot"];
 
-/// Installs all, holds Codex's names against the fixture or writes it, and runs the suite.
+/// Installs all, checks Codex's names against the fixture or writes it, and runs the suite.
 pub(crate) fn run(is_written: bool) -> Result<(), String> {
     for agent in AGENTS {
         let directory = shell::root().join("agents").join(agent);
@@ -136,7 +138,7 @@ fn names(
     }))
 }
 
-/// The parameters of each method, those first that must be there.
+/// The parameters of each method, the required ones first.
 fn methods(schema: &Value, wanted: &[&str]) -> Result<Value, String> {
     let all = schema["oneOf"].as_array().map_or(&[][..], Vec::as_slice);
     let of = |method: &&str| -> Result<(String, Value), String> {
@@ -164,7 +166,7 @@ fn fields(schema: &Value) -> Value {
     names.map_or_else(|| json!([]), |names| names.keys().cloned().collect())
 }
 
-/// The words that a type consists of, else its fields.
+/// The values of an enumeration, otherwise the fields of a type.
 fn words_or_fields(schema: &Value) -> Value {
     let variants = [&schema["oneOf"], &schema["anyOf"]].into_iter();
     let variants = variants.filter_map(Value::as_array).flatten();

@@ -1,29 +1,29 @@
-//! `cargo xtask ci`: all that CI checks, in the order in which a failure is cheapest.
+//! `cargo xtask ci`: everything that CI checks, cheapest failures first.
 //!
-//! Every step is announced, timed, and shown in a summary; the first that fails ends the run with the
-//! command that repeats it. Lints and documents share one checked build, the tests have the other:
-//! both with the usual profile and flags, so nothing is built twice and a developer's own
-//! `cargo test` finds it done.
+//! Every step is announced, timed, and shown in a summary. The first failing step ends the run with the
+//! command that repeats it. Lints and documents share one checked build, and the tests have another: both
+//! with the usual profile and flags, so nothing is built twice, and a developer's own `cargo test` finds it
+//! built.
 
 use std::time::Duration;
 
 use crate::shell::{self, Program};
 use crate::{licences, real_client, requirements, tidy};
 
-/// Names the real client for the tests; then one that is missing is a failure.
+/// Names the real client for the tests; if it is then missing, that is a failure.
 const CLIENT_VARIABLE: &str = "EKIDEN_REAL_CLIENT";
 /// Set where a run without the real client must not pass. `CI` has the same meaning.
 const NEED_CLIENT_VARIABLE: &str = "EKIDEN_NEED_CLIENT";
 
-/// Each of the two seeded simulations may take so long: together a minute.
+/// Each of the two seeded simulations may take this long: together a minute.
 const SEED_SECONDS: &str = "30";
 
-/// What DUR-02 promises of the simulated worlds before a release.
+/// How many simulated worlds DUR-02 promises before a release.
 pub(crate) const SOAK_SEEDS: &str = "10000";
-/// Stages of a fleet's plan while all that can be killed is.
+/// Stages of a fleet's plan during which everything killable is killed.
 pub(crate) const TORTURE_STAGES: &str = "100";
 
-/// Where more tests fail, they have a reason in common.
+/// If more tests fail, they have a reason in common.
 const TRIED_AGAIN_MAX: usize = 3;
 
 /// Other platforms, and the C compiler that their libraries need.
@@ -33,8 +33,8 @@ const PLATFORMS: &[(&str, &str)] = &[
     ("x86_64-apple-darwin", "x86_64-apple-darwin-clang"),
 ];
 
-/// One step: what it is called, how to do it again alone, and what it does. It answers with what is
-/// worth a word in the summary.
+/// One step: its name, the command that repeats it alone, and what it does. It returns what the summary
+/// should mention.
 struct Step<'a> {
     name: &'static str,
     again: String,
@@ -118,7 +118,7 @@ fn checks() -> Vec<Step<'static>> {
     ]
 }
 
-/// What the README's first command waits for: from an empty directory, once the libraries are downloaded.
+/// What the README's first command takes: from an empty directory, once the libraries are downloaded.
 fn first_build() -> Result<String, String> {
     Program::cargo(&["fetch", "--locked"]).run()?;
     let target = shell::target_dir().join("first");
@@ -130,7 +130,7 @@ fn first_build() -> Result<String, String> {
     Ok(format!("{} from an empty directory", seconds(took)))
 }
 
-/// Checks what can be checked here. For the others, tidy sees that all platforms offer the same functions.
+/// Checks what can be checked here. For the other platforms, tidy checks that all offer the same functions.
 fn other_platforms() -> Result<String, String> {
     let mut notes = Vec::new();
     for (target, compiler) in PLATFORMS {
@@ -171,7 +171,7 @@ fn cargo(name: &'static str, program: Program) -> Step<'static> {
     }
 }
 
-/// All tests, those of `examples/` and of the real client among them.
+/// All tests, including those of `examples/` and of the real client.
 fn tests(client: Option<std::path::PathBuf>) -> Step<'static> {
     let seed = first_seed();
     shell::say(&format!(
@@ -186,11 +186,12 @@ fn tests(client: Option<std::path::PathBuf>) -> Step<'static> {
     tallied("tests", program)
 }
 
-/// Tries so many seeds of the simulated relays and of the simulated plans, and ten times as many inputs of each reader.
+/// Tries this many seeds of the simulated relays and of the simulated plans, and ten times as many inputs
+/// of each reader.
 ///
 /// # Errors
 ///
-/// A seed that fails, or a number that is none.
+/// A seed that fails, or an argument that is not a number.
 pub(crate) fn soak(seeds: &str) -> Result<(), String> {
     let program = soak_program(seeds, first_seed())?;
     shell::say(&program.to_string());
@@ -221,7 +222,7 @@ pub(crate) fn torture(stages: &str) -> Result<(), String> {
     program.run()
 }
 
-/// With the profile of the tests, which optimises what the simulations spend their time in.
+/// With the profile of the tests, which optimises the code where the simulations spend their time.
 fn soak_program(seeds: &str, first: u64) -> Result<Program, String> {
     let count: u64 = seeds
         .parse()
@@ -242,8 +243,8 @@ fn soak_program(seeds: &str, first: u64) -> Result<Program, String> {
         .with("EKIDEN_SEEDS", count.to_string()))
 }
 
-/// The contract with the older client: what people have who install it on an older Node.js. What it lacks, the
-/// tests say themselves.
+/// The contract with the older client, which people get who install it on an older Node.js. The tests say
+/// themselves what it lacks.
 fn older_client(client: &std::path::Path) -> Step<'static> {
     let again = Program::cargo(&["test", "--locked", "--workspace", "--test", "contract"]);
     let client = client.to_owned();
@@ -257,8 +258,8 @@ fn older_client(client: &std::path::Path) -> Step<'static> {
     }
 }
 
-/// The program of the contract's tests, as the step before built it. Asked for alone, cargo would choose other
-/// features for the libraries and build them all again.
+/// The program of the contract's tests, as the step before built it. If it were built alone, cargo would
+/// choose other features for the libraries and build them all again.
 fn contract_tests() -> Result<String, String> {
     let told = Program::cargo(&[
         "test",
@@ -289,9 +290,9 @@ fn tallied(name: &'static str, program: Program) -> Step<'static> {
     }
 }
 
-/// Runs tests in view and counts them. A few that fail are tried once more: real clients, servers and terminals on a busy
-/// machine are not ours to order. The summary names those that pass then, so that somebody mends them. `before` is what
-/// stands before arguments for the tests.
+/// Runs tests in view and counts them. If only a few fail, they run once more: real clients, servers and
+/// terminals on a busy machine are beyond our control. The summary names those that then pass, so that
+/// somebody fixes them. `before` comes before the tests' arguments.
 fn tally(tests: &Program, before: &[&str]) -> Result<String, String> {
     let mut tally = TestCounts::default();
     let Err(failure) = tests.run_seen(|line| tally.note(line)) else {
@@ -309,8 +310,8 @@ fn tally(tests: &Program, before: &[&str]) -> Result<String, String> {
     Ok(format!("{tally}; flaky: {}", failed.join(", ")))
 }
 
-/// Every commit tries worlds that no commit before it tried, and the same again when CI is repeated. Zero
-/// outside of a repository.
+/// Every commit tries worlds that no commit before it tried, and tries the same ones when CI is repeated.
+/// Zero outside a repository.
 fn first_seed() -> u64 {
     let commit = Program::new("git", &["rev-parse", "HEAD"]).output();
     let head = commit.as_deref().ok().and_then(|id| id.get(..8));
@@ -318,7 +319,7 @@ fn first_seed() -> u64 {
         .unwrap_or(0)
 }
 
-/// Installs the clients. Where they are not needed, a missing one is mentioned and is no failure.
+/// Installs the clients. If they are optional, a missing one is mentioned and is no failure.
 fn install_clients(clients: &mut Option<real_client::Clients>) -> Result<String, String> {
     let needed =
         std::env::var_os("CI").is_some() || std::env::var_os(NEED_CLIENT_VARIABLE).is_some();
@@ -365,7 +366,8 @@ struct TestCounts {
 }
 
 impl TestCounts {
-    /// Takes in a line if it tells a failure, or closes a test program: `test result: ok. 3 passed; 0 failed; ...`
+    /// Takes in a line if it reports a failure or ends a test program:
+    /// `test result: ok. 3 passed; 0 failed; ...`
     fn note(&mut self, line: &str) {
         let test = line.strip_prefix("test ");
         if let Some(name) = test.and_then(|line| line.strip_suffix(" ... FAILED")) {

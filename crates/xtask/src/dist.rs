@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: what a release hands out, below `target/dist`.
+//! `cargo xtask dist`: the files of a release, in `target/dist`.
 //!
 //! ```text
 //! ekiden-0.1.0-x86_64-unknown-linux-gnu.tar.gz   both programs, manual pages, completions, licences
@@ -20,10 +20,10 @@ const PLATFORMS: &[(&str, &str, &str)] = &[
     ("x86_64-apple-darwin", "darwin", "x64"),
     ("aarch64-apple-darwin", "darwin", "arm64"),
 ];
-/// `ekiden-fleet` is in the archive alone: whoever works in a fleet is rarely whoever installs by npm.
+/// `ekiden-fleet` is only in the archive: people who work in a fleet rarely install by npm.
 const PROGRAMS: [&str; 2] = ["ekiden", "ekiden-fleet"];
 const SHELLS: &[&str] = &["bash", "zsh", "fish"];
-/// Files of the project that belong to each copy.
+/// Files of the project that go into each package.
 const PAPERS: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -44,7 +44,7 @@ pub(crate) fn run(target: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// Packs the programs of a directory. Gives the packages.
+/// Packs the programs of a directory. Returns the packages.
 fn pack(built: &Path, runs_here: bool, target: &str, out: &Path) -> Result<Vec<PathBuf>, String> {
     let Some(&(_, system, processor)) = PLATFORMS.iter().find(|known| known.0 == target) else {
         let known: Vec<&str> = PLATFORMS.iter().map(|known| known.0).collect();
@@ -70,7 +70,8 @@ fn archive(built: &Path, runs_here: bool, target: &str, out: &Path) -> Result<Pa
         install(&built.join(program), &dir.join(program), "755")?;
     }
     papers(&dir)?;
-    // Manual pages and completions are the same on all platforms; only a program of this machine can tell them.
+    // Manual pages and completions are the same on all platforms, but only a program for this machine can
+    // print them.
     if runs_here {
         let teller = dir.join("ekiden");
         let manual = Program::new(&teller, &["man"]).output()?;
@@ -94,7 +95,7 @@ fn archive(built: &Path, runs_here: bool, target: &str, out: &Path) -> Result<Pa
     Ok(out.join(package))
 }
 
-/// The package with the program. npm installs only the one whose system and processor fit.
+/// The package with the program. npm installs only the one that fits the system and processor.
 fn npm_program(
     program: &Path,
     system: &str,

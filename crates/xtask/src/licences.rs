@@ -1,6 +1,6 @@
 //! Licences and sources of all libraries, checked against `deny.toml` without `cargo deny`.
 //!
-//! `cargo deny` is what checks them where it is installed. This is for machines that lack it: it reads the same
+//! Where `cargo deny` is installed, it does the check. This is for machines that lack it: it reads the same
 //! `deny.toml` and the packages of `Cargo.lock`, and knows no advisories.
 
 use std::path::PathBuf;
@@ -22,14 +22,15 @@ struct Package {
     version: String,
     /// An SPDX expression. Older packages write `/` for `OR`.
     license: Option<String>,
-    /// Its licence's text, from the manifest's directory, where that stands for the expression.
+    /// Its licence's text, from the manifest's directory, if the package has that instead of the
+    /// expression.
     license_file: Option<String>,
     manifest_path: PathBuf,
-    /// Nothing for our own crates.
+    /// `None` for our own crates.
     source: Option<String>,
 }
 
-/// Checks with the program that is there, and says which it was.
+/// Checks with the program that is available, and returns which it was.
 pub(crate) fn check() -> Result<String, String> {
     let deny = Program::cargo(&["deny", "--version"]);
     if deny.output().is_ok() {
@@ -73,7 +74,7 @@ struct Exception {
 }
 
 impl Allowed {
-    /// What a package may be under.
+    /// The licences that a package may have.
     fn of(&self, package: &str) -> Vec<String> {
         let own = self.exceptions.iter().filter(|one| one.name == package);
         let own = own.flat_map(|one| &one.allow);
@@ -88,7 +89,7 @@ fn allowed(deny: &str) -> Result<Allowed, String> {
 }
 
 impl Package {
-    /// The expression, or what the text of its licence is.
+    /// The expression, or the licence that its text is recognized as.
     fn terms(&self) -> Option<String> {
         self.license.clone().or_else(|| {
             let path = self
@@ -117,7 +118,7 @@ fn fault(package: &Package, allowed: &[String]) -> Option<String> {
     }
 }
 
-/// One of the alternatives asks for nothing but allowed licences. Parentheses stand around alternatives only,
+/// One of the alternatives needs only allowed licences. Parentheses only enclose alternatives,
 /// `(MIT OR Apache-2.0) AND Unicode-3.0`, so each part of an `AND` is judged by itself.
 fn permits(license: &str, allowed: &[String]) -> bool {
     let is_allowed = |name: &str| allowed.iter().any(|one| one == name.trim());

@@ -12,7 +12,7 @@
 //! dist                                   what a release hands out
 //! ```
 //!
-//! Nothing of this is shipped. Whatever touches the system goes through [`shell`].
+//! None of this is shipped. Everything that touches the system goes through [`shell`].
 
 mod agents;
 mod bench;

@@ -1,10 +1,10 @@
-//! `cargo xtask real-client`: the pinned Claude Code clients, installed for the tests that run them: a new one,
-//! and the one that npm installs on Node 20, by another name.
+//! `cargo xtask real-client`: installs the pinned Claude Code clients for the tests that run them: a new
+//! one, and, under another name, the one that npm installs on Node 20.
 //!
-//! `real-client/package.json` names the versions and `real-client/package-lock.json` their hashes;
-//! `npm ci` installs exactly that below `real-client/node_modules`, which git ignores. Whether it is
-//! there already is asked of the program itself: a half installation, or one whose install script
-//! did not run, does not answer with the right version.
+//! `real-client/package.json` names the versions and `real-client/package-lock.json` their hashes; `npm ci`
+//! installs exactly that below `real-client/node_modules`, which git ignores. To find out whether it is
+//! already there, this task asks the program itself: a half-finished installation, or one whose install
+//! script did not run, does not answer with the right version.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) struct Clients {
     pub(crate) older: PathBuf,
 }
 
-/// Installs them if they are not there. When they are, this takes some 40 ms and needs no network.
+/// Installs them if they are not there. If they are, this takes about 40 ms and needs no network.
 ///
 /// # Errors
 ///

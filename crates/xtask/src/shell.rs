@@ -1,4 +1,4 @@
-//! What the tasks need of the system: other programs, files, the clock, the terminal.
+//! What the tasks need from the system: other programs, files, the clock, the terminal.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -14,8 +14,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The workspace's directory. Cargo says it when it runs this program; where it was built tells less, since
-/// several checkouts may share a build directory.
+/// The workspace's directory. Cargo passes it when it runs this program. The place where it was built says
+/// less, since several checkouts may share a build directory.
 pub(crate) fn root() -> &'static Path {
     static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
         let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
@@ -33,12 +33,12 @@ pub(crate) fn say(line: &str) {
     println!("{line}");
 }
 
-/// Prints a line for people beside the answer.
+/// Prints a line for people, separate from the answer.
 pub(crate) fn complain(line: &str) {
     eprintln!("{line}");
 }
 
-/// How long something took, and what came of it.
+/// How long something took, and its result.
 pub(crate) fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let result = act();
@@ -60,7 +60,7 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
         .map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// Writes a file anew, and its directory if need be.
+/// Writes a file from scratch, and its directory if needed.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     let written = path
         .parent()
@@ -69,7 +69,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// Makes an empty directory in place of whatever directory is there.
+/// Makes an empty directory, replacing any directory that is there.
 pub(crate) fn clear(directory: &Path) -> Result<(), String> {
     let removed = if directory.exists() {
         std::fs::remove_dir_all(directory)
@@ -80,7 +80,7 @@ pub(crate) fn clear(directory: &Path) -> Result<(), String> {
     made.map_err(|error| format!("cannot empty {}: {error}", directory.display()))
 }
 
-/// Removes a directory and all in it.
+/// Removes a directory and everything in it.
 pub(crate) fn remove(directory: &Path) -> Result<(), String> {
     std::fs::remove_dir_all(directory)
         .map_err(|error| format!("cannot remove {}: {error}", directory.display()))
@@ -124,7 +124,7 @@ impl Program {
         self
     }
 
-    /// In another directory than the workspace's.
+    /// In a directory other than the workspace's.
     pub(crate) fn within(mut self, dir: &Path) -> Self {
         dir.clone_into(&mut self.dir);
         self
@@ -157,13 +157,13 @@ impl Program {
         .with("TERM", "xterm")
     }
 
-    /// Runs it in view. Anything but exit code 0 is an error.
+    /// Runs it in view. Any exit code but 0 is an error.
     pub(crate) fn run(&self) -> Result<(), String> {
         let status = self.command().status();
         self.judge(status.map_err(|error| self.not_started(&error))?)
     }
 
-    /// Runs it in view, and hands each line of its standard output to `see` as it comes.
+    /// Runs it in view, and passes each line of its standard output to `see` as it comes.
     pub(crate) fn run_seen(&self, mut see: impl FnMut(&str)) -> Result<(), String> {
         let child = self.command().stdout(Stdio::piped()).spawn();
         let mut child = child.map_err(|error| self.not_started(&error))?;
@@ -181,7 +181,7 @@ impl Program {
         )
     }
 
-    /// Runs it out of view and gives its standard output.
+    /// Runs it out of view and returns its standard output.
     pub(crate) fn output(&self) -> Result<String, String> {
         let output = self.command().stderr(Stdio::inherit()).output();
         let output = output.map_err(|error| self.not_started(&error))?;
@@ -189,7 +189,7 @@ impl Program {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs it with nobody to read it, and with nothing to read unless it is fed, and tells how long it
+    /// Runs it without a reader for its output, and without input unless it is fed, and returns how long it
     /// took.
     pub(crate) fn time(&self) -> Result<Duration, String> {
         let mut command = self.command();
@@ -208,8 +208,8 @@ impl Program {
         Ok(took)
     }
 
-    /// Runs it out of view to an end with this exit code, and lets `look` have its process id again and
-    /// again meanwhile.
+    /// Runs it out of view until it ends with this exit code. Meanwhile calls `look` with its process id
+    /// over and over.
     pub(crate) fn watch(
         &self,
         code: i32,
@@ -236,7 +236,7 @@ impl Program {
         }
     }
 
-    /// Starts it; its output is for whoever started it.
+    /// Starts it; the caller gets its output.
     pub(crate) fn started(&self) -> Result<Child, String> {
         let mut command = self.command();
         command.stdin(Stdio::null()).stdout(Stdio::piped());

@@ -1,7 +1,8 @@
 //! `cargo xtask size`: lines of Rust by crate and folder, as rustfmt's defaults lay them out.
 //!
-//! *Product* is what is shipped: `src` without test files and without items under `#[cfg(test)]`, blank lines
-//! and comments included. *Tests* is all other Rust of the shipped crates; what is never shipped stands apart.
+//! *Product* is the shipped code: `src` without test files and without items under `#[cfg(test)]`, blank
+//! lines and comments included. *Tests* is all other Rust of the shipped crates. Code that is never shipped
+//! is listed separately.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +14,7 @@ use crate::shell;
 use crate::tidy::{NEVER_SHIPPED, SourceFile, Tree};
 
 const PAGE: &str = "docs/design/size.md";
-/// Everything between these lines of the page is written by [`write()`].
+/// [`write()`] writes everything between these lines of the page.
 const BEGIN: &str = "<!-- `cargo xtask size --write` writes what follows -->\n";
 const END: &str = "<!-- end of the table -->\n";
 

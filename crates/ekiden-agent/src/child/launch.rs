@@ -1,4 +1,4 @@
-//! The start of a child: pipes, and a keeper that gets the command.
+//! Starts a child: pipes, and a keeper that gets the command.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use crate::orphans::{self, Keeper};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Streams {
     Apart,
-    /// One, so that the order of what is written to both is kept.
+    /// One pipe, so that the order of what is written to both is kept.
     Merged,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct OurEnds {
     pub(crate) stderr: Option<OwnedFd>,
 }
 
-/// A keeper that was killed before it had its command has started nothing, so another one can.
+/// A keeper that was killed before it received its command has started nothing, so we can start another one.
 const KEEPER_STARTS_MAX: u32 = 3;
 
 /// Starts a keeper and gives it the command.
@@ -64,7 +64,7 @@ pub(crate) fn launch(spec: ChildSpec, streams: Streams) -> Result<(Keeper, OurEn
     Err(failed(ErrorKind::BrokenPipe.into()))
 }
 
-/// Finds the program and its directory before anything is made, so that the commonest mistakes have a plain
+/// Finds the program and its directory before anything is created, so that the most common mistakes give a plain
 /// error.
 fn check(dir: &Path, program: &OsStr) -> Result<PathBuf, SpawnError> {
     check_dir(dir).map_err(|source| SpawnError::Dir {

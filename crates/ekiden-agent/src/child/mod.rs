@@ -1,8 +1,8 @@
 //! The engine's handle on a child process that runs under a keeper.
 //!
 //! [`spawn`] starts the keeper, which starts the program. [`Child::wait`] returns how the program ended, once nothing
-//! that it started is alive. The three streams are plain pipes to the program itself:
-//! the keeper neither reads nor writes them.
+//! that it started is alive. The three streams are plain pipes to the program itself: the keeper neither reads
+//! nor writes them.
 
 mod launch;
 mod spec;
@@ -23,22 +23,22 @@ pub use spec::{ChildSpec, SpawnError, StdinKind, find_program};
 
 /// A child process and everything that descends from it.
 ///
-/// - *If it is dropped*, the keeper takes that for the engine's death: SIGTERM, the grace time,
+/// - *If it is dropped*, the keeper treats that as the engine's death: SIGTERM, the grace time,
 ///   SIGKILL, until nothing is left. Nobody waits for that; the lock in [`ChildSpec::lock`] is free
 ///   when it is done.
 /// - *If the task that holds it dies*, it is dropped.
-/// - *If [`wait`](Self::wait) is never called*, the child runs on to its end; orphans of keepers that
-///   were killed are not looked for.
-/// - *If the streams are not read*, the child blocks once a pipe is full. Streams that are dropped
+/// - *If [`wait`](Self::wait) is never called*, the child runs on to its end; nobody looks for orphans of
+///   killed keepers.
+/// - *If the streams are not read*, the child blocks once a pipe is full. Dropped streams
 ///   give the child a broken pipe.
 #[derive(Debug)]
 pub struct Child {
-    /// Writes to the child's standard input; none if that is [`StdinKind::Null`]. To be taken.
+    /// Writes to the child's standard input; none if that is [`StdinKind::Null`]. The caller takes it.
     /// Dropping it is the end of file.
     pub stdin: Option<pipe::Sender>,
-    /// Reads the child's standard output. To be taken.
+    /// Reads the child's standard output. The caller takes it.
     pub stdout: Option<pipe::Receiver>,
-    /// Reads the child's standard error. To be taken. None where both streams are one.
+    /// Reads the child's standard error. The caller takes it. None if both streams are one.
     pub stderr: Option<pipe::Receiver>,
     control: UnixStream,
     reports: Reports,
@@ -53,18 +53,18 @@ pub struct Child {
 enum State {
     /// The keepers have not said everything yet.
     Kept(process::Child),
-    /// Both keepers are gone, and what they left is not ended yet.
+    /// Both keepers are gone, and what they left has not been ended yet.
     Orphaned,
     Over,
 }
 
-/// Starts a program under a keeper, within a runtime. Returns when the keeper runs; whether the program
-/// does, [`Child::started`] and [`Child::wait`] say.
+/// Starts a program under a keeper, within a runtime. Returns when the keeper runs; [`Child::started`] and
+/// [`Child::wait`] say whether the program does.
 ///
 /// # Errors
 ///
-/// The program or the directory does not exist, or the system refused a pipe or a process. Nothing runs
-/// after an error.
+/// The program or the directory does not exist, or the system refused a pipe or a process. After an error nothing
+/// runs.
 pub fn spawn(spec: ChildSpec) -> Result<Child, SpawnError> {
     Child::new(launch(spec, Streams::Apart)?)
 }
@@ -106,7 +106,7 @@ impl Child {
         self.agent
     }
 
-    /// Waits until the program and all that it started are dead, and returns how the program ended.
+    /// Waits until the program and everything that it started are dead, and returns how the program ended.
     /// Its output is in the pipes by then. May be cancelled and called again; after the end it
     /// returns the same at once.
     pub async fn wait(&mut self) -> ChildEnd {
@@ -115,14 +115,14 @@ impl Child {
         self.end.clone().unwrap_or(ChildEnd::KeeperLost)
     }
 
-    /// Asks the program to go: SIGTERM, and SIGKILL after the grace time, for all its descendants.
+    /// Ends the program and all its descendants: SIGTERM, and SIGKILL after the grace time.
     /// Returns at once; [`wait`](Self::wait) returns the end. May be called again.
     pub fn terminate(&mut self) {
         // An error means that the keepers are dead, or that they have not read thousands of commands.
         let _ = self.control.try_write(&[TERMINATE]);
     }
 
-    /// Reads what the keepers say next; whether there may be more. Cancel safe.
+    /// Reads what the keepers say next. Returns whether there may be more. Cancel safe.
     async fn hear(&mut self) -> bool {
         if !matches!(self.state, State::Kept(_)) || self.control.readable().await.is_err() {
             return false;
@@ -139,14 +139,14 @@ impl Child {
             match report {
                 KeeperReport::Started(pid) => self.agent = Some(pid),
                 KeeperReport::Over => self.is_over = true,
-                // What comes after the loss of a keeper is the loss's doing.
+                // Whatever comes after the loss of a keeper results from that loss.
                 KeeperReport::Ended(end) => _ = self.end.get_or_insert(end),
             }
         }
         true
     }
 
-    /// Both keepers are gone. Unless they went in good order, something may be left. Cancel safe.
+    /// Both keepers are gone. Unless they ended normally, something may be left. Cancel safe.
     async fn settle(&mut self) {
         if let State::Kept(keeper) = &mut self.state {
             let went_well = orphans::end_of_keeper(keeper).is_none_or(|status| status.success());

@@ -1,4 +1,4 @@
-//! What is to be started: program, place, environment.
+//! What to start: program, directory, environment.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,18 +10,18 @@ use ekiden_core::limits::KILL_GRACE;
 use ekiden_core::time::Millis;
 use rustix::fs::{Access, access};
 
-/// What a child gets to read.
+/// The child's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StdinKind {
     /// A pipe from the engine.
     Piped,
     Null,
-    /// This process's terminal, which is its standard output and standard error, too. No stream of the
-    /// child reaches this process then.
+    /// This process's terminal, which is also the child's standard output and standard error. Then no stream of
+    /// the child reaches this process.
     Terminal,
 }
 
-/// A program to be started under a keeper.
+/// A program to start under a keeper.
 #[derive(Debug)]
 pub struct ChildSpec {
     /// The executable that has the keeper's role: [`crate::keeper::executable`].
@@ -31,12 +31,12 @@ pub struct ChildSpec {
     /// Its arguments, without its name.
     pub args: Vec<OsString>,
     pub dir: PathBuf,
-    /// Variables that it gets in addition to, or in place of, this process's. Of those it never gets what
-    /// belongs to whoever started ekiden: [`OUTER_AGENT_ENV`](super::OUTER_AGENT_ENV) and
+    /// Variables that it gets in addition to, or in place of, this process's. It never gets those that belong
+    /// to the process that started ekiden: [`OUTER_AGENT_ENV`](super::OUTER_AGENT_ENV) and
     /// [`OUTER_GIT_ENV`](super::OUTER_GIT_ENV).
     pub env_set: Vec<(OsString, OsString)>,
-    /// A file that this process has locked. It is handed off to the keepers: the lock is held while
-    /// anything of the child is alive, whatever happens to this process. The child does not get it.
+    /// A file that this process has locked. The keepers get it, so the lock is held while anything of the child
+    /// is alive, whatever happens to this process. The child does not get it.
     pub lock: Option<File>,
     /// The time between SIGTERM and SIGKILL.
     pub grace: Millis,
@@ -68,7 +68,7 @@ impl ChildSpec {
 pub enum SpawnError {
     #[error("find the program `{}`", program.display())]
     NoProgram { program: OsString },
-    /// The place does not exist or cannot be looked at.
+    /// The directory does not exist or cannot be examined.
     #[error("start a program in {}", dir.display())]
     Dir { dir: PathBuf, source: io::Error },
     /// The system refused a pipe, a socket or the null device.
@@ -82,8 +82,8 @@ pub enum SpawnError {
     Wait(#[source] io::Error),
 }
 
-/// Looks a program up as a shell does: a name with a `/` is a path, any other is looked for in the
-/// directories of `path_var`. The result is absolute, so that it means the same from any directory.
+/// Looks a program up as a shell does: a name with a `/` is a path; any other name is searched for in the
+/// directories of `path_var`. The result is absolute, so it means the same from any directory.
 pub fn find_program(name: &OsStr, path_var: &OsStr) -> Option<PathBuf> {
     if Path::new(name).components().count() > 1 || name.as_encoded_bytes().contains(&b'/') {
         return runnable(PathBuf::from(name));

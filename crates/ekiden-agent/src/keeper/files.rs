@@ -1,8 +1,8 @@
 //! What an engine gives to a keeper: the command, the child's standard streams, the lock.
 //!
-//! All of it travels as a message on the control socket, which is the keeper's standard input. So the
-//! engine never makes a descriptor inheritable, not even for a moment: another child that is started
-//! at that moment by another thread would keep a pipe open for ever.
+//! All of it travels as a message on the control socket, which is the keeper's standard input. So the engine
+//! never makes a descriptor inheritable, not even for a moment. If it did, another child that a different
+//! thread starts at that moment would keep a pipe open forever.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -22,7 +22,7 @@ use crate::keeper::ChildCommand;
 
 /// How long a keeper may take to read its command. One that takes longer hangs.
 const READ_TIME: Duration = Duration::from_secs(5);
-/// The length of the command goes with the files.
+/// The length of the command travels with the files.
 type Length = [u8; 8];
 
 /// Sends the command and the files to the keeper at the other end of `control`.
@@ -57,7 +57,7 @@ pub(crate) struct ChildFiles {
 }
 
 impl ChildFiles {
-    /// Puts the files into `socket`, to be taken out by whoever has its other end.
+    /// Puts the files into `socket`, for the process at its other end.
     fn send(&self, socket: &UnixStream, length: Length) -> io::Result<()> {
         let mut fds = vec![self.stdin.as_fd(), self.stdout.as_fd(), self.stderr.as_fd()];
         fds.extend(self.lock.as_ref().map(AsFd::as_fd));
@@ -83,7 +83,7 @@ impl ChildFiles {
         let mut length = Length::default();
         rustix::io::retry_on_intr(|| {
             let mut into = [IoSliceMut::new(&mut length)];
-            // So few bytes come whole.
+            // So few bytes arrive whole.
             recvmsg(socket, &mut into, &mut ancillary, RecvFlags::empty())
         })?;
         let mut fds = Vec::new();

@@ -15,24 +15,25 @@
 //!   left when the agent is gone (`watch`).
 //! - The **outer** keeper does nothing (`outer`) until the inner one dies. Then, as a subreaper,
 //!   it inherits the agent and everything below it, and does what the inner one would have done.
-//! - An agent in its own interface stands on the user's terminal (`terminal`), which is put in order
-//!   after it, however it ended.
-//! - Either sees the engine's death as the end of the control socket, and the inner one sees the
+//! - An agent in its own interface uses the user's terminal (`terminal`). Afterwards the keeper restores
+//!   the terminal, however the agent ended.
+//! - Both see the engine's death as the end of the control socket, and the inner one sees the
 //!   outer's death as the end of the link.
 //!
-//! So of engine, outer and inner any two may be killed at the same instant: the third ends the rest.
+//! So any two of engine, outer and inner may be killed at the same instant: the third ends the rest.
 //! If both keepers are dead, the engine is the subreaper that adopts the rest (`orphans`). Only if all
-//! three are killed at the same instant none is left; then the agent gets SIGTERM as its
-//! parent-death signal, and a later engine looks for what bears the session's marker.
+//! three are killed at the same instant is none left. Then the agent gets SIGTERM as its parent-death
+//! signal, and a later engine looks for processes with the session's marker.
 //!
 //! # Invariants
 //!
-//! 1. Agent and tools inherit neither the control socket, nor the link, nor the lock. So the ends of
-//!    these mean deaths of engine and keepers, whatever the agent does.
-//! 2. A keeper exits only when it has no descendants left, or only such that it may not kill. So a free lock means that nothing of the attempt is alive.
+//! 1. Agent and tools inherit neither the control socket, nor the link, nor the lock. So the end of one of
+//!    these means the death of the engine or a keeper, whatever the agent does.
+//! 2. A keeper exits only when it has no descendants left, or only ones that it may not kill. So a free lock
+//!    means that nothing of the attempt is alive.
 //! 3. The agent's own end is reported before the keepers' end, and never guessed from it.
 //! 4. A keeper stays single-threaded: it forks without exec.
-//! 5. Every wait ends by an event or a deadline; nothing is polled while the agent works.
+//! 5. Every wait ends with an event or a deadline; nothing is polled while the agent works.
 
 mod files;
 mod outer;
@@ -53,12 +54,12 @@ pub(crate) use report::{KeeperReport, Reports, TERMINATE};
 
 /// The first argument that makes ekiden a keeper.
 pub const ROLE: &str = "__keeper";
-/// The exit code of a keeper that was started by hand or could not begin.
+/// The exit code of a keeper that somebody started by hand or that could not begin.
 const EXIT_USAGE: i32 = 2;
 
-/// Becomes a keeper and never returns, if the command line says so; else does nothing.
+/// If the command line says so, becomes a keeper and never returns; else does nothing.
 ///
-/// To be called first in `main`, before any thread, handler or runtime exists: a keeper forks, and
+/// Call it first in `main`, before any thread, handler or runtime exists: a keeper forks, and
 /// its start is part of every session's start.
 pub fn run_if_asked() {
     if std::env::args_os().nth(1).as_deref() == Some(OsStr::new(ROLE)) {
@@ -67,7 +68,7 @@ pub fn run_if_asked() {
 }
 
 /// The path of the running executable, which has the keeper's role if its `main` calls
-/// [`run_if_asked`]. Stays right when the file is replaced by a newer version meanwhile (Linux).
+/// [`run_if_asked`]. Stays right if a newer version replaces the file meanwhile (Linux).
 pub fn executable() -> std::io::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         Ok(PathBuf::from("/proc/self/exe"))
@@ -76,13 +77,13 @@ pub fn executable() -> std::io::Result<PathBuf> {
     }
 }
 
-/// What a keeper has to start.
+/// What a keeper should start.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChildCommand {
     pub(crate) grace: Duration,
-    /// The agent is on the engine's terminal, in the engine's own process group: so the person suspends and
-    /// resumes both as one job, and a terminal that is taken away is taken from both. Else it is in a session
-    /// of its own, without a terminal.
+    /// The agent is on the engine's terminal, in the engine's own process group. So the person suspends and
+    /// resumes both as one job, and a terminal that goes away is lost to both. Otherwise it is in a separate
+    /// session, without a terminal.
     pub(crate) on_terminal: bool,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,

@@ -12,10 +12,10 @@ use crate::keeper::terminal::Terminal;
 use crate::keeper::watch::Watch;
 use crate::unix::{ChildExits, Deadline, Reaped, pid_of, poll_until, reap};
 
-/// How much longer than the grace time the inner keeper may take once the engine is dead. Then it
+/// How much longer than the grace time the inner keeper may take once the engine is dead. After that it
 /// is stuck (stopped by a person, say), and everything must be over within 5 s (RUN-10).
 const INNER_GRACE: Duration = Duration::from_secs(1);
-/// What is left of those for the agent, when the inner keeper has used up its time.
+/// How much of the 5 s is left for the agent when the inner keeper has used up its time.
 const LATE_GRACE: Duration = Duration::from_millis(300);
 
 /// What the outer keeper holds.
@@ -45,7 +45,7 @@ impl<'a> Outer<'a> {
         })
     }
 
-    /// Returns when nothing is left, or nothing that can be ended.
+    /// Returns when nothing is left, or only what cannot be ended.
     pub(super) fn run(mut self, terminal: Option<Terminal>) {
         if self.outlives_inner() {
             self.control
@@ -55,7 +55,7 @@ impl<'a> Outer<'a> {
         }
     }
 
-    /// Waits for the inner keeper's end; whether it was killed, its work undone.
+    /// Waits for the inner keeper's end. Returns whether it was killed with its work undone.
     fn outlives_inner(&mut self) -> bool {
         let mut kill_at = None;
         loop {
@@ -79,20 +79,20 @@ impl<'a> Outer<'a> {
         }
     }
 
-    /// Waits for news; whether it is the engine's death, which is news only once.
+    /// Waits for news. Returns whether it is the engine's death, which is news only once.
     fn engine_ended(&self, is_known: bool, until: Option<Deadline>) -> bool {
         let watched = if is_known { 1 } else { 2 };
         let mut fds = [
             PollFd::new(&self.exits, PollFlags::IN),
-            // Commands are the inner keeper's: only the end of the socket is asked for.
+            // Commands are for the inner keeper: this asks only for the end of the socket.
             PollFd::new(self.control, PollFlags::empty()),
         ];
-        // Without a working poll there is nothing better than to look again.
+        // Without a working poll we can only check again.
         let _ = poll_until(&mut fds[..watched], until);
         fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
-    /// The agent's pid, if the inner keeper lived to tell it.
+    /// The agent's pid, if the inner keeper lived long enough to send it.
     fn agent_told(&mut self) -> Option<Pid> {
         let mut raw = [0; 4];
         self.link.read_exact(&mut raw).ok()?;

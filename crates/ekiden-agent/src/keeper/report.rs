@@ -1,7 +1,7 @@
 //! What engine and keeper say to each other on the control socket.
 //!
-//! The engine writes one byte; the keepers send reports of one line of JSON each.
-//! Both directions end when the other side is dead, and neither side ever waits for the other to listen.
+//! The engine writes single bytes; the keepers send reports, each one line of JSON. Both directions end when the
+//! other side is dead, and neither side ever waits for the other to read.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,8 +10,7 @@ use std::os::unix::net::UnixStream;
 use rustix::process::WaitStatus;
 use serde::{Deserialize, Serialize};
 
-/// What the engine writes to have the agent end: SIGTERM, the grace time, SIGKILL, for it and all its
-/// descendants.
+/// What the engine writes to end the agent and all its descendants: SIGTERM, the grace time, SIGKILL.
 pub(crate) const TERMINATE: u8 = b'T';
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +19,7 @@ pub(crate) enum KeeperReport {
     Started(u32),
     /// How the agent ended; or one of the two keepers was killed, and the other ends everything.
     Ended(ChildEnd),
-    /// Nothing is left, or nothing that can be ended.
+    /// Nothing is left, or only what cannot be ended.
     Over,
 }
 
@@ -30,7 +29,7 @@ pub enum ChildEnd {
     Signaled(i32),
     /// It never ran, for this reason.
     NotStarted(String),
-    /// Its keeper was killed by somebody, and the program was ended because of that.
+    /// Somebody killed its keeper, and the program was ended because of that.
     KeeperLost,
 }
 
@@ -43,7 +42,7 @@ impl ChildEnd {
     }
 }
 
-/// The bytes of reports that have arrived, of which the last may be half a line.
+/// The bytes of reports that have arrived. The last report may be half a line.
 #[derive(Debug, Default)]
 pub(crate) struct Reports(Vec<u8>);
 
@@ -52,8 +51,8 @@ impl Reports {
         self.0.extend_from_slice(bytes);
     }
 
-    /// The next whole report. Other lines are passed over: a keeper that is another program is found out by
-    /// its end.
+    /// The next whole report. Other lines are skipped: a keeper that is really another program is detected when
+    /// it ends.
     pub(crate) fn next(&mut self) -> Option<KeeperReport> {
         loop {
             let end = self.0.iter().position(|byte| *byte == b'\n')?;
@@ -84,7 +83,7 @@ impl Control {
         Ok(Self(socket))
     }
 
-    /// Tells the engine, if it lives: all at once, since each telling wakes it.
+    /// Sends reports to the engine, if it lives: all at once, since each write wakes it.
     pub(crate) fn tell(&self, reports: &[KeeperReport]) {
         let json = |report| serde_json::to_string(report).unwrap_or_default() + "\n";
         let lines: String = reports.iter().map(json).collect();

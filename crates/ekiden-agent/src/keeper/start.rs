@@ -19,7 +19,7 @@ use crate::unix::{ChildExits, Forked, fork, ignore_requests, prepare_agent};
 
 /// Waits for the command, then runs both keepers, one in each of two processes. Returns the exit code.
 pub(super) fn run() -> i32 {
-    // Whoever asks a keeper to go means the engine, which is in the same process group until then.
+    // A request to end a keeper is meant for the engine, which is in the same process group until then.
     ignore_requests();
     let Ok((control, command, files)) = receive() else {
         return EXIT_USAGE;
@@ -36,11 +36,11 @@ fn receive() -> io::Result<(Control, ChildCommand, ChildFiles)> {
     Ok((Control::new(socket)?, command, files))
 }
 
-/// Becomes two processes, each of which keeps the lock while it lives.
+/// Becomes two processes, each of which holds the lock while it lives.
 fn divide(command: ChildCommand, control: &Control, files: ChildFiles) -> io::Result<()> {
     let engines_group = getpgrp();
     if command.on_terminal {
-        // The terminal belongs to a session; what is pressed there goes to the engine's group alone.
+        // The terminal belongs to a session; keys pressed there reach only the engine's group.
         setpgid(None, None)?;
     } else {
         setsid()?;
@@ -111,7 +111,7 @@ fn not_started(control: &Control, why: String) {
 }
 
 /// Starts the agent. The keeper's copies of its streams are closed on return, so that their ends
-/// mean what the agent does. `group` is the one that it joins if it is to be on a terminal.
+/// reflect what the agent does. `group` is the one that it joins if it should be on a terminal.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the keeper that processes are to be started under"

@@ -1,14 +1,14 @@
 //! The user's terminal while an agent's own interface has it.
 //!
-//! A client that ends in order puts the terminal back as it found it. One that is killed cannot: it
-//! leaves the other screen, a hidden cursor, mouse reports and raw modes. So the keeper, which outlives
-//! it in every case, remembers the terminal as it was before and restores it.
+//! A client that exits normally restores the terminal as it found it. One that is killed cannot: it leaves the
+//! alternate screen, a hidden cursor, mouse reports and raw modes. So the keeper, which always outlives the
+//! client, remembers the terminal as it was before and restores it.
 //!
-//! While the engine lives and has the terminal, modes and foreground are put back too. Once it is dead or suspended,
-//! the shell has the terminal again and has set both as it likes.
+//! While the engine lives and has the terminal, the keeper also restores modes and foreground. Once the engine is
+//! dead or suspended, the shell has the terminal again and has set both as it likes.
 //!
-//! Nobody may be reading what is written there: a connection hangs, or a person pressed ctrl-s. So it is
-//! opened anew for the keeper alone, not to wait in a write, and given up after a while.
+//! Nobody may be reading what the keeper writes there: a connection hangs, or a person pressed ctrl-s. So the
+//! keeper opens the terminal anew for itself, so that no write blocks, and gives up after a while.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,10 +28,10 @@ use crate::unix::{Deadline, poll_until};
 /// protocol; the cursor visible, and plain colours.
 const RESET: &[u8] = b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[<u\x1b[>4m\x1b[?25h\x1b[0m\r\n";
 
-/// How long a terminal may take nothing, before it is left as it is.
+/// How long a terminal may accept nothing before it is left as it is.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A terminal and how it was.
+/// A terminal and its earlier state.
 #[derive(Debug)]
 pub(super) struct Terminal {
     tty: OwnedFd,
@@ -41,10 +41,10 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// The terminal behind a file, in the hands of `group`.
+    /// The terminal behind a file, held by `group`.
     pub(super) fn of(file: &OwnedFd, group: Pid) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        // A terminal from outside of a container has no name in it.
+        // A terminal from outside a container has no name inside it.
         let named = ttyname(file, Vec::new()).and_then(|name| open(&name, flags, Mode::empty()));
         let tty = named.or_else(|_| open("/dev/tty", flags, Mode::empty()))?;
         Ok(Self {
@@ -59,7 +59,7 @@ impl Terminal {
         self.group
     }
 
-    /// Puts it in order. What fails is left as it is: a terminal that was closed needs nothing.
+    /// Restores it. What fails is left as it is: a terminal that was closed needs nothing.
     pub(super) fn restore(&self, agent_was_killed: bool, engine_lives: bool) {
         if engine_lives && self.is_ours() {
             let _ = tcsetpgrp(&self.tty, self.group);
@@ -70,8 +70,8 @@ impl Terminal {
         }
     }
 
-    /// While the engine is suspended, the shell or what was started from it has the terminal. A group that is gone was
-    /// the agent's.
+    /// While the engine is suspended, the shell or a program started from it has the terminal. A group that is
+    /// gone was the agent's.
     fn is_ours(&self) -> bool {
         let is_gone = |group| test_kill_process_group(group) == Err(Errno::SRCH);
         tcgetpgrp(&self.tty).is_ok_and(|group| group == self.group || is_gone(group))

@@ -20,11 +20,11 @@ use crate::keeper::terminal::Terminal;
 use crate::platform;
 use crate::unix::{ChildExits, Deadline, Reaped, ask_to_go, poll_until, reap};
 
-/// How long tools may take to go after SIGTERM once their agent is gone: nothing waits for their
+/// How long tools may take to end after SIGTERM once their agent is gone: nothing waits for their
 /// output any more, and the next session waits for their end.
 const TOOLS_GRACE: Duration = Duration::from_millis(500);
 
-/// The most children that are reaped before looking at anything else: an agent that starts processes
+/// How many children are reaped before the keeper looks at anything else: an agent that starts processes
 /// without end must not keep its keeper from hearing the engine.
 const REAPED_MAX: usize = 256;
 
@@ -39,7 +39,7 @@ enum Children {
 /// How far the end has come.
 enum Phase {
     Watching,
-    /// Whoever lives was asked to go; at the deadline the rest is killed.
+    /// Those that live were asked to end; at the deadline the rest is killed.
     Asked {
         kill_at: Deadline,
     },
@@ -47,15 +47,15 @@ enum Phase {
 }
 
 enum Agent {
-    /// The inner keeper died before it could name the agent.
+    /// The inner keeper died before it could report the agent's pid.
     Unknown,
     Running(Pid),
     Ended {
         /// Still names the process group.
         pid: Pid,
-        /// By a signal, so it put nothing in order itself.
+        /// By a signal, so it restored nothing itself.
         killed: bool,
-        /// Its end, not reported yet: mostly nothing else is left, and each report wakes the engine.
+        /// Its end, not reported yet: usually nothing else is left, and each report wakes the engine.
         unreported: Option<KeeperReport>,
     },
 }
@@ -83,9 +83,9 @@ pub(super) struct Watch<'a> {
     link: Option<UnixStream>,
     exits: ChildExits,
     agent: Agent,
-    /// The terminal that the agent is on, to be put in order after it.
+    /// The agent's terminal, which is restored after it.
     terminal: Option<Terminal>,
-    /// What the agent left was asked to go.
+    /// The processes that the agent left were asked to end.
     tools_asked: bool,
     grace: Duration,
     phase: Phase,
@@ -93,7 +93,7 @@ pub(super) struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// The outer keeper, which has no `link`, has inherited everything and ends it. The inner one may have
-    /// died after its agent, so all are asked to go, not only the agent.
+    /// died after its agent, so all processes are asked to end, not only the agent.
     pub(super) fn new(
         control: &'a Control,
         link: Option<UnixStream>,
@@ -123,7 +123,7 @@ impl<'a> Watch<'a> {
         watch
     }
 
-    /// Returns when nothing is left, or nothing that can be ended.
+    /// Returns when nothing is left, or only what cannot be ended.
     pub(super) fn run(mut self) {
         loop {
             self.exits.clear();
@@ -209,7 +209,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Only the agent's own group, or the agent alone if it is in another's: an agent ends its tools
+    /// Asks only the agent's own group, or the agent alone if it is in another's group: an agent ends its tools
     /// itself, in its own order, and sees their ends.
     fn ask_agent(&self) {
         if let Agent::Running(agent) = self.agent {
@@ -227,7 +227,7 @@ impl<'a> Watch<'a> {
         matches!(&self.phase, Phase::Killing(killing) if killing.gave_up())
     }
 
-    /// Waits for something to happen or the next deadline, and does what engine and partner say.
+    /// Waits for an event or the next deadline, and does what engine and partner say.
     fn listen(&mut self, children: Children) {
         let until = match children {
             Children::MoreEnded => Some(Deadline::after(Duration::ZERO)),
@@ -243,7 +243,7 @@ impl<'a> Watch<'a> {
                 .as_ref()
                 .map(|link| PollFd::new(link, PollFlags::IN)),
         );
-        // Without a working poll there is nothing better than to look again.
+        // Without a working poll we can only check again.
         let _ = poll_until(&mut fds, until);
         drop(fds);
         self.hear_engine();
@@ -269,7 +269,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The outer keeper never writes, so only its death can be read from the link.
+    /// The outer keeper never writes, so the link shows only its death.
     fn hear_partner(&mut self) {
         let Some(link) = &mut self.link else { return };
         match link.read(&mut [0]) {

@@ -1,13 +1,13 @@
 //! The items of a task: `- [ ] text`, each with the fenced shell blocks below it.
 //!
-//! Only the user's own words are read here. A block belongs to the nearest item above it, indented
-//! or not, unless a heading lies between. Text in fences and in quotes is never an item.
+//! Only the user's own words are read here. A block belongs to the nearest item above it, indented or not,
+//! unless a heading comes between them. Text in fences and in quotes is never an item.
 
 use ekiden_core::relay::ITEMS_FILE;
 use ekiden_core::text::{letters, one_line};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// The most of an item's text that names it, in characters.
+/// How much of an item's text names it, in characters.
 const NAME_CHARS_MAX: usize = 80;
 /// Shells by the word after the fence.
 const SHELLS: [(&str, &str); 3] = [("sh", "sh"), ("shell", "sh"), ("bash", "bash")];
@@ -22,7 +22,7 @@ pub(super) struct Item {
     pub(super) ticked: bool,
     /// All of its blocks, as one script.
     pub(super) script: Option<Script>,
-    /// The command that shows that it is done, for a plan.
+    /// The command that shows that the item is done, for a plan.
     pub(super) check: Option<String>,
 }
 
@@ -80,8 +80,7 @@ pub(super) fn items(task: &str) -> Vec<Item> {
     items
 }
 
-/// The item of a list that a session works on alone, with the commands that the task has for it. Its last
-/// command ticks it.
+/// The list item that a session works on alone, with the task's commands for it. Its last command ticks it.
 pub(super) fn of_list(items: Vec<Item>, text: &str) -> Item {
     let mut items = items.into_iter();
     let of_task = items.find(|item| key(&item.name) == key(&name(text)));
@@ -96,8 +95,8 @@ pub(super) fn of_list(items: Vec<Item>, text: &str) -> Item {
     item
 }
 
-/// Ticks an item in the list, and puts it back if it is gone. Lines are compared by their letters and digits, since
-/// the text has no markup.
+/// Ticks an item in the list, and restores it if it is gone. Lines are compared by their letters and digits,
+/// since the text has no markup.
 fn tick(text: &str) -> String {
     let letters = text.chars().filter(char::is_ascii_alphanumeric);
     let key = letters.collect::<String>().to_ascii_lowercase();
@@ -118,7 +117,7 @@ impl Item {
         if let Some((_, shell)) = SHELLS.iter().find(|(name, _)| *name == word) {
             self.script = Some(match self.script.take() {
                 None => Script { shell, text },
-                // Each block runs where the item began, and a block that fails is the last.
+                // Each block runs where the item began, and the first block that fails is the last.
                 Some(first) => Script {
                     shell: if first.shell == *shell { shell } else { "bash" },
                     text: format!("(\n{}) && (\n{text})\n", first.text),
@@ -130,7 +129,7 @@ impl Item {
     }
 }
 
-/// By what two texts of an item are the same: their letters and digits.
+/// What makes two texts of an item the same: their letters and digits.
 pub(super) fn key(text: &str) -> String {
     let key: String = letters(text).collect();
     if key.is_empty() {
@@ -140,7 +139,7 @@ pub(super) fn key(text: &str) -> String {
     }
 }
 
-/// An item's text as it stands in notes.
+/// An item's text as it appears in notes.
 pub(super) fn name(text: &str) -> String {
     one_line(text, NAME_CHARS_MAX)
 }

@@ -1,4 +1,4 @@
-//! The handoff of a relay session: the files under their headings.
+//! Writes the handoff of a relay session: the files under their headings.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use super::work::{Entry, State, Work};
 const LISTED_MAX: usize = 100;
 /// Lines under one heading.
 const LINES_MAX: usize = 12;
-/// Facts above which no more are added: they fill every later prompt.
+/// No more facts are added above this number: they fill every later prompt.
 const FACTS_MAX: usize = 20;
 /// A command or its last line in a sentence, in characters.
 const COMMAND_CHARS_MAX: usize = 60;
 const LAST_LINE_CHARS_MAX: usize = 120;
 
-/// What a session says of the task.
+/// What a session says about the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim {
     InProgress,
@@ -44,7 +44,7 @@ impl Work {
         named.collect()
     }
 
-    /// Failed items are tried again by the next session; what failed in two needs a person.
+    /// The next session retries failed items; an item that failed in two sessions needs a person.
     pub(super) fn claim(&self) -> Claim {
         let mut failed = self.entries.iter().filter(|e| e.failure_line().is_some());
         if self.entries.is_empty() || self.vetoed_again || self.revision.question.is_some() {
@@ -154,7 +154,7 @@ impl Work {
         listed(&lines, "none")
     }
 
-    /// All items while they fit; else those that are open or were ticked just now.
+    /// All items if they fit; else those that are open or were ticked just now.
     fn open_items(&self) -> String {
         let tick = |done: bool, text: &str| format!("[{}] {text}", if done { 'x' } else { ' ' });
         let all = self.entries.len() <= LISTED_MAX;
@@ -174,8 +174,8 @@ impl Work {
         listed(&lines, "none")
     }
 
-    /// The slowest command of this session by whole seconds, or else the last, if it is not known yet and there is
-    /// room for it.
+    /// The slowest command of this session by whole seconds, or else the last, if it is not yet known and there
+    /// is room for it.
     fn fact(&self) -> Option<String> {
         let known = &self.prompt.known;
         let facts = known.lines().filter(|line| line.starts_with(MARK)).count();
@@ -280,7 +280,7 @@ fn listed(lines: &[String], nothing: &str) -> String {
     }
 }
 
-/// A command in a sentence.
+/// A command within a sentence.
 fn code(script: &Script) -> String {
     format!("`{}`", one_line(&script.text, COMMAND_CHARS_MAX))
 }

@@ -1,7 +1,7 @@
-//! The agent's end of the wire: the host is heard at once, whatever the agent is at.
+//! The agent's end of the wire: it hears the host at once, whatever the agent is doing.
 //!
-//! A thread reads the host's lines. Whoever waits for something else ([`Host::while_hearing`]) answers
-//! requests, queues messages and notices an interrupt meanwhile.
+//! A thread reads the host's lines. Code that waits for something else ([`Host::while_hearing`]) meanwhile
+//! answers requests, queues messages and notices an interrupt.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -87,7 +87,7 @@ impl<W: Write> Host<W> {
             .map_err(Error::Write)
     }
 
-    /// Reports how far a message has come. One without an id cannot be named.
+    /// Reports how far a message has come. One without an id cannot be reported.
     pub(super) fn report(&mut self, message: &Message, state: Lifecycle) -> Result<(), Error> {
         match &message.uuid {
             Some(uuid) => self.send(&self.writer.lifecycle(uuid, state)),
@@ -95,7 +95,7 @@ impl<W: Write> Host<W> {
         }
     }
 
-    /// The next message that waits, as part of the conversation from now on.
+    /// The next waiting message, which is part of the conversation from now on.
     pub(super) fn deliver(&mut self) -> Result<Option<Message>, Error> {
         let Some(message) = self.queue.pop_front() else {
             return Ok(None);
@@ -115,7 +115,7 @@ impl<W: Write> Host<W> {
         Ok(self.deliver()?)
     }
 
-    /// Lets time pass, and hears what has come by then.
+    /// Lets time pass, and handles what has arrived by then.
     pub(super) async fn pause(&mut self, length: Duration) -> Result<(), Halt> {
         if !length.is_zero() {
             self.while_hearing(tokio::time::sleep(length)).await?;
@@ -139,7 +139,7 @@ impl<W: Write> Host<W> {
         }
     }
 
-    /// Asks the host's hook of this event, if there is one. A host that is gone is not asked any more.
+    /// Asks the host's hook for this event, if there is one. Does not ask a host that is gone.
     pub(super) async fn ask(
         &mut self,
         event: HookEvent,
@@ -162,8 +162,8 @@ impl<W: Write> Host<W> {
         Ok(HookAnswer::Deny("the host did not answer".to_owned()))
     }
 
-    /// Waits for the host's next line and deals with it. An answer is left to the caller, with the id of
-    /// its question. Cancel safe.
+    /// Waits for the host's next line and handles it. Leaves an answer to the caller, with the id of its
+    /// question. Cancel safe.
     async fn hear(&mut self) -> Result<Option<(String, HookAnswer)>, Halt> {
         match self.messages.recv().await {
             Some(message) => self.settle(message),
@@ -218,7 +218,7 @@ impl<W: Write> Host<W> {
     }
 }
 
-/// Reads the host's lines to their end, which is reported before the input is dropped.
+/// Reads the host's lines to their end, and reports the end before it drops the input.
 fn listen(input: impl Read, messages: UnboundedSender<HostMessage>) {
     let mut lines = BufReader::new(input).split(b'\n');
     for line in lines.by_ref().map_while(Result::ok) {

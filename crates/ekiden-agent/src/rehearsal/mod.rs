@@ -1,10 +1,10 @@
-//! The built-in agent: it works through the checklist of a task without a model, so that everything can be tried for
+//! The built-in agent: it works through a task's checklist without a model, so that you can try everything for
 //! free.
 //!
 //! It is a separate process that speaks Claude Code's wire from the agent's side. It behaves as the real client was
 //! observed to behave: lines and their order, hooks, messages into the running turn, interrupts, the end. What it
 //! *does* is simple: for each item (`- [ ] text`) of the task it runs the `sh` blocks below the item, and ticks the
-//! item when they exit with 0.
+//! item if they exit with 0.
 //!
 //! ```text
 //! stdin ──► host ──► turn ──► mind ──► next move     work     items, ticks, handoff
@@ -14,8 +14,7 @@
 //! ```
 //!
 //! What keeps it honest:
-//! - A session knows what its prompt says, and nothing else. Between sessions it keeps nothing but the files of its
-//!   handoff.
+//! - A session knows what its prompt says, and nothing else. Between sessions only the files of its handoff remain.
 //! - Commands come from the user's task alone. From notes it takes ticks and the names of items that failed; no other
 //!   text makes it run anything.
 //!
@@ -24,7 +23,7 @@
 //! | `EKIDEN_REHEARSAL_SCENARIO` | the file of a scenario, which says what goes wrong |
 //! | `EKIDEN_REHEARSAL_WINDOW` | the size of its window, in tokens |
 //! | `EKIDEN_REHEARSAL_STEP_MS` | the pause before each response |
-//! | `EKIDEN_REHEARSAL_PRICE` | the price that it reports for a million fresh tokens, in whole US dollars; else 0 |
+//! | `EKIDEN_REHEARSAL_PRICE` | the price it reports per million fresh tokens, in whole US dollars; else 0 |
 
 mod checklist;
 mod handoff;
@@ -61,16 +60,16 @@ const WINDOW_VAR: &str = "EKIDEN_REHEARSAL_WINDOW";
 const STEP_VAR: &str = "EKIDEN_REHEARSAL_STEP_MS";
 /// The file of a scenario, from the work dir.
 const SCENARIO_VAR: &str = "EKIDEN_REHEARSAL_SCENARIO";
-/// The argument that tells which attempt this is, such as `2.1`: scenarios choose by it.
+/// The argument with the attempt's number, such as `2.1`: scenarios choose by it.
 pub(crate) const ATTEMPT_ARG: &str = "--attempt";
 const PRICE_VAR: &str = "EKIDEN_REHEARSAL_PRICE";
 
-/// The pause unless it is set otherwise: slow enough to follow, short enough to wait for.
+/// The default pause: slow enough to follow, short enough to wait for.
 const STEP_DEFAULT: Duration = Duration::from_millis(100);
 
-/// Becomes the rehearsal agent and never returns, if the command line says so; else does nothing.
+/// If the command line says so, becomes the rehearsal agent and never returns; else does nothing.
 ///
-/// To be called early in `main`, right after the keeper's.
+/// Call it early in `main`, right after the keeper's.
 pub fn run_if_asked() {
     let mut args = std::env::args_os().skip(1);
     if args.next().as_deref() == Some(OsStr::new(ROLE)) {
@@ -132,7 +131,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// Reads the arguments of a client, as far as they mean something here, and the environment.
+    /// Reads a client's arguments, as far as they mean something here, and the environment.
     fn from_args(args: impl Iterator<Item = OsString>) -> Result<Self, Error> {
         let (mut session_id, mut protocol, mut attempt) = (None, None, None);
         let mut args = args.map(|arg| arg.to_string_lossy().into_owned());
@@ -163,7 +162,7 @@ impl Setup {
     }
 }
 
-/// What the scenario, if there is one, wants of this attempt.
+/// What the scenario, if there is one, says for this attempt.
 fn acts(attempt: &str) -> Result<Acts, Error> {
     let Some(path) = std::env::var_os(SCENARIO_VAR).map(PathBuf::from) else {
         return Ok(Acts::default());
@@ -182,7 +181,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Is the agent from the first line of its host to the last.
+/// Runs the agent from its host's first line to the last.
 fn run(setup: Setup, input: impl Read + Send + 'static, output: impl Write) -> Result<(), Error> {
     let writer = AgentWriter {
         session_id: setup.session_id.clone(),

@@ -2,8 +2,8 @@
 //!
 //! It only copies. The document repeats the idea's first paragraph and its items with their blocks. Each item becomes
 //! a stage, and the item is the stage's prompt. An item that says `(after: 1)` waits for the first one; all others are
-//! independent. A block marked `check` is the stage's validation. Of a task that has not begun it asks
-//! back the lines that end with a question mark. It passes what it reviews unless a scenario says otherwise.
+//! independent. A block marked `check` is the stage's validation. If the task has not begun, it asks back those
+//! lines of it that end with a question mark. It approves what it reviews unless a scenario says otherwise.
 //!
 //! In the prompt the document's lines are marked as data. They stay data: the text of a manifest that a person
 //! approves.
@@ -25,9 +25,9 @@ const DOCUMENT: &str = "# Document\n\n";
 const TASK: &str = "# Task to ask about\n\n";
 const REVIEWED: &str = "# Task\n\n";
 const WRITE_TO: &str = "\n# Document\n\nWrite it to this file:\n";
-/// How an item says that it waits for others.
+/// The text by which an item says that it waits for others.
 const AFTER: &str = "(after:";
-/// The most of an idea that names a project, in characters.
+/// How much of an idea names a project, in characters.
 const PROJECT_CHARS_MAX: usize = 60;
 const UNCHECKED: &str = "The item names no check, so only the agent says when it is done.";
 
@@ -47,7 +47,7 @@ enum Plan {
     Manifest(Value),
     /// It asks about a task, or names parts.
     Questions(Value),
-    /// It judges work, and has nothing against any.
+    /// It judges work, and objects to none.
     Review,
 }
 
@@ -105,7 +105,7 @@ impl Mind for Planner {
         }
     }
 
-    /// Whether the document is there, whoever asked for it sees.
+    /// The session that asked for the document sees whether it is there.
     fn saw(&mut self, _outcome: &Outcome) {}
 
     fn answer(&self) -> Option<String> {
@@ -117,7 +117,7 @@ impl Mind for Planner {
     }
 }
 
-/// The parts of a document, each of which needs the one before. The titles get a mark.
+/// The parts of a document, each of which depends on the one before. The titles get a mark.
 fn in_a_row(quoted: &str) -> Value {
     let lines = quoted.lines().map_while(|line| line.strip_prefix(MARK));
     let mut before: Vec<String> = Vec::new();
@@ -130,14 +130,14 @@ fn in_a_row(quoted: &str) -> Value {
     json!({"parts": parts.collect::<Vec<_>>()})
 }
 
-/// A line of the task that ends with a question mark is asked back.
+/// Asks back a line of the task that ends with a question mark.
 fn asked_back(task: &str) -> Value {
     let asked = task.lines().filter(|line| line.ends_with('?'));
     let asked = asked.map(|line| json!({"question": line, "default": "As you think best."}));
     json!({"questions": asked.collect::<Vec<_>>()})
 }
 
-/// The idea's first paragraph, and all from its first item on.
+/// The idea's first paragraph, and everything from its first item on.
 fn document(idea: &str) -> String {
     let said = first_paragraph(idea);
     let lines: Vec<&str> = idea.lines().collect();
@@ -166,7 +166,7 @@ fn first_paragraph(idea: &str) -> String {
     }
 }
 
-/// An item as a list has it.
+/// An item in the form that a list has.
 fn block(item: &Item) -> String {
     let tick = if item.ticked { 'x' } else { ' ' };
     let script = item.script.as_ref();

@@ -1,7 +1,7 @@
-//! What the rehearsal agent reads in a prompt: the task, what is known, and what the session before left.
+//! What the rehearsal agent reads in a prompt: the task, what is known, and what the previous session left.
 //!
-//! The task is what stands under `# Task` in the first block, up to the headings that ekiden puts
-//! after it. Marked lines are data: their ticks and failures are read, and no command is taken from them.
+//! The task is the text under `# Task` in the first block, up to the headings that ekiden puts after it. Marked
+//! lines are data: their ticks and failures are read, but no command is taken from them.
 
 use ekiden_core::handoff::{HandoffFile, Heading};
 
@@ -18,7 +18,7 @@ const CONFLICT: &str = "# Two stages changed the same lines";
 const CONFLICT_INTRO: &str = "Files with conflicts:";
 const ITEM: &str = "# The item in hand";
 const NOTES: &str = "# Notes of the previous session";
-/// A stage is tried again, from its beginning.
+/// The heading of a stage that is retried from its beginning.
 const RETRY: &str = "# What happened before";
 const VETO: &str = "The last session reported all done, but the check failed";
 const RESCUED_ITEMS: &str = "Open items of the last handoff:";
@@ -28,22 +28,22 @@ const CUT: &str = "left out here";
 /// What comes before the name of an item that failed.
 pub(super) const FAILED: &str = "failed: ";
 pub(super) const REDONE: &str = "After a failed check everything was done over once.";
-/// Stands, ticked, for items that were ticked before and are not listed any more.
+/// Represents, ticked, items that were ticked before and are no longer listed.
 pub(super) const EARLIER_ITEMS: &str = "earlier items of the task that are not listed here";
-/// Stands for items that do not fit into the list.
+/// Represents items that do not fit into the list.
 pub(super) const LATER_ITEMS: &str = "later items of the task";
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Prompt {
     pub(super) task: String,
     pub(super) check: bool,
-    /// The facts of earlier sessions, as they stand in the prompt.
+    /// The facts of earlier sessions, as they are in the prompt.
     pub(super) known: String,
-    /// What the session before left.
+    /// What the previous session left.
     pub(super) notes: Notes,
     /// The last session claimed to be done, and the check failed.
     pub(super) veto: bool,
-    /// The item of a list that this session works on, and nothing else.
+    /// The only list item that this session works on.
     pub(super) item: Option<String>,
     /// Files with merge conflicts.
     pub(super) conflicts: Vec<String>,
@@ -52,15 +52,15 @@ pub(super) struct Prompt {
 /// What counts in the notes of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Notes {
-    /// Key and tick of each item that is listed.
+    /// Key and tick of each listed item.
     items: Vec<(String, bool)>,
-    /// Items that are not listed and come before listed ones are done.
+    /// Unlisted items before the listed ones are done.
     earlier_done: bool,
-    /// Items that are not listed and come after all listed ones are open.
+    /// Unlisted items after all listed ones are open.
     later_open: bool,
     /// Keys of items that failed.
     failed: Vec<String>,
-    /// Everything was done over once after a veto.
+    /// Everything was redone once after a veto.
     pub(super) redone: bool,
 }
 
@@ -69,7 +69,7 @@ impl Prompt {
     pub(super) fn read(blocks: &[String]) -> Option<Self> {
         let (stable, rest) = blocks.split_first()?;
         let (now, foreign) = rest.split_last()?;
-        // Before the task comes what a plan's stage is shown: in marked lines, except its headings.
+        // What a plan's stage sees comes before the task: in marked lines, except its headings.
         let after = stable
             .strip_prefix(TASK)
             .or_else(|| Some(stable.split_once(&format!("\n{TASK}\n"))?.1))?;
@@ -132,7 +132,7 @@ impl Notes {
         }
         let mut notes = Self::default();
         let listed = section(&handoff, Heading::OpenItems);
-        // Of a list that was cut nothing is certain.
+        // Nothing is certain about a list that was cut.
         if !listed.contains(CUT) {
             for item in checklist::items(&listed) {
                 notes.push(&item.name, item.ticked);
@@ -148,8 +148,8 @@ impl Notes {
         Some(notes)
     }
 
-    /// A rescue lists open items only, so the others before the last one are done. If it was cut, nothing
-    /// is known of what follows.
+    /// A rescue lists only open items, so the others before the last one are done. If it was cut, nothing
+    /// is known about what follows.
     fn of_rescue(text: &str) -> Self {
         let mut notes = Self::default();
         let Some((_, list)) = text.split_once(&format!("{RESCUED_ITEMS}\n")) else {
@@ -185,7 +185,7 @@ impl Notes {
             found.map(|(_, tick)| *tick)
         };
         let listed: Vec<Option<bool>> = items.iter().map(&mut take).collect();
-        // A list with unknown items is that of another task: what it leaves out is not done.
+        // A list with unknown items belongs to another task: what it leaves out is not done.
         let of_this_task = left.iter().all(Option::is_none);
         let last = listed.iter().rposition(Option::is_some);
         let is_done = |(place, item): (usize, &Item)| {

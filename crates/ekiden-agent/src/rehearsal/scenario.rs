@@ -1,7 +1,7 @@
 //! A scenario: what goes wrong in a session, and when. The format is `docs/rehearsal.md`.
 //!
-//! A scenario is a list of acts. Each names the sessions and attempts it is for, the moment, and what
-//! happens then. Moments of a kind are counted through an attempt, so `call 2` is the second call.
+//! A scenario is a list of acts. Each names the sessions and attempts it applies to, the moment, and what happens
+//! then. Moments of each kind are counted through an attempt, so `call 2` is the second call.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -54,11 +54,11 @@ struct When {
     number: Option<u32>,
 }
 
-/// A moment in the life of an agent.
+/// A moment in an agent's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ScenarioPoint {
-    /// The process runs and has heard nothing.
+    /// The process runs and has received nothing.
     Start,
     Prompt,
     /// Another message has come, or the reason why its turn may not end.
@@ -73,29 +73,29 @@ pub(super) enum ScenarioPoint {
     End,
 }
 
-/// What an agent, a client or a service does that it should not.
+/// What an agent, a client or a service does and should not.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Deed {
     Say(String),
-    /// Runs a command by its tool, so the host is asked first.
+    /// Runs a command through its tool, so the host is asked first.
     Run(String),
-    /// Runs a command past the wire, whose output is the agent's own.
+    /// Runs a command outside the wire, with its output as the agent's own.
     Sh(String),
     /// The service fails with this HTTP status, which ends the turn.
     Fail(u16),
-    /// The service's usage limit is reached. It resets in so many seconds.
+    /// The service's usage limit is reached. It resets in this many seconds.
     Limit(i64),
     /// Asks the user this, in its handoff.
     Question(String),
-    /// Answers with this from now on, where a schema is asked for.
+    /// Answers with this from now on, if a schema is asked for.
     Answer(String),
     /// Leaves with this exit code.
     Exit(i32),
     /// Is killed by this signal.
     Die(i32),
     Hang,
-    /// Fills the window with so many tokens.
+    /// Fills the window with this many tokens.
     Fill(u64),
     /// Ignores SIGTERM and its kin from now on.
     IgnoreSignals,
@@ -105,16 +105,16 @@ enum Deed {
     LeaveOut(Vec<String>),
     /// Changes a file of every handoff from now on.
     Edit(Edit),
-    /// Takes back changes of the handoff and the ignoring of messages.
+    /// Undoes changes of the handoff, and no longer ignores messages.
     Behave,
 }
 
-/// A change of a file of the handoff.
+/// A change to a file of the handoff.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {
     file: String,
-    /// What is replaced, everywhere; the whole file if nothing is named.
+    /// What to replace, everywhere; the whole file if nothing is named.
     find: Option<String>,
     put: String,
 }
@@ -155,7 +155,7 @@ impl Acts {
         })
     }
 
-    /// What is to be done now that this moment has come, in the order of the scenario.
+    /// What to do now that this moment has come, in the order of the scenario.
     fn due(&mut self, moment: ScenarioPoint) -> Vec<Deed> {
         let seen = self.seen.entry(moment).or_default();
         *seen += 1;
@@ -213,7 +213,7 @@ impl TryFrom<String> for When {
 }
 
 impl<W: Write> Agent<W> {
-    /// Does what the scenario wants at this moment.
+    /// Does what the scenario says for this moment.
     pub(super) async fn act(&mut self, moment: ScenarioPoint, turn: &mut Turn) -> Result<(), Halt> {
         for deed in self.setup.acts.due(moment) {
             match deed {
@@ -235,7 +235,7 @@ impl<W: Write> Agent<W> {
                 Deed::Answer(text) => self.answer = Some(text),
                 Deed::Exit(code) => std::process::exit(code),
                 Deed::Die(signal) => {
-                    // A number that is no signal changes nothing.
+                    // A number that is not a signal changes nothing.
                     if let Some(signal) = Signal::from_named_raw(signal) {
                         let _ = kill_process(getpid(), signal);
                     }
@@ -263,7 +263,7 @@ impl<W: Write> Agent<W> {
         }
     }
 
-    /// Reports the limit, if it is one; the failure that ends the turn.
+    /// Reports the limit, if it is one, and returns the failure that ends the turn.
     fn fail(&mut self, status: u16, resets_in_s: Option<i64>) -> Result<Halt, Error> {
         if status == TOO_MANY_REQUESTS {
             let info = RateLimitInfo {

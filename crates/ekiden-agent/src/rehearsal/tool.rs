@@ -1,7 +1,7 @@
 //! The agent's tools: commands in a shell, and files.
 //!
 //! A command runs in its own process group, as a real client's commands do, and writes its output to one pipe. It is
-//! over when its shell ends, whatever it left behind: nobody waits for a daemon that still holds the pipe.
+//! over when its shell ends, whatever it left behind: the agent does not wait for a daemon that still holds the pipe.
 
 #![expect(
     clippy::disallowed_methods,
@@ -23,7 +23,7 @@ use super::checklist::Script;
 use crate::intake::{Intake, Keep};
 use crate::unix::pid_of;
 
-/// What is kept of a command's output, in bytes: its end, where failures are reported.
+/// How much of a command's output is kept, in bytes: its end, where failures are reported.
 const OUTPUT_BYTES_MAX: usize = 6_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) enum Tool {
     Write { path: PathBuf, content: String },
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     Ran(Ran),
@@ -64,7 +64,7 @@ impl Tool {
         }
     }
 
-    /// What the call came to, and its answer in words. A command is killed if this is dropped.
+    /// The result of the call, and its answer in words. Dropping this kills a command.
     pub(super) async fn carry_out(&self, dir: &Path) -> (Outcome, String) {
         let done = match self {
             Self::Run(script) => run(script, dir).await.map(|ran| {

@@ -8,9 +8,9 @@
 //!                                                  └─ completed, result, completed
 //! ```
 //!
-//! The order of the lines is the real client's, as recorded: a message that joined the turn is
-//! completed before the result, the one that opened it after. A message that comes after the last
-//! response opens a turn of its own.
+//! The order of the lines is the real client's, as recorded: a message that joined the turn is completed before
+//! the result, and the message that opened the turn after it. A message that comes after the last response
+//! opens a new turn.
 
 use std::io::Write;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use super::window::STEP_TOKENS;
 
 /// The agent asks only the host's hooks for permission.
 const PERMISSION_MODE: &str = "bypassPermissions";
-/// Like the real client, it ends its turn after so many blocks, whatever the hooks say.
+/// Like the real client, it ends its turn after this many blocks, whatever the hooks say.
 const STOP_BLOCKS_MAX: u32 = 8;
 const REJECTED: &str =
     "The user doesn't want to proceed with this tool use. The tool use was rejected.";
@@ -45,17 +45,17 @@ pub(super) enum Move {
     End { words: String },
 }
 
-/// What decides for the agent: it works in a relay, or it plans.
+/// What decides for the agent, in a relay or in planning.
 pub(super) trait Mind {
     /// Reads a message, or the reason why its turn may not end.
     fn read(&mut self, blocks: &[String]);
 
     fn next(&mut self) -> Move;
 
-    /// Learns what the last call came to.
+    /// Learns the result of the last call.
     fn saw(&mut self, outcome: &Outcome);
 
-    /// The answer of this turn, where a schema was asked for.
+    /// The answer of this turn, if a schema was asked for.
     fn answer(&self) -> Option<String> {
         None
     }
@@ -71,9 +71,9 @@ pub(super) struct Agent<W> {
     pub(super) host: Host<W>,
     pub(super) mind: Box<dyn Mind>,
     pub(super) setup: super::Setup,
-    /// A scenario has it read no message but its prompt.
+    /// A scenario makes it read no message except its prompt.
     pub(super) is_deaf: bool,
-    /// A scenario has it answer so, whatever it was asked.
+    /// A scenario makes it answer with this, whatever the question.
     pub(super) answer: Option<String>,
     prompted: bool,
     responses: u32,
@@ -85,7 +85,7 @@ pub(super) struct Agent<W> {
 #[derive(Default)]
 pub(super) struct Turn {
     requests: u32,
-    /// Messages that were delivered after its beginning.
+    /// Messages delivered after its beginning.
     joined: Vec<Message>,
     /// The call that has no result yet.
     open_call: Option<String>,
@@ -182,7 +182,7 @@ impl<W: Write> Agent<W> {
         }
     }
 
-    /// An agent that is deaf to messages does not hear why a call was refused either.
+    /// An agent that is deaf to messages does not learn why a call was refused either.
     fn saw(&mut self, outcome: Outcome) {
         let heard = match outcome {
             Outcome::Denied(reason) if self.is_deaf => Outcome::Failed(reason),
@@ -191,7 +191,7 @@ impl<W: Write> Agent<W> {
         self.mind.saw(&heard);
     }
 
-    /// Messages that wait become part of the conversation with the next request.
+    /// Waiting messages become part of the conversation with the next request.
     async fn take_messages(&mut self, turn: &mut Turn) -> Result<(), Halt> {
         self.host.pause(Duration::ZERO).await?;
         while let Some(message) = self.host.deliver()? {
@@ -238,7 +238,7 @@ impl<W: Write> Agent<W> {
         Ok(outcome)
     }
 
-    /// Asks whether the turn may end. The reason why not is read as a message, alone.
+    /// Asks whether the turn may end. The agent reads the reason why not as a message, alone.
     async fn may_stop(&mut self, turn: &mut Turn, words: &str) -> Result<bool, Halt> {
         let details = json!({
             "stop_hook_active": turn.stop_blocks > 0, "last_assistant_message": words,
@@ -288,7 +288,7 @@ impl<W: Write> Agent<W> {
             .try_for_each(|message| self.host.report(message, Lifecycle::Cancelled))
     }
 
-    /// A line that a client writes in the user's name. Hosts pass over it; a recording has it.
+    /// A line that a client writes in the user's name. Hosts skip it; a recording has it.
     fn as_user(&mut self, text: &str) -> Result<(), Error> {
         let message = json!({"role": "user", "content": [{"type": "text", "text": text}]});
         self.host

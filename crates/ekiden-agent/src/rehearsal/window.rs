@@ -1,10 +1,10 @@
 //! The simulated context window.
 //!
-//! There is no model, so tokens are made up: a conversation begins with what a client's own prompt
-//! and tools would take, every text counts at the rate of [`ekiden_core::limits::BYTES_PER_TOKEN`],
-//! and a fixed amount before every command stands for the reading and thinking that lead to it.
+//! There is no model, so tokens are made up. A conversation begins with what a client's own prompt and tools
+//! would take. Every text counts at the rate of [`ekiden_core::limits::BYTES_PER_TOKEN`]. A fixed amount before
+//! every command represents the reading and thinking that lead to it.
 //!
-//! The sizes fit together: with a prompt of 1,100 to 3,600 tokens a session of the default window
+//! The sizes fit together: with a prompt of 1,100 to 3,600 tokens, a session with the default window
 //! makes its first call below 50 %, passes 60 % with its third, and has handed off before 70 %.
 
 use ekiden_core::prompt::budget::tokens;
@@ -16,7 +16,7 @@ pub(super) const WINDOW_TOKENS_DEFAULT: u64 = 40_000;
 const BASE_TOKENS: u64 = 13_000;
 /// What the reading and thinking before one command would take.
 pub(super) const STEP_TOKENS: u64 = 3_300;
-/// What a response reads afresh whatever the cache holds.
+/// What a response reads afresh, whatever the cache holds.
 const UNCACHED_TOKENS: u64 = 5;
 const OUTPUT_TOKENS: u64 = 50;
 

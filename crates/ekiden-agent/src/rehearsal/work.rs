@@ -7,8 +7,8 @@
 //!             └───────────► HandingOff ◄───┘ order, ask again
 //! ```
 //!
-//! It goes through the items in their order, those that failed in an earlier session last. Items
-//! that fail are left to the next session. Commands come from the task alone.
+//! It works through the items in order, and takes those that failed in an earlier session last. Items that fail
+//! are left to the next session. Commands come from the task alone.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use super::turn::{Mind, Move};
 /// What a refusal says while a session hands off.
 const REFUSED_BY_HANDOFF: &str = "so only Read, Write and Edit in";
 
-/// An item of the task and what became of it.
+/// An item of the task and what happened to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) item: Item,
@@ -47,18 +47,18 @@ pub(super) enum State {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// Its exit code; none if it was not run.
+    /// Its exit code; none if it did not run.
     pub(super) code: Option<i32>,
-    /// The last line of its output, or why it was not run.
+    /// The last line of its output, or why it did not run.
     pub(super) last_line: String,
 }
 
-/// What the fixed instructions of a relay says about the handoff.
+/// What a relay's fixed instructions say about the handoff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Protocol {
     /// Where the files go, as seen from the work dir.
     pub(super) dir: String,
-    /// The STATUS of a task that is done.
+    /// The STATUS of a finished task.
     pub(super) done: String,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Work {
     dir: PathBuf,
     pub(super) prompt: Prompt,
     pub(super) entries: Vec<Entry>,
-    /// Everything was done over once after a failed check.
+    /// Everything was redone once after a failed check.
     pub(super) redone: bool,
     /// The check still failed after that.
     pub(super) vetoed_again: bool,
@@ -78,9 +78,9 @@ pub(super) struct Work {
 
 enum Phase {
     Idle,
-    /// At the items; the current one.
+    /// Working on the items; holds the current one.
     Working(Option<usize>),
-    /// At the handoff; the files still to write.
+    /// Handing off; holds the files still to write.
     HandingOff(VecDeque<(String, String)>),
     Over,
 }
@@ -160,7 +160,7 @@ impl Mind for Work {
         } else if blocks.iter().any(|text| text.contains(&self.protocol.dir))
             || self.next_item().is_none()
         {
-            // It is asked for the handoff, or to mend it: only these messages name the place.
+            // The message asks for the handoff, or to correct it: only these messages name the directory.
             self.hand_off();
         } else {
             self.phase = Phase::Working(None);
@@ -216,7 +216,7 @@ impl Mind for Work {
 }
 
 impl Work {
-    /// A mind that has read its fixed instructions and nothing else.
+    /// A mind that has read only its fixed instructions.
     pub(super) fn new(protocol: Protocol, dir: PathBuf) -> Self {
         Self {
             protocol,

@@ -1,5 +1,5 @@
-//! A conversation with one agent process, folded over its events. No IO: events go in, reports and lines
-//! for the agent come out.
+//! A conversation with one agent process, folded over its events. It does no IO: events go in, reports and
+//! lines for the agent come out.
 
 use std::collections::VecDeque;
 
@@ -26,15 +26,15 @@ use super::saved::counters;
 use super::window::Window;
 use crate::attempt::{Activity, Answer, AttemptSpec, HookAnswer, Report};
 
-/// How long the client waits for an answer of ours. A day: the engine may be stopped by a debugger
-/// or a suspended machine, and an answer that is missed makes the client drop the call.
+/// How long the client waits for our answer. A day: a debugger or a suspended machine may stop the engine, and a
+/// missed answer makes the client drop the call.
 const CALLBACK_TIMEOUT_SECS: u32 = 86_400;
 const HOOKS: [HookEvent; 3] = [
     HookEvent::PreToolUse,
     HookEvent::Stop,
     HookEvent::PreCompact,
 ];
-/// What is shown of the client's words about a failure of the service.
+/// How much is shown of the client's words about a failure of the service.
 const FAILURE_CHARS_MAX: usize = 300;
 const INITIALIZE: &str = rpc::BEGUN;
 const USAGE: &str = "usage";
@@ -58,9 +58,9 @@ pub(super) struct Conversation {
     window: Window,
     /// Messages sent.
     messages: u32,
-    /// The message that no request holds yet.
+    /// The message that is not yet part of a request.
     undelivered: Option<Undelivered>,
-    /// The client says what becomes of messages. Older ones (2.1.197) do not.
+    /// The client reports what happens to messages. Older ones (2.1.197) do not.
     has_lifecycles: bool,
     /// Calls whose hook waits for our answer, by its id.
     asked: Vec<(String, String)>,
@@ -79,7 +79,7 @@ pub(super) struct Conversation {
 #[derive(Debug)]
 struct Undelivered {
     uuid: String,
-    /// Results of tools came since it was sent, so the next response is to a request that holds it.
+    /// Tool results came since it was sent, so the next response answers a request that contains it.
     joins_next: bool,
 }
 
@@ -121,8 +121,7 @@ impl Conversation {
         self.reports.pop_front()
     }
 
-    /// Registers our hooks, asks for the window, and sends the first message. Nothing need be waited
-    /// for in between.
+    /// Registers our hooks, asks for the window, and sends the first message. None of these has to wait for another.
     pub(super) fn open(&mut self, message: &Prompt) {
         if let Some(dialect) = &mut self.dialect {
             dialect.begin(&texts(&self.protocol, message));
@@ -136,7 +135,7 @@ impl Conversation {
         self.lines.push_back(control::get_context_usage(USAGE));
         let uuid = self.next_uuid();
         let blocks: Vec<TextBlock<'_>> = match message {
-            // What comes first is the same in the next session, so the service may cache it.
+            // The first part stays the same in the next session, so the service may cache it.
             Prompt::Fresh(prompt) => {
                 let blocks = prompt.blocks().enumerate();
                 blocks
@@ -174,7 +173,7 @@ impl Conversation {
         self.between_turns && self.undelivered.is_some()
     }
 
-    /// The client does not take the message that waits, so another is useless too.
+    /// The client does not accept the waiting message, so another is useless too.
     pub(super) fn give_up_saying(&mut self) {
         self.delivered();
         self.reports.push_back(Report::TurnEnded { failed: true });
@@ -210,14 +209,14 @@ impl Conversation {
         self.seen.ended_by_us(why);
     }
 
-    /// Its input is closed. What other agents than Claude Code exit with then means nothing.
+    /// Its input is closed. For agents other than Claude Code, the exit code then means nothing.
     pub(super) fn closing(&mut self) {
         if self.dialect.is_some() {
             self.ending(EndedByUs::Done);
         }
     }
 
-    /// Takes the next line of the stream.
+    /// Handles the next line of the stream.
     pub(super) fn hear_line(&mut self, line: Line<'_>) {
         match &mut self.dialect {
             Some(dialect) => {
@@ -239,7 +238,7 @@ impl Conversation {
         }
     }
 
-    /// Takes the next event of the stream.
+    /// Handles the next event of the stream.
     fn hear(&mut self, event: &ClientEvent) {
         self.seen.observe(event);
         self.trace.observe(event);
@@ -388,7 +387,7 @@ impl Conversation {
                         target: call.target.clone(),
                     });
                 }
-                // A cause says what failed; these words say what the service answered, and which one.
+                // A cause says what failed; these words say what the service answered, and which service.
                 Block::Text(words) if response.main_thread && response.error.is_some() => {
                     self.warn(one_line(words, FAILURE_CHARS_MAX));
                 }
@@ -412,7 +411,7 @@ impl Conversation {
         }
     }
 
-    /// A model that differs from the one before may have another window, so it is asked for anew.
+    /// A model that differs from the previous one may have another window, so we ask for it again.
     fn model_of(&mut self, model: &str) {
         let known = self.model.replace(model.to_owned());
         if self.window.fallback.as_deref() == Some(model) {
@@ -456,7 +455,7 @@ impl Conversation {
     }
 }
 
-/// The first message of a conversation. Such an agent has no system prompt of ours, so the protocol comes first.
+/// The first message of a conversation. Such an agent has no system prompt from us, so the protocol comes first.
 fn texts<'a>(protocol: &'a str, message: &'a Prompt) -> Vec<&'a str> {
     match message {
         Prompt::Fresh(prompt) => {

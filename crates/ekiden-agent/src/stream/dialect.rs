@@ -1,4 +1,4 @@
-//! Which dialect an agent speaks that does not speak Claude Code's.
+//! Which dialect an agent speaks if it does not speak Claude Code's.
 
 use std::fs::File;
 
@@ -35,7 +35,7 @@ pub(super) fn of_attempt(spec: &AttemptSpec) -> Option<Box<dyn Dialect>> {
     }
 }
 
-/// What earlier attempts at this session left: what the agent called the conversation, and what it cost.
+/// What earlier attempts at this session left: the agent's name for the conversation, and its cost.
 fn saved_before(spec: &AttemptSpec) -> Option<Saved> {
     let mut saved = Saved::default();
     let stream = File::open(&spec.events_file).ok()?;

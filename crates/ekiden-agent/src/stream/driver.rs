@@ -18,7 +18,7 @@ use crate::attempt::{Activity, AgentCommand, AttemptSpec, Engine, Report, unstar
 use crate::child::{Child, ChildEnd, spawn};
 use crate::intake::{Intake, Keep};
 
-/// What is kept of the agent's standard error.
+/// How much of the agent's standard error is kept.
 const STDERR_BYTES_MAX: usize = 8 * 1024;
 
 pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {
@@ -38,7 +38,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
         tokio::select! {
             biased;
             command = engine.next() => driver.obey(command),
-            // Output that never ends would come first for ever. Before, output moves the deadline.
+            // Otherwise output that never ends would always come first. Before closing, output moves the deadline.
             () = sleep_until(deadline), if driver.closing => driver.time_is_up(),
             bytes = out.more() => driver.heard(bytes),
             _ = err.more() => {}
@@ -74,12 +74,12 @@ struct Driver {
     /// Where the stream is kept, until that fails.
     raw: Option<Box<dyn Write + Send>>,
     lines: LineSplitter,
-    /// When the agent is ended, unless it says something or goes before.
+    /// When the agent is ended, unless it says something or exits before.
     end_by: Instant,
-    /// When a message that waits between turns is given up.
+    /// When to give up a message that waits between turns.
     heard_by: Option<Instant>,
     closing: bool,
-    /// How many subagents were at work when it was told last.
+    /// How many subagents were at work at the last report.
     subagents: usize,
 }
 
@@ -103,11 +103,11 @@ impl Driver {
         self.heard_by.map_or(self.end_by, |by| by.min(self.end_by))
     }
 
-    /// Sends on what the conversation wants to say, in both directions.
+    /// Sends what the conversation has to say, in both directions.
     async fn flush(&mut self, engine: &mut Engine) {
         while let Some(line) = self.conversation.next_line() {
             if let Some(input) = &self.input {
-                // The writer is gone only when the agent is; its end is heard next.
+                // The writer is gone only when the agent is; its end comes next.
                 let _ = input.send(line);
             }
         }
@@ -174,7 +174,7 @@ impl Driver {
         self.child.terminate();
     }
 
-    /// Keeps the raw stream. A full disk must not end a session, so the first failure is the last.
+    /// Keeps the raw stream. A full disk must not end a session, so after the first failure nothing more is written.
     fn keep(&mut self, bytes: &[u8]) {
         if let Some(raw) = &mut self.raw
             && let Err(error) = raw.write_all(bytes)
@@ -186,8 +186,7 @@ impl Driver {
     }
 }
 
-/// The task that writes to the agent. It ends when its channel is dropped or the agent does not
-/// read any more.
+/// The task that writes to the agent. It ends when its channel is dropped or the agent no longer reads.
 fn writer(mut stdin: pipe::Sender) -> mpsc::UnboundedSender<String> {
     let (input, mut lines) = mpsc::unbounded_channel::<String>();
     tokio::spawn(async move {

@@ -12,35 +12,36 @@ use crate::attempt::AttemptSpec;
 use crate::child::{ChildSpec, StdinKind};
 use crate::rehearsal;
 
-/// Tools by which an agent would continue later, when ekiden no longer listens. `Monitor` even gives a
-/// second turn without a message of ours and keeps the client alive after its input was closed.
+/// Tools with which an agent would continue later, when ekiden no longer listens. `Monitor` even starts a
+/// second turn without a message from us and keeps the client alive after its input was closed.
 const UNATTENDED_TOOLS: &str = "Monitor,ScheduleWakeup,CronCreate,CronDelete,CronList";
-/// Tools that change something, which a session that only reads goes without.
+/// Tools that change something. A read-only session does not get them.
 const WRITING_TOOLS: &str = "Bash,Edit,MultiEdit,Write,NotebookEdit";
 /// Git's state changes all the time and comes before the prompt; ekiden tells the agent itself.
 const SETTINGS: &str = r#"{"includeGitInstructions":false}"#;
 
-/// A compaction would lose what the handoff keeps, work in the background would give turns that nobody asked
-/// for, and in the client's own memory facts would be where neither a person nor another worktree finds them.
+/// A compaction would lose what the handoff keeps. Background work would start turns that nobody asked for. And
+/// in the client's own memory neither a person nor another worktree would find the facts.
 pub(crate) const CLAUDE_ENV: [(&str, &str); 3] = [
     ("DISABLE_AUTO_COMPACT", "1"),
     ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
 ];
 
-/// A plugin for opencode, which tells what its protocol does not.
+/// A plugin for opencode, which reports what its protocol does not.
 pub(crate) const OPENCODE_PLUGIN: [(&str, &str); 1] =
     [("opencode.js", include_str!("opencode.js"))];
-/// Settings for opencode that count beside the user's own files. No other agent knows it.
+/// Settings for opencode that apply in addition to the user's own files. No other agent knows this variable.
 const OPENCODE_SETTINGS: &str = "OPENCODE_CONFIG_CONTENT";
-/// By itself opencode asks nobody. The last rule that matches wins, and these come after all of its settings but those
-/// of one agent. A rule whose name the settings have, too, would keep its place there, hence the wildcards.
+/// By default opencode asks nobody. The last matching rule wins, and these come after all of its settings
+/// except those of a single agent. A rule whose name is also in the settings would keep its place there, hence
+/// the wildcards.
 const OPENCODE_ASKS: (&str, &str) = (
     "OPENCODE_PERMISSION",
     r#"{"?*":"ask","rea?":"allow","glo?":"allow","gre?":"allow","lis?":"allow","todo*":"allow","skil?":"allow"}"#,
 );
 
-/// The child of an attempt. Without a command of its own the rehearsal agent is this very program in
+/// The child of an attempt. Unless it has its own command, the rehearsal agent is this very program in
 /// another role.
 pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
     let mut args = Vec::new();
@@ -84,11 +85,12 @@ fn opencode_env<'a>(
         .collect()
 }
 
-/// The plugin, no compaction, and a turn that goes on after a call was refused. Where the user gives settings in the same variable, theirs count.
+/// The plugin, no compaction, and a turn that continues after a refused call. If the user sets the same
+/// variable, their settings win.
 fn opencode_settings(protocol_file: &Path) -> Option<String> {
     let plugin = protocol_file.with_file_name(OPENCODE_PLUGIN[0].0);
     let is_free = plugin.is_file() && std::env::var_os(OPENCODE_SETTINGS).is_none();
-    // In an address these would mean something else, and a plugin that is not found could keep opencode from starting.
+    // These have another meaning in an address, and a plugin that is not found could keep opencode from starting.
     let path = plugin
         .to_str()
         .filter(|path| !path.contains(['%', '?', '#']));
@@ -134,7 +136,7 @@ fn conversation_args(spec: &AttemptSpec) -> Vec<String> {
 /// The client's flags that mean the same headless and in its own interface.
 pub(crate) fn claude_flags(spec: &AttemptSpec) -> Vec<String> {
     let permissions = &spec.agent.permissions;
-    // Flags that take several values are written with `=`, so that none swallows its neighbour.
+    // Flags with several values are written with `=`, so that none swallows its neighbour.
     let mut args = vec![match permissions.read_only {
         true => format!("--disallowedTools={UNATTENDED_TOOLS},{WRITING_TOOLS}"),
         false => format!("--disallowedTools={UNATTENDED_TOOLS}"),
@@ -166,10 +168,10 @@ pub(crate) fn claude_flags(spec: &AttemptSpec) -> Vec<String> {
     args
 }
 
-/// Our MCP server, as the client reads it: with the variables by which it knows the session.
+/// Our MCP server, in the client's format, with the variables that identify the session.
 fn own_server(spec: &AttemptSpec) -> String {
     let env: BTreeMap<_, _> = spec.env.iter().cloned().collect();
-    // WHY: the client starts it, and to the client `/proc/self/exe` is itself.
+    // WHY: the client starts it, and for the client `/proc/self/exe` is the client itself.
     let program = std::env::current_exe().unwrap_or_else(|_| spec.ekiden.clone());
     let server = json!({ "command": program, "args": ["mcp", "--run"], "env": env });
     json!({ "mcpServers": { "ekiden": server } }).to_string()

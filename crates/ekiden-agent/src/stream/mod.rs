@@ -1,5 +1,5 @@
-//! Agents that speak by lines: Claude Code itself, headless, and the built-in rehearsal agent by its stream and
-//! control protocol; others in a dialect of JSON-RPC, which becomes the same events.
+//! Agents that speak by lines. Claude Code itself, headless, and the built-in rehearsal agent use its stream and
+//! control protocol. Others use a dialect of JSON-RPC, which becomes the same events.
 //!
 //! ```text
 //!                    ┌───────────────── one task an attempt ─────────────────┐
@@ -8,8 +8,8 @@
 //!                    stdout         stderr                 writer task ─► stdin
 //! ```
 //!
-//! The child's standard input is written by a task of its own, so that a client that does not read
-//! can never block the one that hears it. Closing it is dropping that task's channel.
+//! A separate task writes the child's standard input, so that a client that does not read can never block the
+//! task that listens to it. Dropping that task's channel closes the input.
 
 mod conversation;
 mod dialect;

@@ -1,4 +1,4 @@
-//! An attempt by the stream that was saved of it.
+//! Reconstructs an attempt from its saved stream.
 
 use ekiden_core::agent::AgentKind;
 use ekiden_core::budget::{Prices, TokenCounts};
@@ -10,8 +10,7 @@ use ekiden_wire::saved::Saved;
 use ekiden_wire::spending::SpendEstimate;
 use ekiden_wire::trace::Trace;
 
-/// The last attempt in a saved event stream, whose engine died. The turn that was cut off is estimated at
-/// `prices`.
+/// The last attempt in a saved event stream whose engine died. The interrupted turn is estimated at `prices`.
 pub fn from_saved_stream(
     stream: impl std::io::Read,
     kind: AgentKind,
@@ -20,7 +19,7 @@ pub fn from_saved_stream(
     let mut spending = SpendEstimate::new(prices, kind.price_unknown());
     let mut trace = Trace::default();
     let mut saved = Saved::default();
-    // In any attempt: the last one may continue the conversation of one before.
+    // In any attempt: the last one may continue an earlier one's conversation.
     let mut worked = false;
     read_lines(stream, |line| {
         saved.read(line, |event| {

@@ -1,4 +1,4 @@
-//! The window of the model that answers, as the client tells it.
+//! The window of the model that answers, as the client reports it.
 
 use ekiden_core::limits;
 use ekiden_wire::context_usage::ContextUsage;
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::attempt::Report;
 
-/// What the client said of the window. The same is not reported twice.
+/// What the client said about the window. The same is not reported twice.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// Zero before it has answered.
+    /// Zero until it has answered.
     tokens: u64,
-    /// The model that answers in place of the chosen one.
+    /// The model that answers instead of the chosen one.
     pub(super) fallback: Option<String>,
     /// The last report: the model's window, and the compaction window.
     reported: Option<(u64, Option<u64>)>,
@@ -29,13 +29,13 @@ impl Window {
         self.report(usage.window_tokens, None, model, usage.categories)
     }
 
-    /// An agent tells it by itself.
+    /// An agent reports it by itself.
     pub(super) fn told(&mut self, tokens: u64, model: Option<String>) -> Option<Report> {
         self.report(tokens, None, model, Vec::new())
     }
 
-    /// Another model answers for the rest of the turn. The client still names the first one's window,
-    /// and the true one only with the turn's result; until then a small one is assumed.
+    /// Another model answers for the rest of the turn. The client still names the first one's window, and the
+    /// true one only with the turn's result; until then we assume a small one.
     pub(super) fn fell_back(&mut self, to: &str) -> Option<Report> {
         self.fallback = Some(to.to_owned());
         let model_tokens = self.tokens.min(limits::WINDOW_TOKENS_DEFAULT);
@@ -43,8 +43,8 @@ impl Window {
         is_known.then(|| self.report(model_tokens, None, Some(to.to_owned()), Vec::new()))?
     }
 
-    /// A result has the true window of each model. What the client tells itself is its compaction
-    /// window, where one is set.
+    /// A result has the true window of each model. What the client itself reports is its compaction
+    /// window, if one is set.
     pub(super) fn of_result(&mut self, result: &TurnResult, model: String) -> Option<Report> {
         // 2.1.197 lists a window of a million by the model's name with `[1m]` behind it.
         let names = [model.clone(), format!("{model}[1m]")];

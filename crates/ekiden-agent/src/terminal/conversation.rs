@@ -25,11 +25,11 @@ use super::listener::Question;
 use crate::attempt::{Activity, HookAnswer, Report};
 use crate::child::ChildEnd;
 
-/// What a client exits with when it was left, or when its terminal was closed.
+/// The client's exit codes after a person left it, or its terminal was closed.
 const LEFT: [i32; 3] = [0, 129, 130];
-/// How it says that a conversation continues from its summary.
+/// How the client says that a conversation continues from its summary.
 const COMPACTED: &str = "compact";
-/// What it exits with after SIGTERM.
+/// Its exit code after SIGTERM.
 const TERMINATED: i32 = 143;
 
 #[derive(Debug, Default)]
@@ -37,11 +37,11 @@ pub(super) struct Conversation {
     id: String,
     session: u32,
     prompt_file: PathBuf,
-    /// What waits for a hook that can carry it.
+    /// The message that waits for a hook that can carry it.
     pending: Option<String>,
     /// A turn is over and nothing has happened since: no hook will come unless a person types.
     idle: bool,
-    /// The client takes no prompt but a person's: the last turn was stopped by one.
+    /// The client accepts prompts only from a person: a person stopped the last turn.
     refused_by_client: bool,
     waiting: Vec<Waiting>,
     asked: u64,
@@ -61,10 +61,10 @@ pub(super) struct Conversation {
 
 /// How the last turn failed.
 ///
-/// The client's hook reports the failure first. When a limit ends is written into the transcript with
-/// the next batch of lines, usually a tenth of a second later, and not at all if the client is ended at
-/// once. So after a limit the turn is over only some seconds later, beside a wait of hours, or when the
-/// client asks for something and its transcript has the limit already.
+/// The client's hook reports the failure first. The client writes when a limit ends into the transcript with
+/// the next batch of lines, usually a tenth of a second later, and not at all if the client is ended at once.
+/// So after a limit the turn is over only some seconds later, which is little beside a wait of hours, or when
+/// the client asks for something and its transcript already has the limit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Failure {
     #[default]
@@ -87,7 +87,7 @@ struct Waiting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     Done,
-    /// The session is to stop.
+    /// The session must stop.
     Stopped,
 }
 
@@ -122,7 +122,7 @@ impl Conversation {
         }
     }
 
-    /// The mod asks for a message that no hook carries, or gives one back that the client did not take.
+    /// The mod asks for a message that no hook carries, or returns one that the client did not accept.
     fn asked_by_mod(&mut self, question: Question) {
         let asked: Value = serde_json::from_str(&question.json).unwrap_or_default();
         let mut answer = json!({});
@@ -180,7 +180,7 @@ impl Conversation {
     fn hook(&mut self, question: Question, last: impl FnOnce(&Path) -> Option<LastResponse>) {
         let call = HookCall::parse(&question.json);
         if call.session_id != self.id {
-            // Another client, that of a tool perhaps.
+            // Another client, perhaps one that a tool started.
             return reply(question.answer, hook_output::pass().to_string());
         }
         if let Some(response) = last(&call.transcript) {
@@ -224,7 +224,7 @@ impl Conversation {
         self.failure == Failure::AwaitedLimit
     }
 
-    /// The transcript has confirmed the limit, or is not waited for any longer; unless a person has spoken
+    /// The transcript has confirmed the limit, or we no longer wait for it; unless a person has spoken
     /// meanwhile.
     pub(super) fn limit_is_known(&mut self) {
         if self.awaits_limit() {
@@ -232,7 +232,7 @@ impl Conversation {
         }
     }
 
-    /// Without hooks the transcript alone says whether the last turn reached a limit.
+    /// Without hooks only the transcript says whether the last turn reached a limit.
     pub(super) fn limit_seen(&mut self, limited: bool) {
         match self.failure {
             Failure::None if limited => self.turn_failed(ApiErrorKind::RateLimit),
@@ -241,7 +241,7 @@ impl Conversation {
         }
     }
 
-    /// Asks the engine, where it has something to decide.
+    /// Asks the engine, if it has something to decide.
     fn consult(&mut self, call: HookCall, answer: oneshot::Sender<String>) {
         let subagent = call.agent_id.is_some();
         let decides = match call.event {
@@ -289,13 +289,13 @@ impl Conversation {
         }));
     }
 
-    /// The client compacted the context, which held so much.
+    /// The client compacted the context, which held this many tokens.
     fn was_compacted(&mut self, context_tokens: u64) {
         self.compacted = true;
         self.reports.push_back(Report::Compacted { context_tokens });
     }
 
-    /// Takes what the transcript says of the last response.
+    /// Takes what the transcript says about the last response.
     pub(super) fn used(&mut self, response: LastResponse) {
         if response.message_id != self.last.message_id {
             self.reports.push_back(Report::Usage {
@@ -305,7 +305,7 @@ impl Conversation {
         }
     }
 
-    /// The engine's answer to a hook. One that was given up is answered too late.
+    /// The engine's answer to a hook. For a hook that was given up it comes too late.
     pub(super) fn answer(&mut self, callback: &str, answer: &HookAnswer) {
         let is_it = |waiting: &mut Waiting| waiting.callback == callback;
         let Some(waiting) = self.waiting.extract_if(.., is_it).next() else {
@@ -318,7 +318,7 @@ impl Conversation {
         reply(waiting.answer, output.to_string());
     }
 
-    /// What a hook says to which the engine has no objection.
+    /// A hook's reply if the engine has no objection.
     fn unopposed(&mut self, waiting: &Waiting) -> Value {
         match (waiting.event, &waiting.input) {
             (
@@ -349,7 +349,7 @@ impl Conversation {
         self.idle && self.pending.is_some() && self.ending.is_none()
     }
 
-    /// The message that waits, for a client that is started anew with it.
+    /// The waiting message, for a client that is restarted with it.
     pub(super) fn say_anew(&mut self) -> Option<String> {
         self.idle = false;
         self.take_pending().filter(|_| self.ending.is_none())
@@ -371,7 +371,7 @@ impl Conversation {
         self.pending = Some(text);
     }
 
-    /// Without hooks no message can be sent: those that wait are given up.
+    /// Without hooks no message can be sent: waiting ones are given up.
     pub(super) fn give_up_saying(&mut self) {
         let _ = self.take_pending();
     }
@@ -444,7 +444,7 @@ impl Conversation {
 }
 
 fn reply(to: oneshot::Sender<String>, answer: String) {
-    // A hook that went away needs no answer.
+    // A hook that is gone needs no answer.
     let _ = to.send(answer);
 }
 

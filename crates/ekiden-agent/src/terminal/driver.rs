@@ -19,12 +19,12 @@ use super::unhooked::{Unhooked, last_response};
 use crate::attempt::{AgentCommand, AttemptSpec, Engine, Report, unstarted};
 use crate::child::{Child, ChildEnd, spawn};
 
-/// How often a session without hooks is looked at.
+/// How often to check a session without hooks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the transcript may take to confirm a limit that a hook reported.
 const LIMIT_PATIENCE: Duration = Duration::from_secs(3);
 
-/// How long a message waits at a client where nothing happens, once that has happened before: the person is away.
+/// How long a message waits at an idle client once that has happened before: the person is away.
 const UNHEARD_AGAIN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {
@@ -76,7 +76,7 @@ fn begin(spec: &mut AttemptSpec) -> Result<(Child, Listener), String> {
     Ok((child, listener))
 }
 
-/// Starts the client. The lock stays here too, for a client that is started anew.
+/// Starts the client. The lock also stays here, for a client that is restarted.
 fn start(spec: &mut AttemptSpec) -> Result<Child, String> {
     let ekiden = std::env::current_exe()
         .map_err(|error| format!("cannot find ekiden's executable: {error}"))?;
@@ -92,7 +92,7 @@ fn socket(spec: &AttemptSpec) -> PathBuf {
     spec.prompt_file.with_file_name("hooks.sock")
 }
 
-/// When something is over that is so now.
+/// The time until which to wait, if the state holds now.
 fn until(is_so: bool, by: Option<Instant>, patience: Duration) -> Option<Instant> {
     is_so.then(|| by.unwrap_or_else(|| Instant::now() + patience))
 }
@@ -108,9 +108,9 @@ struct Driver {
     child: Child,
     conversation: Conversation,
     unhooked: Unhooked,
-    /// How long a message waits at a client where nothing happens: a person may be about to type.
+    /// How long a message waits at an idle client: a person may be about to type.
     patience: Duration,
-    /// The client is being ended, to be started anew with this message.
+    /// The client is being ended, and will be restarted with this message.
     anew: Option<String>,
 }
 
@@ -143,14 +143,14 @@ impl Driver {
         }
     }
 
-    /// A message reaches a client that waits for its person only by its command line.
+    /// A message reaches a client that waits for its person only through its command line.
     fn end_to_start_anew(&mut self) {
         self.anew = self.conversation.say_anew();
         self.patience = UNHEARD_AGAIN;
         self.child.terminate();
     }
 
-    /// Goes on with the conversation in a new process, unless the session was ended meanwhile.
+    /// Continues the conversation in a new process, unless the session was ended meanwhile.
     fn start_anew(&mut self, spec: &mut AttemptSpec, text: String) -> Result<(), String> {
         spec.mode = StartMode::Resume;
         spec.message = Prompt::Resume(text);
@@ -178,7 +178,7 @@ impl Driver {
                 self.conversation.answer(&callback, &answer);
             }
             AgentCommand::Close => self.end(Ending::Done),
-            // A turn cannot be ended from outside without ending the client.
+            // Ending a turn from outside means ending the client.
             AgentCommand::Interrupt | AgentCommand::Terminate => self.end(Ending::Stopped),
         }
     }
@@ -189,8 +189,8 @@ impl Driver {
         self.child.terminate();
     }
 
-    /// The transcript is what an event stream is headless: kept, and read for what it shows. A failure
-    /// costs no more than that.
+    /// The transcript is what an event stream is headless: it is kept, and read for what it shows. A failure
+    /// costs only that.
     fn keep_transcript(&self, spec: &mut AttemptSpec) -> Trace {
         let hooked = self.conversation.transcript.as_ref();
         let found = hooked.or(self.unhooked.transcript.as_ref());

@@ -1,8 +1,8 @@
-//! The hidden role in which the client calls ekiden: it carries a question to the engine and the answer
+//! The hidden role in which the client calls ekiden: it passes a question to the engine and the answer
 //! back, and decides nothing.
 //!
-//! It fails open: without an engine it prints nothing and exits with 0, and the client follows its
-//! own rules. No runtime, no settings, no file: it is started for every call of a tool.
+//! It fails open: without an engine it prints nothing and exits with 0, and the client follows its own rules.
+//! It uses no runtime, no settings and no file, because it is started for every tool call.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -20,7 +20,7 @@ pub const ROLE: &str = "__hook";
 pub(super) enum Asker {
     Hook,
     StatusLine,
-    /// Our function inside the client, once no turn runs.
+    /// Our function inside the client, when no turn is running.
     Mod,
 }
 
@@ -41,7 +41,7 @@ impl Asker {
     }
 }
 
-/// Becomes a hook and never returns, if the command line says so; else does nothing. To be called
+/// If the command line says so, becomes a hook and never returns; else does nothing. Call it
 /// first in `main`.
 pub fn run_if_asked() {
     let mut args = std::env::args_os().skip(1);

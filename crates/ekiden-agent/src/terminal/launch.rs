@@ -1,5 +1,4 @@
-//! How the client is started in its own interface: its command line and the settings text with our
-//! hooks.
+//! How the client is started in its own interface: its command line, and the settings text with our hooks.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +13,7 @@ use crate::attempt::AttemptSpec;
 use crate::child::{ChildSpec, StdinKind};
 use crate::stream::{CLAUDE_ENV, claude_flags, id_flag};
 
-/// The moments at which we want to be asked.
+/// The events at which the client should ask us.
 const HOOKS: [HookEvent; 8] = [
     HookEvent::SessionStart,
     HookEvent::UserPromptSubmit,
@@ -25,12 +24,11 @@ const HOOKS: [HookEvent; 8] = [
     HookEvent::StopFailure,
     HookEvent::SessionEnd,
 ];
-/// How long the client waits for a hook of ours, in seconds: the engine may be suspended with it.
+/// How long the client waits for our hook, in seconds: the engine may be suspended with it.
 const HOOK_TIMEOUT_SECS: u32 = 3600;
 /// Leads the mod to the engine.
 const MOD_VARIABLE: &str = "EKIDEN_TERMINAL";
-/// What the client's own interface would choose for itself is a mode that decides by itself what is
-/// allowed, so the mode is always named.
+/// The client's own interface would choose a mode that decides by itself what is allowed, so the mode is always named.
 const MODE_DEFAULT: &str = "default";
 
 /// The child of an attempt, which finds `socket` through its hooks.
@@ -89,7 +87,7 @@ fn settings(ekiden: &Path, socket: &Path, status_line: bool) -> Value {
     settings
 }
 
-/// As a word for the shell, which runs status lines.
+/// A word for the shell, which runs status lines.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! The socket on which hooks ask. The task of each caller reads the question, waits for the answer and writes it.
+//! The socket on which hooks ask. Each caller has a task that reads the question, waits for the answer and writes it.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use tokio::sync::{mpsc, oneshot};
 use super::hook::Asker;
 use crate::address::{Socket, question};
 
-/// Questions that wait for the attempt's task; a full channel holds the callers back.
+/// Questions that wait for the attempt's task; a full channel makes the callers wait.
 const QUESTIONS_MAX: usize = 64;
-/// The most that is read of a question. A call of a tool may carry a whole file.
+/// How much is read of a question. A tool call may carry a whole file.
 const QUESTION_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) asker: Asker,
     pub(super) json: String,
-    /// Takes the answer. Dropped: there is none.
+    /// Receives the answer. If dropped, there is none.
     pub(super) answer: oneshot::Sender<String>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Listens. What lies at the path is removed: it is what an earlier attempt left.
+    /// Listens. Removes what is at the path: an earlier attempt left it.
     pub(super) fn bind(path: PathBuf) -> io::Result<Self> {
         let (sender, questions) = mpsc::channel(QUESTIONS_MAX);
         let _socket = Socket::listen(path, move |caller| serve(caller, sender.clone()))?;
@@ -42,7 +42,7 @@ impl Listener {
     pub(super) async fn next(&mut self) -> Question {
         match self.questions.recv().await {
             Some(question) => question,
-            // The task of the socket ends only with this.
+            // The socket's task ends only with this.
             None => std::future::pending().await,
         }
     }

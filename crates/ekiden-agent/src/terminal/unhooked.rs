@@ -1,7 +1,7 @@
 //! A session whose hooks do not report: the user has switched all hooks off, and they stay off.
 //!
-//! Then its transcript is all there is. It is read once a second, as long as no hook has asked. It shows
-//! usage and the end of a turn; nothing can be said to the agent.
+//! Then only its transcript is left. It is read once a second, as long as no hook has asked. It shows usage and
+//! the end of a turn, but gives no way to say anything to the agent.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,24 +13,23 @@ use ekiden_wire::transcript::LastResponse;
 use super::conversation::Conversation;
 use super::launch::config_dir;
 
-/// How much of the end of a transcript is searched for a limit: it is short, and the last thing but for a few
-/// lines of state.
+/// How much of the end of a transcript is searched for a limit: it is short, and only a few lines of state follow it.
 const LAST_WORDS_BYTES: u64 = 64 * 1024;
 
-/// The watch over such a session.
+/// Watches such a session.
 #[derive(Debug, Default)]
 pub(super) struct Unhooked {
     pub(super) transcript: Option<PathBuf>,
     account: Option<String>,
-    /// How long it was when this attempt began. Limits that are told before that are over.
+    /// Its length when this attempt began. Limits reported before that are over.
     earlier_bytes: u64,
     warned: bool,
-    /// The response that ended the turn that was reported last.
+    /// The response that ended the last reported turn.
     reported: String,
 }
 
 impl Unhooked {
-    /// The watch over a conversation whose client is about to be started.
+    /// Watches a conversation whose client is about to start.
     pub(super) fn new(conversation: &str, account: Option<&str>) -> Self {
         let transcript = find_transcript(conversation, account);
         let metadata = transcript.as_ref().and_then(|path| path.metadata().ok());
@@ -85,15 +84,14 @@ impl Unhooked {
     }
 }
 
-/// The last response in a transcript. One that cannot be read now can be read later.
+/// The last response in a transcript. If it cannot be read now, it can be read later.
 pub(super) fn last_response(transcript: &Path) -> Option<LastResponse> {
     LastResponse::find(&mut File::open(transcript).ok()?)
         .ok()
         .flatten()
 }
 
-/// A conversation's transcript lies in the directory of its project, whose name is the client's own
-/// matter.
+/// A conversation's transcript is in its project's directory. How that directory is named is up to the client.
 fn find_transcript(conversation: &str, account: Option<&str>) -> Option<PathBuf> {
     let name = format!("{conversation}.jsonl");
     let projects = fs::read_dir(config_dir(account)?.join("projects")).ok()?;

@@ -1,4 +1,4 @@
-//! What single agents of a run have spent, by the names that the user calls them: `claude` and `claude:haiku` are one.
+//! What each agent of a run has spent, by the user's name for it: `claude` and `claude:haiku` are one.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl AgentSpends {
         self.0.keys().map(String::as_str)
     }
 
-    /// An attempt of this agent has spent so much.
+    /// An attempt of this agent has spent this much.
     pub fn add(&mut self, agent: &str, spend: Spend) {
         let attempts = u32::from(!spend.is_nothing());
         let added = AgentSpend { spend, attempts };
@@ -68,7 +68,7 @@ impl AgentSpends {
         self
     }
 
-    /// What was spent since an earlier account.
+    /// The spend since an earlier total.
     #[must_use]
     pub fn since(mut self, before: &Self) -> Self {
         for (agent, spent) in &mut self.0 {
@@ -81,7 +81,7 @@ impl AgentSpends {
 }
 
 impl AgentSpend {
-    /// With less than this another session of it would hardly begin.
+    /// With less than this, it is not worth beginning another session.
     pub fn least_share(&self) -> Spend {
         self.spend.least_share(self.attempts)
     }

@@ -1,4 +1,4 @@
-//! What may be spent, and what was: money and tokens.
+//! Budgets and spending, in money and tokens.
 //!
 //! ```text
 //! agent's figures ─► Price ─► Spend (a sum; an estimate while a turn runs)
@@ -8,13 +8,12 @@
 //!                                             Spent (100 %: stop), Beyond
 //! ```
 //!
-//! A session's share is what is left of the run's budget, at most its own, and it is set aside before the
-//! session starts. So sessions that follow each other can overspend the run's budget by no more than the
-//! one model turn in which the last of them reaches the end of its share.
+//! A session's share is what the run's budget has left, at most the session's own budget, and is reserved before the
+//! session starts. So sessions in a row overspend the run's budget by at most the model turn in which the last one
+//! reaches the end of its share.
 //!
-//! Samples decide nothing by themselves. The meter is not part of the log; each mark that it reports, once, is an
-//! event. Money is counted in whole millionths of a US dollar, so that a log folds to the same sum on every
-//! machine.
+//! Samples decide nothing by themselves. The meter is not part of the log; it reports each mark once, and that report
+//! is an event. Money is counted in whole millionths of a US dollar, so a log folds to the same sum on every machine.
 
 mod by_agent;
 mod price;
@@ -28,13 +27,13 @@ pub use by_agent::{AgentBudget, AgentSpend, AgentSpends};
 pub use price::{Price, Prices, TokenCounts};
 pub use spend_meter::{Crossing, Mark, Measure, SpendMeter};
 
-/// What an attempt may use, set aside before it starts.
+/// What an attempt may use, reserved before it starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
     pub budget: Budget,
-    /// Responses of the model, before it is told to hand off.
+    /// Responses of the model before the order to hand off.
     pub turns: Option<u32>,
-    /// What handoffs have cost so far: kept for this one's.
+    /// The cost of handoffs so far, reserved for this session's handoff.
     pub reserve: Spend,
 }
 
@@ -42,14 +41,14 @@ pub struct Share {
 pub struct Spend {
     /// In millionths of a US dollar.
     pub micro_usd: u64,
-    /// In tokens: read afresh, written to the cache, written by the model. What is read from the cache
-    /// again with every request is not counted: accounts with limits in tokens do not count it either.
+    /// In tokens: fresh input, cache writes and output. Cache reads, which recur with every request, are not
+    /// counted: accounts with limits in tokens do not count them either.
     pub tokens: u64,
     /// Part of it was estimated.
     pub estimated: bool,
 }
 
-/// What may be spent; nothing where there is no limit.
+/// A limit on spending; none for no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budget {
@@ -72,7 +71,7 @@ impl Spend {
         *self == Self::default()
     }
 
-    /// With less than this a session would hardly begin, where so many spent this.
+    /// After this spend in so many sessions: with less than this, it is not worth beginning another.
     pub fn least_share(self, sessions: u32) -> Self {
         let parts = u64::from(sessions.max(1)) * limits::SHARE_MIN_PART;
         Self {
@@ -82,7 +81,7 @@ impl Spend {
         }
     }
 
-    /// The larger of two accounts of the same, figure by figure.
+    /// The larger of two totals of the same spend, figure by figure.
     pub fn at_least(self, other: Self) -> Self {
         let raised = other.micro_usd > self.micro_usd || other.tokens > self.tokens;
         Self {
@@ -92,8 +91,8 @@ impl Spend {
         }
     }
 
-    /// A later account of the same. One that is exact replaces an estimate; else nothing that was known is
-    /// forgotten.
+    /// A later total of the same spend. An exact one replaces an estimate; otherwise no known figure
+    /// decreases.
     pub fn corrected(self, later: Self) -> Self {
         match self.estimated && !later.estimated {
             true => later,
@@ -101,7 +100,7 @@ impl Spend {
         }
     }
 
-    /// What was spent since an earlier account.
+    /// The spend since an earlier total.
     pub fn since(self, before: Self) -> Self {
         Self {
             micro_usd: self.micro_usd.saturating_sub(before.micro_usd),
@@ -143,7 +142,7 @@ impl Budget {
         *self == Self::default()
     }
 
-    /// Of what is left the part of each of so many, but at least so much of it.
+    /// The part of each of `sharers`, but at least `least` if that much is left.
     pub fn part(self, sharers: u32, least: Spend) -> Self {
         let part = |left: u64, least: u64| (left / u64::from(sharers.max(1))).max(least).min(left);
         Self {

@@ -1,13 +1,12 @@
-//! What tokens of a model cost, learned from what the agent tells.
+//! What a model's tokens cost, learned from the agent's own figures.
 //!
-//! An agent tells its cost when a turn ends, which in a relay is the end of the session: too late for a
-//! budget. So what it told then is kept as a price, and the next turn is estimated with it from the usage
+//! An agent reports its cost when a turn ends, which in a relay is the end of the session: too late for a
+//! budget. So ekiden keeps the reported cost as a price, and uses it to estimate the next turn from the usage
 //! of each response.
 //!
-//! Tokens that are read afresh, written to the cache, and written by the model cost 1, 1.25 and 5 times the
-//! same on every model that was measured; only what is read from the cache has another ratio on each. So
-//! there are two prices for a model. One observation gives both if the usual ratio is assumed; two that differ
-//! enough in their mix give them exactly.
+//! Fresh input, cache writes and output cost in the ratio 1 : 1.25 : 5 on every model that was measured. Only
+//! the ratio of cache reads differs between models. So each model has two prices. One observation gives both
+//! if the usual ratio is assumed; two observations with different enough mixes give them exactly.
 
 use std::collections::BTreeMap;
 
@@ -27,13 +26,13 @@ pub struct TokenCounts {
 /// Two prices, in billionths of a US dollar for a token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
-    /// A token that is read afresh.
+    /// A token of fresh input.
     pub fresh_nano_usd: u64,
     /// A token that is read from the cache.
     pub read_nano_usd: u64,
-    /// What it was learned from last.
+    /// The last observation that it was learned from.
     pub seen: TokenCounts,
-    /// What that cost, in billionths of a US dollar.
+    /// The cost of that observation, in billionths of a US dollar.
     pub seen_nano_usd: u64,
 }
 
@@ -51,14 +50,14 @@ impl TokenCounts {
         }
     }
 
-    /// What counts against a limit of tokens: all but what is read from the cache.
+    /// The tokens that count against a limit: all except cache reads.
     pub fn counted(self) -> u64 {
         self.input
             .saturating_add(self.cache_write)
             .saturating_add(self.output)
     }
 
-    /// What was read, but not from the cache.
+    /// Input tokens without cache reads.
     pub fn read_afresh(self) -> u64 {
         self.input.saturating_add(self.cache_write)
     }
@@ -93,7 +92,7 @@ impl Price {
         u64::try_from(fresh.saturating_add(read)).unwrap_or(u64::MAX)
     }
 
-    /// The price that one observation gives if the usual ratio holds.
+    /// The price from one observation, assuming the usual ratio.
     fn of_one(tokens: TokenCounts, nano_usd: u64) -> Self {
         // In fortieths of a fresh token, so that a tenth of one is whole.
         let units = tokens.fresh_quarters() * 10 + u128::from(tokens.cache_read) * 4;
@@ -106,7 +105,7 @@ impl Price {
         }
     }
 
-    /// The price that two observations give, if their mix differs enough to tell.
+    /// The price from two observations, if their mixes differ enough.
     fn of_two(&self, tokens: TokenCounts, nano_usd: u64) -> Option<Self> {
         let one = (
             self.seen.fresh_quarters(),
@@ -147,23 +146,23 @@ impl Price {
 }
 
 impl Prices {
-    /// The price of a model; `unknown` if it never told one.
+    /// The price of a model; `unknown` if it never reported one.
     pub fn of(&self, model: &str, unknown: Price) -> Price {
         self.0.get(model).copied().unwrap_or(unknown)
     }
 
-    /// The model has told what it costs.
+    /// The model has reported its cost.
     pub fn knows(&self, model: &str) -> bool {
         self.0.contains_key(model)
     }
 
-    /// Learns from what a model's tokens cost, by its own figures.
+    /// Learns from the cost of a model's tokens, by its own figures.
     pub fn learn(&mut self, model: &str, tokens: TokenCounts, nano_usd: u64) {
         if tokens == TokenCounts::default() {
             return;
         }
         let price = match self.0.get(model) {
-            // Small sums are rounded too coarsely to tell two prices apart.
+            // Small sums are rounded too coarsely to separate two prices.
             Some(known) if nano_usd > 0 => known.of_two(tokens, nano_usd),
             Some(_) | None => None,
         };
@@ -179,7 +178,7 @@ impl Prices {
         self.0.insert(model.to_owned(), price);
     }
 
-    /// Takes over what was learned elsewhere.
+    /// Merges prices that were learned elsewhere.
     pub fn merge(&mut self, other: &Self) {
         self.0
             .extend(other.0.iter().map(|(model, price)| (model.clone(), *price)));

@@ -1,20 +1,20 @@
-//! The meter of one attempt: how much of its share is spent.
+//! The meter of one attempt: how much of its share it has spent.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Share, Spend};
 use crate::limits;
 
-/// How far a share is spent.
+/// How much of a share is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
-    /// [`limits::SPEND_ORDER_PERCENT`] of it, or no more is left than a handoff costs, or all turns: the
-    /// session is told to hand off.
+    /// [`limits::SPEND_ORDER_PERCENT`] of it is spent, or no more is left than a handoff costs, or all turns
+    /// are used: the session gets the order to hand off.
     Nearly,
-    /// All of it: the running turn is ended.
+    /// All of it: ekiden ends the running turn.
     Spent,
-    /// Another response came, though the turn was to end: the process is ended.
+    /// Another response came although the turn was to end: ekiden ends the process.
     Beyond,
 }
 
@@ -33,18 +33,18 @@ pub enum Measure {
 pub struct Crossing {
     pub mark: Mark,
     pub measure: Measure,
-    /// What the attempt has spent by now.
+    /// The attempt's spend so far.
     pub spend: Spend,
     /// Responses of the model in this attempt.
     pub turns: u32,
 }
 
-/// Tells each mark once, as samples come in.
+/// Reports each mark once, as samples come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpendMeter {
     share: Share,
     reached: Option<Mark>,
-    /// Responses when all was spent.
+    /// The number of responses when everything was spent.
     spent_at: Option<u32>,
     last: (Spend, u32),
 }
@@ -57,8 +57,8 @@ impl SpendMeter {
         }
     }
 
-    /// Another share for the same attempt. Marks that lie ahead again are told again; those that are passed
-    /// at once are told by the next sample.
+    /// Sets another share for the same attempt. Marks that are ahead again are reported again; marks that are
+    /// passed at once are reported with the next sample.
     pub fn set_share(&mut self, share: Share) {
         if self.share == share {
             return;
@@ -75,11 +75,11 @@ impl SpendMeter {
         self.last.0
     }
 
-    /// Takes a sample, and tells the highest mark if it is reached for the first time.
+    /// Processes a sample, and returns the highest mark if it is reached for the first time.
     pub fn take(&mut self, spend: Spend, turns: u32) -> Option<Crossing> {
         self.last = (spend, turns);
         let (mark, measure) = self.highest(spend, turns)?;
-        // A response goes on to cost while it is told; only the next one is beyond the end.
+        // The cost of a response still grows while it is reported; only the next response is beyond the end.
         let again = self.spent_at.is_some_and(|at| turns > at);
         let mark = if again && mark >= Mark::Spent {
             Mark::Beyond

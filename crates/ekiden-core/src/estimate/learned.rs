@@ -1,4 +1,4 @@
-//! What a project's past says about the next piece of work of a kind.
+//! What a project's past says about its next piece of work, by kind.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::{Errors, Model, Range, SAMPLES_MIN, Sample};
 use crate::budget::Spend;
 use crate::time::Millis;
 
-/// Kinds of work that are learned apart.
+/// Kinds of work that are learned separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -28,13 +28,13 @@ pub struct Took {
     pub sessions: u64,
     pub duration: Millis,
     pub spend: Spend,
-    /// Tokens read afresh, where the agent tells it apart.
+    /// Input tokens without cache reads, if the agent reports them separately.
     pub read_tokens: u64,
-    /// The same for what it wrote.
+    /// The same for output tokens.
     pub written_tokens: u64,
 }
 
-/// A piece of work that is over.
+/// A finished piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Past {
     pub kind: Kind,
@@ -42,7 +42,7 @@ pub struct Past {
     pub took: Took,
 }
 
-/// What work of a kind will take, as far as the past of the project tells.
+/// What work of a kind will take, according to the project's past.
 #[derive(Debug, Clone)]
 pub struct Learned {
     pub context: Model,
@@ -52,7 +52,7 @@ pub struct Learned {
     written_tokens: Option<Model>,
     /// Pieces of work of this kind that it is learned from.
     pub samples: usize,
-    /// How far it was off on them.
+    /// Its errors on them.
     pub errors: Option<Errors>,
 }
 
@@ -62,7 +62,7 @@ pub struct Outlook {
     /// Context, in tokens.
     pub context_tokens: Range,
     pub sessions: Range,
-    /// Nothing where nothing of the kind is over yet.
+    /// None while no work of the kind is finished.
     pub duration_ms: Option<Range>,
     pub micro_usd: Option<Range>,
     /// Read afresh, in tokens.
@@ -72,7 +72,8 @@ pub struct Outlook {
 }
 
 impl Learned {
-    /// `past` is the oldest first. Where there is little of the kind, the other kinds of the project stand in.
+    /// `past` has the oldest first. If there is little work of the kind, the project's other kinds are used
+    /// instead.
     pub fn of(past: &[Past], kind: Kind) -> Self {
         let (own, others): (Vec<&Past>, Vec<&Past>) =
             past.iter().partition(|past| past.kind == kind);
@@ -121,7 +122,7 @@ impl Learned {
 }
 
 impl Past {
-    /// The context that was expected and the one that was used.
+    /// The expected context and the used one.
     pub fn context(&self) -> Sample {
         Sample {
             estimated: self.estimated,

@@ -1,11 +1,11 @@
-//! What work will take, as ranges, learned from what such work took before.
+//! Estimates of work as ranges, learned from similar work in the past.
 //!
-//! The estimate of [`crate::guard::estimate`] counts: the text, the files that it names, its items. Here it meets what
-//! came of it. Each piece of work that is over is a [`Sample`]; how far samples lie from `estimated ^ power` is their
-//! residual, and the quantiles of the residuals are the range of the next one. The power is 1 (a table of ratios), 1/2,
-//! or 0 (the past alone, for estimates that say nothing), whichever left the smallest residuals.
+//! [`crate::guard::estimate`] counts the text, the files it names and its items. This module compares such estimates
+//! with the actual usage. Each finished piece of work is a [`Sample`]. Its residual is its distance from `estimated ^
+//! power`, and the quantiles of the residuals give the range of the next estimate. The power is 1 (a table of
+//! ratios), 1/2, or 0 (the past alone, for estimates that say nothing), whichever left the smallest residuals.
 //!
-//! A run decides by them only as they stand in its first record, so that rounding cannot change a decision.
+//! A run decides only by the estimates in its first record, so rounding cannot change a decision.
 
 mod learned;
 mod windows;
@@ -19,12 +19,12 @@ pub use windows::{Session, Sessions, Unit, Windows};
 pub const SAMPLES_MIN: usize = 10;
 /// Samples that count: the newest, because work and agents change.
 pub const SAMPLES_MAX: usize = 100;
-/// What pads the residuals of nobody's work, as ratios; the first give way first. So the far ones stay until there are
-/// enough samples, and a range is wide while little is known.
+/// Invented residuals, as ratios, that pad the real ones; the first are replaced first. So the extreme ones stay
+/// until there are enough samples, and a range is wide while little is known.
 const PADDING: [f64; SAMPLES_MIN] = [1.0, 1.0, 0.9, 1.2, 0.75, 1.5, 0.6, 2.0, 0.5, 3.5];
 const POWERS: [f64; 3] = [1.0, 0.5, 0.0];
 
-/// What was expected of a piece of work, and what it took.
+/// The estimate of a piece of work, and what it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     pub estimated: u64,
@@ -38,14 +38,14 @@ pub struct Range {
     pub p90: u64,
 }
 
-/// How far a model was off where it did not know yet: each sample by those before it.
+/// A model's errors on unseen samples: each is predicted from those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Errors {
-    /// Samples that were asked about.
+    /// Samples that were predicted.
     pub samples: usize,
-    /// The mean of how far `p50` was off, in percent of what it was (MAPE).
+    /// The mean error of `p50`, in percent of the actual value (MAPE).
     pub p50_off_percent: f64,
-    /// The same for the mean of the past, to compare with.
+    /// The same for the mean of the past, as a comparison.
     pub mean_off_percent: f64,
     /// How often `p90` held, in percent.
     pub p90_held_percent: f64,
@@ -55,17 +55,18 @@ pub struct Errors {
 #[derive(Debug, Clone)]
 pub struct Model {
     power: f64,
-    /// In order.
+    /// Sorted.
     residuals: Vec<f64>,
 }
 
 impl Model {
-    /// Of work that is measured as it is estimated: without samples the estimate itself is the middle.
+    /// For work whose estimate and measure have the same unit: without samples the estimate itself is the
+    /// middle.
     pub fn of(samples: &[Sample]) -> Self {
         Self::centred(samples, 0.0)
     }
 
-    /// Of work in another measure, such as time. Nothing without samples.
+    /// For work in another unit, such as time. None without samples.
     pub fn of_measure(samples: &[Sample]) -> Option<Self> {
         let newest = newest(samples);
         let centre = median(&residuals(newest, POWERS[0]))?;
@@ -95,7 +96,7 @@ impl Model {
         let middle = self.power * log(estimated);
         let at = |residual: f64| whole((middle + residual).exp());
         let p50 = at(median(&self.residuals).unwrap_or_default());
-        // Of n residuals and one to come, nine of ten are not above this one.
+        // Of n residuals and the next one, nine of ten are not above this one.
         let place = ((self.residuals.len() + 1) * 9).div_ceil(10);
         let p90 = at(self.residuals[place.min(self.residuals.len()) - 1]);
         Range { p50, p90 }
@@ -119,7 +120,7 @@ impl Range {
 }
 
 impl Errors {
-    /// `skip` samples are only learned from. Nothing where none is left.
+    /// The first `skip` samples are only learned from. None if no other is left.
     pub fn of(samples: &[Sample], skip: usize) -> Option<Self> {
         let first = skip.max(1);
         let count = samples

@@ -1,5 +1,5 @@
-//! Open items grouped into sessions: each group fits into the usable window, nothing comes before what it needs, and
-//! items that name the same files share a session, where the file is read once.
+//! Groups open items into sessions. Each group fits into the usable window, every item comes after the items it
+//! needs, and items that name the same files share a session, so that each file is read once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::text::one_line;
 /// A session's title, in characters.
 const TITLE_CHARS_MAX: usize = 56;
 
-/// A piece of work that one session does whole.
+/// A piece of work that one session does as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unit {
     pub title: String,
@@ -26,20 +26,20 @@ pub struct Unit {
     pub items: u64,
     /// The existing files that it names, with their sizes in bytes.
     pub files: BTreeMap<String, u64>,
-    /// The units that have to be done before, by their places.
+    /// The units that must be done before it, by their places.
     pub needs: BTreeSet<usize>,
 }
 
-/// What the sessions are made for.
+/// The data for making sessions.
 pub struct Windows<'a> {
-    /// What every session is told.
+    /// The text that every session gets.
     pub head: &'a str,
     /// The usable window.
     pub window_tokens: u64,
     pub model: &'a Model,
 }
 
-/// Units in the order and the sessions in which they are done.
+/// Units grouped into sessions, in the order of work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sessions {
     /// The head and the units, session by session.
@@ -56,13 +56,13 @@ pub struct Session {
     /// The titles of its units.
     pub units: Vec<String>,
     pub tokens: Range,
-    /// A single unit whose p90 is over the window all the same: its session will hand off.
+    /// A single unit whose p90 still exceeds the window: its session will hand off.
     pub is_over: bool,
     pub needs: Vec<String>,
 }
 
 impl Unit {
-    /// `text` with the files that it names, of those in `sizes`.
+    /// `text` with those files in `sizes` that it names.
     pub fn new(title: &str, text: &str, sizes: &BTreeMap<String, u64>) -> Self {
         let named = named_files(text).into_iter();
         let size = |file: &str| Some((file.to_owned(), *sizes.get(file)?));
@@ -75,9 +75,10 @@ impl Unit {
         }
     }
 
-    /// The head of a document and its open pieces, with the needs that its text shows. Where items have tick boxes, words
-    /// belong to the open piece of their section that is before them, or else to the next one. Without any there they are
-    /// for the head, unless the section has boxes, with those below it, and all are ticked.
+    /// The head of a document and its open pieces, with the needs that its text shows. Where items have tick boxes,
+    /// other text belongs to the open piece before it in the same section, or else to the next one. If the section
+    /// has no open piece, the text goes to the head, unless the section and those below it have boxes and all are
+    /// ticked.
     pub fn of_document(spec: &Spec<'_>) -> (String, Vec<Self>) {
         let shards = Shards::of(spec, Split::Into(crate::limits::SHARDS_MAX));
         let mut head = spec.text[shards.head.clone()].to_owned();
@@ -132,7 +133,7 @@ impl Unit {
     }
 }
 
-/// It goes on with the section of the one before.
+/// It continues the section of the one before.
 fn continues(shard: &Shard) -> bool {
     shard.needs.iter().any(|need| need.why == Why::Continues)
 }
@@ -147,7 +148,7 @@ fn whole_section(outline: &Outline, begin: &ops::Range<usize>, end: usize) -> op
 }
 
 impl Windows<'_> {
-    /// What units take in one session: the head, and a file that several name, count once.
+    /// What units take in one session: the head, and a file that several units name, count once.
     pub fn estimate<'u>(&self, units: impl IntoIterator<Item = &'u Unit>) -> Estimate {
         let (mut bytes, mut items, mut files) = (self.head.len(), 0, BTreeMap::new());
         for unit in units {
@@ -219,7 +220,8 @@ impl Windows<'_> {
         made
     }
 
-    /// A group takes the first unit that can be done, then of those that fit the one with the most files in common.
+    /// A group takes the first unit that is ready. Of the other units that fit, it then takes the one with the most
+    /// files in common.
     fn groups(&self, units: &[Unit]) -> Vec<Vec<usize>> {
         let mut left: BTreeSet<usize> = (0..units.len()).collect();
         let mut groups = Vec::new();
@@ -246,7 +248,7 @@ impl Windows<'_> {
     }
 }
 
-/// The unit to do next, of those that wait for nothing that is left.
+/// The next unit, among those that wait for no remaining unit.
 fn next(
     units: &[Unit],
     left: &BTreeSet<usize>,

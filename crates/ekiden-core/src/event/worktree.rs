@@ -1,25 +1,25 @@
-//! What can happen where the stages of a plan work.
+//! What can happen to the worktrees of a plan's stages.
 
 use serde::{Deserialize, Serialize};
 
 use crate::event::Check;
 use crate::prompt::StageContext;
 
-/// Something that happened to the worktree of a stage: what became of a
-/// [`WorktreeEffect`](crate::effect::WorktreeEffect). A relay knows nothing of worktrees.
+/// Something that happened to the worktree of a stage: the result of a
+/// [`WorktreeEffect`](crate::effect::WorktreeEffect). A relay knows nothing about worktrees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WorktreeEvent {
-    /// It is ready, or cannot be made.
+    /// It is ready, or could not be made.
     Prepared {
-        /// What is there, or why nothing is.
+        /// The worktree, or why there is none.
         worktree: Result<PreparedWorktree, String>,
     },
-    /// What the stage did was merged, or was not.
+    /// The stage's work was merged, or was not.
     Merged { merge: Merge },
     /// Whether the stage was done before.
     Confirmed {
-        /// What it left, as far as that was kept; or why it is not done.
+        /// Its result, as far as that was kept; or why it is not done.
         result: Result<String, String>,
     },
 }
@@ -29,11 +29,11 @@ pub enum WorktreeEvent {
 pub struct PreparedWorktree {
     /// The commit from which the stage starts, where there is git.
     pub base: Option<String>,
-    /// What its agent is shown of the project.
+    /// What its agent gets to know about the project.
     pub context: StageContext,
 }
 
-/// What came of a merge.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Merge {
@@ -42,10 +42,11 @@ pub enum Merge {
         commit: String,
         /// The files that the stage changed, from the work dir.
         files: Vec<String>,
-        /// Those of them that it had not declared.
+        /// Those of them that it had not declared as outputs.
         undeclared: Vec<String>,
     },
-    /// It changes the same lines as others did. The merge is committed onto its own branch as it is.
+    /// It changes the same lines as other stages. The merge, with its conflicts, is committed onto the
+    /// stage's own branch.
     Conflict {
         /// The files, from the repository's root.
         files: Vec<String>,
@@ -54,11 +55,12 @@ pub enum Merge {
     Broken { check: Check },
     /// Git cannot do it.
     Failed { error: String },
-    /// The run was stopped meanwhile. Also where it was looked at whether the stage was done before: either is due again.
+    /// The run was stopped during a merge, or while it checked whether the stage was done before: either must run
+    /// again.
     Cancelled,
 }
 
-/// Whether the user has what all stages made.
+/// Whether the user has the work of all stages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Delivery {
@@ -67,12 +69,12 @@ pub enum Delivery {
         branch: Option<String>,
         commit: String,
     },
-    /// It lies on a branch of its own.
+    /// It is on a separate branch.
     Kept {
         branch: String,
-        /// Why their own was left as it is.
+        /// Why the user's branch was left as it is.
         why: String,
-        /// The command that brings it.
+        /// The command that gets it.
         command: String,
     },
 }

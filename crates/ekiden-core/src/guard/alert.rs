@@ -1,13 +1,13 @@
 //! What the guard says in a watched session: to the person, and to the agent.
 //!
-//! The person gets the level's words with the real percentage. The agent gets facts without a number to
-//! watch, since a countdown makes it trim its work; and what to do is named as the custom of the place.
+//! The person gets the level's text with the real percentage. The agent gets facts without a number to watch,
+//! since a countdown makes it cut its work short. What to do next is phrased as the project's convention.
 
 use super::checkpoint::CheckpointReason;
 use super::estimate::Estimate;
 use super::watch::{Alert, HandoffTime};
 
-/// How the guard's commands are called where it is installed.
+/// The names of the guard's commands where it is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandNames {
     pub handoff: String,
@@ -15,7 +15,7 @@ pub struct CommandNames {
 }
 
 impl CommandNames {
-    /// The names with this in front: nothing, `ekiden-` or `ekiden:`.
+    /// The names with this prefix: empty, `ekiden-` or `ekiden:`.
     pub fn with_prefix(prefix: &str) -> Self {
         Self {
             handoff: format!("/{prefix}handoff"),
@@ -29,7 +29,7 @@ impl CommandNames {
 pub struct AlertTexts {
     /// To the person, on the screen.
     pub person: String,
-    /// To the agent, beside what it reads next.
+    /// To the agent, beside its next input.
     pub agent: String,
 }
 
@@ -56,8 +56,8 @@ pub const AGENT_TEXTS: [&str; 9] = [
     AGENT_SHARD,
 ];
 
-/// The words of an alert. `directory` is where handoff documents lie.
-/// `issue` is the one that the checkpoint will be told to.
+/// The text of an alert. `directory` is where handoff documents are. `issue` is the one that will get the
+/// checkpoint.
 pub fn said(
     alert: &Alert,
     names: &CommandNames,

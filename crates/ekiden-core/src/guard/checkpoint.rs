@@ -1,5 +1,5 @@
-//! Why a checkpoint of a watched session is taken, where its work in progress is kept, and the issue
-//! that it belongs to.
+//! Why the guard takes a checkpoint of a watched session, where it keeps work in progress, and which issue
+//! the checkpoint belongs to.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub enum CheckpointReason {
     /// The client is about to summarise the conversation.
     Compaction,
     Manual,
-    /// More lies ahead than has room.
+    /// The work ahead needs more room than is left.
     Trajectory,
 }
 
@@ -24,7 +24,7 @@ pub enum CheckpointReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wip {
-    /// Under a ref of ekiden's own: branch and index stay as they are.
+    /// To one of ekiden's own refs: branch and index stay as they are.
     #[default]
     Ref,
     /// As a commit on the branch.
@@ -33,7 +33,7 @@ pub enum Wip {
 }
 
 impl CheckpointReason {
-    /// Its name with the context, if it is known: `L2 (context at 86%)`.
+    /// Its name with the context, if that is known: `L2 (context at 86%)`.
     pub fn trigger(self, percent: Option<u64>) -> String {
         match percent {
             Some(percent) => format!("{self} (context at {percent}%)"),
@@ -41,7 +41,7 @@ impl CheckpointReason {
         }
     }
 
-    /// A sentence for the document, with the item in hand.
+    /// A sentence for the document, with the current item.
     pub fn sentence(self, percent: Option<u64>, in_hand: Option<&str>) -> String {
         let of_level = match percent {
             Some(percent) => format!("Context reached {percent}% ({self} threshold)"),
@@ -89,8 +89,8 @@ pub fn wip_subject(issue: Option<&str>) -> String {
     }
 }
 
-/// The issue that a branch's name tells: `feature/ANV-123-login` is ANV-123, `gh-12` and `fix-#12` are
-/// #12. A name like that of a release (`v1-2`, `utf-8`) tells none.
+/// The issue in a branch's name: `feature/ANV-123-login` is ANV-123, `gh-12` and `fix-#12` are #12. A name
+/// like that of a release (`v1-2`, `utf-8`) has none.
 pub fn issue_of_branch(branch: &str) -> Option<String> {
     let words = || branch.split(['/', '_', ' ', '.']);
     words()
@@ -103,7 +103,7 @@ pub fn is_key(issue: &str) -> bool {
     keyed(issue).as_deref() == Some(issue)
 }
 
-/// Letters that begin a key: two at least, ten at most.
+/// How many letters begin a key: at least two, at most ten.
 const KEY_LETTERS: std::ops::RangeInclusive<usize> = 2..=10;
 const DIGITS_MAX: usize = 7;
 
@@ -116,7 +116,7 @@ fn keyed(word: &str) -> Option<String> {
         && KEY_LETTERS.contains(&key.len());
     let shouts = key.chars().all(|c| !c.is_ascii_lowercase());
     let known_other = NO_KEYS.contains(&key.to_ascii_lowercase().as_str());
-    // In small letters a word and a number alone may be anything: `step-2`. With a title it is a key.
+    // In lower case, a word and a number alone may be anything: `step-2`. With a title it is a key.
     let titled = rest.len() > number.len() && number.len() > 1;
     (is_key && !known_other && (shouts || titled))
         .then(|| format!("{}-{number}", key.to_ascii_uppercase()))

@@ -1,7 +1,7 @@
 //! `checkpoint-state.json`: a watched session for other programs.
 //!
-//! The field names are those of the Context Checkpoint System's document, followed by fields that it does not
-//! have. Percentages are of the usable window.
+//! The field names are those of the Context Checkpoint System's document, followed by ekiden's additions.
+//! Percentages are of the usable window.
 
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ struct LastCheckpointState {
     reason: &'static str,
 }
 
-/// What the state is made of.
+/// The data for the state.
 #[derive(Debug, Clone)]
 pub struct StateOf<'a> {
     /// The client's id of the session.

@@ -1,8 +1,8 @@
-//! How much of a context window a task will take, before it is begun.
+//! Estimates how much of a context window a task will take before it begins.
 //!
-//! Simple on purpose: the words of the task, the files that it names, and a share for working with them.
-//! What is read here is read again while it is edited, tested and looked over, so a file counts more than
-//! once; each open item of a list is a piece of work of its own. The caller reads the files, within bounds.
+//! The estimate is simple on purpose: the text of the task, the files it names, and a share for working with
+//! them. A file counts more than once, since an agent reads it again while it edits, tests and reviews. Each
+//! open item of a list counts as a separate piece of work. The caller reads the files, within bounds.
 
 use serde::Serialize;
 
@@ -11,25 +11,25 @@ use crate::markdown;
 
 /// A file is read, edited and looked at again.
 const FILE_TIMES: u64 = 3;
-/// What one item of a plan takes beside the files: searching, running tests, reading what they say.
+/// The cost of one item of a plan besides the files: searching, running tests, reading their output.
 const ITEM_TOKENS: u64 = 4_000;
-/// What any task takes: getting to know the place, and the answer.
+/// The cost of any task: getting to know the project, and the answer.
 pub(crate) const BASE_TOKENS: u64 = 6_000;
 /// Below this share of the window a task is simply done.
 const CONSIDER_PERCENT: u64 = 30;
-/// Above this share it does not fit into a session's good part.
+/// Above this share it does not fit into the part of a session that works well.
 const SHARD_PERCENT: u64 = 60;
-/// Files that a text is asked about.
+/// Files that are looked up for a text.
 const FILES_MAX: usize = 100;
 
-/// What is known of a task.
+/// The estimate of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Estimate {
     /// What doing it will take, in tokens.
     pub tokens: u64,
     /// Of that: the text itself.
     pub text_tokens: u64,
-    /// Of that: files it names, as often as they are looked at.
+    /// Of that: files it names, counted as often as they are read.
     pub file_tokens: u64,
     /// The files that were found.
     pub files: u64,
@@ -43,7 +43,7 @@ pub struct Estimate {
     pub fits: Option<bool>,
 }
 
-/// What an estimate is made of.
+/// The data for an estimate.
 pub(crate) struct Parts {
     pub(crate) text_tokens: u64,
     /// Its files, read once.
@@ -67,8 +67,8 @@ pub enum Advice {
 }
 
 impl Estimate {
-    /// The estimate of a task. `file_bytes` are the sizes of the files it names, as far as they are
-    /// there. `window_tokens` is the usable window, `used_tokens` what of it is in use, if that is known.
+    /// The estimate of a task. `file_bytes` are the sizes of the files it names, as far as they exist.
+    /// `window_tokens` is the usable window, `used_tokens` the part in use, if that is known.
     pub fn of(
         task: &str,
         file_bytes: &[u64],
@@ -89,7 +89,7 @@ impl Estimate {
         })
     }
 
-    /// The same of what was counted before.
+    /// The same from parts that were counted before.
     pub(crate) fn from_parts(parts: &Parts) -> Self {
         let Parts {
             text_tokens,
@@ -126,7 +126,7 @@ impl Estimate {
         }
     }
 
-    /// What a person can choose. Nothing where the task is small and fits.
+    /// A person's choices. Empty if the task is small and fits.
     pub fn choices(&self) -> &'static [&'static str] {
         match (self.advice, self.fits) {
             (Advice::Run, Some(true) | None) => &[],
@@ -147,7 +147,7 @@ const CHOICES: [&str; 3] = [
     "proceed: do it in this session all the same",
 ];
 
-/// Words of a text that may be paths of files: with a `/` or a file's ending. Each once, as they come.
+/// Words of a text that may be file paths: with a `/` or a file extension. Each once, in their order.
 pub fn named_files(task: &str) -> Vec<&str> {
     let words = task.split(|c: char| c.is_whitespace() || "\"'`()<>[]{},;|*".contains(c));
     let words = words.map(|word| {
@@ -179,7 +179,7 @@ fn is_path(word: &str) -> bool {
         && (has_ending || (word.contains('/') && !name.is_empty()))
 }
 
-/// Open tick boxes, or else the items of lists that have none.
+/// Open tick boxes, or the items of lists if there are none.
 fn open_items(task: &str) -> u64 {
     items(&markdown::outline(task)).len() as u64
 }

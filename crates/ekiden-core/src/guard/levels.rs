@@ -15,7 +15,7 @@ pub enum Level {
     #[default]
     L0,
     L1,
-    /// Critical: the session is ordered to hand off.
+    /// Critical: the session gets the order to hand off.
     L2,
     /// Emergency: only the handoff can still be written.
     L3,
@@ -35,7 +35,7 @@ pub struct Levels {
     percent: [u8; 3],
 }
 
-/// Three numbers are not levels.
+/// Three numbers that are not levels.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("levels must be three rising percentages from 1 to 99, such as 50,60,70")]
 pub struct LevelsError;
@@ -64,7 +64,8 @@ impl Levels {
         }
     }
 
-    /// How much of a window may be used at most, so that the handoff is ordered at this use, in tokens.
+    /// The largest part of a window that may be used so that the order to hand off comes at this use, in
+    /// tokens.
     pub fn cap_for_handoff(self, usage_tokens: u64) -> u64 {
         usage_tokens.saturating_mul(100) / u64::from(self.percent(Level::L2))
     }
@@ -98,7 +99,7 @@ impl fmt::Display for Levels {
     }
 }
 
-/// Who is watched: that decides the levels unless the user sets them.
+/// Whose session is watched: that decides the levels unless the user sets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
     /// A session that a person started.
@@ -123,7 +124,7 @@ impl Profile {
     }
 }
 
-/// A context window and what of it may be used.
+/// A context window and the part of it that may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// The model's window, in tokens.
@@ -137,8 +138,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// The usable window: everything is a share of this. At least one token, so that a share of
-    /// it is always defined.
+    /// The usable window: all percentages are shares of it. At least one token, so that a share of it is
+    /// always defined.
     pub fn usable_tokens(&self) -> u64 {
         let window = self
             .compaction_tokens
@@ -147,7 +148,7 @@ impl Window {
         self.cap_tokens.map_or(free, |cap| cap.min(free)).max(1)
     }
 
-    /// What is left of the window, whatever the most is that the user wants to use.
+    /// The rest of the window, ignoring the user's cap.
     pub fn left_tokens(&self, usage_tokens: u64) -> u64 {
         let uncapped = Self {
             cap_tokens: None,
@@ -172,7 +173,7 @@ impl Window {
         }
     }
 
-    /// The use at which a session is ordered to hand off, in tokens.
+    /// The use at which a session gets the order to hand off, in tokens.
     pub fn handoff_tokens(&self, levels: Levels) -> u64 {
         self.tokens_of(levels, Level::L2)
     }

@@ -1,12 +1,12 @@
 //! The watch over a session's context: levels of use, and the verdict at each hook.
 //!
-//! All of it is pure. An engine and a hook process ask the same functions.
+//! Everything here is pure. An engine and a hook process call the same functions.
 //!
-//! - [`Levels`], [`Window`], [`Reading`]: how full the context is, and how fast that grows.
+//! - [`Levels`], [`Window`], [`Reading`]: how full the context is, and how fast it grows.
 //! - [`verdict`]: the answer to a call that is about to run.
-//! - [`watch`]: what becomes of a session that a person started.
+//! - [`watch`]: what happens in a session that a person started.
 //! - [`document`], [`estimate`]: what it leaves for the next session, and whether a task has room.
-//! - [`alert`], [`LineFormat`], [`CheckpointState`]: what people, agents and programs read of it.
+//! - [`alert`], [`LineFormat`], [`CheckpointState`]: what people, agents and programs see of it.
 
 pub mod alert;
 pub mod checkpoint;

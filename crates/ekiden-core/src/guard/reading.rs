@@ -1,7 +1,7 @@
-//! What is known of a session's context at one moment, and how fast it grows.
+//! What the guard knows about a session's context at one moment, and how fast the context grows.
 //!
-//! The figures come from the client's own responses: a status line's input or the transcript's tail.
-//! Nothing is guessed; where there is no response there is no reading.
+//! The figures come from the client's own responses: a status line's input or the transcript's tail. Nothing
+//! is guessed: without a response there is no reading.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,9 +33,9 @@ pub struct Reading {
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     Increasing,
-    /// It stays within one percent a minute of itself.
+    /// It changes by at most one percent of itself a minute.
     Stable,
-    /// It fell: the context was summarised, cleared or gone back in.
+    /// It fell: the context was summarised, cleared or rewound.
     Decreasing,
     /// There are fewer than two responses to compare.
     Unknown,
@@ -45,7 +45,7 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trend {
     pub direction: Direction,
-    /// Tokens a minute at work; negative after a fall.
+    /// Tokens per minute of work; negative after a fall.
     pub tokens_per_minute: Option<i64>,
 }
 
@@ -65,8 +65,8 @@ impl Reading {
         self.window.usable_tokens().saturating_sub(self.used_tokens)
     }
 
-    /// How the use grew lately. An idle gap is left out, since a session that waits
-    /// for its person does not grow.
+    /// The recent growth of the use. Idle gaps are left out, since a session that waits for its person does
+    /// not grow.
     pub fn trend(&self) -> Trend {
         let (mut grown, mut millis) = (0_i64, 0_u64);
         for pair in self.samples.windows(2) {
@@ -95,8 +95,7 @@ impl Reading {
         }
     }
 
-    /// How long it takes to a level at the present rate. None where it is reached, and while nothing
-    /// grows.
+    /// The time to a level at the present rate. None if the level is reached, or while nothing grows.
     pub fn time_to(&self, levels: Levels, level: Level) -> Option<Millis> {
         let missing = self
             .window
@@ -108,7 +107,7 @@ impl Reading {
         (missing > 0).then(|| Millis(missing.saturating_mul(60_000) / rate))
     }
 
-    /// The next level, and how long it takes to it at the present rate.
+    /// The next level, and the time to it at the present rate.
     pub fn next_level(&self, levels: Levels) -> Option<(Level, Millis)> {
         let above = [Level::L1, Level::L2, Level::L3].into_iter();
         above

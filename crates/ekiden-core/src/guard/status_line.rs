@@ -1,7 +1,7 @@
 //! The guard's part of the client's status line.
 //!
-//! `[CTX: ████████░░ 86% ⚠️ L2] [ISSUE: ANV-123] [CKPT: Ready]`; what is not known is left out, and on a
-//! narrow terminal what matters least goes first.
+//! `[CTX: ████████░░ 86% ⚠️ L2] [ISSUE: ANV-123] [CKPT: Ready]`. Unknown parts are left out, and a narrow
+//! terminal drops the least important parts first.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use super::Level;
 use crate::names::{UnknownName, names};
 use crate::text::clean;
 
-/// A part of the line, what matters most first.
+/// A part of the line, most important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     Context,
@@ -25,7 +25,7 @@ pub enum Part {
     Cost,
     Time,
     Limits,
-    /// The line of another program, in a place among ours.
+    /// Another program's line, placed among our parts.
     Wrapped,
 }
 
@@ -46,7 +46,7 @@ names!(Part {
 
 const COLOUR: &str = "colour";
 
-/// Which parts are shown, in which order.
+/// Which parts are shown, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineFormat {
     parts: Vec<Part>,
@@ -70,7 +70,7 @@ impl Default for LineFormat {
 }
 
 impl FromStr for LineFormat {
-    /// A word is no part.
+    /// A word that is not a part of the line.
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -96,8 +96,8 @@ impl LineFormat {
         self.parts.contains(&part)
     }
 
-    /// The line, in at most so many columns if the terminal's width is known. `percent` is the use of the
-    /// usable window, none before the first response; `text` gives the other parts, as far as they are known.
+    /// The line, within `columns` if the terminal's width is known. `percent` is the use of the usable
+    /// window, none before the first response; `text` gives the other parts, as far as they are known.
     pub fn render(
         &self,
         percent: Option<u64>,

@@ -1,15 +1,15 @@
-//! Which commands run tests.
+//! Recognises commands that run tests.
 //!
-//! Found by the words that test programs are called by, so it can be wrong. A name that merely has such a
-//! word in it (`cat test.txt`) does not count.
+//! It goes by the usual names of test programs, so it can be wrong. A name that merely contains such a word
+//! (`cat test.txt`) does not count.
 
 /// Programs that only test.
 const TEST_PROGRAMS: &str = "pytest py.test unittest tox nox jest vitest mocha ava rspec phpunit ctest bats gotestsum \
     playwright cypress";
-/// Programs whose subcommand or target tells.
+/// Programs whose subcommand or target decides.
 const RUNNERS: &str = "cargo go npm yarn pnpm bun deno make just mvn gradle gradlew dotnet swift mix rake rails \
     zig bazel stack cabal sbt lein composer";
-/// What stands before the program.
+/// Words that may come before the program.
 const WRAPPERS: &str =
     "npx uv poetry pipenv bundle run exec time timeout env python python3 -m sudo xvfb-run";
 

@@ -4,7 +4,7 @@
 //! 1. State and published files belong to the engine: no tool of the agent writes them.
 //! 2. The handoff directory is always open to Read, Write and Edit of the main thread, whatever the
 //!    permission mode; subagents never write there.
-//! 3. At L3 nothing else passes on the main thread (a shell never does).
+//! 3. At L3 no other call passes on the main thread (a shell never does).
 //!
 //! Everything else follows the agent's own rules: the verdict is [`Verdict::Pass`].
 
@@ -29,7 +29,7 @@ pub enum HookInput {
     Other,
 }
 
-/// What a tool would do. Paths are absolute, with symbolic links resolved by the caller.
+/// What a tool would do. Paths are absolute; the caller has resolved symbolic links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolUse {
     Read(PathBuf),
@@ -48,10 +48,10 @@ pub enum ToolUse {
     Other,
 }
 
-/// What the guard knows of the session when a hook asks.
+/// What the guard knows about the session when a hook asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardView {
-    /// Who is watched: a person's session may schedule work and summarise itself.
+    /// Whose session is watched: a person's session may schedule work and summarise itself.
     pub profile: Profile,
     /// How full the context is.
     pub level: Level,
@@ -72,7 +72,7 @@ pub enum Verdict {
     Allow,
     /// Refuse the call, for this reason.
     Deny(Denial),
-    /// Do not let this happen: used for compaction.
+    /// Prevent it: used for compaction.
     Block,
 }
 
@@ -90,7 +90,7 @@ pub enum Denial {
     SubagentHandoff,
     /// Nothing may be scheduled for later in an unattended session.
     Unattended,
-    /// A reviewer only reads, and nothing that sessions wrote about themselves.
+    /// A reviewer only reads, and never what sessions wrote about themselves.
     ReadOnly,
 }
 
@@ -105,7 +105,7 @@ pub fn verdict(view: &GuardView, input: &HookInput) -> Verdict {
     }
 }
 
-/// A reviewer's tool: the agent's own rules are those of a mode in which whatever is not listed here asks first.
+/// A reviewer's tool: its permission mode asks about everything that is not listed here.
 fn reading_verdict(view: &GuardView, tool: &ToolUse) -> Verdict {
     let mut ours = view.engine_dirs.iter().chain([&view.handoff_dir]);
     let reads = matches!(tool, ToolUse::Read(path) if !ours.any(|dir| within(path, dir)));
@@ -156,7 +156,7 @@ fn tool_verdict(view: &GuardView, tool: &ToolUse, subagent: bool) -> Verdict {
     }
 }
 
-/// A path inside `dir`, by its text: `..` is followed, so that it cannot lead out unnoticed.
+/// A path inside `dir`, by its text: `..` is resolved, so that it cannot lead out unnoticed.
 fn within(path: &Path, dir: &Path) -> bool {
     let mut clean = PathBuf::new();
     for part in path.components() {
@@ -171,8 +171,8 @@ fn within(path: &Path, dir: &Path) -> bool {
     clean.starts_with(dir) && clean != dir
 }
 
-/// A fence, not a wall: a command that names the state directory is refused, a hidden one is not.
-/// The log's own checks and the published files' hashes catch what gets through.
+/// A fence, not a wall: it refuses a command that names the state directory, but not an obfuscated one. The
+/// log's own checks and the published files' hashes catch what gets through.
 fn names_engine_state(view: &GuardView, command: &str) -> bool {
     command.contains(".git/ekiden")
         || view.engine_dirs.iter().any(|dir| {

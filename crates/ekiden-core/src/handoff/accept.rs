@@ -1,4 +1,4 @@
-//! Taking a handoff over.
+//! Accepting a handoff.
 
 use super::page::{Page, readable};
 use super::{
@@ -11,25 +11,24 @@ use crate::prompt::budget::{Keep, Mark, cut_by_size, cut_long_lines};
 /// What a session left. Each file counts by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handoff {
-    /// What the agent claims; of a handoff with faults only BLOCKED counts.
+    /// The agent's claim; in a handoff with faults only BLOCKED counts.
     pub status: Status,
-    /// `PROGRESS.md`, clean and cut; empty where it cannot be read.
+    /// `PROGRESS.md`, clean and cut; empty if it cannot be read.
     pub progress: String,
-    /// `NEXT_PROMPT.md`, clean and cut; empty where a complete handoff has none.
+    /// `NEXT_PROMPT.md`, clean and cut; empty if a complete handoff has none.
     pub next_prompt: String,
-    /// What is new in `KNOWLEDGE.md`.
+    /// The new parts of `KNOWLEDGE.md`.
     pub knowledge: NewKnowledge,
     /// The items under "Open items".
     pub open_items: Option<OpenItems>,
-    /// Headings of `NEXT_PROMPT.md` under which nothing stands: what a rescue can fill in.
+    /// Empty headings of `NEXT_PROMPT.md`, which a rescue can fill in.
     pub missing: Vec<Heading>,
-    /// What was wrong, and has been accepted or mended if the handoff is valid.
+    /// Its faults, which were accepted or repaired if the handoff is valid.
     pub faults: Vec<Fault>,
 }
 
-/// The handoff if nothing that is required is wrong with it, else what can be used of it. Copies of
-/// ekiden's own texts are taken out, and what is too long is cut at line ends with a mark; the archive
-/// has it whole.
+/// The handoff if it has no required fault, or else its usable parts. Copies of ekiden's own texts are
+/// removed, and long texts are cut at line ends with a mark; the archive has them whole.
 pub fn accept(files: &HandoffFiles, inspection: &Inspection) -> Result<Handoff, Box<Handoff>> {
     let is_valid = inspection.is_valid();
     // Ticks beside a status that cannot be read are the agent's words, and count as nothing more.

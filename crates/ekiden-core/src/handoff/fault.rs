@@ -1,11 +1,11 @@
-//! What can be wrong with a handoff: place, what is wrong, remedy.
+//! What can be wrong with a handoff: the place, the fault, the remedy.
 
 use serde::{Deserialize, Serialize};
 
 use super::{HandoffFile, Heading, Need, NotText, STATUS, StatusFault};
 use crate::limits;
 
-/// One thing that is wrong with a handoff. Its text is one line for the agent.
+/// One fault of a handoff. Its text is one line for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{file}: {kind}")]
 pub struct Fault {
@@ -23,7 +23,7 @@ pub enum FaultKind {
     Missing,
     #[error("the file is empty. Fill it in under the headings given at the start.")]
     Empty,
-    /// The file holds the template's explanations and nothing else.
+    /// The file contains only the template's explanations.
     #[error("still the template. Replace each explanation by what you know.")]
     Template,
     #[error("it was {0}, and was set aside. Write it again as plain UTF-8 Markdown.")]
@@ -31,16 +31,16 @@ pub enum FaultKind {
     /// The file is too large to be read.
     #[error("too large to read ({} KB). Keep about a page and point to files.", .bytes / 1024)]
     TooLarge { bytes: u64 },
-    /// A heading is not there, or nothing stands under it.
+    /// A heading is missing or empty.
     #[error("{}", heading_text(*.heading, *.lack))]
     Heading { heading: Heading, lack: Lack },
     /// The STATUS line cannot be read.
     #[error(transparent)]
     Status(StatusFault),
-    /// A person is needed, but it is not said what for.
+    /// A person is needed, but the file does not say for what.
     #[error("BLOCKED without a question. Write under \"Issues\" what a person must decide.")]
     BlockedWithoutQuestion,
-    /// All is said to be done while items are open.
+    /// The agent claims to be done while items are open.
     #[error("said to be complete, but items are open ({open}). Tick them, or use IN_PROGRESS.")]
     CompleteWithOpenItems { open: usize },
     /// The notes say too little to continue from.
@@ -49,7 +49,7 @@ pub enum FaultKind {
         min = limits::NEXT_PROMPT_CHARS_MIN
     )]
     TooShort { chars: usize },
-    /// The text is too long; what is over is cut.
+    /// The text is too long; the rest is cut.
     #[error(
         "{chars} characters long. Keep it under {max} and point to files.",
         max = limits::NEXT_PROMPT_CHARS_MAX
@@ -58,7 +58,7 @@ pub enum FaultKind {
     /// The notes are those of the session before.
     #[error("the same as last time. Write what this session changed and learned.")]
     Repeated,
-    /// The protocol's own words stand in the file; they are taken out.
+    /// The file contains the protocol's own text, which is removed.
     #[error(
         "it copies ekiden's own texts (lines: {lines}). Leave them out; ekiden adds them itself."
     )]
@@ -82,9 +82,9 @@ pub enum Lack {
 pub enum Severity {
     /// The handoff is not valid.
     Required,
-    /// The agent is asked once; then the handoff is accepted with a warning.
+    /// The agent is asked once; after that the handoff is accepted with a warning.
     AskedOnce,
-    /// ekiden mends it; the user is informed, the agent is not asked.
+    /// ekiden repairs it and informs the user; the agent is not asked.
     Mended,
 }
 
@@ -94,7 +94,7 @@ impl Fault {
         self.row().0
     }
 
-    /// The part of the file that is concerned; `None` is the whole file.
+    /// The affected part of the file; `None` is the whole file.
     pub fn part(&self) -> Option<&'static str> {
         self.row().1
     }

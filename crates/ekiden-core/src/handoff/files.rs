@@ -33,7 +33,7 @@ names!(HandoffFile {
     Knowledge: "KNOWLEDGE.md",
 });
 
-/// What was found where a file should be.
+/// The content found at a file's path.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileText {
@@ -47,8 +47,8 @@ pub enum FileText {
     NotText(NotText),
 }
 
-/// What is there instead of a text. An agent cannot write over it, so it is set aside before the agent is
-/// asked for the file again.
+/// Something other than a text. An agent cannot overwrite it, so it is moved away before the agent is asked
+/// for the file again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotText {
@@ -63,7 +63,7 @@ pub enum NotText {
 }
 
 impl NotText {
-    /// What bytes are that are not UTF-8.
+    /// Classifies bytes that are not UTF-8.
     pub fn of(bytes: &[u8]) -> Self {
         match bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
             true => Self::Utf16,
@@ -116,7 +116,7 @@ impl HandoffFiles {
         }
     }
 
-    /// What is no text, and what it is.
+    /// The files that are no text, and what they are.
     pub fn not_text(&self) -> impl Iterator<Item = (HandoffFile, NotText)> + '_ {
         let files = HandoffFile::ALL.into_iter();
         files.filter_map(|file| match self.get(file) {

@@ -12,12 +12,12 @@ use crate::text::{letters, normal};
 pub enum Heading {
     /// What was finished, with its proof.
     Done,
-    /// Where the work stands still.
+    /// Where the work stopped.
     StoppedAt,
     Issues,
     /// The list that ekiden counts.
     OpenItems,
-    /// The part of the task in hand.
+    /// The current part of the task.
     Task,
     State,
     ResumeAt,
@@ -31,12 +31,12 @@ pub enum Heading {
     SessionLog,
 }
 
-/// How much a heading is wanted.
+/// Whether a heading is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Without it the handoff is not valid.
     Required,
-    /// Asked for once, then done without.
+    /// Asked for once; the handoff is accepted without it.
     AskedOnce,
     /// Not asked for.
     Optional,
@@ -70,12 +70,12 @@ impl Heading {
         self.row().name
     }
 
-    /// What the protocol text says belongs under it. Left in place of content it is a fault.
+    /// What belongs under it, in the protocol text. Left in place of content, it is a fault.
     pub const fn explanation(self) -> &'static str {
         self.row().explanation
     }
 
-    /// What to do when nothing stands under it: one short sentence.
+    /// The remedy for an empty heading: one short sentence.
     pub const fn remedy(self) -> &'static str {
         self.row().remedy
     }
@@ -85,7 +85,7 @@ impl Heading {
         self.row().file
     }
 
-    /// How much it is wanted in a handoff that needs its file.
+    /// Whether a handoff that needs its file requires the heading.
     pub const fn need(self) -> Need {
         self.row().need
     }
@@ -200,14 +200,14 @@ const TABLE: [Row; Heading::ALL.len()] = [
     },
 ];
 
-/// How a heading of a file reads.
+/// How ekiden reads a heading of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
     /// A heading that ekiden knows.
     Known(Heading),
     /// A heading that still carries the template's explanation.
     Template(Heading),
-    /// A heading of the agent's own.
+    /// One of the agent's own headings.
     Other,
 }
 
@@ -232,7 +232,7 @@ pub(super) fn read(file: HandoffFile, heading: &markdown::Heading) -> Reading {
     Reading::Other
 }
 
-/// More than the letters of any word that stands for "nothing".
+/// Longer than any word that means "nothing".
 const NOTHING_CHARS_MAX: usize = 20;
 
 /// Whether a text is the template's explanation and nothing else.
@@ -240,19 +240,19 @@ pub(crate) fn is_explanation(heading: Heading, text: &str) -> bool {
     letters(text).eq(letters(heading.explanation()))
 }
 
-/// Enough of a text's letters to tell whether it is one short word.
+/// Enough of a text's letters to decide whether it is one short word.
 fn beginning(text: &str) -> String {
     letters(text).take(NOTHING_CHARS_MAX).collect()
 }
 
-/// Whether a text says nothing: empty, or a word that stands for "nothing" where that is no answer.
+/// Whether a text says nothing: it is empty, or a word for "nothing" where that is no answer.
 pub(crate) fn says_nothing(heading: Heading, text: &str) -> bool {
     let word = beginning(text);
     matches!(word.as_str(), "" | "tbd" | "todo")
         || (stands_for_none(&word) && !heading.none_counts())
 }
 
-/// What stands under a heading, if it says something.
+/// The text under a heading, if it says something.
 pub fn said(text: &str, heading: &str) -> Option<String> {
     let mut sections = sections_named(text, heading);
     let said = sections.find(|section| !says_nothing(Heading::State, section))?;

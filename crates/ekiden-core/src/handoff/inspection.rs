@@ -11,24 +11,24 @@ use super::{
 use crate::limits;
 use crate::text::{says_the_same, short};
 
-/// The most of a question that is kept, in characters: it is shown in a notification.
+/// How much of a question is kept, in characters: it is shown in a notification.
 const QUESTION_CHARS_MAX: usize = 2_000;
 
-/// What a handoff says, and what is wrong with it.
+/// The content of a handoff, and its faults.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Inspection {
-    /// What the agent claims; `None` if that is unclear.
+    /// The agent's claim; `None` if that is unclear.
     pub status: Option<Status>,
     /// The items under "Open items"; `None` without that heading.
     pub open_items: Option<OpenItems>,
-    /// What is wrong, file by file.
+    /// The faults, file by file.
     pub faults: Vec<Fault>,
     /// The agent has begun to write: at least one file is there.
     pub begun: bool,
 }
 
 impl Inspection {
-    /// Nothing that is required is wrong.
+    /// It has no required fault.
     pub fn is_valid(&self) -> bool {
         self.required().next().is_none()
     }
@@ -43,7 +43,7 @@ impl Inspection {
         self.of(Severity::Required)
     }
 
-    /// The faults that the agent is asked to mend once.
+    /// The faults that the agent is asked to repair once.
     pub fn asked_once(&self) -> impl Iterator<Item = &Fault> {
         self.of(Severity::AskedOnce)
     }
@@ -83,7 +83,7 @@ pub fn inspect(files: &HandoffFiles, marker: &Marker) -> Inspection {
     inspect_after(files, marker, None)
 }
 
-/// Reads a handoff and compares its notes with those of the session before, as they were taken over.
+/// Reads a handoff and compares its notes with the accepted notes of the session before.
 pub fn inspect_after(
     files: &HandoffFiles,
     marker: &Marker,
@@ -152,7 +152,7 @@ fn read_question(page: &Page, inspection: &mut Inspection) {
         Content::Text(_) => inspection
             .faults
             .push(page.fault(FaultKind::BlockedWithoutQuestion)),
-        // The heading is asked for; a person is needed all the same.
+        // The heading is requested, but a person is needed in any case.
         Content::Missing | Content::Empty | Content::Template => {
             let lines = page.text.lines().map(str::trim);
             let asked: Vec<&str> = lines.filter(|line| line.ends_with('?')).collect();

@@ -1,7 +1,7 @@
 //! The list of open items that ekiden counts.
 //!
-//! Prose lists get rewritten from session to session; ticks are counted, and an item that is gone
-//! without a tick is reported to the next session and to the user.
+//! Agents rewrite prose lists from session to session. Ticks can be counted, and ekiden reports an item that
+//! is gone without a tick to the next session and to the user.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::markdown::{Outline, outline};
 use crate::text::{normal, short};
 
-/// The most that is kept of an item's text, in characters: it names the item.
+/// How much of an item's text is kept, in characters: it names the item.
 const ITEM_CHARS_MAX: usize = 200;
 
 /// The items under "Open items".
@@ -57,7 +57,7 @@ pub fn open_items(text: &str) -> OpenItems {
     OpenItems::within(&outline(text), &(0..text.len()))
 }
 
-/// The items that were open before and are now neither open nor ticked. `None` is no list at all.
+/// The items that were open before and are now neither open nor ticked. `None` means no list at all.
 pub fn vanished(before: Option<&OpenItems>, now: Option<&OpenItems>) -> Vec<String> {
     let kept: BTreeSet<String> = now
         .into_iter()
@@ -70,7 +70,7 @@ pub fn vanished(before: Option<&OpenItems>, now: Option<&OpenItems>) -> Vec<Stri
         .collect()
 }
 
-/// An item's letters and digits: emphasis or a full stop more is the same item.
+/// An item's letters and digits: added emphasis or a full stop does not change the item.
 pub fn item_key(text: &str) -> String {
     let key: String = normal(text)
         .chars()

@@ -1,6 +1,6 @@
 //! The handoff: what a session leaves for its successors, and how it is checked.
 //!
-//! An agent writes up to three files. They are read like input from a stranger:
+//! An agent writes up to three files. ekiden reads them like input from a stranger:
 //!
 //! ```text
 //! HandoffFiles ──► inspect ──► Inspection: status, open items, faults
@@ -10,12 +10,12 @@
 //! ```
 //!
 //! Invariants:
-//! - [`inspect`] and [`accept()`] see the same cleaned text, and it is the text that the next session
-//!   will see: nothing hides from one of the three.
-//! - What is wanted is written once: [`Heading`] gives the words of the protocol text, of the check
-//!   and of the remedy.
+//! - [`inspect`] and [`accept()`] see the same cleaned text, and the next session sees that text too: nothing
+//!   hides from one of the three.
+//! - Each requirement is written once: [`Heading`] supplies the text of the protocol, the check and the
+//!   remedy.
 //! - Doing what a [`Fault`] says removes the fault.
-//! - Only the STATUS line and the ticks have an effect; everything else is carried on as data.
+//! - Only the STATUS line and the ticks have an effect; everything else is passed on as data.
 
 mod accept;
 pub(crate) mod fault;

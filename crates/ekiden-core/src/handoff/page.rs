@@ -1,4 +1,4 @@
-//! One file of a handoff, opened: its text, its outline and what stands under its headings.
+//! One file of a handoff, opened: its text, its outline and the content under its headings.
 
 use std::ops::Range;
 
@@ -20,11 +20,11 @@ pub(super) struct Page {
     file: HandoffFile,
     pub(super) text: String,
     pub(super) outline: Outline,
-    /// What each heading of the outline is.
+    /// The reading of each heading in the outline.
     readings: Vec<Reading>,
 }
 
-/// What stands under a heading.
+/// The content under a heading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Missing,
@@ -49,7 +49,7 @@ impl Page {
         }
     }
 
-    /// Opens a file, or notes why it cannot be read.
+    /// Opens a file, or records why it cannot be read.
     pub(super) fn open(
         file: HandoffFile,
         files: &HandoffFiles,
@@ -90,8 +90,8 @@ impl Page {
         self.text.trim().chars().count()
     }
 
-    /// Checks each heading that is wanted. A file in which explanations stand and nothing else is
-    /// one fault, not six: the answer is whether it is such a file.
+    /// Checks each required heading. A file with only explanations is one fault, not six: the function
+    /// returns whether it is such a file.
     pub(super) fn check_headings(&self, faults: &mut Vec<Fault>) -> bool {
         let headings = Heading::of(self.file).map(|heading| (heading, self.content(heading)));
         let contents: Vec<(Heading, Content)> = headings.collect();
@@ -119,7 +119,7 @@ impl Page {
         false
     }
 
-    /// What stands under a heading; a heading that comes twice counts where it says something.
+    /// The content under a heading; if a heading occurs twice, the one with content counts.
     pub(super) fn content(&self, heading: Heading) -> Content {
         let mut found = Content::Missing;
         for (index, reading) in self.readings.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Page {
         found
     }
 
-    /// The headings under which nothing stands.
+    /// The headings without content.
     pub(super) fn missing(&self) -> Vec<Heading> {
         let is_missing = |heading: &Heading| !matches!(self.content(*heading), Content::Text(_));
         Heading::of(self.file).filter(is_missing).collect()

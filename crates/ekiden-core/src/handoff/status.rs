@@ -1,8 +1,8 @@
-//! The STATUS line: what an agent may say of the state of its task.
+//! The STATUS line: what an agent may say about the state of its task.
 //!
-//! A claim is a block of its own, outside code and quotation, whose whole text is `STATUS: WORD`:
-//! a paragraph, a heading or a list item. Emphasis around it is tolerated, and so is the same claim
-//! more than once. Claims that differ are no claim. Text that merely mentions a word never counts.
+//! A claim is a whole block outside code and quotations (a paragraph, a heading or a list item) whose text is
+//! exactly `STATUS: WORD`. Emphasis around it is allowed, and so is repeating the same claim. Claims that
+//! differ count as no claim. Text that merely mentions a word never counts.
 
 use std::fmt;
 
@@ -17,12 +17,12 @@ pub const STATUS: &str = "STATUS";
 pub const WORD_IN_PROGRESS: &str = "IN_PROGRESS";
 pub const WORD_BLOCKED: &str = "BLOCKED";
 
-/// The longest marker, in characters: it stands in texts with a budget.
+/// The longest marker, in characters: it is part of texts with a budget.
 const MARKER_CHARS_MAX: usize = 40;
-/// The most of an unknown word that a fault repeats, in characters.
+/// How much of an unknown word a fault repeats, in characters.
 const WORD_CHARS_MAX: usize = 12;
 
-/// The word by which an agent claims that all is done and checked.
+/// The word with which an agent claims that all is done and checked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Marker(String);
@@ -52,8 +52,8 @@ impl Default for Marker {
 impl TryFrom<String> for Marker {
     type Error = InvalidMarker;
 
-    /// A marker must come back from the grammar as it went in, so that an agent that writes it as
-    /// told is understood.
+    /// The grammar must read a marker back unchanged, so that ekiden understands an agent that follows its
+    /// instructions.
     fn try_from(text: String) -> Result<Self, InvalidMarker> {
         let taken = [WORD_IN_PROGRESS, WORD_BLOCKED].contains(&text.as_str());
         let fits = text.chars().count() <= MARKER_CHARS_MAX
@@ -81,7 +81,7 @@ impl fmt::Display for Marker {
     }
 }
 
-/// What the agent says of the task.
+/// What the agent says about the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -89,7 +89,7 @@ pub enum Status {
     /// All is done and checked; verification decides.
     Complete,
     Blocked {
-        /// What for: the text under Issues.
+        /// What is needed: the text under Issues.
         question: String,
     },
 }
@@ -109,13 +109,13 @@ pub enum StatusFault {
         /// Where its block begins, from 1.
         line: usize,
     },
-    /// It has a word that means nothing.
+    /// Its word is unknown.
     #[error(
         "the STATUS in line {line} has an unknown word, {word}. Use IN_PROGRESS, {marker} or BLOCKED."
     )]
     UnknownWord {
         word: String,
-        /// Where it stands, from 1.
+        /// Its line, from 1.
         line: usize,
         /// The word that would claim completion.
         marker: Marker,
@@ -123,7 +123,7 @@ pub enum StatusFault {
     /// Two of them say different things.
     #[error("the STATUS lines {} and {} differ. Keep the one that is true.", .lines[0], .lines[1])]
     Contradictory {
-        /// Where they stand, from 1.
+        /// Their lines, from 1.
         lines: [usize; 2],
     },
 }
@@ -163,8 +163,8 @@ pub(super) fn claimed(source: &str, outline: &Outline, marker: &Marker) -> Resul
     }
 }
 
-/// An unknown word as a fault may quote it: the fault is part of a message of ours, and there a
-/// client would attach the file that `@path` names.
+/// An unknown word, safe for a fault to quote: the fault is part of one of our messages, where a client would
+/// attach the file that `@path` names.
 fn harmless(word: &str) -> String {
     let plain: String = word
         .chars()
@@ -187,8 +187,8 @@ fn claims(source: &str, outline: &Outline) -> Vec<Claim> {
     claims
 }
 
-/// What follows `STATUS:` at the beginning of a block. Words after `IN_PROGRESS` say how far it is; the
-/// others decide something, so they stand alone.
+/// The text after `STATUS:` at the beginning of a block. Words after `IN_PROGRESS` may say how far it is; the
+/// other statuses decide something, so they must be alone.
 fn claim(source: &str, leaf: &Leaf) -> Option<Claim> {
     let after = leaf.text.trim().strip_prefix(STATUS)?;
     let said = after.trim_start().strip_prefix(':')?.trim();
@@ -201,7 +201,7 @@ fn claim(source: &str, leaf: &Leaf) -> Option<Claim> {
     })
 }
 
-/// Why a text without a claim has none: something like one that is not alone on its line, or nothing.
+/// Why a text has no claim: its claim is not alone on the line, or there is none.
 fn near_miss(source: &str, outline: &Outline) -> StatusFault {
     let is_near = |leaf: &&Leaf| leaf.text.lines().any(|line| line.starts_with("STATUS:"));
     let near = outline.leaves.iter().filter(is_near);

@@ -1,8 +1,8 @@
-//! How much alike two notes are, line by line.
+//! How similar two notes are, line by line.
 //!
-//! A line counts as often as it occurs. What says nothing about the work is left out: blank lines, ekiden's own
-//! headings and explanations, numbers and commit ids. WHY without numbers: a note
-//! "tried 4 times" after "tried 3 times" is the same note.
+//! A line counts as often as it occurs. Lines and words that say nothing about the work are left out: blank
+//! lines, ekiden's own headings and explanations, numbers and commit ids. WHY without numbers: a note "tried
+//! 4 times" after "tried 3 times" is the same note.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::text::normal;
 /// A word of this many hexadecimal digits is a commit's id or a hash.
 const HASH_CHARS_MIN: usize = 7;
 
-/// A text as its lines, each with how often it stands there.
+/// The lines of a text, each with the number of its occurrences.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lines(BTreeMap<String, usize>);
 
@@ -36,7 +36,7 @@ impl Lines {
         Self(lines)
     }
 
-    /// These lines but for those that stand in the other text.
+    /// These lines without those of the other text.
     pub fn without(mut self, other: &Self) -> Self {
         self.0.retain(|line, _| !other.0.contains_key(line));
         self
@@ -53,7 +53,7 @@ impl Lines {
 }
 
 impl Likeness {
-    /// How much alike two texts are.
+    /// How similar two texts are.
     pub fn of(one: &Lines, other: &Lines) -> Self {
         let shared = one
             .0
@@ -65,8 +65,8 @@ impl Likeness {
         }
     }
 
-    /// So much that the later one says nothing new. Texts without a line are not alike: nothing was
-    /// compared.
+    /// So similar that the later one says nothing new. Texts without lines are not alike: there is nothing to
+    /// compare.
     pub fn is_alike(self) -> bool {
         self.equal * 100 > usize::from(limits::ALIKE_PERCENT) * self.larger
     }

@@ -1,6 +1,6 @@
-//! Judging sessions: does the relay make progress, or does it only repeat itself?
+//! Judges sessions: does the relay make progress, or does it only repeat itself?
 //!
-//! Three rules end a run that stands still, and a person can take it up again:
+//! Three rules end a run that makes no progress; a person can resume it:
 //!
 //! | rule | what is compared | ends as |
 //! |---|---|---|
@@ -13,22 +13,21 @@
 //!                  └──► Likeness: are the notes new? ─┴─► repeats in a row        ──► stuck
 //! ```
 //!
-//! Something **moved** if the tree is one that this run has not seen (or another one, reached by
-//! commits), if the verification gives a result that it has not given on this tree, or if fewer items
-//! are open than before, and as few as never before on this tree. WHY "not seen": an agent that does
-//! and undoes, a verification that flaps, a list that is written anew each time all change, and none
-//! of them gets anywhere.
+//! Something **moved** if the tree is new to this run (or is a different tree that was reached by commits),
+//! if the verification gives a result that it has not given on this tree, or if fewer items are open than
+//! before, and fewer than ever before on this tree. WHY "new": an agent that does and undoes, a flapping
+//! verification and a list that is rewritten each time all change something without getting anywhere.
 //!
-//! Notes **repeat** if over 85 % of their lines are the same and nothing moved since the notes that
-//! they are compared with. In a task of research the tree says nothing; there a session has moved
-//! too if it added a fact, wrote something else into its progress, or its notes grew by new lines.
+//! Notes **repeat** if over 85 % of their lines are the same and nothing moved since the notes that they are
+//! compared with. In a research task the tree says nothing. There, a session has also moved if it added a
+//! fact, changed its progress, or added new lines to its notes.
 //!
-//! A session that could not be seen is ignored: it counts neither as progress nor as a lack of it.
+//! A session that could not be observed is ignored: it counts neither as progress nor as a lack of it.
 //!
 //! Invariants:
-//! - The notes of a session are compared with those of an earlier one, never with a copy of
-//!   themselves, and a rescue in between is no comparison.
-//! - A run whose tree is always new is never ended by these rules.
+//! - A session's notes are compared with those of an earlier session, never with a copy of themselves. A
+//!   rescue in between is skipped.
+//! - These rules never end a run whose tree is always new.
 
 mod likeness;
 mod times;
@@ -50,14 +49,14 @@ pub use times::without_times;
 pub use warning::Warning;
 pub use weakened::{WeakenedTest, Weakening, is_test_file, may_hold_tests, weakened_tests};
 
-/// What is known of a session that is over.
+/// What is known about a finished session.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'a> {
     pub session: SessionNumber,
     /// The tree's fingerprint, if it could be taken.
     pub tree: Option<&'a str>,
     pub commits: bool,
-    /// What the verification said, if there is one.
+    /// The verification's result, if there is one.
     pub check: Option<&'a CheckOutcome>,
     /// How many items are open, if there is a list.
     pub open_items: Option<usize>,
@@ -89,7 +88,7 @@ pub struct Repeat {
     pub in_a_row: u32,
 }
 
-/// What sessions are judged by: what has been seen so far.
+/// The judge, with everything that it has seen so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judge {
     pub rules: Judging,
@@ -129,7 +128,7 @@ enum Motion {
 }
 
 impl Judge {
-    /// A judge for a relay. What stands in the task is not an agent's own.
+    /// A judge for a relay. Text from the task does not count as an agent's own.
     pub fn new(rules: Judging, task: &str, tree: Option<&str>) -> Self {
         let mut judge = Self {
             rules,

@@ -1,17 +1,17 @@
-//! A text without what only tells the time.
+//! Removes the parts of a text that only tell the time.
 //!
-//! Dates, times of day and seconds since 1970 change by themselves. A session that changed nothing else
-//! in a file has not worked on it.
+//! Dates, times of day and seconds since 1970 change by themselves. A session that changed nothing else in a
+//! file has not worked on it.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// `2026-11-21T10:00:00.123+02:00`, and any other number with what a time is made of.
+/// `2026-11-21T10:00:00.123+02:00`, and any other number with the characters of a time.
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern("[0-9][0-9:.+TZ-]*"));
 
-/// How a number begins that tells a time: a date; `10:00`, with seconds or without; seconds, milliseconds,
-/// microseconds or nanoseconds since 1970, of our days.
+/// The beginning of a number that is a time: a date; `10:00`, with or without seconds; present-day seconds,
+/// milliseconds, microseconds or nanoseconds since 1970.
 static TIME: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?x) ^(?:

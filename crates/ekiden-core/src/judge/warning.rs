@@ -1,4 +1,4 @@
-//! Warnings about a session that is over.
+//! Warnings about a finished session.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub enum Warning {
     /// A session's notes are almost those of an earlier one.
     Repeated {
         session: SessionNumber,
-        /// What it repeats, and how often in a row by now.
+        /// What it repeats, and how often in a row so far.
         repeat: Repeat,
         /// Repeats in a row that end the run.
         repeats_max: u32,
@@ -20,7 +20,7 @@ pub enum Warning {
     /// Nothing moved in a session.
     Idle {
         session: SessionNumber,
-        /// Sessions in a row of which that is true.
+        /// The number of such sessions in a row.
         in_a_row: u32,
         /// How many end the run.
         sessions_max: u32,
@@ -32,20 +32,20 @@ pub enum Warning {
         items: Vec<String>,
         count: usize,
     },
-    /// An item of a list was not finished by so many sessions, and is left to a person.
+    /// So many sessions did not finish an item of a list, and a person has to decide.
     ItemSetAside {
         /// The last of them.
         session: SessionNumber,
         item: String,
         tries: u32,
     },
-    /// The verification passes, but tests say less than before.
+    /// The verification passes, but tests are weaker than before.
     TestsWeakened {
         /// The session that is over.
         session: SessionNumber,
         tests: Vec<WeakenedTest>,
     },
-    /// The verification passes, and nobody knows whether tests say less than before.
+    /// The verification passes, and nobody knows whether tests are weaker than before.
     TestsUnread {
         /// The session that is over.
         session: SessionNumber,
@@ -53,14 +53,14 @@ pub enum Warning {
     },
     /// Core Knowledge is larger than its share of a prompt.
     KnowledgeCut {
-        /// Facts that the next session is not given.
+        /// Facts that the next session does not get.
         left_out: usize,
         facts: usize,
     },
 }
 
 impl Warning {
-    /// Notes that are alike mean nothing while the work moves; only programs are told of them.
+    /// Similar notes mean nothing while the work moves; only programs get this warning.
     pub fn is_harmless(&self) -> bool {
         matches!(self, Self::Repeated { repeat, .. } if repeat.in_a_row == 0)
     }

@@ -1,15 +1,15 @@
-//! Tests that were deleted, skipped, or that assert less, as the difference of two trees shows it.
+//! Tests that were deleted, skipped, or weakened, as a diff of two trees shows them.
 //!
-//! A verification that passes proves nothing where its tests were taken away. The signs are read from
-//! `git diff -U0` by the words of common languages and test frameworks. A sign is shown to the user
-//! beside the agent's claim and decides nothing: tests are rightly deleted, too. So only what is plain
-//! is looked for, and a line that moved, within its file or into another test, is no sign.
+//! A passing verification proves nothing if its tests were removed. The signs are found in `git diff -U0` by
+//! the keywords of common languages and test frameworks. ekiden shows a sign to the user beside the agent's
+//! claim and decides nothing by it, since deleting a test can be right. So this module looks only for plain
+//! cases, and a line that moved, within its file or into another test, is no sign.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Signs that are kept; more say nothing more.
+/// Signs that are kept; more would add nothing.
 const SIGNS_MAX: usize = 50;
 
 /// A sign that a test checks less than before.
@@ -57,14 +57,14 @@ pub fn is_test_file(path: &str) -> bool {
             .any(|mark| ending.starts_with(mark))
         || ["conftest", "tests"].contains(&lower.as_str());
     let among = |dir: &str| TEST_DIRS.contains(&dir.to_lowercase().as_str());
-    // What no test runner reads: documents, snapshots, files that were set aside.
+    // Files that no test runner reads: documents, snapshots, files that were moved out of the way.
     let is_other = NOT_CODE
         .iter()
         .any(|end| name.to_lowercase().ends_with(end));
     !is_other && (named || dirs.split('/').any(among))
 }
 
-/// What changed in one file.
+/// The changes in one file.
 #[derive(Debug, Default)]
 struct FileDiff<'a> {
     path: &'a str,
@@ -106,8 +106,8 @@ fn files(diff: &str) -> Vec<FileDiff<'_>> {
     files
 }
 
-/// Takes out the lines that were removed in one place and added in a test elsewhere. A deleted file whose
-/// lines all moved is not deleted.
+/// Removes the lines that were deleted in one place and added to a test elsewhere. A deleted file whose lines
+/// all moved does not count as deleted.
 fn leave_out_moved(files: &mut [FileDiff<'_>]) {
     let mut added: BTreeMap<&str, u32> = BTreeMap::new();
     for file in files.iter().filter(|file| may_hold_tests(file.path)) {
@@ -143,7 +143,7 @@ fn signs(file: &FileDiff<'_>) -> Vec<WeakenedTest> {
         how,
     };
     let sign = |how| of(file.path, how);
-    // Test files under a name that no test runner looks for are as good as deleted.
+    // A test file with a name that no test runner looks for is as good as deleted.
     if let Some(before) = file.renamed
         && is_test_file(before)
         && !may_hold_tests(file.path)
@@ -165,7 +165,7 @@ fn signs(file: &FileDiff<'_>) -> Vec<WeakenedTest> {
     skipped.into_iter().chain(fewer).collect()
 }
 
-/// Whether tests may be in a file, by its name: Rust has unit tests beside the code.
+/// Whether a file may hold tests, by its name: Rust has unit tests beside the code.
 pub fn may_hold_tests(path: &str) -> bool {
     is_test_file(path) || path.ends_with(".rs")
 }
@@ -177,7 +177,7 @@ fn skips(lines: &[&str]) -> u32 {
     })
 }
 
-/// In code beside tests only whole tests are counted: an assertion there may be the code's own.
+/// In code beside tests, only whole tests are counted: an assertion there may belong to the code.
 fn assertions(path: &str, lines: &[&str]) -> u32 {
     let words = if is_test_file(path) {
         ASSERTIONS
@@ -231,7 +231,7 @@ const SKIPS: &[&str] = &[
     "markTestSkipped",
 ];
 
-/// Marks that count at the beginning of a line only: `exit(` holds one of them.
+/// Marks that count only at the beginning of a line: `exit(` contains one of them.
 const SKIPS_IN_FRONT: &[&str] = &["xit(", "xtest(", "xdescribe(", "fit(", "fdescribe("];
 
 /// Words that assert something.

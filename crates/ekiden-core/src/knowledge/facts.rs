@@ -1,5 +1,5 @@
-//! The facts, with what every session asks of all of them kept ready: so a session costs the same however
-//! much was learnt before it.
+//! The facts, with the derived data that every session needs kept ready. So a session costs the same however
+//! much the run has learned.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -16,7 +16,7 @@ pub struct Facts {
     pub(super) text: String,
     /// Each as marked lines, for a prompt.
     pub(super) marked: Vec<String>,
-    /// Their texts made normal: what is known already.
+    /// Their normalised texts, for finding duplicates.
     known: BTreeSet<String>,
 }
 
@@ -30,7 +30,7 @@ impl Facts {
         self.facts.push(fact);
     }
 
-    /// Takes a fact out, which is seldom.
+    /// Removes a fact, which is rare.
     pub(super) fn remove(&mut self, index: usize) -> Fact {
         let fact = self.facts.remove(index);
         *self = std::mem::take(&mut self.facts).into_iter().collect();

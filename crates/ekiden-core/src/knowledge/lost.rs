@@ -1,9 +1,9 @@
-//! What would be lost of a text that a person wrote as knowledge.
+//! What ekiden would lose of a text that a person wrote as knowledge.
 
 use super::{CORE, Knowledge, LOG};
 use crate::text::{letters, normal};
 
-/// The lines, from 1, that stand under neither of the two headings, so that nothing would keep them.
+/// The lines, from 1, under neither of the two headings, which nothing would keep.
 pub fn lost_lines(markdown: &str) -> Vec<usize> {
     let kept: String = letters(&Knowledge::parse(markdown).render()).collect();
     let is_lost = |line: &str| {

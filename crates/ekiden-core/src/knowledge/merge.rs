@@ -1,14 +1,14 @@
-//! Taking over what a session adds.
+//! Merging what a session adds.
 
 use super::{Corrected, Knowledge, LogEntry, NewFact, NewKnowledge};
 use crate::limits;
 use crate::text::{normal, says_the_same};
 
-/// Corrections of one session that take a fact out: more is no correction but a purge.
+/// Facts that the corrections of one session may remove: more is no correction but a purge.
 const CORRECTIONS_MAX: usize = 20;
 
 impl Knowledge {
-    /// Takes over what a session adds, and returns how many facts that were.
+    /// Merges what a session adds, and returns the number of new facts.
     pub fn merge(&mut self, new: &NewKnowledge, session: u32, date: &str) -> usize {
         let before = self.archived.len();
         let mut added = 0;
@@ -33,7 +33,7 @@ impl Knowledge {
         added
     }
 
-    /// Takes over the facts of another stage that are not known here. Its log stays its own.
+    /// Adds another stage's facts that are not known here. The logs stay separate.
     pub fn adopt(&mut self, other: &Self) {
         for fact in other.core.iter() {
             if !self.core.holds(fact) {
@@ -42,7 +42,7 @@ impl Knowledge {
         }
     }
 
-    /// Takes the fact out that a new one corrects, unless they say the same.
+    /// Removes the fact that a new one corrects, unless they say the same.
     fn correct(&mut self, new: &NewFact, session: u32) {
         let named = new.corrects.as_ref().and_then(|words| self.named(words));
         let Some(index) = named else { return };
@@ -55,7 +55,8 @@ impl Knowledge {
         }
     }
 
-    /// The fact that these words name: the one that they are, else the only one that holds them.
+    /// The fact that these words name: the one with exactly these words, else the only one that contains
+    /// them.
     fn named(&self, words: &str) -> Option<usize> {
         let words = normal(words);
         let texts: Vec<String> = self.core.iter().map(|fact| normal(&fact.text)).collect();

@@ -3,18 +3,18 @@
 //! ekiden writes `KNOWLEDGE.md`. Agents write only what is new, under the same two headings, and
 //! [`Knowledge::merge`] adds it:
 //!
-//! - **Core Knowledge** is append only, oldest first, so that the prompt's bytes stay the same up to
-//!   the first new line. A bullet `corrects "old words": new fact` takes the one fact with those
-//!   words out of the prompt and keeps it among [`Knowledge::archived`]. A bullet that begins with
-//!   `pinned:` is left out of a prompt only when nothing else is left to leave out.
-//! - **Session Log** has one short entry a session; the last few are kept, older ones are in the
+//! - **Core Knowledge** is append-only, oldest first, so that the prompt's bytes stay the same up to the
+//!   first new line. A bullet `corrects "old words": new fact` removes the one fact with those words from the
+//!   prompt and keeps it in [`Knowledge::archived`]. A bullet that begins with `pinned:` is the last to be
+//!   left out of a prompt.
+//! - **Session Log** has one short entry per session. ekiden keeps the last few; older ones are in the
 //!   archives of their sessions.
 //!
 //! Invariants:
-//! - A fact leaves Core only by a correction, and then it is in `archived`. Nothing else removes one.
-//! - What is rendered reads back as the same facts and entries: every fact is rendered as one list
-//!   item, which confines whatever Markdown stands in it. So a fact that quotes a heading, or opens a
-//!   fence, changes nothing around it.
+//! - A fact leaves Core only by a correction, and then it is in `archived`.
+//! - Rendered knowledge reads back as the same facts and entries: each fact is rendered as one list item,
+//!   which confines any Markdown in it. So a fact that quotes a heading or opens a fence changes nothing
+//!   around it.
 
 mod facts;
 mod lost;
@@ -34,12 +34,12 @@ pub const CORE: &str = Heading::CoreKnowledge.name();
 /// The heading of the log.
 pub const LOG: &str = Heading::SessionLog.name();
 
-/// Lines of a session's log that are taken over; the protocol asks for no more.
+/// Lines of a session's log that are merged; the protocol asks for no more.
 const LOG_LINES_MAX: usize = 5;
 /// Shorter old words could name anything; a correction with them is just a new fact.
 const OLD_WORDS_CHARS_MIN: usize = 8;
 
-/// What is known, oldest first.
+/// The known facts and notes, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Knowledge {
     /// Facts that every session needs.
@@ -199,7 +199,7 @@ fn tidy(text: &str) -> String {
     lines.join("\n").trim().to_owned()
 }
 
-/// What follows a word, in any case, at the beginning of a text.
+/// The text after a word at the beginning of a text; the word may have any case.
 fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let head = text.get(..word.len())?;
     head.eq_ignore_ascii_case(word).then(|| &text[word.len()..])

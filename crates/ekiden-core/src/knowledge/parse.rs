@@ -15,14 +15,14 @@ pub(super) struct Sections {
     pub(super) log: Vec<LogSection>,
 }
 
-/// A part of the log: what stands under one `### Session` heading, or before the first.
+/// A part of the log: the text under one `### Session` heading, or before the first.
 #[derive(Debug)]
 pub(super) struct LogSection {
     title: Option<String>,
     pub(super) texts: Vec<String>,
 }
 
-/// Finds both sections by their real headings, wherever and how often they stand.
+/// Finds both sections by their real headings, wherever and however often they occur.
 pub(super) fn sections(markdown: &str) -> Sections {
     let source = clean(markdown).text;
     let outline = outline(&source);
@@ -63,7 +63,7 @@ pub(super) fn correction(text: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// One line a note: bullets off, blank lines and lines that say nothing left out.
+/// One line per note, without bullets, blank lines and lines that say nothing.
 pub(super) fn log_lines<'a>(
     texts: impl Iterator<Item = &'a String>,
 ) -> impl Iterator<Item = String> {
@@ -109,8 +109,8 @@ fn log_sections(source: &str, outline: &Outline, range: &Range<usize>) -> Vec<Lo
     sections
 }
 
-/// Each block in a range as a text, and what the parser passes over (link definitions) as well:
-/// knowledge never loses a line.
+/// Each block in a range as a text, including text that the parser skips (link definitions): knowledge never
+/// loses a line.
 fn texts(source: &str, outline: &Outline, range: Range<usize>) -> Vec<String> {
     let mut texts = Vec::new();
     let mut read = range.start;
@@ -133,7 +133,7 @@ fn push(texts: &mut Vec<String>, text: &str) {
     }
 }
 
-/// A block's text; of an item without its bullet and with its further lines moved left.
+/// A block's text; an item's text is without its bullet, and its further lines are moved left.
 fn block_text(source: &str, block: &Block, end: usize) -> String {
     let text = &source[block.range.start..end];
     if !block.item {

@@ -19,10 +19,10 @@ pub struct PromptKnowledge {
 impl Knowledge {
     /// The knowledge for a prompt of at most `tokens_max` tokens.
     ///
-    /// The log has a small fixed share, so that it never moves a fact. Facts over their share are
-    /// left out oldest first, unpinned before pinned, as many steps of
-    /// [`limits::KNOWLEDGE_STEP_TOKENS`] at a time as are needed: so the bytes before the first new
-    /// line change only once in a while. A mark says how many are missing and where to read them.
+    /// The log has a small fixed share, so that it never moves a fact. Facts over their share are left out
+    /// oldest first, unpinned before pinned, in steps of [`limits::KNOWLEDGE_STEP_TOKENS`]. So the bytes
+    /// before the first new line seldom change. A mark says how many facts are missing and where to read
+    /// them.
     pub fn for_prompt(&self, tokens_max: usize) -> PromptKnowledge {
         let log_max = limits::KNOWLEDGE_LOG_TOKENS_MAX.min(tokens_max / 4);
         let dropped = self.dropped((tokens_max - log_max) * limits::BYTES_PER_TOKEN);
@@ -46,8 +46,7 @@ impl Knowledge {
         }
     }
 
-    /// Which facts are left out. The effort for what does not stay is an addition a fact, however much was
-    /// ever learnt.
+    /// Which facts are left out. A fact that is left out costs one addition, however much was ever learned.
     fn dropped(&self, bytes_max: usize) -> Vec<bool> {
         let mut dropped = vec![false; self.core.len()];
         let marked = &self.core.marked;

@@ -1,8 +1,8 @@
 //! The graph of a manifest: an order, waves, ancestors and cycles.
 //!
-//! A stage is known by its place in the file. Where several orders are possible, the file's order is taken, so
-//! that a manifest is always executed and shown in the same way. Nothing recurses, and everything except the
-//! ancestors of single stages costs one walk over stages and edges, and a heap of stages.
+//! A stage is identified by its place in the file. If several orders are possible, the graph keeps the file's
+//! order, so that a manifest is always executed and shown in the same way. Nothing recurses. Everything
+//! except the ancestors of single stages costs one walk over stages and edges, and a heap of stages.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use super::Stage;
 use crate::limits::MANIFEST_FAULTS_KEPT_MAX;
 
-/// Stages named in all cycles together. Whoever mends the first ones sees the others.
+/// Stages named in all cycles together. A person who fixes the first ones sees the others.
 const CYCLES_STAGES_MAX: usize = 1_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +35,8 @@ impl Graph {
         Self { needs, needed_by }
     }
 
-    /// The graph of a run's stages. A need of a stage that does not exist is left out; a manifest that was
-    /// validated has none.
+    /// The graph of a run's stages. A need for a stage that does not exist is left out; a validated manifest
+    /// has none.
     pub fn of(stages: &[Stage]) -> Self {
         let places: std::collections::HashMap<&str, usize> = stages
             .iter()
@@ -67,21 +67,21 @@ impl Graph {
         &self.needs[stage]
     }
 
-    /// What needs a stage, in the order of the file.
+    /// The stages that need a stage, in the order of the file.
     pub fn needed_by(&self, stage: usize) -> &[usize] {
         &self.needed_by[stage]
     }
 
-    /// An order in which each stage comes after all that it needs: first those that need nothing, then what
-    /// becomes ready, as it does; in the order of the file where several do at once. Nothing if there is a
-    /// cycle.
+    /// An order in which each stage comes after everything it needs: first the stages that need nothing, then
+    /// the others as they become ready. Stages that become ready at once keep the order of the file. None if
+    /// there is a cycle.
     pub fn order(&self) -> Option<Vec<usize>> {
         let mut turns = 0_u64..;
         self.order_by(|_| turns.next())
     }
 
-    /// An order in which each stage comes after all that it needs: of those that are ready always the one with
-    /// the lowest rank, which it gets when it becomes ready. Nothing if there is a cycle.
+    /// An order in which each stage comes after everything it needs. Of the ready stages, the one with the
+    /// lowest rank comes first; a stage gets its rank when it becomes ready. None if there is a cycle.
     pub fn order_by<R: Ord>(&self, mut rank: impl FnMut(usize) -> R) -> Option<Vec<usize>> {
         let mut missing: Vec<usize> = self.needs.iter().map(Vec::len).collect();
         let mut ready: BinaryHeap<Reverse<(R, usize)>> = (0..self.len())
@@ -102,7 +102,7 @@ impl Graph {
     }
 
     /// The stages that could work at the same time with any number of agents: those that need nothing, those
-    /// that need only these, and so on. Nothing if there is a cycle.
+    /// that need only these, and so on. None if there is a cycle.
     pub fn waves(&self) -> Option<Vec<Vec<usize>>> {
         let mut wave = vec![0; self.len()];
         let mut waves: Vec<Vec<usize>> = Vec::new();
@@ -121,8 +121,8 @@ impl Graph {
         Some(waves)
     }
 
-    /// For each pair, whether the first is an ancestor of the second. `order` is the graph's own. Sixty-four
-    /// first stages are followed in one walk.
+    /// For each pair, whether the first is an ancestor of the second. `order` is the graph's own. One walk
+    /// follows sixty-four first stages.
     pub fn ancestors(&self, order: &[usize], pairs: &[(usize, usize)]) -> Vec<bool> {
         let mut by_first: Vec<usize> = (0..pairs.len()).collect();
         by_first.sort_unstable_by_key(|at| pairs[*at].0);
@@ -145,7 +145,7 @@ impl Graph {
         answers
     }
 
-    /// For each stage a bit for each of at most 64 stages that it needs, or is.
+    /// For each stage, a bit for each of at most 64 stages that it needs, or that it is itself.
     fn reached(&self, order: &[usize], from: &[usize]) -> Vec<u64> {
         let mut reached = vec![0_u64; self.len()];
         for (stage, bit) in from.iter().zip(0_u32..) {
@@ -160,9 +160,9 @@ impl Graph {
         reached
     }
 
-    /// Cycles, each as the stages that need the next one, the last one the first; it begins with the stage that
-    /// stands first in the file. Every stage that keeps others waiting for ever is reached by one of them,
-    /// and without their last edges there is no cycle any more.
+    /// The cycles. In each, every stage needs the next one and the last needs the first; it begins with the
+    /// stage that is first in the file. Every stage that waits for ever leads into one of them, and without
+    /// their last edges there is no cycle any more.
     pub fn cycles(&self) -> Vec<Vec<usize>> {
         let mut walk = Walk {
             path: Vec::new(),
@@ -188,18 +188,18 @@ impl Graph {
     }
 }
 
-/// Where a walk has been.
+/// The state of a stage in a walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visit {
     New,
-    /// On the way, at this place of the path.
+    /// On the current path, at this place.
     Open(usize),
     Done,
 }
 
-/// A walk into the depth, which keeps its way itself.
+/// A depth-first walk that keeps its own path.
 struct Walk {
-    /// The stages on the way, and which of their needs comes next.
+    /// The stages on the path, and the next of their needs.
     path: Vec<(usize, usize)>,
     place: Vec<Visit>,
     cycles: Vec<Vec<usize>>,
@@ -226,7 +226,7 @@ impl Walk {
         }
     }
 
-    /// The way has come back to one of its own stages.
+    /// The path has come back to one of its stages.
     fn close(&mut self, from: usize) {
         let room = self.cycles.len() < MANIFEST_FAULTS_KEPT_MAX && self.named < CYCLES_STAGES_MAX;
         if room || self.cycles.is_empty() {

@@ -1,8 +1,8 @@
 //! The manifest: stages, and the edges between them.
 //!
-//! `ekiden run` makes a manifest with one stage that works in place. A plan has many stages, and rules for how
-//! they work together. A run starts with a manifest and keeps it in its first record: names of files are
-//! resolved, defaults are filled in, and it has no faults. The crate `ekiden-manifest` reads manifests from files.
+//! `ekiden run` makes a manifest with one stage that works in place. A plan has many stages, and rules for how they
+//! work together. A run keeps its manifest in its first record, with file names resolved, defaults filled in, and no
+//! faults. The crate `ekiden-manifest` reads manifests from files.
 
 pub mod graph;
 
@@ -30,11 +30,11 @@ pub struct Manifest {
 /// How the stages of a plan work together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanRules {
-    /// What the plan is for, for people.
+    /// The plan's purpose, for people.
     pub project: String,
     /// Where the manifest came from, for people.
     pub file: String,
-    /// SHA-256 of the manifest as it was approved, in hexadecimal.
+    /// SHA-256 of the approved manifest, in hexadecimal.
     pub hash: String,
     /// Stages that may work at the same time; 1 or more.
     pub jobs: u32,
@@ -42,7 +42,7 @@ pub struct PlanRules {
     /// The summary of the architecture document; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub architecture: String,
-    /// Where that document lies, from the work dir.
+    /// The place of that document, from the work dir.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub document: String,
 }
@@ -53,19 +53,19 @@ pub struct PlanRules {
 pub enum Isolation {
     /// All in the work dir, one at a time.
     InPlace,
-    /// Each in a git worktree of its own.
+    /// Each in its own git worktree.
     Worktrees {
-        /// Where worktrees lie, absolute, outside the project.
+        /// The directory of the worktrees, absolute, outside the project.
         dir: String,
         /// The commit at which the run began.
         base: String,
-        /// The branch that was checked out then, if there was one: it gets what all stages made.
+        /// The branch that was checked out then, if there was one: it gets the work of all stages.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// Files that git does not know and a stage needs, from the work dir; may be globs.
+        /// Files from the work dir that git does not track and a stage needs; may be globs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         copy: Vec<String>,
-        /// What makes a new worktree ready, for `sh -c`.
+        /// Prepares a new worktree; a command for `sh -c`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         setup: Option<String>,
     },
@@ -81,12 +81,12 @@ pub struct Stage {
     pub task_name: String,
     /// The objective check of done, if there is one.
     pub verification: Option<Verification>,
-    /// A passing verification is not enough: the agent must claim to be done as well. Always so for
-    /// the stages of a plan and for lists of items.
+    /// A passing verification is not enough: the agent must also claim to be done. Always true for the stages
+    /// of a plan and for lists of items.
     pub claim_needed: bool,
     /// Sessions that it may take, counted from the start or the last resume.
     pub sessions_max: u32,
-    /// What it needs of other stages, and how it fails. A stage that stands alone has none of it.
+    /// Its needs, and the meaning of its failure. Empty for a stage outside a plan.
     #[serde(default, skip_serializing_if = "Part::stands_alone")]
     pub part: Part,
 }
@@ -108,33 +108,32 @@ pub struct Part {
     pub on_fail: OnFail,
     /// How often it is tried again after it failed.
     pub retries: u32,
-    /// The tokens that it is thought to take, 0 if nobody said.
+    /// The estimated tokens, 0 without an estimate.
     pub estimate_tokens: u64,
-    /// What a run of such a size takes half of the time, learned when the run began, in tokens; 0 where nobody knows. The
-    /// scheduler goes by it.
+    /// The median for work of this size, learned when the run began, in tokens; 0 if unknown. The scheduler uses it.
     #[serde(skip_serializing_if = "is_zero")]
     pub expected_tokens: u64,
-    /// Where it has items: what those of earlier runs took, the oldest first.
+    /// If it has items: the usage of items in earlier runs, the oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub items_before: Vec<Sample>,
     /// Its own agent, in place of the run's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Box<AgentSpec>>,
-    /// What one session of it may spend, in place of the run's bound.
+    /// The budget of one session, in place of the run's bound.
     pub session: Budget,
-    /// The context at which a session of it is told to hand off, in tokens, if a level does not come before.
+    /// The context at which a session gets the order to hand off, in tokens, unless a level comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_tokens: Option<u64>,
-    /// Responses of the model before a session of it is told to hand off.
+    /// Responses of the model before a session gets the order to hand off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns_max: Option<u32>,
-    /// What a worker must have that does it, where it is done by a fleet: labels, and programs of agents.
+    /// What a fleet's worker must have to run it: labels, and programs of agents.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub runs_on: BTreeSet<String>,
     /// The word by which its agent claims to be done, in place of the run's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marker: Option<Marker>,
-    /// A reviewer judges it before it counts as done, whether or not the run wants that of all.
+    /// A reviewer judges it before it counts as done, whether or not the run wants that for all.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub review: bool,
     /// The reviewer's model, where that is its own agent.
@@ -143,9 +142,9 @@ pub struct Part {
     /// Its sessions work through the items of [`crate::relay::ITEMS_FILE`], one each; it is done when all are.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub items: bool,
-    /// What it learns is not told to other stages, nor theirs to it.
+    /// Its knowledge does not go to other stages, nor theirs to it.
     pub knowledge_apart: bool,
-    /// Whether this run carries it out.
+    /// Whether this run works on it.
     pub take: Take,
 }
 
@@ -163,15 +162,15 @@ pub struct Need {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFail {
-    /// What needs it is blocked; the rest goes on.
+    /// Stages that need it are blocked; the others continue.
     #[default]
     Block,
     Stop,
-    /// It counts as skipped: what needs it only optionally goes on.
+    /// It counts as skipped: stages that need it only optionally continue.
     Skip,
 }
 
-/// Whether a run carries a stage out.
+/// Whether a run works on a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Take {
@@ -183,18 +182,18 @@ pub enum Take {
     Assume,
 }
 
-/// What says objectively that a stage is done: every command ends as expected, and the files are there.
-/// It may run more than once on the same tree, so it must be repeatable.
+/// The objective check that a stage is done: every command ends as expected, and the files exist. It may run
+/// more than once on the same tree, so it must be repeatable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
-    /// The command, for `sh -c`; empty if only files are looked for.
+    /// The command, for `sh -c`; empty if only files are checked.
     pub command: String,
     /// How long it may take.
     pub timeout: Millis,
     /// The exit code that means done.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub exit_code: i32,
-    /// Commands beside it, each of which must end with 0.
+    /// Further commands, each of which must end with 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
     /// Globs from the work dir, each of which must find a file.
@@ -213,7 +212,7 @@ impl Manifest {
 }
 
 impl Part {
-    /// The stage is no part of a larger plan.
+    /// The stage is not part of a larger plan.
     pub fn stands_alone(&self) -> bool {
         *self == Self::default()
     }
@@ -238,13 +237,13 @@ impl Verification {
             .chain(self.beside.iter().map(|command| (command.as_str(), 0)))
     }
 
-    /// What is checked, on one line for people.
+    /// The checks, on one line for people.
     pub fn told_in_line(&self) -> String {
         self.lines("these files exist").join("; ")
     }
 
-    /// The same for an agent, a line each. Files that must exist are a comment of shell, since they are
-    /// no command.
+    /// The same for an agent, one line each. Files that must exist are a shell comment, since they are no
+    /// command.
     pub fn told(&self) -> String {
         self.lines("# these files must exist").join("\n")
     }

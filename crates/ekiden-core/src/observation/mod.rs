@@ -1,4 +1,4 @@
-//! What a session leaves for later ones: observations, each small enough to be read whole.
+//! Observations: what a session leaves for later ones, each small enough to be read whole.
 //!
 //! ```text
 //!  records of a run ───► of_record ──┐
@@ -6,11 +6,11 @@
 //!  end of a watched session ► watched┘
 //! ```
 //!
-//! They are derived from structure alone: headings of handoffs, exit codes, tool calls. No model is asked.
+//! They come from structure alone: headings of handoffs, exit codes, tool calls. No model is asked.
 //!
 //! Invariants:
-//! - *The id follows from content and origin.* The same thing offered twice is one observation.
-//! - *Secrets are masked and `<private>` spans are gone* in whatever [`Observation::new`] returns.
+//! - *The id follows from content and origin.* The same input offered twice is one observation.
+//! - [`Observation::new`] *masks secrets and removes `<private>` spans*.
 
 mod of_record;
 pub mod watched;
@@ -35,7 +35,7 @@ pub use of_record::of_record;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ObservationId(pub u64);
 
-/// What kind of thing an observation tells.
+/// The kind of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservationKind {
@@ -43,14 +43,14 @@ pub enum ObservationKind {
     Change,
     Handoff,
     Decision,
-    /// A fact that was found out.
+    /// A fact that was discovered.
     Discovery,
     Failure,
     Verification,
     Commit,
-    /// What a person asked for.
+    /// A person's request.
     Prompt,
-    /// What a session came to.
+    /// The result of a session.
     Summary,
 }
 
@@ -88,7 +88,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// An observation; none if nothing of the title is left once it is clean. A text that is too long keeps both ends.
+    /// An observation; none if the title is empty once it is clean. A text that is too long keeps both ends.
     pub fn new(
         from: &Origin,
         time: Timestamp,
@@ -136,8 +136,8 @@ impl Observation {
         self.identified()
     }
 
-    /// Without the files that `is_left_out` names, and the lines of the text that name them; none if it was about those
-    /// alone.
+    /// Removes the files that `is_left_out` names, and the lines of the text that name them; none if the observation
+    /// was about those alone.
     pub fn without(mut self, is_left_out: impl Fn(&str) -> bool) -> Option<Self> {
         let (out, rest): (Vec<_>, Vec<_>) =
             self.files.into_iter().partition(|file| is_left_out(file));
@@ -163,8 +163,8 @@ impl Observation {
     }
 }
 
-/// The text without its `<private>` spans. One that is not closed reaches to the end, and one whose beginning is
-/// missing, because the text was cut, to the beginning.
+/// The text without its `<private>` spans. An unclosed span reaches to the end. A span whose beginning is missing,
+/// because the text was cut, reaches back to the beginning.
 pub fn without_private(text: &str) -> String {
     const TAGS: [&str; 2] = ["<private>", "</private>"];
     let lower = text.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! What a run's records tell.
+//! Observations from a run's records.
 
 use super::ObservationKind as Kind;
 use super::watched::checkpoint_title;
@@ -13,8 +13,8 @@ use crate::record::Record;
 use crate::steering::{Steered, Steering};
 use crate::time::Timestamp;
 
-/// The observations of a record. The same record gives the same ones. `window` is that of the stage's session, as far
-/// as it is known.
+/// The observations of a record. The same record always gives the same ones. `window` is that of the stage's session,
+/// as far as it is known.
 pub fn of_record(record: &Record, from: &Origin, window: Option<Window>) -> Vec<Observation> {
     let (time, prompt) = (record.time, |text: &str| {
         super::watched::prompt(from, record.time, text)
@@ -114,7 +114,7 @@ fn of_task(from: &Origin, time: Timestamp, outcome: &TaskOutcome) -> Vec<Observa
     made.into_iter().collect()
 }
 
-/// Commits and files that a session changed; nothing if it changed none.
+/// Commits and files that a session changed; none if it changed nothing.
 fn of_survey(from: &Origin, time: Timestamp, survey: &Survey) -> Option<Observation> {
     let changed = survey.changed();
     let files = changed

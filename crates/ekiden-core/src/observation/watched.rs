@@ -1,4 +1,4 @@
-//! What a session that a person started leaves.
+//! Observations from a session that a person started.
 
 use super::ObservationKind as Kind;
 use super::{Observation, Origin};
@@ -81,15 +81,15 @@ pub fn iteration(
     Some(made.concept("iteration").about(files))
 }
 
-/// What a person asked for. `prompt` may be an excerpt.
+/// A person's request. `prompt` may be an excerpt.
 pub fn prompt(from: &Origin, time: Timestamp, prompt: &str) -> Option<Observation> {
     let asked = super::without_private(prompt);
     let title = asked.lines().find(|line| !line.trim().is_empty())?;
     Observation::new(from, time, Kind::Prompt, title, &asked)
 }
 
-/// What is left when a session ends: its summary, the commands that failed last, and what the agent filled into the
-/// session's document.
+/// The observations at a session's end: its summary, the commands that failed last, and what the agent filled into
+/// the session's document.
 pub fn session_end(
     from: &Origin,
     time: Timestamp,

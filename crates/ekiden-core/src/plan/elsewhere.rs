@@ -1,7 +1,7 @@
-//! A plan whose stages a fleet carries out: what the fleet began counts, in whichever order this plan would have.
+//! A plan whose stages a fleet runs. The fleet's history decides, whatever order this plan would have chosen.
 //!
-//! The fleet's own plan may take in two ends in another order than its history tells them. So what it begins or merges next
-//! can be another stage than the one that is next here.
+//! The fleet's own plan may process two ends in a different order than its history lists them. So the stage that it
+//! begins or merges next can differ from the one that is next here.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use crate::ids::StageId;
 use crate::plan::{Plan, StageState};
 
 impl Plan {
-    /// The fleet begins this stage, or goes on with it.
+    /// The fleet begins or continues this stage.
     pub fn begins_elsewhere(&mut self, stage: &StageId) {
         let Some(at) = self.in_state(stage, &StageState::Ready) else {
             return;

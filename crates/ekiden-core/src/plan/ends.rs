@@ -1,4 +1,4 @@
-//! How a stage is over, what that means for those behind it, and how the whole ends.
+//! How a stage ends, what that means for the stages behind it, and how the whole plan ends.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ impl Plan {
         PlanDecision::End(outcome)
     }
 
-    /// How the plan ends if it ends now.
+    /// The plan's outcome if it ends now.
     fn outcome(&self) -> Outcome {
         if let Some(halt) = self.halt().filter(|_| self.over < self.nodes.len()) {
             return halt;
@@ -40,7 +40,7 @@ impl Plan {
                 let verified = done.peek().is_some() && done.all(|node| node.now.is_verified);
                 Outcome::Complete { verified }
             }
-            // A relay that stands alone ends its run as it ended itself.
+            // A single relay's outcome is that of its run.
             Some(one) if !self.in_worktrees => *one.outcome,
             Some(last) => {
                 failed.push(last);
@@ -57,8 +57,8 @@ impl Plan {
         }
     }
 
-    /// The stages whose failures matter: a failure that the plan puts up with does where others are blocked by
-    /// it, and where nothing at all is done.
+    /// The stages whose failures matter. A failure that the plan tolerates matters if it blocks other stages,
+    /// or if nothing at all is done.
     fn failed(&self) -> Vec<StageFailed> {
         let blocking: HashSet<&StageId> = self.nodes.iter().filter_map(Node::blocked_by).collect();
         let nothing_done = !self.nodes.iter().any(Node::is_done);
@@ -76,7 +76,7 @@ impl Plan {
     pub(super) fn fail(&mut self, at: usize, outcome: Outcome) {
         let node = &self.nodes[at];
         let end = match node.on_fail {
-            // What the user says was done must have been.
+            // What the user assumes to be done must be done.
             _ if node.take == Take::Assume => StageEnd::Failed(outcome),
             OnFail::Skip => StageEnd::Skipped(outcome),
             OnFail::Block => StageEnd::Failed(outcome),
@@ -100,7 +100,7 @@ impl Plan {
         }
     }
 
-    /// A stage is over: what waits for it becomes ready, is blocked, or is left out with it.
+    /// A stage is over: stages that wait for it become ready, are blocked, or are left out with it.
     pub(super) fn finish(&mut self, at: usize, end: StageEnd) {
         let mut ends = vec![(at, end)];
         while let Some((at, end)) = ends.pop() {
@@ -138,7 +138,7 @@ impl Plan {
         }
     }
 
-    /// Of one more stage it is known whether it was done before. Nothing begins if one was not.
+    /// One more stage is now known to have been done before, or not. Nothing begins if one was not.
     fn confirmed(&mut self) {
         self.unconfirmed = self.unconfirmed.saturating_sub(1);
         if self.unconfirmed > 0 {

@@ -5,7 +5,7 @@ use crate::outcome::Outcome;
 /// What the end of a relay means for its stage.
 pub(super) enum Meaning {
     Done,
-    /// The whole run cannot go on.
+    /// The whole run cannot continue.
     Halt,
     Failed,
     /// A retry would fail in the same way.
@@ -16,7 +16,7 @@ pub(super) enum Meaning {
 pub(super) fn meaning(outcome: &Outcome) -> Meaning {
     match outcome {
         Outcome::Complete { .. } | Outcome::Undelivered { .. } => Meaning::Done,
-        // What ends one relay so would end every other in the same way.
+        // These ends would come to every other relay in the same way.
         Outcome::Stopped { .. }
         | Outcome::LimitTooFar { .. }
         | Outcome::RateLimited { .. }

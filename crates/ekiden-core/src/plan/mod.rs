@@ -6,18 +6,18 @@
 //!  needs      place     worktree    relay      the others did
 //! ```
 //!
-//! The plan learns three things about a relay: that it started, that it met a usage limit, and how it ended. Of a
+//! The plan learns three things about a relay: that it started, that it hit a usage limit, and how it ended. Of a
 //! merge it learns the result. The stage of a single relay in place has neither worktree nor merge.
 //!
 //! Scheduling is greedy: while a slot is free and a stage is ready, the ready stage with the most work behind it
-//! starts. So the plan takes at most 2 - 1/m times as long as with the best order on m slots. Handling the end of
-//! a stage costs as much as it has edges, however large the plan is.
+//! starts. So on m slots the plan takes at most 2 - 1/m times as long as with the best order. Handling the end of a
+//! stage costs time in proportion to its edges, however large the plan is.
 //!
 //! Invariants:
-//! - a stage starts only when each stage that it needs is done, or over where the edge is optional, and all
-//!   that were done before are known to be;
-//! - at most `jobs` stages hold a slot; at most one merge is under way;
-//! - once halted nothing new begins, and what is over stays over until a resume.
+//! - a stage starts only when each stage that it needs is done, or over if the edge is optional, and every stage that
+//!   was done before is known to be done;
+//! - at most `jobs` stages hold a slot; at most one merge is in progress;
+//! - after a halt nothing new begins, and stages that are over stay over until a resume.
 
 mod elsewhere;
 mod ends;

@@ -1,4 +1,4 @@
-//! A stage in its plan: its edges, and where it is.
+//! A stage in its plan: its edges and its state.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::ids::StageId;
 use crate::manifest::{Manifest, OnFail, Take};
 use crate::outcome::Outcome;
 
-/// What a stage without an estimate is thought to take.
+/// The assumed tokens of a stage without an estimate.
 const TOKENS_UNKNOWN: u64 = 50_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub enum StageState {
     /// Its worktree is being made.
     Preparing,
     Working,
-    /// It is done, and is merged or waits for that.
+    /// It is done, and is being merged or waits for that.
     Merging,
     /// The run was halted while it worked.
     Interrupted(Outcome),
@@ -28,7 +28,7 @@ pub enum StageState {
 }
 
 impl StageState {
-    /// How its last attempt failed, and whether the plan puts up with that.
+    /// How its last attempt failed, and whether the plan tolerates that.
     pub fn failure(&self) -> Option<(&Outcome, bool)> {
         let Self::Over(end) = self else {
             return None;
@@ -71,16 +71,16 @@ pub(super) struct Node {
     pub take: Take,
     pub on_fail: OnFail,
     pub retries: u32,
-    /// Tokens that it is thought to take.
+    /// Its estimated tokens.
     pub estimate: u64,
     pub now: StageNow,
 }
 
-/// Where a stage is.
+/// The state of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StageNow {
     pub state: StageState,
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     pub tries: u32,
     /// How often it was sent back because it did not merge.
     pub mends: u32,
@@ -94,7 +94,7 @@ impl Node {
         self.now.state == StageState::Over(StageEnd::Done)
     }
 
-    /// The stage that keeps it from beginning for good.
+    /// The stage that permanently keeps it from beginning.
     pub(super) fn blocked_by(&self) -> Option<&StageId> {
         let StageState::Over(StageEnd::Blocked { by }) = &self.now.state else {
             return None;
@@ -107,7 +107,7 @@ impl Node {
     }
 }
 
-/// The stages of a manifest, and where each id is.
+/// The stages of a manifest, and the place of each id.
 pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>) {
     let index: HashMap<StageId, usize> = manifest
         .stages
@@ -153,7 +153,7 @@ pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>)
     (nodes, index)
 }
 
-/// For each stage the tokens of the longest chain of stages that begins with it.
+/// For each stage, the tokens of the longest chain of stages that begins with it.
 pub(super) fn tokens_behind(nodes: &[Node]) -> Vec<u64> {
     let mut left: Vec<usize> = nodes.iter().map(|node| node.dependants.len()).collect();
     let mut behind: Vec<u64> = nodes.iter().map(|node| node.estimate).collect();

@@ -1,4 +1,4 @@
-//! A plan that goes on elsewhere: how far it is, in few bytes, without what its manifest says.
+//! The progress of a plan that runs elsewhere, in a few bytes and without the content of its manifest.
 
 use std::cmp::Reverse;
 
@@ -8,12 +8,12 @@ use crate::manifest::Manifest;
 use crate::plan::node::StageNow;
 use crate::plan::{Plan, PlanNow, StageState};
 
-/// How far a plan is. A plan that goes on from it decides as the one that it was taken of: see [`Plan::going_on`].
+/// The progress of a plan. A plan that continues from it decides like the original: see [`Plan::going_on`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanProgress {
-    /// Most stages are as others are, so each of these is here once.
+    /// Most stages share a state, so each distinct state is here once.
     kinds: Vec<StageNow>,
-    /// Which of them each stage is, in the order of the manifest.
+    /// The index of each stage's state, in the order of the manifest.
     stages: Vec<usize>,
     #[serde(flatten)]
     plan: PlanNow,
@@ -36,7 +36,7 @@ impl Plan {
         }
     }
 
-    /// The plan of a manifest that is as far as that.
+    /// The plan of a manifest with this progress.
     pub fn going_on(manifest: &Manifest, progress: PlanProgress) -> Self {
         let mut plan = Self::new(manifest);
         for (node, kind) in plan.nodes.iter_mut().zip(&progress.stages) {

@@ -1,4 +1,4 @@
-//! A plan that goes on: what was interrupted or failed is opened again, what is done stays done.
+//! Resuming a plan: interrupted and failed stages open again, finished stages stay done.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use crate::plan::node::Node;
 use crate::plan::{Plan, StageEnd, StageState};
 
 impl Plan {
-    /// What was interrupted or failed goes on. What is under way, such as a merge or the delivery, is settled by
-    /// whoever took the run up, and is not wanted a second time. If a question is answered, stages that wait for
-    /// an answer to another one stay as they are, and so does what they block.
+    /// Interrupted and failed stages continue. Anything in progress, such as a merge or the delivery, is settled by
+    /// the engine that resumed the run, and is not ordered again. If a question is answered, stages that wait for an
+    /// answer to another question stay as they are, and so do the stages that they block.
     pub fn resume(&mut self, answered: Option<&StageId>) {
         self.now.halted = None;
         self.now.stop = None;
@@ -28,8 +28,8 @@ impl Plan {
         self.open();
     }
 
-    /// A stage that ended with a question has its answer while the plan runs: it goes on, with what waits for it.
-    /// False if it asked nothing, or nothing begins any more.
+    /// A stage that ended with a question gets its answer while the plan runs: it continues, with the stages that
+    /// wait for it. False if it asked nothing, or if nothing begins any more.
     pub fn answered(&mut self, stage: &StageId) -> bool {
         if self.now.ended.is_some() || self.halt().is_some() || !self.state(stage).is_some_and(asks)
         {
@@ -49,7 +49,7 @@ impl Plan {
         true
     }
 
-    /// The stages that asked something else than the one that is answered, and those that they block.
+    /// The stages that asked a question other than the answered one, and those that they block.
     fn still_asks(&self, answered: &StageId) -> BTreeSet<StageId> {
         let asking = self
             .states()
@@ -58,7 +58,7 @@ impl Plan {
         asking.flatten().flatten().collect()
     }
 
-    /// Complete stages go on, with follow-up work.
+    /// Complete stages continue, with follow-up work.
     pub fn go_on(&mut self) {
         self.now.ended = None;
         for node in &mut self.nodes {
@@ -70,7 +70,7 @@ impl Plan {
         }
     }
 
-    /// Counts for each waiting stage what it still needs; opens those that need nothing.
+    /// Counts the open needs of each waiting stage, and opens the stages without any.
     pub(super) fn open(&mut self) {
         let assumed = |node: &&Node| node.take == Take::Assume && !node.is_over();
         self.unconfirmed = self.nodes.iter().filter(assumed).count();
@@ -94,7 +94,7 @@ impl Plan {
             if self.nodes[at].now.state != StageState::Waiting || self.nodes[at].needs_left > 0 {
                 continue;
             }
-            // In its turn, so that what it stood between stays in its order.
+            // Handled in turn, so that the stages before and after it keep their order.
             if self.nodes[at].take == Take::Skip {
                 self.finish(at, StageEnd::LeftOut { with: None });
             } else {
@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Puts a stage back that is not done, so that a resume goes on with it.
+    /// Resets a stage that is not done, so that a resume continues with it.
     fn revive(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         let again = match &node.now.state {
@@ -112,8 +112,8 @@ impl Plan {
                 StageEnd::Failed(outcome) | StageEnd::Skipped(outcome) => {
                     node.now.tries = 1;
                     node.now.mends = 0;
-                    // The stage is done; a person may have resolved the conflict, or mended what git
-                    // stumbled over.
+                    // The stage is done; a person may have resolved the conflict, or fixed what git failed
+                    // on.
                     if matches!(
                         outcome,
                         Outcome::Unmerged { .. } | Outcome::NotMerged { .. }

@@ -1,4 +1,4 @@
-//! What can be asked of a plan.
+//! Queries on a plan.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::plan::{Plan, StageEnd, StageState};
 use crate::time::Timestamp;
 
-/// How many stages of a plan came to what.
+/// The number of a plan's stages with each result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct StageCounts {
     pub all: usize,
@@ -17,14 +17,14 @@ pub struct StageCounts {
     pub done: usize,
     /// Of these, those that something checked.
     pub verified: usize,
-    /// Failed, and the plan puts up with it.
+    /// Failed, and the plan tolerates it.
     pub skipped: usize,
     /// Left out, as the user wanted.
     pub left_out: usize,
 }
 
 impl Plan {
-    /// How many stages came to what.
+    /// The number of stages with each result.
     pub fn counts(&self) -> StageCounts {
         let mut counts = StageCounts {
             all: self.nodes.len(),
@@ -83,7 +83,7 @@ impl Plan {
         blocked.into_iter().skip(1).cloned().collect()
     }
 
-    /// Until when a usage limit holds all.
+    /// The time until which a usage limit holds everything.
     pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.now.held_until.filter(|until| now < *until)
     }
@@ -98,7 +98,7 @@ impl Plan {
         self.nodes.len()
     }
 
-    /// Which attempt at a stage this is, from 1.
+    /// The number of the current attempt at a stage, from 1.
     pub fn tries(&self, stage: &StageId) -> u32 {
         self.index
             .get(stage)
@@ -110,7 +110,7 @@ impl Plan {
         self.at_work
     }
 
-    /// Stages that are merged, or wait for that.
+    /// Stages that are being merged, or wait for that.
     pub fn to_merge(&self) -> usize {
         self.now.queue.len() + usize::from(self.now.merging.is_some())
     }
@@ -120,8 +120,8 @@ impl Plan {
         self.jobs
     }
 
-    /// The stages that this one needs and that are done, nearest first: its own needs in their order, then
-    /// what those need. At most so many.
+    /// The finished stages that this one needs, nearest first: its own needs in their order, then theirs. At
+    /// most `max`.
     pub fn done_before(&self, stage: &StageId, max: usize) -> Vec<StageId> {
         let mut found = Vec::new();
         let mut seen = BTreeSet::new();

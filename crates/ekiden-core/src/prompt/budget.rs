@@ -14,7 +14,7 @@ pub fn tokens(text: &str) -> usize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     First,
-    /// Its end: the last lines of a command's output tell most.
+    /// Its end: the last lines of a command's output say most.
     Last,
     /// The first third of the room from its beginning, the rest from its end.
     Ends,
@@ -23,7 +23,7 @@ pub enum Keep {
 /// The line in place of what was cut.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark<'a> {
-    /// What the line begins with: in quoted text the quotation mark, since where a cut falls depends
+    /// The beginning of the line. In quoted text it is the quotation mark, since the place of a cut depends
     /// on foreign text.
     pub prefix: &'a str,
     /// Where to read the whole.
@@ -69,7 +69,7 @@ pub(crate) fn cut_line(line: &str, chars_max: usize) -> String {
     format!("{kept} [line cut: {over} more characters]{line_end}")
 }
 
-/// The same as [`cut`], by any measure that adds up over lines.
+/// The same as [`cut`], for any measure that adds up over lines.
 pub(crate) fn cut_by_size(
     text: &str,
     max: usize,

@@ -1,9 +1,9 @@
-//! What a stage of a plan begins from: the whole in short, files, results of earlier stages.
+//! What a stage of a plan starts with: the summary of the whole, files, results of earlier stages.
 //!
-//! [`StageContext::of`] makes it once, when the stage starts, and it is recorded: all sessions of the
-//! stage see the same bytes, whatever becomes of the files. It holds marked lines within the budget of
-//! each part. Where a session has less room for them all, [`StageContext::within`] cuts harder: files
-//! first, since the agent can read them, then the summary, then the results.
+//! [`StageContext::of`] makes it once, when the stage starts, and the log records it. So all sessions of the
+//! stage see the same bytes, whatever happens to the files. It holds marked lines within the budget of each
+//! part. If a session has less room than all of them need, [`StageContext::within`] cuts harder: files first,
+//! since the agent can read them, then the summary, then the results.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::ids::StageId;
 use crate::limits::{self, BYTES_PER_TOKEN};
 use crate::text;
 
-/// What a stage's context is made of, as it was found.
+/// The inputs of a stage's context, as they were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextInput {
     /// The summary of the architecture document; empty if there is none.
@@ -23,7 +23,7 @@ pub struct ContextInput {
     pub document: String,
     /// The files that the stage names, in its order.
     pub files: Vec<FileInput>,
-    /// What the stages left that this one needs, the nearest first.
+    /// The results of the stages that this one needs, the nearest first.
     pub results: Vec<ResultInput>,
     /// Why the worktree's setup failed; empty if it did not.
     pub not_set_up: String,
@@ -37,7 +37,7 @@ pub struct FileInput {
     pub content: FileText,
 }
 
-/// What a finished stage left.
+/// The result of a finished stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultInput {
     pub stage: StageId,
@@ -47,7 +47,7 @@ pub struct ResultInput {
     pub place: String,
 }
 
-/// What a stage's sessions are told of the project; it stays the same for all of them.
+/// What a stage's sessions get to know about the project; it stays the same for all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StageContext {
@@ -62,7 +62,7 @@ pub struct StageContext {
 
 /// Heading and introduction of a part, and the stage's name.
 pub(super) const LABELS_TOKENS_MAX: usize = 150;
-/// What is left of a part, however small the room is.
+/// The least that is kept of a part, however small the room is.
 const FLOOR_TOKENS: usize = 500;
 /// Why the worktree's setup failed, in characters.
 pub(super) const NOT_SET_UP_CHARS_MAX: usize = 600;

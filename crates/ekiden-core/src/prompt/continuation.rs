@@ -1,7 +1,7 @@
-//! The notes of a follow-up: what a program writes when a complete run gets a new task.
+//! The notes of a follow-up, which a program writes when a complete run gets a new task.
 //!
-//! They are published as `PROGRESS.md` and `NEXT_PROMPT.md`, and stand in the next prompt in place of
-//! the last session's own.
+//! They are published as `PROGRESS.md` and `NEXT_PROMPT.md`, and replace the last session's own notes in the
+//! next prompt.
 
 use super::budget::Keep;
 use super::fill::fill;
@@ -9,12 +9,12 @@ use super::notes::{Author, Notes};
 use super::page::{QUOTE, foreign};
 use crate::ids::SessionNumber;
 
-/// What the notes are made of.
+/// The data for the notes.
 #[derive(Debug, Clone, Copy)]
 pub struct ContinuationFacts<'a> {
     pub task: &'a str,
     pub before: &'a str,
-    /// The last session of that one.
+    /// The last session of that run.
     pub session: SessionNumber,
     pub verified: bool,
     pub notes: Option<&'a Notes>,

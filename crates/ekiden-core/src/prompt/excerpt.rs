@@ -1,8 +1,8 @@
 //! Foreign texts side by side within one budget: files, and results of stages.
 //!
-//! Each excerpt has a line with its name, then its first lines, then a mark if lines are left out.
-//! Names come first: what gets no line of its own is at least named, and of very many the last ones
-//! are counted. What room is left is shared:
+//! Each excerpt has a line with its name, then its first lines, then a mark if lines are left out. Names come
+//! first: a text that gets no lines is at least named. If there are very many, the last ones are only
+//! counted. The excerpts share the remaining room:
 //!
 //! - *level*: no text gets more than another one that is cut, so small ones stay whole;
 //! - *in order*: the first takes what it needs.
@@ -13,12 +13,12 @@ use super::budget::{self, Mark};
 use super::quote::{MARK, plain_name, quote};
 use crate::limits;
 
-/// The beginning of a foreign text, as it stands in a prompt.
+/// The beginning of a foreign text, for a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Excerpt {
     /// What the text is, on one line.
     pub name: String,
-    /// Where the whole of it is, on one line.
+    /// Where to read the whole, on one line.
     pub place: String,
     pub text: String,
     /// Lines that are left out behind them.
@@ -62,7 +62,7 @@ impl Excerpt {
         }
     }
 
-    /// Something with a remark of ours in place of its text.
+    /// A name with one of our remarks in place of its text.
     pub(super) fn remark(name: &str, remark: &str) -> Self {
         Self {
             text: format!("{MARK}[{remark}]\n"),
@@ -101,7 +101,7 @@ impl Excerpt {
         }
     }
 
-    /// What it takes to name it.
+    /// The size of its name alone.
     fn least(&self) -> usize {
         self.bare(self.lines()).len().min(self.print().len())
     }
@@ -136,7 +136,7 @@ impl Excerpts {
         text
     }
 
-    /// There is nothing to tell.
+    /// It has no content.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty() && self.more == 0
     }
@@ -171,7 +171,7 @@ impl Excerpts {
     }
 }
 
-/// All of these, with their texts cut to what room there is beside their names.
+/// All of these, with their texts cut to the room that their names leave.
 fn share(items: &[Excerpt], bytes_max: usize, sharing: Sharing) -> Vec<Excerpt> {
     let names: usize = items.iter().map(Excerpt::least).sum();
     let room = bytes_max.saturating_sub(names);

@@ -1,4 +1,4 @@
-//! Filling `{name}` slots of a text.
+//! Fills the `{name}` slots of a text.
 
 /// The text with each `{name}` replaced by its value, in one pass: a value with braces in it is not
 /// filled again.
@@ -22,7 +22,7 @@ pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     text
 }
 
-/// The next slot: what stands before it, its name, what stands after it.
+/// The next slot: the text before it, its name, the text after it.
 pub(super) fn next_slot(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     loop {

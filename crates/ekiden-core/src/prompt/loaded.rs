@@ -1,6 +1,6 @@
-//! What a session reads at its start of the document that the session before it left.
+//! The predecessor's handoff document, as a session reads it at its start.
 //!
-//! It states a fact and quotes. The document is data like any notes: what to do is the user's to say.
+//! The text states a fact and quotes. The document is data like any notes: only the user says what to do.
 
 use super::fill::fill;
 use crate::text::one_line;
@@ -30,7 +30,7 @@ pub fn loaded_handoff(marked: &str, path: &str, age: Option<Millis>) -> String {
     format!("{opening}\n{marked}{CLOSING}")
 }
 
-/// What stands in a conversation's place where the agent's own document does, and no summary.
+/// The text that replaces a conversation when the agent's own document is used instead of a summary.
 pub fn replaced_by_document(path: &str) -> String {
     fill(REPLACED, &[("path", &one_line(path, PATH_CHARS_MAX))])
 }

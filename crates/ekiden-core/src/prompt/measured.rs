@@ -1,4 +1,4 @@
-//! "Measured by ekiden": what git, exit codes and ticks say, so that no note has to.
+//! "Measured by ekiden": the facts from git, exit codes and ticks, so that notes need not state them.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,13 +33,13 @@ pub(super) const ITEMS: &str = "Open items of the last handoff:";
 
 /// Names of commits and files, in lines.
 const NAMES_MAX: usize = 20;
-/// The most that commits take of them while there are files.
+/// How many of these lines commits may take if there are files.
 const COMMITS_MAX: usize = 8;
 /// The most of one name, in characters.
 const NAME_CHARS_MAX: usize = 100;
 /// The most of one line of the check's output, in characters.
 const TAIL_LINE_CHARS_MAX: usize = 240;
-/// Shares of the part, in tokens; names take what is left.
+/// Shares of the part, in tokens; names get the rest.
 const TAIL_TOKENS_MAX: usize = 240;
 const ITEMS_TOKENS_MAX: usize = 100;
 const LABELS_TOKENS_MAX: usize = 80;
@@ -47,8 +47,8 @@ const CHECK_TOKENS_MAX: usize = 70;
 const LOG: &str = "the check's log";
 
 impl Measured {
-    /// The part of a prompt. Before the first session there is nothing to compare with, so only the
-    /// check is told. Which lines are ours never depends on what an agent wrote.
+    /// The part of a prompt. Before the first session there is nothing to compare with, so it shows only the
+    /// check. Our own lines never depend on what an agent wrote.
     pub(super) fn render(&self, first: bool, tail: Option<&str>) -> String {
         if first && self.check.is_none() && tail.is_none() {
             return String::new();

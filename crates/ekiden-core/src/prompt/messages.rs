@@ -1,7 +1,7 @@
 //! Short messages into a session: order, refusal, go on, ask again, resume.
 //!
-//! They were announced in the protocol (a message that begins with "ekiden:"), state facts, and
-//! carry nothing that an agent wrote.
+//! The protocol announces them (messages that begin with "ekiden:"). They state facts, and contain nothing
+//! that an agent wrote.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub(super) const TEXTS: [&str; 10] = [
 pub const NO_COMPACTION: &str =
     "This conversation is not summarised: ekiden hands off to a fresh one instead.";
 
-/// Why a session is told to hand off.
+/// Why a session gets the order to hand off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderReason {
@@ -49,7 +49,7 @@ pub enum OrderReason {
     /// Its budget is nearly spent.
     Budget,
     Time,
-    /// The user wants the next session to go on.
+    /// The user wants the next session to continue.
     Asked,
     /// The user wants to stop.
     Operator,
@@ -59,12 +59,12 @@ pub enum OrderReason {
 pub const UNATTENDED: &str = "Not run: the permissions in force do not cover this, and nobody is here to ask. \
      Take another way, or say under \"Issues\" what you would need.";
 
-/// The last block of a message into a conversation. WHY: the client attaches the files that the last
-/// block of a turn's first message names, and a constant of ours names none.
+/// The last block of a message into a conversation. WHY: the client attaches the files that the last block of
+/// a turn's first message names, and our constant names none.
 pub const SIGNATURE: &str = "(This message is from ekiden, the program that runs the relay.)";
 
 impl OrderReason {
-    /// The sentence that says why.
+    /// The sentence with the reason.
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Context => "A fresh conversation will work better from here.",
@@ -104,8 +104,8 @@ pub fn go_on(marker: &Marker) -> String {
     fill(GO_ON.trim_end(), &[("marker", marker.as_str())])
 }
 
-/// The faults of a handoff, the heaviest first, at most [`limits::FAULTS_TOLD_MAX`]. Never the whole
-/// protocol again: what is right stays.
+/// The faults of a handoff, the most serious first, at most [`limits::FAULTS_TOLD_MAX`]. It never repeats the
+/// whole protocol: correct parts stay.
 pub fn ask_again<'a>(faults: impl IntoIterator<Item = &'a Fault>, handoff_dir: &str) -> String {
     let mut faults: Vec<&Fault> = faults.into_iter().collect();
     faults.sort_by_key(|fault| fault.severity());
@@ -121,7 +121,7 @@ pub fn resume_note() -> String {
     RESUME.trim_end().to_owned()
 }
 
-/// The first message in a client's own interface, where only a line fits: where the prompt lies.
+/// The first message in a client's own interface, where only one line fits: it says where the prompt is.
 pub fn read_prompt(file: &str) -> String {
     fill(READ_PROMPT.trim_end(), &[("file", file)])
 }

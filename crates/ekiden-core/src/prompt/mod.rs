@@ -19,15 +19,16 @@
 //! ```
 //!
 //! Invariants, each held by a test in `tests`:
-//! - Every line that came from an agent, a file, a tool or a tracker begins with [`quote::MARK`]. The
-//!   lines without it are the same for every content of a handoff, whatever stands in it.
-//! - The last block of a session's prompt holds nothing but our own words: the client attaches the
-//!   files that the last block names, in marked lines too.
+//! - Every line that came from an agent, a file, a tool or a tracker begins with [`quote::MARK`]. The lines
+//!   without it are the same for every content of a handoff.
+//! - The last block of a session's prompt holds only our own text: the client attaches the files that the
+//!   last block names, even in marked lines.
 //! - The prompts of two sessions in a row share their bytes up to the first new fact.
-//! - Each text keeps its budget for any input; what is left out has a mark; the task is never cut.
-//! - A stage's whole prompt keeps its size for every plan; what is cut first is what can be read.
-//! - No percentages, no remaining budgets, no capitals for force. `tests/catalogue.rs` lists every
-//!   wording, and a lint reads it.
+//! - Each text keeps its budget for any input. A mark shows what is left out. The task is never cut.
+//! - A stage's whole prompt keeps its size for every plan. Parts that the agent can read elsewhere are cut
+//!   first.
+//! - No percentages, no remaining budgets, no capitals for force. `tests/catalogue.rs` lists every wording,
+//!   and a lint reads it.
 
 pub mod budget;
 mod context;
@@ -85,7 +86,7 @@ pub use skills::{SKILL_MARK, Skill, SkillNames};
 pub use stage::{StageInput, stage_prompt};
 pub use summary::summary_of;
 
-/// Where an agent writes its handoff, as the texts name it: seen from the work dir.
+/// Where an agent writes its handoff, as the texts name it: relative to the work dir.
 pub const HANDOFF_DIR: &str = ".ekiden/handoff";
 
 #[cfg(test)]

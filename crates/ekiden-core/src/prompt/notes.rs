@@ -7,7 +7,7 @@ use super::quote::{quoted, quoted_within};
 use crate::handoff::HandoffFile;
 use crate::limits;
 
-/// What a session starts from, beside the task itself.
+/// What a session starts from, in addition to the task itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notes {
     pub by: Author,
@@ -24,7 +24,7 @@ pub enum Author {
     Agent,
     /// ekiden, since the task is a new one.
     FollowUp,
-    /// ekiden, since the agent left no handoff that can be read.
+    /// ekiden, since the agent left no readable handoff.
     Rescue,
     /// The agent, and ekiden where the agent's handoff was not valid.
     Both,

@@ -1,8 +1,8 @@
 //! The request, last in the prompt.
 //!
-//! It is a content block of its own and ours alone: no task, no command, no name, nothing that
-//! anybody else wrote. WHY: the client reads `@path` in the last block of a message and attaches the
-//! file, whatever the permissions say. What belongs to a slot and is not ours stands before it.
+//! It is a separate content block with only our own text: no task, no command, no name, nothing that anybody
+//! else wrote. WHY: the client reads `@path` in the last block of a message and attaches the file, whatever
+//! the permissions say. Foreign text for a slot comes before the request.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::ids::{SessionNumber, StageId};
 use crate::limits::MEMORY_TOKENS_MAX;
 use crate::memory::MemoryTools;
 
-/// Something that this session must be told. Each is told once, in the order of this list.
+/// Something that this session must know. Each appears once, in the order of this list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptSection {
@@ -33,9 +33,9 @@ pub enum PromptSection {
         sides: Vec<MergeSide>,
         check: CheckFacts,
     },
-    /// The stage failed before and is tried again.
+    /// The stage failed before and is retried.
     Retry {
-        /// Which try this is, from 1.
+        /// The number of this try, from 1.
         attempt: u32,
         /// How many there are at most.
         max: u32,
@@ -46,15 +46,15 @@ pub enum PromptSection {
         /// The check that failed, if one did.
         check: Option<CheckFacts>,
     },
-    /// The last session claimed to be done, and the check said no.
+    /// The last session claimed to be done, and the check contradicted it.
     Veto {
         check: String,
         /// The end of its output.
         tail: String,
     },
-    /// A reviewer found these faults in what was claimed to be done.
+    /// A reviewer found these faults in work that was claimed to be done.
     Findings(Vec<Finding>),
-    /// Another branch is checked out than the one on which the user wants commits.
+    /// A branch other than the user's choice for commits is checked out.
     OtherBranch,
     /// Handoffs repeat and nothing changes.
     Repeated {
@@ -65,11 +65,11 @@ pub enum PromptSection {
     TaskChanged,
     /// The task before this one is done, and the user has a new one.
     NewTask,
-    /// The user goes on from an earlier handoff; later sessions worked on the tree.
+    /// The user continues from an earlier handoff; later sessions worked on the tree.
     GoneBack,
     /// The user's words for this session.
     Operator(String),
-    /// The session has this item of a list to work on, and nothing else.
+    /// The session works on this item of a list, and nothing else.
     Item {
         text: String,
         /// A session worked on it before.
@@ -78,9 +78,9 @@ pub enum PromptSection {
     Delegation,
     /// An attempt at this session broke off.
     Interrupted,
-    /// What was left in the project before the run.
+    /// What earlier work left in the project before the run.
     Remembered(String),
-    /// What earlier sessions left can be asked for.
+    /// The session can query what earlier sessions left.
     Query(MemoryTools),
 }
 
@@ -117,7 +117,7 @@ pub(super) const REQUEST_ITEM: &str =
 pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone, and keep this conversation for deciding and checking.";
 pub(super) const INTERRUPTED: &str = "This session began before and was interrupted; the tree may hold part of its work. Compare git status and diff with the notes, and do not redo what is there.";
 pub(super) const REMEMBERED: &str = "What sessions before this run left here is listed under \"From the memory\". It may be out of date: where it and the tree differ, the tree is right.";
-/// Headings and calls are the ones that users of claude-mem know.
+/// Headings and calls are those that users of claude-mem know.
 pub(super) const QUERY: &str = concat!("\n", include_str!("texts/query.md"));
 pub(super) const REQUEST_FIRST: &str = "Get to know the project, note the task's parts (\"Open items\" when you hand off),{check} \
      then begin with the first.";
@@ -139,7 +139,7 @@ impl PromptSection {
         ordered
     }
 
-    /// Its place in the order, and what the request says of it.
+    /// Its place in the order, and its text in the request.
     fn row(&self) -> (u8, &'static str) {
         match self {
             Self::Conflict { .. } => (0, CONFLICT),
@@ -174,8 +174,8 @@ impl PromptSection {
         self.row().1.to_owned()
     }
 
-    /// What belongs to it and is not ours: a part of its own, before the request. Of some the words
-    /// stand elsewhere, under "Measured by ekiden" and "From the user".
+    /// Its foreign text: a separate part, before the request. For some, the text is elsewhere, under
+    /// "Measured by ekiden" and "From the user".
     pub(super) fn part(&self) -> Option<String> {
         if let Self::Conflict { sides, files } = self {
             return Some(setback::conflict(sides, files));
@@ -208,13 +208,13 @@ impl PromptSection {
         None
     }
 
-    /// The session has a merge to mend, and nothing else.
+    /// The session has to repair a merge, and does nothing else.
     fn is_merge(&self) -> bool {
         matches!(self, Self::Conflict { .. } | Self::MergeBroke { .. })
     }
 }
 
-/// What the last block of a session's prompt is made of.
+/// The data for the last block of a session's prompt.
 pub(super) struct Request<'a> {
     pub(super) number: SessionNumber,
     /// Who wrote the notes, if there are any.
@@ -224,7 +224,7 @@ pub(super) struct Request<'a> {
     pub(super) stage: Option<&'a StageNow<'a>>,
 }
 
-/// The stage that a request names. Its id is letters and digits; nothing else of it is ours.
+/// The stage that a request names. Its id is letters and digits; nothing else of it is our own text.
 pub(super) struct StageNow<'a> {
     pub(super) id: &'a StageId,
     pub(super) outputs: bool,
@@ -260,7 +260,7 @@ impl Request<'_> {
         if self.slots.iter().any(PromptSection::is_merge) {
             return REQUEST_MERGE.to_owned();
         }
-        // Their own words say where to begin; a session that claimed to be done left no "Resume at".
+        // Their own text says where to begin; a session that claimed to be done left no "Resume at".
         let is_told = |slot: &PromptSection| {
             matches!(
                 slot,

@@ -1,8 +1,8 @@
-//! Copies of our own texts, and of a predecessor's, in what an agent wrote.
+//! Copies of our own texts, and of a predecessor's, in text that an agent wrote.
 //!
-//! An agent that copies its instructions into a handoff would hand them to the next session as if they were
-//! news. A line counts as a copy if its letters and digits are those of a line of ours, with anything in its
-//! slots, or if it holds a word that only a predecessor's protocol uses.
+//! An agent that copies its instructions into a handoff would pass them to the next session as news. A line
+//! counts as a copy if its letters and digits match a line of ours, with anything in the slots, or if it
+//! contains a word that only a predecessor's protocol uses.
 
 use std::sync::OnceLock;
 
@@ -11,11 +11,11 @@ use super::{messages, protocol};
 use crate::handoff::headings::Heading;
 use crate::text::letters;
 
-/// The text without lines that copy a protocol, ours or a predecessor's, and how many there were.
+/// The text without lines that copy a protocol, ours or a predecessor's, and the number of removed lines.
 pub fn strip_protocol(text: &str) -> (String, usize) {
     let mut stripped = 0;
     let mut kept = String::with_capacity(text.len());
-    // Mostly none is there at all.
+    // Usually there is none at all.
     let of_predecessors: Vec<_> = PREDECESSORS
         .into_iter()
         .filter(|phrase| text.contains(phrase))
@@ -52,8 +52,8 @@ fn is_own(line: &str) -> bool {
     if !(COPY_LETTERS_MIN..=COPY_BYTES_MAX).contains(&line.len()) {
         return false;
     }
-    // Template lines are copies only with the indent of the protocol: without it they are a
-    // template that an agent left unfilled, which is a fault of its own.
+    // Template lines are copies only with the indent of the protocol. Without it, they are a template that an
+    // agent left unfilled, which is a separate fault.
     let indented = line.starts_with(protocol::INDENT);
     let key: String = letters(line).collect();
     key.len() >= COPY_LETTERS_MIN
@@ -81,7 +81,7 @@ impl OwnLine {
         enough.then_some(Self { pieces, template })
     }
 
-    /// Whether a text's letters are this line with anything in its slots.
+    /// Whether a text's letters match this line, with anything in its slots.
     fn matches(&self, key: &str) -> bool {
         let (Some(first), Some(last)) = (self.pieces.first(), self.pieces.last()) else {
             return false;

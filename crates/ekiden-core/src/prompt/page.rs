@@ -1,7 +1,7 @@
 //! Documents that a program writes: a rescue, a follow-up's notes, a stage's result, a diagnosis.
 //!
-//! Words that are not ours get a prefix on each line, so that none of them can pass for a heading or a
-//! STATUS. In a prompt every line is marked as data besides.
+//! Each line of foreign text gets a prefix, so that no line can pass for a heading or a STATUS. In a prompt,
+//! every line is also marked as data.
 
 use super::budget::{Keep, Mark, cut, cut_long_lines};
 use super::own_lines::strip_protocol;
@@ -10,7 +10,7 @@ use crate::text::clean;
 /// A block quotation.
 pub(super) const QUOTE: &str = "> ";
 
-/// Foreign text with a prefix on each line, within a budget; nothing if it says nothing.
+/// Foreign text with a prefix on each line, within a budget; empty if it says nothing.
 pub(super) fn foreign(
     text: &str,
     prefix: &str,
@@ -24,7 +24,7 @@ pub(super) fn foreign(
     cut(&lines, tokens_max, keep, Mark::new(prefix, whole))
 }
 
-/// A section, if there is something to say.
+/// A section, unless its text is empty.
 pub(super) fn section(heading: &str, text: &str) -> String {
     if text.is_empty() {
         return String::new();

@@ -1,8 +1,8 @@
 //! The texts of planning: an idea becomes a document, a document becomes stages.
 //!
-//! Both are prompts of one session each, in blocks like any other: what the user or a model wrote
-//! stands before, the last block is ours alone. They ask for outcomes and not for code, since wrong
-//! detail in a plan cascades; and for the project to be read first, since a plan beside it is no use.
+//! Each is a prompt for one session, in blocks like any other: text of the user or a model comes first, and
+//! the last block is ours alone. The prompts ask for outcomes, not for code, since wrong detail in a plan
+//! cascades. They ask the agent to read the project first, since a plan that ignores the project is useless.
 
 use serde::Deserialize;
 
@@ -22,7 +22,7 @@ pub(super) const SHARDS: &str = include_str!("texts/shards.md");
 pub(super) const QUESTIONS: &str = include_str!("texts/questions.md");
 pub(super) const MEND: &str = include_str!("texts/mend_manifest.md");
 pub(super) const MEND_DOCUMENT: &str = include_str!("texts/mend_document.md");
-/// The fault of an answer in which there is nothing to read.
+/// The fault of an answer without anything to read.
 pub const NO_MANIFEST: &str = "there is no JSON object in the answer";
 pub(super) const MISSING: &str = "is not there";
 pub(super) const NOT_TEXT: &str = "is not readable as text";
@@ -82,8 +82,8 @@ pub fn shards_prompt(document: &str, parts: &[String], path: &str) -> PromptBloc
     }
 }
 
-/// The prompt of the session that splits a document into stages of at most this many tokens each.
-/// `path` is where the whole document is, for one too long to stand here.
+/// The prompt of the session that splits a document into stages of at most this many tokens each. `path` is
+/// where the whole document is, in case it is too long for the prompt.
 pub fn split_prompt(document: &str, path: &str, session_tokens: u64) -> PromptBlocks {
     let path = plain_name(path, PATH_CHARS_MAX);
     let room = limits::PLANNING_DOCUMENT_TOKENS_MAX;
@@ -96,14 +96,14 @@ pub fn split_prompt(document: &str, path: &str, session_tokens: u64) -> PromptBl
     }
 }
 
-/// What an agent asks about a task before it is begun, and the answer that it would take itself.
+/// An agent's question about a task before the work begins, and the answer that the agent would choose.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Question {
     pub question: String,
     pub default: String,
 }
 
-/// The shape to which the answer of [`questions_prompt`] is held.
+/// The schema for the answer of [`questions_prompt`].
 pub const QUESTIONS_SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["questions"],"properties":{"questions":{"type":"array","maxItems":5,"items":{"type":"object","additionalProperties":false,"required":["question","default"],"properties":{"question":{"type":"string","maxLength":300},"default":{"type":"string","maxLength":300}}}}}}"#;
 
 /// The prompt of the session that asks about a task. The task is the user's own words and is never cut.
@@ -115,7 +115,7 @@ pub fn questions_prompt(task: &str) -> PromptBlocks {
     }
 }
 
-/// The questions of an answer, as lines to be shown; none if it holds none that can be read.
+/// The questions of an answer, as lines to show; none if it has no readable ones.
 pub fn questions(answer: &str) -> Option<Vec<Question>> {
     #[derive(Deserialize)]
     struct Asked {
@@ -131,8 +131,8 @@ pub fn questions(answer: &str) -> Option<Vec<Question>> {
     Some(said.take(limits::QUESTIONS_MAX).collect())
 }
 
-/// What a session is told whose manifest is not valid: its faults, word for word. They name what the
-/// model wrote, so they are marked as data.
+/// The message to a session whose manifest is not valid: its faults, word for word. They name what the model
+/// wrote, so they are marked as data.
 pub fn mend_manifest(faults: &[String]) -> String {
     let told = &faults[..faults.len().min(limits::PLANNING_FAULTS_MAX)];
     let line = |fault: &String| {
@@ -150,7 +150,7 @@ pub fn mend_manifest(faults: &[String]) -> String {
     format!("{MEND}{}", cut(&lines, room, Keep::First, mark))
 }
 
-/// What a session is told whose document is not there, or not as it was asked for.
+/// The message to a session whose document is missing or not as requested.
 pub fn mend_document(fault: DocumentFault) -> String {
     fill(MEND_DOCUMENT, &[("fault", fault.told())])
 }
@@ -158,7 +158,7 @@ pub fn mend_document(fault: DocumentFault) -> String {
 /// What is wrong with an architecture document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentFault {
-    /// It is not there.
+    /// It does not exist.
     Missing,
     /// It is no text, or far too long.
     NotText,
@@ -166,7 +166,7 @@ pub enum DocumentFault {
 }
 
 impl DocumentFault {
-    /// The same in words, of the document.
+    /// The fault in words, about the document.
     pub fn told(self) -> &'static str {
         match self {
             Self::Missing => MISSING,
@@ -175,7 +175,7 @@ impl DocumentFault {
         }
     }
 
-    /// What is wrong with this content of the file; nothing if there is no file.
+    /// The fault of a file with this content (`None`: there is no file); none if it has none.
     pub fn of(content: Option<&[u8]>) -> Option<Self> {
         let Some(bytes) = content else {
             return Some(Self::Missing);

@@ -1,7 +1,7 @@
 //! The handoff protocol: the rules, once, above all data.
 //!
-//! The fixed instructions: the same bytes in every session of a run, in the system prompt where the agent has
-//! one. WHY: it is read with more weight than any note, and the cache keeps it.
+//! The protocol is the fixed instructions: the same bytes in every session of a run, in the system prompt if
+//! the agent has one. WHY: the agent gives it more weight than any note, and the cache keeps it.
 
 use super::fill::fill;
 use crate::handoff::files::HandoffFile;
@@ -17,13 +17,13 @@ const WHEN_ITEMS: &str = "After that, or when the task is done";
 /// The wordings of this text.
 pub(super) const TEXTS: [&str; 3] = [PROTOCOL, ORDERING_MESSAGE, ORDERING_ITEMS];
 
-/// What stands before each line of a template.
+/// The indent of each line of a template.
 pub(super) const INDENT: &str = "    ";
 
-/// What the protocol must be told; all of it stays the same over a run.
+/// The values for the protocol; all of them stay the same over a run.
 #[derive(Debug, Clone, Copy)]
 pub struct ProtocolSlots<'a> {
-    /// Where the agent writes, as it should name it.
+    /// Where the agent writes, as the agent should name it.
     pub handoff_dir: &'a str,
     /// The word for "all done and checked".
     pub marker: &'a Marker,

@@ -1,13 +1,13 @@
 //! Notes are data: foreign text as marked lines.
 //!
-//! Every line that an agent, a file, a tool or a tracker produced begins with [`MARK`], and no line of
-//! ours does but the marks of what was cut inside a quotation. So foreign text can open no section
-//! and close no fence, whatever stands in it, and a person can read the archive.
+//! Every line that an agent, a file, a tool or a tracker produced begins with [`MARK`]. Of our own lines,
+//! only the marks for cut text inside a quotation do. So foreign text can neither open a section nor close a
+//! fence, and a person can read the archive.
 //!
-//! Before that the text is made plain ([`crate::text::clean`]), copies of the protocol go, tags that
-//! clients use lose their bracket, and overlong lines are cut. A person is told of it ([`caution`]);
-//! the agent is told nothing. All this lowers a risk, no more: permissions and verification never
-//! hang on what a text says.
+//! Before that, the text is made plain ([`crate::text::clean`]), copies of the protocol are removed, tags
+//! that clients use lose their bracket, and overlong lines are cut. [`caution`] tells the person; the agent
+//! is told nothing. All this only lowers a risk: permissions and verification never depend on what a text
+//! says.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use super::own_lines::strip_protocol;
 use crate::limits::QUOTED_LINE_CHARS_MAX;
 use crate::text::{Hidden, clean, normal, one_line};
 
-/// What every foreign line begins with.
+/// The beginning of every foreign line.
 pub const MARK: &str = "¦ ";
 
 /// Foreign text, ready for a prompt.
@@ -24,20 +24,21 @@ pub const MARK: &str = "¦ ";
 pub struct Quoted {
     /// Marked lines, each with its line feed.
     pub text: String,
-    /// What was taken out or changed.
+    /// What was removed or changed.
     pub removed: Removed,
 }
 
-/// What a person should know of a foreign text: somebody may want to steer an agent with it.
+/// What a person should know about a foreign text: somebody may be trying to steer an agent with it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caution {
-    /// What does not reach an agent as it was written.
+    /// Parts that do not reach an agent as they were written.
     pub removed: Removed,
     /// Phrases that people use to give orders to an agent. They stay, marked as data.
     pub phrases: Vec<&'static str>,
 }
 
-/// What hides or pretends, and was taken out of a foreign text. Copied lines of ours and cut lines are not counted.
+/// Hidden or deceptive parts that were removed from a foreign text. Copied lines of ours and cut lines are not
+/// counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
     /// Characters that hide something.
@@ -65,7 +66,7 @@ pub fn quote(foreign: &str) -> Quoted {
     Quoted { text, removed }
 }
 
-/// Foreign text as marked lines; a word where it says nothing.
+/// Foreign text as marked lines; a placeholder if it says nothing.
 pub(super) fn quoted(text: &str) -> String {
     let quoted = quote(text.trim_end()).text;
     if quoted.is_empty() {
@@ -75,12 +76,12 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// The same within a budget, with a mark of what was left out and where the whole is.
+/// The same within a budget, with a mark for the part that is left out and where the whole is.
 pub(super) fn quoted_within(text: &str, tokens_max: usize, keep: Keep, whole: &str) -> String {
     cut(&quoted(text), tokens_max, keep, Mark::new(MARK, whole))
 }
 
-/// Foreign names, one on each line.
+/// Foreign names, one per line.
 pub(super) fn lines(names: &[String], chars_max: usize) -> String {
     let line = |name: &String| one_line(name, chars_max) + "\n";
     names.iter().map(line).collect()
@@ -92,13 +93,13 @@ pub(super) fn outcome_line(command: &str, outcome: &str) -> String {
     format!("`{command}`: {outcome}")
 }
 
-/// A foreign name on one line, ready to stand behind a [`MARK`]. Unlike a text it is never taken out
-/// as a copy of a protocol: a file may have any name.
+/// A foreign name on one line, to follow a [`MARK`]. Unlike a text, it is never removed as a copy of a
+/// protocol: a file may have any name.
 pub(super) fn plain_name(foreign: &str, chars_max: usize) -> String {
     disarm_tags(&one_line(foreign, chars_max)).0
 }
 
-/// What a person should know of these texts.
+/// What a person should know about these texts.
 pub fn caution<'a>(texts: impl IntoIterator<Item = &'a str>) -> Caution {
     let mut caution = Caution::default();
     for text in texts {
@@ -119,8 +120,8 @@ pub fn caution<'a>(texts: impl IntoIterator<Item = &'a str>) -> Caution {
     caution
 }
 
-/// As it reads after "the handoff held": what hides or pretends. Nothing if there was nothing; copies
-/// of a protocol and long lines are faults of a handoff and reported as such.
+/// The continuation of "the handoff held": its hidden or deceptive parts. Empty if there were none; copies of
+/// a protocol and long lines are faults of a handoff and reported as such.
 impl fmt::Display for Removed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told = [
@@ -159,7 +160,7 @@ const CLIENT_TAGS: [&str; 17] = [
     "assistant",
 ];
 
-/// Phrases of orders to an agent, in normal form.
+/// Phrases that give orders to an agent, in normal form.
 const SUSPICIOUS: [&str; 14] = [
     "ignore previous",
     "ignore all previous",

@@ -1,11 +1,11 @@
-//! The JSON object in a model's reply, when it came with a fence or with words around it.
+//! The JSON object in a model's reply, even inside a fence or with text around it.
 
-/// Objects that are tried before a reply is given up: each costs a walk to its end.
+/// Objects that are tried before the reply is given up: each costs a walk to its end.
 const TRIES_MAX: usize = 256;
 
-/// The largest object in the reply that is in no other; one that begins a fence for JSON, or any fence,
-/// comes first. Braces are counted outside strings; whether it is valid JSON is for its reader to say,
-/// who can name the place of a fault.
+/// The largest object in the reply that is inside no other. An object at the beginning of a JSON fence, or of
+/// any fence, comes first. Braces are counted outside strings. The reader decides whether it is valid JSON,
+/// since it can name the place of a fault.
 pub fn extract_json(reply: &str) -> Option<&str> {
     let mut best: Option<(u8, &str)> = None;
     let mut from = 0;
@@ -26,7 +26,7 @@ pub fn extract_json(reply: &str) -> Option<&str> {
     Some(best?.1)
 }
 
-/// How much the line before an object makes it the one that is meant.
+/// How strongly the line before an object marks it as the intended one.
 fn fenced(before: &str) -> u8 {
     let line = before.trim_end().lines().last().unwrap_or_default().trim();
     let fence = line.strip_prefix("```");
@@ -34,7 +34,7 @@ fn fenced(before: &str) -> u8 {
     fence.map_or(0, |info| 1 + u8::from(is_json(info)))
 }
 
-/// How long the object is that begins here; `None` if it never ends.
+/// The length of the object that begins here; `None` if it never ends.
 fn end_of_object(text: &str) -> Option<usize> {
     let (mut depth, mut string, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {

@@ -1,7 +1,7 @@
 //! The rescue handoff: the best notes that a program can write.
 //!
-//! It holds facts, infers nothing, says that nobody has checked it, and never quotes the raw transcript. It has
-//! the headings of `NEXT_PROMPT.md`, so that one reader handles both.
+//! It holds only facts, infers nothing, says that nobody has checked it, and never quotes the raw transcript.
+//! It has the headings of `NEXT_PROMPT.md`, so that one reader handles both.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::ids::SessionNumber;
 use crate::limits;
 use crate::text::one_line;
 
-/// What is known of a session that left no valid handoff.
+/// What is known about a session that left no valid handoff.
 #[derive(Debug, Clone)]
 pub struct RescueFacts<'a> {
     pub session: SessionNumber,
@@ -22,7 +22,7 @@ pub struct RescueFacts<'a> {
     pub cause: String,
     /// The headings that the agent left empty: only these are filled in.
     pub headings: &'a [Heading],
-    /// Something of the agent's own handoff can be read.
+    /// Part of the agent's own handoff is readable.
     pub own_words: bool,
     /// The agent compacted its context before it ended.
     pub compacted: bool,
@@ -39,10 +39,10 @@ pub struct RescueFacts<'a> {
     pub last_words: Option<&'a str>,
     /// Commands that exited with 0, newest last.
     pub succeeded: &'a [String],
-    /// Commands that did not, newest last.
+    /// Commands that failed, newest last.
     pub failed: &'a [FailedCommand],
     pub check: Option<CheckFacts>,
-    /// What was open in the last handoff that had a list.
+    /// The open items of the last handoff that had a list.
     pub open_items: &'a [String],
     pub previous_next_prompt: Option<&'a str>,
 }
@@ -73,9 +73,9 @@ pub(super) const BUILDS: &str = "Whether it builds is unknown.";
 pub(super) const COMPACTED: &str =
     "Its context was compacted before it ended: what it said after that, it said from a summary.";
 
-/// What stands before each line that came from elsewhere.
+/// The prefix of each foreign line.
 const INDENT: &str = "    ";
-/// Where the whole of what was cut is.
+/// Where the whole of a cut text is.
 const ARCHIVE: &str = "the session's archive";
 /// One name or command, in characters.
 const LINE_CHARS_MAX: usize = 110;
@@ -186,12 +186,12 @@ fn last<T>(all: &[T], max: usize) -> &[T] {
     &all[all.len().saturating_sub(max)..]
 }
 
-/// A label and a line for each name; nothing if there are none.
+/// A label and a line for each name; empty without names.
 fn list(label: &str, names: &[String], tokens_max: usize, keep: Keep) -> String {
     text(label, &lines(names, LINE_CHARS_MAX), tokens_max, keep)
 }
 
-/// A label and a text without its blank lines; nothing if there is none.
+/// A label and a text without its blank lines; empty without text.
 fn text(label: &str, text: &str, tokens_max: usize, keep: Keep) -> String {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let text = lines.collect::<Vec<_>>().join("\n");

@@ -1,6 +1,7 @@
-//! What a finished stage leaves for the stages that need it, and what is written when one failed.
+//! What a finished stage leaves for the stages that need it, and the diagnosis of a failed one.
 //!
-//! Paths from git, commands and how they ended, and the agent's own words under headings that name them.
+//! The page has paths from git, commands with their results, and the agent's own words under headings that
+//! label them.
 
 use super::budget::{Keep, Mark, cut};
 use super::notes::Notes;
@@ -13,7 +14,7 @@ use crate::knowledge::Fact;
 use crate::limits;
 use crate::text::{one_line, shell_word};
 
-/// What is known of a finished stage.
+/// What is known about a finished stage.
 #[derive(Debug, Clone, Copy)]
 pub struct StageFacts<'a> {
     pub stage: &'a StageId,
@@ -26,7 +27,7 @@ pub struct StageFacts<'a> {
     pub facts: &'a [Fact],
 }
 
-/// What is known of a stage that failed for good.
+/// What is known about a stage that failed for good.
 #[derive(Debug, Clone, Copy)]
 pub struct FailureFacts<'a> {
     pub stage: &'a StageId,
@@ -38,7 +39,7 @@ pub struct FailureFacts<'a> {
     pub check: Option<&'a CheckFacts>,
     /// Stages that wait for it in vain.
     pub blocked: &'a [StageId],
-    /// Where the tree is in which it worked.
+    /// Where the tree of its work is.
     pub tree: &'a str,
     /// The plan continues without it.
     pub is_skipped: bool,
@@ -55,13 +56,13 @@ pub struct FailedAttempt {
     pub notes: Option<Notes>,
 }
 
-/// What an agent is asked to add to its last `PROGRESS.md`.
+/// The heading that an agent is asked to add to its last `PROGRESS.md`.
 pub(super) const DECISIONS: &str = "Decisions";
 pub(super) const INTERFACES: &str = "Interfaces";
 
 /// A path or a command, in characters.
 const LINE_CHARS_MAX: usize = 160;
-/// Where the whole of what was cut is.
+/// Where the whole of a cut text is.
 const ARCHIVE: &str = "the archive of the stage's last session";
 
 /// The result of a finished stage, at most [`limits::STAGE_RESULT_TOKENS_MAX`] tokens.
@@ -139,7 +140,7 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
         Some(branch) => format!("first `git merge {branch}`, which has what is done; then "),
         None => String::new(),
     };
-    // Nothing that is done runs again.
+    // Finished stages do not run again.
     let left = [stage].into_iter().chain(facts.blocked);
     let only: String = left.map(|stage| format!(" --only {stage}")).collect();
     let answer = match facts.asks {
@@ -156,7 +157,7 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
     )
 }
 
-/// The branch of all that is done, which the stage's worktree is named after. In place there is none.
+/// The branch with all finished work; the stage's worktree is named after it. None for work in place.
 fn branch(tree: &str, stage: &StageId) -> Option<String> {
     let run = |name: &str| {
         let run = name.strip_suffix(stage.as_str())?.strip_suffix('-')?;
@@ -204,7 +205,7 @@ fn list<'a>(lines: impl Iterator<Item = &'a str>, tokens_max: usize) -> String {
     cut(&items, tokens_max, Keep::First, Mark::new("- ", "git"))
 }
 
-/// A foreign text as a block quotation; nothing if there is none.
+/// A foreign text as a block quotation; empty without text.
 fn quotation(text: Option<String>, tokens_max: usize) -> String {
     let text = text.unwrap_or_default();
     foreign(&text, QUOTE, tokens_max, Keep::First, ARCHIVE)

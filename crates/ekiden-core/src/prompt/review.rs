@@ -1,7 +1,7 @@
-//! The texts of a review: what a reviewer is asked, how its answer is read, and what becomes of its findings.
+//! The texts of a review: the request to the reviewer, the reading of its answer, and the passing on of its findings.
 //!
-//! It gets the task, the check and the changes, and no word that the sessions before wrote about themselves. Its
-//! findings are data like any agent's words.
+//! The reviewer gets the task, the check and the changes, and nothing that earlier sessions wrote about themselves.
+//! Its findings are data like any agent's words.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub(super) const DIFF: &str = "The diff:";
 pub(super) const FINDINGS: &str = "# Findings of a reviewer";
 pub(super) const FINDINGS_INTRO: &str = "Place, reason, and how it was seen.";
 
-/// What a person is asked where the work tree cannot be compared.
+/// The question to a person when the work tree cannot be compared.
 pub const NO_TREE: &str = "The work is claimed to be done, but nobody could review it: the work tree could not be read. Resume to have it verified and reviewed again.";
 const TREE_CHANGED: &str = "The work tree changed while session {number} reviewed it, so its verdict does not count. Look at the changes (git status, git diff), then resume to have the work verified and reviewed again.";
 const NO_VERDICT: &str = "The work is claimed to be done, but session {number} came to no verdict (last attempt: {cause}). Resume to have it reviewed again.";
@@ -46,18 +46,18 @@ const STAT_CHARS_MAX: usize = 160;
 const PLACE_CHARS_MAX: usize = 200;
 const REASON_CHARS_MAX: usize = 600;
 const SEEN_CHARS_MAX: usize = 400;
-/// The most that a question tells of a finding, in characters.
+/// How much of a finding a question shows, in characters.
 const TOLD_CHARS_MAX: usize = 240;
 
-/// The shape to which a reviewer's answer is held.
+/// The schema for a reviewer's answer.
 pub const REVIEW_SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["verdict","findings"],"properties":{"verdict":{"enum":["pass","findings"]},"findings":{"type":"array","maxItems":10,"items":{"type":"object","additionalProperties":false,"required":["place","reason","seen"],"properties":{"place":{"type":"string","maxLength":200},"reason":{"type":"string","maxLength":600},"seen":{"type":"string","maxLength":400}}}}}}"#;
 
-/// What a reviewer is given.
+/// The input of a reviewer.
 #[derive(Debug, Clone, Copy)]
 pub struct ReviewInput<'a> {
     /// The user's words; they are never cut or changed.
     pub task: &'a str,
-    /// What the verification said.
+    /// The verification's result.
     pub check: Option<&'a CheckFacts>,
     /// The user's answer to an earlier question.
     pub words: Option<&'a str>,
@@ -65,12 +65,12 @@ pub struct ReviewInput<'a> {
     pub diff: &'a str,
 }
 
-/// A fault that a reviewer found. All of it is the model's.
+/// A fault that a reviewer found. All of it is the model's text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub place: String,
     pub reason: String,
-    /// How it was seen.
+    /// How the reviewer saw it.
     pub seen: String,
 }
 
@@ -107,7 +107,7 @@ pub fn review_prompt(input: &ReviewInput<'_>) -> PromptBlocks {
     }
 }
 
-/// The verdict in an answer: what was found, which is nothing for a pass. None where it cannot be read, or says
+/// The verdict in an answer: the findings, which are empty for a pass. None if it cannot be read, or says
 /// both.
 pub fn verdict(answer: &str) -> Option<Vec<Finding>> {
     #[derive(Deserialize)]
@@ -135,12 +135,12 @@ pub fn verdict(answer: &str) -> Option<Vec<Finding>> {
     }
 }
 
-/// What a reviewer is told whose answer is no verdict.
+/// The message to a reviewer whose answer is no verdict.
 pub fn mend_verdict() -> String {
     MEND.trim_end().to_owned()
 }
 
-/// What a reviewer is told that is to come to an end.
+/// The message that asks a reviewer to finish.
 pub fn answer_now() -> String {
     ANSWER_NOW.trim_end().to_owned()
 }
@@ -166,7 +166,7 @@ pub(super) fn part(findings: &[Finding]) -> String {
     format!("{FINDINGS}\n\n{FINDINGS_INTRO}\n{told}\n")
 }
 
-/// What a person is asked about faults that are still found. The faults are a model's words.
+/// The question to a person about faults that remain. The faults are a model's words.
 pub fn faults_left(findings: &[Finding]) -> String {
     let told = findings.iter().zip(1..).map(|(finding, n)| {
         let line = format!("{n}. {}: {}", finding.place, finding.reason);
@@ -175,12 +175,12 @@ pub fn faults_left(findings: &[Finding]) -> String {
     format!("{FAULTS_LEFT}{}", told.collect::<String>())
 }
 
-/// What a person is asked where the tree is not as the reviewer found it.
+/// The question to a person when the tree has changed since the reviewer began.
 pub fn tree_changed(session: SessionNumber) -> String {
     fill(TREE_CHANGED, &[("number", &session.to_string())])
 }
 
-/// What a person is asked where a reviewer came to no verdict.
+/// The question to a person when a reviewer reached no verdict.
 pub fn no_verdict(session: SessionNumber, cause: &EndCause) -> String {
     let values = [
         ("number", &*session.to_string()),

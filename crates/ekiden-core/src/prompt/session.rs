@@ -1,6 +1,6 @@
 //! The first message of a session: all that it needs to continue.
 //!
-//! The user's words come first and the request last; what changes least stands in front:
+//! The user's words come first and the request last; parts that change least come early:
 //!
 //! | block | parts | changes |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | foreign | log, measured, notes, the user's words for this session | each session |
 //! | now | the request | each session; ours alone |
 //!
-//! A part that has nothing to say is left out, but never because of what an agent wrote: else the
-//! lines that are ours would tell of it.
+//! An empty part is left out, but never because of what an agent wrote: otherwise our own lines would give
+//! that away.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,29 +20,29 @@ use crate::ids::SessionNumber;
 use crate::knowledge::Knowledge;
 use crate::limits;
 
-/// What a session's prompt is made of.
+/// The data for a session's prompt.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionInput<'a> {
     pub number: SessionNumber,
     /// The user's words; they are never cut or changed.
     pub task: &'a str,
     pub knowledge: &'a Knowledge,
-    /// What ekiden measured; `None` where it could not.
+    /// ekiden's measurements; `None` if it could not measure.
     pub measured: Option<&'a Measured>,
-    /// What the previous session left; `None` before there was one.
+    /// The previous session's notes; `None` for the first session.
     pub notes: Option<&'a Notes>,
     /// The user's check of done.
     pub check: Option<&'a str>,
-    /// What else this session must know, in any order.
+    /// Everything else that this session must know, in any order.
     pub slots: &'a [PromptSection],
 }
 
 /// A prompt as the blocks of one message, to be sent in this order. The last one is ours alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptBlocks {
-    /// What stays the same from session to session, but for new facts at its end.
+    /// The part that stays the same from session to session, except for new facts at its end.
     pub stable: String,
-    /// What belongs to this session; empty if there is nothing.
+    /// The part for this session only; may be empty.
     pub foreign: String,
     pub now: String,
 }
@@ -66,7 +66,7 @@ impl PromptBlocks {
             .filter(|text| !text.is_empty())
     }
 
-    /// The whole as it is archived: the blocks one after the other, byte for byte what is sent.
+    /// The whole for the archive: the blocks one after the other, byte for byte as sent.
     pub fn to_archive(&self) -> String {
         self.blocks().collect()
     }
@@ -77,7 +77,7 @@ pub fn session_prompt(input: &SessionInput<'_>) -> PromptBlocks {
     prompt(input, "", None)
 }
 
-/// The same with what belongs behind the check, and the stage that the request names.
+/// The same with additional text after the check, and with the stage that the request names.
 pub(super) fn prompt(
     input: &SessionInput<'_>,
     outputs: &str,
@@ -136,7 +136,7 @@ fn foreign(input: &SessionInput<'_>, log: &str) -> String {
     text
 }
 
-/// The user's words as they are, with a line end and a blank line behind them.
+/// The user's words unchanged, followed by a line end and a blank line.
 pub(super) fn on_lines(text: &str) -> String {
     if text.ends_with('\n') {
         format!("{text}\n")

@@ -1,5 +1,5 @@
-//! What a session reads first when it has to repair something: a stage that is retried on the tree that the
-//! failed attempt left; a merge with conflicts; a merge on which the check fails.
+//! What a session reads first when it has to repair something: the tree that a failed attempt left, a merge
+//! with conflicts, or a merge on which the check fails.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,10 +43,10 @@ const CAUSE_CHARS_MAX: usize = 80;
 /// A line of the list of changes, in characters.
 const CHANGE_CHARS_MAX: usize = 110;
 const PATH_CHARS_MAX: usize = 160;
-/// Where the whole of an output is.
+/// Where a whole output is.
 const LOG: &str = "the check's log";
 
-// Shares of a part, in tokens; the list of changes, or the sides, take what is left.
+// Shares of a part, in tokens; the list of changes, or the sides, get the rest.
 const LABELS_TOKENS_MAX: usize = 100;
 const CAUSE_TOKENS_MAX: usize = 50;
 const CHECK_TOKENS_MAX: usize = 65;
@@ -92,7 +92,7 @@ pub(super) fn broke(merged: &[MergeSide], check: &CheckFacts) -> String {
     format!("{BROKE}\n\n{BROKE_INTRO}\n{sides}{check}\n")
 }
 
-/// A check that failed: its command, how it ended, and both ends of its output.
+/// A failed check: its command, its result, and both ends of its output.
 fn failed_check(check: &CheckFacts, output_tokens_max: usize) -> String {
     let line = outcome_line(&check.command, &check.outcome);
     let line = quoted_within(&line, CHECK_TOKENS_MAX, Keep::First, LOG);

@@ -1,12 +1,12 @@
-//! Skills: commands that a person or the agent calls inside a session (`/handoff`), as the files that
-//! the client reads.
+//! Skills: commands that a person or the agent calls inside a session (`/handoff`), as the files that the client
+//! reads.
 //!
-//! `ekiden setup` installs the same texts that the plugin ships. They only say which program to run and what to do
-//! with its answer, so a newer program needs no newer skill.
+//! `ekiden setup` installs the same texts as the plugin. They only say which program to run and how to use its
+//! answer, so a newer program needs no newer skill.
 //!
-//! WHY they let the agent run the program instead of having its output put into the text: the client
-//! attaches every file that the text of a skill names after an at sign, whatever the permissions say,
-//! and a handoff is foreign text. The result of a call is not searched that way.
+//! WHY the agent runs the program, instead of the skill including its output: the client attaches every file that a
+//! skill's text names after an at sign, whatever the permissions say, and a handoff is foreign text. The client does
+//! not search the result of a call that way.
 
 use super::fill::fill;
 use crate::names::names;
@@ -17,12 +17,12 @@ pub(super) const ORIENT: &str = include_str!("texts/skill_orient.md");
 pub(super) const RALPH: &str = include_str!("texts/skill_ralph.md");
 pub(super) const SHARD: &str = include_str!("texts/skill_shard.md");
 
-/// A line that every skill of ours has in its head, by which it is told from other people's.
+/// A line in the head of each of our skills, which distinguishes them from other people's.
 pub const SKILL_MARK: &str = "  installed-by: ekiden\n";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skill {
-    /// Where the session stands, estimates, deferral, a checkpoint now.
+    /// The session's state, estimates, deferral, a checkpoint now.
     Checkpoint,
     /// The session is handed off.
     Handoff,
@@ -34,8 +34,9 @@ pub enum Skill {
     Shard,
 }
 
-/// The names under which the skills are called. Not always their own: somebody may have had a command
-/// of that name first, and those of a plugin are called by its name and theirs (`ekiden:handoff`).
+/// The names under which the skills are called. They may differ from the skills' own names: somebody may have
+/// had a command of that name first, and a plugin's skills are called by its name and theirs
+/// (`ekiden:handoff`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillNames([String; Skill::ALL.len()]);
 
@@ -48,7 +49,7 @@ names!(Skill {
 });
 
 impl Skill {
-    /// The skill's file: it calls `program`, a word of shell, and may do so without asking.
+    /// The skill's file. It calls `program`, one shell word, and may do so without asking.
     pub fn text(self, program: &str, names: &SkillNames) -> String {
         let wording = match self {
             Self::Checkpoint => CHECKPOINT,
@@ -57,7 +58,7 @@ impl Skill {
             Self::Ralph => RALPH,
             Self::Shard => SHARD,
         };
-        // What a run does is asked about; what only looks at a loop, or writes down where it is, is not.
+        // Running a loop needs the client's permission; looking at one, or recording its state, does not.
         let rules = match self {
             Self::Checkpoint | Self::Handoff | Self::Orient | Self::Shard => {
                 vec![self.name().to_owned()]
@@ -67,7 +68,7 @@ impl Skill {
                 .into(),
         };
         let rules = rules.iter().map(|rule| format!("Bash({program} {rule}:*)"));
-        // A JSON string is one of YAML, whatever is in it.
+        // A JSON string is a YAML string, whatever it contains.
         let rule = serde_json::Value::from(rules.collect::<Vec<_>>().join(", ")).to_string();
         fill(
             wording,
@@ -86,7 +87,7 @@ impl Skill {
 }
 
 impl SkillNames {
-    /// Each skill under the name that this gives it.
+    /// Each skill under the name that `name` gives it.
     pub fn by(name: impl FnMut(Skill) -> String) -> Self {
         Self(Skill::ALL.map(name))
     }

@@ -1,10 +1,10 @@
-//! The first message of a session of a plan's stage: the usual one, with what the plan adds.
+//! The first message of a session in a plan's stage: the usual one, with what the plan adds.
 //!
-//! What stays the same in all sessions of the stage stands first: the whole in short, files as they
-//! were when the stage began, results of the stages that it needs. Then its task, its check, its
-//! outputs. All but the task and the check is marked as data: much of a plan was written by a model.
-//! WHY: the prompt keeps its size for every plan. What must be told has its own budgets; the context
-//! takes what is left, in steps, so that its bytes change seldom from session to session.
+//! The parts that stay the same in all sessions of the stage come first: the summary of the whole, files as
+//! they were when the stage began, results of the stages that it needs. Then come its task, its check and its
+//! outputs. Everything except the task and the check is marked as data, since a model wrote much of a plan.
+//! WHY: the prompt keeps its size for every plan. Required parts have their own budgets. The context takes
+//! the rest, in steps, so that its bytes seldom change from session to session.
 
 use super::budget::{Keep, Mark, cut, cut_line, tokens};
 use super::context::{LABELS_TOKENS_MAX, NOT_SET_UP_CHARS_MAX};
@@ -15,7 +15,7 @@ use super::{PromptBlocks, SessionInput, StageContext};
 use crate::ids::StageId;
 use crate::limits;
 
-/// What the prompt of a stage's session has beside that of any other.
+/// What the prompt of a stage's session has in addition to any other.
 #[derive(Debug, Clone, Copy)]
 pub struct StageInput<'a> {
     pub id: &'a StageId,
@@ -47,11 +47,11 @@ const OUTPUT_CHARS_MAX: usize = 160;
 const CHECK_LINE_CHARS_MAX: usize = 400;
 /// The heading and the introduction of the check.
 const CHECK_LABELS_TOKENS_MAX: usize = 30;
-/// Where the whole of what was cut is.
+/// Where the whole of a cut text is.
 const PLAN: &str = "the plan";
-/// What is reserved for the rest of the prompt grows in such steps.
+/// The reserve for the rest of the prompt grows in such steps.
 const STEP_TOKENS: usize = 1_000;
-/// What a session after the first may need for log, measured, notes and request.
+/// How much a session after the first may need for log, measured, notes and request.
 const LATER_TOKENS: usize = limits::KNOWLEDGE_LOG_TOKENS_MAX
     + limits::MEASURED_TOKENS_MAX
     + limits::NOTES_TOKENS_MAX
@@ -82,7 +82,7 @@ pub fn stage_prompt(input: &SessionInput<'_>, stage: &StageInput<'_>) -> PromptB
     blocks
 }
 
-/// What the rest of the prompt leaves for the context.
+/// The room that the rest of the prompt leaves for the context.
 fn context_room(rest: &PromptBlocks, later: bool) -> usize {
     let changing = tokens(&rest.foreign) + tokens(&rest.now);
     let changing = if later {
@@ -130,7 +130,7 @@ fn outputs(outputs: &[String]) -> String {
     format!("{OUTPUTS}\n\n{OUTPUTS_INTRO}\n{lines}\n")
 }
 
-/// The check as the user approved it; only what no one would read is cut.
+/// The check as the user approved it; only text that nobody would read is cut.
 fn check_within(check: &str) -> String {
     let line = |line| cut_line(line, CHECK_LINE_CHARS_MAX);
     let lines: String = check.split_inclusive('\n').map(line).collect();

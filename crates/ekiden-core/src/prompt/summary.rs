@@ -1,4 +1,4 @@
-//! The summary of an architecture document: what every stage of the plan is told of the whole.
+//! The summary of an architecture document: how every stage of the plan learns about the whole.
 
 use super::budget::{Keep, Mark, cut_by_size, cut_long_lines};
 use super::context::LABELS_TOKENS_MAX;
@@ -7,9 +7,9 @@ use crate::limits::{self, BYTES_PER_TOKEN};
 use crate::markdown::sections_named;
 use crate::text::clean;
 
-/// What stands under "Summary", up to the next heading that is not below it; else the beginning of
-/// the document. At most [`limits::STAGE_ARCHITECTURE_TOKENS_MAX`] tokens, as it will stand in a
-/// prompt; `path` is where the whole document is.
+/// The text under "Summary", up to the next heading that is not below it; without that heading, the beginning
+/// of the document. At most [`limits::STAGE_ARCHITECTURE_TOKENS_MAX`] tokens, counted as in a prompt; `path`
+/// is where the whole document is.
 pub fn summary_of(document: &str, path: &str) -> String {
     let document = clean(document).text;
     let text = cut_long_lines(section(&document).unwrap_or(&document).trim());
@@ -22,7 +22,7 @@ pub(super) fn has_summary(document: &str) -> bool {
     section(&clean(document).text).is_some()
 }
 
-/// The first section of that name which says something.
+/// The first section of that name with a text.
 fn section(document: &str) -> Option<&str> {
     sections_named(document, "Summary").find(|text| !text.trim().is_empty())
 }

@@ -1,8 +1,8 @@
 //! Whether an attempt may start now: the last question before every start.
 //!
 //! It may if nobody wants a pause, the budget has enough left for a session, and no quiet hours apply. The
-//! share that the session may spend is then reserved: nothing else of the relay spends until it is over.
-//! Where other stages hold what is left, the relay waits for what they do not spend.
+//! session's share is then reserved: nothing else in the relay spends until the session is over. If other
+//! stages have reserved the rest of the budget, the relay waits for what they leave unspent.
 
 use super::{Next, NextAttempt, Relay};
 use crate::bounds::OnRateLimit;
@@ -17,15 +17,15 @@ use crate::time::Timestamp;
 #[derive(Debug, PartialEq)]
 pub(super) enum Room {
     Enough,
-    /// Other stages hold it, and may give it back.
+    /// Other stages have reserved it, and may return it.
     Reserved,
-    /// None, which ends the run so.
+    /// None, which ends the run with this outcome.
     None(Outcome),
 }
 
 impl Relay {
-    /// Starts an attempt, or holds it back while a person wants a pause, or waits until it may start, or
-    /// ends the run because it may not. Every start goes through here.
+    /// Starts an attempt, holds it while a person wants a pause, waits until it may start, or ends the run
+    /// because it may not. Every start goes through here.
     pub(super) fn admit(&mut self, at: Timestamp, next: NextAttempt) -> Vec<RelayEffect> {
         if let Some(end) = self.claim_of_old_task(&next) {
             let passed = self.last_pass();
@@ -56,7 +56,7 @@ impl Relay {
         }
     }
 
-    /// All agents that may go on are out until then.
+    /// All agents that could continue are out until then.
     fn wait_for_candidates(
         &mut self,
         at: Timestamp,
@@ -89,7 +89,8 @@ impl Relay {
         self.admit(at, next)
     }
 
-    /// Other stages may have given some of the budget back: begins if it waits for that and it is enough.
+    /// Other stages may have returned some of the budget: begins if the relay waits for that and it is
+    /// enough.
     pub(crate) fn budget_changed(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         match self.waits_for(WaitCause::Budget) {
             Some(next) if self.budget_for(&next) != Room::Reserved => {
@@ -100,7 +101,7 @@ impl Relay {
         }
     }
 
-    /// Whether what is left of the run's budget, and of that of an agent that may begin, is enough.
+    /// Whether the rest of the run's budget, and that of an agent that may begin, is enough.
     fn budget_for(&self, next: &NextAttempt) -> Room {
         if !is_too_little(self.part_of_run(), self.least_share(), next) {
             return self.budget_of_agents(next);
@@ -116,7 +117,7 @@ impl Relay {
     }
 }
 
-/// Nothing is left, or for a new session too little.
+/// Nothing is left, or too little for a new session.
 pub(super) fn is_too_little(left: Budget, least: Spend, next: &NextAttempt) -> bool {
     left.is_spent() || (next.id.attempt == AttemptNumber::FIRST && left.is_below(least))
 }

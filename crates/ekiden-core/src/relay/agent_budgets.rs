@@ -1,6 +1,7 @@
-//! Budgets of single agents: whoever has spent its own does not begin, and others go on for it.
+//! Budgets of single agents: an agent that has spent its budget does not begin, and others replace it.
 //!
-//! An agent's budget counts over the whole run, whichever stages it worked on. Beside it the run's own budget holds.
+//! An agent's budget counts over the whole run, whichever stages the agent worked on. The run's own budget applies as
+//! well.
 
 use super::admission::{Room, is_too_little};
 use super::{NextAttempt, Purpose, Relay, Session};
@@ -9,25 +10,25 @@ use crate::effect::StartMode;
 use crate::outcome::Outcome;
 
 impl Relay {
-    /// An attempt is over that has spent so much.
+    /// A finished attempt has spent this much.
     pub(super) fn charge_agent(&mut self, session: &Session, spend: Spend) {
         let agent = self.agent_name(&session.attempt).to_owned();
         self.spent_by.add(&agent, spend);
     }
 
-    /// Who makes this attempt, if nobody goes on for it.
+    /// The agent for this attempt, unless another one replaces it.
     pub(super) fn agent_name(&self, next: &NextAttempt) -> &str {
         &self.settings.agent_for(next.purpose).name
     }
 
-    /// What is not spent of an agent's budget, though it may be reserved.
+    /// The unspent part of an agent's budget, including reserved parts.
     pub(super) fn unspent_of_agent(&self, agent: &str) -> Budget {
         let budget = self.settings.bounds.agents.get(agent);
         let spent = self.spent_by_agent(agent).spend;
         budget.map_or_else(Budget::default, |budget| budget.after(spent))
     }
 
-    /// Its part of what is left of an agent's budget, as of the run's.
+    /// This relay's part of the rest of an agent's budget, computed like that of the run's.
     pub(super) fn part_of_agent(&self, agent: &str) -> Budget {
         let shared = &self.shared;
         let left = self.unspent_of_agent(agent);
@@ -40,7 +41,7 @@ impl Relay {
         own.plus(self.shared.spent_by.of(agent))
     }
 
-    /// Whether one of those who may make this attempt has budget for it.
+    /// Whether one of the agents that may make this attempt has budget for it.
     pub(super) fn budget_of_agents(&self, next: &NextAttempt) -> Room {
         let agents = self.who_may(next);
         let is_out = |agent: &&str| self.is_out(agent, next);
@@ -78,7 +79,7 @@ impl Relay {
         }
     }
 
-    /// Notes who has no budget for this attempt.
+    /// Records which agents have no budget for this attempt.
     pub(super) fn look_at_agent_budgets(&mut self, next: &NextAttempt) {
         let budgets = self.settings.bounds.agents.keys();
         let out = budgets.filter(|agent| self.is_out(agent, next));
@@ -90,7 +91,7 @@ impl Relay {
         is_too_little(self.part_of_agent(agent), least, next)
     }
 
-    /// The names of those who may make this attempt, each once.
+    /// The names of the agents that may make this attempt, each once.
     fn who_may(&self, next: &NextAttempt) -> Vec<&str> {
         if next.purpose == Purpose::Review || next.mode == StartMode::Resume {
             return vec![self.agent_name(next)];

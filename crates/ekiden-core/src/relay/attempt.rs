@@ -1,9 +1,8 @@
 //! The conversation with the agent while a session is at work.
 //!
-//! The order to hand off goes into the running turn as soon as measured context use reaches L2.
-//! A turn that wants to end is judged by the files it leaves: through the Stop callback first, where
-//! the agent has one, and by messages after the turn is over. Each way has its own limit, so every
-//! conversation ends.
+//! The order to hand off goes into the running turn as soon as measured context use reaches L2. When a turn
+//! wants to end, ekiden judges it by the files it leaves: first through the Stop callback, if the agent has
+//! one, and by messages after the turn is over. Each way has its own limit, so every conversation ends.
 
 use super::spending::Bound;
 use super::start::HANDOFF_DIR;
@@ -21,35 +20,35 @@ use crate::settings::Settings;
 use crate::steering::StopRequest;
 use crate::time::Timestamp;
 
-/// An attempt that is ordered or at work.
+/// An attempt that is ordered or in progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     pub attempt: NextAttempt,
-    /// What it is given. Kept, since it takes a while to write.
+    /// The agent's prompt. It is kept, since making it takes a while.
     pub prompt: Prompt,
-    /// What it may spend, set aside when it began.
+    /// Its share, reserved when it began.
     pub share: Share,
-    /// What the attempt has spent at the last mark.
+    /// The attempt's spend at the last mark.
     pub spend: Spend,
-    /// What it had spent when it was ordered to hand off, if that is known.
+    /// Its spend when the handoff was ordered, if that is known.
     pub(super) ordered_at: Option<Spend>,
     /// How full its context is; levels only rise within an attempt.
     pub level: Level,
-    /// What it holds, in tokens, when the level was reached.
+    /// The size of its context, in tokens, when it reached the level.
     pub(super) usage_tokens: u64,
     /// Its window, once the agent reported it.
     pub(super) window: Option<Window>,
     pub(super) process: Option<Process>,
     pub(super) channel: Channel,
-    /// The bound by which it is being ended.
+    /// The bound that is ending it.
     pub(super) bound: Option<Bound>,
-    /// The session is told to hand off at this time.
+    /// The session gets the order to hand off at this time.
     pub(super) order_by: Option<Timestamp>,
-    /// The process is told to end at this time: the grace after a gentle stop, or when its time or its
-    /// budget is up.
+    /// The process is ended at this time: after the grace of a gentle stop, or when its time or its budget is
+    /// up.
     pub(super) stop_by: Option<Timestamp>,
     pub(super) compacted: bool,
-    /// What a reviewer answered last.
+    /// A reviewer's last answer.
     pub(super) answer: Option<String>,
     /// The agent that has its conversation is on another machine.
     pub(super) is_elsewhere: bool,
@@ -63,25 +62,25 @@ pub(super) struct Process {
     pub(super) heard: Timestamp,
 }
 
-/// What may be said to the agent.
+/// What ekiden may send to the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Channel {
     Open(Open),
-    /// The agent was told to go, or is being ended: nothing more is said.
+    /// The agent was told to exit, or is being ended: nothing more is sent.
     Closed,
 }
 
-/// What was said to the agent.
+/// What ekiden has sent to the agent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Open {
     order: HandoffOrder,
-    /// A message was sent that no request holds yet.
+    /// A message was sent that is not part of a request yet.
     pub(super) undelivered: bool,
     go_ons: u32,
     calls_at_go_on: Option<u32>,
     asks: u32,
     holds: u32,
-    /// Faults that are asked about once were asked about.
+    /// The agent was asked about the faults that are asked about once.
     asked: bool,
 }
 
@@ -90,12 +89,12 @@ pub(super) struct Open {
 enum HandoffOrder {
     #[default]
     No,
-    /// To be given as soon as the agent can take it.
+    /// To be sent as soon as the agent can take it.
     Due(OrderReason),
     Given,
 }
 
-/// How an agent that wants to end its turn is told that it may not.
+/// How to hold an agent that wants to end its turn.
 #[derive(Debug, Clone, Copy)]
 enum HoldMethod {
     StopCallback,
@@ -103,7 +102,7 @@ enum HoldMethod {
 }
 
 impl Relay {
-    /// Something happened in the attempt at work. An event of an earlier attempt is void.
+    /// Something happened in the current attempt. An event of an earlier attempt is void.
     pub(super) fn attempt_event(
         &mut self,
         at: Timestamp,
@@ -131,7 +130,7 @@ impl Relay {
 
 impl Session {
     pub(super) fn new(attempt: NextAttempt, prompt: Prompt, share: Share) -> Self {
-        // The first message of a conversation that only hands off is the order.
+        // If a conversation only hands off, its first message is the order.
         let order = match attempt.hand_off {
             true => HandoffOrder::Given,
             false => HandoffOrder::No,
@@ -159,22 +158,22 @@ impl Session {
         }
     }
 
-    /// It was told to hand off, or is done.
+    /// It has the order to hand off, or is done.
     pub fn is_handing_off(&self) -> bool {
         !matches!(&self.channel, Channel::Open(open) if open.order == HandoffOrder::No)
     }
 
-    /// What the agent knows of its work is a summary: the handoff came too late.
+    /// The agent knows its work only from a summary: the handoff came too late.
     pub(super) fn is_compacted(&self) -> bool {
         self.attempt.consumed.compacted || self.compacted
     }
 
-    /// It was at or above L2: there is nothing left for it to do but to hand off.
+    /// It was at or above L2: all it can still do is hand off.
     pub(super) fn is_late(&self) -> bool {
         self.attempt.hand_off || self.level >= Level::L2
     }
 
-    /// The conversation, which holds so much by now, has room to hand off.
+    /// The conversation, at this size, has room to hand off.
     pub(super) fn has_room(&self, usage_tokens: u64) -> bool {
         let usage_tokens = usage_tokens.max(self.usage_tokens);
         match self.window {
@@ -220,7 +219,7 @@ impl Session {
                 self.level = self.level.max(*level);
                 self.usage_tokens = self.usage_tokens.max(*usage_tokens);
                 self.spend = self.spend.corrected(*spend);
-                // Its last words may cross a level too, after a handoff that needs no other.
+                // Its last response may cross a level too, even after a handoff that needs no order.
                 if *level < Level::L2 || *is_done {
                     return None;
                 }
@@ -233,7 +232,7 @@ impl Session {
                 filled_by,
             } => self.baseline(at, *level, *usage_tokens, filled_by),
             AttemptEvent::SpendCrossed { crossing } => self.spend_crossed(at, *crossing, settings),
-            // What it still knows of its work is a summary, and gets no better.
+            // Its knowledge of the work is only a summary, and gets no better.
             AttemptEvent::Compacted { .. } => {
                 self.compacted = true;
                 self.order(OrderReason::Context, settings)
@@ -313,7 +312,7 @@ impl Session {
         let purpose = self.attempt.purpose;
         let open = self.channel.open().filter(|_| !is_used_up)?;
         if open.undelivered {
-            // The message becomes a turn of its own, but for an order that is still waiting.
+            // The message becomes a separate turn, unless an order is still waiting.
             return open.give_order(purpose, settings);
         }
         if purpose == Purpose::Review {
@@ -333,7 +332,7 @@ impl Session {
         let hears = settings.agent_for(purpose).kind.takes_messages() && !failed;
         let (level, is_used_up) = (self.level, self.is_used_up());
         let open = self.channel.open()?;
-        // A message that waits in the agent becomes a turn of its own; there is nothing left for one.
+        // A message that waits in the agent becomes a separate turn; there is no room left for one.
         match open.undelivered {
             true if is_used_up => return self.terminate(),
             true if hears => return None,
@@ -360,7 +359,7 @@ impl Session {
         Some(AttemptEffect::Terminate)
     }
 
-    /// Ends a turn that does not find the way out by itself. The handoff is asked for once more.
+    /// Ends a turn that does not recover by itself. The handoff is requested once more.
     fn interrupt(&mut self) -> Option<AttemptEffect> {
         let open = self.channel.open()?;
         open.asks = open.asks.max(limits::ASKS_MAX - 1);
@@ -389,15 +388,15 @@ impl Open {
         })
     }
 
-    /// What a reviewer is told, once, whose answer is no verdict.
+    /// The message, sent once, to a reviewer whose answer is no verdict.
     fn ask_for_verdict(&mut self, answer: Option<&str>) -> Option<String> {
         let is_asked = self.asked || answer.and_then(prompt::verdict).is_some();
         self.asked = true;
         (!is_asked).then(prompt::mend_verdict)
     }
 
-    /// What the agent is told, unless its turn may end: there is room to go on, or its handoff is missing
-    /// or has faults.
+    /// The message to the agent, unless its turn may end: there is room to continue, or its handoff is
+    /// missing or has faults.
     fn objection(
         &mut self,
         level: Level,

@@ -1,11 +1,11 @@
-//! A list of items that a relay works through, one a session.
+//! A list of items that a relay works through, one per session.
 //!
-//! The agent edits the list ([`ITEMS_FILE`]), so it is read like a handoff: an item that is gone without a tick
-//! stays open here, and a tick counts only if the verification does not contradict it.
+//! The agent edits the list ([`ITEMS_FILE`]), so ekiden reads it like a handoff: an item that is gone without
+//! a tick stays open here, and a tick counts only if the verification does not contradict it.
 //!
-//! A check that fails from the start says nothing about a single item. Once it has passed, a failure is the
-//! doing of the session before; and when an item is given up with the check failing, that failure is not
-//! held against the items after it.
+//! A check that fails from the start says nothing about a single item. Once it has passed, the last session
+//! is to blame for a failure. If an item is given up while the check fails, that failure does not count
+//! against later items.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ use crate::ralph::{self, Checkpoint, FileInProgress, Iteration};
 use crate::text::one_line;
 use crate::time::Timestamp;
 
-/// The most that is kept of the place where to resume, in characters.
+/// How much of the place to resume is kept, in characters.
 const SUMMARY_CHARS_MAX: usize = 200;
 
 /// The list, from the work dir.
 pub const ITEMS_FILE: &str = "fix_plan.md";
 
-/// What is known of the list.
+/// What is known about the list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ItemList {
     pub items: Vec<ListItem>,
@@ -36,13 +36,13 @@ pub struct ItemList {
     in_hand: Option<usize>,
     /// How many more items agents may add. `None` before the run begins: the user's own list has no bound.
     room: Option<usize>,
-    /// Open items that the file does not hold any more.
+    /// Open items that are no longer in the file.
     gone: Vec<String>,
-    /// Those of them that it held before the last session.
+    /// Those of them that were in the file before the last session.
     pub(super) vanished: Vec<String>,
     /// The check has passed, so that a failure says something about an item.
     judges: bool,
-    /// The window of the last session that told it.
+    /// The window of the last session that reported one.
     window: Option<Window>,
     pub history: Vec<Iteration>,
     checkpoint: Checkpoint,
@@ -52,13 +52,13 @@ pub struct ItemList {
 pub struct ListItem {
     pub text: String,
     pub state: ItemState,
-    /// The file says that it is done.
+    /// It is ticked in the file.
     ticked: bool,
     /// Sessions that worked on it and did not finish it.
     pub tries: u32,
     /// The sizes of the files that it names, in bytes.
     files: Vec<u64>,
-    /// What the sessions took that had it in hand.
+    /// The usage of the sessions that worked on it.
     took: Took,
 }
 
@@ -79,7 +79,7 @@ pub enum ItemState {
 }
 
 impl ItemList {
-    /// The list as it stood before the first session. `passed`: the check passes already.
+    /// Reads the list before the first session. `passed`: the check passes already.
     pub(super) fn begin(&mut self, passed: Option<bool>) {
         self.judges = passed == Some(true);
         self.settle(None, false);
@@ -90,7 +90,7 @@ impl ItemList {
         self.read(survey.items.as_ref(), &survey.item_files);
     }
 
-    /// Takes what the file says now. A file that cannot be read holds no item.
+    /// Updates the list from the file. An unreadable file holds no items.
     fn read(&mut self, now: Option<&OpenItems>, sizes: &BTreeMap<String, Vec<u64>>) {
         let open = self.texts(ItemState::Open);
         let before = OpenItems {
@@ -124,7 +124,7 @@ impl ItemList {
                 None => {}
             }
         }
-        // The sizes of open items only are looked at; those of a done one stay what they were.
+        // Only the files of open items are measured; the sizes of a done one stay as they were.
         for item in &mut self.items {
             if let Some(sizes) = sizes.get(&item.text) {
                 item.files.clone_from(sizes);
@@ -132,8 +132,8 @@ impl ItemList {
         }
     }
 
-    /// What the session achieved, by the ticks and the check. One that `goes_on` is no vain try: it worked until its
-    /// context was full. Returns the item that is given up.
+    /// Judges the session by the ticks and the check. A session that `goes_on` is no failed try: it worked until its
+    /// context was full. Returns an item that is given up.
     pub(super) fn settle(&mut self, passed: Option<bool>, goes_on: bool) -> Option<&ListItem> {
         let contradicted = passed == Some(false) && self.judges;
         for item in &mut self.items {
@@ -181,7 +181,7 @@ impl ItemList {
         }
     }
 
-    /// What the list says of the whole, in place of the agent's word. Its question to a person stands.
+    /// The list's status of the whole, which replaces the agent's. The agent's question to a person is kept.
     pub(super) fn status(&self, said: Option<Status>) -> Option<Status> {
         if matches!(said, Some(Status::Blocked { .. })) {
             return said;
@@ -202,7 +202,7 @@ impl ItemList {
         })
     }
 
-    /// A person goes on with the run: items that were given up are tried again.
+    /// A person resumes the run: items that were given up are tried again.
     pub(super) fn forgive(&mut self) {
         for item in &mut self.items {
             if item.state == ItemState::SetAside {
@@ -213,7 +213,7 @@ impl ItemList {
 }
 
 impl ItemList {
-    /// Notes how full a session's context was, and how to go on from it if that ended it.
+    /// Records how full a session's context was, and how to resume from it if that ended the session.
     pub(super) fn session_over(
         &mut self,
         at: Timestamp,
@@ -261,7 +261,7 @@ impl ItemList {
         }
     }
 
-    /// The last checkpoint, with the item in hand, or once that is done with the next one.
+    /// The last checkpoint, with the current item, or the next one once that is done.
     pub fn checkpoint(&self) -> Checkpoint {
         let in_hand = self.in_hand.and_then(|at| self.items.get(at));
         let item = in_hand.or(self.next()).filter(|_| self.checkpoint.active);
@@ -271,7 +271,7 @@ impl ItemList {
         }
     }
 
-    /// What the commit of a session is called, if that ended with a checkpoint.
+    /// The title of a session's commit, if the session ended with a checkpoint.
     pub fn commit_subject(&self, session: SessionNumber) -> Option<String> {
         let Checkpoint {
             active,
@@ -284,7 +284,7 @@ impl ItemList {
 }
 
 impl Relay {
-    /// The item that the session at work has in hand, its number in the list, and what it may take.
+    /// The item of the current session, its number in the list, and its estimate.
     pub fn item_in_hand(&self) -> Option<(usize, &ListItem, Estimate)> {
         let list = self.items.as_ref()?;
         let at = list.in_hand?;
@@ -292,7 +292,7 @@ impl Relay {
         Some((at + 1, item, item.estimate(self.window_of(list))))
     }
 
-    /// What the item in hand may take, in percent of the usable window, as far as the items before it tell.
+    /// The estimate for the current item, in percent of the usable window, learned from the items before it.
     pub fn item_percents(&self) -> Option<Range> {
         let (_, _, estimate) = self.item_in_hand()?;
         let own = self.past_items().map(|past| past.context());
@@ -307,7 +307,7 @@ impl Relay {
         list.window.unwrap_or_else(|| self.settings.window())
     }
 
-    /// What became of the items that are done.
+    /// The usage of the finished items.
     pub fn past_items(&self) -> impl Iterator<Item = Past> {
         let done = self.items_with(ItemState::Done);
         let past = done.map(|(estimated, took)| Past {
@@ -318,7 +318,7 @@ impl Relay {
         past.filter(|past| past.took.sessions > 0)
     }
 
-    /// What is expected of the items in a state, in tokens, and what they took so far.
+    /// The estimates of the items in a state, in tokens, and their usage so far.
     pub fn items_with(&self, state: ItemState) -> impl Iterator<Item = (u64, Took)> {
         self.items.iter().flat_map(move |list| {
             let of_state = list.items.iter().filter(move |item| item.state == state);

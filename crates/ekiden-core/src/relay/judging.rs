@@ -1,4 +1,4 @@
-//! What was observed of the work, and what the judge says of a session: to people and to the next one.
+//! Observations of the work, and the judge's view of a session: for people and for the next session.
 
 use super::{Baseline, Relay, SessionEnd};
 use crate::effect::RelayEffect;
@@ -10,10 +10,10 @@ use crate::limits;
 use crate::prompt::PromptSection;
 use crate::settings::{Judging, LimitsChanged};
 
-/// The most vanished items that a warning names.
+/// How many vanished items a warning names.
 const VANISHED_TOLD_MAX: usize = 5;
 
-/// What was observed of the work so far.
+/// The observations of the work so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     pub baseline: Baseline,
@@ -23,9 +23,9 @@ pub struct Seen {
     pub(super) judge: Option<Judge>,
     /// The commit that was checked out before the run began.
     pub first_commit: Option<String>,
-    /// Signs that were there before the run began: not its doing.
+    /// Signs that existed before the run began: not its doing.
     weakened_before: Vec<WeakenedTest>,
-    /// Facts that were left out when the user was last warned of it.
+    /// The number of facts that were left out at the last warning about it.
     left_out: usize,
 }
 
@@ -34,18 +34,18 @@ pub struct Seen {
 pub(super) enum Crash {
     No,
     Yes,
-    /// It was if it left the tree as it was: it ended at once without a word, and its agent does not
-    /// report what it does.
+    /// It was, if it left the tree unchanged: it ended at once without a word, and its agent does not report
+    /// what it does.
     IfUnchanged,
 }
 
 impl Crash {
-    /// What the end of a session's last attempt says, where it left no handoff.
+    /// The verdict from the end of a session's last attempt, if it left no handoff.
     pub(super) fn of(ended: &AttemptEnded, class: EndClass, tells_figures: bool) -> Self {
         let silent = ended.traces.last_words.is_none() && !tells_figures;
         let is_short = ended.cause == EndCause::Completed && ended.was_short();
         match class {
-            // Whoever killed ekiden says nothing of the agent.
+            // A kill of ekiden says nothing about the agent.
             EndClass::Retry if ended.cause == EndCause::EngineLost => Self::No,
             EndClass::Retry => Self::Yes,
             EndClass::Fine if silent && is_short => Self::IfUnchanged,
@@ -71,7 +71,7 @@ impl Seen {
         }
     }
 
-    /// Judges anew from here on: before the first session, or for another task.
+    /// Starts judging afresh: before the first session, or for another task.
     pub(super) fn judge_anew(&mut self, task: &str) {
         let tree = self.survey.as_ref().map(Survey::substance);
         if let Some(judge) = &mut self.judge {
@@ -88,7 +88,7 @@ impl Seen {
         }
     }
 
-    /// Takes new rules. After an end, what was counted is forgiven.
+    /// Applies new rules. After an end, the counts are forgiven.
     pub(super) fn change_rules(&mut self, limits: &LimitsChanged, ended: bool) {
         let Some(judge) = &mut self.judge else {
             return;
@@ -101,7 +101,7 @@ impl Seen {
         }
     }
 
-    /// The tree is the one that the judge saw last, or nobody can tell.
+    /// The tree is the one that the judge saw last, or that is unknown.
     fn is_unchanged(&self) -> bool {
         let tree = self.survey.as_ref().map(Survey::substance);
         let judge = self.judge.as_ref();
@@ -110,7 +110,7 @@ impl Seen {
 }
 
 impl Relay {
-    /// Counts a session that crashed; the answer is whether the next one is to wait a while.
+    /// Counts a session that crashed, and returns whether the next one must wait a while.
     pub(super) fn count_crash(&mut self, end: &mut SessionEnd) -> bool {
         let empty = end.crash == Crash::IfUnchanged && self.seen.is_unchanged();
         if empty {
@@ -123,7 +123,7 @@ impl Relay {
         empty
     }
 
-    /// Judges the session that is over, unless it was lost with ekiden. To be asked once a session.
+    /// Judges the finished session, unless it was lost with ekiden. Call it once per session.
     pub(super) fn judge(&mut self, end: &SessionEnd) -> Judgement {
         let seen = &mut self.seen;
         let was_killed = end.handoff.is_err() && end.cause == EndCause::EngineLost;
@@ -132,7 +132,7 @@ impl Relay {
         };
         let (Ok(left) | Err(left)) = end.handoff.as_ref().map_err(|left| &**left);
         let open_items = left.open_items.as_ref();
-        // The notes beside a claim are for nobody.
+        // Nobody reads the notes beside a claim.
         let notes = end
             .handoff
             .as_ref()
@@ -156,7 +156,7 @@ impl Relay {
         judgement
     }
 
-    /// What people are warned of beside the judgement. `passed` is a verification that passes beside a
+    /// Warnings for people in addition to the judgement. `passed` is a verification that passes beside a
     /// claim, or that ends the run.
     pub(super) fn warnings(&mut self, judged: Judgement, passed: bool) -> Vec<RelayEffect> {
         let (Some(last), true) = (&self.last, self.seen.judge.is_some()) else {

@@ -10,20 +10,21 @@
 //!               Paused: between any two attempts, as long as a person wants it
 //! ```
 //!
-//! One file for each part of a session's life: `start` orders attempts and writes their prompts,
-//! `attempt` is the conversation while the agent works, `spending` its bounds, `agent_budgets` those of each agent, `review` what follows its
-//! end, `reviewer` a second pair of eyes on a claim, `judging` what the judge says of it, `notes` what the next session reads of it, `wishes` what
-//! people ask for meanwhile, `renewing` another task, or a beginning from another run's session.
+//! One file for each part of a session's life: `start` orders attempts and writes their prompts, `attempt` is the
+//! conversation while the agent works, `spending` its bounds, `agent_budgets` those of each agent, `review` what
+//! follows its end, `reviewer` the independent review of a claim, `judging` the judge's view of it, `notes` what the
+//! next session reads of it, `wishes` what people ask for meanwhile, `renewing` another task, or a start from another
+//! run's session.
 //!
-//! A gentle stop lets the session hand off and be reviewed, and starts nothing after that; where no
-//! session is at work, the run ends at once. A stop "now" ends whatever runs. Either way the phase
-//! "ended" holds where to continue.
+//! A gentle stop lets the session hand off and be reviewed, and starts nothing after that; if no session is working,
+//! the run ends at once. A stop "now" ends everything that runs. Either way, the phase "ended" records where to
+//! continue.
 //!
 //! Invariants:
 //! - a session number has at most one accepted handoff (or rescue), and numbers only rise;
-//! - an attempt is started only when the one before has ended;
+//! - an attempt starts only after the one before has ended;
 //! - at most one message to the agent is undelivered;
-//! - Core Knowledge only grows, but for corrections, which keep the old line in the archive.
+//! - Core Knowledge only grows, except for corrections, which keep the old line in the archive.
 
 mod admission;
 mod agent_budgets;

@@ -1,4 +1,4 @@
-//! What the next session goes on from: the handoff of the one before, or a rescue in its place.
+//! What the next session continues from: the handoff of the one before, or a rescue in its place.
 
 use super::{Relay, SessionEnd};
 use crate::event::Check;
@@ -8,7 +8,7 @@ use crate::prompt::{self, Author, CheckFacts, Notes, RescueFacts};
 use crate::renewal::LastSession;
 
 impl Relay {
-    /// Keeps what the next session goes on from: the handoff, or a rescue.
+    /// Keeps what the next session continues from: the handoff, or a rescue.
     pub(super) fn remember(&mut self, end: &SessionEnd) {
         let before = self.last.take();
         let before = before.as_ref();
@@ -76,7 +76,7 @@ impl Relay {
         })
     }
 
-    /// What the verification said last, with its command.
+    /// The last result of the verification, with its command.
     pub(crate) fn last_check(&self) -> Option<CheckFacts> {
         let check = self.seen.check.as_ref()?;
         Some(check_facts(self.stage.verification.as_ref()?, check))

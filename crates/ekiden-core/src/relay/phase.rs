@@ -1,4 +1,4 @@
-//! The phases of a relay's life, each with what exists in it and nothing else.
+//! The phases of a relay's life, each with only the data that exists in it.
 
 use super::Session;
 use super::judging::Crash;
@@ -12,14 +12,14 @@ use crate::ids::{AttemptId, ConversationId};
 use crate::outcome::{Outcome, WaitCause};
 use crate::time::{Millis, Timestamp};
 
-/// Where a relay is in its life.
+/// The phase of a relay's life.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Phase {
     /// Not begun.
     Planned,
-    /// An attempt is ordered or at work.
+    /// An attempt is ordered or in progress.
     Running(Box<Session>),
-    /// The work tree and the verification are looked at.
+    /// The work tree is surveyed and verified.
     Reviewing { after: Reviewed, step: ReviewStep },
     /// Nothing happens until a time.
     Waiting {
@@ -29,7 +29,7 @@ pub enum Phase {
     },
     /// A person wants nothing to begin.
     Paused {
-        /// Since when nothing happens; counted anew by each engine.
+        /// The beginning of the pause; each engine counts again.
         since: Timestamp,
         next: NextAttempt,
     },
@@ -64,20 +64,20 @@ pub struct NextAttempt {
     pub purpose: Purpose,
     pub conversation: ConversationId,
     pub mode: StartMode,
-    /// The conversation goes on only to hand off: it was cut off at or above L2.
+    /// The conversation continues only to hand off: it was cut off at or above L2.
     pub hand_off: bool,
     /// Attempts at this session that the agent lost by its own fault.
     pub failures: u32,
-    /// Waits for a limit since the agent last did something, in one sum: a limit that is never lifted
-    /// ends the run as a late one does.
+    /// Total waits for a limit since the agent last did something: a limit that is never lifted ends the run
+    /// like a late one.
     pub waited: Millis,
-    /// What earlier attempts at this session used.
+    /// The usage of earlier attempts at this session.
     pub consumed: Consumed,
 }
 
 impl NextAttempt {
-    /// The waits with an outage that another agent goes through instead: what all of them meet in turn is
-    /// asked after ever more seldom, and not for ever.
+    /// The waits, including an outage that another agent works through instead. If all agents hit the outage
+    /// in turn, the service is asked less and less often, and finally no more.
     pub(super) fn waited_through(&self, at: Timestamp, cause: &EndCause) -> Millis {
         if cause.class() == EndClass::Wait && !cause.is_limit() {
             Millis(self.waited.0.saturating_add(cause.wait(at, self.waited).0))
@@ -87,43 +87,43 @@ impl NextAttempt {
     }
 }
 
-/// What attempts at one session used of its bounds, and of its conversation.
+/// How much of its bounds, and of its conversation, the attempts at one session used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Consumed {
     pub spend: Spend,
-    /// Time at work in this conversation.
+    /// Working time in this conversation.
     pub time: Millis,
     /// Responses of the model in this conversation.
     pub turns: u32,
     pub compacted: bool,
 }
 
-/// What a session left when it was over.
+/// What a finished session left.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionEnd {
     pub attempt: AttemptId,
-    /// Its handoff, or what can be used of one that is not valid.
+    /// Its handoff, or the usable part of an invalid one.
     pub handoff: Result<Handoff, Box<Handoff>>,
     /// Why the last attempt ended.
     pub cause: EndCause,
     pub traces: Traces,
     pub(super) crash: Crash,
-    /// It ended for want of room in its context.
+    /// It ended because its context was full.
     pub(super) is_late: bool,
     pub(super) compacted: bool,
     pub(super) facts_added: usize,
-    /// What it did was committed, as far as it could be.
+    /// Its work was committed, as far as possible.
     pub committed: bool,
-    /// The work tree is as it was before the session, as far as can be seen.
+    /// The work tree is as it was before the session, as far as ekiden can see.
     pub unchanged: bool,
-    /// The tree was surveyed, but the verification was cancelled. The next survey adds to that one.
+    /// The tree was surveyed, but the verification was cancelled. The next survey adds to this one.
     pub surveyed: bool,
-    /// The tree changed before a reviewer began, and what this session claims was verified once more.
+    /// The tree changed before a reviewer began, and this session's claim was verified once more.
     pub(super) verified_again: bool,
 }
 
 impl SessionEnd {
-    /// The status that it left.
+    /// The status in its handoff.
     pub(super) fn status(&self) -> Option<Status> {
         match &self.handoff {
             Ok(handoff) => Some(handoff.status.clone()),

@@ -1,8 +1,8 @@
-//! Another task in a relay that has worked already, and a relay that begins from another's handoff.
+//! Giving a new task to a relay that has worked already, and starting a relay from another's handoff.
 //!
-//! A new task is told to the first session that begins with it, in a conversation of its own. What a
-//! session left that worked on the old task is kept as notes, but neither its claim nor a pass of
-//! the verification ends the run, and its question to a person is not asked again.
+//! The first session that begins with a new task is told about it, in a new conversation. If a session worked
+//! on the old task, its handoff is kept as notes. But neither its claim nor a passing verification ends the
+//! run, and its question to a person is not asked again.
 
 use super::{Baseline, NextAttempt, Relay};
 use crate::effect::{RelayEffect, StartMode};
@@ -16,8 +16,8 @@ use crate::renewal::{LastSession, NewTask, StartingPoint};
 use crate::time::Timestamp;
 
 impl Relay {
-    /// A complete relay goes on with follow-up work: numbers and knowledge go on, sessions count from
-    /// here, and whether the verification passes already is looked at again.
+    /// A complete relay continues with follow-up work. Numbers and knowledge continue, sessions count from
+    /// here, and ekiden checks again whether the verification passes already.
     pub fn continue_with(&mut self, at: Timestamp, continued: &Continued) -> Vec<RelayEffect> {
         let Some(Outcome::Complete { verified }) = self.outcome() else {
             return Vec::new();
@@ -37,7 +37,7 @@ impl Relay {
             vanished,
             next_prompt: None,
         });
-        // The list is done; what follows is up to the new task.
+        // The list is done; the new task decides what follows.
         self.items = None;
         self.wishes.stop = None;
         self.wishes.paused = false;
@@ -50,7 +50,7 @@ impl Relay {
         self.prepare(at)
     }
 
-    /// Where another run can begin that goes on from here.
+    /// The point from which another run can continue.
     pub fn starting_point(&self) -> Option<StartingPoint> {
         Some(StartingPoint {
             run: self.run.clone(),
@@ -61,7 +61,7 @@ impl Relay {
         })
     }
 
-    /// A relay that has not begun goes on from another's session.
+    /// A new relay continues from another's session.
     pub(super) fn begin_from(&mut self, from: &StartingPoint) {
         let number = from.last.session.get();
         self.session_limit.from = number;
@@ -87,8 +87,8 @@ impl Relay {
         }
     }
 
-    /// The attempt that comes next, with what it must be told of an edited task: a conversation about
-    /// the old one does not go on.
+    /// The next attempt, with the section about an edited task: a conversation about the old one does not
+    /// continue.
     pub(super) fn renewed(&mut self, next: NextAttempt) -> NextAttempt {
         if !std::mem::take(&mut self.wishes.task_edited) {
             return next;
@@ -104,7 +104,7 @@ impl Relay {
         }
     }
 
-    /// What counts of a session's end: nothing, if it worked on a task that was edited since.
+    /// The part of a session's end that counts: none, if it worked on a task that was edited since.
     pub(super) fn of_this_task(
         &self,
         passed: Option<bool>,
@@ -117,7 +117,7 @@ impl Relay {
         }
     }
 
-    /// The number of the next session that was never begun.
+    /// The next session number that no session has used.
     pub(super) fn unused(&self) -> SessionNumber {
         match self.session_limit.over {
             0 => SessionNumber::FIRST,
@@ -125,7 +125,7 @@ impl Relay {
         }
     }
 
-    /// Open items of another task may go without a tick: the user has taken them away.
+    /// Open items of another task may disappear without a tick: the user has removed them.
     fn forget_items(&mut self) {
         if let Some(last) = &mut self.last {
             last.open_items = None;

@@ -1,4 +1,5 @@
-//! After an attempt, and before the first: take what was left, look at the tree, verify, decide what is next.
+//! After an attempt, and before the first: take over the handoff, look at the tree, verify, decide what is
+//! next.
 
 use super::judging::Crash;
 use super::{
@@ -61,7 +62,7 @@ impl Relay {
         let class = self.class_of(ended);
         let next = self.again(session, ended, class);
         let given_up = class == EndClass::Retry && next.failures >= limits::ATTEMPTS_MAX;
-        // The prompt of such a session again would have its work done again: a rescue reports it instead.
+        // A new session with this prompt would repeat the work: a rescue reports it instead.
         let is_cut_off = session.is_late() && next.mode == StartMode::Fresh;
         if let Some(request) = self.wishes.stop.filter(|_| !given_up && !is_cut_off) {
             return self.stopped(request, Next::Attempt(next));
@@ -92,13 +93,13 @@ impl Relay {
             }
             EndClass::Wait => self.wait_for_limit(at, &ended.cause, next),
             EndClass::Retry if ended.cause == EndCause::EngineLost => self.admit(at, next),
-            // No process at all: the program or the disk is not as it should be, and waiting helps neither.
+            // No process at all: the program or the disk is not in order, and waiting helps neither.
             EndClass::Retry if session.never_ran(&ended.cause) => self.agent_failed(ended, next),
             EndClass::Retry if !given_up => {
                 let pause = backoff(self.crashes_in_a_row + next.failures);
                 self.wait(at, pause, WaitCause::Failure, next)
             }
-            // Nothing was done that a rescue could report.
+            // There is no work for a rescue to report.
             EndClass::Retry if matches!(ended.cause, EndCause::NeverStarted(_)) => {
                 self.agent_failed(ended, next)
             }
@@ -193,8 +194,8 @@ impl Relay {
         }
     }
 
-    /// Looks at the project, from this step on. A commit comes first, so that the tree is surveyed and
-    /// verified as it was committed.
+    /// Looks at the project, from this step on. The commit comes first, so that the committed tree is
+    /// surveyed and verified.
     pub(super) fn review(
         &mut self,
         at: Timestamp,
@@ -217,7 +218,7 @@ impl Relay {
         vec![RelayEffect::Publish, effect]
     }
 
-    /// A commit that was cancelled is made by whoever resumes the run.
+    /// If a commit was cancelled, the engine that resumes the run makes it.
     pub(super) fn committed(&mut self, at: Timestamp, commit: &Commit) -> Vec<RelayEffect> {
         let Some(Some(mut end)) = self.awaited(ReviewStep::Commit) else {
             return Vec::new();
@@ -261,7 +262,7 @@ impl Relay {
         }
     }
 
-    /// What could not be seen is not told from an earlier look.
+    /// Unknown parts are not filled in from an earlier survey.
     fn take_survey(&mut self, survey: Option<&Survey>, after: Option<&mut SessionEnd>) {
         if let (Some(list), Some(survey)) = (&mut self.items, survey) {
             list.survey(survey);
@@ -275,7 +276,7 @@ impl Relay {
         };
         match (&mut self.seen.survey, before) {
             (Some(survey), Some(before)) if end.surveyed => survey.commits.extend(before.commits),
-            // Without two looks at the tree only the agent's own edits say whether it changed.
+            // Without two surveys of the tree, only the agent's own edits say whether it changed.
             (Some(survey), Some(before)) => end.unchanged = before.tree == survey.tree,
             (Some(_), None) | (None, _) => {}
         }
@@ -307,8 +308,7 @@ impl Relay {
         self.reviewed(at, after, Some(check.passed()))
     }
 
-    /// The session after which this step is taken, if the relay waits for it. The outcome of anything else
-    /// is void.
+    /// The session after which this step happens, if the relay waits for the step. Any other outcome is void.
     fn awaited(&self, awaited: ReviewStep) -> Option<Reviewed> {
         let Phase::Reviewing { after, step } = &self.phase else {
             return None;
@@ -359,11 +359,11 @@ impl Relay {
         let confirms = claimed || outcome.as_ref().is_some_and(Outcome::is_complete);
         let asks = matches!(outcome, Some(Outcome::Blocked { .. }));
         if asks || confirms && passed != Some(false) {
-            // To find that all is done, or that a person must decide, is what the session was for.
+            // The session was useful if it found that all is done, or that a person must decide.
             let is_idle = |warning: &Warning| matches!(warning, Warning::Idle { .. });
             judged.warnings.retain(|warning| !is_idle(warning));
         }
-        // The end of a run is told, too.
+        // The run's end has its own notice.
         let repeated = judged.warnings.iter().find_map(notice::of_warning);
         let repeated = self.notify(repeated.filter(|_| outcome.is_none()));
         let mut effects = self.warnings(judged, passed == Some(true) && confirms);
@@ -378,8 +378,8 @@ impl Relay {
         effects
     }
 
-    /// How the run ends with this session, if it does. A question to a person comes before a pass:
-    /// a blocked run can go on, and a complete one would never show the question.
+    /// How the run ends with this session, if it does. A question to a person takes precedence over a pass: a
+    /// blocked run can continue, and a complete one would never show the question.
     pub(super) fn verdict_on(
         &self,
         passed: Option<bool>,
@@ -406,7 +406,7 @@ impl Relay {
         }
     }
 
-    /// What the list says of the task, if the relay works through one.
+    /// Updates the task's status from the list, if the relay works through one.
     fn settle_items(
         &mut self,
         end: &SessionEnd,
@@ -436,9 +436,9 @@ impl Relay {
         }
     }
 
-    /// What follows from an end. An agent that ends at once and did nothing is broken, whatever it says
-    /// of its end: else it would use up all sessions within seconds. An agent without figures may have
-    /// worked all the same; there the tree decides, once it was surveyed.
+    /// What follows from an end. An agent that ends at once and did nothing is broken, whatever it reports:
+    /// otherwise it would use up all sessions within seconds. An agent without figures may have worked
+    /// anyway; in that case the tree decides, once it was surveyed.
     pub(super) fn class_of(&self, ended: &AttemptEnded) -> EndClass {
         let counters = &ended.counters;
         let did_nothing =
@@ -453,8 +453,8 @@ impl Relay {
     }
 }
 
-/// The rules to add, if the agent's permissions left a session nothing to do. More sessions would be
-/// refused the same. What it claims or asks comes first, and a run that stops ends as asked.
+/// The rules to add, if the agent's permissions left a session nothing to do. More sessions would be refused
+/// the same way. A claim or a question takes precedence, and a run that is being stopped ends as requested.
 fn denied_in_vain(
     end: &SessionEnd,
     status: Option<&Status>,

@@ -1,4 +1,4 @@
-//! A second pair of eyes: before a claim of completion counts, a fresh session judges it that may only read.
+//! An independent review: before a claim of completion counts, a fresh read-only session judges it.
 //!
 //! ```text
 //! a claim, verified ─► the tree ─► a reviewer ─► the tree ─┬─► passed: complete
@@ -7,10 +7,10 @@
 //!                                                              changed meanwhile: a person is asked
 //! ```
 //!
-//! Its session is one of the relay's: it has a number, counts, spends and waits as any other. It leaves no
-//! handoff, so nothing of it becomes notes or knowledge, and the session that claims is judged once, when the
-//! verdict is there. What a reviewer answers is data. An ended run keeps no half of a review: a resume looks at the
-//! tree, verifies and asks anew.
+//! The reviewer's session is one of the relay's: it has a number, counts, spends and waits like any other. It leaves
+//! no handoff, so none of it becomes notes or knowledge. The session that made the claim is judged once, when the
+//! verdict is there. The reviewer's answer is data. An ended run keeps no partial review: a resume looks at the tree,
+//! verifies and asks again.
 
 use super::backoff;
 use super::{Next, NextAttempt, Phase, Prompt, Purpose, Relay, ReviewStep, Session, SessionEnd};
@@ -25,16 +25,16 @@ use crate::prompt::{self, Finding, PromptSection, ReviewInput};
 use crate::steering::StopRequest;
 use crate::time::Timestamp;
 
-/// A claim that is judged.
+/// A claim under review.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Claim {
     /// The session that claims.
     end: Box<SessionEnd>,
-    /// The reviewer's attempt that is about to begin, or is at work.
+    /// The reviewer's attempt that is about to begin, or in progress.
     next: NextAttempt,
     /// The tree as the reviewer found it.
     tree: String,
-    /// How the attempt ended that is over.
+    /// How the last attempt ended.
     over: Option<Over>,
     findings: Option<Vec<Finding>>,
 }
@@ -43,12 +43,12 @@ pub(super) struct Claim {
 struct Over {
     cause: EndCause,
     class: EndClass,
-    /// What it found; nothing if it came to no verdict.
+    /// Its findings; none if it reached no verdict.
     findings: Option<Vec<Finding>>,
 }
 
 impl Relay {
-    /// The run would be complete with this session, and somebody is to look before.
+    /// The run would be complete with this session, and a reviewer has to judge it first.
     pub(super) fn wants_reviewer(
         &self,
         end: &SessionEnd,
@@ -88,7 +88,7 @@ impl Relay {
         self.admit(at, next)
     }
 
-    /// The claim that nobody needs to judge any more, since the task is another one by now.
+    /// The claim that needs no verdict any more, since the task has changed.
     pub(super) fn claim_of_old_task(&mut self, next: &NextAttempt) -> Option<Box<SessionEnd>> {
         let is_old = next.purpose == Purpose::Review && self.wishes.task_edited;
         let claim = self.claim.take_if(|_| is_old)?;
@@ -96,7 +96,7 @@ impl Relay {
         Some(claim.end)
     }
 
-    /// A reviewer may begin: looks first at what it will find.
+    /// A reviewer may begin: first looks at the tree that it will find.
     pub(super) fn look_before_reviewer(&mut self, next: NextAttempt) -> Vec<RelayEffect> {
         let Some(claim) = &mut self.claim else {
             return Vec::new();
@@ -142,8 +142,8 @@ impl Relay {
         self.start_with(next, Prompt::Fresh(prompt))
     }
 
-    /// The tree is not the one on which the claim was verified: a person edits while a reviewer waits. Once a
-    /// claim, since the verification may itself write files.
+    /// The tree is not the one on which the claim was verified: a person edits while a reviewer waits. This
+    /// happens once per claim, since the verification may itself write files.
     fn verify_again(&mut self, at: Timestamp, mut end: Box<SessionEnd>) -> Vec<RelayEffect> {
         if let Some(claim) = self.claim.take() {
             self.count_reviewer(&claim.next);
@@ -152,7 +152,7 @@ impl Relay {
         self.review(at, Some(end), ReviewStep::Survey)
     }
 
-    /// A reviewer's attempt is over. Whatever it says, the tree is looked at first.
+    /// A reviewer's attempt is over. Whatever its answer, the tree is looked at first.
     pub(super) fn reviewer_ended(
         &mut self,
         session: &Session,
@@ -161,7 +161,7 @@ impl Relay {
         self.charge_agent(session, ended.counters.spend);
         self.totals.add(&ended.counters);
         self.prices.merge(&ended.counters.prices);
-        // An agent without messages answers by its last words.
+        // The last words of an agent without messages are its answer.
         let silent = !self.agent().kind.takes_messages();
         let words = ended.traces.last_words.as_ref().filter(|_| silent);
         let answer = session.answer.as_ref().or(words);
@@ -262,7 +262,7 @@ impl Relay {
         }
     }
 
-    /// Without a verdict a claim does not count, and the work is not to blame: a person is asked.
+    /// Without a verdict a claim does not count, but the work is not at fault: a person is asked.
     fn no_verdict(&mut self, question: String, end: Box<SessionEnd>) -> Vec<RelayEffect> {
         if let Some(claim) = self.claim.take() {
             self.count_reviewer(&claim.next);
@@ -270,14 +270,15 @@ impl Relay {
         self.end(Outcome::Blocked { question }, Next::Review(Some(end)))
     }
 
-    /// What the reviewer of the claim at hand found, once it is known.
+    /// The findings of the current claim's reviewer, once they are known.
     pub(super) fn take_findings(&mut self) -> Option<Vec<Finding>> {
         self.claim
             .take_if(|claim| claim.findings.is_some())?
             .findings
     }
 
-    /// How the run ends, given what a reviewer found: faults are mended first, or a person decides.
+    /// How the run ends, given a reviewer's findings: a session repairs the faults first, or a person
+    /// decides.
     pub(super) fn without_faults(
         &mut self,
         outcome: Option<Outcome>,
@@ -297,7 +298,7 @@ impl Relay {
         request.map(|request| Outcome::Stopped { request })
     }
 
-    /// An ended run keeps no half of a review.
+    /// An ended run keeps no partial review.
     pub(super) fn without_reviewer(&mut self, next: Next) -> Next {
         match (next, self.claim.take()) {
             (Next::Attempt(next), Some(claim)) if next.purpose == Purpose::Review => {
@@ -316,13 +317,14 @@ impl Relay {
         }
     }
 
-    /// What the reviewer found whose attempt has just ended; nothing inside if it came to no verdict.
+    /// The findings of the reviewer whose attempt has just ended; the inner value is none if it reached no
+    /// verdict.
     pub fn found(&self) -> Option<Option<&[Finding]>> {
         let over = self.claim.as_ref()?.over.as_ref()?;
         Some(over.findings.as_deref())
     }
 
-    /// What the verification said of the claim.
+    /// The verification's result for the claim.
     pub(super) fn last_pass(&self) -> Option<bool> {
         let check = self.seen.check.as_ref();
         check

@@ -1,6 +1,6 @@
-//! A relay beside others: what they spend and learn, retries, and merge conflicts.
+//! A relay beside others: their spending, their usage limits, retries, and merge conflicts.
 //!
-//! A relay that stands alone shares nothing, and nothing here changes it.
+//! A single relay shares nothing, and nothing here changes it.
 
 use super::{Baseline, Phase, Relay};
 use crate::budget::{AgentSpends, Budget, Spend};
@@ -13,29 +13,29 @@ use crate::time::Timestamp;
 /// A relay's place in a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
-    /// What it is shown of the project.
+    /// What it gets to know about the project.
     pub(super) context: StageContext,
-    /// What every session is told until the stage is retried or merged.
+    /// Sections for every session until the stage is retried or merged.
     pub(super) sections: Vec<PromptSection>,
     /// The merge conflict that this stage is resolving; a retry still has to.
     conflict: Option<PromptSection>,
 }
 
-/// What the other relays of a run mean for this one: nothing where it stands alone. It follows from their states.
+/// The effect of a run's other relays on this one: empty for a single relay. It follows from their states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SharedLimits {
     /// What they have spent.
     pub spent: Spend,
-    /// What those at work may still spend.
+    /// What the working ones may still spend.
     pub reserved: Spend,
-    /// Both by agent, where agents have budgets of their own.
+    /// Both by agent, if agents have their own budgets.
     pub spent_by: AgentSpends,
     pub reserved_by: AgentSpends,
-    /// In so many sessions they have spent it.
+    /// The number of sessions in which they spent it.
     pub sessions: u32,
-    /// Among how many what is left is divided: this one, and those that may begin a session beside it. None for one alone.
+    /// How many relays share the rest: this one, and those that may begin a session beside it. None for a single one.
     pub sharers: u32,
-    /// A usage limit that one of them met lasts until then.
+    /// The end of a usage limit that one of them hit.
     pub held_until: Option<Timestamp>,
 }
 
@@ -50,23 +50,23 @@ impl Member {
 }
 
 impl Relay {
-    /// Takes over what other stages have learned, unless the relay has begun.
+    /// Adds other stages' knowledge, unless the relay has begun.
     pub(crate) fn learn(&mut self, knowledge: &Knowledge) {
         if self.phase == Phase::Planned {
             self.knowledge.adopt(knowledge);
         }
     }
 
-    /// The last attempt at the stage failed: begins another in the work tree as it was left, with the
-    /// notes of its last session. Sessions count anew; what was spent stays spent.
+    /// The last attempt at the stage failed: begins another in the same work tree, with the notes of its last
+    /// session. Sessions count afresh; what was spent stays spent.
     pub(crate) fn retry(&mut self, at: Timestamp, section: PromptSection) -> Vec<RelayEffect> {
         let conflict = self.member.as_ref();
         let conflict = conflict.and_then(|member| member.conflict.clone());
         self.begin_anew(at, conflict.into_iter().chain([section]).collect())
     }
 
-    /// What the stage did conflicts with what others did: its next session resolves that, with the notes of
-    /// the last.
+    /// The stage's work conflicts with that of others: its next session resolves the conflict, with the notes
+    /// of the last.
     pub(crate) fn resolve_conflict(
         &mut self,
         at: Timestamp,
@@ -93,25 +93,25 @@ impl Relay {
         self.start_first(at)
     }
 
-    /// Others hold a part of the run's budget that they may give back.
+    /// Others have reserved a part of the run's budget that they may return.
     pub(super) fn is_reserved(&self) -> bool {
         let reserved = self.shared.reserved;
         reserved.micro_usd > 0 || reserved.tokens > 0
     }
 
-    /// What is not spent of the run's budget, though it may be reserved.
+    /// The unspent part of the run's budget, including reserved parts.
     pub(super) fn unspent_of_run(&self) -> Budget {
         self.settings.bounds.run.after(self.spent_by_run())
     }
 
-    /// Its part of what is left of the run's budget, where others may begin beside it: at least what a session
-    /// needs, if that much is left.
+    /// This relay's part of the rest of the run's budget, if others may begin beside it: at least what a
+    /// session needs, if that much is left.
     pub(super) fn part_of_run(&self) -> Budget {
         let left = self.unspent_of_run().after(self.shared.reserved);
         left.part(self.shared.sharers, self.least_share())
     }
 
-    /// With less than this of the run's budget a session would hardly begin.
+    /// With less than this of the run's budget, it is not worth beginning a session.
     pub(super) fn least_share(&self) -> Spend {
         let sessions = self.totals.sessions.saturating_add(self.shared.sessions);
         self.spent_by_run().least_share(sessions)
@@ -122,13 +122,13 @@ impl Relay {
         self.totals.spend.plus(self.shared.spent)
     }
 
-    /// Until when a usage limit holds it that another relay met. One of its own it waits for itself.
+    /// The end of a usage limit that another relay hit. The relay waits for its own limits itself.
     pub(super) fn held_until(&self, at: Timestamp) -> Option<Timestamp> {
         self.shared.held_until.filter(|until| at < *until)
     }
 
-    /// Until when it waits for a usage limit that holds the other stages, too. A reviewer's does not where
-    /// others go on for who works.
+    /// The end of its wait for a usage limit that holds the other stages, too. A reviewer's limit does not
+    /// hold them if other agents can replace the working one.
     pub fn limited_until(&self) -> Option<Timestamp> {
         let alone = self.settings.fallback.is_empty();
         self.waits_for(WaitCause::UsageLimit)
@@ -136,7 +136,7 @@ impl Relay {
             .and(self.waits_until())
     }
 
-    /// What the session at work may still spend, of what was set aside for it.
+    /// What the current session may still spend of its reserved share.
     pub fn set_aside(&self) -> Spend {
         let Some(session) = self.at_work() else {
             return Spend::default();

@@ -1,10 +1,10 @@
-//! What a session may use, and what follows when it is used up: money, tokens, turns, time, and a window
-//! that is full before the work begins.
+//! What a session may use, and what follows when it is used up: money, tokens, turns, time, and a window that
+//! is full before the work begins.
 //!
-//! Each bound ends in a handoff first. At [`limits::SPEND_ORDER_PERCENT`] of the share, after the last turn,
-//! or when the time is up, the session is told to hand off. Then money and tokens end the turn when all is
-//! spent, and the process when it spends still more; time and turns leave a grace. What the session has
-//! written by then counts; else there is a rescue.
+//! Each bound first leads to a handoff. At [`limits::SPEND_ORDER_PERCENT`] of the share, after the last turn,
+//! or when the time is up, ekiden orders the handoff. Then money and tokens end the turn when everything is
+//! spent, and the process when it spends still more; time and turns leave a grace. Whatever the session has
+//! written by then counts; otherwise there is a rescue.
 
 use super::attempt::Channel;
 use super::{Consumed, NextAttempt, Relay, Session};
@@ -20,31 +20,31 @@ use crate::prompt::OrderReason;
 use crate::settings::Settings;
 use crate::time::{Millis, Timestamp};
 
-/// The bound by which a session is being ended.
+/// The bound that is ending a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bound {
     Budget,
     Turns,
     Time,
-    /// Its first response filled the window beyond L2: how much, and by what.
+    /// Its first response filled the window beyond L2: how much, and with what.
     Window(u64, Vec<(String, u64)>),
 }
 
 impl Relay {
-    /// What the attempt at work may use.
+    /// What the current attempt may use.
     pub fn share(&self) -> Option<Share> {
         self.at_work().map(|session| session.share)
     }
 
-    /// What all its sessions have spent by now, as far as it is known.
+    /// The known spend of all its sessions so far.
     pub fn spend(&self) -> Spend {
         let of_session = self.at_work().map(|session| session.spend);
         self.totals.spend.plus(of_session.unwrap_or_default())
     }
 
-    /// What this attempt cost, and how long it ran. The agent's own figure replaces an estimate; without one
-    /// it is never less than what was known while it ran. Of an attempt whose engine was killed the end of
-    /// the stream may be lost, so its figures are never the last word.
+    /// The cost of this attempt, and its duration. The agent's own figure replaces an estimate; without one,
+    /// the cost is never less than what was known while it ran. If the engine was killed, the end of the
+    /// stream may be lost, so the attempt's figures are never final.
     pub fn charge(&self, attempt: AttemptId, cause: &EndCause, counters: Counters) -> Counters {
         let Some(session) = self.session_of(attempt) else {
             return counters;
@@ -63,18 +63,19 @@ impl Relay {
         }
     }
 
-    /// Since when the process of the attempt at work runs.
+    /// When the process of the current attempt began.
     pub fn runs_since(&self) -> Option<Timestamp> {
         Some(self.at_work()?.process?.since)
     }
 
-    /// The attempt at work, if it was told to hand off because its time is up.
+    /// The current attempt, if it has the order to hand off because its time is up.
     pub fn timed_out(&self) -> Option<AttemptId> {
         let session = self.at_work()?;
         (session.bound == Some(Bound::Time)).then_some(session.attempt.id)
     }
 
-    /// Why an attempt ended, where that was a bound of ours. An agent that we end says only that it was.
+    /// Why an attempt ended, if a bound of ours ended it. An agent that we end only reports that it was
+    /// ended.
     pub fn cause_of(&self, attempt: AttemptId, cause: EndCause) -> EndCause {
         let by_us = matches!(cause, EndCause::Stopped | EndCause::Interrupted);
         let session = self.session_of(attempt).filter(|_| by_us);
@@ -86,7 +87,7 @@ impl Relay {
         }
     }
 
-    /// What is kept of each share for the handoff.
+    /// The part of each share that is reserved for the handoff.
     pub fn handoff_spend(&self) -> Spend {
         match self.handoff_spend.is_nothing() {
             true => self.handoff_spend_before,
@@ -99,7 +100,7 @@ impl Relay {
             .filter(|session| session.attempt.id == attempt)
     }
 
-    /// Another attempt at this session could spend nothing, whatever other stages give back.
+    /// Another attempt at this session could spend nothing, whatever other stages return.
     pub(super) fn is_out_of_budget(&self, next: &NextAttempt) -> bool {
         let of_session = self.settings.bounds.session.after(next.consumed.spend);
         let of_agent = self.unspent_of_agent(self.agent_name(next));
@@ -122,7 +123,7 @@ impl Relay {
 }
 
 impl Session {
-    /// The attempt has spent so much.
+    /// The attempt has spent this much.
     pub(super) fn spend_crossed(
         &mut self,
         at: Timestamp,
@@ -140,7 +141,7 @@ impl Session {
                 self.order(reason, settings)
             }
             Mark::Spent if self.channel != Channel::Closed => self.end_turn(at, bound),
-            // Whoever was told to go and works on is ended.
+            // An agent that was told to exit and still works is ended.
             Mark::Spent | Mark::Beyond => self.terminate(),
         }
     }
@@ -156,12 +157,12 @@ impl Session {
         self.order(OrderReason::Time, settings)
     }
 
-    /// The next time at which something is to be done though nothing happens.
+    /// The next time at which something is due even if nothing happens.
     pub(super) fn wakes_at(&self) -> Option<Timestamp> {
         self.stop_by.into_iter().chain(self.order_by).min()
     }
 
-    /// Takes over a limit of its time, unless the order has come because of an earlier one.
+    /// Applies a time limit, unless an earlier one has already led to the order.
     pub(super) fn limit_time(&mut self, timeout: Option<Millis>) {
         if let Some(process) = self.process
             && self.bound != Some(Bound::Time)
@@ -172,8 +173,8 @@ impl Session {
         }
     }
 
-    /// What this attempt and those before it used. A new conversation has its time and turns anew, since
-    /// it begins the work anew; what was spent stays spent.
+    /// The usage of this attempt and those before it. A new conversation gets its full time and turns again,
+    /// since it starts the work again; what was spent stays spent.
     pub(super) fn consumed(&self, mode: StartMode, counters: &Counters) -> Consumed {
         let before = self.attempt.consumed;
         let spend = before.spend.plus(counters.spend);
@@ -193,13 +194,13 @@ impl Session {
         }
     }
 
-    /// How long it ran, as far as something was heard of it.
+    /// Its duration, up to the last sign of it.
     fn heard_for(&self) -> Millis {
         let process = self.process;
         process.map_or(Millis(0), |process| process.heard.since(process.since))
     }
 
-    /// The first response of a new conversation filled so much of the window.
+    /// How much of the window the first response of a new conversation filled.
     pub(super) fn baseline(
         &mut self,
         at: Timestamp,
@@ -211,8 +212,8 @@ impl Session {
         is_full.then(|| self.end_turn(at, Bound::Window(usage_tokens, filled_by.to_vec())))?
     }
 
-    /// Ends the turn, and with it the session: what it wrote counts. The process is left, so that the
-    /// agent can still report what it cost.
+    /// Ends the turn, and with it the session: what it wrote counts. The process continues, so that the agent
+    /// can still report its cost.
     fn end_turn(&mut self, at: Timestamp, bound: Bound) -> Option<AttemptEffect> {
         self.channel.open()?;
         if !self.is_used_up() {
@@ -223,8 +224,7 @@ impl Session {
         Some(AttemptEffect::Interrupt)
     }
 
-    /// Nothing may be asked of the session any more, since an answer would cost what it has not, or find
-    /// no room.
+    /// Nothing more may be asked of the session, since an answer would exceed its budget or its room.
     pub(super) fn is_used_up(&self) -> bool {
         matches!(
             self.bound,

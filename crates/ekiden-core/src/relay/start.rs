@@ -19,12 +19,12 @@ use crate::time::{Millis, Timestamp};
 
 pub use crate::prompt::HANDOFF_DIR;
 
-/// What an agent is given.
+/// The prompt for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prompt {
     /// A new conversation's first message, in content blocks.
     Fresh(PromptBlocks),
-    /// A note to a conversation that goes on.
+    /// A note to a conversation that continues.
     Resume(String),
 }
 
@@ -43,8 +43,8 @@ impl Relay {
         self.admit(at, self.fresh(self.unused()))
     }
 
-    /// The session after one that is over, now or after the pause. After one that did nothing at all
-    /// the pause grows: else a broken agent would use up all sessions within seconds.
+    /// Starts the session after a finished one, now or after the pause. After a session that did nothing at
+    /// all the pause grows: otherwise a broken agent would use up all sessions within seconds.
     pub(super) fn start_next(
         &mut self,
         at: Timestamp,
@@ -74,7 +74,7 @@ impl Relay {
         self.session_limit.over - self.session_limit.from >= self.session_limit.max
     }
 
-    /// The agent ended so, and another one can go on sooner.
+    /// Given how the agent ended: whether another one can continue sooner.
     pub(super) fn gives_way(
         &mut self,
         at: Timestamp,
@@ -87,7 +87,7 @@ impl Relay {
         self.candidates.gives_way(at, cause, waited, permissions)
     }
 
-    /// The same session in a conversation of its own: another agent has not got the old one.
+    /// The same session in a new conversation: another agent does not have the old one.
     pub(super) fn by_another(&self, next: NextAttempt) -> NextAttempt {
         NextAttempt {
             mode: StartMode::Fresh,
@@ -160,8 +160,8 @@ impl Relay {
         attempt.conversation(&self.run, &self.stage.id)
     }
 
-    /// The attempt after one that did not finish its session. The conversation goes on if the agent
-    /// kept it and there is room in it; from L2 on it only hands off.
+    /// The attempt after one that did not finish its session. The conversation continues if the agent kept it
+    /// and it has room; from L2 on it only hands off.
     pub(super) fn again(
         &self,
         session: &Session,
@@ -169,7 +169,7 @@ impl Relay {
         class: EndClass,
     ) -> NextAttempt {
         let before = &session.attempt;
-        // A limit that cuts off a resumption leaves the conversation as it was, and so does a process that
+        // A limit that cuts off a resumption leaves the conversation unchanged, and so does a process that
         // never ran.
         let untouched = class == EndClass::Wait || session.process.is_none();
         let kept = ended.resumable || (before.mode == StartMode::Resume && untouched);
@@ -205,8 +205,7 @@ impl Relay {
         }
     }
 
-    /// The prompt of the attempt at work. It follows from state, so a restarted engine makes the
-    /// same bytes.
+    /// The prompt of the current attempt. It follows from state, so a restarted engine makes the same bytes.
     pub fn prompt(&self) -> Option<&Prompt> {
         self.at_work().map(|session| &session.prompt)
     }
@@ -270,7 +269,7 @@ impl Relay {
         sections
     }
 
-    /// The first session of a run or stage is told what was there before the run; the later ones can ask.
+    /// The first session of a run or stage learns what was there before the run; later ones can ask.
     fn remembered(&self, session: SessionNumber) -> Option<PromptSection> {
         let memory = &self.settings.memory;
         if session > SessionNumber::FIRST {

@@ -1,4 +1,4 @@
-//! What can be asked of a relay, beside its fields.
+//! Queries on a relay, in addition to its fields.
 
 use super::{Next, Phase, Purpose, Relay, ReviewStep, Session};
 use crate::agent::AgentSpec;
@@ -15,7 +15,8 @@ impl Relay {
         Some(session)
     }
 
-    /// The session that is at work, waits, was broken off or was last over; the first before there is one.
+    /// The session that is working, waiting or interrupted, or the last finished one; the first before there
+    /// is one.
     pub fn session(&self) -> SessionNumber {
         let last = self.last.as_ref().map(|_| self.newest());
         match &self.phase {
@@ -38,7 +39,7 @@ impl Relay {
         }
     }
 
-    /// What the session is for that is at work, or waits to begin.
+    /// The purpose of the session that is working, or waits to begin.
     pub fn purpose(&self) -> Purpose {
         match &self.phase {
             Phase::Running(session) => session.attempt.purpose,
@@ -51,23 +52,23 @@ impl Relay {
         }
     }
 
-    /// Who works in it.
+    /// The agent that works in it.
     pub fn agent(&self) -> &AgentSpec {
         self.settings.agent_for(self.purpose())
     }
 
-    /// All who may: its own agent, those that go on for it, the reviewer.
+    /// All agents that may work in it: its own agent, the fallbacks, the reviewer.
     pub fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
         let workers = self.candidates.agents.iter();
         workers.chain(self.settings.reviewer.as_deref())
     }
 
-    /// Who works in it, as people tell it, where others can go on for it.
+    /// The name, for people, of the agent that works in it, if the run has fallbacks.
     pub fn one_of_several(&self) -> Option<String> {
         self.candidates.has_others().then(|| self.agent().told())
     }
 
-    /// The agents of which attempts are over, where others can go on.
+    /// The agents of finished attempts, if the run has fallbacks.
     pub fn worked(&self) -> impl Iterator<Item = &str> {
         let has_others = self.candidates.has_others();
         self.spent_by.agents().filter(move |_| has_others)
@@ -86,14 +87,14 @@ impl Relay {
         Some(outcome)
     }
 
-    /// Reads the handoff as it stands, beside the one before it.
+    /// Reads the current handoff, comparing it with the one before.
     pub fn inspect(&self, files: &HandoffFiles) -> Inspection {
         let last = self.last.as_ref();
         let before = last.and_then(|last| last.next_prompt.as_deref());
         inspect_after(files, &self.settings.marker, before)
     }
 
-    /// Until when it waits, if it does.
+    /// The end of its wait, if it waits.
     pub fn waits_until(&self) -> Option<Timestamp> {
         let Phase::Waiting { until, .. } = self.phase else {
             return None;
@@ -101,7 +102,7 @@ impl Relay {
         Some(until)
     }
 
-    /// It waits, is paused or has ended: no agent of it works, and none is about to start.
+    /// It waits, is paused or has ended: none of its agents works, and none is about to start.
     pub fn is_idle(&self) -> bool {
         matches!(
             self.phase,
@@ -109,7 +110,7 @@ impl Relay {
         )
     }
 
-    /// The attempt at work and its conversation.
+    /// The current attempt and its conversation.
     pub fn attempt(&self) -> Option<(AttemptId, ConversationId)> {
         self.at_work()
             .map(|session| (session.attempt.id, session.attempt.conversation))
@@ -121,7 +122,7 @@ impl Relay {
             .is_some_and(|session| session.process.is_some())
     }
 
-    /// No agent is there and one's process is about to begin: what can wait does.
+    /// No agent is running and one is about to start: time for deferred work.
     pub fn is_between_agents(&self) -> bool {
         let step = ReviewStep::Survey;
         let is_surveyed = matches!(&self.phase, Phase::Reviewing { step: now, .. } if *now == step);

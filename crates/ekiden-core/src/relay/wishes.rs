@@ -1,22 +1,22 @@
-//! What people ask for while a run is under way: to stop or pause it, words for the next session, and
-//! other limits.
+//! What people ask for while a run is in progress: to stop or pause it, words for the next session, and other
+//! limits.
 //!
-//! **Pause**: no agent starts until they unpause. The attempt at work goes on to its end, and what it left
-//! is looked at and verified as ever. What would start then is held, a second attempt at the same
-//! session too: who pauses wants the work tree or the budget for themselves. Waits go on meanwhile, and
-//! are held when they are over. A pause survives the engine, since it is in the log. It ends with an
-//! unpause, or when a run that was ended by something else is resumed: whoever resumes it wants it to
-//! continue.
+//! **Pause**: no agent starts until an unpause. The current attempt continues to its end, and ekiden looks at
+//! its results and verifies as usual. Whatever would start then is held, even a second attempt at the same
+//! session: people pause because they want the work tree or the budget for themselves. Waits continue
+//! meanwhile, and are held when they are over. A pause survives the engine, since it is in the log. It ends
+//! with an unpause, or when a run that ended for another reason is resumed: a person who resumes a run wants
+//! it to continue.
 //!
-//! **Words** are kept until a conversation begins that can be given them; a session at work is not
-//! interrupted, and a conversation that goes on is not told. They stand in one prompt, as the user's own,
-//! and in that of each further attempt at its session.
+//! **Words** are kept until a conversation begins that can get them. They do not interrupt a working session,
+//! and a continued conversation does not get them. They appear in one prompt, as the user's own, and in that
+//! of each further attempt at its session.
 //!
-//! **Limits** hold at once, for the session at work too: its budget is measured anew, and its time ends
-//! when the new limit says so.
+//! **Limits** apply at once, to the working session too: its budget is measured again, and its time ends when
+//! the new limit says so.
 //!
-//! A guided relay counts down before each session but the first, so that there is a moment for this.
-//! Whoever says something in it holds it: that is a pause, and ends like one.
+//! A guided relay counts down before each session except the first, so that people have a moment for this.
+//! Saying something during the countdown holds it: that is a pause, and ends like one.
 
 use super::{NextAttempt, Phase, Relay};
 use crate::effect::{RelayEffect, StartMode};
@@ -36,13 +36,12 @@ pub struct Wishes {
     pub paused: bool,
     /// The user has edited the task, and no session has begun since.
     pub(super) task_edited: bool,
-    /// Words for the session that begins next.
+    /// Words for the next session to begin.
     pub words: Vec<String>,
 }
 
 impl Relay {
-    /// Nothing shall begin from now on. Nothing happens to a relay that has ended.
-    /// Orders the handoff of the session at work, if there is one that was not asked before.
+    /// Orders the handoff of the current session, if there is one without an order.
     pub(crate) fn hand_off(&mut self) -> Vec<RelayEffect> {
         let Phase::Running(session) = &mut self.phase else {
             return Vec::new();
@@ -51,9 +50,10 @@ impl Relay {
         session.tell(effect)
     }
 
+    /// Holds every start from now on. A relay that has ended ignores it.
     pub fn pause(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         self.wishes.paused = self.outcome().is_none();
-        // A countdown is held at once: whoever pauses it has something to say.
+        // A countdown is held at once: a person who pauses it has something to say.
         let Some(next) = self.waits_for(WaitCause::Guided) else {
             return Vec::new();
         };
@@ -75,14 +75,13 @@ impl Relay {
         self.wishes.paused = paused;
     }
 
-    /// Holds what would begin. Published files are made durable, as before every time in which a
-    /// person may edit them.
+    /// Holds the next start. Published files are made durable, as always before a person may edit them.
     pub(super) fn hold_back(&mut self, at: Timestamp, next: NextAttempt) -> Vec<RelayEffect> {
         self.phase = Phase::Paused { since: at, next };
         vec![RelayEffect::PublishDurably]
     }
 
-    /// The attempt that waits, if it waits because of this.
+    /// The waiting attempt, if it waits for this reason.
     pub(super) fn waits_for(&self, why: WaitCause) -> Option<NextAttempt> {
         let Phase::Waiting { cause, next, .. } = self.phase else {
             return None;
@@ -105,8 +104,8 @@ impl Relay {
         }
     }
 
-    /// Keeps a person's words for the session that begins next. Words that have no room are left out
-    /// whole, which shows in [`Wishes::words`].
+    /// Keeps a person's words for the next session to begin. Words without room are left out whole, as
+    /// [`Wishes::words`] shows.
     pub(crate) fn instruct(&mut self, at: Timestamp, words: &str) -> Vec<RelayEffect> {
         let words = text::clean(words).text.trim().to_owned();
         let chars = |words: &String| words.chars().count() + 1;
@@ -117,7 +116,7 @@ impl Relay {
         self.hold_countdown(at)
     }
 
-    /// The answer to the question that the relay ended with stands in the next prompt as the user's words,
+    /// Puts the answer to the question with which the relay ended into the next prompt as the user's words,
     /// before any others.
     pub(super) fn take_answer(&mut self, words: &str) {
         if !matches!(self.outcome(), Some(Outcome::Blocked { .. })) {
@@ -134,7 +133,7 @@ impl Relay {
         self.wishes.words.insert(0, words);
     }
 
-    /// A person changes limits. Sessions count anew only if they say how many.
+    /// A person changes limits. Sessions count afresh only if the change gives their number.
     pub(crate) fn limit(&mut self, at: Timestamp, limits: &LimitsChanged) -> Vec<RelayEffect> {
         self.change_limits(limits, false);
         let timeout = self.settings.bounds.session_timeout;
@@ -150,7 +149,7 @@ impl Relay {
         self.hold_countdown(at)
     }
 
-    /// A conversation that begins is given what was said for it.
+    /// Gives a new conversation the words that were kept for it.
     pub(super) fn give_words(&mut self, mode: StartMode) {
         if mode == StartMode::Resume || self.wishes.words.is_empty() {
             return;

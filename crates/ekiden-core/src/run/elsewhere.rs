@@ -1,4 +1,4 @@
-//! Stages that other machines carry out, each in a run of its own whose log comes here.
+//! Stages that other machines run. Each is a separate run there, and its log comes here.
 
 use super::Run;
 use crate::budget::AgentBudget;
@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 impl Run {
-    /// Where a fleet's plan decides, what it began and merged counts.
+    /// Applies the order of a fleet's plan: the stages that it began and merged count.
     pub(super) fn settle_order(&mut self, stage: &StageId, event: &WorktreeEvent) {
         if self.header.fleet.is_some() {
             match event {
@@ -31,7 +31,7 @@ impl Run {
             Elsewhere::Recorded { event, .. } => self.recorded_elsewhere(at, stage, event),
             Elsewhere::Ended { outcome } => {
                 let outcome = self.of_all_stages(outcome);
-                // Its own run has retried it as often as it may.
+                // Its own run has already used all retries.
                 while self.plan.stage_ended(stage, &outcome).is_some() {}
                 Vec::new()
             }
@@ -61,8 +61,8 @@ impl Run {
         outcome
     }
 
-    /// Takes in what the run of a stage recorded on another machine. Its relay is shown as ours; the plan hears of its end
-    /// by itself.
+    /// Folds a record of a stage's run on another machine. Its relay is shown as ours; the plan learns about its end
+    /// separately.
     pub(super) fn recorded_elsewhere(
         &mut self,
         at: Timestamp,

@@ -1,4 +1,4 @@
-//! The run's budget and its usage limits among its stages.
+//! How the stages share the run's budget and its usage limits.
 
 use super::Run;
 use crate::agent::AgentSpec;
@@ -12,12 +12,12 @@ use crate::relay::{Relay, SharedLimits, Totals};
 use crate::time::Timestamp;
 
 impl Run {
-    /// What all its stages together may spend.
+    /// The budget of all its stages together.
     pub fn budget(&self) -> Budget {
         self.settings.bounds.run
     }
 
-    /// The sums of all relays. What an attempt at work has spent is in them as of its last mark.
+    /// The sums of all relays. They include the spend of a working attempt as of its last mark.
     pub fn totals(&self) -> Totals {
         let relays = self.relays().map(|(_, relay)| Totals {
             spend: relay.spend(),
@@ -26,14 +26,14 @@ impl Run {
         relays.fold(self.before, Totals::plus)
     }
 
-    /// What sessions that are over have spent.
+    /// The spend of finished sessions.
     pub fn settled(&self) -> Spend {
         let relays = self.relays.values().map(|relay| relay.totals.spend);
         relays.fold(self.before.spend, Spend::plus)
     }
 
-    /// How far the budgets of single agents are spent, in the order of their names. What an attempt at work has spent is
-    /// in them as of its last mark.
+    /// How much of the budgets of single agents is spent, in the order of their names. This includes the spend of a
+    /// working attempt as of its last mark.
     pub fn agent_budgets(&self) -> Vec<AgentBudget> {
         let mut spent_by = self.spent_by.clone();
         if self.header.fleet.is_some() {
@@ -50,7 +50,7 @@ impl Run {
         self.settings.bounds.agents.iter().map(of).collect()
     }
 
-    /// What models cost, as far as it is known.
+    /// The known prices of models.
     pub fn prices(&self) -> Prices {
         let mut prices = self.header.prices.clone();
         self.relays
@@ -59,7 +59,7 @@ impl Run {
         prices
     }
 
-    /// The most that a handoff of this agent cost.
+    /// The highest cost of a handoff by this agent.
     pub fn handoff_spend(&self, agent: &AgentSpec) -> Spend {
         let relays = self.relays.values();
         let relays = relays.filter(|relay| relay.settings.agent.is_same(agent));
@@ -73,7 +73,7 @@ impl Run {
         self.relays().map(|(_, relay)| relay.session_max()).sum()
     }
 
-    /// Lets stages begin that waited for budget which others have given back.
+    /// Lets stages begin that waited for budget, once others have returned some.
     pub(super) fn share_anew(&mut self, at: Timestamp) -> Vec<Effect> {
         let waiting = |relay: &Relay| relay.waits(WaitCause::Budget);
         let waiting = self.live().filter(|(_, relay)| waiting(relay));
@@ -88,8 +88,8 @@ impl Run {
         effects
     }
 
-    /// A usage limit holds all stages, also where the session that met it had handed off before and its
-    /// relay need not wait. Where others can go on, a relay waits only when all of them are out.
+    /// A usage limit holds all stages, even if the session that hit it had already handed off and its relay
+    /// need not wait. With fallbacks, a relay waits only when all agents are out.
     pub(super) fn learn_limit(&mut self, at: Timestamp, event: &RelayEvent) {
         if !self.settings.fallback.is_empty() {
             return;
@@ -101,14 +101,14 @@ impl Run {
             return;
         };
         let until = resets_at + limits::RESET_BUFFER;
-        // What is too far is for the next session that meets it to say.
+        // If the reset is too far away, the next session that hits the limit reports it.
         let is_near = at < resets_at && until.since(at) <= self.settings.wait_max;
         if is_near && self.header.manifest.plan.is_some() {
             self.plan.hold(until);
         }
     }
 
-    /// What the other relays mean for one. Only those at work are looked at, which are few.
+    /// The effect of the other relays on one. Only the working ones are considered, which are few.
     pub(super) fn shared_limits_of(&self, stage: &StageId, at: Timestamp) -> SharedLimits {
         if self.header.manifest.plan.is_none() {
             return SharedLimits::default();
@@ -133,7 +133,7 @@ impl Run {
             reserved_by.add(&relay.agent().name, relay.set_aside());
             in_session += usize::from(relay.share().is_some());
         }
-        // Those whose worktree is made, or whose session is reviewed, begin one soon.
+        // Stages whose worktree is being made, or whose session is under review, begin one soon.
         let sharers = self.plan.may_begin() + self.plan.at_work();
         let sharers = sharers.saturating_sub(in_session).max(1);
         SharedLimits {

@@ -1,4 +1,4 @@
-//! What the prompts of stages say of other stages, and of what failed before.
+//! What the prompts of stages say about other stages and earlier failures.
 
 use crate::event::Check;
 use crate::ids::StageId;
@@ -36,7 +36,7 @@ impl Run {
         }
     }
 
-    /// The diagnosis of a stage that failed for good, for a person; nothing of others.
+    /// The diagnosis of a stage that failed for good, for a person; none for other stages.
     pub fn diagnosis(&self, stage: &StageId, tree: &str) -> Option<String> {
         let (outcome, may_be_skipped) = self.plan.state(stage)?.failure()?;
         let of_manifest = self.stage(stage)?;
@@ -70,7 +70,7 @@ impl Run {
         }))
     }
 
-    /// How the last attempt at a stage failed that is being retried, in ekiden's words.
+    /// How the last attempt at a retried stage failed, in ekiden's words.
     pub fn last_failure(&self, stage: &StageId) -> Option<&str> {
         self.failures
             .get(stage)?
@@ -78,7 +78,7 @@ impl Run {
             .map(|failed| failed.cause.as_str())
     }
 
-    /// What a stage that is done hands off.
+    /// The result of a finished stage.
     pub(super) fn result_text(&self, relay: &Relay, files: &[String]) -> String {
         let stage = &relay.stage;
         let check = relay.last_check();
@@ -114,8 +114,8 @@ impl Run {
         })
     }
 
-    /// The stages whose changes this one meets only now: done, and none that it builds on. Of those that
-    /// changed the files in question, if there are such.
+    /// The stages whose changes this one meets only now: those that are done and that it does not build on.
+    /// If some of them changed the files in question, only those.
     fn others(&self, stage: &StageId, files: &[String]) -> Vec<StageId> {
         let known = self.plan.done_before(stage, usize::MAX);
         let is_beside = |other: &StageId| other != stage && !known.contains(other);
@@ -135,7 +135,7 @@ impl Run {
     }
 }
 
-/// The prompt section about the attempt that a retry of a stage follows.
+/// The prompt section about the failed attempt before a retry.
 pub(super) fn failed_attempt(
     relay: &Relay,
     cause: String,

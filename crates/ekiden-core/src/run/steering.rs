@@ -1,4 +1,4 @@
-//! What people want of a run: stop, pause, other limits, a word to its agents.
+//! What people ask of a run: stop, pause, other limits, words for its agents.
 
 use super::Run;
 use crate::effect::{Effect, RelayEffect};
@@ -12,7 +12,8 @@ use crate::time::Timestamp;
 use crate::{limits, text};
 
 impl Run {
-    /// A person wants nothing to begin, whether it is held already or not. What is over waits for nothing.
+    /// A person wants nothing to begin, whether or not something is held already. A finished run waits for
+    /// nothing.
     pub fn is_paused(&self) -> bool {
         let is_asked = self.paused || self.live().any(|(_, relay)| relay.wishes.paused);
         is_asked && self.outcome().is_none()
@@ -57,7 +58,8 @@ impl Run {
         }
     }
 
-    /// Keeps words for stages that begin later, as many as one has room for: the newest, and a person's own before comments.
+    /// Keeps words for stages that begin later, as many as one has room for: the newest ones, and a person's own in
+    /// preference to comments.
     fn keep_words(&mut self, words: &str) {
         self.words.push(text::clean(words).text.trim().to_owned());
         let chars = |words: &String| words.chars().count() + 1;
@@ -69,9 +71,9 @@ impl Run {
         }
     }
 
-    /// Starts a stage again whose question is answered; the others go on meanwhile.
+    /// Restarts a stage whose question is answered; the others continue meanwhile.
     fn answer(&mut self, at: Timestamp, stage: &StageId, words: &str) {
-        // The fleet tells the stage's own run.
+        // The fleet informs the stage's own run.
         if !self.plan.answered(stage) || self.header.fleet.is_some() {
             return;
         }
@@ -97,7 +99,7 @@ impl Run {
         }
     }
 
-    /// Takes over limits for stages that have not begun.
+    /// Applies limits to stages that have not begun.
     pub(super) fn take_limits(&mut self, limits: &LimitsChanged) {
         self.settings.change(limits);
         self.sessions_max = limits.sessions_max.or(self.sessions_max);
@@ -115,7 +117,7 @@ impl Run {
             .collect()
     }
 
-    /// The relays at work; in a run that has ended, those that a resume continues.
+    /// The working relays; in a run that has ended, those that a resume continues.
     fn each_to_come(
         &mut self,
         at: Timestamp,
@@ -124,7 +126,7 @@ impl Run {
         if !self.live.is_empty() && self.header.manifest.plan.is_none() {
             return self.each_live(at, act);
         }
-        // Those of a plan that wait for their merge may be sent back.
+        // Stages of a plan that wait for their merge may be sent back.
         let over = |stage: &StageId| !self.live.is_empty() && self.plan.is_done(stage);
         let stages: Vec<StageId> = self
             .relays

@@ -1,4 +1,4 @@
-//! Where the stages of a plan work, and how what they did is merged.
+//! Where the stages of a plan work, and how their work is merged.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,24 +15,24 @@ use crate::run::stage_facts::{failed, failed_attempt};
 use crate::settings::{CommitPlan, Earlier, Settings};
 use crate::time::Timestamp;
 
-/// What a stage left that is done.
+/// The result of a finished stage.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageResult {
-    /// The files that it changed, as git tells; what it declared where git cannot.
+    /// The files that it changed, according to git; without git, its declared outputs.
     pub files: Vec<String>,
     /// Files that it changed and had not declared.
     pub undeclared: Vec<String>,
-    /// What it hands off to the stages that need it, in Markdown.
+    /// Its text for the stages that need it, in Markdown.
     pub text: String,
 }
 
 impl Run {
-    /// What a stage left that is done.
+    /// The result of a finished stage.
     pub fn result(&self, stage: &StageId) -> Option<&StageResult> {
         self.results.get(stage)
     }
 
-    /// What the stages left that this one builds on, nearest first; not more than could be shown.
+    /// The results of the stages that this one builds on, nearest first; not more than a prompt can show.
     pub fn results_before(&self, stage: &StageId) -> Vec<Earlier> {
         let known = |id: &StageId| {
             Some(Earlier {
@@ -47,7 +47,7 @@ impl Run {
         here.iter().filter_map(known).chain(elsewhere).collect()
     }
 
-    /// By which settings a stage works.
+    /// The settings for a stage.
     pub(super) fn settings_of(&self, stage: &Stage) -> Settings {
         let mut settings = self.settings.clone();
         if self.header.manifest.plan.is_none() {
@@ -135,8 +135,7 @@ impl Run {
         }
     }
 
-    /// Keeps what a stage's relay is told when it begins to put right that the stage does not merge, if it
-    /// may try that again.
+    /// Keeps the section for a stage's relay that has to resolve a failed merge, if the stage may try again.
     fn unmerged(&mut self, stage: &StageId, files: &[String], check: Option<&Check>) {
         if self.plan.unmerged(stage, files.to_vec()) {
             self.conflicts
@@ -170,7 +169,7 @@ impl Run {
         })
     }
 
-    /// Keeps what a stage left that is done, and what it learned.
+    /// Keeps a finished stage's result and knowledge.
     pub(super) fn keep_result(&mut self, stage: &StageId, files: &[String], undeclared: &[String]) {
         let Some(relay) = self.relays.get(stage) else {
             return;
@@ -187,7 +186,7 @@ impl Run {
         self.results.insert(stage.clone(), result);
     }
 
-    /// Cancels merges and the making of worktrees: the run is being stopped.
+    /// Cancels merges and worktrees in preparation: the run is being stopped.
     pub(super) fn cancel_worktree_tasks(&self) -> Vec<Effect> {
         let busy =
             |state: &StageState| matches!(state, StageState::Preparing | StageState::Merging);

@@ -7,11 +7,11 @@ use regex::Regex;
 
 use super::looks::{self, Written};
 
-/// The most of a name before or behind the word that it was found by, in characters.
+/// How much of a name is read before or after the word that found it, in characters.
 const NAME_CHARS_MAX: usize = 40;
-/// The most of a value that is judged, in characters. The rest goes with it.
+/// How much of a value is judged, in characters. The rest is treated the same.
 const VALUE_CHARS_MAX: usize = 200;
-/// Words behind `token` and the like in names whose value only says something about a secret.
+/// Words after `token` and the like in names whose value only describes a secret.
 const ABOUT: &[&str] = &[
     "age", "at", "budget", "class", "count", "counts", "dir", "endpoint", "env", "error",
     "expires", "expiry", "file", "files", "format", "header", "hint", "id", "ids", "index", "kind",
@@ -19,10 +19,10 @@ const ABOUT: &[&str] = &[
     "prompt", "provider", "ref", "regex", "rule", "rules", "size", "source", "store", "stream",
     "ttl", "type", "types", "uri", "url", "usage", "used", "var", "version",
 ];
-/// Words before `token` where it is a place in a list, or a number.
+/// Words before `token` that make it a place in a list, or a number.
 const PLACES: &[&str] = &["next", "page", "continuation", "cursor", "fencing", "sync"];
 
-/// What stands between a name and its value: the sign, a type, a quote. A quote may be escaped, and more than once.
+/// The text between a name and its value: the sign, a type, a quote. A quote may be escaped, and more than once.
 static SIGN: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = concat!(
         r#"^(?:\\{0,7}["'`]|[\])]){0,3}([ \t]{0,3}(?:=>|:=|={1,3}|[:>,(])[ \t]{0,3})"#,
@@ -31,7 +31,7 @@ static SIGN: LazyLock<Regex> = LazyLock::new(|| {
     );
     Regex::new(pattern).expect("a test compiles it")
 });
-/// The same on a command line, behind `--password`.
+/// The same on a command line, after `--password`.
 static BLANK: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"^([ \t]{1,2})(\\{0,7}["'`])?"#).expect("a test compiles it"));
 
@@ -42,9 +42,9 @@ pub(super) struct Assignment {
 }
 
 impl Assignment {
-    /// The assignment to the name in which this word was found.
+    /// The assignment to the name that contains this word.
     pub(super) fn read(text: &str, word: Range<usize>) -> Option<Self> {
-        // A word may be found by the quote before it.
+        // The quote before a word may be part of the match.
         let first = word.start + usize::from(!text[word.clone()].starts_with(is_name));
         let before = text[..first].bytes().rev().take(NAME_CHARS_MAX);
         let start = first - before.take_while(|byte| is_name((*byte).into())).count();
@@ -75,13 +75,13 @@ impl Assignment {
         Some(Self { value, written })
     }
 
-    /// Where the value is, as far as it is judged.
+    /// The value, as far as it is judged.
     pub(super) fn value(&self, text: &str) -> Option<Range<usize>> {
         let rest = &text[self.value..];
         let length = looks::run(rest, VALUE_CHARS_MAX, |c| self.is_in_value(c));
         let value = self.value..self.value + length;
         let is_quoted = self.written == Written::Quoted;
-        // Words in quotes are a sentence, and a quote that ends a string of JSON has no value behind it.
+        // Words in quotes are a sentence, and a quote that ends a JSON string has no value after it.
         let is_sentence = rest[length..].starts_with(' ') && !looks::is_cut(&rest[length..]);
         let is_outside = rest.starts_with([':', ',', ']', '}']);
         let is_type = rest[length..].trim_start().starts_with('=') && !is_padded(&rest[length..]);
@@ -92,7 +92,7 @@ impl Assignment {
         is_value.then_some(value)
     }
 
-    /// How much follows of a value that was too long to be judged whole.
+    /// The length of the rest of a value that was too long to be judged whole.
     pub(super) fn rest(&self, text: &str) -> usize {
         looks::run(text, usize::MAX, |c| c == '=' || self.is_in_value(c))
     }
@@ -106,7 +106,7 @@ impl Assignment {
     }
 }
 
-/// What follows a value is the end of its base64: `=` or `==`, and then no other value.
+/// The text after a value is the end of its base64: `=` or `==`, not followed by another value.
 fn is_padded(rest: &str) -> bool {
     let behind = rest.trim_start_matches('=');
     let length = rest.len() - behind.len();
@@ -118,7 +118,7 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// The name is of something about a secret, or of something else: `tokens`, `passed`, `secretName`, `next_token`.
+/// The name describes a secret, or something else: `tokens`, `passed`, `secretName`, `next_token`.
 fn is_about(before: &str, word: &str, after: &str) -> bool {
     let is_upper = word.ends_with(|c: char| c.is_ascii_uppercase());
     let goes_on = |c: char| c.is_ascii_alphabetic() && c.is_ascii_uppercase() == is_upper;
@@ -134,7 +134,7 @@ fn is_about(before: &str, word: &str, after: &str) -> bool {
             .is_some_and(|word| PLACES.contains(&word.as_str()))
 }
 
-/// The words of a name, in lower case: of `next_page`, `next-page`, `nextPage`.
+/// The words of a name, in lower case: for `next_page`, `next-page`, `nextPage`.
 fn words(name: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;

@@ -1,4 +1,4 @@
-//! What a secret looks like, and what only stands for one: `$TOKEN`, `<password>`, `config.token`.
+//! What a secret looks like, and what a placeholder looks like: `$TOKEN`, `<password>`, `config.token`.
 
 use super::rules::Strength;
 
@@ -15,9 +15,9 @@ pub(super) enum Written {
 /// The shortest password and the shortest key that are masked, in bytes. Shorter ones are mostly words.
 const WEAK_BYTES_MIN: usize = 6;
 const STRONG_BYTES_MIN: usize = 12;
-/// Bits for each character that a key has at least: a word has fewer, 12 random hexadecimal digits have 3.
+/// The minimum entropy of a key, in bits per character: a word has less, 12 random hexadecimal digits have 3.
 const ENTROPY_MIN: f64 = 2.8;
-/// What is in examples in place of a secret, in lower case.
+/// Texts that replace a secret in examples, in lower case.
 const EXAMPLES: &[&str] = &[
     "example",
     "placeholder",
@@ -41,16 +41,16 @@ const EXAMPLES: &[&str] = &[
     "$(",
     "12345678",
 ];
-/// Whole words in the same place.
+/// The same as whole words.
 const EXAMPLE_WORDS: &[&str] = &[
     "pass", "password", "passwd", "passw0rd", "pwd", "pw", "secret", "token",
 ];
-/// What a hash begins with that anybody may know.
+/// The beginnings of hashes, which are public.
 const HASHES: &[&str] = &[
     "sha1-", "sha256-", "sha384-", "sha512-", "sha1:", "sha256:", "sha512:", "md5:",
 ];
 
-/// How many bytes at the beginning are such characters, at most so many.
+/// The length in bytes of the run of such characters at the beginning, up to `chars_max` of them.
 pub(super) fn run(text: &str, chars_max: usize, is: impl Fn(char) -> bool) -> usize {
     let mut chars = text.char_indices().take(chars_max);
     let end = chars.find(|(_, c)| !is(*c)).map(|(at, _)| at);
@@ -61,31 +61,31 @@ pub(super) fn run(text: &str, chars_max: usize, is: impl Fn(char) -> bool) -> us
     })
 }
 
-/// How many bytes at the beginning belong to a word.
+/// The length in bytes of the word at the beginning.
 pub(super) fn word(text: &str) -> usize {
     run(text, usize::MAX, |c| {
         c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
     })
 }
 
-/// A text was cut off before this for want of room.
+/// The text before this was cut off for lack of room.
 pub(super) fn is_cut(rest: &str) -> bool {
     rest.trim_start_matches(' ').starts_with('…')
 }
 
-/// How much of a token is left where it was cut off.
+/// The length of what is left of a cut-off token.
 pub(super) fn cut_token(rest: &str) -> Option<usize> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "_-.+/=%".contains(c);
     let length = run(rest, 300, is_token);
     (is_cut(&rest[length..]) && may_begin_secret(&rest[..length])).then_some(length)
 }
 
-/// What is left of a text that was cut off may be of a secret.
+/// What is left of a cut-off text may belong to a secret.
 pub(super) fn may_begin_secret(text: &str) -> bool {
     text.len() >= 4 && text.bytes().any(|byte| byte.is_ascii_digit()) && !stands_for_another(text)
 }
 
-/// It is a variable, a field of a form or an example.
+/// It is a variable, a form field or an example.
 pub(super) fn stands_for_another(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     text.starts_with(['$', '<', '{', '[', '*', '%', '('])
@@ -93,7 +93,7 @@ pub(super) fn stands_for_another(text: &str) -> bool {
         || EXAMPLE_WORDS.contains(&lower.as_str())
 }
 
-/// A few characters again and again.
+/// A few characters, repeated.
 pub(super) fn is_monotonous(text: &str) -> bool {
     let mut bytes: Vec<u8> = text.bytes().collect();
     bytes.sort_unstable();
@@ -131,7 +131,7 @@ fn is_chosen(text: &str) -> bool {
         && !is_date(text)
 }
 
-/// Nothing that a person would call something: no words with dashes, no version, no path, no hash.
+/// Nothing that a person would use as a name: no words with dashes, no version, no path, no hash.
 fn is_random(text: &str) -> bool {
     let letters = count(text, |c| c.is_ascii_alphabetic());
     let digits = count(text, |c| c.is_ascii_digit());
@@ -144,7 +144,7 @@ fn is_random(text: &str) -> bool {
         && entropy(text) >= ENTROPY_MIN
 }
 
-/// Capital and small letters change so often that no words are in it.
+/// Upper and lower case change so often that there are no words in it.
 fn is_mixed(text: &str) -> bool {
     let letters: Vec<bool> = text
         .chars()
@@ -165,7 +165,7 @@ fn is_name(text: &str) -> bool {
     })
 }
 
-/// A variable, a field, a type: nothing but words of a programming language.
+/// A variable, a field, a type: only words of a programming language.
 fn is_code(text: &str) -> bool {
     let parts: Vec<&str> = text
         .split(['.', ':', '-', '>'])
@@ -204,7 +204,7 @@ fn count(text: &str, is: impl Fn(char) -> bool) -> usize {
     text.chars().filter(|c| is(*c)).count()
 }
 
-/// Shannon's entropy of the text by itself, in bits for each byte.
+/// Shannon entropy of the text by itself, in bits per byte.
 #[expect(clippy::cast_precision_loss, reason = "a text of a few hundred bytes")]
 fn entropy(text: &str) -> f64 {
     let mut counts = [0_u32; 256];

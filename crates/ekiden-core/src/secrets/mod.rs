@@ -1,15 +1,15 @@
-//! Secrets in what ekiden shows or sends, masked: `[masked: github token]`.
+//! Masks secrets in what ekiden shows or sends: `[masked: github token]`.
 //!
-//! One pass over the text finds every place where a secret could begin. There a pattern that is bound to the place decides, or
-//! the value behind a name. Both look at a bounded piece of the text before they decide, so the time grows with the text and no
-//! faster. A pattern is compiled when it is first needed: most processes print nothing that needs one.
+//! One pass over the text finds every place where a secret could begin. There, either a pattern for that place
+//! decides, or the value behind a name. Both look at a bounded piece of the text, so the time is linear in the text.
+//! A pattern is compiled when it is first needed: most processes print nothing that needs one.
 //!
 //! Invariants:
-//! - No quote, escape or line end is replaced, but inside a key that is one string with `\n` for its line ends. So JSON stays
-//!   JSON and lines stay lines.
-//! - What is masked is not masked again, and the same text is always masked in the same way.
+//! - No quote, escape or line end is replaced, except inside a key that is one string with `\n` for its line ends. So
+//!   JSON stays JSON and lines stay lines.
+//! - Masking is idempotent and deterministic.
 //!
-//! What agents read and write is never masked, nor are the files that ekiden keeps of it: see `docs/safety.md`.
+//! What agents read and write is never masked, nor are the files in which ekiden keeps it: see `docs/safety.md`.
 
 mod assignment;
 mod looks;

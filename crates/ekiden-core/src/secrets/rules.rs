@@ -1,12 +1,12 @@
-//! What secrets look like, as data: [tokens](TOKENS), what stands at a known place, and what is assigned to a name.
+//! What secrets look like, as data: [tokens](TOKENS), patterns at a known place, and values assigned to a name.
 
 use std::sync::OnceLock;
 
 use regex::Regex;
 
-/// Tokens that begin with letters of their own.
+/// Tokens with a known prefix.
 const TOKENS: &str = include_str!("tokens.txt");
-/// Words for a key in a name. A `key` alone may be anything.
+/// Words for a key in a name. `key` alone may be anything.
 const KEYS: &str = "api_key|api-key|apikey|access_key|access-key|accesskey|account_key|accountkey|\
     private_key|private-key|privatekey|signing_key|signing-key|signingkey|encryption_key|encryptionkey|\
     master_key|masterkey|auth_key|auth-key|authkey|service_key|app_key|appkey|subscription-key|\
@@ -14,26 +14,26 @@ const KEYS: &str = "api_key|api-key|apikey|access_key|access-key|accesskey|accou
 
 /// A kind of secret, and how it is found.
 pub(super) struct Rule {
-    /// What the mask says.
+    /// The kind that the mask names.
     pub(super) kind: &'static str,
-    /// What it is found by. A [`Shape::Token`] begins so, letter for letter; the others in any case.
+    /// The texts that find it. A [`Shape::Token`] begins with one exactly; the others match in any case.
     pub(super) starts: Vec<&'static str>,
     pub(super) shape: Shape,
     compiled: OnceLock<Regex>,
 }
 
-/// What follows a start. A pattern that may fail has bounds, so that a find costs little whatever the text is.
+/// The text after a start. A pattern that may fail is bounded, so that a search costs little for any text.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
-    /// The start and what this pattern matches behind it.
+    /// The start and the text that this pattern matches after it.
     Token(&'static str),
     /// The first group of a pattern.
     Part(&'static str, Strength),
-    /// The value that is assigned to a name with the start in it.
+    /// The value that is assigned to a name that contains the start.
     Assigned(Strength),
 }
 
-/// How much a text must look like a secret to be one. Nothing that stands for a secret, such as `$TOKEN`, is.
+/// How much a text must look like a secret to count as one. A placeholder, such as `$TOKEN`, never does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strength {
     /// Its place is enough.
@@ -47,7 +47,7 @@ pub(super) enum Strength {
 use Shape::{Assigned, Part, Token};
 use Strength::{Any, Strong, Weak};
 
-/// All rules. Of two starts at the same place the first counts.
+/// All rules. If two starts match at the same place, the first counts.
 pub(super) fn all() -> Vec<Rule> {
     let rule = |kind, starts, shape| Rule {
         kind,
@@ -68,7 +68,7 @@ pub(super) fn all() -> Vec<Rule> {
 }
 
 impl Rule {
-    /// The pattern for what follows a start. It is compiled when it is first needed.
+    /// The pattern for the text after a start, compiled when it is first needed.
     pub(super) fn pattern(&self) -> &Regex {
         self.compiled.get_or_init(|| {
             let pattern = match self.shape {
@@ -80,7 +80,7 @@ impl Rule {
     }
 }
 
-/// Secrets at a known place, and the names that others are assigned to.
+/// Secrets at a known place, and names whose values are secrets.
 const OTHERS: &[(&str, &str, Shape)] = &[
     // https://learn.microsoft.com/entra/identity-platform, https://learn.microsoft.com/azure/devops/organizations/accounts
     (
@@ -107,7 +107,8 @@ const OTHERS: &[(&str, &str, Shape)] = &[
     ),
     // https://core.telegram.org/bots/api#authorizing-your-bot
     ("telegram token", ":AA", Part("([A-Za-z0-9_-]{33})", Strong)),
-    // RFC 7468, RFC 4880: the lines between the marks, also in a string with `\n` for line ends, in a difference, or cut off.
+    // RFC 7468, RFC 4880: the lines between the marks, also in a string with `\n` for line ends, in a diff, or cut
+    // off.
     (
         "private key",
         "-----BEGIN ",
@@ -138,7 +139,7 @@ const OTHERS: &[(&str, &str, Shape)] = &[
         "bearer ",
         Part("[ ]{0,3}([A-Za-z0-9._~+/=-]{16,})", Strong),
     ),
-    // RFC 3986: what stands before `@` in the address of a server, with a user or alone.
+    // RFC 3986: the text before `@` in the address of a server, with or without a user.
     (
         "password",
         "://",

@@ -1,11 +1,11 @@
-//! Where a document is cut: the evenest way that cuts at the highest headings.
+//! Where to cut a document: the most even division that cuts at the highest headings.
 
 use super::Split;
 use super::pieces::Pieces;
 use crate::guard::estimate::BASE_TOKENS;
 use crate::limits::SHARDS_MAX;
 
-/// The largest shard may be so much larger than the mean, in percent of it, to spare a section.
+/// How much larger than the mean the largest shard may be, in percent of the mean, to keep a section whole.
 const UNEVEN_PERCENT: u64 = 130;
 
 /// The first piece of each shard, and the number of pieces.
@@ -17,20 +17,20 @@ pub(super) fn starts(pieces: &Pieces<'_>, split: Split) -> Vec<usize> {
     }
 }
 
-/// What every range of pieces takes, in tokens.
+/// The size of every range of pieces, in tokens.
 struct Table {
-    /// By the first piece, then by the number of pieces less one.
+    /// Indexed by the first piece, then by the number of pieces less one.
     tokens: Vec<Vec<u64>>,
     costs: Vec<u64>,
 }
 
-/// A way to cut the first pieces: the less the better, from the first figure on.
+/// A way to cut the first pieces. Ways compare field by field in this order; less is better.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Way {
-    /// The most that a shard is over the bound.
+    /// How far the largest shard exceeds the bound.
     over: u64,
     cost: u64,
-    /// The sum of the shards' squares: the evener, the less.
+    /// The sum of the shards' squares: less is more even.
     uneven: u128,
     /// The first piece of the last shard.
     last: usize,
@@ -52,7 +52,7 @@ impl Table {
         }
     }
 
-    /// As few shards as stay under this share of the window; else those of which the largest is the smallest.
+    /// As few shards as stay under this share of the window; if none do, those whose largest is the smallest.
     fn under(&self, pieces: &Pieces<'_>, percent: u64) -> Vec<usize> {
         let whole = pieces.estimate(0..pieces.len());
         let tokens_max = pieces.window_tokens.saturating_mul(percent) / 100;
@@ -82,7 +82,7 @@ impl Table {
         tokens.max().unwrap_or(0)
     }
 
-    /// Cut into so many shards, none of more than `tokens_max` if that can be.
+    /// Cuts into this many shards, none of more than `tokens_max` if possible.
     fn cut(&self, shards: usize, tokens_max: u64) -> Vec<usize> {
         let pieces = self.tokens.len();
         let shards = shards.clamp(1, pieces.min(SHARDS_MAX));
@@ -122,8 +122,8 @@ impl Table {
         }
     }
 
-    /// The most that a shard of an even split takes. All of them together take at least what the whole does, and
-    /// each further one what any task does.
+    /// The largest shard of an even split. All shards together take at least what the whole does, and each further
+    /// one adds what any task costs.
     fn even(&self, shards: usize) -> u64 {
         let whole = self.tokens[0][self.tokens.len() - 1];
         let shards = shards as u64;

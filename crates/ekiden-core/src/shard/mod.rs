@@ -6,9 +6,8 @@
 //!         stay together  that fit        says of order
 //! ```
 //!
-//! Every line is in exactly one shard or in the head, which is common to all. Nothing is cut inside of a block:
-//! a table, a fence and an outer item of a list stay whole. There is no chance in it: the same text gives the same
-//! shards.
+//! Every line is in exactly one shard or in the head, which all shards share. Nothing is cut inside a block: a table,
+//! a fence and an outer item of a list stay whole. The result is deterministic: the same text gives the same shards.
 
 mod cuts;
 mod needs;

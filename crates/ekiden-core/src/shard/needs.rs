@@ -1,8 +1,8 @@
-//! Which shard needs which, as the text shows it.
+//! Which shard needs which, according to the text.
 //!
-//! A reference to an earlier section is a need. One to a later section is only pointing ahead, unless a word of
-//! dependence stands before it (`after`, `depends on`); then, and with `before`, the order of the text gives way, as
-//! long as nothing waits for itself.
+//! A reference to an earlier section is a need. A reference to a later one only points ahead, unless a word of
+//! dependence comes before it (`after`, `depends on`). In that case, and with `before`, the need overrides the order
+//! of the text, as long as it closes no cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::pieces::Pieces;
 use super::{Spec, Why};
 use crate::guard::estimate::named_files;
 
-/// What is read before a title to find such a word, in bytes.
+/// How much text before a title is searched for such a word, in bytes.
 const BEFORE_BYTES: usize = 48;
 const DEPENDS: &str =
     r"after|once|requires?|needs?|depends? (?:up)?on|builds? (?:up)?on|based on|on top of|uses?";
@@ -45,7 +45,7 @@ fn pattern(text: &str) -> Regex {
 
 type Needs = Vec<BTreeMap<usize, Why>>;
 
-/// For each shard the ones that it needs, by their places.
+/// For each shard, the places of those that it needs.
 pub(super) fn between(spec: &Spec<'_>, pieces: &Pieces<'_>, shards: &[Range<usize>]) -> Needs {
     let mut found = Found {
         shards,
@@ -66,7 +66,7 @@ struct Found<'s> {
     against: Vec<(usize, usize, Why)>,
 }
 
-/// A section as others may name it.
+/// A section as others may refer to it.
 struct Section<'t> {
     shard: usize,
     title: &'t str,
@@ -88,7 +88,7 @@ impl Found<'_> {
         }
     }
 
-    /// Sections that go on, words of order, numbered steps.
+    /// Sections that continue, words of order, numbered steps.
     fn order(&mut self, text: &str, pieces: &Pieces<'_>) {
         let step = |title: &str| {
             let word = NUMBERED.captures(title)?.name("word")?.as_str();
@@ -142,7 +142,8 @@ impl Found<'_> {
         }
     }
 
-    /// Files in common: the later shard would change what the earlier one is at. What the head names is common to all.
+    /// Shared files: the later shard would change what the earlier one works on. Files that the head names are shared
+    /// by all.
     fn files(&mut self, spec: &Spec<'_>, head: usize) {
         let is_file = |file: &&str| {
             let is_path = file
@@ -169,7 +170,7 @@ impl Found<'_> {
         }
     }
 
-    /// With the needs against the order of the text that close no circle.
+    /// Adds the needs against the order of the text that close no cycle.
     fn settled(mut self) -> Needs {
         for (shard, on, why) in std::mem::take(&mut self.against) {
             if !self.waits(on, shard) {
@@ -206,7 +207,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// The anchor that readers of Markdown give it.
+    /// The anchor that Markdown renderers give it.
     fn anchor(&self) -> String {
         let title = self.title.to_lowercase();
         let letters = title
@@ -216,7 +217,7 @@ impl<'t> Section<'t> {
     }
 }
 
-/// What stands before a section's name.
+/// The word before a section's name.
 #[derive(Clone, Copy)]
 enum Word {
     Depends,
@@ -224,7 +225,7 @@ enum Word {
     Points,
 }
 
-/// Where sections are named, with the word before.
+/// The places where sections are named, with the word before.
 fn mentions<'s>(text: &str, sections: &'s [Section<'s>]) -> Vec<(usize, Word, &'s Section<'s>)> {
     let mut found = Vec::new();
     let links = sections

@@ -1,4 +1,4 @@
-//! The pieces of a document: what stays together, and how well it can be parted before each.
+//! The pieces of a document: which lines stay together, and how good a cut before each piece is.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use crate::guard::estimate::{Estimate, Parts, items, named_files};
 use crate::limits::{BYTES_PER_TOKEN, SHARD_HEAD_BYTES_MAX, SHARD_PIECES_MAX};
 use crate::markdown::{Heading, Outline, outline};
 
-/// An item of a list that is not its first. The grades before are the levels of headings.
+/// A list item that is not the first. The grades before are the levels of headings.
 const ITEM: u8 = 7;
 /// Any other block.
 const BLOCK: u8 = 8;
@@ -22,7 +22,7 @@ pub(super) struct Pieces<'a> {
 
 struct Piece {
     start: usize,
-    /// How deep in the document it begins: the level of its heading, or [`ITEM`] or [`BLOCK`].
+    /// The depth at which it begins: the level of its heading, or [`ITEM`] or [`BLOCK`].
     grade: u8,
     items: u64,
     /// The existing files that it names, with their sizes in bytes.
@@ -33,7 +33,7 @@ struct Piece {
 struct Begin {
     start: usize,
     grade: u8,
-    /// Stays with what is before: it follows a heading, or is the first item of a list.
+    /// It stays with the text before it: it follows a heading, or is the first item of a list.
     bound: bool,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Pieces<'a> {
         self.start(range.start)..self.start(range.end)
     }
 
-    /// What a cut before a piece costs: 0 before the highest headings, a list less than a text.
+    /// The cost of a cut before a piece: 0 before the highest headings, less for a list than for a text.
     pub(super) fn cost(&self, piece: usize) -> u64 {
         let highest = self.pieces.iter().map(|piece| piece.grade).min();
         match self.pieces[piece].grade {
@@ -91,7 +91,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// What doing these pieces takes, with the head.
+    /// The estimate for these pieces, with the head.
     pub(super) fn estimate(&self, range: Range<usize>) -> Estimate {
         let mut sum = self.sum_from(range.start);
         range.for_each(|piece| sum.add(piece));
@@ -118,13 +118,13 @@ impl<'a> Pieces<'a> {
         headings.map(|heading| (heading.level, heading.text.as_str()))
     }
 
-    /// Each title and where it stands.
+    /// Each title and its place.
     pub(super) fn titles(&self) -> impl Iterator<Item = (usize, &str)> {
         let headings = self.headings.iter();
         headings.map(|heading| (heading.range.start, heading.text.as_str()))
     }
 
-    /// The section that a piece without a heading of its own belongs to, if one began in a piece before.
+    /// The section of a piece without its own heading, if a section began in a piece before.
     pub(super) fn goes_on(&self, piece: usize) -> Option<&str> {
         let start = self.start(piece);
         let is_before = |heading: &&Heading| (self.body()..start).contains(&heading.range.start);
@@ -132,14 +132,14 @@ impl<'a> Pieces<'a> {
         (self.pieces[piece].grade >= ITEM).then_some(before.text.as_str())
     }
 
-    /// A piece without a heading of its own, after another one.
+    /// A piece without its own heading, after another one.
     pub(super) fn is_middle(&self, start: usize) -> bool {
         let is_here = |piece: &Piece| piece.start == start;
         let piece = self.pieces.iter().skip(1).find(|piece| is_here(piece));
         piece.is_some_and(|piece| piece.grade >= ITEM)
     }
 
-    /// Its first line without the mark of a list.
+    /// Its first line without a list mark.
     pub(super) fn first_words(&self, piece: usize) -> &str {
         let line = self.text[self.start(piece)..].trim_start().lines().next();
         line.unwrap_or_default().trim_start_matches(|c: char| {
@@ -148,7 +148,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// What a growing range of pieces takes.
+/// The size of a growing range of pieces.
 pub(super) struct Sum<'p, 'a> {
     pieces: &'p Pieces<'a>,
     bytes: usize,
@@ -184,7 +184,7 @@ impl Sum<'_, '_> {
     }
 }
 
-/// Where blocks begin, at the beginnings of their lines.
+/// The starts of blocks, at the beginnings of their lines.
 fn begins(text: &str, outline: &Outline) -> Vec<Begin> {
     let mut begins: Vec<Begin> = Vec::new();
     for block in &outline.blocks {
@@ -210,7 +210,8 @@ fn begins(text: &str, outline: &Outline) -> Vec<Begin> {
     begins
 }
 
-/// The pieces without the head, which is the title and what is below it; without sections, all before the first list.
+/// The pieces without the head. The head is the title with its text; without sections, it is everything before the
+/// first list.
 fn bodied(bytes: usize, mut begins: Vec<Begin>) -> Vec<Begin> {
     let headings: Vec<usize> = (0..begins.len())
         .filter(|at| begins[*at].grade < ITEM)
@@ -244,8 +245,8 @@ fn bodied(bytes: usize, mut begins: Vec<Begin>) -> Vec<Begin> {
     begins
 }
 
-/// At most [`SHARD_PIECES_MAX`] pieces: the deepest are joined with those before them. Of a grade of which some have to go
-/// an even selection stays.
+/// At most [`SHARD_PIECES_MAX`] pieces: the deepest are joined with those before them. If only some of a grade must
+/// go, the rest are spread evenly.
 fn coarse(mut begins: Vec<Begin>) -> Vec<Begin> {
     let first = begins[0].start;
     for grade in (1..=BLOCK).rev() {

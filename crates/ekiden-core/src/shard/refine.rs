@@ -1,4 +1,4 @@
-//! What a planner makes of the parts: better names and needs. The cuts stay.
+//! A planner's refinement of the parts: better names and needs. The cuts stay.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{Need, Shards, TITLE_CHARS_MAX, Why};
 use crate::manifest::graph::Graph;
 use crate::text::{clean, one_line};
 
-/// The shape to which the planner's answer is held.
+/// The schema for the planner's answer.
 pub const SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["parts"],"properties":{"parts":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["id","title","needs"],"properties":{"id":{"type":"string"},"title":{"type":"string","maxLength":100},"needs":{"type":"array","items":{"type":"string"}}}}}}}"#;
 
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ struct Part {
 }
 
 impl Shards {
-    /// Takes an answer over, or says what is wrong with it and changes nothing.
+    /// Applies an answer, or reports what is wrong with it and changes nothing.
     pub fn refine(&mut self, answer: &str) -> Result<(), String> {
         let Answer { parts } =
             serde_json::from_str(answer).map_err(|error| format!("the answer: {error}"))?;
@@ -67,7 +67,7 @@ impl Shards {
     }
 }
 
-/// Every need is a part, and none waits for itself.
+/// Every need is a part, and no part waits for itself.
 fn check_needs(parts: &BTreeMap<String, Part>) -> Result<(), String> {
     let ids: Vec<&str> = parts.keys().map(String::as_str).collect();
     let places = |part: &Part| {

@@ -1,4 +1,4 @@
-//! A checkpoint of a watched session: work in progress into a commit, what is known into a document.
+//! A checkpoint of a watched session: commits the work in progress and writes what is known to a document.
 //!
 //! ```text
 //! transcript ─► TranscriptFacts ──┐
@@ -7,15 +7,15 @@
 //! CLAUDE.md, spec ─────┘
 //! ```
 //!
-//! It runs in a process of its own or in a command, never in a hook that must answer at once.
+//! It runs in a separate process or in a command, never in a hook that must answer at once.
 //!
 //! Invariants:
 //! - *The document is always written.* If git fails or is missing, or a transcript cannot be read, a line in the
 //!   document says so.
-//! - *The same question has the same answer.* If the session, the reason, the tree and the conversation are those of the
-//!   document that is there, no other one is made. So a client that announces a compaction
-//!   twice gets one checkpoint, and a process that died after the document is harmless.
-//! - *Nothing of the user's changes* with [`Wip::Ref`]: neither branch nor index nor files.
+//! - *The same question has the same answer.* If the session, the reason, the tree and the conversation match
+//!   the existing document, no second one is made. So a client that announces a compaction twice gets one
+//!   checkpoint, and a process that dies after writing the document does no harm.
+//! - *[`Wip::Ref`] changes nothing of the user's*: neither branch nor index nor files.
 
 mod surroundings;
 mod wip;
@@ -47,7 +47,7 @@ use crate::runtime::runtime;
 use crate::workspace::{Workspace, WorkspaceError};
 use ekiden_core::text::in_full;
 
-/// A checkpoint that is wanted.
+/// A request for a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub project_dir: PathBuf,
@@ -62,16 +62,16 @@ pub struct Request {
     pub remaining_tokens: Option<u64>,
     /// The context in use, in tokens; 0 if nobody knows.
     pub used_tokens: u64,
-    /// The issue, if it is known otherwise than by the branch.
+    /// The issue, if it is known from something other than the branch.
     pub issue: Option<String>,
-    /// What its tracker says of it, or why it says nothing.
+    /// What its tracker says about it, or why it says nothing.
     #[serde(default)]
     pub tracker: Vec<String>,
     /// What follows the part of a plan that the session works on.
     #[serde(default)]
     pub next_part: Option<String>,
     pub wip: Wip,
-    /// What the commit is called, if not by the issue.
+    /// The commit's title, if the issue does not give it.
     #[serde(default)]
     pub subject: Option<String>,
     pub now: Timestamp,
@@ -82,14 +82,14 @@ pub struct Request {
 pub struct Taken {
     pub document: PathBuf,
     pub name: String,
-    /// It was there already, for the same state.
+    /// It already existed, for the same state.
     pub again: bool,
     /// The commit of the work in progress.
     pub commit: Option<String>,
     /// The ref that keeps it.
     pub wip_ref: Option<String>,
     pub issue: Option<String>,
-    /// What is not committed, by its path from the repository's root; without git what the session edited.
+    /// What is not committed, by its path from the repository's root; without git, what the session edited.
     pub modified_files: Vec<String>,
     pub uncommitted: bool,
 }
@@ -147,7 +147,7 @@ pub fn take(request: &Request) -> Result<Taken, CheckpointError> {
     Ok(taken(path, false, facts.issue, &facts.tree, &facts.told))
 }
 
-/// The workspace; where git does not answer, one without git, and why.
+/// The workspace. If git does not answer, a workspace without git, and why.
 fn find(request: &Request) -> Result<(Workspace, Option<String>), CheckpointError> {
     let (path, source) = match Workspace::find(&request.project_dir, request.state_dir.as_deref()) {
         Ok(workspace) => return Ok((workspace, None)),
@@ -157,7 +157,7 @@ fn find(request: &Request) -> Result<(Workspace, Option<String>), CheckpointErro
         }
     };
     let why = in_full(&source);
-    // The hooks find the state in this way, too.
+    // The hooks find the state in the same way.
     let place = ProjectPlace::find(&request.project_dir, request.state_dir.as_deref());
     let source = std::io::ErrorKind::NotFound.into();
     let missing = || CheckpointError::Workspace(WorkspaceError::Dir { path, source });
@@ -165,7 +165,7 @@ fn find(request: &Request) -> Result<(Workspace, Option<String>), CheckpointErro
     Ok((Workspace::at(dir, None, state_dir), Some(why)))
 }
 
-/// The project's documents, with `.ekiden/` made as a run makes it, and kept out of git.
+/// The project's documents. Makes `.ekiden/` as a run does, and keeps it out of git.
 fn prepare(workspace: &Workspace) -> Result<Documents, DiskError> {
     let disk = Arc::new(RealDisk::fenced(&workspace.dir));
     let common_dir = workspace.git.as_ref().map(|git| git.common_dir.as_path());
@@ -173,7 +173,7 @@ fn prepare(workspace: &Workspace) -> Result<Documents, DiskError> {
     Ok(Documents::of(disk, &workspace.dir, &workspace.state_dir))
 }
 
-/// What the transcript tells, and what its last line is called. One that cannot be read tells nothing.
+/// What the transcript tells, and the id of its last line. An unreadable transcript tells nothing.
 fn recalled(transcript: Option<&Path>) -> (TranscriptFacts, Option<String>) {
     let recall = transcript.and_then(|path| Recall::of(&mut File::open(path).ok()?).ok());
     let recall = recall.unwrap_or_default();
@@ -181,7 +181,7 @@ fn recalled(transcript: Option<&Path>) -> (TranscriptFacts, Option<String>) {
     (recall.into_told(), last_line)
 }
 
-/// The tree, with its work in progress kept; and what changes when the tree does.
+/// Keeps the work in progress and returns the tree, and a value that changes when the tree does.
 fn look(
     request: &Request,
     workspace: &Workspace,
@@ -219,7 +219,7 @@ async fn save_and_describe(
 ) -> Result<(GitTree, String), GitError> {
     let quiet = git.clone().quiet();
     let status = match Status::read(&quiet, Scope::Repository).await {
-        // Very much is untracked.
+        // Very many files are untracked.
         Err(GitError::NoAnswer { .. }) => Status::read(&quiet, Scope::RepositoryInShort).await,
         status => status,
     }?;
@@ -255,8 +255,8 @@ async fn save_and_describe(
     Ok((tree, fingerprint))
 }
 
-/// What is the same if the same checkpoint is asked for again. None where nothing tells one state from
-/// another.
+/// A value that stays the same if the same checkpoint is asked for again. None if nothing distinguishes one state
+/// from another.
 fn mark(request: &Request, tree: Option<&str>, last_line: Option<&str>) -> Option<String> {
     if tree.is_none() && last_line.is_none() {
         return None;

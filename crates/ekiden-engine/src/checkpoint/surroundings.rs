@@ -1,4 +1,4 @@
-//! What a project holds for every session to read: standing instructions, and the active spec.
+//! What every session in a project reads: its standing instructions and the active spec.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +8,7 @@ use ekiden_core::guard::document::{Instructions, TranscriptFacts, named_specs, s
 use ekiden_core::limits::INSTRUCTIONS_BYTES_MAX;
 use ekiden_store::beneath;
 
-/// Files of standing instructions, where agents look for them.
+/// Files of standing instructions, in the places where agents look for them.
 const NAMES: [&str; 4] = [
     "CLAUDE.md",
     "CLAUDE.local.md",

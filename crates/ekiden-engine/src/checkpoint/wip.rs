@@ -1,9 +1,9 @@
-//! Work in progress of a watched session into a commit: a snapshot under `refs/ekiden/wip/<session>`.
+//! Commits a watched session's work in progress: a snapshot under `refs/ekiden/wip/<session>`.
 //!
-//! *Bring it back*: `git checkout refs/ekiden/wip/<session> -- .`
+//! *To restore it*: `git checkout refs/ekiden/wip/<session> -- .`
 //!
-//! With [`Wip::Branch`] the commit is made on the branch, by git's own index. Where that is not possible
-//! (a merge, a lock, no name to commit under) it goes under the ref, and a warning says so.
+//! With [`Wip::Branch`], git makes the commit on the branch, with the repository's own index. If that is not
+//! possible (a merge, a lock, no name to commit under), the commit goes under the ref and a warning says so.
 
 use ekiden_core::guard::checkpoint::{Wip, issue_of_branch, wip_subject};
 use ekiden_core::guard::document::WipState;
@@ -19,7 +19,7 @@ use ekiden_core::text::in_full;
 /// A part of a ref's name, in characters.
 const NAME_CHARS_MAX: usize = 64;
 
-/// What is to be kept, and where.
+/// What to keep, and where.
 pub(super) struct Job<'a> {
     pub(super) git: &'a Git,
     pub(super) disk: &'a dyn Disk,
@@ -27,18 +27,18 @@ pub(super) struct Job<'a> {
     /// The last part of the ref.
     pub(super) name: String,
     pub(super) wip: Wip,
-    /// The issue, if it is known otherwise than by the branch.
+    /// The issue, if it is known from something other than the branch.
     pub(super) issue: Option<&'a str>,
-    /// What the commit is called, if not by the issue.
+    /// The commit's title, if the issue does not give it.
     pub(super) subject: Option<&'a str>,
     pub(super) status: &'a Status,
     pub(super) under_way: Option<&'static str>,
 }
 
-/// What became of it, and its tree: if another tree comes the next time, the work has gone on.
+/// The result, and its tree: if the tree differs the next time, the work has continued.
 pub(super) type Saved = (WipState, Option<String>);
 
-/// The last part of the ref: the session, or the work tree where no session asks.
+/// The last part of the ref: the session, or the work tree if no session asks.
 pub(super) fn name(session: Option<&str>, workspace: &Workspace) -> String {
     let whole = match (session.filter(|id| !id.is_empty()), workspace.worktree()) {
         (Some(session), _) => session.to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn name(session: Option<&str>, workspace: &Workspace) -> String {
 }
 
 impl Job<'_> {
-    /// Keeps what is not committed. Whatever fails is in the state.
+    /// Keeps what is not committed. The state reports any failure.
     pub(super) async fn save(&self) -> Saved {
         if self.wip == Wip::Off {
             return (WipState::Off, None);

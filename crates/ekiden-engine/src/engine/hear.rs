@@ -1,4 +1,4 @@
-//! What agents report becomes an answer, an event, or something to show.
+//! Turns what agents report into an answer, an event, or something to show.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,7 @@ impl<R: EffectRunner> Engine<'_, R> {
             .try_for_each(|event| self.record_attempt(stage, attempt, event))
     }
 
-    /// Answers a hook, unless core is to decide about it.
+    /// Answers a hook, unless core must decide about it.
     fn hook(&mut self, stage: &StageId, callback: String, input: &HookInput) -> Vec<AttemptEvent> {
         if let HookInput::Stop { background } = *input {
             return vec![AttemptEvent::StopAsked {
@@ -106,7 +106,7 @@ impl<R: EffectRunner> Engine<'_, R> {
         match self.attempts.get_mut(stage).filter(|_| refused) {
             Some(live) => {
                 live.refusals += 1;
-                // Each time anew: an agent that ignores an interrupt, too, must come to an end.
+                // Each time anew, so that an agent that also ignores an interrupt still comes to an end.
                 let too_often = live.refusals.is_multiple_of(limits::REFUSALS_MAX);
                 too_often
                     .then_some(AttemptEvent::RefusalsSpent)
@@ -149,7 +149,7 @@ impl<R: EffectRunner> Engine<'_, R> {
             .unwrap_or_default()
     }
 
-    /// The same when the agent may be asked for files again: what it could not write over is set aside.
+    /// The same when the agent may be asked for files again: what it could not overwrite is set aside.
     fn inspect_at_rest(&mut self, stage: &StageId) -> Inspection {
         let inspection = self.inspect(stage);
         let is_no_text = |fault: &Fault| matches!(fault.kind, FaultKind::NotText(_));
@@ -164,11 +164,11 @@ impl<R: EffectRunner> Engine<'_, R> {
         inspection
     }
 
-    /// What an attempt left in the handoff directory and in place of published files. An agent that no
-    /// hook could tell the right place may have put its handoff there; anything else is copied beside the
-    /// session, since the next publishing overwrites it.
+    /// What an attempt left in the handoff directory and in place of published files. If no hook could tell the
+    /// agent the right place, it may have put its handoff there. Anything else is copied beside the session,
+    /// since the next publishing overwrites it.
     ///
-    /// After a crash of ekiden it is unknown who wrote a published file: it is not synced, so it may be
+    /// After a crash of ekiden we do not know who wrote a published file: it is not synced, so it may be
     /// an older one of our own. Then it is copied, and decides nothing.
     fn ended(
         &mut self,
@@ -188,7 +188,7 @@ impl<R: EffectRunner> Engine<'_, R> {
             event.cause = relay.cause_of(attempt, event.cause);
             event.counters = relay.charge(attempt, &event.cause, event.counters);
             let mut touched = self.files.touched(relay);
-            // Before the process ran, the directory may still hold the handoff of the session before.
+            // Before the process ran, the directory may still hold the previous session's handoff.
             if relay.has_started() {
                 event.files = self.files.handoff_files(stage);
                 for (file, what) in set_aside {
@@ -221,8 +221,8 @@ impl<R: EffectRunner> Engine<'_, R> {
     }
 }
 
-/// Moves files that are missing from the handoff directory and stand among the published ones into the
-/// handoff; knowledge is merged by ekiden alone. Returns their names.
+/// Moves files that are missing from the handoff directory but found among the published ones into the
+/// handoff, except knowledge, which only ekiden merges. Returns their names.
 fn take_misplaced(touched: &mut Vec<Touched>, files: &mut HandoffFiles) -> Vec<String> {
     let mut taken = Vec::new();
     touched.retain_mut(|Touched { file, text, .. }| {
@@ -240,7 +240,7 @@ fn take_misplaced(touched: &mut Vec<Touched>, files: &mut HandoffFiles) -> Vec<S
     taken
 }
 
-/// What a reviewer says, as far as it is kept.
+/// A reviewer's answer, as far as it is kept.
 fn answered(Answer { structured, words }: Answer) -> AttemptEvent {
     let answer = structured.unwrap_or(words);
     let answer = answer.chars().take(limits::REVIEW_ANSWER_CHARS_MAX);

@@ -1,4 +1,4 @@
-//! What people ask of a running run becomes events.
+//! Turns what people ask of a run into events.
 
 use ekiden_core::event::Event;
 use ekiden_core::relay::Relay;
@@ -9,7 +9,7 @@ use crate::effect_runner::EffectRunner;
 use crate::error::EngineError;
 
 impl<R: EffectRunner> Engine<'_, R> {
-    /// Records a message, unless it is in the log already.
+    /// Records a message, unless it is already in the log.
     pub(super) fn steer(&mut self, steered: Steered) -> Result<(), EngineError> {
         if self.journal.run().has_heard(&steered.message) {
             return Ok(());
@@ -21,7 +21,7 @@ impl<R: EffectRunner> Engine<'_, R> {
         Ok(())
     }
 
-    /// Limits may have changed, also those of the sessions at work.
+    /// Limits may have changed, including those of sessions at work.
     fn apply_new_limits(&mut self) {
         for (stage, live) in &mut self.attempts {
             if let Some(share) = self.journal.run().relay(stage).and_then(Relay::share) {

@@ -1,4 +1,4 @@
-//! What the engine does about an effect, in this life or the next.
+//! How the engine performs an effect, in this process or after a restart.
 
 use ekiden_agent::attempt::{AgentCommand, HookAnswer, Report};
 use ekiden_core::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, WorktreeEffect};
@@ -29,8 +29,8 @@ impl<R: EffectRunner> Engine<'_, R> {
             .try_for_each(|(id, effect)| self.perform(id, effect, false))
     }
 
-    /// Performs what an earlier engine was ordered to do and may have done, wholly or in part. Only an effect with an
-    /// outcome is outstanding, so nothing that is void by now comes here.
+    /// Performs effects that an earlier engine was ordered to perform and may have done, wholly or in part.
+    /// Only an effect with an outcome is outstanding, so no void effect comes here.
     pub(super) fn settle(&mut self, id: EffectId, effect: Effect) -> Result<(), EngineError> {
         if let Effect::Stage { stage, effect } = &effect
             && let RelayEffect::StartAttempt(start) = effect
@@ -42,7 +42,7 @@ impl<R: EffectRunner> Engine<'_, R> {
         self.perform(id, effect, true)
     }
 
-    /// `is_repeated`: what the effect asks for may be there already.
+    /// `is_repeated`: the effect may already have been performed.
     fn perform(
         &mut self,
         id: EffectId,
@@ -74,7 +74,7 @@ impl<R: EffectRunner> Engine<'_, R> {
             RelayEffect::CancelTasks => self.runner.cancel(),
             RelayEffect::StartAttempt(start) => self.start(&stage, &start)?,
             RelayEffect::Attempt { effect, .. } => self.runner.tell(&stage, order(effect)),
-            // The observer has it from the record.
+            // The observer gets it from the record.
             RelayEffect::Warn { .. } => {}
             RelayEffect::Publish => {
                 let published = self.publish(&stage, false);
@@ -99,7 +99,7 @@ impl<R: EffectRunner> Engine<'_, R> {
             at: self.now,
             about,
             text,
-            // A plan that is over tells so by whichever stage, and the end is not that stage's.
+            // The end of a plan comes through any one of its stages, but it is not that stage's end.
             stage: Some(stage.clone())
                 .filter(|_| in_plan && self.journal.run().outcome().is_none()),
             session: relay.map_or(0, |relay| relay.session().into()),
@@ -165,7 +165,7 @@ impl<R: EffectRunner> Engine<'_, R> {
             declared: self.files.paths().declared(&outputs.unwrap_or_default()),
             effect: task_mark(&header.run, id),
             plan: settings.commit.clone().unwrap_or_default(),
-            // A tree of its own has a branch of its own.
+            // A separate tree has its own branch.
             branch: header.place.branch.clone().filter(|_| !own_tree),
             issue: header.issue.as_ref().map(ToString::to_string),
             agent: self.relay(stage).and_then(Relay::one_of_several),
@@ -190,8 +190,8 @@ impl<R: EffectRunner> Engine<'_, R> {
         }
     }
 
-    /// A disk that refuses ends the engine, not the run: the order stays outstanding, and a resume
-    /// settles it as an attempt that was lost.
+    /// If the disk refuses, the engine ends, not the run: the order stays outstanding, and a resume settles it
+    /// as a lost attempt.
     fn start(&mut self, stage: &StageId, start: &StartAttempt) -> Result<(), EngineError> {
         let launch = self.files.prepare_attempt(&self.journal, stage, start)?;
         let Some(relay) = self.journal.run().relay(stage) else {
@@ -228,8 +228,8 @@ impl<R: EffectRunner> Engine<'_, R> {
     }
 }
 
-/// What the next survey is compared with. A stage that is retried is shown all that it changed, a relay what
-/// its last session did.
+/// What the next survey is compared with. A retried stage sees everything that it changed, a relay what its last
+/// session did.
 fn since(relay: &Relay, is_plan: bool) -> Since {
     let survey = relay.seen.survey.as_ref();
     let last = survey.and_then(|survey| survey.head.clone());

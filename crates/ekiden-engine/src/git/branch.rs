@@ -1,9 +1,9 @@
 //! The branch a run works on.
 //!
-//! A branch that the user names is checked before anything is created. The switch is made under the run's lock. Git
-//! itself refuses to overwrite changes, and nothing here forces it.
+//! A branch that the user names is checked before anything is created. The switch happens under the run's lock.
+//! Git itself refuses to overwrite changes, and nothing here forces it.
 //!
-//! All of this waits for git, so it panics within a runtime.
+//! Everything here blocks on git, so it panics within a runtime.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::{GitError, ask};
 use crate::workspace::Workspace;
 use ekiden_core::text::in_full;
 
-/// The most of git's own words that is shown, in characters.
+/// How much of git's own message is shown, in characters.
 const WORDS_CHARS_MAX: usize = 160;
 
 /// A run cannot work on a branch. Reads well after "cannot".
@@ -41,12 +41,12 @@ pub struct Base {
     pub changed: Vec<String>,
 }
 
-/// The branch that is checked out; none on a detached head.
+/// The checked-out branch; none on a detached head.
 pub fn current(workspace: &Workspace) -> Option<String> {
     line(&workspace.dir, "symbolic-ref --quiet --short HEAD", &[])
 }
 
-/// What a plan's stages start from; nothing without a repository, or in one without a commit.
+/// What a plan's stages start from; none without a repository, or in one without a commit.
 pub fn base(workspace: &Workspace) -> Result<Option<Base>, BranchError> {
     if workspace.git.is_none() {
         return Ok(None);
@@ -64,7 +64,7 @@ pub fn base(workspace: &Workspace) -> Result<Option<Base>, BranchError> {
     Ok(Some(Base { commit, changed }))
 }
 
-/// Those of these files that git knows. Git is not asked about what lies outside of the repository.
+/// The tracked ones among these files. Does not ask git about files outside the repository.
 pub fn tracked<'p>(
     workspace: &Workspace,
     files: &[&'p Path],
@@ -92,7 +92,7 @@ pub fn tracked<'p>(
     Ok(known)
 }
 
-/// Whether a branch is the repository's default one, as far as is known without the network: the one
+/// Whether a branch is the repository's default one, as far as we know without the network: the one
 /// that the remote had at the last fetch, else the one that new repositories begin with, else by its name.
 pub fn is_default(workspace: &Workspace, branch: &str) -> bool {
     let dir = &workspace.dir;
@@ -103,13 +103,13 @@ pub fn is_default(workspace: &Workspace, branch: &str) -> bool {
         || matches!(branch, "main" | "master")
 }
 
-/// Checks whether a run can work on a branch, and changes nothing.
+/// Checks whether a run can work on a branch. Changes nothing.
 pub fn check(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
     let named = name.to_owned();
     if workspace.git.is_none() {
         return Err(BranchError::NoRepository { name: named });
     }
-    // What git would expand, such as `@{-1}`, is not a name either.
+    // A name that git would expand, such as `@{-1}`, is not a name either.
     let checked = line(&workspace.dir, "check-ref-format --branch", &[name]);
     if checked.as_deref() != Some(name) {
         return Err(BranchError::Name { name: named });
@@ -124,17 +124,17 @@ pub fn check(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
     }
 }
 
-/// There is a branch of this name, here or as a remote was last seen.
+/// A branch of this name exists, here or on a remote as last fetched.
 pub fn exists(workspace: &Workspace, name: &str) -> bool {
     target(&workspace.dir, name).is_ok_and(|found| found.is_some())
 }
 
-/// Pushes a branch to `origin`, never by force. Why not, in git's words.
+/// Pushes a branch to `origin`, never by force. The error says why not, in git's words.
 pub fn push(dir: &Path, branch: &str) -> Result<(), String> {
     let to = format!("refs/heads/{branch}:refs/heads/{branch}");
-    // Nobody sits there who could answer a question for a password.
+    // Nobody is there to answer a password prompt.
     let quiet = "-c core.askPass=true -c credential.interactive=false push --quiet origin";
-    // A relative address of `origin` is meant from the main worktree, which comes first.
+    // A relative address of `origin` is relative to the main worktree, which comes first.
     let trees = line(dir, "worktree list --porcelain", &[]).unwrap_or_default();
     let main = trees.lines().next();
     let main = main.and_then(|tree| tree.strip_prefix("worktree "));
@@ -143,8 +143,8 @@ pub fn push(dir: &Path, branch: &str) -> Result<(), String> {
         .map_err(|error| words(&error))
 }
 
-/// There is a worktree at this place, with this commit checked out and no branch. One in which nothing ran is made whole again.
-/// `--force` twice takes the place of one that git knows and that is gone.
+/// Ensures that a worktree is at this place, with this commit checked out and no branch. One in which nothing
+/// ran is repaired. `--force` twice replaces a worktree that git knows and that is gone.
 pub fn add_worktree(dir: &Path, tree: &Path, commit: &str) -> Result<(), String> {
     let added = || {
         let path = tree.to_string_lossy();
@@ -157,13 +157,13 @@ pub fn add_worktree(dir: &Path, tree: &Path, commit: &str) -> Result<(), String>
     added().map(drop).map_err(|error| words(&error))
 }
 
-/// Removes a worktree, unless something in it is not committed. Its branch stays.
+/// Removes a worktree, unless it has uncommitted changes. Its branch stays.
 pub fn remove_worktree(dir: &Path, tree: &Path) {
-    // Git refuses what would lose something.
+    // Git refuses if something would be lost.
     let _ = ask(dir, "worktree remove", &[&tree.to_string_lossy()]);
 }
 
-/// Switches to a branch, and creates it if there is none.
+/// Switches to a branch, and creates it if it does not exist.
 pub(crate) fn switch(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
     if current(workspace).as_deref() == Some(name) {
         return Ok(());
@@ -209,12 +209,12 @@ fn obstacle(dir: &Path, name: &str) -> Result<Option<String>, GitError> {
     if line(dir, "rev-parse --quiet --verify HEAD", &[]).is_none() {
         return Ok(None);
     }
-    // The index may think that files changed of which only the times did; status refreshes it.
+    // The index may list files as changed when only their times changed; status refreshes it.
     ask(dir, "status --porcelain --untracked-files=no", &[])?;
     ask(dir, "read-tree --dry-run -m -u HEAD", &[&target]).map(|_| None)
 }
 
-/// The worktree in which a branch is checked out. The answer holds a paragraph for each.
+/// The worktree in which a branch is checked out. The answer has a paragraph for each.
 fn elsewhere<'a>(worktrees: &'a str, branch: &str) -> Option<&'a str> {
     let line = format!("branch {branch}");
     let mut paragraphs = worktrees.split("\n\n");
@@ -231,7 +231,7 @@ fn line(dir: &Path, words: &str, args: &[&str]) -> Option<String> {
         .map(|text| text.trim_end().to_owned())
 }
 
-/// What git said; where it names a file that is in the way, that.
+/// What git said; if it names a file that is in the way, that part.
 fn words(error: &GitError) -> String {
     let GitError::Failed { said, .. } = error else {
         return in_full(error);

@@ -1,16 +1,16 @@
-//! Commits what a session did: once, whatever dies when, and nothing that is the user's.
+//! Commits what a session did: exactly once, whatever crashes, and without the user's own changes.
 //!
 //! ```text
 //! is it made already? ─► is something under way? ─► what changed ─► git add -N ─► git commit --only
 //! ```
 //!
-//! - *Once.* The message names the effect in a trailer. After a crash that is looked for first, so a
-//!   commit that was made and not recorded is found and not made again.
+//! - *Once.* A trailer in the message names the effect. After a crash we look for that trailer first, so a
+//!   commit that was made but not recorded is found instead of made again.
 //! - *Nothing that is the user's.* `git commit --only` takes the named paths from the work tree and leaves
-//!   the rest of the index as it is; what had changes at the start is not named. New files are first made
-//!   known to git, which is taken back if there is no commit.
-//! - *As git does it.* The repository's hooks run, with git's own lock on the index. While somebody else
-//!   holds that, we wait, but not forever.
+//!   the rest of the index alone. Files that had changes at the start are not named. New files are first
+//!   added with `git add -N`; if no commit follows, that is undone.
+//! - *As git does it.* The repository's hooks run, and git's own lock guards the index. While another process
+//!   holds that lock, we wait, but not forever.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -28,12 +28,12 @@ use super::status::{Entry, pathspecs, under_way};
 use super::{Cancelled, FROM_STDIN, Git, GitError};
 use ekiden_core::text::in_full;
 
-/// The trailer by which a commit or a merge is found again.
+/// The trailer by which we find a commit or a merge again.
 pub(crate) const TRAILER: &str = "Ekiden-Effect";
-/// The newest commits, in which ours is looked for: few are made between a crash and a resume.
+/// The newest commits, among which we look for ours: few are made between a crash and a resume.
 const NEWEST: &str = "log -n 200 -z --no-show-signature --format=%H%n%B";
 
-/// A commit to be made.
+/// A commit to make.
 #[derive(Debug, Clone)]
 pub struct CommitJob {
     /// The first line of the message.
@@ -41,23 +41,23 @@ pub struct CommitJob {
     /// What the trailer says: which effect of which run.
     pub effect: String,
     pub plan: CommitPlan,
-    /// The branch that the user named: no commit is made on another one.
+    /// The branch that the user named: commits are made only there.
     pub branch: Option<String>,
     /// The issue that the run works on, as people name it.
     pub issue: Option<String>,
-    /// Who worked, where others can go on.
+    /// Who worked, if another agent may take over.
     pub agent: Option<String>,
-    /// It was ordered before a crash, and may have been made then.
+    /// It was ordered before a crash, and may already have been made then.
     pub is_repeated: bool,
     /// The worktree is the stage's own: nothing in it is the user's, not even the index.
     pub own_tree: bool,
-    /// What the session is to make, from the repository's root: however many files that are.
+    /// What the session should make, from the repository's root. The number of files does not matter.
     pub declared: Vec<String>,
     /// What the worktree was lent.
     pub lent: Lent,
 }
 
-/// Makes a commit, unless it is made already.
+/// Makes a commit, unless it already exists.
 pub(crate) async fn commit(git: &Git, job: &CommitJob, cancelled: Cancelled) -> Commit {
     let work = Committer {
         git,
@@ -71,7 +71,7 @@ pub(crate) async fn commit(git: &Git, job: &CommitJob, cancelled: Cancelled) -> 
     }
 }
 
-/// The commit of an effect among the newest ones. Also none where there is no commit at all.
+/// The commit of an effect, if it is among the newest ones. Also none if there is no commit at all.
 pub(crate) async fn find_effect(
     git: &Git,
     effect: &str,
@@ -84,8 +84,8 @@ pub(crate) async fn find_effect(
     }
 }
 
-/// Commits the whole tree but for these files and directories: also that a file is no longer git's, though it is still
-/// there.
+/// Commits the whole tree except these files and directories. A file that git no longer tracks but that is
+/// still there is committed as removed.
 pub(crate) async fn commit_all(
     git: &Git,
     message: &[&str],
@@ -99,7 +99,7 @@ pub(crate) async fn commit_all(
     args.extend(paths.iter().map(String::as_str));
     git.long("add --all --sparse", &args, b"", cancelled)
         .await?;
-    // An agent may have staged what was lent.
+    // An agent may have staged lent files.
     let files = except.iter().filter(|path| !path.ends_with('/'));
     let staged: Vec<String> = files.map(|path| format!(":(top,literal){path}")).collect();
     if !staged.is_empty() {
@@ -149,7 +149,7 @@ impl Committer<'_> {
                 found: changes.branch,
             });
         }
-        // `git add --all` would add a repository inside as a mere name.
+        // `git add --all` would add a nested repository as a mere name.
         let takes_all = self.job.own_tree && !changes.has_repositories;
         if !takes_all {
             self.leave_out_directories(&mut changes.entries).await?;
@@ -172,7 +172,7 @@ impl Committer<'_> {
         };
         match result {
             Ok(()) => self.made("HEAD", changes.left_out).await,
-            // Git may have been stopped when it had just made the commit.
+            // Git may have been stopped just after it made the commit.
             Err(error) => match self.find().await? {
                 Some(id) => self.made(&id, changes.left_out).await,
                 None => self.refused(error, changes).await,
@@ -201,7 +201,7 @@ impl Committer<'_> {
         let args = [message, &FROM_STDIN].concat();
         git.long("commit --quiet --only", &args, &paths, self.cancelled)
             .await?;
-        // A hook may have changed files and staged them: what is committed is what the index says.
+        // A hook may have changed files and staged them. What the index says is committed.
         let _ = git.fed("reset --quiet", &FROM_STDIN, &paths).await;
         Ok(())
     }
@@ -234,13 +234,13 @@ impl Committer<'_> {
         let new = pathspecs(untracked(&entries));
         if !new.is_empty() {
             let forget = "rm --cached --sparse --force --quiet --ignore-unmatch";
-            // At worst the names stay known; the next commit takes them in.
+            // At worst the names stay in the index; the next commit takes them in.
             let _ = self.git.fed(forget, &FROM_STDIN, &new).await;
         }
         commit
     }
 
-    /// What differs is nothing that git would commit, such as a mode that it ignores.
+    /// Git would commit none of the differences, such as a mode that it ignores.
     async fn is_nothing(&self, entries: &[Entry]) -> bool {
         let dry_run = "commit --dry-run --quiet --only";
         let asked = self
@@ -253,7 +253,7 @@ impl Committer<'_> {
     async fn made(&self, commit: &str, left_out: Vec<String>) -> Result<Commit, GitError> {
         let diff = "diff-tree --root --name-only -r -z";
         let names = self.git.run(diff, &[commit, "--"]).await?;
-        // Its id is before the files.
+        // Its id comes before the files.
         let mut names = names.split_terminator('\0');
         Ok(Commit::Made {
             id: names.next().unwrap_or(commit).to_owned(),

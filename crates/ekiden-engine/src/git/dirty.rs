@@ -1,8 +1,8 @@
 //! Files that had changes when a run began, and stay out of its commits.
 //!
-//! Such a file holds a person's work. It stays out of the run's commits until somebody commits it: the whole file is not
-//! the agent's work, and a part of it would be a state that never existed. The file's object in the last commit tells:
-//! if it is no longer the one of the start, the person's changes are committed.
+//! Such a file holds a person's work. It stays out of the run's commits until somebody commits it: the whole file
+//! is not the agent's work, and a part of it would be a state that never existed. We compare the file's object in
+//! the last commit with the one at the start. If they differ, the person's changes have been committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +12,24 @@ use super::flood::{Lent, is_in, stays_out};
 use super::status::{Entry, Scope, Status};
 use super::{Git, GitError};
 
-/// Files that stay out are named up to this many.
+/// Up to this many files that stay out are named.
 const LEFT_OUT_TOLD_MAX: usize = 20;
 
-/// What is to be committed.
+/// What to commit.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) entries: Vec<Entry>,
     /// The branch that is checked out.
     pub(crate) branch: Option<String>,
-    /// Paths that stay out though they were changed since the start; also what is in `stays_out`.
+    /// Paths that stay out although they have changed since the start, including those in `stays_out`.
     pub(crate) left_out: Vec<String>,
     /// Directories with too many new files, and files that were lent.
     pub(crate) stays_out: BTreeSet<String>,
-    /// There are repositories inside that git does not know. They stay out.
+    /// There are nested repositories that git does not know. They stay out.
     pub(crate) has_repositories: bool,
 }
 
-/// What a run that begins here leaves alone.
+/// The files that a run beginning here leaves alone.
 pub(crate) async fn plan(git: &Git) -> Result<CommitPlan, GitError> {
     let entries = committable(Status::read(git, Scope::Dir).await?.entries);
     let contents = contents(git, &entries).await?;
@@ -44,7 +44,7 @@ pub(crate) async fn plan(git: &Git) -> Result<CommitPlan, GitError> {
     })
 }
 
-/// What is to be committed now.
+/// What to commit now.
 pub(crate) async fn changes(
     git: &Git,
     plan: &CommitPlan,
@@ -82,13 +82,13 @@ pub(crate) async fn changes(
     })
 }
 
-/// What a commit can hold: no repositories inside.
+/// What a commit can hold: no nested repositories.
 fn committable(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries.retain(|entry| !entry.is_repository() && !entry.is_only_inside);
     entries
 }
 
-/// What tells the content of the files as they are in the work tree.
+/// Identifies the content of the files as they are in the work tree.
 async fn contents(git: &Git, entries: &[Entry]) -> Result<Vec<Option<String>>, GitError> {
     if entries.is_empty() {
         return Ok(Vec::new());

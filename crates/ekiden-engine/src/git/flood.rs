@@ -1,5 +1,5 @@
-//! What stays out of commits: directories with so many new files that a tool put them there, and nobody meant them
-//! to be committed; and files that a worktree was lent, which are the user's.
+//! What stays out of commits: directories with so many new files that a tool must have created them and nobody
+//! meant to commit them; and files lent to a worktree, which are the user's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use super::GitError;
 use super::status::Entry;
 use crate::globs;
 
-/// More new files than this in one directory stay out of commits.
+/// If one directory has more new files than this, they stay out of commits.
 const NEW_FILES_MAX: usize = 1_000;
-/// Directories that tools fill. Elsewhere the smallest directory counts that holds most of the new files.
+/// Directories that tools fill. Elsewhere, the smallest directory that holds most of the new files counts.
 const FILLED_BY_TOOLS: [&str; 6] = [
     "node_modules",
     ".venv",
@@ -20,8 +20,8 @@ const FILLED_BY_TOOLS: [&str; 6] = [
     ".cache",
 ];
 
-/// Files of the user's that were copied into a worktree. Git ignored them when the run began, and a stage may
-/// have changed that since.
+/// The user's files that were copied into a worktree. Git ignored them when the run began; a stage may have
+/// changed that since.
 #[derive(Debug, Clone, Default)]
 pub struct Lent {
     /// What the manifest names, from the repository's root.
@@ -31,12 +31,12 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// Those among these entries. What only a stage has is its work, whatever it is called.
+    /// The lent ones among these entries. What only a stage has is its work, whatever its name.
     pub(crate) fn among(&self, entries: &[Entry]) -> Result<BTreeSet<String>, GitError> {
         if self.names.is_empty() {
             return Ok(BTreeSet::new());
         }
-        // Also what an agent has staged.
+        // Includes what an agent has staged.
         let new = entries.iter().filter(|entry| entry.committed.is_none());
         let new: Vec<String> = new.map(Entry::shown).collect();
         let others = globs::undeclared(&new, &self.names).map_err(GitError::Refused)?;
@@ -49,7 +49,7 @@ impl Lent {
     }
 }
 
-/// What of these entries stays out of a commit.
+/// Which of these entries stay out of a commit.
 pub(crate) fn stays_out(
     entries: &[Entry],
     declared: &[String],
@@ -60,12 +60,12 @@ pub(crate) fn stays_out(
     Ok(found)
 }
 
-/// The directories among these entries whose new files stay out, each with a slash at its end. Files that are
-/// declared, from the repository's root, count nowhere.
+/// The directories among these entries whose new files stay out, each with a slash at its end. Declared files,
+/// from the repository's root, do not count.
 fn flooded(entries: &[Entry], declared: &[String]) -> Result<BTreeSet<String>, GitError> {
     let new = entries.iter().filter(|entry| entry.is_untracked());
     let new: Vec<String> = new.map(Entry::shown).collect();
-    // Mostly there are few.
+    // Usually there are few.
     if new.len() <= NEW_FILES_MAX {
         return Ok(BTreeSet::new());
     }

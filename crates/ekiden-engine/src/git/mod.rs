@@ -1,17 +1,17 @@
-//! Everything that knows git: how its commands run, and what is read from them.
+//! Everything that knows git: how its commands run, and how their output is read.
 //!
 //! We run the `git` command, so that hooks, filters, worktrees and settings behave as the user expects.
-//! Each command runs under a keeper, in a bounded time, and with bounded output.
+//! Each command runs under a keeper, in bounded time and with bounded output.
 //!
 //! | module | |
 //! |---|---|
 //! | `status` | the one reader of `git status` |
-//! | `commit` | the commit after a session, and how a commit of ours is found again |
+//! | `commit` | the commit after a session, and how we find our own commit again |
 //! | `dirty` | what had changes when a run began, and stays out of its commits |
-//! | `snapshot` | commits by a temporary index, which touch neither branch nor index nor files |
+//! | `snapshot` | commits made with a temporary index, which touch neither branch nor index nor files |
 //! | `branch` | the branch a run works on |
 //!
-//! The worktrees of a plan's stages, and merging them, are in [`crate::worktrees`].
+//! [`crate::worktrees`] has the worktrees of a plan's stages and merges them.
 
 pub mod branch;
 pub mod commit;
@@ -40,7 +40,7 @@ use crate::task_mark::TASK_MARK;
 
 /// What is kept of a command's output: a status of some 200,000 paths.
 const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// What a merge or a checkout gets to end by itself when the run is being stopped.
+/// How long a merge or a checkout may take to end by itself when the run is being stopped.
 const CANCELLED_GRACE: Duration = Duration::from_secs(2);
 /// The pause between two attempts to get a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(300);
@@ -50,18 +50,18 @@ const HASHED_AT_ONCE: usize = 200;
 /// The longest `.git` file of a worktree: a word and a path.
 const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 
-/// Commands that change files or a remote repository. Ended in the middle, a checkout is left between two commits;
-/// and large files, filters, hooks and networks are slow.
+/// Commands that change files or a remote repository. A checkout that is killed is left between two commits; and
+/// large files, filters, hooks and networks are slow.
 const WRITING: [&str; 4] = ["checkout", "push", "switch", "worktree"];
 
-/// Git looks for a repository only below this directory. A worktree that has lost its `.git` would
-/// otherwise pass for a part of whatever repository lies above it.
+/// Git looks for a repository only below this directory. Otherwise a worktree that has lost its `.git` would
+/// pass for a part of whatever repository is above it.
 pub(crate) const CEILING: &str = "GIT_CEILING_DIRECTORIES";
 
 /// Git tidies up after some commands, in the background, where we would kill it halfway. The user's own
-/// next command does it.
+/// next command does it instead.
 const NO_MAINTENANCE: [&str; 4] = ["-c", "maintenance.auto=false", "-c", "gc.auto=0"];
-/// No hook runs, no file system watcher is started, and line ends are left as they are.
+/// No hook runs, no file system watcher starts, and line ends stay as they are.
 const QUIET: [&str; 6] = [
     "-c",
     "core.hooksPath=/dev/null",
@@ -83,7 +83,7 @@ pub(crate) struct Git {
     dir: PathBuf,
     options: Vec<&'static str>,
     env: Vec<(&'static str, OsString)>,
-    /// The time that a long command has to end by itself when the run is being stopped.
+    /// How long a long command may take to end by itself when the run is being stopped.
     grace: Duration,
 }
 
@@ -113,7 +113,7 @@ pub(crate) enum GitError {
     },
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// What the repository is like, and what helps.
+    /// The state of the repository, and what helps.
     #[error("{0}")]
     Refused(String),
 }
@@ -123,7 +123,7 @@ impl GitError {
         Err(Self::Refused(text.into()))
     }
 
-    /// It may be over in a moment: another process has a lock, or is making a worktree, of which git reads half.
+    /// The fault may pass in a moment: another process has a lock, or is making a worktree that git sees half made.
     fn may_pass(&self) -> bool {
         matches!(self, Self::Failed { said, .. } if is_half_made(said))
             || matches!(self, Self::Locked { .. })
@@ -149,12 +149,12 @@ impl Git {
         }
     }
 
-    /// The same for an effect: after a crash, its processes are found by this mark.
+    /// The same for an effect: after a crash, this mark identifies its processes.
     pub(crate) fn marked(&self, mark: &str) -> Self {
         self.with_env(TASK_MARK, mark)
     }
 
-    /// The same where a stop waits a moment for a command to end: one that is ended may leave its locks.
+    /// The same, but a stop waits a moment for the command to end: a killed command may leave its locks.
     pub(crate) fn patient(self) -> Self {
         let grace = CANCELLED_GRACE;
         Self { grace, ..self }
@@ -173,7 +173,7 @@ impl Git {
         git
     }
 
-    /// Runs one command, its fixed words first, and gives its standard output as text.
+    /// Runs one command, its fixed words first, and returns its standard output as text.
     pub(crate) async fn run(&self, words: &str, args: &[&str]) -> Result<String, GitError> {
         self.fed(words, args, b"").await.map(lossy)
     }
@@ -197,7 +197,7 @@ impl Git {
         stdout_of(words, output)
     }
 
-    /// Runs one command, and gives the beginning of an answer of any length as text.
+    /// Runs one command, and returns the beginning of an answer of any length as text.
     pub(crate) async fn beginning(&self, words: &str, args: &[&str]) -> Result<String, GitError> {
         let output = self.quick(words, args, b"").await?;
         stdout_of(words, output).map(lossy)
@@ -209,7 +209,7 @@ impl Git {
     }
 
     /// Runs a command that may take long, such as one that runs hooks or checks out a large tree. While
-    /// another process holds git's lock or makes a worktree it is tried again, for a while.
+    /// another process holds git's lock or makes a worktree, it is retried for a while.
     pub(crate) async fn long(
         &self,
         words: &str,
@@ -240,11 +240,11 @@ impl Git {
         }
     }
 
-    /// What tells the content of files, in their order: the objects that they would be in git, and of links
-    /// where they lead. None for anything else, such as a deleted file or a directory.
+    /// Identifies the content of files, in their order: the objects that they would be in git, and for links
+    /// their targets. None for anything else, such as a deleted file or a directory.
     pub(crate) async fn contents(&self, paths: &[String]) -> Vec<Option<String>> {
         let place = |path: &String| self.dir.join(path);
-        // `git hash-object` would read what a link leads to: another's file, or a device without an end.
+        // `git hash-object` would follow a link: to another's file, or to a device without an end.
         let link = |path| Some(format!("-> {}", place(path).read_link().ok()?.display()));
         let mut contents: Vec<Option<String>> = paths.iter().map(link).collect();
         let is_file = |path: &String| {
@@ -257,7 +257,7 @@ impl Git {
             let named: Vec<&str> = some.iter().map(|at| paths[*at].as_str()).collect();
             let mut ids = self.hash(&named).await.unwrap_or_default();
             if ids.len() != some.len() {
-                // One that cannot be hashed makes the whole command fail.
+                // One file that cannot be hashed makes the whole command fail.
                 ids.clear();
                 for path in named {
                     let found = self.hash(&[path]).await.unwrap_or_default();
@@ -282,13 +282,13 @@ impl Git {
         Ok(top.trim_end_matches('\n').into())
     }
 
-    /// Where git keeps what is this work tree's alone.
+    /// Where git keeps what belongs to this work tree alone.
     pub(crate) fn git_dir(&self) -> Option<PathBuf> {
         self.dir.ancestors().find_map(git_dir_of)
     }
 
-    /// Whether this commit is checked out, completely. A hook that fails after a checkout fails the command,
-    /// not the checkout.
+    /// Whether this commit is checked out completely. A hook that fails after a checkout makes the command
+    /// fail, not the checkout.
     pub(crate) async fn is_at(&self, commit: &str) -> bool {
         let head = self.line("rev-parse HEAD", &[]).await;
         head.is_ok_and(|head| head == commit)
@@ -324,8 +324,8 @@ impl Git {
     }
 }
 
-/// Where git keeps what is this work tree's alone: `.git`, or what that file names. Read as git's documentation
-/// has it (gitrepository-layout), since it is asked often.
+/// Where git keeps what belongs to this work tree alone: `.git`, or what that file names. Read directly, as git
+/// documents it (gitrepository-layout), since it is asked often.
 pub(crate) fn git_dir_of(top: &Path) -> Option<PathBuf> {
     let git = top.join(".git");
     if git.is_dir() {
@@ -346,7 +346,7 @@ pub(crate) fn ask(dir: &Path, words: &str, args: &[&str]) -> Result<String, GitE
     stdout_of(words, output).map(lossy)
 }
 
-/// How long a command may take that is run by [`ask`].
+/// How long a command run by [`ask`] may take.
 fn time_of(words: &str) -> Millis {
     match WRITING.contains(&&*subcommand(words)) {
         true => limits::COMMIT_TIMEOUT,
@@ -397,7 +397,7 @@ fn lock_in(said: &str) -> Option<String> {
     Some(format!("{path}.lock"))
 }
 
-/// `fatal: failed to read .git/worktrees/x/commondir: Success`: there was nothing in it yet.
+/// `fatal: failed to read .git/worktrees/x/commondir: Success`: the file was still empty.
 fn is_half_made(said: &str) -> bool {
     let read = said.split_once("failed to read ");
     read.is_some_and(|(_, rest)| rest.contains("worktrees/") && rest.contains("/commondir: "))

@@ -7,13 +7,13 @@
 //!
 //! - *Nothing else changes.* No hook runs, because a snapshot must neither wait for tests nor be refused. It works
 //!   during a merge, with a locked index, and in a repository without a commit.
-//! - *New files too*, except what git ignores, what is ekiden's own, repositories inside, and files too large
-//!   to keep in every version. A warning names what is left out.
-//! - *Once.* If the ref already has this tree on this commit, nothing is made. Earlier snapshots stay in the ref's
-//!   reflog.
+//! - *New files too*, except ignored files, ekiden's own files, nested repositories, and files too large to keep
+//!   in every version. A warning names what is left out.
+//! - *Once.* If the ref already has this tree on this commit, no new snapshot is made. Earlier snapshots stay in
+//!   the ref's reflog.
 //!
-//! WHY not `git stash create`: it leaves new files out, and fails in the middle of a merge. WHY not a copy of the index:
-//! git compares its entries with the time of the index file, and a copy has another time.
+//! WHY not `git stash create`: it leaves new files out, and fails in the middle of a merge. WHY not a copy of the
+//! index: git compares its entries with the time of the index file, and a copy has a different time.
 
 use std::path::Path;
 
@@ -25,14 +25,14 @@ use ekiden_store::disk::{Disk, DiskResult, parent};
 use super::status::{Entry, Scope, Status, pathspecs};
 use super::{FROM_STDIN, Git, GitError};
 
-/// Who commits where git does not know the user.
+/// The committer if git does not know the user.
 const NOBODY: [(&str, &str); 4] = [
     ("GIT_AUTHOR_NAME", "ekiden"),
     ("GIT_AUTHOR_EMAIL", "ekiden@localhost"),
     ("GIT_COMMITTER_NAME", "ekiden"),
     ("GIT_COMMITTER_EMAIL", "ekiden@localhost"),
 ];
-/// Git's own words, in characters.
+/// How much of git's own message is kept, in characters.
 const WORDS_CHARS_MAX: usize = 160;
 
 /// A tree that was written.
@@ -43,7 +43,7 @@ pub(crate) struct Tree {
     pub(crate) unread: Option<String>,
 }
 
-/// Writes what the work tree holds, by an index that begins as the last commit. `index` is where that is
+/// Writes the work tree's content through an index that begins as the last commit. `index` is where that index is
 /// kept meanwhile.
 pub(crate) async fn write_tree(
     git: &Git,
@@ -55,7 +55,7 @@ pub(crate) async fn write_tree(
     let git = git.clone().quiet();
     let indexed = git.with_env("GIT_INDEX_FILE", index);
     let written = written(&git, &indexed, status).await;
-    // What is left behind is removed by the next snapshot.
+    // The next snapshot removes what stays behind.
     let _ = clear(disk, index);
     written
 }
@@ -66,8 +66,8 @@ async fn written(git: &Git, indexed: &Git, status: &Status) -> Result<Tree, GitE
     }
     let (mut paths, mut left_out) = choose(&status.entries, &git.top().await?);
     let unread = match add(indexed, &paths).await {
-        // A file may be gone since it was listed: once more, by a new list. With the index of the last
-        // commit, what only the real one knows is new and not there: no difference.
+        // A file may have gone since it was listed: try once more with a new list. With the last commit's
+        // index, a path that only the real index knows is new and absent: no difference.
         Err(GitError::Failed { .. }) => {
             let again = Status::read(indexed, Scope::Repository).await?;
             (paths, left_out) = choose(&again.entries, &git.top().await?);
@@ -83,10 +83,10 @@ async fn written(git: &Git, indexed: &Git, status: &Status) -> Result<Tree, GitE
     })
 }
 
-/// The paths that go into a commit, as git reads them, and what does not.
+/// The paths that go into a commit, as git reads them, and what is left out.
 pub(crate) fn choose(entries: &[Entry], top: &Path) -> (Vec<u8>, Vec<String>) {
     let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
-    // Only the index knows a path that is added and gone from the work tree.
+    // Only the index knows a path that was added and is gone from the work tree.
     for entry in entries.iter().filter(|entry| entry.code != "AD") {
         let path = entry.shown();
         if entry.is_dirty_submodule {
@@ -124,7 +124,7 @@ pub(crate) async fn add(git: &Git, paths: &[u8]) -> Result<Option<String>, GitEr
     }
 }
 
-/// Commits a tree under a ref, unless the ref has it already. Gives the commit.
+/// Commits a tree under a ref, unless the ref already has it. Returns the commit.
 pub(crate) async fn keep(
     git: &Git,
     tree: &str,
@@ -157,7 +157,7 @@ async fn kept(git: &Git, tree: &str, parent: Option<&str>, name: &str) -> Option
     is_same.then(|| commit.to_owned())
 }
 
-/// Removes an index of ours with its lock, and makes its directory.
+/// Removes our index with its lock, and makes its directory.
 fn clear(disk: &dyn Disk, index: &Path) -> DiskResult<()> {
     ensure_dir(disk, parent(index))?;
     for path in [index.to_owned(), index.with_extension("index.lock")] {

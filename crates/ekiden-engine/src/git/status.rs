@@ -1,7 +1,6 @@
 //! The one reader of `git status`.
 //!
-//! Surveys, commits, snapshots and merges all look at the work tree through it. No lock is taken and
-//! nothing is written.
+//! Surveys, commits, snapshots and merges all look at the work tree through it. It takes no lock and writes nothing.
 
 use std::path::Path;
 
@@ -9,14 +8,14 @@ use super::{Git, GitError};
 
 const STATUS: &str = "--no-optional-locks status --porcelain=v2 -z --branch --no-ahead-behind \
                       --no-renames --ignore-submodules=none";
-/// What is ekiden's own, wherever in the repository it is.
+/// Ekiden's own files, wherever in the repository they are.
 const EXCLUDE_OURS: &str = ":(exclude,top,glob)**/.ekiden/**";
 /// Fields of an entry after its kind; the last one is the path.
 const FIELDS_CHANGED: usize = 8;
 const FIELDS_UNMERGED: usize = 10;
 
-/// What git leaves in its directory while something is under way, and how that is called. No commit
-/// concludes these; they come first, since a rebase leaves traces of others too.
+/// What git leaves in its directory during an operation, and the operation's name. No commit concludes
+/// these. They come first, since a rebase also leaves traces of others.
 pub(crate) const MOVING_HEAD: [(&str, &str); 2] =
     [("rebase-merge", "a rebase"), ("rebase-apply", "a rebase")];
 /// A commit concludes these.
@@ -26,7 +25,7 @@ const COMMITTING: [(&str, &str); 3] = [
     ("REVERT_HEAD", "a revert"),
 ];
 
-/// Which part of the repository is looked at.
+/// Which part of the repository to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The directory in which git runs.
@@ -34,7 +33,7 @@ pub(crate) enum Scope {
     Repository,
     /// The same with ekiden's own directories: a project may keep `.ekiden/config.toml` in git.
     Everything,
-    /// The same, where untracked directories are one entry each: for whoever only looks.
+    /// The same, with each untracked directory as one entry: for callers that only look.
     RepositoryInShort,
 }
 
@@ -42,7 +41,7 @@ pub(crate) enum Scope {
 pub(crate) struct Status {
     /// The last commit's id; none before the first.
     pub(crate) head: Option<String>,
-    /// The branch that is checked out; none on a detached head.
+    /// The checked-out branch; none on a detached head.
     pub(crate) branch: Option<String>,
     pub(crate) entries: Vec<Entry>,
 }
@@ -50,20 +49,20 @@ pub(crate) struct Status {
 /// A path that differs from the last commit and that git does not ignore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// From the repository's root. It ends with a slash for a repository inside that is not a submodule.
+    /// From the repository's root. It ends with a slash for a nested repository that is not a submodule.
     pub(crate) path: Vec<u8>,
     /// As in `git status --short`.
     pub(crate) code: String,
     /// Its object in the last commit, if it has one.
     pub(crate) committed: Option<String>,
     pub(crate) is_unmerged: bool,
-    /// A submodule with changes that are not committed in it.
+    /// A submodule with uncommitted changes in it.
     pub(crate) is_dirty_submodule: bool,
-    /// Nothing but that: no commit in this repository can hold it.
+    /// Only that: no commit in this repository can hold it.
     pub(crate) is_only_inside: bool,
 }
 
-/// What git is in the middle of.
+/// The operation that git is in the middle of.
 pub(crate) fn under_way(git_dir: &Path) -> Option<&'static str> {
     in_dir(git_dir, &MOVING_HEAD).or_else(|| in_dir(git_dir, &COMMITTING))
 }
@@ -116,7 +115,7 @@ impl Status {
         status
     }
 
-    /// Something differs that git knows.
+    /// A tracked file differs.
     pub(crate) fn has_tracked(&self) -> bool {
         self.entries.iter().any(|entry| !entry.is_untracked())
     }
@@ -131,7 +130,7 @@ impl Entry {
         self.code == "??"
     }
 
-    /// It is not in the work tree any more, or something else has its name.
+    /// It is no longer in the work tree, or something else has its name.
     pub(crate) fn is_deleted(&self) -> bool {
         self.code.contains('D')
     }
@@ -181,7 +180,7 @@ fn object(id: &[u8]) -> Option<String> {
     Some(id).filter(|id| id.bytes().any(|byte| byte != b'0'))
 }
 
-/// The paths as git takes them word for word, from the repository's root, each followed by a NUL.
+/// The paths that git takes literally, from the repository's root, each followed by a NUL.
 pub(crate) fn pathspecs<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<u8> {
     let mut text = Vec::new();
     for entry in entries {

@@ -1,13 +1,13 @@
 //! Desktop notifications: `notify-send` on Linux, `osascript` on macOS.
 //!
-//! There is no shell, and no text can become an option, markup or a script: it is an argument behind the
-//! end of options, and markup in it is escaped. Where no notification can be seen, as in a container or
-//! over ssh, there is none, which is not an error.
+//! There is no shell, and no text can become an option, markup or a script: the text is an argument after the end
+//! of options, and its markup is escaped. Where nobody could see a notification, as in a container or over ssh,
+//! none is sent, and that is not an error.
 
 use std::ffi::OsString;
 
-/// Variables by which programs find the desktop on Linux, and which programs started on a desktop have on
-/// macOS. Without it no notification can be seen.
+/// Variables by which programs find the desktop on Linux, and which programs started from a desktop have on
+/// macOS. Without one of them nobody could see a notification.
 const DESKTOP: &[&str] = if cfg!(target_os = "macos") {
     &["TERM_PROGRAM", "__CFBundleIdentifier"]
 } else {
@@ -22,7 +22,7 @@ const SCRIPT: [&str; 3] = [
 /// A program and its arguments.
 pub(super) type Command = (&'static str, Vec<OsString>);
 
-/// A notification would be seen.
+/// Somebody could see a notification.
 pub(super) fn is_there() -> bool {
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     DESKTOP.iter().any(is_set)

@@ -1,4 +1,4 @@
-//! Telling a person who is elsewhere: on the desktop, by a program, by a webhook, by a topic of ntfy.
+//! Notifies a person who is elsewhere: on the desktop, by a program, by a webhook, by a topic of ntfy.
 //!
 //! ```text
 //!                        ┌─► the desktop       notify-send, osascript
@@ -7,9 +7,9 @@
 //!                        └─► notify.ntfy       text by POST, tried again
 //! ```
 //!
-//! Each way has its own task and its own bound in time, so one that never answers delays neither the run nor the others.
-//! What ways there are is the user's choice at each start and stays out of the log: an address is often a secret, and a wrong
-//! one is put right by the next `ekiden resume`. Secrets in the text are masked here.
+//! Each way has its own task and its own time limit, so one that never answers delays neither the run nor the
+//! others. The user chooses the ways at each start, and the choice stays out of the log: an address is often a
+//! secret, and the next `ekiden resume` can correct a wrong one. This module masks secrets in the text.
 
 mod desktop;
 mod post;
@@ -35,12 +35,12 @@ pub use post::{http_agent, is_address};
 
 /// The version of the event that programs and webhooks get: `docs/json.md`.
 const EVENT_VERSION: u32 = 1;
-/// The most that is read of a program's error message, in bytes.
+/// How much is read of a program's error message, in bytes.
 const OUTPUT_BYTES_MAX: usize = 4096;
-/// The most of a line that is shown, in characters.
+/// How much of a line is shown, in characters.
 const LINE_CHARS_MAX: usize = 120;
 
-/// A way to a person, and what goes there.
+/// A way to reach a person, and which kinds go there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub way: Way,
@@ -57,7 +57,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// What it is called in settings and messages. Never its address, which may be a secret.
+    /// Its name in settings and messages. Never its address, which may be a secret.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Desktop => "notify.desktop",
@@ -68,13 +68,13 @@ impl Way {
     }
 }
 
-/// Something to tell, with what is known of where it happened.
+/// Something to tell, with what is known about where it happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     pub at: Timestamp,
     pub about: NoticeKind,
     pub text: String,
-    /// Nothing in a run of a single relay.
+    /// None in a run of a single relay.
     pub stage: Option<StageId>,
     pub session: u32,
 }
@@ -84,7 +84,7 @@ pub struct Notice {
 pub(crate) struct NoticeEvent {
     v: u32,
     event: &'static str,
-    /// The same if it is sent again.
+    /// Stays the same if the event is sent again.
     id: String,
     time: String,
     kind: &'static str,
@@ -121,8 +121,8 @@ impl NoticeEvent {
     }
 }
 
-/// Tells it by one way. What fails is a fragment that fits after "cannot notify: ". What a webhook does not take waits for the next
-/// event below `kept_in`.
+/// Sends it in one way. An error is a fragment that fits after "cannot notify: ". What a webhook does not
+/// accept waits below `kept_in` for the next event.
 pub(crate) async fn tell(
     keeper: PathBuf,
     dir: PathBuf,
@@ -155,7 +155,7 @@ pub(crate) async fn tell(
     }
 }
 
-/// Runs a program to its end, bounded in time. Nothing of its output is kept.
+/// Runs a program to its end, in bounded time. None of its output is kept.
 async fn start(spec: ChildSpec, args: Vec<OsString>, input: &[u8]) -> Result<(), String> {
     let program = spec.program.to_string_lossy().into_owned();
     let over = tokio::time::sleep(limits::NOTIFY_TIMEOUT.into());
@@ -179,8 +179,8 @@ async fn start(spec: ChildSpec, args: Vec<OsString>, input: &[u8]) -> Result<(),
     }
 }
 
-/// Sends a notification by each way, whatever kinds go there, and waits for what becomes of it. Nothing if a way
-/// worked; otherwise why not.
+/// Sends a notification by each way, whatever kinds go there, and waits for the results: none if a way worked,
+/// otherwise why not.
 ///
 /// # Errors
 ///
@@ -216,7 +216,7 @@ pub fn try_out(
     })
 }
 
-/// The directory and the run, by the digits that name it in most places.
+/// The directory and the run, by the digits that most places show of it.
 fn title(dir: &Path, run: &RunId) -> String {
     format!("ekiden: {}, run {:.4}", project(dir), run.as_str())
 }

@@ -1,11 +1,11 @@
-//! A notification by HTTP: a POST that is tried again where nobody answers, for a bounded time.
+//! Sends a notification by HTTP: a POST that is retried for a bounded time if nobody answers.
 //!
-//! An event for a webhook is first kept in an outbox of that address. It leaves when it has arrived or was refused for good; until
-//! then, for a day at most, it goes with the next one.
+//! An event for a webhook is first kept in an outbox for that address. It leaves the outbox when it has arrived
+//! or was refused for good. Until then, for a day at most, it is sent along with the next event.
 //!
-//! Requests block, so each has a thread of its own that nobody waits for: it goes with the process. No redirect is followed,
-//! since a notification goes where the user said. A proxy is used where the environment names one, as by `curl`, but never for
-//! this machine itself.
+//! Requests block, so each has its own thread that nobody waits for; it ends with the process. Redirects are not
+//! followed, since a notification goes where the user said. A proxy is used if the environment names one, as
+//! `curl` does, but never for this machine itself.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -25,11 +25,11 @@ use ureq::{Agent, Error};
 /// How long an event is kept for a webhook that does not answer.
 const KEPT: Millis = Millis::from_secs(24 * 60 * 60);
 
-/// What is sent, and where to.
+/// What to send, and where.
 #[derive(Debug, Clone)]
 pub(super) struct Post {
     pub(super) url: String,
-    /// The header in which ntfy takes it, with a plain text; without it the body is JSON.
+    /// The header in which ntfy takes the title, with a plain text; without it the body is JSON.
     pub(super) title: Option<String>,
     pub(super) body: String,
 }
@@ -49,7 +49,7 @@ impl Failed {
     }
 }
 
-/// It is an address that a notification can be posted to.
+/// A notification can be posted to this address.
 pub fn is_address(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else {
         return false;
@@ -65,7 +65,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Each address has its own: an event goes where it was meant to go.
+    /// Each address has its own queue, so an event goes only where it was meant to.
     pub(super) fn of(dir: &Path, url: &str, now: Timestamp) -> Self {
         let since = Timestamp(now.0.saturating_sub(KEPT.0));
         let outbox = Outbox::of(Arc::new(RealDisk::new()), &dir.join(name_of(url)));
@@ -100,14 +100,14 @@ impl Queue {
     }
 }
 
-/// The time in an event; that of one which cannot be read is long ago.
+/// The time in an event; if it cannot be read, one long ago.
 fn sent_at(event: &[u8]) -> Timestamp {
     let event: Value = serde_json::from_slice(event).unwrap_or_default();
     let at = event["time"].as_str().and_then(Timestamp::parse_rfc3339);
     at.unwrap_or_default()
 }
 
-/// Sends it, with some tries. If the future is dropped, what is on its way may still arrive.
+/// Sends it, with some retries. If the future is dropped, a request that is on its way may still arrive.
 pub(super) async fn send(post: Post, queue: Option<Queue>) -> Result<(), String> {
     let (sender, told) = oneshot::channel();
     let work = move || {
@@ -117,7 +117,7 @@ pub(super) async fn send(post: Post, queue: Option<Queue>) -> Result<(), String>
                 .unwrap_or_else(|error| Err(in_full(&error))),
             None => deliver(&post).map_err(Failed::why),
         };
-        // Nobody may wait for it any more.
+        // Maybe nobody waits for it any more.
         let _ = sender.send(sent);
     };
     let thread = thread::Builder::new().name("notify".to_owned()).spawn(work);
@@ -151,7 +151,7 @@ pub fn http_agent(url: &str) -> Agent {
     }
 }
 
-/// The address is this machine's own.
+/// The address belongs to this machine itself.
 fn is_here(url: &str) -> bool {
     let uri = url.parse::<Uri>().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
@@ -166,7 +166,7 @@ fn try_once(agent: &Agent, post: &Post) -> Result<(), Failed> {
         None => "application/json",
     };
     let mut request = agent.post(&post.url).header("Content-Type", content_type);
-    // Whatever cannot stand in a header is left out of it; the text is whole.
+    // Characters that a header cannot hold are left out of it; the text is whole.
     let title = post.title.as_ref();
     if let Some(title) = title.and_then(|title| HeaderValue::from_bytes(title.as_bytes()).ok()) {
         request = request.header("Title", title);

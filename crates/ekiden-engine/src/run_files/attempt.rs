@@ -1,9 +1,9 @@
-//! Before an attempt: the protocol, an empty handoff directory, the prompt.
+//! Prepares an attempt: the protocol, an empty handoff directory, the prompt.
 //!
-//! Both are in place before the process runs, and durable before the agent gets its prompt and before the
-//! log says that the attempt has begun ([`RunFiles::make_durable`]). The syncs happen while the process
-//! starts. A power cut before them may bring back old handoff files or lose the prompt, but then the attempt has
-//! not begun and decides nothing: the next one has its own number and prompt, and empties the directory again.
+//! All of it is in place before the process runs, and durable before the agent gets its prompt and before the log
+//! says that the attempt has begun ([`RunFiles::make_durable`]). The syncs happen while the process starts. A
+//! power cut before them may bring back old handoff files or lose the prompt. But then the attempt has not
+//! begun and decides nothing: the next one has its own number and prompt, and empties the directory again.
 
 use std::path::PathBuf;
 
@@ -26,8 +26,8 @@ use crate::error::EngineError;
 use crate::journal::Journal;
 
 impl RunFiles {
-    /// Writes what stays the same for all sessions of the stages that have begun: the protocol, which
-    /// agents read, and what stages left on other machines. It is durable when this returns.
+    /// Writes what stays the same for all sessions of the stages that have begun: the protocol, which agents
+    /// read, and what stages on other machines left. It is durable when this returns.
     pub fn freeze(&mut self, run: &Run) -> Result<(), EngineError> {
         if run.header().manifest.plan.is_some() {
             ensure_dir(&*self.disk, &self.paths.run_dir.stages())?;
@@ -37,9 +37,9 @@ impl RunFiles {
             .try_for_each(|(stage, relay)| self.freeze_stage(stage, relay).map(|_| ()))
     }
 
-    /// The protocol of a stage, which is in its file when this returns.
+    /// The protocol of a stage. It is in its file when this returns.
     fn freeze_stage(&mut self, stage: &StageId, relay: &Relay) -> Result<String, EngineError> {
-        // Who goes on may be told in another way when to hand off.
+        // An agent that takes over may learn in another way when to hand off.
         let settings = &relay.settings;
         let name = match settings.agent.kind.takes_messages() || settings.fallback.is_empty() {
             true => PROTOCOL,
@@ -50,7 +50,7 @@ impl RunFiles {
             return Ok(protocol.clone());
         }
         let layout = self.paths.relay(stage);
-        // A run that another version of ekiden began keeps its words.
+        // A run that another version of ekiden began keeps its wording.
         let protocol = self
             .read_text(&layout.dir().join(name))
             .unwrap_or_else(|| relay.protocol());
@@ -76,7 +76,7 @@ impl RunFiles {
         let (relay, prompt) = to_start.ok_or_else(|| EngineError::NoStage {
             stage: stage.clone(),
         })?;
-        // A reviewer leaves no handoff, so it is not told how.
+        // A reviewer leaves no handoff, so its prompt does not say how.
         let is_review = start.purpose == Purpose::Review;
         let protocol = match is_review {
             true => String::new(),
@@ -84,8 +84,8 @@ impl RunFiles {
         };
         let path = self.prompt(stage, start.attempt);
         let text = prompt.to_archive();
-        // A power cut may leave part of a prompt that no agent was given yet: it is written again.
-        // A prompt that an agent was given is never overwritten.
+        // A power cut may leave part of a prompt that no agent has received yet: it is written again.
+        // A prompt that an agent has received is never overwritten.
         let archived = self.read_text(&path).unwrap_or_default();
         if !text.starts_with(&archived) {
             return Err(EngineError::Archive(differs(&path)));
@@ -116,8 +116,7 @@ impl RunFiles {
         })
     }
 
-    /// Syncs the prompt of the attempt at work, with its directory and that one's name, and the emptiness of
-    /// the handoff directory.
+    /// Syncs the prompt of the attempt at work, its directory, that directory's name, and the empty handoff directory.
     pub fn make_durable(&self, run: &Run, stage: &StageId) -> DiskResult<()> {
         let Some((attempt, _)) = run.relay(stage).and_then(Relay::attempt) else {
             return Ok(());
@@ -127,7 +126,7 @@ impl RunFiles {
         self.disk.sync_dir(parent(&prompt))?;
         self.disk.sync_dir(parent(parent(&prompt)))?;
         match self.disk.sync_dir(&self.paths.published(stage).handoff()) {
-            // An agent that does not wait for its prompt has removed it, with all that was there.
+            // An agent that does not wait for its prompt has removed the directory with everything in it.
             Err(error) if error.is_not_found() => Ok(()),
             synced => synced,
         }
@@ -149,8 +148,8 @@ impl RunFiles {
         let (published, relay) = (self.paths.published(stage), self.paths.relay(stage));
         restore_dirs(&*self.disk, &published)?;
         let before = previous(attempt.session);
-        // An earlier attempt of the same session may have left the files. So may, where a run continues from
-        // another run's session, somebody else.
+        // An earlier attempt of the same session may have left the files. If a run continues from another run's
+        // session, somebody else may have.
         let is_first = attempt.attempt == AttemptNumber::FIRST;
         let has_before = self.disk.stat(relay.session(before).dir())?.is_some();
         let left_by = if is_first && has_before {
@@ -158,7 +157,7 @@ impl RunFiles {
         } else {
             attempt.session
         };
-        // A power cut may have brought back what the one before that had left.
+        // A power cut may have restored what the session before that had left.
         let sessions: Vec<_> = [left_by, previous(left_by)]
             .map(|session| relay.session(session))
             .into_iter()

@@ -1,4 +1,4 @@
-//! The published files: written for people and agents, and kept when somebody else has changed them.
+//! The published files: written for people and agents, and left alone when somebody else has changed them.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use crate::journal::Journal;
 /// A published file that somebody has changed or removed.
 #[derive(Debug)]
 pub(crate) struct Touched {
-    /// None: the task.
+    /// None means the task.
     pub(crate) file: Option<HandoffFile>,
     /// What is there instead.
     pub(crate) text: FileText,
@@ -37,8 +37,8 @@ impl Touched {
 }
 
 impl RunFiles {
-    /// Writes the published files of a relay where they differ from its state, and puts back the directories
-    /// that an agent may have removed. `durably`: the run rests, so what the agent left is made private too.
+    /// Writes the published files of a relay where they differ from its state, and restores directories that an
+    /// agent may have removed. `durably`: the run rests, so what the agent left is made private too.
     pub fn publish(&self, relay: &Relay, durably: bool) -> Result<(), StoreError> {
         let published = self.published(relay);
         restore_places(&*self.disk, &published)?;
@@ -48,7 +48,7 @@ impl RunFiles {
                 true => Durability::Full,
                 false => Durability::Derived,
             };
-            // A file that reads right may still be in the cache only.
+            // A file with the right content may still be only in the cache.
             if durability == Durability::Full || !self.reads(&path, &text) {
                 replace(&*self.disk, &path, text.as_bytes(), durability)?;
             }
@@ -87,7 +87,7 @@ impl RunFiles {
         )?)
     }
 
-    /// The published files that somebody has changed or removed. A link is followed: what it leads to is
+    /// The published files that somebody has changed or removed. Links are followed: what a link leads to is
     /// what somebody put there.
     pub(crate) fn touched(&self, relay: &Relay) -> Vec<Touched> {
         let published = self.published(relay);
@@ -106,8 +106,8 @@ impl RunFiles {
         touched
     }
 
-    /// Copies what stands in place of published files, before it is overwritten, beside the session in
-    /// which it was found (RUN-12).
+    /// Copies whatever is in place of published files beside the session in which it was found, before it is
+    /// overwritten (RUN-12).
     pub(crate) fn keep_touched(
         &self,
         stage: &StageId,
@@ -120,8 +120,8 @@ impl RunFiles {
             .try_for_each(|touched| self.keep_one(&left, touched))
     }
 
-    /// Copies what stood in the published places before this run's first session: another run's files,
-    /// with what a person has changed in them since, or anybody's (RUN-12).
+    /// Copies what was in the published places before this run's first session: another run's files, including
+    /// a person's changes since, or anybody's files (RUN-12).
     pub fn keep_found(&self, run: &Run) -> DiskResult<()> {
         let is_new = |relay: &Relay| relay.last.is_none() && !relay.has_started();
         for (stage, relay) in run.live().filter(|(_, relay)| is_new(relay)) {
@@ -136,7 +136,7 @@ impl RunFiles {
         Ok(())
     }
 
-    /// An empty file is not kept: a power cut makes such files of ours.
+    /// An empty file is not kept: a power cut turns our own files into such files.
     fn keep_one(&self, left: &Path, Touched { text, path, .. }: &Touched) -> DiskResult<()> {
         let is_empty = text
             .text()
@@ -152,8 +152,8 @@ impl RunFiles {
         Ok(())
     }
 
-    /// What a person wrote into the published knowledge while no session ran. Only where the file is
-    /// known to have been written durably can a difference be a person's doing.
+    /// What a person wrote into the published knowledge while no session ran. A difference can be a person's
+    /// doing only if the file is known to have been written durably.
     pub fn edited_knowledge(&self, journal: &Journal) -> Vec<(StageId, String)> {
         if journal.is_publishing() {
             return Vec::new();
@@ -168,8 +168,8 @@ impl RunFiles {
             .collect()
     }
 
-    /// Writes, for the stages of a plan that are over, the result of each, or why it failed; and the
-    /// knowledge of all of them. Derived from state, and written again by the next engine.
+    /// Writes the result, or the failure, of each stage of a plan that is over, and the knowledge of all of them.
+    /// Derived from state; the next engine writes it again.
     pub fn write_results(&mut self, run: &Run) -> DiskResult<()> {
         if run.header().manifest.plan.is_none() {
             return Ok(());
@@ -198,7 +198,7 @@ impl RunFiles {
         Ok(())
     }
 
-    /// Writes what stages left that were carried out on other machines.
+    /// Writes what stages on other machines left.
     pub(super) fn write_earlier(&self, run: &Run) -> DiskResult<()> {
         let before = run.header().before.iter();
         for earlier in before.flat_map(|before| &before.results) {

@@ -1,4 +1,4 @@
-//! What is in a file: a hash of it, and one of its substance.
+//! What is in a file: a hash of its content, and one of its substance.
 
 use std::fs;
 use std::io;
@@ -14,12 +14,12 @@ pub(super) const READ_BYTES_MAX: u64 = 256 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) whole: String,
-    /// Of it without dates and times, if it has any.
+    /// A hash without dates and times, if it has any.
     pub(super) substance: Option<String>,
 }
 
 impl Content {
-    /// Reads a small regular file; nothing of any other.
+    /// Reads a small regular file; none for any other.
     pub(super) fn of(path: &Path) -> io::Result<Option<Self>> {
         let metadata = fs::symlink_metadata(path)?;
         if !metadata.is_file() || metadata.len() > READ_BYTES_MAX {

@@ -4,8 +4,8 @@
 //! file that git does not ignore. WHY not the commit's id: a commit without content is no progress, and one
 //! elsewhere in a monorepo is not ours.
 //!
-//! A repository inside this one, a submodule or a clone, is one line of the status however often it
-//! changes. So it is looked into in the same way.
+//! A nested repository, a submodule or a clone, stays one line of the status however often it changes. So its
+//! fingerprint is taken in the same way.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -19,15 +19,15 @@ use crate::git::Git;
 
 /// Changed files whose content is hashed; the rest are compared by size and time.
 const HASHED_FILES_MAX: usize = 2000;
-/// Changed repositories that are looked into; of more only the names count.
+/// How many changed nested repositories are looked into; of the rest only the names count.
 const INNER_MAX: usize = 50;
-/// How deep they may be inside each other.
+/// How deep they may be nested.
 const INNER_DEPTH_MAX: usize = 3;
 
-/// A description of all of a tree, and one without what only tells the time.
+/// A description of a whole tree, and one without text that only tells the time.
 type Descriptions = (String, String);
 
-/// The fingerprint, and the one without what only tells the time.
+/// The fingerprint, and the one without text that only tells the time.
 pub(super) async fn fingerprints(git: &Git, dir: &Path, changed: &Changed) -> (String, String) {
     let (tree, substance) = describe(git, dir, changed, INNER_DEPTH_MAX).await;
     (
@@ -51,7 +51,7 @@ async fn describe(git: &Git, dir: &Path, changed: &Changed, depth: usize) -> Des
     };
     let (repositories, files): (Vec<_>, Vec<_>) = changed.present().into_iter().partition(is_dir);
     let (hashed, many) = files.split_at(files.len().min(HASHED_FILES_MAX));
-    // Of what cannot be hashed, such as a file that is gone by now, the name must do.
+    // For files that cannot be hashed, such as one that is gone by now, the name must do.
     let hashes = git.contents(hashed).await;
     for (hash, timeless) in hashes.into_iter().zip(substances(dir, hashed).await) {
         let hash = hash.unwrap_or_default();
@@ -72,7 +72,7 @@ async fn describe(git: &Git, dir: &Path, changed: &Changed, depth: usize) -> Des
     (tree, substance)
 }
 
-/// What is in a repository inside this one; nothing if git cannot tell.
+/// What is in a nested repository; none if git cannot tell.
 fn inner(
     git: &Git,
     dir: PathBuf,
@@ -96,7 +96,7 @@ fn size_and_time(path: &Path) -> String {
     format!("\n{} {}", found.len(), time.unwrap_or_default().as_nanos())
 }
 
-/// The substance of each file that tells a time.
+/// The substance of each file that contains a time.
 async fn substances(dir: &Path, paths: &[String]) -> Vec<Option<String>> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| dir.join(path)).collect();
     let known = paths.len();

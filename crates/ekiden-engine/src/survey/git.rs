@@ -1,4 +1,4 @@
-//! The work tree as git sees it: what changed, what was committed, which tests check less. `.ekiden/` is left out.
+//! The work tree as git sees it: what changed, what was committed, which tests check less. It leaves `.ekiden/` out.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ const LOG: &str = "log --no-show-signature --oneline --no-decorate --no-color -n
 const DIFF_STAT: &str = "diff --stat --no-color --no-ext-diff";
 const COMMITTED: &str =
     "-c core.quotepath=off diff --name-status --no-renames --no-color --no-ext-diff";
-/// Whatever the user has set for `diff`.
+/// Independent of the user's settings for `diff`.
 const DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
                     --src-prefix=a/ --dst-prefix=b/ --unified=0 --find-renames";
-/// The same with what stands around each change.
+/// The same with the context of each change.
 const WHOLE_DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
                           --src-prefix=a/ --dst-prefix=b/ --find-renames";
 /// The names of the files in it.
 const CHANGED_NAMES: &str = "diff --name-only -z --no-renames --no-ext-diff --relative";
-/// Changed files that may hold tests and are compared by their names; if there are more, all files are.
+/// How many changed files that may hold tests are compared by name; if there are more, all files are compared.
 const TESTS_NAMED_MAX: usize = 500;
-/// New files with tests that are read, since tests that moved there are not gone.
+/// How many new files with tests are read, since tests that moved there are not gone.
 const NEW_TESTS_MAX: usize = 100;
 
 /// Looks at the work tree in `dir`.
@@ -71,7 +71,7 @@ pub(super) async fn survey(
 /// What differs from the last commit in the work dir.
 pub(super) struct Changed {
     pub(super) status: Status,
-    /// The work dir's tree in the last commit, if it is there.
+    /// The work dir's tree in the last commit, if it has one.
     pub(super) tree: Option<String>,
     /// The way from the work dir to the root: `../` for each directory.
     to_root: String,
@@ -85,7 +85,7 @@ impl Changed {
         );
         Ok(Self {
             status: status?,
-            // Without a commit, or where nothing of the work dir is in it, there is none.
+            // None without a commit, or if nothing of the work dir is in it.
             tree: tree.ok(),
             to_root,
         })
@@ -123,9 +123,9 @@ fn earlier<'a>(commit: &'a Option<String>, changed: &Changed) -> Option<&'a str>
     commit.as_deref().filter(|commit| head != commit)
 }
 
-// A rebase may have removed the earlier commit; then nothing is known of what is new.
+// A rebase may have removed the earlier commit; then we do not know what is new.
 
-/// What was committed since the look before.
+/// What was committed since the previous survey.
 async fn commits(git: &Git, since: &Since, changed: &Changed) -> Vec<String> {
     let Some(last) = earlier(&since.last, changed) else {
         return Vec::new();
@@ -190,7 +190,7 @@ async fn weakened(
     let tests: Vec<String> = tests.map(|path| format!(":(literal){path}")).collect();
     let mut diff = match tests.len() {
         0 => String::new(),
-        // The difference of all files may be too large to be read.
+        // The difference of all files may be too large to read.
         1..=TESTS_NAMED_MAX => {
             let tests = tests.iter().map(String::as_str);
             let args: Vec<&str> = [first, "--"].into_iter().chain(tests).collect();
@@ -202,8 +202,7 @@ async fn weakened(
     Ok(weakened_tests(&diff))
 }
 
-/// All changes since the first commit, new files last, as far as a reviewer is given them. Where git cannot tell
-/// them, there are none.
+/// All changes since the first commit, new files last, as much as a reviewer gets. If git cannot tell, there are none.
 async fn diff(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> String {
     if !since.diff {
         return String::new();

@@ -1,11 +1,11 @@
-//! A look at the work tree: what a program can know, a program writes.
+//! A look at the work tree: what a program can find out, a program writes down.
 //!
-//! Nothing is written, neither index nor objects, and no lock is taken, so a survey can run beside a
-//! person who works there. In a repository git tells what changed (`git`); elsewhere every file that no
-//! ignore rule names is looked at (`walk`).
+//! A survey writes nothing, neither index nor objects, and takes no lock, so it can run while a person works
+//! there. In a repository, git reports what changed (`git`). Elsewhere the survey looks at every file that no
+//! ignore rule names (`walk`).
 //!
-//! Two fingerprints come of it. `tree` changes whenever a file does; `substance` is the same without what
-//! only tells the time (`content`), so that a session that touches a timestamp has done nothing.
+//! It produces two fingerprints. `tree` changes whenever a file does. `substance` leaves out text that only tells
+//! the time (`content`), so a session that touches a timestamp has done nothing.
 
 mod content;
 mod fingerprint;
@@ -30,19 +30,19 @@ const ITEMS_BYTES_MAX: u64 = 1024 * 1024;
 /// The commits that a survey of the work tree starts from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Since {
-    /// The commit at the survey before: newer ones are reported.
+    /// The commit at the previous survey: newer ones are reported.
     pub last: Option<String>,
-    /// The commit at the run's first survey: what became of its tests is reported.
+    /// The commit at the run's first survey: what happened to its tests is reported.
     pub first: Option<String>,
     /// The commit from which the size of the changes is measured.
     pub base: Option<String>,
-    /// The relay works through a list of items, which is read.
+    /// The relay works through a list of items, so the survey reads it.
     pub items: bool,
-    /// A reviewer is to read all changes.
+    /// A reviewer will read all changes.
     pub diff: bool,
 }
 
-/// Looks at the work tree. Dropped before it is done, it ends what it started.
+/// Looks at the work tree. If dropped before it is done, it ends what it started.
 pub(crate) async fn survey(git: Git, workspace: Workspace, since: Since) -> Result<Survey, String> {
     let workspace_dir = workspace.dir.clone();
     let items = since.items.then(|| items(&workspace_dir));
@@ -71,7 +71,7 @@ fn sizes_of(dir: &Path, item: &str) -> Vec<u64> {
     files.map(|file| file.len()).collect()
 }
 
-/// The list of items in the work dir. Nothing where it is no text, or too large to be a list.
+/// The list of items in the work dir. None if it is no text, or too large for a list.
 pub(crate) fn items(dir: &Path) -> Option<OpenItems> {
     let beneath = Disk::read(
         &RealDisk::fenced(dir),

@@ -1,10 +1,10 @@
 //! The work tree without git: every file that no ignore rule names.
 //!
-//! A small file counts by its content, so touching it, or writing the same content again, changes nothing. A large file
-//! counts by its size and time. `.gitignore` and `.ignore` are respected as git would.
+//! A small file counts by its content, so touching it or rewriting the same content changes nothing. A large file
+//! counts by its size and time. `.gitignore` and `.ignore` work as they do in git.
 //!
-//! The walk is bounded in files and bytes. Where a work tree is larger there is no survey: the fingerprint of a part
-//! would say that the rest has not changed.
+//! The walk is bounded in files and bytes. A larger work tree gets no survey: the fingerprint of a part would
+//! claim that the rest has not changed.
 
 use std::fs::Metadata;
 use std::io;
@@ -21,18 +21,18 @@ use ignore::{DirEntry, WalkBuilder};
 use super::content::Content;
 use crate::workspace::Workspace;
 
-/// The most files that are looked at.
+/// How many files the walk looks at.
 const FILES_MAX: usize = 20_000;
-/// The most bytes that are read of all files together; the rest counts by size and time.
+/// How many bytes of all files together are read; the rest counts by size and time.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Directories in which other programs keep what is theirs.
+/// Directories in which other programs keep their files.
 const NOT_OURS: &[&str] = &[".git", ".hg", ".svn", ".jj", ".ekiden"];
-/// The files that hold ignore rules. One that is a pipe or a device would be read without end, and so would a
-/// large one, nearly.
+/// The files that hold ignore rules. Reading one that is a pipe or a device would never end, and reading a large
+/// one hardly ever.
 const RULE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 const RULE_BYTES_MAX: u64 = 256 * 1024;
 
-/// Looks at the work tree. Dropped, the walk ends at the next file.
+/// Looks at the work tree. If dropped, the walk ends at the next file.
 pub(super) async fn survey(workspace: Workspace) -> Result<Survey, String> {
     let stop = Stop(Arc::new(AtomicBool::new(false)));
     let stopped = Arc::clone(&stop.0);
@@ -66,7 +66,7 @@ impl Drop for Stop {
 
 struct Walk {
     dir: PathBuf,
-    /// The state directory, should it lie in the work dir.
+    /// The state directory, if it is in the work dir.
     without: PathBuf,
     stopped: Arc<AtomicBool>,
 }
@@ -76,12 +76,12 @@ impl Walk {
         let (mut tree, mut substance) = (String::new(), String::new());
         let (mut files, mut bytes) = (0, 0);
         let odd = Arc::new(OnceLock::new());
-        // The walker does not ask about the directory that it begins at.
+        // The walker does not ask about the directory that it starts in.
         if let Some(file) = odd_rules(&self.dir) {
             return Err(refused(&file));
         }
         for entry in self.entries(Arc::clone(&odd)) {
-            // What vanishes meanwhile or may not be read is as good as absent.
+            // Files that vanish meanwhile or may not be read count as absent.
             let Some((path, metadata)) = entry.ok().and_then(file) else {
                 continue;
             };
@@ -117,7 +117,7 @@ impl Walk {
     }
 
     /// Every file that the project's own ignore rules leave in, in order. Rules outside the work dir do not
-    /// count, so that the same files have the same fingerprint for everybody. `odd` gets a file of rules that
+    /// count, so that the same files have the same fingerprint for everybody. `odd` receives a rules file that
     /// cannot be read; the walk ends there.
     fn entries(&self, odd: Arc<OnceLock<PathBuf>>) -> ignore::Walk {
         let (without, stopped) = (self.without.clone(), Arc::clone(&self.stopped));
@@ -135,7 +135,7 @@ impl Walk {
             .sort_by_file_name(std::ffi::OsStr::cmp)
             .filter_entry(move |entry| {
                 let name = entry.file_name().to_str().unwrap_or_default();
-                // Asked here too, since rules may leave out very much.
+                // Checked here too, since rules may leave out very much.
                 !stopped.load(Ordering::Relaxed)
                     && !NOT_OURS.contains(&name)
                     && entry.path() != without
@@ -177,7 +177,7 @@ fn content(path: &Path, metadata: &Metadata, may_read: bool) -> Content {
     read.unwrap_or(None).unwrap_or_else(unread)
 }
 
-/// A link by where it leads, anything else by size and time.
+/// A link by its target, anything else by size and time.
 fn described(path: &Path, metadata: &Metadata) -> String {
     if let Ok(target) = path.read_link() {
         return format!("-> {}", target.display());

@@ -1,5 +1,5 @@
-//! What a plan in worktrees needs of the repository, checked before anything is created: hours later it would
-//! fail each stage.
+//! What a plan in worktrees needs from the repository. It is checked before anything is created; otherwise each
+//! stage would fail hours later.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::error::EngineError;
 use crate::globs;
 
 impl Worktrees {
-    /// Git can make branches, and commit what stages do and nothing that is only lent to them.
+    /// Checks that git can make branches, and can commit what stages do without the files that are only lent to them.
     pub(crate) async fn check(&self, manifest: &Manifest) -> Result<(), EngineError> {
         let Isolation::Worktrees { copy, .. } = &self.isolation else {
             return Ok(());
@@ -31,7 +31,7 @@ impl Worktrees {
             return Err(EngineError::BranchInTheWay { branch });
         }
         self.check_context(manifest).await?;
-        // A missing file is reported when it is to be copied.
+        // A missing file is reported when it is copied.
         let found = globs::find(&self.paths.workspace.dir, copy, COPIES_MAX);
         let Some(found) = found.ok().filter(|found| !found.files.is_empty()) else {
             return Ok(());
@@ -52,7 +52,7 @@ impl Worktrees {
         }
     }
 
-    /// What stages name and git does not know fits into what is carried into a worktree.
+    /// Checks that the untracked files that stages name fit into what is carried into a worktree.
     async fn check_context(&self, manifest: &Manifest) -> Result<(), EngineError> {
         let dir = &self.paths.workspace.dir;
         let all: BTreeSet<&String> = manifest
@@ -68,7 +68,7 @@ impl Worktrees {
         let known = known.unwrap_or_default();
         let known: BTreeSet<&str> = known.split_terminator('\0').collect();
         for stage in &manifest.stages {
-            // A name that leads out of the project is told when the stage begins.
+            // A name that leads out of the project is reported when the stage begins.
             let mut files = globs::all_of(dir, &stage.part.context).unwrap_or_default();
             files.retain(|file| !known.contains(file.as_str()));
             if files.len() > COPIES_MAX {

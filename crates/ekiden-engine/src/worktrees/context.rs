@@ -1,4 +1,4 @@
-//! What a stage's agent is shown of the project, as it is in the stage's worktree.
+//! What a stage's agent sees of the project, as it is in the stage's worktree.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -10,16 +10,16 @@ use ekiden_store::beneath::{self, NotInside};
 use super::StageJob;
 use crate::globs;
 
-/// Files of which the names are found; the prompt has room for fewer.
+/// How many file names are collected; the prompt has room for fewer.
 const FILES_MAX: usize = 1_000;
-/// The most that is read of one file: more than the prompt's whole room for files.
+/// How much is read of one file: more than the prompt's whole room for files.
 const BYTES_MAX: u64 = 256 * 1024;
-/// The same of the architecture document.
+/// The same for the architecture document.
 const DOCUMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Reads what the agent is shown. A file that cannot be read is listed with the reason. What was carried into
-/// the worktree is named by its place there. A name that leads out of the project is an error; a link that a
-/// pattern or a directory met on its way is listed.
+/// Reads what the agent will see. A file that cannot be read is listed with the reason. What was carried into the
+/// worktree is named by its place there. A name that leads out of the project is an error; a link that a
+/// pattern or a directory meets on its way is listed.
 pub(super) fn read(dir: &Path, job: &StageJob, carried: &[String]) -> Result<StageContext, String> {
     let place = |name: &String| match carried.contains(name) {
         true => format!(".ekiden/context/{name}"),
@@ -39,7 +39,7 @@ pub(super) fn read(dir: &Path, job: &StageJob, carried: &[String]) -> Result<Sta
         content: FileText::Absent,
     });
     let mut architecture = job.input.architecture.clone();
-    // A summary that is cut says where the whole is, and that is another place now.
+    // A shortened summary says where the whole is, and that place has changed.
     if carried.contains(document)
         && let FileText::Text(text) = content(dir, &place(document), DOCUMENT_BYTES_MAX)
     {

@@ -1,4 +1,4 @@
-//! The user gets what all stages made: their branch is moved forward if that overwrites nothing of theirs.
+//! Delivers the work of all stages: moves the user's branch forward if that overwrites nothing of theirs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ use crate::git::flood::is_in;
 use crate::git::status::{Entry, Scope, Status};
 use crate::git::{Cancelled, Git, GitError};
 
-/// So many files in the way are named in the command; more are put into git's stash.
+/// Up to this many files in the way are named in the command; more are put into git's stash.
 const ASIDE_MAX: usize = 5;
 
-/// What is to be delivered.
+/// What to deliver.
 #[derive(Debug, Clone)]
 pub(crate) struct DeliveryJob {
     /// The newest commit of the integration branch, once a stage is merged.
     pub(crate) integrated: Option<String>,
-    /// Which effect of which run: processes that outlive the engine are found by it.
+    /// Which effect of which run: it identifies processes that outlive the engine.
     pub(crate) mark: String,
-    /// It was ordered before a crash, and may have been done then, or in part.
+    /// It was ordered before a crash, and may already have been done, wholly or in part.
     pub(crate) is_repeated: bool,
 }
 
-/// Moves the user's branch forward, or says why not, and removes what is not needed any more. The texts say
+/// Moves the user's branch forward, or says why not, and removes what is no longer needed. The texts say
 /// what is left over.
 pub(crate) async fn deliver(
     trees: &Worktrees,
@@ -50,13 +50,13 @@ pub(crate) async fn deliver(
     (delivery, left_over)
 }
 
-/// Why the user's branch was left as it is, and the command that brings what all stages made.
+/// Why the user's branch was left as it is, and the command that brings in what all stages made.
 struct NotGiven {
     why: String,
     command: String,
 }
 
-/// Moves the user's branch forward. A stop waits for that: a git that is ended in the middle leaves their
+/// Moves the user's branch forward. A stop waits for that: killing git in the middle would leave their
 /// checkout between two commits.
 async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, String), NotGiven> {
     let (git, integration) = (
@@ -81,7 +81,7 @@ async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, S
         None => true,
     };
     if is_given && tip.is_none() {
-        // It was delivered and cleared away just before a crash.
+        // It was delivered and cleaned up just before a crash.
         return Ok((branch.clone(), head.to_owned()));
     }
     let (_nobody, never) = watch::channel(0);
@@ -107,7 +107,7 @@ async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, S
         return Ok((branch.clone(), tip));
     };
     let why = in_full(&error);
-    // It may have been broken off between two files.
+    // It may have been interrupted between two files.
     if job.is_repeated && status.branch == *branch && head == base {
         let command = format!("git reset --hard {integration}");
         let why = format!("`{command}` completes it, if nothing in the way is yours: {why}");
@@ -126,14 +126,14 @@ async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, S
     })
 }
 
-/// Paths of a repository as they are named in the work dir.
+/// Paths of a repository, relative to the work dir if they are in it.
 fn seen_from(dir: &Path, top: &Path, paths: &BTreeSet<String>) -> Vec<PathBuf> {
     let paths = paths.iter().map(|path| top.join(path));
     let seen = |path: PathBuf| path.strip_prefix(dir).map_or(path.clone(), Path::to_owned);
     paths.map(seen).collect()
 }
 
-/// The command that brings a branch: what is the user's own is kept beside it.
+/// The command that brings in a branch and keeps the user's own files beside it.
 fn bring(
     integration: &str,
     switch: Option<&String>,
@@ -161,7 +161,7 @@ fn has_changes(status: &Status) -> bool {
     entries.any(|entry| !entry.is_untracked() && !entry.is_only_inside)
 }
 
-/// The user's own files and directories that git does not know and that stand where these files belong.
+/// The user's own untracked files and directories that are where these files belong.
 fn in_the_way<'a>(status: &Status, new: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let entries = status.entries.iter().filter(|entry| entry.is_untracked());
     let untracked: BTreeSet<String> = entries.map(Entry::shown).collect();
@@ -183,7 +183,7 @@ fn in_the_way<'a>(status: &Status, new: impl Iterator<Item = &'a str>) -> BTreeS
     found
 }
 
-/// Ignored files of the user's that are in the way of these files.
+/// The user's ignored files that are in the way of these files.
 async fn ignored(git: &Git, top: &Path, new: &str) -> Vec<String> {
     let is_file = |path: &&Path| {
         let found = top.join(path).symlink_metadata();
@@ -195,12 +195,12 @@ async fn ignored(git: &Git, top: &Path, new: &str) -> Vec<String> {
     let there: String = there.iter().map(|path| format!("{path}\0")).collect();
     let git = git.within(top.to_owned());
     let asked = git.fed("check-ignore -z --stdin", &[], there.as_bytes());
-    // That it is none of them is a failure, too.
+    // Git also reports failure if none of them is ignored.
     let ignored = String::from_utf8(asked.await.unwrap_or_default()).unwrap_or_default();
     ignored.split_terminator('\0').map(str::to_owned).collect()
 }
 
-/// The command that gives a file another name, which is free.
+/// The command that renames a file to a name that is free.
 fn set_aside(path: &Path) -> String {
     let path = path.to_string_lossy();
     let (from, to) = (
@@ -210,10 +210,10 @@ fn set_aside(path: &Path) -> String {
     format!("mv -n {from} {to}")
 }
 
-/// Moves a clean checkout forward and nothing else, whatever the user has git do when they merge.
+/// Moves a clean checkout forward and nothing else, whatever the user's git settings do on a merge.
 async fn fast_forward(git: &Git, to: &str, branch: Option<&str>) -> Result<(), GitError> {
     let options = branch.map(|branch| format!("branch.{branch}.mergeOptions="));
-    // A name with `=` cannot be given so.
+    // A name with `=` cannot be passed like this.
     let options = options.filter(|options| options.matches('=').count() == 1);
     let options = options.map(|options| format!("-c {options} "));
     let merge = format!(
@@ -228,8 +228,8 @@ async fn fast_forward(git: &Git, to: &str, branch: Option<&str>) -> Result<(), G
     }
 }
 
-/// Removes the worktrees and branches that are not needed any more. What is not on the integration branch
-/// stays: a stage that was skipped may have done half.
+/// Removes the worktrees and branches that are no longer needed. What is not on the integration branch
+/// stays: a stage that was skipped may have done half its work.
 async fn clear_away(
     trees: &Worktrees,
     is_given: bool,
@@ -251,7 +251,7 @@ async fn clear_away(
         .lines()
         .filter_map(|line| line.strip_prefix("worktree "));
     for path in known {
-        // The rest is `-` and a stage, and nothing where merges are validated.
+        // The rest is `-` and a stage, or nothing where merges are validated.
         let Some(stage) = path.strip_prefix(&prefix) else {
             continue;
         };
@@ -274,15 +274,15 @@ async fn clear_away(
     git.run("branch --quiet -D", &needless).await.map(drop)
 }
 
-/// There is nothing but what the user has.
+/// It contains only files that the user has too.
 fn is_lent(trees: &Worktrees, status: &Status) -> bool {
     let lent = trees.lent().among(&status.entries).unwrap_or_default();
     status.entries.iter().all(|entry| is_in(entry, &lent))
 }
 
-/// Work of somebody may be there that is not committed, or not on the branch.
+/// It may contain somebody's work that is not committed, or not on the branch.
 async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>) -> bool {
-    // It is gone, and only to be forgotten, or its removal was broken off.
+    // It is gone and only needs to be forgotten, or its removal was interrupted.
     if tree.symlink_metadata().is_err() || trees.is_half_removed(tree) {
         return false;
     }
@@ -329,7 +329,7 @@ async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>)
     holds_work
 }
 
-/// The command that removes a worktree with all that is in it.
+/// The command that removes a worktree with everything in it.
 fn removal(tree: &Path) -> String {
     let tree = shell_word(&tree.to_string_lossy());
     format!("`git worktree remove --force {tree}`")

@@ -1,14 +1,14 @@
-//! Merging a stage into the integration branch: merged, validated, and only then taken.
+//! Merges a stage into the integration branch: merge, validate, and only then take the result.
 //!
 //! ```text
 //! commit what the stage left ─► merge-tree ─┬─► commit-tree ─► validate ─► update-ref
 //!                                           └─► conflicts: committed as they are onto the stage's branch
 //! ```
 //!
-//! Git merges without a work tree here, so a merge that a crash interrupted leaves nothing to undo. Both labels in a
-//! conflict marker are names of our own branches, so no file has a reason to contain such a marker: a stage has
-//! resolved its conflicts when its changes contain none. Where git leaves no marker (one side deleted the file, or it is
-//! binary), the stage is asked about the file once, and its version is kept.
+//! Git merges without a work tree here, so an interrupted merge leaves nothing to undo. Both labels in a conflict
+//! marker are names of our own branches, so no file has a reason to contain such a marker: a stage has resolved
+//! its conflicts when its changes contain none. Where git leaves no marker (one side deleted the file, or it is
+//! binary), ekiden asks the stage about the file once and keeps its version.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ const SUBJECT_CHARS_MAX: usize = 72;
 const MERGE_TREE: &str = "merge-tree --write-tree -z --name-only --no-messages";
 const CHANGED: &str = "diff-tree -r -z --name-only --no-renames";
 
-/// Merges a stage, unless that is done already.
+/// Merges a stage, unless that is already done.
 pub(super) async fn merge(trees: &Worktrees, job: &StageJob, cancelled: &Cancelled) -> Merge {
     let merged = match StageMerge::new(trees, job, cancelled) {
         Ok(work) => work.merge().await,
@@ -45,7 +45,7 @@ pub(super) async fn merge(trees: &Worktrees, job: &StageJob, cancelled: &Cancell
     }
 }
 
-/// Checks whether a stage was done before, as the user says: its validation passes on the integration branch.
+/// Checks the user's claim that a stage was done before: its validation passes on the integration branch.
 pub(super) async fn confirm(
     trees: &Worktrees,
     job: &StageJob,
@@ -99,7 +99,7 @@ struct StageMerge<'a> {
     git: Git,
 }
 
-/// What a merge gives: a tree, in which conflicts are marked.
+/// The result of a merge: a tree, in which conflicts are marked.
 struct Merged {
     tree: String,
     /// The files in conflict, from the repository's root.
@@ -196,7 +196,7 @@ impl<'a> StageMerge<'a> {
         self.done(commit, &changed)
     }
 
-    /// Commits what the stage left, on its branch. Gives the files of a merge that it left unfinished.
+    /// Commits what the stage left, on its branch. Returns the files of a merge that it left unfinished.
     async fn commit_stage(&self) -> Result<Vec<String>, GitError> {
         let git_dir = self.trees.git_dir(&self.tree);
         let git_dir =
@@ -230,7 +230,7 @@ impl<'a> StageMerge<'a> {
             let subject = self.subject();
             let message = ["-m", &subject[..]];
             let done = commit_all(&self.git, &message, &stays_out, self.cancelled).await;
-            // What differed may be nothing that git commits, such as what a submodule ignores, or a mode.
+            // Git may commit none of the differences, such as what a submodule ignores, or a mode.
             let is_nothing = !is_merging
                 && done.is_err()
                 && self.git.run("diff --cached --quiet", &[]).await.is_ok();
@@ -244,7 +244,7 @@ impl<'a> StageMerge<'a> {
         Ok(Vec::new())
     }
 
-    /// A stage that works elsewhere than on its branch, on one of its own or on none, brings its work there.
+    /// Brings back the work of a stage that works on another branch, or on none.
     async fn return_to_branch(&self) -> Result<(), GitError> {
         let branch = &self.branch;
         let [there] = self.trees.branches([branch]).await?;
@@ -262,13 +262,13 @@ impl<'a> StageMerge<'a> {
         self.long("symbolic-ref -m", &[reason, "HEAD", &name]).await
     }
 
-    /// Merges the stage's side and the others'. The order says whose is first in a conflict.
+    /// Merges the stage's side and the others'. The order says whose side is first in a conflict.
     async fn merge_tree(&self, sides: [&str; 2]) -> Result<Merged, GitError> {
         let said = match self.git.long(MERGE_TREE, &sides, b"", self.cancelled).await {
             Err(GitError::Failed { code: 1, said, .. }) => said,
             merged => merged?,
         };
-        // What follows the last NUL are warnings.
+        // Everything after the last NUL is warnings.
         let mut fields = said.split('\0').map(str::to_owned);
         let tree = fields.next().unwrap_or_default();
         fields.next_back();
@@ -278,7 +278,7 @@ impl<'a> StageMerge<'a> {
         })
     }
 
-    /// The conflicts in a tree that the stage was to resolve and did not, or was never told of.
+    /// The conflicts in a tree that the stage should have resolved and did not, or was never told of.
     async fn left_conflicts(
         &self,
         tip: &Branch,
@@ -287,13 +287,13 @@ impl<'a> StageMerge<'a> {
     ) -> Result<Vec<String>, GitError> {
         let marker = format!("-G^[<>]{{7,}} {}", self.integration);
         let mut left = self.changed(&tip.tree, tree, &[&marker]).await?;
-        // Where a file is in a directory's place, git puts one side under a name with a branch in it.
+        // If a file is in a directory's place, git puts one side under a name that contains a branch.
         let name = format!("~{}", self.integration.replace('/', "_"));
         left.extend(changed.iter().filter(|file| file.contains(&name)).cloned());
         Ok(left)
     }
 
-    /// The commit of a merge; the integration branch's own if the stage has nothing to add.
+    /// The commit of a merge; the integration branch's own commit if the stage has nothing to add.
     async fn commit_merge(
         &self,
         tree: &str,
@@ -310,9 +310,9 @@ impl<'a> StageMerge<'a> {
         self.git.line("commit-tree", &args).await
     }
 
-    /// Moves the stage on to a merge of the integration branch, which names the effect: whoever settles that after
-    /// a crash tells the conflicts again. Broken off, this leaves files of the merge in the worktree, which merge
-    /// again without a conflict.
+    /// Moves the stage on to a merge of the integration branch. The merge names the effect, so that settling
+    /// the effect after a crash reports the conflicts again. If interrupted, this leaves files of the merge in
+    /// the worktree, which merge again without a conflict.
     async fn give(
         &self,
         tree: &str,
@@ -362,7 +362,7 @@ impl<'a> StageMerge<'a> {
             Some(file.to_str()?.to_owned())
         });
         let files: Vec<String> = within.collect();
-        // Who declares nothing has nothing to keep to.
+        // A stage that declares no outputs has nothing to comply with.
         let declared = &self.job.stage.part.outputs;
         let undeclared = if declared.is_empty() {
             Vec::new()

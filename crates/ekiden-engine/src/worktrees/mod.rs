@@ -1,4 +1,4 @@
-//! The worktrees of a plan's stages, and how what a stage did gets onto the integration branch.
+//! The worktrees of a plan's stages, and how a stage's work gets onto the integration branch.
 //!
 //! ```text
 //! user's branch ─► ekiden/<run> ──────────●────────────●─────► user's branch (fast-forward)
@@ -7,14 +7,14 @@
 //!                       └─► ekiden/<run>-S02 ────────┘
 //! ```
 //!
-//! A merge is made without a work tree, validated in a spare worktree, and then becomes the
-//! integration branch `ekiden/<run>` in one step that git makes at once or not at all. Each merge names the
-//! effect that ordered it in a trailer, so one that was made and not recorded is found again.
+//! A merge is made without a work tree and validated in a spare worktree. Then git makes it the integration
+//! branch `ekiden/<run>` in one atomic step. A trailer in each merge names the effect that ordered it, so a
+//! merge that was made but not recorded can be found.
 //!
-//! Each stage has a branch, and a worktree outside the project: what is above a work dir (a `CLAUDE.md`,
-//! `node_modules`) must not reach it. Every step here can be repeated after a crash: what is complete is used, what is
-//! half done is done again. Anything that may contain somebody's work is left as it is, and a message says which
-//! command helps.
+//! Each stage has a branch, and a worktree outside the project: files above a work dir (a `CLAUDE.md`,
+//! `node_modules`) must not affect it. Every step here can be repeated after a crash: complete results are
+//! reused, half-finished ones are redone. Anything that may contain somebody's work is left as it is, and a
+//! message names the command that helps.
 //!
 //! Without git, stages work in the work dir; there is nothing to make and nothing to merge.
 
@@ -40,7 +40,7 @@ use tokio::sync::{Mutex, watch};
 use crate::git::{CEILING, Cancelled, Git, GitError};
 use crate::paths::RunPaths;
 
-/// What is to be done in the worktree of a stage.
+/// What to do in the worktree of a stage.
 #[derive(Debug, Clone)]
 pub struct StageJob {
     pub stage: Stage,
@@ -48,9 +48,9 @@ pub struct StageJob {
     pub mark: String,
     /// The newest commit of the integration branch, once a stage is merged.
     pub integrated: Option<String>,
-    /// It was ordered before a crash, and may have been done then, or in part.
+    /// It was ordered before a crash, and may already have been done, wholly or in part.
     pub is_repeated: bool,
-    /// What its agent is shown, except the files, which are in its worktree.
+    /// What its agent sees, except the files, which are in its worktree.
     pub input: ContextInput,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Worktrees {
     disk: Arc<dyn Disk>,
     paths: RunPaths,
     isolation: Isolation,
-    /// Held while worktrees and branches are made: git cannot do two of that at once.
+    /// Held while worktrees and branches are made: git cannot make two at once.
     making: Arc<Mutex<()>>,
 }
 
@@ -80,7 +80,7 @@ impl Worktrees {
         }
     }
 
-    /// Makes a stage's worktree ready and reads what its agent is shown, merges what the stage did, or checks
+    /// Prepares a stage's worktree and reads what its agent will see, merges what the stage did, or checks
     /// whether it was done before.
     pub(crate) async fn perform(
         &self,
@@ -96,7 +96,7 @@ impl Worktrees {
                 merge: merge::merge(self, &job, &cancelled).await,
             },
             WorktreeEffect::Confirm => match merge::confirm(self, &job, &cancelled).await {
-                // Nothing is known of the stage then.
+                // Then nothing is known about the stage.
                 Err(_) if cancelled.has_changed().unwrap_or(true) => WorktreeEvent::Merged {
                     merge: Merge::Cancelled,
                 },
@@ -105,8 +105,8 @@ impl Worktrees {
         }
     }
 
-    /// Repairs the worktrees of `stages`, which continue after a crash: a person may have cleared away
-    /// what looked forgotten. Nobody works in the run now.
+    /// Repairs the worktrees of `stages`, which continue after a crash: a person may have removed what looked
+    /// forgotten. Nobody works in the run now.
     pub(crate) async fn restore(
         &self,
         all: impl Iterator<Item = &StageId>,
@@ -170,7 +170,7 @@ impl Worktrees {
         }
     }
 
-    /// Above which directory no repository may be looked for from here.
+    /// The directory above which git must not look for a repository from here.
     fn ceiling_of(&self, dir: &Path) -> Option<&Path> {
         self.paths
             .trees

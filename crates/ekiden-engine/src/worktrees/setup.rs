@@ -1,5 +1,5 @@
-//! What a worktree needs besides what git puts there: copied files, the results of the setup command, and our own
-//! directory.
+//! What a worktree needs besides what git puts there: copied files, the results of the setup command, and
+//! ekiden's own directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::task_mark::TASK_MARK;
 use crate::verification;
 use ekiden_core::text::in_full;
 
-/// The most files that are copied into a new worktree: more is what a setup command is for.
+/// How many files are copied into a new worktree at most: for more, use a setup command.
 pub(super) const COPIES_MAX: usize = 2_000;
-/// In a worktree's own git directory: it is set up.
+/// A file in a worktree's own git directory that says: it is set up.
 const IS_SET_UP: &str = "EKIDEN_SET_UP";
 
 impl Worktrees {
-    /// Sets a worktree up, unless that is done: a setup that failed or was killed runs again. Tells why the
-    /// setup command failed, if it did: what it needs may be for a stage to make.
+    /// Sets a worktree up, unless that is already done. A setup that failed or was killed runs again. Returns
+    /// why the setup command failed, if it did: a stage may be the one to make what it needs.
     pub(super) async fn set_up(
         &self,
         tree: &Path,
@@ -82,13 +82,13 @@ impl Worktrees {
         copied.await.map_err(|panic| panic.to_string())?
     }
 
-    /// What `copy_files` copied.
+    /// The files that `copy_files` copied.
     pub(super) fn lent(&self) -> Lent {
         self.paths.lent(&self.isolation)
     }
 
-    /// Copies what the plan names for a stage and git does not know into the stage's worktree, below `.ekiden/`:
-    /// beside its commits. Gives the names.
+    /// Copies the untracked files that the plan names for a stage into the stage's worktree, below `.ekiden/`,
+    /// outside its commits. Returns the names.
     pub(super) async fn carry(&self, job: &StageJob) -> Result<Vec<String>, String> {
         let Some(tree) = self.paths.tree(&job.stage.id) else {
             return Ok(Vec::new());
@@ -113,7 +113,7 @@ impl Worktrees {
         if found.is_empty() {
             return Ok(found);
         }
-        // What git knows was removed by another stage.
+        // A file that git tracks is missing only because another stage removed it.
         let list = "--literal-pathspecs ls-files --others -z --";
         let found: Vec<&str> = found.iter().map(String::as_str).collect();
         let unknown = self.users_git().run(list, &found).await;
@@ -145,7 +145,7 @@ impl Worktrees {
         Ok((!check.passed()).then(told))
     }
 
-    /// A command for `sh -c` in a directory, with the mark of the effect that wants it.
+    /// A command for `sh -c` in a directory, with the mark of the effect that runs it.
     pub(crate) fn sh(&self, command: &str, dir: &Path, mark: &str) -> ChildSpec {
         let mut env_set = vec![(TASK_MARK.into(), mark.into())];
         let ceiling = self.ceiling_of(dir);
@@ -172,8 +172,8 @@ impl Lender {
         }
     }
 
-    /// The file that a name stands for. A link stands for what it leads to, which is lent if it is the
-    /// project's own: whoever can write the project must not get at other files by that.
+    /// The file that a name stands for. A link stands for its target, which is lent if it is the project's own:
+    /// anyone who can write the project must not get at other files this way.
     pub(super) fn find(&self, name: &str) -> Result<Found, String> {
         let found = beneath::open_file(&self.dir, Path::new(name));
         found.map_err(|why| format!("cannot copy `{name}`: it {why}"))

@@ -1,4 +1,4 @@
-//! Making and removing worktrees: one for each stage, and the one in which merges are validated.
+//! Makes and removes worktrees: one for each stage, and the one that validates merges.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const LOCKS: [&str; 5] = [
     "AUTO_MERGE.lock",
     "logs/HEAD.lock",
 ];
-/// Stands in the git directory of a worktree from the moment on when it is removed.
+/// This file is in a worktree's git directory from the moment its removal begins.
 const REMOVED: &str = "ekiden-removed";
 /// A path that git wrote into a file.
 const PATH_BYTES_MAX: u64 = 8_192;
@@ -34,7 +34,7 @@ pub(super) struct Branch {
 }
 
 impl Worktrees {
-    /// Makes the worktree of a stage ready, and gives the commit from which it starts, and why its setup failed
+    /// Prepares the worktree of a stage, and returns the commit from which it starts, and why its setup failed
     /// if it did. Nobody works in the worktree now.
     pub(super) async fn stage_tree(
         &self,
@@ -53,7 +53,7 @@ impl Worktrees {
             let path = tree.to_string_lossy().into_owned();
             let (args, at): (&[&str], _) = match &own {
                 Some(own) => (&[&path, &branch], &own.commit),
-                // `-B`, since a try that fails may have made the branch already.
+                // `-B`, since a failed try may already have made the branch.
                 None => (&["-B", &branch, &path, &tip], &tip),
             };
             self.add_tree(&tree, args, at, cancelled).await?;
@@ -71,7 +71,7 @@ impl Worktrees {
         Ok((base, not_set_up))
     }
 
-    /// The same for a stage that has begun, whose worktree is mostly there.
+    /// The same for a stage that has begun. Its worktree usually exists.
     pub(super) async fn keep_stage_tree(
         &self,
         job: &StageJob,
@@ -83,7 +83,7 @@ impl Worktrees {
         }
     }
 
-    /// Checks a commit out into a spare worktree, to validate it. Gives the work dir there, and why its setup
+    /// Checks a commit out into a spare worktree, to validate it. Returns the work dir there, and why its setup
     /// failed if it did.
     pub(super) async fn check_out(
         &self,
@@ -113,7 +113,7 @@ impl Worktrees {
         Ok((self.paths.within(&tree), not_set_up))
     }
 
-    /// The same with all that is merged.
+    /// The same with everything that is merged.
     pub(super) async fn check_out_integrated(
         &self,
         job: &StageJob,
@@ -125,9 +125,8 @@ impl Worktrees {
         self.check_out(&tip.commit, &job.mark, cancelled).await
     }
 
-    /// Where the integration branch is; `known` is the commit of the last merge. It is made if it is
-    /// missing. A person may have deleted or moved it;
-    /// what was merged must not get lost by that.
+    /// Where the integration branch is; `known` is the commit of the last merge. Makes the branch if it is
+    /// missing. A person may have deleted or moved it; merged work must not get lost by that.
     pub(super) async fn integration_tip(
         &self,
         found: Option<Branch>,
@@ -185,8 +184,8 @@ impl Worktrees {
         }))
     }
 
-    /// Where git keeps what is this worktree's alone, if it is a complete one: a checkout that was broken off
-    /// has no index.
+    /// Where git keeps what belongs to this worktree alone, if the worktree is complete: an interrupted
+    /// checkout has no index.
     pub(super) fn git_dir(&self, tree: &Path) -> Option<PathBuf> {
         let dir = git_dir_of(tree)?;
         let files = ["HEAD", "commondir", "index"];
@@ -194,7 +193,7 @@ impl Worktrees {
         (is_complete && !dir.join(REMOVED).exists()).then_some(dir)
     }
 
-    /// The same by what git knows of its worktrees, whatever is left of this one.
+    /// The same from git's list of worktrees, whatever is left of this one.
     fn known_git_dir(&self, tree: &Path) -> Option<PathBuf> {
         let git = self.paths.workspace.git.as_ref()?;
         let all = git.common_dir.join("worktrees");
@@ -213,8 +212,7 @@ impl Worktrees {
         dir.is_some_and(|dir| dir.join(REMOVED).exists())
     }
 
-    /// Adds a worktree at this commit. `--force` twice takes the place of one that git knows and that is
-    /// gone.
+    /// Adds a worktree at this commit. `--force` twice replaces one that git knows and that is gone.
     async fn add_tree(
         &self,
         tree: &Path,
@@ -224,7 +222,7 @@ impl Worktrees {
     ) -> Result<(), GitError> {
         let is_empty = || tree.read_dir().is_ok_and(|mut dir| dir.next().is_none());
         if tree.symlink_metadata().is_ok() && !is_empty() {
-            // Nobody has worked in a checkout that was broken off. Anything else may be somebody's work.
+            // Nobody has worked in an interrupted checkout. Anything else may be somebody's work.
             // Nobody ever works where merges are validated.
             let is_integration = self.paths.integration_tree().as_deref() == Some(tree);
             let is_broken_off = is_integration
@@ -244,8 +242,8 @@ impl Worktrees {
         Ok(())
     }
 
-    /// Removes a worktree with all that is in it. `git worktree prune` would also forget worktrees of the
-    /// user's, such as those on a drive that is not mounted.
+    /// Removes a worktree with everything in it. `git worktree prune` would also forget the user's worktrees,
+    /// such as those on a drive that is not mounted.
     pub(super) async fn remove_tree(
         &self,
         tree: &Path,
@@ -265,8 +263,8 @@ impl Worktrees {
         if !matches!(removed, Err(GitError::Failed { .. })) {
             return removed.map(drop);
         }
-        // A git that was killed left half of what it writes about a worktree. Then git removes nothing before that is
-        // mended, and `repair` mends only a part.
+        // A killed git left half of what it writes about a worktree. Git removes nothing before that is repaired,
+        // and `repair` repairs only a part.
         if git_dir_of(tree).is_none() {
             let git = self.users_git();
             git.long("worktree repair", &[], b"", cancelled).await?;
@@ -278,7 +276,7 @@ impl Worktrees {
         remove().await.map(drop)
     }
 
-    /// Writes a file that is not there, or empty.
+    /// Writes a file that is missing or empty.
     fn write_missing(&self, file: &Path, text: &str) -> DiskResult<()> {
         match self.disk.stat(file)? {
             Some(found) if found.len > 0 => return Ok(()),
@@ -288,7 +286,7 @@ impl Worktrees {
         self.disk.create_file(file, text.as_bytes(), Reach::Cache)
     }
 
-    /// Removes the locks that a killed git left on our own branches, which only ekiden moves. Only for when
+    /// Removes the locks that a killed git left on our own branches, which only ekiden moves. Call it only when
     /// none of our processes lives.
     pub(super) fn unlock_branches<'a>(
         &self,
@@ -306,7 +304,7 @@ impl Worktrees {
         Ok(())
     }
 
-    /// Removes the locks of a git that was killed in one of our worktrees. Only while no stage runs there.
+    /// Removes the locks of a killed git from one of our worktrees. Call it only while no stage runs there.
     fn unlock(&self, tree: &Path) -> Result<(), GitError> {
         let git_dir = self.git_dir(tree);
         let locks = git_dir
@@ -325,7 +323,7 @@ impl Worktrees {
     }
 }
 
-/// What is said of a worktree that is not whole and may hold somebody's work.
+/// The message about a worktree that is incomplete and may hold somebody's work.
 fn incomplete(tree: &Path) -> String {
     format!(
         "{} is not a complete worktree any more; save what you need of it, and `rm -rf {}` lets ekiden \

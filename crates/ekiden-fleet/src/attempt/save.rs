@@ -1,4 +1,5 @@
-//! What is needed to go on with a stage elsewhere: saved and pushed at each handoff, and at the end with what the stage made.
+//! Saves and pushes what another worker needs to continue a stage: at each handoff, and at the end together
+//! with the stage's result.
 
 use std::iter::once;
 use std::path::Path;
@@ -13,22 +14,24 @@ use crate::git::{Git, Move};
 use crate::order::{StageTask, refs};
 use crate::stage::STATE;
 
-/// How long a push that failed waits until it is tried again, since a remote may be away.
+/// How long to wait before a failed push is tried again, since the remote may be unreachable.
 const PUSH_PAUSE: Duration = Duration::from_secs(5);
-/// How long the end of a stage waits for a remote. After that its work stays here, and another attempt is made.
+/// How long the end of a stage waits for a remote. After that its work stays here, and another attempt
+/// starts.
 const AWAY_MAX: Duration = Duration::from_secs(6 * 3600);
 
 /// The handoff ref.
 #[derive(Default)]
 pub(super) struct Pushed {
-    /// What it is at, as far as we know.
+    /// Its commit, as far as we know.
     pub(super) tip: String,
     /// Pushes that failed or were given up. One of them may have arrived.
     unanswered: Vec<String>,
 }
 
 impl Attempt<'_> {
-    /// Saves what is needed to go on elsewhere; and what the stage made, whose commit it gives, if it is complete.
+    /// Saves what another worker needs to continue. If the stage is complete, also saves its result and
+    /// returns that commit.
     pub(super) async fn save(&self, is_complete: bool) -> Result<Option<String>, Fault> {
         let head = async {
             match is_complete {
@@ -62,7 +65,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Another worker has the stage, unless a push of ours has arrived that was not answered.
+    /// Another worker has the stage, unless a push of ours arrived without an answer.
     async fn taken(&self) -> Result<Fault, Fault> {
         let name = refs::handoff(self.task);
         let list = ["ls-remote", "--", &self.base.remote, &name];
@@ -79,7 +82,7 @@ impl Attempt<'_> {
         Ok(Fault::Remote { what, said })
     }
 
-    /// The same for the last time. Waits for a remote that is away.
+    /// The same for the last time. Waits for an unreachable remote.
     pub(super) async fn save_at_end(&self, is_complete: bool) -> Result<Option<String>, Fault> {
         let (mut is_away, since) = (false, Instant::now());
         loop {
@@ -96,7 +99,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The commit of what is needed to go on elsewhere, and the clone's head, which `head` gives.
+    /// The commit of what another worker needs to continue, and the clone's head, which `head` returns.
     async fn saved(
         &self,
         head: impl Future<Output = Result<String, Fault>>,
@@ -124,7 +127,7 @@ impl Attempt<'_> {
                 "{stage}: the handoff is without the git repositories in its work tree: {left_out}"
             ));
         }
-        // Git is told to ignore what the agent and ekiden tell each other.
+        // Git ignores the files that the agent and ekiden use to talk to each other.
         let shared = Path::new(&self.submission.prefix).join(".ekiden");
         let (shared, runs) = (shared.to_string_lossy(), shared.join("runs"));
         let runs = format!(":(exclude){}", runs.display());
@@ -133,7 +136,7 @@ impl Attempt<'_> {
         work.line(&["write-tree"]).await
     }
 
-    /// Commits what the stage left, and gives what it made by that.
+    /// Commits what the stage left, and returns its result.
     async fn committed(&self) -> Result<String, Fault> {
         let left_out = self.git.add_all().await?;
         if let Some(dir) = left_out.first() {
@@ -151,7 +154,7 @@ impl Attempt<'_> {
         self.git.line(&["rev-parse", "HEAD"]).await
     }
 
-    /// Refuses commits of other repositories that are in this clone and nowhere else.
+    /// Refuses commits of other repositories that exist only in this clone.
     async fn refuse_lost_commits(&self) -> Result<(), Fault> {
         let base = &self.task.base;
         let diff = [

@@ -1,4 +1,4 @@
-//! What a plan makes of what it hears: of people, of workers, and of what workers were asked for.
+//! How a plan reacts to what it hears: from people, from workers, and about what it asked workers for.
 
 use ekiden_core::ids::{MessageId, StageId};
 use ekiden_core::outcome::Outcome;
@@ -14,7 +14,7 @@ use crate::order::{MergeDone, PlanSignal, bounded};
 use crate::shares::Spent;
 
 impl Fleet {
-    /// Takes in what somebody told. What was heard before counts once.
+    /// Takes in a message. One that was heard before counts once.
     pub(super) fn hear(&mut self, now: Timestamp, signal: PlanSignal) {
         match signal {
             PlanSignal::Steered { steered } if self.state.heard.contains(&steered.message) => {}
@@ -52,7 +52,7 @@ impl Fleet {
                     .into_iter()
                     .for_each(|request| self.plan.stop(request));
             }
-            // The plan is told before it decides again.
+            // The plan gets it before it decides again.
             Steering::Pause => self.state.is_paused = true,
             Steering::Unpause => self.state.is_paused = false,
             Steering::Answer { stage, words } => {
@@ -61,12 +61,13 @@ impl Fleet {
                 }
             }
             Steering::ChangeLimits(limits) => self.state.shares.change(&limits.bounds),
-            // Stages' own engines hear them.
+            // The stages' own engines get them.
             Steering::HandOff | Steering::Instruct { .. } => {}
         }
     }
 
-    /// A worker is no longer at a stage. One that ran short of budget has not ended while others may give some back.
+    /// A worker is no longer on a stage. A stage that ran short of budget has not ended while others may
+    /// give some back.
     fn settle(
         &mut self,
         stage: &StageId,
@@ -87,7 +88,8 @@ impl Fleet {
         self.plan.stage_ended(stage, outcome)
     }
 
-    /// The next stage that waits for budget and can go on; or which has ended, since nobody is left who could give any.
+    /// The next stage that waits for budget and can continue, or that has ended because nobody is left to
+    /// give any.
     pub(super) fn next_short(&mut self, can_begin: bool) -> Option<PlanDecision> {
         let can = |stage: &&StageId| self.state.shares.has_more(stage);
         let more = self.state.short.iter().find(can).cloned();
@@ -112,7 +114,7 @@ impl Fleet {
         None
     }
 
-    /// Takes in what came of something.
+    /// Takes in the result of something.
     pub(super) fn take(&mut self, step: Step) -> Option<PlanDecision> {
         match step {
             Step::Signalled => None,
@@ -120,7 +122,7 @@ impl Fleet {
                 self.is_abandoned |= resumes == self.resumes;
                 None
             }
-            // Of a person who does it on the server's own page, and for good.
+            // From a person who does it on the server's own page, for good.
             Step::Cancelled => {
                 self.is_abandoned = true;
                 self.plan.stop(StopRequest::Gently);
@@ -135,14 +137,15 @@ impl Fleet {
                         spent = Some(done.spent);
                         done.outcome
                     }
-                    // No worker has it: one that has returns what was spent. What one that died spent is not known.
+                    // No worker has it: a worker that does reports its spending. What a dead worker spent
+                    // is unknown.
                     Err(ActivityExecutionError::Cancelled(_)) => {
                         spent = Some(self.state.shares.charged(&stage));
                         Outcome::Stopped {
                             request: StopRequest::Gently,
                         }
                     }
-                    // A worker that died is not replaced any more. What it told last counts.
+                    // A worker that died is not replaced any more. Its last report counts.
                     Err(error) if self.plan.is_stopping() => {
                         spent = error.failure().and_then(at_work::last_beat);
                         Outcome::Stopped {

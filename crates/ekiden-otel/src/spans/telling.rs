@@ -1,4 +1,4 @@
-//! What is told of each thing that is over.
+//! What is reported about each thing that is over.
 
 use ekiden_core::budget::TokenCounts;
 use ekiden_core::ends::EndClass;

@@ -1,4 +1,4 @@
-//! Reasons and states in a word.
+//! Reasons and states in one word.
 
 use ekiden_core::budget::Measure as Bound;
 use ekiden_core::effect::{Effect, RelayEffect, StartMode};
@@ -91,7 +91,7 @@ pub(super) fn state(state: &StageState) -> &'static str {
     }
 }
 
-/// It failed, rather than was stopped or waits for a person.
+/// It failed, as opposed to being stopped or waiting for a person.
 pub(super) fn is_error(outcome: &Outcome) -> bool {
     let failed = matches!(
         outcome,

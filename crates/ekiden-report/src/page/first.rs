@@ -1,4 +1,4 @@
-//! The first screen: how it ended and why, cost, time, what is done, what is open, what to type next.
+//! The first screen: how the run ended and why, cost, time, what is done, what is open, what to type next.
 
 use ekiden_core::text::{one_line, short};
 
@@ -11,7 +11,7 @@ use crate::timeline::{Stage, State};
 const COMMAND_CHARS_MAX: usize = 2_000;
 /// Open items that are named at once.
 const ITEMS_SHOWN: usize = 8;
-/// What is shown at once of a session's own words, in characters.
+/// The part of a session's own words that is shown at once, in characters.
 const WORDS_CHARS_MAX: usize = 700;
 
 impl View<'_> {
@@ -193,7 +193,7 @@ impl View<'_> {
             .join(", ")
     }
 
-    /// What the newest session said of its work, in its own words.
+    /// What the newest session said about its work, in its own words.
     fn last_words(&self) -> Vec<Block> {
         let [stage] = self.timeline.stages.as_slice() else {
             return Vec::new();

@@ -1,7 +1,7 @@
-//! What a report says, before it has a form: sections of blocks, of which Markdown and HTML are made.
+//! The content of a report before it has a form: sections of blocks, which become Markdown and HTML.
 //!
-//! [`foreign`] is the one way for a text that ekiden did not write. Such a text is a [`Span::Said`] or a [`Block::Quote`], and
-//! both forms show these as they are: nothing in them is markup.
+//! [`foreign`] is the only way in for text that ekiden did not write. Such a text is a [`Span::Said`] or a
+//! [`Block::Quote`], and both forms show it as it is: nothing in it is markup.
 
 mod first;
 mod sections;
@@ -20,9 +20,9 @@ use crate::curve::Streams;
 use crate::phrase;
 use crate::timeline::{Stage, Timeline};
 
-/// What is shown of a text on a line, in characters.
+/// The part of a text that a line shows, in characters.
 const LINE_CHARS_MAX: usize = 200;
-/// What is shown of a quotation; `ekiden show` has it whole.
+/// The part of a quotation that is shown, in characters; `ekiden show` has it whole.
 const QUOTE_CHARS_MAX: usize = 3_000;
 
 /// What only the command line knows of the run.
@@ -33,9 +33,9 @@ pub struct Heading {
     pub tone: Tone,
     /// How it ended and why: `verified complete`.
     pub headline: Text,
-    /// What a person should know before they can do something about it, a line each.
+    /// What a person should know before they act, one line each.
     pub details: Vec<String>,
-    /// The commands to go on, each with what it does; the most likely one first.
+    /// The commands to continue, each with what it does; the most likely one first.
     pub next: Vec<(String, String)>,
     /// What could not be read, if anything.
     pub left_out: Option<String>,
@@ -58,7 +58,7 @@ pub struct Page {
     pub title: Text,
     pub tone: Tone,
     pub headline: Text,
-    /// The first screen: what a person asks first, each with its answer.
+    /// The first screen: a person's first questions, each with its answer.
     pub facts: Vec<(&'static str, Text)>,
     pub first: Vec<Block>,
     pub sections: Vec<Section>,
@@ -84,7 +84,7 @@ pub enum Block {
     List {
         items: Vec<Text>,
     },
-    /// Somebody's own words, with whose they are.
+    /// Somebody's own words, with their author.
     Quote {
         head: Text,
         text: String,
@@ -96,7 +96,7 @@ pub enum Block {
     Commands {
         commands: Vec<(String, String)>,
     },
-    /// A long text of somebody's, shown when it is asked for; not in Markdown.
+    /// A long text by somebody else, shown on request; not in Markdown.
     Folded {
         head: String,
         text: String,
@@ -106,14 +106,14 @@ pub enum Block {
         head: String,
         changes: Vec<(Change, String)>,
     },
-    /// A drawing; in Markdown only what it shows.
+    /// A drawing; in Markdown only its description.
     Figure {
         title: String,
         svg: String,
     },
 }
 
-/// What became of a line.
+/// What happened to a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -122,7 +122,7 @@ pub enum Change {
     Added,
 }
 
-/// Words on one line: ekiden's own, and others' between them.
+/// Words on one line: ekiden's own, with others' between them.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct Text(Vec<Span>);
 
@@ -156,7 +156,7 @@ impl Text {
         self
     }
 
-    /// The same with another's words behind it.
+    /// The same, followed by another text's words.
     pub fn joined(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
@@ -213,7 +213,7 @@ impl Page {
     }
 }
 
-/// What the sections are made of.
+/// The data for the sections.
 struct View<'a> {
     timeline: &'a Timeline,
     streams: &'a Streams,
@@ -264,13 +264,13 @@ impl Block {
         }
     }
 
-    /// Somebody's words; nothing if there are none.
+    /// Somebody's words, or nothing if there are none.
     fn quote(head: Text, words: &str) -> Option<Self> {
         let text = foreign(words);
         (!text.trim().is_empty()).then_some(Self::Quote { head, text })
     }
 
-    /// The same of what becomes a row each: only what is shown does.
+    /// The same for items that become a row each; only the shown rows are made.
     fn table_of<T>(
         head: Vec<&'static str>,
         all: Vec<T>,
@@ -288,7 +288,7 @@ impl Block {
         rows.map(|rows| Self::line(format!("{rows} in the middle are left out.")))
     }
 
-    /// A table; nothing without rows. Of more than `max` rows the first and the last are shown.
+    /// A table, or nothing without rows. If there are more than `max` rows, the first and the last are shown.
     fn table(head: Vec<&'static str>, rows: Vec<Vec<Text>>, max: usize) -> Vec<Self> {
         let (rows, left_out) = ends(rows, max);
         let table = (!rows.is_empty()).then_some(Self::Table { head, rows });
@@ -296,7 +296,7 @@ impl Block {
     }
 }
 
-/// At most `max` of these, the first and the last of them; and how many are left out.
+/// At most `max` items, from both ends, and the number of those left out.
 fn ends<T>(mut all: Vec<T>, max: usize) -> (Vec<T>, usize) {
     let left_out = all.len().saturating_sub(max);
     let first = max / 4;

@@ -1,4 +1,4 @@
-//! What follows the first screen.
+//! The sections after the first screen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -271,7 +271,7 @@ impl View<'_> {
         list(commits, "commit").chain(list(files, "file")).collect()
     }
 
-    /// From the newest handoff of each stage that says something: the agent carries on what still holds.
+    /// From each stage's newest handoff that says something: the agent repeats the lessons that still hold.
     fn lessons(&self) -> Vec<Block> {
         let stages = self.timeline.stages.iter().take(STAGES_TOLD_MAX);
         let lessons = stages.flat_map(|stage| {
@@ -290,7 +290,7 @@ impl View<'_> {
         lessons.flatten().collect()
     }
 
-    /// What each session added; what no session did was known before, or a person wrote it.
+    /// What each session added; other facts were known before, or a person wrote them.
     fn knowledge(&self) -> Vec<Block> {
         let timeline = self.timeline;
         let known: BTreeSet<&str> = timeline.standing.facts.iter().map(String::as_str).collect();
@@ -334,7 +334,7 @@ impl View<'_> {
     }
 }
 
-/// Nothing of what is at work in its first attempt: how long that takes is known at its end.
+/// Empty while the first attempt works: its duration is known only at its end.
 fn took(duration: Millis) -> Text {
     match duration {
         Millis(0) => Text::own(""),

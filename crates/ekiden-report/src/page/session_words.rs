@@ -9,13 +9,13 @@ use super::{Block, Change, Text, View, masked};
 use crate::phrase;
 use crate::timeline::{Session, Stage, Words};
 
-/// Sessions of which something is told.
+/// Sessions that the section shows.
 const SESSIONS_MAX: usize = 40;
-/// What is shown of their words, in bytes of HTML: a page that a phone opens.
+/// How much of their words is shown, in bytes of HTML: a phone can open the page.
 const WORDS_BYTES_MAX: usize = 60_000;
 /// The same of whole handoffs and their differences.
 const HANDOFFS_BYTES_MAX: usize = 80_000;
-/// Lines of a handoff that are compared: what is compared takes time in their square.
+/// Lines of a handoff that are compared: the time grows with their square.
 const LINES_MAX: usize = 400;
 const LINE_CHARS_MAX: usize = 400;
 /// Lines around a change.

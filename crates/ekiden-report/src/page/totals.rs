@@ -1,4 +1,4 @@
-//! What it cost, what was waited for, what went wrong, what was used.
+//! The totals: cost, waits, problems, use.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl View<'_> {
             .collect()
     }
 
-    /// What single agents have spent of budgets of their own.
+    /// What single agents have spent of their own budgets.
     fn agent_budgets(&self) -> Vec<Block> {
         let row = |agent: &AgentBudget| {
             let state = if agent.is_spent { "spent" } else { "" };

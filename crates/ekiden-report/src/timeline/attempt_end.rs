@@ -1,4 +1,4 @@
-//! How an attempt ended, as the relay after it shows.
+//! How an attempt ended, according to the relay after it.
 
 use ekiden_core::event::AttemptEnded;
 use ekiden_core::handoff::{self, Handoff, HandoffFile, Status};
@@ -20,7 +20,7 @@ pub enum Left {
     Passed,
     /// A reviewer found faults.
     Findings,
-    /// Nothing that can be used.
+    /// Nothing usable.
     Nothing,
 }
 
@@ -34,10 +34,10 @@ impl Left {
     }
 }
 
-/// How an attempt ended, read beside its relay as it stands after that.
+/// How an attempt ended, given its relay's state after it.
 #[derive(Debug)]
 pub struct AttemptEnd {
-    /// The handoff, or what can be used of one that is not valid.
+    /// The handoff, or the usable part of an invalid one.
     pub handoff: Result<Handoff, Box<Handoff>>,
     pub left: Left,
     /// The same session has another attempt.
@@ -64,7 +64,7 @@ impl AttemptEnd {
         let review = reviewed(relay);
         let handoff = match review {
             Some(end) => end.handoff.clone(),
-            // Nothing is looked at, so the relay has read the files and gone on.
+            // No review follows, so the relay has read the files and continued.
             None => {
                 let inspection = handoff::inspect(&ended.files, &relay.settings.marker);
                 handoff::accept(&ended.files, &inspection)
@@ -103,7 +103,7 @@ fn reviewed(relay: &Relay) -> Option<&SessionEnd> {
     None
 }
 
-/// What in a handoff looks as if somebody wanted to steer an agent with it.
+/// Parts of a handoff that look like attempts to steer an agent.
 pub fn cautions(ended: &AttemptEnded) -> Vec<String> {
     let files = HandoffFile::ALL.into_iter();
     let found = caution(files.filter_map(|file| ended.files.get(file).text()));

@@ -118,7 +118,7 @@ impl Timeline {
             session.items = left.open_items.as_ref().map(OpenItems::counts);
             session.words = Some(match relay.found() {
                 Some(Some(findings)) => Words::of_reviewer(findings),
-                // Until the relay has taken it over.
+                // Until the relay has accepted it.
                 Some(None) | None => Words::of(&Notes {
                     by: Author::Agent,
                     progress: left.progress.clone(),
@@ -128,7 +128,7 @@ impl Timeline {
         }
     }
 
-    /// The facts that came with the end of a session are the last ones.
+    /// The facts that came with the end of a session are the newest ones.
     fn learn(&mut self, stage: usize, session: u32, relay: &Relay) {
         let added = ever_known(relay).saturating_sub(self.stages[stage].known);
         let facts = &relay.knowledge.core;
@@ -149,7 +149,7 @@ impl Timeline {
                 number,
                 began: at,
                 is_review: start.purpose == Purpose::Review,
-                // Most sessions have one, and a vector would take room for four.
+                // Most sessions have one, and a vector would reserve room for four.
                 attempts: Vec::with_capacity(1),
                 ..Session::default()
             });

@@ -22,15 +22,15 @@ use super::{
     WORDS_CHARS_MAX, Wait, Words,
 };
 
-/// How a relay stood before a record: only that shows after which session something was looked at.
+/// A relay's state before a record. Only this shows which session a survey came after.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Before {
-    /// It looked at the tree before its first session.
+    /// It surveyed the tree before its first session.
     Preparing,
-    /// It looked at what a session left.
+    /// It surveyed what a session left.
     Reviewing {
         session: u32,
-        /// The session had said that all is done.
+        /// The session had claimed that all is done.
         claimed: bool,
     },
     #[default]
@@ -39,7 +39,7 @@ pub enum Before {
 
 impl Before {
     fn of(relay: &Relay) -> Self {
-        // Around a reviewer it is looked whether that one wrote.
+        // Surveys around a reviewer check whether it wrote anything.
         let (Phase::Reviewing { after, .. }, Purpose::Work) = (&relay.phase, relay.purpose())
         else {
             return Self::Otherwise;
@@ -54,7 +54,7 @@ impl Before {
 }
 
 impl Timeline {
-    /// Takes in the next record; `run` stands as it is after it.
+    /// Folds the next record; `run` is the state after it.
     pub fn take(&mut self, record: &Record, run: &Run) {
         self.before.append(&mut self.after);
         self.pass_time(record);
@@ -251,7 +251,7 @@ impl Timeline {
         }
     }
 
-    /// What shows in how a relay stands now.
+    /// Records what a relay's current state shows.
     fn look_at(&mut self, place: usize, stage: &StageId, relay: &Relay, run: &Run) {
         let at = self.last;
         self.after.insert(stage.clone(), Before::of(relay));
@@ -264,7 +264,7 @@ impl Timeline {
         }
         self.stages[place].known = ever_known(relay);
         self.look_at_wait(place, relay);
-        // What ekiden writes for follow-up work is no session's word.
+        // What ekiden writes for follow-up work is not a session's words.
         if let Some(last) = &relay.last
             && last.notes.by != Author::FollowUp
             && let Some(session) = self.session(place, Some(last.session.get()))
@@ -331,7 +331,7 @@ impl Timeline {
         });
     }
 
-    /// The task of a single relay has another wording now.
+    /// The task of a single relay has a new wording.
     fn reword(&mut self, task: &str) {
         let (at, task) = (self.last, short(task, TASK_CHARS_MAX));
         if let Some(stage) = self.stages.first_mut() {
@@ -379,7 +379,7 @@ impl Session {
     }
 }
 
-/// The stages that stand otherwise after a record, perhaps.
+/// Stages whose state a record may have changed.
 fn touched(record: &Record, run: &Run) -> BTreeSet<StageId> {
     let of_event = match &record.event {
         Event::Stage { stage, .. }
@@ -403,7 +403,7 @@ fn touched(record: &Record, run: &Run) -> BTreeSet<StageId> {
     of_effects.chain(of_event).cloned().collect()
 }
 
-/// Facts of a relay, and those that were corrected: each fact that a session adds makes it one more.
+/// A relay's facts, including the corrected ones: each fact that a session adds makes it one more.
 pub(super) fn ever_known(relay: &Relay) -> usize {
     relay.knowledge.core.len() + relay.knowledge.archived.len()
 }

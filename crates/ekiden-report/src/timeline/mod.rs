@@ -1,8 +1,8 @@
-//! A run as its log tells it: stages, their sessions, their attempts, and what happened beside them.
+//! A run's timeline from its log: stages, their sessions, their attempts, and the events beside them.
 //!
-//! [`Timeline::take`] folds one record with the run as it stands after it, and `output::Reporter` of the binary
-//! makes its lines beside it. [`Timeline::settle`] takes what only the end of the fold knows: sums, states of stages, open
-//! questions. It can be called at any time and again.
+//! [`Timeline::take`] folds one record, given the run's state after it; `output::Reporter` of the binary makes its
+//! lines in the same pass. [`Timeline::settle`] computes what only the end of the fold knows: sums, states of stages,
+//! open questions. It can be called at any time, and more than once.
 //!
 //! Texts are kept up to a length, so that the timeline of 10,000 sessions fits into memory.
 
@@ -32,9 +32,9 @@ pub use fold::Before;
 pub use problem::{Kind, Problem, check_word, of_warning, weakening};
 pub use words::Words;
 
-/// What is kept of a text of an agent, in characters. The archive has it whole.
+/// How much of an agent's text is kept, in characters. The archive has it whole.
 const WORDS_CHARS_MAX: usize = 4_000;
-/// What is kept of a task; `.ekiden/TASK.md` has it whole.
+/// How much of a task is kept; `.ekiden/TASK.md` has it whole.
 const TASK_CHARS_MAX: usize = 8_000;
 /// Lines of a survey that are kept: commits, files.
 const SURVEY_LINES_MAX: usize = 200;
@@ -42,7 +42,7 @@ const SURVEY_LINES_MAX: usize = 200;
 #[derive(Debug)]
 pub struct Timeline {
     pub run: RunId,
-    /// What the run is called, for people.
+    /// The run's name, for people.
     pub task_name: String,
     /// The version of the program that started it.
     pub ekiden: String,
@@ -51,10 +51,10 @@ pub struct Timeline {
     pub agent: String,
     pub model: Option<String>,
     pub levels: Levels,
-    /// The agent tells what it does and how full its context is.
+    /// The agent reports what it does and how full its context is.
     pub is_heard: bool,
     pub is_plan: bool,
-    /// Items that were done already where it goes on from another run.
+    /// Items that were already done, if the run continues another one.
     pub items_before: usize,
     /// In the order of the manifest. A run of a single relay has one.
     pub stages: Vec<Stage>,
@@ -68,25 +68,25 @@ pub struct Timeline {
     pub started: Timestamp,
     /// The time of the last record.
     pub last: Timestamp,
-    /// When it ended, unless it goes on since.
+    /// When it ended, unless it has continued since.
     pub ended: Option<Timestamp>,
     /// How long ekiden worked on it, waits included.
     pub worked: Millis,
     pub standing: Standing,
-    /// Where each stage is, by its id.
+    /// The place of each stage, by its id.
     index: BTreeMap<StageId, usize>,
-    /// How each relay stood before the last record, and how after it.
+    /// Each relay's state before the last record, and after it.
     before: BTreeMap<StageId, Before>,
     after: BTreeMap<StageId, Before>,
 }
 
-/// What is known at the end of the fold.
+/// The facts known at the end of the fold.
 #[derive(Debug, Default)]
 pub struct Standing {
-    /// None while it works, or where ekiden was killed.
+    /// None while the run works, or if ekiden was killed.
     pub outcome: Option<Outcome>,
     pub totals: Totals,
-    /// What all of it may cost.
+    /// The budget of the whole run.
     pub budget: Budget,
     /// The budgets of single agents.
     pub agents: Vec<AgentBudget>,
@@ -94,7 +94,7 @@ pub struct Standing {
     pub facts: Vec<String>,
     /// Changed and untracked files that are not committed, if git knows.
     pub files_open: Option<usize>,
-    /// How many sessions there may be, of this run alone.
+    /// The maximum number of sessions, of this run alone.
     pub sessions_max: u32,
 }
 
@@ -104,11 +104,11 @@ pub struct Stage {
     pub name: String,
     /// The task, and each later wording of it.
     pub tasks: Vec<(Timestamp, String)>,
-    /// What says that it is done.
+    /// The verification that shows that it is done.
     pub verification: Option<String>,
     /// The stages that it needs, by their places.
     pub needs: Vec<usize>,
-    /// What the verification said before the first session.
+    /// The verification's result before the first session.
     pub baseline: Option<Check>,
     pub sessions: Vec<Session>,
     pub merges: Vec<(Timestamp, Merge)>,
@@ -118,22 +118,22 @@ pub struct Stage {
     pub tries: u32,
     /// The question with which it ended.
     pub question: Option<String>,
-    /// Items of the last handoff that are open, and how many are done, if it lists them.
+    /// Open items of the last handoff, and the number of done ones, if it lists them.
     pub items: Option<(Vec<String>, usize)>,
     /// How many facts there were before the last record, corrected ones included.
     known: usize,
 }
 
-/// Where a stage is, as a person sees it.
+/// The state of a stage, as a person sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Waiting,
     Working,
-    /// It was at work when the run ended or was killed.
+    /// It was working when the run ended or was killed.
     Interrupted,
     Done,
     Failed,
-    /// It failed or was left out, and that is all right.
+    /// It failed or was left out, which was allowed.
     Skipped,
     Blocked,
 }
@@ -142,14 +142,14 @@ pub enum State {
 pub struct Session {
     pub number: u32,
     pub began: Timestamp,
-    /// It judges what the session before it claimed.
+    /// It judges the claim of the session before.
     pub is_review: bool,
-    /// Who worked in it, where others can go on.
+    /// The agent that worked in it, if the run has a fallback.
     pub agent: Option<String>,
     pub attempts: Vec<Attempt>,
     /// What its last attempt left, once that is over.
     pub left: Option<Left>,
-    /// ekiden wrote a handoff for it, since it left none that is valid.
+    /// ekiden wrote a handoff for it, since it left no valid one.
     pub is_rescued: bool,
     /// Only the newest sessions of a stage keep them.
     pub words: Option<Words>,
@@ -168,12 +168,12 @@ pub struct Session {
 pub struct Attempt {
     pub number: u32,
     pub began: Timestamp,
-    /// It goes on with the conversation of the attempt before.
+    /// It continues the conversation of the attempt before.
     pub resumes: bool,
     pub model: Option<String>,
     pub window: Option<Window>,
     pub crossings: Vec<Crossing>,
-    /// When it was first known to hand off.
+    /// When the order to hand off was first known.
     pub ordered: Option<Timestamp>,
     pub end: Option<End>,
 }
@@ -196,9 +196,9 @@ pub struct End {
     /// Responses of the model.
     pub turns: u32,
     pub spend: Spend,
-    /// What each model took of it, as far as the agent told.
+    /// Each model's part of the spend, as far as the agent reported it.
     pub models: BTreeMap<String, Spend>,
-    /// Its tokens by kind, as far as the agent told.
+    /// Its tokens by kind, as far as the agent reported them.
     pub kinds: TokenCounts,
     pub subscription: bool,
 }
@@ -206,14 +206,14 @@ pub struct End {
 #[derive(Debug)]
 pub struct Wait {
     pub stage: usize,
-    /// The session that comes then.
+    /// The session that comes next.
     pub session: u32,
     pub cause: WaitCause,
-    /// What ended the attempt before, if that is why.
+    /// How the attempt before ended, if that is the reason.
     pub ended_by: Option<EndCause>,
     pub from: Timestamp,
     pub until: Timestamp,
-    /// When it was over, or the run was.
+    /// When the wait or the run was over.
     pub over: Option<Timestamp>,
 }
 
@@ -235,7 +235,7 @@ pub struct Learnt {
 }
 
 impl Timeline {
-    /// A timeline to which nothing has happened: `run` is taken by its first record.
+    /// An empty timeline; only the first record of `run` counts.
     pub fn new(run: &Run) -> Self {
         let (header, at) = (run.header(), run.started_at());
         let stages = &header.manifest.stages;
@@ -285,7 +285,7 @@ impl Timeline {
             .flat_map(|stage| stage.sessions.iter().map(move |session| (stage, session)))
     }
 
-    /// How the stage's relay stood before the last record.
+    /// The state of the stage's relay before the last record.
     pub fn before(&self, stage: &StageId) -> Before {
         self.before.get(stage).copied().unwrap_or_default()
     }
@@ -306,7 +306,7 @@ impl Timeline {
             })
     }
 
-    /// Takes what only the whole of the run says.
+    /// Adds what only the whole run shows.
     pub fn settle(&mut self, run: &Run) {
         let relays = || run.relays().map(|(_, relay)| relay);
         let is_plan = self.is_plan;
@@ -328,7 +328,7 @@ impl Timeline {
                 .into_iter()
                 .map(|fact| short(&fact.text, WORDS_CHARS_MAX))
                 .collect(),
-            // A fleet's worker commits what its stage left once that has ended.
+            // A fleet's worker commits its stage's work after the stage has ended.
             files_open: relays()
                 .filter(|_| self.git && run.header().fleet.is_none())
                 .find_map(|relay| Some(relay.seen.survey.as_ref()?.status.len())),
@@ -408,7 +408,7 @@ impl Session {
             .find_map(|attempt| attempt.model.as_deref())
     }
 
-    /// What each model took. What the agent told of no model counts for the one that led the session.
+    /// Each model's spend. Spend without a model counts for the one that led the session.
     pub fn spend_by_model(&self) -> BTreeMap<&str, Spend> {
         let mut models: BTreeMap<&str, Spend> = BTreeMap::new();
         let mut book = |model, spend: Spend| {
@@ -428,7 +428,7 @@ impl Session {
         models
     }
 
-    /// Context use at its end in tokens, and its share of the window where that is known.
+    /// Context use at its end in tokens, and the share of the window if that is known.
     pub fn usage(&self) -> Option<(u64, Option<u64>)> {
         let tokens = self.end()?.usage_tokens;
         let window = self

@@ -1,4 +1,4 @@
-//! What went wrong, or looks odd, each with its reason.
+//! Everything that went wrong or looks odd, each with its reason.
 
 use ekiden_core::event::{CheckOutcome, Commit, Merge};
 use ekiden_core::judge::{Warning, WeakenedTest, Weakening};
@@ -6,7 +6,7 @@ use ekiden_core::time::Timestamp;
 
 use crate::phrase;
 
-/// Something that a person should know of.
+/// Something that a person should know.
 #[derive(Debug)]
 pub struct Problem {
     pub at: Timestamp,
@@ -19,13 +19,13 @@ pub struct Problem {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The agent did not survive an attempt, or it came to nothing.
+    /// The agent crashed in an attempt, or the attempt produced nothing.
     Crash,
     /// An attempt ended because ekiden itself was killed.
     Lost,
-    /// ekiden wrote the handoff, since there was none that is valid.
+    /// ekiden wrote the handoff, since there was no valid one.
     Rescue,
-    /// The verification did not bear out that all was done.
+    /// The verification contradicted the claim that all was done.
     Veto,
     /// A handoff repeats an earlier one, and nothing changed.
     Loop,
@@ -39,22 +39,22 @@ pub enum Kind {
     Uncommitted,
     /// The agent summarised its conversation: the handoff came too late.
     Compaction,
-    /// The agent was refused so often at L3 that its turn was ended.
+    /// The agent was refused so often at L3 that ekiden ended its turn.
     Refusals,
     /// The agent's own permissions refused calls.
     Denied,
     /// Budget, time or turns of a session are used up.
     Spent,
-    /// Notes look as if somebody wanted to steer an agent.
+    /// Notes look like an attempt to steer an agent.
     Caution,
-    /// A failure of the service was waited out.
+    /// The run waited for a failed service.
     Outage,
     /// Knowledge does not fit into a prompt.
     KnowledgeCut,
-    /// A stage does not merge with others, or has no place to work.
+    /// A stage could not be merged, or got no place to work.
     Merge,
     Retry,
-    /// The work tree could not be looked at.
+    /// The work tree could not be surveyed.
     Survey,
     /// The log was changed, or another version of ekiden decides.
     Log,
@@ -100,7 +100,7 @@ impl Kind {
     }
 }
 
-/// What a warning of the judge says, with the session that it is about.
+/// The text of a judge's warning, with the session that it is about.
 pub fn of_warning(warning: &Warning) -> (Kind, Option<u32>, String) {
     match warning {
         Warning::Repeated {
@@ -164,7 +164,7 @@ pub fn of_warning(warning: &Warning) -> (Kind, Option<u32>, String) {
     }
 }
 
-/// How a test says less than before.
+/// How a test was weakened.
 pub fn weakening(how: Weakening) -> String {
     match how {
         Weakening::Deleted => "deleted".to_owned(),

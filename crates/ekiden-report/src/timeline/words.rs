@@ -1,4 +1,4 @@
-//! What is kept of a handoff: the agent's own words.
+//! The part of a handoff that a timeline keeps: the agent's own words.
 
 use ekiden_core::handoff::{Heading, said};
 use ekiden_core::prompt::{Author, Finding, Notes};
@@ -6,9 +6,9 @@ use ekiden_core::text::short;
 
 use super::WORDS_CHARS_MAX;
 
-/// What is kept of a handoff's file.
+/// How much of a handoff's file is kept.
 const HANDOFF_CHARS_MAX: usize = 10_000;
-/// Of how many sessions of a stage, the newest, words are kept: a page shows no more.
+/// The number of newest sessions per stage whose words are kept: a page shows no more.
 pub(super) const HANDOFFS_KEPT: usize = 41;
 
 /// A session in the agent's own words, by the headings of its handoff.

@@ -1,4 +1,4 @@
-//! What can go wrong with a file, always with its path.
+//! What can go wrong with a file. Every error has its path.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ pub struct DiskError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Looking whether it exists, what it is and how long.
+    /// Checking whether it exists, what it is and how long.
     Look,
     Read,
     List,
@@ -64,7 +64,7 @@ pub enum Cause {
     /// The operating system says so.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A symbolic link is in the place where ekiden would write.
+    /// A symbolic link is where ekiden would write.
     #[error("`{}` is a symbolic link to `{}`, and ekiden does not write through links", link.display(), target.display())]
     IsLink { link: PathBuf, target: PathBuf },
     /// A path beneath the fence has parts such as `..`.
@@ -104,7 +104,7 @@ impl DiskError {
         self.has_kind(io::ErrorKind::NotFound)
     }
 
-    /// The same, also where something above it is not a directory.
+    /// The same, and also if something above it is not a directory.
     pub fn is_absent(&self) -> bool {
         self.is_not_found() || self.has_kind(io::ErrorKind::NotADirectory)
     }
@@ -124,7 +124,7 @@ impl DiskError {
         self.has_kind(io::ErrorKind::PermissionDenied)
     }
 
-    /// What a person can do about it, where the error itself does not say it.
+    /// What a person can do about it, if the error itself does not say.
     pub fn hint(&self) -> Option<&'static str> {
         let is_blocked = self.has_kind(io::ErrorKind::NotADirectory)
             || (self.operation == Operation::CreateDir && self.is_already_there());

@@ -1,8 +1,7 @@
 //! All that ekiden does with files, behind one small trait.
 //!
-//! [`RealDisk`] is the operating system. The testkit has a simulated disk that can crash at any
-//! operation. Everything above is written against [`Disk`], so what is proved on the simulated one
-//! holds for the code that runs.
+//! [`RealDisk`] is the operating system. The testkit has a simulated disk that can crash at any operation.
+//! Everything above is written against [`Disk`], so what holds on the simulated disk holds for the code that runs.
 //!
 //! # Rules
 //!
@@ -10,11 +9,11 @@
 //!   where a handle would keep writing into an unlinked file.
 //! * **Bytes and their sync in one call** ([`Reach::Disk`]). The kernel reports a failed write-back
 //!   to the handle that wrote; a handle opened later for the sync may never get it.
-//! * **Appends name the length they expect**, so that a second writer is noticed instead of mixed in.
+//! * **Appends name the length they expect**, so a second writer is noticed instead of mixing its records in.
 //! * **Files are 0600, directories 0700** (SEC-02).
 //! * **Nothing is written through a symbolic link beneath the fence**, the project's directory
 //!   (SEC-02). A link there may come from a cloned repository or from the agent. The fence is
-//!   enforced where the operation happens, component by component, so no link can be slipped in
+//!   enforced where the operation happens, component by component, so nobody can slip a link in
 //!   between a check and the write.
 //! * Only what is named here can happen. There is no operation that changes bytes in place.
 
@@ -39,7 +38,7 @@ pub enum Kind {
     Other,
 }
 
-/// What is known of a path without reading it. Links are not followed.
+/// What is known about a path without reading it. Links are not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     pub kind: Kind,
@@ -50,7 +49,7 @@ pub struct Stat {
 /// How far written bytes get before the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Into the system's cache: they survive the death of this process, not that of the machine.
+    /// Into the system's cache: they survive the death of this process, but not of the machine.
     Cache,
     /// Onto the disk: they survive a power cut. One sync.
     Disk,
@@ -58,10 +57,9 @@ pub enum Reach {
 
 /// What ekiden does with files.
 ///
-/// Every path is absolute. Every error carries its path. An operation that fails may have been done
-/// in part: a failed append may leave some of its bytes, a failed creation an empty file. After a
-/// failed sync it is unknown what is on the disk, and a second sync proves nothing; the caller must
-/// give the file up.
+/// Every path is absolute. Every error carries its path. A failed operation may have been partly done: a failed
+/// append may leave some of its bytes, a failed creation an empty file. After a failed sync we do not know what
+/// is on the disk, and a second sync proves nothing; the caller must give the file up.
 pub trait Disk: fmt::Debug + Send + Sync {
     /// What the path is, or `None` if there is nothing. Links are not followed.
     fn stat(&self, path: &Path) -> DiskResult<Option<Stat>>;
@@ -77,10 +75,10 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Where a symbolic link leads, as it is written in the link.
     fn read_link(&self, path: &Path) -> DiskResult<PathBuf>;
 
-    /// A whole file. Larger than `bytes_max` is an error, as is anything but a regular file.
+    /// A whole file. A file larger than `bytes_max` is an error, as is anything but a regular file.
     fn read(&self, path: &Path, bytes_max: u64) -> DiskResult<Vec<u8>>;
 
-    /// A file from the byte `from` on, as a stream. Sees what is appended while it reads, or not.
+    /// A file from the byte `from` on, as a stream. It may or may not see what is appended while it reads.
     fn reader(&self, path: &Path, from: u64) -> DiskResult<Box<dyn Read + Send>>;
 
     /// The names in a directory, sorted.
@@ -89,25 +87,25 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Makes one directory, 0700. Its parent must exist.
     fn create_dir(&self, path: &Path) -> DiskResult<()>;
 
-    /// Makes a new file, 0600, with these bytes. An error if anything of that name exists.
+    /// Makes a new file, 0600, with these bytes. Fails if anything with that name exists.
     fn create_file(&self, path: &Path, bytes: &[u8], reach: Reach) -> DiskResult<()>;
 
-    /// Adds to a file that has exactly `at` bytes now.
+    /// Appends to a file that has exactly `at` bytes now.
     fn append(&self, path: &Path, at: u64, bytes: &[u8], reach: Reach) -> DiskResult<()>;
 
     /// Cuts a file to its first `len` bytes and syncs it.
     fn truncate(&self, path: &Path, len: u64) -> DiskResult<()>;
 
-    /// Gives a file another name, in place of whatever file has it. Atomic.
+    /// Renames a file, replacing any file with the new name. Atomic.
     fn rename(&self, from: &Path, to: &Path) -> DiskResult<()>;
 
     /// Removes a file or link.
     fn remove(&self, path: &Path) -> DiskResult<()>;
 
-    /// Removes a directory that is empty; [`DiskError::is_not_empty`] if it is not.
+    /// Removes an empty directory; [`DiskError::is_not_empty`] if it is not empty.
     fn remove_dir(&self, path: &Path) -> DiskResult<()>;
 
-    /// Makes the symbolic link `link` that leads to `target`.
+    /// Makes the symbolic link `link` to `target`.
     fn create_link(&self, link: &Path, target: &Path) -> DiskResult<()>;
 
     /// Gives `to` the permissions of `from`.
@@ -117,13 +115,13 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn make_private(&self, path: &Path) -> DiskResult<()>;
 
     /// Waits until a file's bytes are on the disk. For bytes that another process may have written;
-    /// one's own go with [`Reach::Disk`].
+    /// the caller's own bytes use [`Reach::Disk`].
     fn sync_file(&self, path: &Path) -> DiskResult<()>;
 
     /// Waits until the names in a directory are on the disk: creations, renames, removals.
     fn sync_dir(&self, dir: &Path) -> DiskResult<()>;
 
-    /// How many syncs there were, of files and directories, that succeeded.
+    /// How many syncs of files and directories succeeded.
     fn syncs(&self) -> u64;
 }
 

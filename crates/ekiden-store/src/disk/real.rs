@@ -21,8 +21,8 @@ const DIR: OFlags = OFlags::RDONLY
 
 /// The operating system's files.
 ///
-/// Beneath the fence each directory on the way is opened by itself, never through a link; the operation
-/// then happens relative to the last one. No handle outlives a call.
+/// Beneath the fence each directory on the way is opened separately, never through a link. The operation then
+/// happens relative to the last one. No handle outlives a call.
 ///
 /// The standard library's `sync_data` and `sync_all` reach the disk's own cache on macOS too
 /// (`F_FULLFSYNC`).
@@ -59,7 +59,7 @@ impl RealDisk {
             .find_map(|fence| Some((fence.as_path(), path.strip_prefix(fence).ok()?)))
     }
 
-    /// Opens a directory without passing a link beneath the fence.
+    /// Opens a directory without following a link beneath the fence.
     fn open_dir(&self, dir: &Path) -> Result<OwnedFd, Cause> {
         let Some((fence, rest)) = self.within_fence(dir) else {
             return Ok(open(dir, DIR)?);
@@ -77,7 +77,7 @@ impl RealDisk {
         Ok(handle)
     }
 
-    /// Opens the directory that holds `path`, and gives the name in it.
+    /// Opens the directory that holds `path`, and returns the name in it.
     fn open_parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Cause> {
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Cause::NotPlain);
@@ -85,7 +85,7 @@ impl RealDisk {
         Ok((self.open_dir(dir)?, name))
     }
 
-    /// Opens or makes a file for a change, not through a link.
+    /// Opens or makes a file to change it, not through a link.
     fn open_entry(&self, path: &Path, flags: OFlags, mode: Mode) -> Result<File, Cause> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = if self.within_fence(path).is_some() {
@@ -97,7 +97,7 @@ impl RealDisk {
         Ok(opened.map_err(|errno| link_or(errno, path))?.into())
     }
 
-    /// Opens an existing regular file for a change, and tells its length.
+    /// Opens an existing regular file to change it, and returns its length.
     fn open_file(&self, path: &Path, flags: OFlags) -> Result<(File, u64), Cause> {
         regular(self.open_entry(path, flags, Mode::empty())?)
     }
@@ -117,7 +117,7 @@ impl RealDisk {
     }
 
     /// A replaced link is not followed, but it is not ours either: a clear error is better than
-    /// removing it in silence.
+    /// removing it silently.
     fn refuse_link(&self, path: &Path) -> Result<(), Cause> {
         if self.within_fence(path).is_some() && is_link(path) {
             return Err(is_link_cause(path));
@@ -301,13 +301,13 @@ fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// A pipe must not hold us up, so nothing blocks until it is known to be a file.
+/// A pipe must not block us, so the open does not block until we know that it is a file.
 fn open_to_read(path: &Path) -> Result<(File, u64), Cause> {
     let handle = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC)?;
     regular(File::from(handle))
 }
 
-/// The file with its length, if it is a regular one.
+/// The file and its length, if it is a regular file.
 fn regular(file: File) -> Result<(File, u64), Cause> {
     let found = file.metadata()?;
     if found.is_file() {
@@ -335,7 +335,7 @@ fn read_whole(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Cause> {
     }
 }
 
-/// Opening without following a link failed: because of a link, or otherwise?
+/// Opening without following links failed: because of a link, or for another reason?
 fn link_or(errno: Errno, path: &Path) -> Cause {
     if errno != Errno::EXIST && is_link(path) {
         is_link_cause(path)
@@ -364,8 +364,8 @@ fn kind(found: fs::FileType) -> Kind {
     }
 }
 
-/// Some file systems have no sync for directories; there the names are safe with their own journal
-/// or not at all, and no program can do anything about it.
+/// Some file systems cannot sync directories. There the names are safe through the file system's journal or not
+/// at all, and no program can do anything about it.
 fn accept_no_dir_sync(error: io::Error) -> io::Result<()> {
     let has_none = matches!(
         error.kind(),

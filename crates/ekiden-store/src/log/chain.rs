@@ -1,15 +1,15 @@
 //! The chain of a log's records, which shows whether the log was edited.
 //!
-//! Each line ends with a link: the hash of the link in the line before and of its own record.
+//! Each line ends with a link: a hash of the previous line's link and its own record.
 //!
 //! ```text
 //! {"seq":1,...,"chain":"6b0f…"}
 //! {"seq":2,...,"chain":"91ac…"}     hash of `6b0f…` and `{"seq":2,...`
 //! ```
 //!
-//! Whoever can write the log can also compute the links anew, so the writer copies them into the user's
-//! own state directory: 33 bytes for each record. A link is copied after its record is on the disk, and
-//! the copy is not synced. So after a crash the copy may end before the log does, never after it.
+//! Anyone who can write the log can also compute the links, so the writer copies them into the user's own state
+//! directory: 33 bytes for each record. It copies a link after the link's record is on the disk, and does not
+//! sync the copy. So after a crash the copy may end before the log does, never after it.
 //!
 //! A program that only reads a log does not need the links.
 
@@ -25,7 +25,7 @@ use crate::disk::{Disk, DiskError, DiskResult, Kind, Operation, Reach, parent};
 use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::replace::{Durability, replace};
 
-/// 128 bits in hexadecimal: nobody finds another record with the same link.
+/// 128 bits in hexadecimal: nobody can find another record with the same link.
 const LINK_CHARS: usize = 32;
 const COPY_LINE_BYTES: u64 = LINK_CHARS as u64 + 1;
 const BEFORE: &[u8] = b",\"chain\":\"";
@@ -38,7 +38,7 @@ pub enum Continuity {
     Same,
     /// There is no copy to compare with. The log agrees with itself, or has no links at all.
     Unknown,
-    /// This record is the first that is not the one that was written.
+    /// This record is the first that differs from what was written.
     Changed { seq: u64 },
     /// Records are missing at the end.
     Cut {
@@ -49,7 +49,7 @@ pub enum Continuity {
     },
 }
 
-/// What a look at a whole log found.
+/// The result of checking a whole log.
 #[derive(Debug)]
 pub struct ChainCheck {
     pub continuity: Continuity,
@@ -57,16 +57,16 @@ pub struct ChainCheck {
     copied: usize,
 }
 
-/// A record's link as it follows from its line and the line before.
+/// A record's link as computed from its line and the line before.
 #[derive(Debug)]
 struct FoundLink {
     link: String,
-    /// Whether its line says so too; none if the line has no link.
+    /// Whether its line has the same link; none if the line has no link.
     agrees: Option<bool>,
 }
 
 impl ChainCheck {
-    /// Compares a log with its links and with the copy of them at `copy`. Changes nothing.
+    /// Compares a log with its links and with their copy at `copy`. Changes nothing.
     pub fn make(disk: &dyn Disk, log: &Path, copy: Option<&Path>) -> DiskResult<Self> {
         let copied = copy.map(|path| read_copy(disk, path));
         let copied = copied.transpose()?.unwrap_or_default();
@@ -78,7 +78,7 @@ impl ChainCheck {
         })
     }
 
-    /// Makes the copy hold what the log holds now.
+    /// Makes the copy match the log's current content.
     pub(crate) fn copy_all(&self, disk: &dyn Disk, copy: &Path) -> DiskResult<()> {
         if self.continuity == Continuity::Same && self.copied == self.links.len() {
             return Ok(());
@@ -122,14 +122,14 @@ impl LinkCopy {
     }
 }
 
-/// A record's line, from its JSON and the link before it; and its own link.
+/// A record's line, from its JSON and the link before it; and the record's link.
 pub(super) fn line(before: &str, json: &[u8]) -> (Vec<u8>, String) {
     let record = json.strip_suffix(b"}").unwrap_or(json);
     let link = link(before, record);
     ([record, BEFORE, link.as_bytes(), AFTER].concat(), link)
 }
 
-/// The link that a line leaves to the line after it.
+/// The link that a line passes to the next one.
 pub(super) fn link_of(before: &str, line: &[u8]) -> String {
     match split(line) {
         (_, Some(link)) => link.to_owned(),
@@ -160,7 +160,7 @@ fn as_link(bytes: &[u8]) -> Option<&str> {
         .filter(|_| is_hex && bytes.len() == LINK_CHARS)
 }
 
-/// The links of all whole lines. What cannot be read ends them: it is the reader's to complain about.
+/// The links of all whole lines. An unreadable line ends them: the reader reports it.
 fn read_links(disk: &dyn Disk, log: &Path) -> DiskResult<Vec<FoundLink>> {
     let failed = |error| DiskError::new(Operation::Read, log, error);
     let mut input = BufReader::with_capacity(64 * 1024, disk.reader(log, 0)?);
@@ -214,7 +214,7 @@ fn compare(copied: &[String], links: &[FoundLink]) -> Continuity {
             held: copied.len() as u64,
         };
     }
-    // Logs without links may go on with links, but no record loses its own.
+    // Logs without links may continue with links, but no record loses its own.
     let first = numbered().find(|(_, found)| found.agrees.is_some());
     let chained_from = match (copied.len(), first) {
         (0, None) => return Continuity::Unknown,

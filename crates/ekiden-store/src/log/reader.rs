@@ -1,4 +1,4 @@
-//! Reading a log as a stream, also while it is being written.
+//! Reads a log as a stream, even while it is being written.
 
 use std::io::{BufRead, BufReader, Read};
 use std::marker::PhantomData;
@@ -17,15 +17,15 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Reads the records of a log, one after the other, with one line in memory.
 ///
 /// A torn last line, which may also be one that is just being written, ends the records without an
-/// error. After an error there is nothing more.
+/// error. After an error the reader returns nothing more.
 pub struct LogReader<R> {
     path: PathBuf,
     input: BufReader<Box<dyn Read + Send>>,
     pub(super) access: Access,
     line: u64,
-    /// The number of the record that comes next.
+    /// The number of the next record.
     pub(super) next_seq: u64,
-    /// What the next record's link follows.
+    /// The link before the next record.
     pub(super) link: String,
     /// How the log ends, as far as it was read.
     pub(super) tail: Tail,
@@ -43,7 +43,7 @@ pub struct Tail {
     pub torn_bytes: u64,
 }
 
-/// Opens a log to read its records. The header is checked at once.
+/// Opens a log to read its records. Checks the header at once.
 pub fn read_log<R: DeserializeOwned + Numbered>(
     disk: &dyn Disk,
     path: &Path,
@@ -75,14 +75,14 @@ pub(crate) fn glance(disk: &dyn Disk, path: &Path) -> Option<serde_json::Value> 
 }
 
 impl<R> LogReader<R> {
-    /// Reads on behind the last whole record, where the log may have grown since it ended. After an error there
-    /// still is nothing more.
+    /// Continues after the last whole record, if the log may have grown since it ended. After an error there is
+    /// still nothing more.
     pub fn go_on(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
         if self.ended && !self.failed {
             let reader = disk.reader(&self.path, self.tail.whole_bytes)?;
             self.input = BufReader::with_capacity(BUFFER_BYTES, reader);
             self.ended = false;
-            // What ended the records was counted as a line.
+            // The line that ended the records was counted.
             self.line -= 1;
         }
         Ok(())
@@ -181,7 +181,7 @@ impl<R: DeserializeOwned + Numbered> Iterator for LogReader<R> {
     }
 }
 
-/// A line that is not even JSON. One that is JSON was written whole, by whatever version.
+/// A line that is not even JSON. A line that is JSON was written whole, by whatever version.
 fn is_torn(line: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(line).is_err()
 }

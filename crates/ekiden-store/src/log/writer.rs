@@ -1,4 +1,4 @@
-//! Writing a log.
+//! Writes a log.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::format;
 use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::replace::{Durability, replace};
 
-/// The writer of a log: the one at a time that its run's lock allows.
+/// The writer of a log: the run's lock allows only one at a time.
 ///
 /// Dropping it loses nothing, since it buffers nothing.
 pub struct LogWriter<R> {
@@ -26,7 +26,7 @@ pub struct LogWriter<R> {
     next_seq: u64,
     /// The link of the last record.
     link: String,
-    /// Where links are copied to. Nothing once that failed: a copy may end early.
+    /// Where links are copied. None once that failed: a copy may end early.
     copy: Option<LinkCopy>,
     broken: bool,
     record: PhantomData<fn(R)>,
@@ -47,7 +47,7 @@ impl<R> LogWriter<R> {
         self.next_seq
     }
 
-    /// Copies each further link to this file, which holds those of all records before.
+    /// Copies each new link to this file, which already holds those of all earlier records.
     pub(crate) fn copying_links(self, copy: Option<PathBuf>) -> Self {
         let copy = copy.map(|path| LinkCopy::new(Arc::clone(&self.disk), path));
         Self { copy, ..self }
@@ -74,7 +74,8 @@ impl<R> LogWriter<R> {
 
 impl<R: DeserializeOwned + Numbered> LogWriter<R> {
     /// Reads a log to its end, showing each record, cuts off a torn last line, and continues from
-    /// there. A crash left that line; nothing was done because of it. Everything that was shown is durable when the call returns, and not before.
+    /// there. A crash left that line; nothing was done because of it. Everything shown is durable only when the
+    /// call returns.
     pub fn open(
         disk: Arc<dyn Disk>,
         path: &Path,
@@ -95,9 +96,9 @@ impl<R: Serialize + Numbered> LogWriter<R> {
     /// Makes a log with its first record. Its directory must exist and be durable.
     ///
     /// The file appears whole, with header and record, and is durable when the call returns: a log
-    /// without a record never exists. A log that exists is an error.
+    /// without a record never exists. An existing log is an error.
     ///
-    /// The links go to `copy` too, the first one before the log is there: a process that dies leaves no log
+    /// The links also go to `copy`, the first one before the log exists: a process that dies leaves no log
     /// without a copy.
     pub fn create(
         disk: Arc<dyn Disk>,
@@ -125,7 +126,7 @@ impl<R: Serialize + Numbered> LogWriter<R> {
 
     /// Adds a record. It is on the disk when the call returns. One sync.
     ///
-    /// After an error the record may be in the log or not; the writer then refuses every further
+    /// After an error the record may be in the log or not. The writer then refuses every further
     /// record, and the next [`LogWriter::open`] finds out.
     ///
     /// # Panics

@@ -1,36 +1,36 @@
-//! What an agent can do, by what it says of itself when it starts, and by what was measured of it.
+//! What an agent can do, by what it says of itself when it starts, and by what we measured.
 
 use serde_json::Value;
 
-/// Agents in which a second prompt joins the turn at work: its next request holds it.
+/// Agents in which a second prompt joins the running turn: the turn's next request contains it.
 const JOINING: [&str; 2] = ["OpenCode", "@agentclientprotocol/claude-agent-acp"];
-/// Agents that tell a guess of their own as the use of their context, far from what the service counts.
+/// Agents that report their own guess as the use of their context, far from what the service counts.
 const GUESSING: [&str; 1] = ["Copilot"];
 
 /// What an agent can do.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Able {
     pub(super) joining: Joining,
-    /// The request that resumes a conversation, if one does.
+    /// The request that resumes a conversation, if there is one.
     pub(super) resume: Option<&'static str>,
-    /// What it tells of its context was counted by the service.
+    /// The service counted what the agent reports about its context.
     pub(super) is_trusted: bool,
 }
 
-/// How a message gets into a turn at work.
+/// How a message gets into a running turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Joining {
-    /// By a request of its own.
+    /// By a separate request.
     Steer,
     /// As a second prompt.
     Prompt,
     /// It does not: the turn is ended between two calls, and the message opens the next one. What a second
-    /// prompt does there is not defined, and measured it waits, begins the call anew or loses results.
+    /// prompt does is not defined there; in our measurements it waits, begins the call again or loses results.
     #[default]
     Cancel,
 }
 
-/// What the user chose of what an agent offers.
+/// What the user chose among the agent's offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     Model,
@@ -53,7 +53,7 @@ impl Able {
         Self {
             joining,
             resume: match resumes {
-                // It does not tell the whole conversation once more.
+                // It does not replay the whole conversation.
                 true => Some("session/resume"),
                 false => loads.then_some("session/load"),
             },

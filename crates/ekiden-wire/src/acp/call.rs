@@ -1,4 +1,4 @@
-//! A call of a tool, as its updates tell of it, in Claude Code's names.
+//! A tool call, as its updates describe it, in Claude Code's names.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use crate::stream::ToolResult;
 use crate::tools::Call;
 use crate::{excerpt, json, limits};
 
-/// Paths of one call that are looked at.
+/// How many paths of one call are checked.
 const PATHS_MAX: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenCall {
     pub(super) id: String,
-    /// It was told.
+    /// It was reported.
     pub(super) is_shown: bool,
-    /// What it gave, in bytes.
+    /// The size of its output, in bytes.
     pub(super) bytes: u64,
     kind: String,
     title: String,
@@ -36,7 +36,7 @@ impl OpenCall {
         }
     }
 
-    /// Takes what an update tells; what it leaves out stays.
+    /// Takes over what an update contains; what it leaves out stays.
     pub(super) fn learn(&mut self, update: &Value) {
         let text = |name: &str, into: &mut String| {
             if let Some(text) = update[name].as_str() {
@@ -71,7 +71,7 @@ impl OpenCall {
         self.learn_output(update);
     }
 
-    /// Each update holds all that there is so far.
+    /// Each update contains all output so far.
     fn learn_output(&mut self, update: &Value) {
         let content = json::elements(&update["content"]);
         let texts = content
@@ -91,7 +91,7 @@ impl OpenCall {
         self.bytes = self.bytes.max(told as u64);
     }
 
-    /// What it does is known.
+    /// We know what it does.
     pub(super) fn is_ready(&self) -> bool {
         self.status != "pending" || self.command.is_some()
     }
@@ -125,7 +125,7 @@ impl OpenCall {
         Call::new(self.id.clone(), self.name().to_owned(), &input)
     }
 
-    /// What the guard is asked: of a call with several files for each of them.
+    /// The questions to the guard: for a call with several files, one for each.
     pub(super) fn hooks(&self, dir: &Path) -> Vec<HookCall> {
         let paths: Vec<Option<&String>> = match self.name() {
             // Nobody judges so many one by one.

@@ -1,4 +1,4 @@
-//! What the conversation is told by us, and its questions of permission.
+//! What we send to the conversation, and its questions of permission.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::stream::ClientEvent;
 use crate::trace::keep;
 use crate::{json, limits};
 
-/// A message that no request holds.
+/// A message that is not yet part of a request.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) uuid: String,
@@ -25,13 +25,13 @@ pub(super) struct Sent {
 pub(super) enum Way {
     /// It opens a turn.
     Opens,
-    /// The agent was asked to take it into the turn at work.
+    /// The agent was asked to take it into the running turn.
     Steers,
-    /// It was put into the turn at work, so it is delivered with the results of tools.
+    /// It was put into the running turn, so it is delivered with the results of tools.
     Joins,
-    /// Not sent yet: the turn has to be over first.
+    /// Not sent yet: the turn must end first.
     Waits,
-    /// The same, and the turn was told to end.
+    /// The same, and the agent was asked to end the turn.
     Cancels,
 }
 
@@ -61,7 +61,7 @@ impl Dialect for Acp {
     fn say(&mut self, text: &str, uuid: &str) {
         let texts = [text.to_owned()];
         if !self.is_open || !self.first.is_empty() {
-            // The conversation has not begun: it comes with the first prompt.
+            // The conversation has not begun: the text comes with the first prompt.
             self.first.extend(texts);
             return self.out.delivered(uuid.to_owned());
         }
@@ -110,7 +110,7 @@ impl Dialect for Acp {
                 if is_ours && self.is_open {
                     self.update(&params["update"]);
                 } else if is_ours {
-                    // It was paid for in an earlier attempt.
+                    // An earlier attempt paid for it.
                     self.costs(&params["update"]["cost"]);
                     self.charged_usd = self.cost_usd;
                 }

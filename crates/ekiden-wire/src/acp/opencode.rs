@@ -1,4 +1,4 @@
-//! What our plugin in opencode tells, which the protocol does not tell while a turn is at work.
+//! What our plugin in opencode reports during a turn and the protocol does not.
 
 use ekiden_core::ends::LimitKind;
 use serde_json::{Value, json};
@@ -9,11 +9,11 @@ use crate::stream::{
     ApiError, ApiErrorKind, ClientEvent, RateLimitInfo, RateLimitStatus, TerminalReason,
 };
 
-/// opencode waits longer with the next try of a call only where the service names the time, as at a usage limit.
+/// opencode waits longer before it retries a call only if the service names the time, as at a usage limit.
 const RETRY_WAIT_MS_MAX: u64 = 60_000;
 
 impl Acp {
-    /// What our plugin in opencode tells.
+    /// What our plugin in opencode reports.
     pub(super) fn plugin_told(&mut self, method: &str, told: &Value) {
         match method {
             "_ekiden/context" => self.told(told["used"].as_u64(), json::field(&told["size"])),
@@ -27,7 +27,7 @@ impl Acp {
         }
     }
 
-    /// Ends the turn, which the service refuses until then: the agent would wait, and say nothing.
+    /// Ends the turn, which the service refuses until then: the agent would wait silently.
     fn limited(&mut self, told: &Value) {
         if std::mem::replace(&mut self.is_given_up, true) {
             return;

@@ -1,4 +1,4 @@
-//! How a conversation is begun: the model and the mode that the user chose come before the first message.
+//! Opens a conversation: the model and the mode that the user chose are set before the first message.
 
 use serde_json::{Value, json};
 
@@ -51,12 +51,12 @@ impl Acp {
         }
     }
 
-    /// Our own modes need nothing of the agent: by them its questions are answered.
+    /// Our own modes need nothing from the agent: they decide how its questions are answered.
     fn choose_mode(&mut self, told: &Value) {
         let Some(mode) = self.start.permissions.mode.clone() else {
             return;
         };
-        // Some agents call a mode by an address, and its name comes last.
+        // Some agents identify a mode by an address, with its name at the end.
         let is_it = |id: &&Value| {
             let id = id.as_str().unwrap_or_default();
             id.rsplit('#').next() == Some(&*mode)
@@ -86,10 +86,10 @@ impl Acp {
         self.choices.insert(id, choice);
     }
 
-    /// The agent took what was chosen, or said why not.
+    /// The agent accepted the choice, or said why not.
     pub(super) fn chosen(&mut self, id: u64, error: Option<Value>) {
         let choice = self.choices.remove(&id);
-        // A conversation that is resumed has its model already.
+        // A resumed conversation already has its model.
         let has_it = choice == Some(Choice::Model) && self.start.resume.is_some();
         match choice.zip(error) {
             Some((choice, error)) if !has_it => self.not_chosen(choice, &error),
@@ -97,7 +97,7 @@ impl Acp {
         }
     }
 
-    /// Nothing is begun with what nobody chose.
+    /// Nothing begins with a setting that nobody chose.
     fn not_chosen(&mut self, choice: Choice, error: &Value) {
         if std::mem::take(&mut self.first).is_empty() {
             return;

@@ -8,13 +8,13 @@ pub struct GuardHook {
     /// The client's name of the event.
     pub event: &'static str,
     /// How long the client waits for it, in seconds. WHY: the client's own default is minutes, and a
-    /// hook that hangs holds up the person.
+    /// hook that hangs makes the person wait.
     pub timeout_secs: u32,
 }
 
-/// All of them, in the order in which a session meets them.
+/// All hooks, in the order in which a session meets them.
 ///
-/// After tools only the batch: it fires once for all calls of a response, failed ones included. A
+/// After tools only the batch: it fires once for all calls of a response, including failed ones. A
 /// checkpoint before a compaction may take long, since it asks git and writes a document.
 pub const GUARD_HOOKS: [GuardHook; 7] = [
     hook("SessionStart", 10),
@@ -33,7 +33,7 @@ const fn hook(event: &'static str, timeout_secs: u32) -> GuardHook {
     }
 }
 
-/// A command of ours in a settings file.
+/// One of our commands in a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardCommand {
     Hook {
@@ -49,8 +49,8 @@ pub enum GuardCommand {
     },
 }
 
-/// What stands before the program: without it nothing happens. WHY: the client shows an error at each call of
-/// a command that does not exist, and a program can be removed without `ekiden setup --remove`.
+/// Precedes the program, so that nothing happens if it is missing. WHY: the client shows an error at each call of
+/// a command that does not exist, and somebody may remove a program without `ekiden setup --remove`.
 const IF_THERE: [&str; 3] = ["!", "command", "-v"];
 
 impl GuardCommand {
@@ -89,8 +89,8 @@ impl GuardCommand {
         Some(Self::StatusLine { program, wrapped })
     }
 
-    /// The shell command, or nothing if a word of it holds a NUL, which no shell can be given. Without the
-    /// program it does nothing, but for a wrapped status line, which is shown alone.
+    /// The shell command, or none if a word of it contains a NUL, which no shell accepts. If the program is
+    /// missing, it does nothing, except that a wrapped status line is shown alone.
     pub fn text(&self) -> Option<String> {
         let quoted = |word: &str| {
             shlex::try_quote(word)

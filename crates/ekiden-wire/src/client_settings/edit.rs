@@ -1,7 +1,7 @@
-//! Putting the guard into a settings file, and taking it out.
+//! Puts the guard into a settings file, and takes it out.
 //!
-//! Both edit the concrete syntax tree, in which every blank and comment is a node. Only what becomes empty is removed
-//! together with our entries.
+//! Both edit the concrete syntax tree, in which every blank and comment is a node. Besides our entries they
+//! remove only what becomes empty.
 
 use jsonc_parser::cst::{
     CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode, CstStringLit,
@@ -13,29 +13,29 @@ use super::BYTE_ORDER_MARK;
 use super::commands::{GUARD_HOOKS, GuardCommand, GuardHook};
 use super::survey::Position;
 
-/// How often a client that has nothing to tell asks for the status line, in seconds.
+/// How often an idle client asks for the status line, in seconds.
 const REFRESH_SECS: u32 = 5;
 
 /// A settings file with the guard in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
     pub text: String,
-    /// What became of the status line.
+    /// What happened to the status line.
     pub status_line: StatusLineFate,
 }
 
-/// What becomes of a status line when the guard comes.
+/// What happens to a status line when the guard is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusLineFate {
     Ours,
-    /// Ours, with the one that was there inside.
+    /// Ours, with the previous one inside.
     Wrapped,
-    /// It has an unknown form; it stays as it is, and ours is not shown.
+    /// Its form is unknown; it stays as it is, and ours is not shown.
     Kept,
 }
 
-/// The text with the hooks and the status line of `program` in it, each exactly once. What ekiden
-/// installed before is updated, wherever ekiden was then; a `timeout` that a person changed stays. Installing
+/// The text with the hooks and the status line of `program` in it, each exactly once. Entries that ekiden
+/// installed before are updated, wherever ekiden was then; a `timeout` that a person changed stays. Installing
 /// again changes nothing.
 pub fn install(text: &str, program: &str) -> Result<Installed, SettingsFault> {
     let (mark, body) = split_mark(text);
@@ -49,7 +49,7 @@ pub fn install(text: &str, program: &str) -> Result<Installed, SettingsFault> {
     })
 }
 
-/// The text without our hooks, status line and rule. A status line that ours wraps is back in its place.
+/// The text without our hooks, status line and rule. A status line that ours wraps is restored.
 pub fn remove(text: &str) -> Result<String, SettingsFault> {
     let (mark, body) = split_mark(text);
     let root = parse(body)?;
@@ -82,7 +82,7 @@ pub enum SettingsFault {
     Twice { name: String },
 }
 
-/// The syntax of a text in which all that an edit relies on has the form that the client's settings have.
+/// Parses a text, and checks that everything an edit relies on has the form of the client's settings.
 fn parse(body: &str) -> Result<CstRootNode, SettingsFault> {
     let root = CstRootNode::parse(body, &options()).map_err(|error| syntax(&error))?;
     let Some(settings) = root.value() else {
@@ -110,7 +110,7 @@ fn parse(body: &str) -> Result<CstRootNode, SettingsFault> {
 }
 
 /// What is understood beyond JSON: people write comments and trailing commas into settings. Nothing else that
-/// the parser might let pass.
+/// the parser might accept.
 pub(super) fn options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -215,8 +215,8 @@ fn remove_hooks(settings: &CstObject) {
     }
 }
 
-/// Removes our hooks at the events for which `is_spare` is true.
-/// What that leaves empty goes too. Whether there was any.
+/// Removes our hooks at the events for which `is_spare` is true, and whatever that empties. Returns whether there
+/// were any.
 fn take_out(hooks: &CstObject, event: &str, mut is_spare: impl FnMut(&str) -> bool) -> bool {
     let Some(groups) = hooks.array_value(event) else {
         return false;
@@ -280,7 +280,7 @@ fn install_status_line(settings: &CstObject, program: &str) -> StatusLineFate {
         Some(GuardCommand::Hook { .. }) | None => Some(found.clone()),
     };
     let is_wrapped = wrapped.is_some();
-    // A shell cannot be given a command with a NUL, so the client cannot run it either.
+    // A shell accepts no command with a NUL, so the client cannot run it either.
     let Some(wanted) = wrapping(wrapped).text() else {
         return StatusLineFate::Kept;
     };
@@ -290,8 +290,8 @@ fn install_status_line(settings: &CstObject, program: &str) -> StatusLineFate {
     if is_wrapped {
         return StatusLineFate::Wrapped;
     }
-    // Without it, what changes beside a session is shown late. A status line that was there before is asked
-    // as often as its owner wanted.
+    // Without it, changes beside a session are shown late. A previous status line is asked as often as its owner
+    // wanted.
     if line.get("refreshInterval").is_none() {
         line.append("refreshInterval", refresh_secs());
     }
@@ -320,7 +320,7 @@ fn remove_status_line(settings: &CstObject) {
     }
 }
 
-/// A status line of the form that is known, and its command.
+/// A status line of a known form, and its command.
 fn status_line(settings: &CstObject) -> Option<(CstObject, CstStringLit, String)> {
     let line = settings.object_value("statusLine")?;
     let (_, kind) = string(&line, "type")?;

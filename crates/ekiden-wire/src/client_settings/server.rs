@@ -1,6 +1,7 @@
 //! The MCP server in the client's state file, and the rule that lets its tools run.
 //!
-//! The client writes that file often, and it can hold keys. So an edit changes our entry only, and no copy of the file is kept.
+//! The client writes that file often, and it can hold keys. So an edit changes only our entry and keeps no copy
+//! of the file.
 
 use jsonc_parser::cst::{CstObject, CstRootNode};
 use jsonc_parser::json;
@@ -14,7 +15,7 @@ const NAME: &str = "ekiden";
 /// The rule that allows all its tools.
 pub const TOOLS_RULE: &str = "mcp__ekiden";
 const LIST: &str = "mcpServers";
-/// The marketplace of the mod that setup brings, and the mod's full name.
+/// The marketplace of the mod that setup installs, and the mod's full name.
 const MARKETPLACE: &str = "ekiden-setup";
 const MOD: &str = "ekiden-mod@ekiden-setup";
 
@@ -24,7 +25,7 @@ pub struct Registered {
     pub text: String,
     /// How many objects around the entry were missing.
     pub made: usize,
-    /// A server of the same name is somebody else's, and stays.
+    /// A server of the same name belongs to somebody else, and stays.
     pub taken: bool,
 }
 
@@ -66,7 +67,7 @@ pub fn register(
     })
 }
 
-/// The text without it, and without the objects that were made around it and are empty now.
+/// The text without it, and without the objects that were made around it and are now empty.
 pub fn unregister(text: &str, project: Option<&str>, made: usize) -> Result<String, SettingsFault> {
     let (mark, body) = split_mark(text);
     if body.trim().is_empty() {
@@ -101,10 +102,10 @@ pub fn unregister(text: &str, project: Option<&str>, made: usize) -> Result<Stri
     Ok(format!("{mark}{}", as_dense_as(body, root.to_string())))
 }
 
-/// A file without white space stays without it; an edit would spread objects over lines.
+/// A file without white space keeps that form; otherwise an edit would spread objects over lines.
 fn as_dense_as(before: &str, after: String) -> String {
     let (text, end) = before.split_at(before.trim_end().len());
-    // An empty object shows no habit.
+    // An empty object shows no preference.
     if text != "{}" && dense(text) == text {
         dense(&after) + end
     } else {
@@ -112,7 +113,7 @@ fn as_dense_as(before: &str, after: String) -> String {
     }
 }
 
-/// Without white space outside of strings.
+/// Without white space outside strings.
 fn dense(text: &str) -> String {
     let (mut in_string, mut escaped) = (false, false);
     let is_kept = |c: &char| {
@@ -176,7 +177,7 @@ pub fn allow_tools(text: &str, allowed: bool) -> Result<String, SettingsFault> {
 }
 
 /// The settings with the marketplace in `dir` and its mod switched on, or without both. What somebody set there stays,
-/// also where they switched the mod off.
+/// even if they switched the mod off.
 pub fn use_mod(text: &str, dir: Option<&str>) -> Result<String, SettingsFault> {
     let (mark, body) = split_mark(text);
     let (root, settings) = parse(body)?;
@@ -235,7 +236,7 @@ fn parse(body: &str) -> Result<(CstRootNode, CstObject), SettingsFault> {
     Ok((root, top))
 }
 
-/// The program of the entry, if that is ours.
+/// The entry's program, if the entry is ours.
 fn own(list: &CstObject) -> Option<String> {
     let entry = list.object_value(NAME)?.to_string();
     program_of(&serde_json::from_str(&entry).ok()?)

@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::BYTE_ORDER_MARK;
 use super::commands::GuardCommand;
 
-/// The plugin's name before the name of the marketplace that it came from.
+/// The plugin's name, before the name of the marketplace that it came from.
 const PLUGIN_PREFIX: &str = "ekiden@";
 
-/// A place in a text, counted from 1, in characters.
+/// A position in a text, counted from 1, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     pub line: usize,
@@ -27,18 +27,18 @@ impl fmt::Display for Position {
 /// What the client sees of the guard in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Survey {
-    /// The events at which a hook of ours is called, and the programs that are called.
+    /// The events at which our hook is called, and the programs that are called.
     pub hooks: BTreeMap<String, Vec<String>>,
     /// The program of the status line, if it is ours.
     pub status_line: Option<String>,
-    /// What the file says about switching all hooks off, if it says anything.
+    /// Whether the file switches all hooks off, if it says anything about that.
     pub all_hooks_off: Option<bool>,
     /// The plugin is switched on.
     pub plugin: bool,
 }
 
 impl Survey {
-    /// Reads a file as the client does. Nothing if the client would ignore it.
+    /// Reads a file as the client does. None if the client would ignore it.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let settings: Value =
             serde_json::from_str(without_mark(std::str::from_utf8(bytes).ok()?)).ok()?;
@@ -56,7 +56,7 @@ impl Survey {
         })
     }
 
-    /// The programs that are called at an event.
+    /// The programs called at an event.
     pub fn programs_at(&self, event: &str) -> impl Iterator<Item = &str> {
         self.hooks
             .get(event)
@@ -65,7 +65,7 @@ impl Survey {
             .map(String::as_str)
     }
 
-    /// Every program that is named, each once.
+    /// Every program named, each once.
     pub fn programs(&self) -> Vec<&str> {
         let hooks = self.hooks.values().flatten();
         let mut all: Vec<&str> = hooks.chain(&self.status_line).map(String::as_str).collect();
@@ -75,8 +75,8 @@ impl Survey {
     }
 }
 
-/// Where the client stops reading, if it does: then nothing in the file has an effect. To the client an empty
-/// file is no file.
+/// Where the client stops reading, if it does: then nothing in the file has an effect. The client treats an
+/// empty file as missing.
 pub fn load_fault(text: &str) -> Option<Position> {
     let text = without_mark(text);
     if text.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! Codex's items in Claude Code's names of tools.
+//! Codex's items under Claude Code's tool names.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use crate::stream::ToolResult;
 use crate::tools::Call;
 use crate::{excerpt, json, limits};
 
-/// Shells that Codex wraps a command in.
+/// Shells in which Codex wraps a command.
 const SHELLS: [&str; 3] = ["bash", "sh", "zsh"];
-/// Where they are. A program of such a name elsewhere may be anything.
+/// Where they are. A program with such a name elsewhere may be anything.
 const SHELL_DIRS: [&str; 6] = [
     "",
     "/bin",
@@ -59,7 +59,7 @@ pub(super) fn result(item: &Value) -> Option<ToolResult> {
     })
 }
 
-/// The files of a change.
+/// The files that a change touches.
 pub(super) fn paths(item: &Value) -> Vec<String> {
     let changes = json::elements(&item["changes"]).iter();
     let path = |change: &Value| change["path"].as_str().map(str::to_owned);
@@ -73,7 +73,7 @@ pub(super) fn paths(item: &Value) -> Vec<String> {
     }
 }
 
-/// The command without the shell that it is wrapped in.
+/// The command without the shell that wraps it.
 fn command(item: &Value) -> String {
     let line = json::text(&item["command"]);
     let words = shlex::split(&line).unwrap_or_default();
@@ -91,7 +91,7 @@ fn command(item: &Value) -> String {
     }
 }
 
-/// What the guard is asked of a command.
+/// The questions to the guard about a command.
 pub(super) fn of_command(id: &str, params: &Value, dir: &Path) -> Vec<HookCall> {
     let input = match params["command"].is_string() {
         true => json!({"command": command(params)}),
@@ -100,7 +100,7 @@ pub(super) fn of_command(id: &str, params: &Value, dir: &Path) -> Vec<HookCall> 
     vec![hook(id, "Bash", &input, dir)]
 }
 
-/// What the guard is asked of a change of these files; of unknown ones it knows nothing.
+/// The questions to the guard about a change of these files; it knows nothing of unknown ones.
 pub(super) fn of_change(id: &str, paths: &[String], dir: &Path) -> Vec<HookCall> {
     let edit = |path: &String| hook(id, "Edit", &json!({"file_path": path}), dir);
     match paths {

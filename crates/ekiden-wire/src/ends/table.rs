@@ -1,7 +1,7 @@
-//! The one table of causes: the first row whose sign is there names the cause.
+//! The one table of causes: the first row whose sign is present names the cause.
 //!
-//! `docs/agents.md` shows the same rows, so the manual shows what decides. What
-//! follows from a cause, [`EndCause::class`] says.
+//! `docs/agents.md` shows the same rows, so the manual shows what decides. [`EndCause::class`] says what
+//! follows from a cause.
 
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::time::{Millis, Timestamp};
@@ -14,12 +14,12 @@ use crate::stream::{
     TurnResult,
 };
 
-/// What a client calls the result of a turn that spent the budget.
+/// The client's name for the result of a turn that spent the budget.
 const SUBTYPE_BUDGET: &str = "error_max_budget_usd";
 
 /// One way in which an attempt can end.
 pub struct Row {
-    /// What is seen of it, for the manual.
+    /// What we see of it, for the manual.
     pub sign: &'static str,
     seen: fn(&End<'_>) -> bool,
     cause: fn(&End<'_>) -> EndCause,
@@ -32,8 +32,8 @@ pub fn cause(seen: &Observed) -> EndCause {
     row.map_or_else(|| odd("it ended in no known way"), |row| (row.cause)(&end))
 }
 
-/// Why a turn failed that a client in its own interface gave up. It has no status; a limit and its
-/// reset stand in its transcript.
+/// Why a turn failed on which a client in its own interface gave up. It has no status; a limit and its
+/// reset are in its transcript.
 pub fn of_failure(kind: Kind, limit: Option<&RateLimitInfo>) -> EndCause {
     let reason = Some(Reason::ApiError);
     let failed = TurnResult {
@@ -51,7 +51,7 @@ pub fn of_failure(kind: Kind, limit: Option<&RateLimitInfo>) -> EndCause {
 }
 
 impl Row {
-    /// The cause without the particulars of a case.
+    /// The cause without the details of a case.
     pub fn example(&self) -> EndCause {
         (self.cause)(&End::of(&Observed::default()))
     }
@@ -60,11 +60,11 @@ impl Row {
 /// What decides, looked up once.
 struct End<'a> {
     seen: &'a Observed,
-    /// The last turn's result; none if the process went during a turn.
+    /// The last turn's result; none if the process ended during a turn.
     result: Option<&'a TurnResult>,
     reason: Option<&'a Reason>,
     error: ApiError,
-    /// The HTTP status, where the kind says nothing finer (the client calls a 529 a server error).
+    /// The HTTP status, if the kind is no more specific (the client calls a 529 a server error).
     status: Option<u16>,
 }
 
@@ -72,12 +72,12 @@ impl<'a> End<'a> {
     fn of(seen: &'a Observed) -> Self {
         let result = seen.last_result();
         let reason = result.and_then(|result| result.terminal_reason.as_ref());
-        // Older clients (2.1.197) say `completed` of a turn that the service failed.
+        // Older clients (2.1.197) report `completed` for a turn that the service failed.
         let is_apis = reason == Some(&Reason::Completed)
             && result.is_some_and(|result| {
                 result.is_error && (seen.api_error.is_some() || result.api_error_status.is_some())
             });
-        // And they give no reason where the budget is spent.
+        // They also give no reason when the budget is spent.
         let is_budget =
             reason.is_none() && result.is_some_and(|result| result.subtype == SUBTYPE_BUDGET);
         let reason = match reason {
@@ -127,7 +127,7 @@ impl<'a> End<'a> {
         self.result.is_some_and(|result| result.num_turns == 0)
     }
 
-    /// The exit, unless we ended the process: then it says nothing of the agent.
+    /// The exit, unless we ended the process: then it says nothing about the agent.
     fn own_exit(&self) -> Option<Exit> {
         self.seen.exit.filter(|_| self.seen.ended_by_us.is_none())
     }
@@ -149,7 +149,7 @@ impl<'a> End<'a> {
     }
 }
 
-/// What is seen of each end, and its cause. The first row whose condition holds decides.
+/// What we see of each end, and its cause. The first row whose condition holds decides.
 macro_rules! rows {
     ($end:ident: $($sign:literal: $seen:expr => $cause:expr;)*) => {
         &[$(Row {
@@ -166,7 +166,7 @@ macro_rules! rows {
     };
 }
 
-/// All ways, in the order in which they are looked for.
+/// All the ways, in the order in which they are checked.
 pub static TABLE: &[Row] = rows! { end:
     "ekiden itself died; its keeper ended the agent":
         end.seen.exit == Some(Exit::EngineLost) => EndCause::EngineLost;
@@ -217,7 +217,7 @@ pub static TABLE: &[Row] = rows! { end:
         [Reason::PromptTooLong, Reason::BlockingLimit, Reason::RapidRefillBreaker]
             .iter().any(|reason| end.failed_by(reason))
             => EndCause::ContextFull;
-    // An interrupt and a client that gives up look the same. An interrupt is ours, or a signal of
+    // An interrupt and a client that gives up look the same. An interrupt is ours, or a signal from
     // somebody else, after which the client exits with 0; giving up exits with 1.
     "`aborted_streaming`, `aborted_tools`, after an interrupt of ours or with exit code 0":
         aborted(end) && (end.seen.interrupted
@@ -242,7 +242,7 @@ pub static TABLE: &[Row] = rows! { end:
             => EndCause::Killed { signal: end.signal().unwrap_or_default() };
     "a good result, and then another exit code than 0":
         end.result.is_some() && end.failure_code().is_some() => crashed(end);
-    // A prompt that a hook refused: no reason is given and nothing was asked of the model.
+    // A prompt that a hook refused: there is no reason, and the model was asked nothing.
     "`hook_stopped`, `stop_hook_prevented`; no reason and `num_turns` 0":
         end.result.is_some() && (stopped_by_hook(end) || end.reason.is_none() && end.no_turns())
             => EndCause::HookStopped;
@@ -267,7 +267,7 @@ pub static TABLE: &[Row] = rows! { end:
         true => odd("its output ended without a result");
 };
 
-/// The words of 2.1.197 and newer. Started again in the same way, the client would say the same.
+/// The wording of 2.1.197 and newer. Started again in the same way, the client would say the same.
 fn is_refused_start(stderr: &str) -> bool {
     stderr.starts_with("error: unknown option '")
         || stderr.starts_with("error: option '")
@@ -291,7 +291,7 @@ fn crashed(end: &End<'_>) -> EndCause {
     }
 }
 
-/// Only an event that rejects names the limit: one that allows names a reset that is not ours.
+/// Only an event that rejects names the limit: one that allows names a reset that does not concern us.
 fn rate_limited(end: &End<'_>) -> EndCause {
     let rejected = end
         .seen

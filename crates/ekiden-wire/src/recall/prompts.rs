@@ -1,14 +1,14 @@
-//! Which lines are what a person asked.
+//! Which lines are a person's requests.
 //!
-//! The client writes much into a conversation in the user's name: hook feedback, command output,
-//! summaries, notes of finished tasks. A line counts if nothing of that is said of it and its text does
-//! not begin as the client's own texts do.
+//! The client writes much into a conversation in the user's name: hook feedback, command output, summaries,
+//! notes of finished tasks. A line counts if it is not marked as one of these and its text does not begin as
+//! the client's own texts do.
 
 use serde_json::Value;
 
 use crate::{excerpt, json, limits};
 
-/// How texts begin that the client wrote in the user's name.
+/// How texts begin that the client writes in the user's name.
 const OF_CLIENT: &[&str] = &[
     "<command-",
     "<local-command-",

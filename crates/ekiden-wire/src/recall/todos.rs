@@ -1,7 +1,7 @@
 //! The agent's own list of things to do.
 //!
-//! Clients have two forms of it: a tool that is given the whole list each time, and tools that create
-//! and change one item each, whose ids come in the answer. The newest state of either counts.
+//! Clients have two forms of it: a tool that gets the whole list each time, and tools that create and change
+//! one item each, whose ids come in the answer. The newest state of either counts.
 
 use ekiden_core::guard::document::{Todo, TodoState};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::trace::keep;
 use crate::{json, limits};
 
-/// The list as far as it has been heard.
+/// The list as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Todos {
     items: Vec<Item>,
@@ -17,7 +17,7 @@ pub(super) struct Todos {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Item {
-    /// The id of the call that made it, until the answer names another.
+    /// The id of the call that created it, until the answer names another.
     id: String,
     text: String,
     state: TodoState,

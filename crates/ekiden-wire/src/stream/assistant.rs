@@ -1,4 +1,4 @@
-//! What the model says and calls.
+//! What the model says, and the tools it calls.
 
 use std::fmt;
 
@@ -17,9 +17,9 @@ pub struct Assistant {
     pub model: String,
     /// The usage when the response began.
     pub usage: Usage,
-    /// The main thread speaks, not a subagent.
+    /// From the main thread, not a subagent.
     pub main_thread: bool,
-    /// The client speaks in the model's place, for instance of an error.
+    /// The client speaks in the model's place, for example about an error.
     pub synthetic: bool,
     /// What was said and called.
     pub blocks: Vec<Block>,
@@ -32,7 +32,7 @@ pub struct Assistant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
     Text(String),
-    /// A call of a tool.
+    /// A tool call.
     Call(Call),
 }
 
@@ -40,7 +40,7 @@ pub enum Block {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ApiError {
     pub kind: ApiErrorKind,
-    /// The status of the HTTP answer, if there was one.
+    /// The HTTP status of the answer, if there was one.
     pub status: Option<u16>,
 }
 

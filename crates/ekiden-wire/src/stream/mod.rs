@@ -4,8 +4,8 @@
 //! parsed. Every other line is parsed once; large contents are kept as excerpts.
 //!
 //! Invariants:
-//! - A line never stops the stream. Unknown types are [`ClientEvent::Ignored`], lines that are not
-//!   what their type promises are [`ClientEvent::Malformed`].
+//! - A line never stops the stream. Unknown types are [`ClientEvent::Ignored`]; lines that do not match their
+//!   type are [`ClientEvent::Malformed`].
 //! - A request of the client always comes out with its id, however odd its content, since an
 //!   unanswered one makes the client end its turn.
 //! - A result comes out even if some of its fields are odd.
@@ -27,7 +27,7 @@ use crate::hooks::HookCall;
 use crate::lines::Line;
 use crate::{excerpt, json, limits};
 
-/// What a line of the client says. It knows the client's format and nothing of an attempt.
+/// What a line of the client says. It knows the client's format, and nothing about an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientEvent {
     /// A turn begins.
@@ -35,7 +35,7 @@ pub enum ClientEvent {
     /// Part of a response; several lines may share a message id.
     Assistant(Box<Assistant>),
     ToolResults(Vec<ToolResult>),
-    /// What became of a message of ours.
+    /// What happened to a message of ours.
     Lifecycle {
         /// The id that we gave the message.
         uuid: String,
@@ -54,40 +54,40 @@ pub enum ClientEvent {
         /// The context before, in tokens.
         pre_tokens: u64,
     },
-    /// How full the context is, told by itself, and the window where that is known; in tokens.
+    /// How full the context is, as the agent itself reports it, and the window if known; in tokens.
     Context {
         tokens: u64,
         window: Option<u64>,
     },
-    /// Something that a person should know of the agent.
+    /// Something that a person should know about the agent.
     Notice(String),
     /// The client switched to another model.
     ModelFallback {
         /// The one that answers from now on in this turn.
         to: String,
     },
-    /// A call was refused by the client's own rules.
+    /// The client's own rules refused a call.
     PermissionDenied {
         tool_use_id: String,
         tool: String,
     },
     /// The conversation was cleared and continues under another id.
     ConversationReset,
-    /// The client asks one of our hooks; must be answered.
+    /// The client asks one of our hooks; we must answer.
     HookCallback {
         request_id: String,
         call: Box<HookCall>,
     },
-    /// The client asks whether a tool may run; must be answered.
+    /// The client asks whether a tool may run; we must answer.
     CanUseTool {
         request_id: String,
     },
-    /// The client asks something that we do not know; must be answered, with an error.
+    /// The client asks something that we do not know; we must answer with an error.
     UnknownRequest {
         request_id: String,
         subtype: String,
     },
-    /// The client answers a request of ours: with a value, or an error.
+    /// The client answers our request: with a value, or an error.
     ControlResponse {
         request_id: String,
         answer: Result<Value, String>,
@@ -102,7 +102,7 @@ pub enum ClientEvent {
     Malformed,
 }
 
-/// The result of one call of a tool.
+/// The result of one tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     pub tool_use_id: String,
@@ -118,9 +118,9 @@ pub struct ToolResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifecycle {
-    /// It was read and waits.
+    /// The client read it, and it waits.
     Queued,
-    /// It is delivered: the next request holds it.
+    /// It is delivered: the next request contains it.
     Started,
     /// The turn that took it has ended.
     Completed,
@@ -132,7 +132,7 @@ pub enum Lifecycle {
     Unknown,
 }
 
-/// How the lines begin that are parts of a message.
+/// How lines begin that are parts of a message.
 const PART: &[u8] = br#"{"type":"stream_event""#;
 /// How a request begins, up to its id.
 const REQUEST: &[u8] = br#"{"type":"control_request","request_id":""#;
@@ -156,9 +156,9 @@ impl ClientEvent {
         event.unwrap_or_else(|| unreadable(line))
     }
 
-    /// The event of a line of the client's transcript. It holds the same messages as the stream, requests
-    /// and the client's own bookkeeping. What is not of the main thread is ignored, as is a last line that
-    /// is not whole yet.
+    /// The event of a line in the client's transcript. A transcript contains the same messages as the stream,
+    /// requests and the client's own bookkeeping. Lines outside the main thread are ignored, as is an
+    /// incomplete last line.
     pub fn of_transcript(line: Line<'_>) -> Self {
         match line {
             Line::Whole(line) => {
@@ -172,7 +172,7 @@ impl ClientEvent {
         if line["isSidechain"] == true {
             return Self::Ignored;
         }
-        // The limit stands beside a failure; in the stream it is an event of its own.
+        // The limit accompanies a failure; in the stream it is a separate event.
         if let Some(limit) = system::rate_limit(&line["apiErrorParams"]) {
             return limit;
         }
@@ -208,7 +208,7 @@ fn of_stream(line: &Value) -> Option<ClientEvent> {
     }
 }
 
-/// A user's message in the stream: results of calls, or a message of ours.
+/// A user's message in the stream: tool results, or a message of ours.
 fn tool_results(line: &Value) -> Option<ClientEvent> {
     let message = line["message"].as_object()?;
     let blocks = message.get("content").map(json::elements);
@@ -287,7 +287,7 @@ fn response(response: &Value) -> Option<ClientEvent> {
     })
 }
 
-/// A request that cannot be read, being too long or broken, must be answered too.
+/// An unreadable request, too long or broken, must be answered too.
 fn unreadable(head: &[u8]) -> ClientEvent {
     let id = head.strip_prefix(REQUEST).and_then(|rest| {
         let end = rest.iter().position(|byte| *byte == b'"')?;

@@ -1,7 +1,7 @@
 //! The end of a turn.
 //!
-//! A result must not be lost because one field of it is odd, so each field is read on its own: an odd
-//! one counts as missing.
+//! A result must not be lost because one of its fields is odd. So each field is read separately, and an odd one
+//! counts as missing.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::tools::Call;
 use crate::{excerpt, json, limits};
 
-/// How a turn ended, in the client's words. What it means is decided in [`crate::ends`] alone.
+/// How a turn ended, in the client's words. Only [`crate::ends`] decides what it means.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TurnResult {
-    /// For people only: `success` is also written when every request failed.
+    /// Only for people: the client also writes `success` when every request failed.
     pub subtype: String,
     pub is_error: bool,
     /// Why the turn is over.
@@ -25,20 +25,20 @@ pub struct TurnResult {
     pub api_error_status: Option<u16>,
     /// Which result of the process this is, from 0.
     pub result_index: u32,
-    /// Rounds of the model in this turn.
+    /// How often the model answered in this turn.
     pub num_turns: u32,
     /// What the conversation has cost since its beginning, in US dollars.
     pub total_cost_usd: f64,
     pub model_usage: BTreeMap<String, ModelUsage>,
-    /// Per model since the result before in this process, if the client says it.
+    /// By model, since the previous result in this process, if the client reports it.
     pub usage_since_last: Option<BTreeMap<String, ModelUsage>>,
     /// The calls that the client refused.
     pub denials: Vec<Call>,
     /// Messages for people, cut if long.
     pub errors: Vec<String>,
-    /// The answer to a schema, as JSON text. The client leaves it out where the model gave none.
+    /// The answer to a schema, as JSON text. The client leaves it out if the model gave none.
     pub structured: Option<String>,
-    /// The last words of the turn, whole: what is read where an answer is not structured.
+    /// The last words of the turn, whole: what we read if an answer is not structured.
     pub words: Option<String>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn parse(line: &Value) -> TurnResult {
     let structured = &line["structured_output"];
     TurnResult {
         subtype: json::text(&line["subtype"]),
-        // A result that does not say whether it failed has failed.
+        // A result that does not say whether it failed counts as failed.
         is_error: line["is_error"].as_bool().unwrap_or(true),
         terminal_reason: json::field(&line["terminal_reason"]),
         stop_reason: json::field(&line["stop_reason"]),

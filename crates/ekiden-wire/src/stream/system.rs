@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{ClientEvent, assistant};
 use crate::json;
 
-/// The account's limits, as a subscription has them.
+/// The limits of an account with a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimitInfo {
     pub status: RateLimitStatus,
@@ -20,7 +20,7 @@ pub struct RateLimitInfo {
 #[serde(rename_all = "snake_case")]
 pub enum RateLimitStatus {
     Allowed,
-    /// They pass; the limit is near.
+    /// Requests pass; the limit is near.
     AllowedWarning,
     Rejected,
     #[default]
@@ -28,7 +28,7 @@ pub enum RateLimitStatus {
     Unknown,
 }
 
-/// The client's names of limits. Of those for single models the first is written.
+/// The client's names for limits. For limits of single models the first is written.
 pub(crate) const LIMIT_NAMES: [(&str, LimitKind); 6] = [
     ("five_hour", LimitKind::FiveHour),
     ("seven_day", LimitKind::SevenDay),
@@ -44,7 +44,7 @@ pub(super) fn parse(line: &Value) -> ClientEvent {
     match line["subtype"].as_str().unwrap_or_default() {
         "init" => ClientEvent::Init,
         "compact_boundary" => {
-            // A transcript has the other names.
+            // A transcript uses the other names.
             let stream = &line["compact_metadata"]["pre_tokens"];
             let transcript = &line["compactMetadata"]["preTokens"];
             ClientEvent::CompactBoundary {

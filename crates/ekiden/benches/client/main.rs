@@ -1,16 +1,17 @@
 //! What ekiden adds to the real client: `cargo bench -p ekiden`.
 //!
-//! Prints one line of JSON, which `cargo xtask bench` reads, or `null` where the client is not installed.
-//! The client talks to a fake Messages API in this process; everything else is as a user has it, files on a
-//! real disk included, but for git.
+//! Prints one line of JSON, which `cargo xtask bench` reads, or `null` if the client is not installed. The
+//! client talks to a fake Messages API in this process. Everything else but git is as a user has it,
+//! including files on a real disk.
 //!
-//! - **From client to client.** A relay whose sessions only hand off. This program stands before the
-//!   client ([`wrapper`]) and tells its own first moment and the moment at which the client was gone. What
-//!   it takes itself from its exec to that first moment is measured in the same run and left out. Beside it stands what the log has for the same gap and for that of a
-//!   relay of `rehearsal`: from the record of an end to the record of the next start.
-//! - **CPU.** One session of sixty tool turns, all of them reading a file, so that no tool costs anything.
-//!   All processes below this one are looked at again and again ([`tree`]): those that run ekiden's program
-//!   (the engine and its keepers) are ekiden, all others are the client.
+//! - **From client to client.** A relay whose sessions only hand off. This program runs in front of the
+//!   client ([`wrapper`]) and records when it started itself and when the client was gone. The time that it
+//!   needs from its exec to its start is measured in the same run and left out. For comparison, the output
+//!   also has the same gap by the log (from the record of an end to the record of the next start), and that
+//!   gap for a relay of `rehearsal`.
+//! - **CPU.** One session of sixty tool turns, all of which read a file, so that no tool costs anything.
+//!   The bench samples all processes below this one ([`tree`]). Those that run ekiden's program (the engine
+//!   and its keepers) count as ekiden, all others as the client.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -68,7 +69,7 @@ fn main() -> Result<()> {
 /// The gaps between two clients, by their own clock and by the log's.
 struct Handoff {
     exec_ms: Vec<f64>,
-    /// What the wrapper took of each, and is left out.
+    /// The wrapper's share of each, which is left out.
     start_ms: f64,
     logged_ms: Vec<f64>,
 }
@@ -161,12 +162,12 @@ fn cpu(client: &Path) -> Result<Tree> {
     Ok(seen.sum())
 }
 
-/// An empty directory on the disk that cargo builds on, since elsewhere a sync may cost nothing.
+/// An empty directory on the disk that cargo builds on, since on another one a sync may cost nothing.
 fn project() -> Result<tempfile::TempDir> {
     Ok(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?)
 }
 
-/// A work dir in it, outside git: a survey by git takes what git takes, on any path.
+/// A work dir in it, outside git: the time that git itself takes for a survey is the same in any case.
 fn work_dir(dir: &Path) -> Result<PathBuf> {
     let work = dir.canonicalize()?.join("work");
     std::fs::create_dir(&work)?;
@@ -185,7 +186,7 @@ fn ekiden(work: &Path) -> Command {
     command
 }
 
-/// The same with the client, in an environment of its own.
+/// The same with the client, in its own environment.
 fn with_client(work: &Path, api: &MessagesApi, words: &[String]) -> Result<Command> {
     let environment = CleanEnvironment::new(api)?;
     let config = work.with_file_name("config");
@@ -208,12 +209,12 @@ fn with_client(work: &Path, api: &MessagesApi, words: &[String]) -> Result<Comma
     Ok(command)
 }
 
-/// Whatever repository lies around it.
+/// Keeps git from finding a repository around it.
 fn keep_out_of_git(command: &mut Command, work: &Path) {
     command.env("GIT_CEILING_DIRECTORIES", work.parent().unwrap_or(work));
 }
 
-/// What the log of the one run has between the end of an attempt and the start of the next.
+/// What the log of the only run has between the end of an attempt and the start of the next.
 fn gaps(work: &Path) -> Result<Vec<f64>> {
     let run = std::fs::read_dir(work.join(".ekiden/runs"))?
         .next()

@@ -1,11 +1,11 @@
-//! The models of the measure: one hands off in each session, one reads a file again and again.
+//! The fake models of the bench: one hands off in each session, one reads a file over and over.
 
 use std::path::{Path, PathBuf};
 
 use ekiden_testkit::messages_api::{Message, Reply, Request};
 use serde_json::json;
 
-/// Hands off at once, with an item made, so that every session moves.
+/// Hands off at once, with one item done, so that every session makes progress.
 pub(crate) fn hands_off(work: PathBuf) -> impl FnMut(&Request) -> Reply + Send + 'static {
     let mut sessions = 0;
     move |request| match request.tool_results().len() {
@@ -17,7 +17,7 @@ pub(crate) fn hands_off(work: PathBuf) -> impl FnMut(&Request) -> Reply + Send +
     }
 }
 
-/// Reads the task so many times, and is done.
+/// Reads the task this many times, and is done.
 pub(crate) fn reads(work: PathBuf, turns: usize) -> impl FnMut(&Request) -> Reply + Send + 'static {
     let task = work.join("task.md");
     move |request| match request.answers() {

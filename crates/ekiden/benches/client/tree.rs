@@ -1,10 +1,10 @@
-//! The CPU time of a tree of processes, as Linux tells it.
+//! The CPU time of a tree of processes, as Linux reports it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// What was used up.
+/// CPU time used.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tree {
     /// By ekiden: the engine and its keepers.
@@ -13,14 +13,14 @@ pub(crate) struct Tree {
     pub(crate) client_ms: f64,
 }
 
-/// Every process that was seen, with the most that it had used up.
+/// Every process that was seen, with its highest use.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     processes: BTreeMap<u32, (bool, f64)>,
 }
 
 impl Seen {
-    /// Looks at a process and all below it. What a process uses after the last look is not seen.
+    /// Samples a process and all below it. It misses what a process uses after the last sample.
     pub(crate) fn look(&mut self, root: u32, ekiden: &Path) {
         let Ok(ekiden) = ekiden.canonicalize() else {
             return;
@@ -35,8 +35,8 @@ impl Seen {
             let is_ekiden =
                 fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == ekiden);
             let seen = self.processes.entry(pid).or_default();
-            // Between fork and exec a client is a keeper still, so the last look decides; and what a
-            // thread has used is not told any more once it is gone.
+            // Between fork and exec a client is still a keeper, so the last sample decides. And Linux no
+            // longer reports the use of a thread that is gone.
             *seen = (is_ekiden, seen.1.max(cpu_ms));
         }
     }
@@ -69,7 +69,7 @@ fn parents() -> BTreeMap<u32, u32> {
 
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in brackets and may hold anything.
+    // The name is in brackets and may contain anything.
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split(' ').nth(1)?.parse().ok()
 }
@@ -85,7 +85,7 @@ fn is_below(pid: u32, root: u32, parents: &BTreeMap<u32, u32>) -> bool {
     false
 }
 
-/// All threads, in the kernel too.
+/// All threads, including kernel time.
 fn cpu_ms(pid: u32) -> Option<f64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let of_thread = |thread: &Path| -> Option<f64> {

@@ -1,4 +1,4 @@
-//! Stands before the client and tells when it came and went.
+//! Runs in front of the client and records when it started and ended.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -36,7 +36,7 @@ fn code(ended: &io::Result<std::process::ExitStatus>, told: bool) -> i32 {
         .unwrap_or(1)
 }
 
-/// From each client's end to the next one's beginning.
+/// From each client's end to the next one's start.
 pub(crate) fn gaps(times: &str) -> Vec<f64> {
     let lives: Vec<(f64, f64)> = times
         .lines()
@@ -46,8 +46,8 @@ pub(crate) fn gaps(times: &str) -> Vec<f64> {
     lives.windows(2).map(|pair| pair[1].0 - pair[0].1).collect()
 }
 
-/// How long this wrapper takes from its exec to its first moment: `spawn` comes back when the exec is done.
-/// The median of as many starts as there are sessions, before a program that does nothing.
+/// How long this wrapper takes from its exec to its start: `spawn` returns when the exec is done. The
+/// median of as many starts as there are sessions, in front of a program that does nothing.
 pub(crate) fn start_ms(own: &str, times: &Path, count: u32) -> io::Result<f64> {
     let mut starts = Vec::new();
     for _ in 0..count {

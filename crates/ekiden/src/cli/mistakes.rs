@@ -1,4 +1,5 @@
-//! Slips on the command line, and what was probably meant. `clap` knows flags; this knows habits.
+//! Common mistakes on the command line, and what was probably meant. `clap` knows flags; this module knows
+//! habits.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
 
-/// What other programs call our commands.
+/// Other programs' names for our commands.
 const HABITS: [(&str, &str); 11] = [
     ("ls", "status"),
     ("list", "status --all"),
@@ -25,7 +26,7 @@ const HABITS: [(&str, &str); 11] = [
     ("install", "setup"),
 ];
 
-/// What the programs before ekiden call our flags.
+/// Earlier programs' names for our flags.
 const FLAGS: [(&str, &str); 10] = [
     (
         "--dangerously-skip-permissions",
@@ -69,7 +70,7 @@ const FLAGS: [(&str, &str); 10] = [
     ),
 ];
 
-/// The programs before ekiden: help on them is help on the way from them.
+/// The programs before ekiden: a request for help on them is one for help with moving from them.
 const BEFORE_US: [&str; 5] = ["cleave", "casm", "ccs", "anvil", "migrating"];
 
 /// The command that was probably meant.
@@ -79,8 +80,8 @@ pub fn command_meant(word: &str) -> Option<String> {
     habit.or_else(|| phrase::nearest(word, names().iter().map(String::as_str)).map(str::to_owned))
 }
 
-/// `help run` and `version` as flags. They name no task, since a single word is a file. `man` says which
-/// command there is not.
+/// `help run` and `version` as flags. They name no task, since a single word is a file. `man` reports a
+/// command that does not exist.
 pub fn as_flags(mut words: Vec<OsString>) -> Vec<OsString> {
     let is_known = |word: &OsString| names().iter().any(|name| word == name.as_str());
     let is_before_us = |word: &OsString| BEFORE_US.iter().any(|before| word == before);
@@ -99,7 +100,7 @@ pub fn as_flags(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// A wrong command line of which more can be said than which word is one too many.
+/// A wrong command line about which we can say more than which word is superfluous.
 pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     if error.kind() == ErrorKind::MissingRequiredArgument {
         return missing(error, words);
@@ -127,7 +128,7 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     let first = words.get(1).filter(|first| !first.starts_with('-'))?;
     let is_known = names().contains(first);
     let plain = |word: &&String| !word.starts_with('-');
-    // A sentence begins with a word that may look like a command's.
+    // A sentence starts with a word that may look like a command's name.
     let is_sentence = words[1..].iter().take_while(plain).count() > 2;
     let is_slip = |meant: &String| strsim::damerau_levenshtein(first, meant) <= 1;
     if !is_known
@@ -159,7 +160,7 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
             let quoted = shlex::try_quote(&task.join(" ")).ok()?.into_owned();
             failure.hint(format!("put it in quotes: `ekiden {command} {quoted}`"))
         }
-        // Flags come first, and which words are their values is not known here.
+        // Flags come first, and we do not know here which words are their values.
         _ => failure.hint(format!("put it in quotes: `ekiden {command} 'WHAT TO DO'`")),
     })
 }
@@ -179,7 +180,7 @@ fn no_session(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     )))
 }
 
-/// A command without what it works on: what that is, and a line that would do.
+/// A command without its operand: what that is, and an example line.
 fn missing(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
         return None;
@@ -200,7 +201,7 @@ fn missing(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     let example = examples
         .as_deref()
         .and_then(|text| text.lines().find(is_its));
-    // What an example does stands behind it.
+    // The purpose of an example comes after it.
     let example = example.and_then(|line| line.trim().split("  ").next());
     let failure = match example {
         Some(example) => failure.hint(format!("for example `{example}`")),

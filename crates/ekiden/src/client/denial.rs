@@ -1,8 +1,8 @@
-//! Rules that keep every session from writing its handoff. The client puts what is denied above every
-//! permission of ours.
+//! Rules that keep every session from writing its handoff. The client's deny rules override every
+//! permission that ekiden gives.
 //!
-//! `Write` and `*` take the tool away. Of rules with a path the client matches only `Edit(..)` when a file is
-//! written, and passes over `Write(..)`, as measured with 2.1.197 and newer.
+//! `Write` and `*` take the tool away. Of the rules with a path, the client checks only `Edit(..)` when it
+//! writes a file, and ignores `Write(..)` (measured with 2.1.197 and newer).
 
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,12 @@ const TOOLS: &str = "--tools";
 /// The files without which there is no handoff.
 const NEEDED: [HandoffFile; 2] = [HandoffFile::Progress, HandoffFile::NextPrompt];
 
-/// Where the paths of rules begin.
+/// The directories that a rule's paths start from.
 pub struct Roots<'a> {
     /// The work dir, where the client runs.
     pub dir: &'a Path,
     pub home: Option<PathBuf>,
-    /// What `/` stands for, where it can stand for something in the work dir.
+    /// What `/` means, if it can mean something in the work dir.
     pub slash: Option<&'a Path>,
 }
 
@@ -73,8 +73,8 @@ pub fn in_command(command: &[String], roots: &Roots<'_>) -> Option<String> {
     rules.find(|rule| roots.deny(rule))
 }
 
-/// The tools that an agent's command lets a session have, where the one that writes is not among them. `default`
-/// means all tools where it stands alone, and nothing beside others, as measured with 2.1.197 and 2.1.329.
+/// The tools that an agent's command allows a session, if the tool for writing is not among them. `default`
+/// means all tools if it is alone, and nothing beside others (measured with 2.1.197 and 2.1.329).
 pub fn tools_without_write(command: &[String]) -> Option<String> {
     let values = values_of(&[TOOLS], command);
     let has_write = values
@@ -85,7 +85,7 @@ pub fn tools_without_write(command: &[String]) -> Option<String> {
     lacks.then(|| format!("{TOOLS} '{}'", values.join(" ")))
 }
 
-/// All values of these flags, of which each may have several.
+/// All values of these flags; each may have several.
 fn values_of<'a>(flags: &[&str], command: &'a [String]) -> Vec<&'a str> {
     let mut values = Vec::new();
     let mut listed = false;

@@ -1,7 +1,7 @@
 //! Where the guard is installed: which settings files of the client call `ekiden hook`.
 //!
-//! The plugin's hook calls [`is_in_settings`] every time, so that must cost very little: it reads at most four small
-//! files, and stops at the first that says yes.
+//! The plugin's hook calls [`is_in_settings`] every time, so it must be very cheap: it reads at most four
+//! small files and stops at the first that says yes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use ekiden_wire::client_settings::{Position, Survey, load_fault};
 use super::settings::{MANAGED, config_dir};
 use crate::settings::environment::Environment;
 
-/// The settings files of the client that may hold hooks, those of an administrator last.
+/// The settings files of the client that may hold hooks, an administrator's last.
 fn settings_files(environment: &Environment, project: &Path) -> Vec<PathBuf> {
     let user = config_dir(environment).map(|dir| dir.join("settings.json"));
     let project =
@@ -21,10 +21,10 @@ fn settings_files(environment: &Environment, project: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A settings file that the client reads in this project has a hook of ours for this event, and its program
-/// exists. Then the plugin's hook has nothing to do: everything shall fire once.
+/// A settings file that the client reads in this project has one of our hooks for this event, and its
+/// program exists. Then the plugin's hook has nothing to do, so that everything fires once.
 ///
-/// Whether the client was told to ignore some settings (`--setting-sources`) cannot be seen.
+/// It cannot see whether the client was told to ignore some settings (`--setting-sources`).
 pub fn is_in_settings(event: &str, environment: &Environment, project: &Path) -> bool {
     settings_files(environment, project)
         .iter()
@@ -32,7 +32,7 @@ pub fn is_in_settings(event: &str, environment: &Environment, project: &Path) ->
         .any(|survey| survey.programs_at(event).any(is_there))
 }
 
-/// A settings file with something of the guard in it.
+/// A settings file that contains some of the guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardedFile {
     pub path: PathBuf,
@@ -48,7 +48,7 @@ pub struct IgnoredFile {
     pub at: Position,
 }
 
-/// Every file with something of the guard in it, and those that the client ignores.
+/// Every file that contains some of the guard, and those that the client ignores.
 pub fn look(environment: &Environment, project: &Path) -> (Vec<GuardedFile>, Vec<IgnoredFile>) {
     let (mut files, mut ignored) = (Vec::new(), Vec::new());
     for path in settings_files(environment, project) {
@@ -64,8 +64,8 @@ pub fn look(environment: &Environment, project: &Path) -> (Vec<GuardedFile>, Vec
     (files, ignored)
 }
 
-/// The program of a command exists. A bare name is assumed to exist: the client's shell looks for
-/// it on the same PATH where it found the program that asks.
+/// The program of a command exists. A bare name is assumed to exist: the client's shell looks for it on the
+/// same PATH where it found the calling program.
 pub fn is_there(program: &str) -> bool {
     let program = Path::new(program);
     program.is_relative() || program.is_file()

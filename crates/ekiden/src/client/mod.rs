@@ -1,7 +1,7 @@
 //! What the user has set up for Claude Code: its settings files, and what they mean for a run.
 //!
-//! They are read here, never written (`ekiden setup` does that). A file that is missing or cannot be read counts as empty: the
-//! client says itself what it thinks of it.
+//! This module only reads them; `ekiden setup` writes them. A file that is missing or unreadable counts as
+//! empty: the client reports such a file itself.
 
 mod denial;
 pub mod guard;

@@ -1,9 +1,9 @@
-//! What the agent may do without asking: somebody must have chosen it, since in a relay nobody is there to answer.
+//! What the agent may do without asking. Somebody must have chosen it, since nobody is there to answer
+//! during a relay.
 //!
-//! A choice is a setting of ekiden, a flag in the agent's own command, or the client's own mode and
-//! rules. If there is none, a person at a terminal is asked once, and the answer is kept in the
-//! user's settings file, or, if it is "everything", for the project alone; without a terminal the run does not
-//! start.
+//! A choice is a setting of ekiden, a flag in the agent's command, or the client's own mode and rules. If
+//! there is none, ekiden asks a person at a terminal once, and keeps the answer in the user's settings
+//! file; the answer "everything" is kept for the project alone. Without a terminal the run does not start.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::phrase;
 use crate::settings::environment::Environment;
 
-/// Flags of the client by which a user's own command chooses.
+/// Flags of the client with which a user's own command makes the choice.
 const CHOOSING_FLAGS: [&str; 5] = [
     "--permission-mode",
     "--dangerously-skip-permissions",
@@ -26,7 +26,7 @@ const CHOOSING_FLAGS: [&str; 5] = [
 
 /// The mode in which the agent does everything without asking.
 const BYPASS: &str = "bypassPermissions";
-/// Flags with which the client takes root for a mistake.
+/// Flags that the client refuses when it runs as root.
 const NOT_AS_ROOT: [&str; 2] = [
     "--dangerously-skip-permissions",
     "--allow-dangerously-skip-permissions",
@@ -43,21 +43,21 @@ pub enum Choice {
     OwnRules,
 }
 
-/// Shows a question and reads a line; nothing if there is no line.
+/// Shows a question and reads a line; `None` if there is no line.
 pub type Ask<'a> = &'a mut dyn FnMut(&str) -> Option<String>;
 
-/// What was chosen before, and where an answer is kept.
+/// Earlier choices, and where an answer is kept.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Remembered<'a> {
     /// The user's settings file.
     pub settings: Option<&'a Path>,
-    /// The file of what holds in one project only.
+    /// The file for choices that hold in one project only.
     pub of_project: Option<&'a Path>,
     /// The user chose "everything" for this project.
     pub everything: bool,
 }
 
-/// Makes sure that somebody chose. Returns a person's answer, so that it can be remembered.
+/// Makes sure that somebody has chosen. Returns a person's answer, so that it can be remembered.
 pub fn settle(
     agent: &mut AgentSpec,
     client: &ClientSettings,
@@ -91,7 +91,7 @@ pub fn settle(
     Ok(Some(choice))
 }
 
-/// ekiden's own settings or the agent's command say what it may do.
+/// ekiden's settings or the agent's command say what the agent may do.
 pub fn is_chosen(agent: &AgentSpec) -> bool {
     let Permissions {
         mode,
@@ -105,8 +105,8 @@ pub fn is_chosen(agent: &AgentSpec) -> bool {
     *skip || mode.is_some() || !allowed_tools.is_empty() || agent.command.iter().any(by_flag)
 }
 
-/// What makes the client refuse to start as root: with all permissions, and with nothing that says it is in a
-/// sandbox. Measured with 2.1.197 and 2.1.329; of a wrapper's command nothing is known.
+/// What makes the client refuse to start as root: all permissions, with nothing that says it is in a
+/// sandbox. Measured with 2.1.197 and 2.1.329. We know nothing about a wrapper's command.
 pub fn refused_as_root(
     agent: &AgentSpec,
     client: &ClientSettings,
@@ -127,7 +127,7 @@ pub fn refused_as_root(
     if let Some(flag) = agent.command.iter().find(is_refused) {
         return Some(flag.clone());
     }
-    // The mode of a flag stands above that of a settings file.
+    // The mode of a flag overrides that of a settings file.
     let of_command = mode_in(&agent.command);
     let mode = mode.as_deref().or(of_command).or(client.default_mode());
     (mode == Some(BYPASS)).then(|| format!("the permission mode {BYPASS}"))
@@ -157,7 +157,7 @@ pub fn check_root(
         .hint(SANDBOX))
 }
 
-/// What to do where the agent refuses root.
+/// What to do if the agent refuses root.
 pub const NOT_ROOT: &str =
     "run as another user, or choose another mode: `--permission-mode acceptEdits`";
 const SANDBOX: &str =

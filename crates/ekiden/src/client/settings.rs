@@ -1,4 +1,4 @@
-//! The client's settings files, as far as they decide whether a run can work.
+//! The parts of the client's settings files that decide whether a run can work.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ impl NoHandoffs {
 }
 
 impl ClientSettings {
-    /// Reads the files, highest first. `isolated` ignores all but those of an administrator.
+    /// Reads the files, highest first. `isolated` ignores all but an administrator's.
     pub fn read(environment: &Environment, dir: &Path, isolated: bool) -> Self {
         let mut settings = Self {
             layers: Vec::new(),
@@ -72,7 +72,7 @@ impl ClientSettings {
         settings
     }
 
-    /// With no file but an administrator's.
+    /// With only an administrator's file.
     #[cfg(test)]
     pub fn managed(value: Value) -> Self {
         let layer = Layer {
@@ -148,8 +148,8 @@ impl ClientSettings {
             .find_map(|layer| layer.value["autoCompactWindow"].as_u64())
     }
 
-    /// The setting and the file that switch hook processes of users and projects off: an administrator's, or
-    /// the highest that says anything.
+    /// The setting and the file that switch off the hook processes of users and projects: an
+    /// administrator's, or the highest file that sets it.
     pub fn hooks_are_off(&self) -> Option<(&'static str, &Path)> {
         let managed = |layer: &&Layer| {
             layer.path == Path::new(MANAGED) && layer.value["allowManagedHooksOnly"] == true
@@ -179,7 +179,7 @@ pub fn config_dir(environment: &Environment) -> Option<PathBuf> {
     named.or_else(|| Some(Path::new(environment.variable("HOME")?).join(".claude")))
 }
 
-/// What the client writes itself: which projects are trusted, which MCP servers there are.
+/// The client's own state: which projects are trusted, which MCP servers exist.
 pub fn state_file(environment: &Environment) -> Option<PathBuf> {
     let named = environment.variable("CLAUDE_CONFIG_DIR");
     let dir = named.or_else(|| environment.variable("HOME"))?;

@@ -1,7 +1,7 @@
 //! Where a session of Claude Code keeps its transcript.
 //!
-//! Hooks are told the path; a command that the agent runs knows only the session's id. The client names the
-//! project's directory by rules of its own, so the file is searched for.
+//! Hooks get the path from the client; a command that the agent runs knows only the session's id. The
+//! client has its own rules for naming the project's directory, so this module searches for the file.
 
 use std::path::PathBuf;
 

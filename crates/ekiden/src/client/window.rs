@@ -1,7 +1,7 @@
 //! The compaction window that a user has set for the client, by a flag or in its settings.
 //!
-//! In a relay compaction is off, so the client ignores both (only its environment variable counts, which it
-//! reports as its window). But whoever set one wants no more of the window used than that.
+//! A relay turns compaction off, so the client ignores both (only its environment variable counts, which it
+//! reports as its window). But a user who set one wants no more of the window used than that.
 
 use ekiden_core::agent::AgentKind;
 use ekiden_core::settings::Settings;
@@ -10,7 +10,7 @@ use super::settings::ClientSettings;
 
 const FLAG: &str = "--autocompact";
 
-/// Lowers the cap of the window to what the user set for the client, less its reserve.
+/// Lowers the cap of the window to the user's setting for the client, minus its reserve.
 pub fn lower(settings: &mut Settings, client: &ClientSettings) {
     if settings.agent.kind != AgentKind::Claude {
         return;
@@ -22,7 +22,7 @@ pub fn lower(settings: &mut Settings, client: &ClientSettings) {
     }
 }
 
-/// The flag of a user's own command, in either form. `auto` names no window.
+/// The flag in a user's own command, in either form. `auto` names no window.
 pub fn flag(command: &[String]) -> Option<u64> {
     let place = command.iter().rposition(|word| word.starts_with(FLAG))?;
     let value = match command[place].strip_prefix(FLAG)? {

@@ -1,4 +1,4 @@
-//! `ekiden answer`: answers what a blocked run asks, and continues it.
+//! `ekiden answer`: answers a blocked run's question and continues the run.
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
         (Err(failure), Some(_)) => Err(failure.hint(KEPT)),
         (Ok(exit), Some(draft)) => {
             match RealDisk::fenced(&workspace.dir).remove(&draft) {
-                // The run is in another process, which came here, too.
+                // The run is in another process, which also got here.
                 Err(error) if error.is_not_found() => {}
                 removed => removed?,
             }

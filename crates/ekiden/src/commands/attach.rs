@@ -1,6 +1,6 @@
-//! `ekiden attach`: a run that works elsewhere, as if it had been started here.
+//! `ekiden attach`: shows a run that works elsewhere as if it had been started here.
 //!
-//! It only reads, so it can begin and end at any time, in any number of terminals.
+//! It only reads, so you can attach and detach at any time, in any number of terminals.
 
 use std::thread;
 use std::time::Duration;

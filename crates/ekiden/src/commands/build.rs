@@ -1,4 +1,4 @@
-//! `ekiden build`: plans an idea, has the plan approved, and executes it.
+//! `ekiden build`: plans an idea, asks for approval of the plan, and executes it.
 
 use clap::Args;
 

@@ -1,6 +1,6 @@
-//! Whether the program of a verification exists, asked before a night is spent on a misspelled one.
+//! Checks that the program of a verification exists, before a night is spent on a misspelled one.
 //!
-//! Only the first word of the line is looked at, and only where it can be told what the shell makes of it.
+//! It looks only at the first word of the line, and only where it is clear what the shell makes of it.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,6 +1,7 @@
-//! `ekiden completions`: prints what a shell needs to complete commands; and what it is answered.
+//! `ekiden completions`: prints the completion script for a shell, and answers that script's questions.
 //!
-//! The script asks ekiden at each completion, so that ids of runs, stages and agents are those of here and now.
+//! The script calls ekiden at each completion, so it offers the runs, stages and agents that exist right
+//! now.
 
 use clap::{Arg, Args, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
@@ -52,7 +53,7 @@ pub fn answer(definition: fn() -> Command) {
 }
 
 fn complete(mut command: Command) -> Command {
-    // Only then do subcommands have their arguments.
+    // Only after this do subcommands have their arguments.
     command.build();
     with_candidates(command)
 }
@@ -71,7 +72,7 @@ fn with_candidates(command: Command) -> Command {
     command.mut_args(of_arg).mut_subcommands(with_candidates)
 }
 
-// Who presses a key waits for no explanation: where anything fails, nothing is offered.
+// A person who presses a key does not wait for an explanation: if anything fails, nothing is offered.
 
 fn workspace() -> Option<Workspace> {
     Invocation::new(Flags::new()).ok()?.workspace().ok()

@@ -1,4 +1,4 @@
-//! `ekiden config`: every setting, its value, and where it comes from; and the approval of a project's own file.
+//! `ekiden config`: shows every setting, its value and its origin, and approves a project's own file.
 
 use clap::{Args, Subcommand};
 use ekiden_core::agent::AgentKind;

@@ -1,4 +1,4 @@
-//! `ekiden report --debrief`: a last session writes what the run was like, for people.
+//! `ekiden report --debrief`: a last session writes for people how the run went.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `ekiden dispatch`: a run for each issue that wants one, as they come.
+//! `ekiden dispatch`: starts a run for each issue that wants one, as issues come in.
 //!
 //! ```text
 //! tracker ── find ──► round ──► `ekiden run --issue` in a worktree ──► a run in the background
@@ -6,8 +6,8 @@
 //!                       └────────────── worktrees, logs, locks ◄───────────────┘
 //! ```
 //!
-//! It keeps no record of its own: a worktree's name says the issue, its lock whether the run works, its log all else. So
-//! whatever dies, the next dispatcher finds what was under way.
+//! It keeps no state: a worktree's name says which issue it is for, its lock whether the run works, its log
+//! everything else. So if anything dies, the next dispatcher still finds what was under way.
 
 mod begin;
 mod place;
@@ -372,7 +372,8 @@ impl Dispatcher<'_> {
             if let (Standing::Over(work, outcome), None) = (&place.standing, &before)
                 && outcome.is_complete()
             {
-                // A kill may have come before its last writes were queued. It is over, so nothing else is done.
+                // It may have been killed before its last writes were queued. It is over, so nothing else
+                // is done.
                 let _ = self.run(&place.workspace.dir, &["resume", work.run.as_str()]);
             }
             if before.as_ref() != Some(&place.standing) {
@@ -410,7 +411,7 @@ impl Dispatcher<'_> {
 
     fn say_standing(&mut self, place: &IssueWorktree, before: Option<&Standing>) {
         let (what, why) = match &place.standing {
-            // It was said when it was taken.
+            // This was reported when it was taken.
             Standing::Empty | Standing::Begins | Standing::Stops(_) => return,
             Standing::Works(_) if before.is_some() => return,
             Standing::Works(work) => (format!("run {} works", work.run), None),

@@ -1,6 +1,7 @@
 //! `ekiden doctor`: checks whether a run can work here, and says how to fix what is wrong.
 //!
-//! It changes nothing and asks no service but a tracker that is set: the client itself tells its version and whether it is logged in.
+//! It changes nothing and contacts no service except a configured tracker. The client itself reports its
+//! version and login.
 
 mod agent;
 mod guard;

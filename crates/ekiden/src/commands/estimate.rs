@@ -1,4 +1,4 @@
-//! `ekiden estimate`: what work will take, as ranges with their reasons, and how it fits into sessions.
+//! `ekiden estimate`: how much work will take, as ranges with their reasons, and how it fits into sessions.
 
 mod shown;
 

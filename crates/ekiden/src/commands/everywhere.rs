@@ -143,7 +143,7 @@ fn print(runs: Vec<Found>, output: &mut Output) {
             Ok(run) => run.lines(&ids, &zone, false),
             Err(unreadable) => unreadable.lines(&ids),
         };
-        // Of a plan the first line has the sum of its stages.
+        // For a plan, the first line has the sum of its stages.
         for line in lines.into_iter().take(1) {
             output.line(Line::new(Tone::Plain, "  ").joined(line));
         }

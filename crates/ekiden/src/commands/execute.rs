@@ -137,7 +137,7 @@ pub(super) fn carry_out(
     let environment = &invocation.environment;
     let isolation = isolation::isolation(&file.document, workspace, environment, state_dir);
     let (isolation, note) = match isolation {
-        // A dry run shows the plan all the same.
+        // A dry run still shows the plan.
         Err(failure) if how.dry_run => (
             isolation::shown(&file.document, workspace),
             Some(format!("it could not start now: {}", failure.error())),
@@ -147,7 +147,7 @@ pub(super) fn carry_out(
     let isolated = settings.agent.permissions.isolated;
     let client = ClientSettings::read(environment, &workspace.dir, isolated);
     window::lower(&mut settings, &client);
-    // A command of the plan is approved even where there is no worktree to set up.
+    // A command of the plan needs approval even if there is no worktree to set up.
     let setup = file.document.setup.clone();
     let slips = file.document.slips.clone();
     let mut manifest = file.into_manifest(how.jobs, isolation);
@@ -169,7 +169,7 @@ pub(super) fn carry_out(
     }
     if !how.yes {
         let can_ask = invocation.can_ask()?;
-        // A planner may have listened to signals before; a person who is asked may want to leave.
+        // A planner may have been listening for signals; a person who is asked may want to leave.
         with_default_signals(|| {
             let setup = setup.as_deref();
             approve::approve(&manifest, setup, workspace, environment, can_ask, output)

@@ -1,5 +1,5 @@
-//! `ekiden worker`, `ekiden fleet` and `ekiden execute --on fleet`: what they want of the program `ekiden-fleet`, which
-//! lies beside this one.
+//! `ekiden worker`, `ekiden fleet` and `ekiden execute --on fleet`: how they use the program
+//! `ekiden-fleet`, which is installed beside this one.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,7 +1,7 @@
-//! A run that works elsewhere, followed by what lies in its files: for `attach`, `log -f` and `status --watch`.
+//! Follows a run that works elsewhere by reading its files: for `attach`, `log -f` and `status --watch`.
 //!
-//! Nothing is held and nothing is asked of the engine. At each look the length of the log and the lock are looked
-//! at. Each record is read once, and so is each byte of the event streams of the sessions at work.
+//! It keeps nothing open and asks the engine nothing. Each look checks the length of the log and the lock.
+//! It reads each record once, and each byte of the event streams of the sessions at work once.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl Follow {
         run: &RunId,
         mut see: impl FnMut(&Record, &Run),
     ) -> Result<Self, Failure> {
-        // Looked at before the log, so that the last records of a run that ends are not missed.
+        // Checked before the log, so that the last records of a run that ends are not missed.
         let holder = history::holder(workspace);
         let log_bytes = history::log_bytes(workspace, run)?;
         let mut board = Board::default();
@@ -195,7 +195,7 @@ impl Tail {
         let Ok(Some(mut stream)) = stream else {
             return;
         };
-        // When what lies there already was written, nobody knows.
+        // Nobody knows when the existing part was written.
         let before = self.read_bytes;
         let since = (before > 0).then(|| SystemClock.now());
         let mut piece = vec![0; PIECE_BYTES];

@@ -1,4 +1,4 @@
-//! `-r N` of `run` and `resume`: a new run that continues from what an earlier session left.
+//! `-r N` of `run` and `resume`: a new run that continues from the state an earlier session left.
 
 use ekiden_core::ids::SessionNumber;
 use ekiden_core::manifest::Manifest;

@@ -1,8 +1,8 @@
-//! What a person types while a run is under way: lines with `--guided`, else keys in the live view.
+//! What a person types while a run is under way: lines with `--guided`, otherwise keys in the live view.
 //!
-//! A thread reads standard input and sends what each line asks for to the run's socket, as a command at
-//! another terminal would; so what was said is in the log, and counts after a crash. The thread decides
-//! nothing and is never waited for: it ends with the process.
+//! A thread reads standard input and sends each request to the run's socket, as a command in another
+//! terminal would. So every request is in the log and counts after a crash. The thread decides nothing, and
+//! nothing waits for it: it ends with the process.
 
 use ekiden_core::text::in_full;
 use std::io::{self, IsTerminal as _};
@@ -105,7 +105,7 @@ fn controls(
     let act = move |wanted| match wanted {
         Wanted::Steer(steering) => send(steering),
         Wanted::Limits(flags) => send(limits_of(&flags, &is_of_run)?),
-        // The view does these itself.
+        // The view handles these itself.
         Wanted::Full | Wanted::Read | Wanted::Leave => Ok(()),
     };
     let read = |handoff: &str| pager::show(handoff).map_err(|failure| failure.error().to_owned());

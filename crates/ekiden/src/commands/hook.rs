@@ -1,5 +1,5 @@
-//! `ekiden hook` and `ekiden statusline`: called by Claude Code. Usually both are answered before the command
-//! line is parsed, since they have milliseconds; this file holds their help.
+//! `ekiden hook` and `ekiden statusline`, which Claude Code calls. Usually both are answered before the
+//! command line is parsed, since they have only milliseconds. This file holds their help.
 
 use std::ffi::OsString;
 

@@ -76,7 +76,7 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     environment.refuse_a_session("import settings and runs")?;
     let workspace = invocation.workspace_here()?;
     let source = source(args.path.as_ref().unwrap_or(&workspace.dir))?;
-    // All is read before anything is written.
+    // Everything is read before anything is written.
     let foreign = settings::foreign(&source, environment)?;
     let (documents, not_documents) = handoffs::documents(&source)?;
     let marker = invocation.given.need(&table::COMPLETION_MARKER)?;
@@ -103,7 +103,7 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     if args.dry_run {
         return Ok(Exit::Done);
     }
-    // The settings that came hold for the run.
+    // The imported settings apply to the run.
     let invocation = Invocation::new(args.typed.flags())?;
     match work {
         None => Ok(Exit::Done),
@@ -114,7 +114,7 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
             take_relay(*left, args, &invocation, &workspace, output)
         }
     }?;
-    // Also those of an import that was cut off here.
+    // Includes those of an import that was interrupted here.
     if let Some((hash, earlier)) = earlier
         && let Some(run) = history::imported(&workspace, &hash)?
     {
@@ -216,7 +216,7 @@ fn take_documents(
                 prepare_project(&*kept.disk, &workspace.dir, &workspace.state_dir, git)?;
                 let path = kept.add(&document.minute, &document.text)?;
                 if let Some(modified) = document.modified {
-                    // Else it passes for a new one.
+                    // Otherwise it would count as new.
                     let _ = kept.date(&path, modified);
                 }
                 let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,4 +1,4 @@
-//! A session that another program held before the run took its relay over: only its texts are known.
+//! A session that another program held before ekiden took its relay over: only its texts are known.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `ekiden issue`: looks at issues, makes new ones; and what `ekiden run --issue` takes from one.
+//! `ekiden issue`: shows and creates issues. Also what `ekiden run --issue` takes from one.
 
 use clap::{Args, Subcommand};
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
@@ -180,7 +180,7 @@ fn new(
         Some(parent) => trackers.open(parent),
         None => trackers.open_project(kind),
     };
-    // Asked twice, a person wants two.
+    // If a person asks twice, they want two.
     let key = uuid::Uuid::new_v4().to_string();
     let new = NewIssue {
         key: &key,
@@ -329,7 +329,7 @@ pub(super) fn branch_of(form: &str, issue: &IssueRef, title: &str) -> String {
     let title = title.split_whitespace().collect::<Vec<_>>().join("-");
     let mut form = form.to_owned();
     if title.starts_with(&issue.id) || issue.id.starts_with(&title) {
-        // A file has its name from its title, which is then said once.
+        // A file is named after its title, which is then shown only once.
         for form_of_title in ["-{title}", "_{title}", "/{title}"] {
             form = form.replace(form_of_title, "");
         }

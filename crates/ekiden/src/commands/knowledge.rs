@@ -97,7 +97,8 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     check(&text, &copy)?;
-    // A session may have begun while the editor was open. It will add to what is known, so this edit is not continued.
+    // A session may have begun while the editor was open. It will add to the knowledge, so this edit is not
+    // continued.
     let now = open(of, &invocation, output)?;
     if let Some(closed) = now.closed {
         return Err(refusal(closed).hint(kept(&copy)));

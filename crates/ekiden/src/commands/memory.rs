@@ -1,4 +1,4 @@
-//! `ekiden memory`: what sessions left, found again; and taken back.
+//! `ekiden memory`: searches what sessions left, and deletes from it.
 
 use clap::{Args, Subcommand};
 use ekiden_core::observation::{Observation, ObservationKind};

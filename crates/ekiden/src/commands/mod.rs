@@ -158,7 +158,7 @@ impl Invocation {
         let has_runs = |dir: &&Path| {
             let place = ProjectPlace::find(dir, state_dir.as_deref());
             let runs = place.map(|place| StateLayout::new(&place.state_dir).runs());
-            // WHY not only that it is there: a run that was refused leaves it empty.
+            // WHY it is not enough that it exists: a run that was refused leaves it empty.
             let mut runs = runs.and_then(|runs| runs.read_dir().ok());
             runs.as_mut().is_some_and(|runs| runs.next().is_some())
         };
@@ -166,7 +166,7 @@ impl Invocation {
             Some(dir) => self.of_user(Workspace::find(dir, state_dir.as_deref())?),
             None => self.workspace_here()?,
         };
-        // A session looks around in worktrees of stages, which are no projects of the user's.
+        // A session looks around in worktrees of stages, which are not the user's projects.
         if !self.environment.has_run() {
             let _ = registry::note(&workspace, SystemClock.now());
         }

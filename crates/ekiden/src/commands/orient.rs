@@ -1,6 +1,6 @@
-//! `ekiden orient`: where the last session stopped, for the one that goes on.
+//! `ekiden orient`: where the last session stopped, for the session that continues.
 //!
-//! An agent reads this too. What a document says is then marked as data, like any notes.
+//! An agent may read this too. The text of a document is then marked as data, like any notes.
 
 use std::path::PathBuf;
 

@@ -19,7 +19,7 @@ pub(super) fn show(written: &str) -> Result<(), Failure> {
     let args: Vec<OsString> = words.map(OsString::from).collect();
     let clean = text::clean(written).text;
     let read = ekiden_agent::foreground::read(program.as_ref(), &args, &secrets::mask(&clean));
-    // How it ends says nothing: some end otherwise when they were left early.
+    // Its exit code says nothing: some pagers fail when they are left early.
     let what = format!("cannot start the pager `{program}`");
     let read = read.map(drop).or_fail(Exit::MissingInput, what);
     read.map_err(|failure| failure.hint("name your pager in $PAGER"))

@@ -80,7 +80,7 @@ pub(super) fn questions(
 ) -> Result<Vec<Question>, Failure> {
     let writing = Writing::default();
     let mut planner = Planner::new(flags, &writing)?;
-    // The client's mode in which whatever changes something is asked for, and nobody is there to say yes.
+    // The client's mode that asks before every change, when nobody is there to say yes.
     planner.settings.agent.permissions = Permissions {
         mode: Some("default".to_owned()),
         isolated: planner.settings.agent.permissions.isolated,

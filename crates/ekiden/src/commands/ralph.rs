@@ -1,4 +1,4 @@
-//! `ekiden ralph`: works through a list of items, one a session.
+//! `ekiden ralph`: works through a list of items, one per session.
 
 mod next;
 
@@ -213,7 +213,7 @@ fn status(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure>
     let workspace = invocation.workspace_here()?;
     let mut items = items_of(&read(&workspace, ITEMS_FILE, output)?)?;
     let aside = set_aside(&workspace);
-    // A tick that the verification contradicts is none.
+    // A tick that the verification contradicts does not count.
     items.done.retain(|item| !aside.contains(item));
     items.open.retain(|item| !aside.contains(item));
     let state = loop_state(&workspace)?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `ekiden report`: what a run came to, on one page.
+//! `ekiden report`: the result of a run, on one page.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

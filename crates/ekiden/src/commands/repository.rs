@@ -1,7 +1,7 @@
 //! What a run needs from the repository around its work dir, and what a person should know before it starts.
 //!
-//! A flag that cannot be followed is an error before anything is created. A setting from elsewhere that does not
-//! fit this project is ignored, with a note.
+//! A flag that ekiden cannot follow is an error before it creates anything. A setting from elsewhere that
+//! does not fit this project is ignored, with a note.
 
 use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::manifest::Isolation;
@@ -80,7 +80,7 @@ pub(super) fn fit_pull_request(
     });
     let branch = branch.unwrap_or_else(|| match to {
         None => format!("ekiden/{}", header.run),
-        // Stages are merged on the branch of that name.
+        // Stages are merged on the branch with that name.
         Some(_) => format!("ekiden/pull-request-{}", header.run),
     });
     if branch::exists(workspace, &branch) {
@@ -92,9 +92,9 @@ pub(super) fn fit_pull_request(
     }
     branch::check(workspace, &branch)?;
     let pull = may_open_pull_request(invocation, workspace)?;
-    // It gets what all stages made.
+    // It gets the results of all stages.
     to.into_iter().for_each(|to| *to = Some(branch.clone()));
-    // A rehearsal lies beside its issue, which may be outside of this work dir.
+    // A rehearsal writes beside its issue, which may be outside this work dir.
     let beside = header.issue.as_ref();
     let beside = beside.filter(|issue| [pull.tracker, issue.tracker] == [TrackerKind::Local; 2]);
     header.pull_request = Some(IssueRef {

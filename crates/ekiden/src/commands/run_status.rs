@@ -1,4 +1,4 @@
-//! How a run stands, as `status` and what watches a run tell it.
+//! The state of a run, as `status` and the commands that watch a run print it.
 
 use ekiden_core::budget::AgentBudget;
 use ekiden_core::estimate::Range;
@@ -290,7 +290,7 @@ impl RunStatus {
             (State::Ended, Some(outcome)) if Exit::of(outcome) == Exit::Blocked => {
                 Description::of(outcome, self.summary.last.time, zone).details
             }
-            // Other stages work meanwhile.
+            // Other stages are working in the meantime.
             (State::Running | State::Paused, None) => {
                 let asked = run.questions();
                 asked

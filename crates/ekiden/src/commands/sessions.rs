@@ -1,4 +1,4 @@
-//! `ekiden sessions`: the sessions of a run, a row each.
+//! `ekiden sessions`: the sessions of a run, one row each.
 
 use clap::Args;
 use ekiden_core::time::Timestamp;

@@ -132,7 +132,7 @@ fn tell(args: &SetupArgs, plan: &Plan, target: &Target, output: &mut Output) {
             ("changed", true) => "to change",
             (_, true) => "to remove",
         };
-        // Its difference is not shown: keys may stand beside ours.
+        // Its diff is not shown: there may be keys beside our lines.
         let what = if change.path == target.state {
             " (MCP server)"
         } else {

@@ -1,4 +1,4 @@
-//! `ekiden shard`: a document too large for one session becomes a plan, without a model.
+//! `ekiden shard`: turns a document that is too large for one session into a plan, without a model.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `ekiden show N`: what a session saw, said and left.
+//! `ekiden show N`: what a session was given, said and left.
 
 use std::collections::BTreeMap;
 
@@ -128,7 +128,7 @@ impl Shown<'_> {
     }
 
     fn print(&self, part: Part, output: &mut Output) -> Result<(), Failure> {
-        // An agent that reports nothing prints lines that are for people already.
+        // The output of an agent that reports nothing is already for people.
         if part == Part::Events && self.read.run.header().settings.agent.kind.takes_messages() {
             let stream = self.archive.reader(part, self.attempt.id.attempt, 0);
             let stream = stream?;

@@ -1,4 +1,4 @@
-//! `ekiden split`: an architecture document becomes a manifest.
+//! `ekiden split`: turns an architecture document into a manifest.
 
 use std::path::PathBuf;
 

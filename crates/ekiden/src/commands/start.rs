@@ -1,7 +1,8 @@
-//! `ekiden start`: questions with defaults, whose answer is a command line.
+//! `ekiden start`: asks questions with defaults and makes a command line from the answers.
 //!
-//! The wizard decides nothing that a flag could not say: what it makes is the command line, and that is parsed and run as if it
-//! had been typed. Until the last answer nothing is written but by a session that asks about the task.
+//! The wizard decides nothing that a flag could not say: its result is a command line, which is parsed and
+//! run as if it had been typed. Before the last answer, nothing is written except by a session that asks
+//! about the task.
 
 mod asked;
 mod checks;

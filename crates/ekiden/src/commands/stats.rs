@@ -1,4 +1,4 @@
-//! `ekiden stats`: what sessions cost, how well they end and begin again, and at which size to hand off.
+//! `ekiden stats`: what sessions cost, how well they end and start again, and at which size to hand off.
 
 use clap::Args;
 use ekiden_core::guard::Levels;

@@ -1,4 +1,4 @@
-//! `ekiden status`: what runs here, and how far it is.
+//! `ekiden status`: what runs here, and how far along it is.
 
 use clap::Args;
 use ekiden_engine::clock::{Clock, SystemClock};
@@ -73,7 +73,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     let (ids, zone) = (run_ids(&workspace)?, TimeZone::system());
     let mut shown = 0;
-    // The newest run, and whatever is newer and cannot be read.
+    // The newest run, and everything newer that is unreadable.
     let mut found = false;
     while let Some(run) = runs.next().filter(|_| args.all || !found) {
         found = run.is_ok();

@@ -1,4 +1,5 @@
-//! `ekiden stop`, `next`, `pause`, `unpause` and `limits`: find the run, send it a message, say what came of it.
+//! `ekiden stop`, `next`, `pause`, `unpause` and `limits`: find the run, send it a message, report the
+//! result.
 
 use clap::Args;
 use ekiden_core::ids::MessageId;

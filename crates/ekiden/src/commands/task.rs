@@ -1,4 +1,4 @@
-//! The task: a file, standard input, or the words themselves.
+//! The task: a file, standard input, or the text itself.
 
 use std::fs;
 use std::io::{self, IsTerminal, Read};

@@ -1,4 +1,4 @@
-//! `ekiden tracker`: what waits to be written into issues, and writing it now.
+//! `ekiden tracker`: shows what waits to be written into issues, and writes it now.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
         let what = format!("{}  {}", one_line(&write.issue), one_line(&write.what));
         let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
         output.line(Line::new(Tone::Plain, what).with(Tone::Quiet, since));
-        // What several writes of an issue wait for stands once below them.
+        // What several writes of an issue wait for is printed once, below them.
         let is_last =
             next.is_none_or(|next| (&next.issue, &next.why) != (&write.issue, &write.why));
         if let Some(why) = write.why.as_ref().filter(|_| is_last) {

@@ -1,6 +1,7 @@
-//! `ekiden status --watch`: the newest run, looked at until it is over.
+//! `ekiden status --watch`: watches the newest run until it is over.
 //!
-//! On a terminal it is shown as by `ekiden attach`, with its keys. Elsewhere there is a line whenever something has happened, and none for time that passes.
+//! On a terminal it looks like `ekiden attach`, with the same keys. Elsewhere it prints a line whenever
+//! something happens, and none for passing time.
 
 use std::thread;
 use std::time::Duration;
@@ -30,7 +31,7 @@ pub(super) fn watch(
     let mut follow = Follow::begin(workspace, &run, |_, _| {})?;
     if output.has_screen() && !json && !follow.status.is_over() {
         let exit = attach::show(invocation, workspace, &run, json, output)?;
-        // Whoever left does not know how it ended, and nothing may follow as if it had ended well.
+        // A person who left does not know how it ended, and nothing may follow as if it had ended well.
         return Ok(exit.unwrap_or(Exit::Unfinished));
     }
     loop {

@@ -1,7 +1,7 @@
-//! A checkpoint that a hook or a command begins, and its end in the session's log.
+//! A checkpoint that a hook or a command starts, and how its end gets into the session's log.
 //!
-//! One is written at a time for a session. After a crash the log says *writing*, and after
-//! [`limits::CHECKPOINT_PATIENCE`] the next hook says that it failed.
+//! A session writes one at a time. After a crash the log still says *writing*, and after
+//! [`limits::CHECKPOINT_PATIENCE`] the next hook records that it failed.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -43,10 +43,10 @@ pub(super) const ROLE: &str = "__checkpoint";
 pub(super) const TURN_ROLE: &str = "__turn";
 /// The first argument of the process that sends a checkpoint by OTLP.
 pub(super) const TELL_ROLE: &str = "__telemetry";
-/// The first argument of the process that remembers a session that is over.
+/// The first argument of the process that remembers a session after its end.
 pub(super) const END_ROLE: &str = "__remember";
 /// How often, and for how long, it looks for the turn's last response. The client writes its transcript in
-/// batches of some 100 ms.
+/// batches, about every 100 ms.
 const TURN_LOOKS: u32 = 100;
 const TURN_PAUSE: Duration = Duration::from_millis(100);
 
@@ -83,19 +83,19 @@ impl Watched {
     }
 }
 
-/// Begins it in a process of its own, which outlives this one and the client.
+/// Starts it in a separate process, which outlives this one and the client.
 pub fn begin(request: &Request) -> io::Result<()> {
     let text = serde_json::to_string(request)?;
     start(&[ROLE.into(), text.into()], &request.project_dir)
 }
 
-/// Judges the end of the turn once its last response is in the transcript. WHY: a Stop hook is called before
-/// the client has written it, in almost every second turn.
+/// Judges the end of the turn once its last response is in the transcript. WHY: in almost every second turn
+/// the client calls a Stop hook before it has written the response.
 pub(super) fn judge_turn(watched: &Watched) -> io::Result<()> {
     start_for(TURN_ROLE, watched)
 }
 
-/// Remembers what a session that ends came to, and indexes the memory.
+/// Remembers the result of a session that ends, and indexes the memory.
 pub(super) fn remember_end(watched: &Watched) -> io::Result<()> {
     start_for(END_ROLE, watched)
 }
@@ -122,13 +122,13 @@ pub(super) fn run(args: &[OsString]) {
         .and_then(|arg| arg.to_str())
         .unwrap_or_default();
     if let Ok(request) = serde_json::from_str(text) {
-        // What went wrong is in the session's log, and the next hook says it.
+        // The session's log has the error, and the next hook reports it.
         let _ = take(&request);
     }
 }
 
-/// The process that waits for a turn's last response. Alerts are left to the next event, which has a person
-/// to read them.
+/// The process that waits for a turn's last response. It leaves alerts to the next event, which has a
+/// person to read them.
 pub(super) fn run_turn(args: &[OsString]) {
     detached::leave_session();
     let Some(mut watched) = watched_of(args) else {
@@ -155,7 +155,7 @@ pub(super) fn run_turn(args: &[OsString]) {
     }
 }
 
-/// The process that remembers a session that is over.
+/// The process that remembers a session after its end.
 pub(super) fn run_end(args: &[OsString]) {
     detached::leave_session();
     let Some(watched) = watched_of(args) else {
@@ -178,7 +178,8 @@ fn watched_of(args: &[OsString]) -> Option<Watched> {
     Watched::of(&session.to_string_lossy(), transcript.into(), &dir)
 }
 
-/// Has it sent by a process of its own, where the user wants that: neither a hook nor a person waits for an endpoint.
+/// Has a separate process send it, if the user wants that: neither a hook nor a person waits for an
+/// endpoint.
 fn tell(request: &Request, dir: &Path, is_taken: bool) -> io::Result<()> {
     if endpoints(dir).is_none() {
         return Ok(());
@@ -218,7 +219,7 @@ fn endpoints(dir: &Path) -> Option<Endpoints> {
     chosen::telemetry(&given, &environment).ok()?.ok()?
 }
 
-/// What the issue's tracker says of it; nothing where no tracker is set.
+/// What the issue's tracker says about it; `None` if no tracker is set.
 fn ask_tracker(request: &Request, place: &ProjectPlace) -> Vec<String> {
     let Some(trackers) = Trackers::of_project(&place.dir) else {
         return Vec::new();
@@ -237,14 +238,14 @@ fn ask_tracker(request: &Request, place: &ProjectPlace) -> Vec<String> {
         .map_or_else(|why| vec![format!("Tracker: {why}")], |issue| issue.told())
 }
 
-/// What follows the part of a plan that the session was asked for.
+/// What comes after the part of a plan that the session was asked for.
 fn next_part(request: &Request, place: &ProjectPlace) -> Option<String> {
     let mut transcript = File::open(request.transcript.as_deref()?).ok()?;
     let recall = Recall::of(&mut transcript).ok()?;
     part::next(&place.dir, &recall.into_told())
 }
 
-/// Takes it here and now, and records how that ended.
+/// Takes it right here, and records how that ended.
 pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     let request = Request {
         now: SystemClock.now(),
@@ -253,7 +254,7 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     let session = request.session_id.clone().unwrap_or_default();
     let place = ProjectPlace::find(&request.project_dir, request.state_dir.as_deref());
     let Some(place) = place else {
-        // Looked for again it fails, and says why.
+        // The second lookup fails, and says why.
         return checkpoint::take(&request);
     };
     let request = Request {

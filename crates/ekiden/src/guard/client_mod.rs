@@ -7,14 +7,15 @@
 //!                                 shell hooks stand aside    `ekiden hook EVENT --mod`
 //! ```
 //!
-//! Theory of operation: the mod holds no rule. Each answer tells it between which uses nothing is crossed ([`QuietRange`]),
-//! and how long the session's log is; it calls again outside of those, or once the log has grown. What it is answered is
-//! what a shell hook would say.
+//! Theory of operation: the mod holds no rule. Each answer tells it a range of use in which nothing is
+//! crossed ([`QuietRange`]), and the length of the session's log. It calls again outside that range, or
+//! once the log has grown. The answer is what a shell hook would say.
 //!
 //! Invariants:
-//! - *One of them acts.* The mod writes its sign before the client calls the shell hooks of an event; they stand aside
-//!   as long as that is fresh, but for what no level decides: files of ekiden, prompts, the session's start and end.
-//! - *Without the mod nothing is missing.* It may be absent without a word; then there is no sign.
+//! - *Only one of them acts.* The mod writes its sign of life before the client calls the shell hooks of an
+//!   event. They stand aside as long as the sign is fresh, except for events that no level decides: files
+//!   of ekiden, prompts, the session's start and end.
+//! - *Without the mod nothing is missing.* It may be absent without notice; then there is no sign of life.
 
 use ekiden_core::guard::document::Filled;
 use ekiden_core::guard::watch::{QuietRange, Trigger};
@@ -29,7 +30,7 @@ use super::statusline;
 use crate::client::guard::look;
 
 impl Hook<'_> {
-    /// What is to be done, as a hook would say it, and until when the mod need not ask again.
+    /// What to do, as a hook would say it, and how long the mod need not ask again.
     pub(super) fn for_mod(&self) -> Value {
         if let Some(context) = self.call.context {
             statusline::keep(self.watched, context.tokens, context.window);
@@ -50,7 +51,7 @@ impl Hook<'_> {
         json!({"answer": answer, "watch": self.until()})
     }
 
-    /// The refusal at L3, with what the person is told besides. Other fences are the shell hook's.
+    /// The refusal at L3, and the message for the person. Other fences belong to the shell hook.
     fn refusal(&self, tool: &ToolUse, told: Option<&Value>) -> Option<Value> {
         let mut refusal = self.before_tool(tool, false)?;
         let own = refusal["systemMessage"].as_str()?.to_owned();
@@ -58,7 +59,7 @@ impl Hook<'_> {
         Some(refusal)
     }
 
-    /// The end of a turn is held once at L3, as a call would be refused.
+    /// The end of a turn is blocked once at L3, just as a call would be refused.
     fn hold(&self, told: Option<&Value>) -> Option<Value> {
         let (_, decision) = settle(self.watched, &Trigger::Holds, None);
         let said = self.said(decision.alerts.first().filter(|_| decision.refuse)?);
@@ -67,8 +68,9 @@ impl Hook<'_> {
         Some(answer)
     }
 
-    /// What stands in the conversation's place without a summary: the session's document, which the agent filled in
-    /// wholly. The hook at the start after a compaction shows it. A person who asks for a summary gets one.
+    /// What replaces the conversation without a summary: the session's document, if the agent filled it in
+    /// completely. The hook at the start after a compaction shows it. A person who asks for a summary gets
+    /// one.
     fn replacement(&self) -> Option<Value> {
         if self.call.source == "manual" {
             return None;
@@ -97,7 +99,7 @@ impl Hook<'_> {
         let quiet = QuietRange::around(&watch, watched.settings, &window, used);
         let levels = [Level::L1, Level::L2, Level::L3]
             .map(|level| window.tokens_of(watched.settings.levels, level));
-        // Of an event that decides nothing of the use it is not known that nothing was crossed.
+        // An event that decides nothing about the use does not show that nothing was crossed.
         let is_decided = matches!(
             self.call.event,
             HookEvent::PreToolUse | HookEvent::PostToolBatch | HookEvent::Stop
@@ -117,14 +119,14 @@ impl Hook<'_> {
         })
     }
 
-    /// The status line of the guard is there already.
+    /// The guard's status line is already there.
     fn has_status_line(&self) -> bool {
         let (files, _) = look(&self.watched.environment, &self.watched.place.dir);
         files.iter().any(|file| file.survey.status_line.is_some())
     }
 }
 
-/// What the person is told, behind what is told them already.
+/// A message for the person, after earlier messages.
 fn after(told: Option<&Value>, own: String) -> Value {
     match told.and_then(|told| told["systemMessage"].as_str()) {
         Some(before) => format!("{before}\n{own}").into(),

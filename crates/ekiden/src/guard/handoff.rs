@@ -1,4 +1,4 @@
-//! The handoff of an earlier session, given to the one that begins.
+//! Gives an earlier session's handoff to a session that starts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use ekiden_store::documents::Documents;
 
 use super::Watched;
 
-/// What is said of the handoff that this session continues from, if there is one: the newest that no session
-/// has worked from, or after a compaction the session's own. One that is old or of another branch is named
-/// only.
+/// The message about the handoff that this session continues from, if there is one: the newest that no
+/// session has worked from, or after a compaction the session's own. A handoff that is old or of another
+/// branch is only named.
 pub(super) fn load(
     watched: &Watched,
     own: bool,

@@ -24,12 +24,12 @@ use crate::client::transcript;
 use crate::settings::environment::Environment;
 use crate::specs::large_spec;
 
-/// How long a call waits for another that decides about the same session.
+/// How long a call waits for another one that decides about the same session.
 const LOCK_PATIENCE: Duration = Duration::from_millis(5);
 const COMPACTION_LOCK_PATIENCE: Duration = Duration::from_secs(1);
-/// What a session reads of the memory at its start: about 1,000 tokens.
+/// How much of the memory a session reads at its start: about 1,000 tokens.
 const CONTEXT_CHARS_MAX: usize = 3_000;
-/// How the client's own prompts begin: what a background task has to say.
+/// How the client's own prompts begin, which report on background tasks.
 const OWN_PROMPTS: [&str; 2] = ["<task-notification>", "<system-reminder>"];
 
 /// Does what the event asks for, and answers.
@@ -75,16 +75,16 @@ pub(super) fn run(called: Called) {
     }
 }
 
-/// Who calls.
+/// The caller.
 #[derive(Debug, Clone, Copy)]
 pub struct Called {
-    /// The plugin, which stands aside where the settings have the same hooks.
+    /// The plugin, which does nothing where the settings have the same hooks.
     pub by_plugin: bool,
     /// The mod, not a hook.
     pub by_mod: bool,
 }
 
-/// A call, with the session that it is about.
+/// A call and the session that it is about.
 pub(super) struct Hook<'a> {
     pub(super) watched: &'a Watched,
     pub(super) call: &'a HookCall,
@@ -127,7 +127,7 @@ impl Hook<'_> {
         }
         if let Some(reason) = decision.begin {
             let request = self.watched.checkpoint(reason, reading.as_ref());
-            // Whoever summarises the session waits.
+            // The client waits with its summary until this is done.
             if *trigger == Trigger::Compacts {
                 self.watched.or_complain(checkpoint::take(&request));
             } else {
@@ -161,7 +161,7 @@ impl Hook<'_> {
         })
     }
 
-    /// What the memory holds, for a session that begins anew: in the room that the handoff leaves.
+    /// What the memory holds, for a session that starts fresh: in the space that the handoff leaves.
     fn recent(&self, trigger: &Trigger, handoff: &str) -> Option<String> {
         let anew = [Source::Startup, Source::Clear, Source::Compact].map(Trigger::Begins);
         let used = handoff.encode_utf16().count() + 2;
@@ -171,7 +171,7 @@ impl Hook<'_> {
             .then(|| self.watched.recent_context(room))?
     }
 
-    /// Makes the session known to commands in a shell, and shows plan mode as its phase while that lasts.
+    /// Makes the session known to shell commands, and shows plan mode as its phase while that lasts.
     fn note_prompt(&self) {
         let watch = self.watched.watch();
         let word = match (self.call.mode.as_str(), &*watch.phase_word) {
@@ -193,7 +193,7 @@ impl Hook<'_> {
         }
     }
 
-    /// What happens right now; none if it is nothing to the guard.
+    /// What is happening now; `None` if it does not concern the guard.
     fn trigger(&self) -> Option<Trigger> {
         match self.call.event {
             HookEvent::SessionStart => Some(Trigger::Begins(match self.call.source.as_str() {
@@ -208,7 +208,7 @@ impl Hook<'_> {
                 (!own).then_some(Trigger::Prompt)
             }
             HookEvent::PostToolBatch => Some(Trigger::AfterBatch(self.batch())),
-            // For clients that do not tell of a batch: each tool is one.
+            // For clients that report no batches: each tool is one.
             HookEvent::PostToolUse => Some(Trigger::AfterBatch(Batch::default())),
             HookEvent::Stop => Some(Trigger::Stops {
                 background: self.call.background_tasks > 0,
@@ -229,8 +229,8 @@ impl Hook<'_> {
         )
     }
 
-    /// A tool is about to run: the same verdict that a relay's session gets, by a person's rules. The level is left to
-    /// the mod where that watches.
+    /// A tool is about to run: the same verdict that a relay's session gets, by a person's rules. If the
+    /// mod is watching, the level is left to it.
     pub(super) fn before_tool(&self, tool: &ToolUse, mod_watches: bool) -> Option<Value> {
         let watch = self.watched.watch();
         let refuses = !mod_watches && watch.refuses(self.watched.settings);
@@ -262,7 +262,8 @@ impl Hook<'_> {
         }
     }
 
-    /// A document that the prompt names and that is better sharded first; else the estimate of what it asks for.
+    /// A document that the prompt names and that should be sharded first; otherwise the estimate of the
+    /// requested work.
     fn large(&self, reading: &Reading) -> Option<Alert> {
         let dir = &self.watched.place.dir;
         let documents = named_files(&self.call.prompt).into_iter();
@@ -271,7 +272,7 @@ impl Hook<'_> {
         large.map(Alert::Shard).or_else(|| self.too_large(reading))
     }
 
-    /// The estimate of what a prompt asks for, by the files that it names, if it may not fit.
+    /// The estimate of a prompt's work, by the files that it names, if it may not fit.
     fn too_large(&self, reading: &Reading) -> Option<Alert> {
         let used = Some(reading.used_tokens);
         let estimate = self
@@ -292,8 +293,8 @@ impl Hook<'_> {
         )
     }
 
-    /// The answer: to the person on the screen, and to the agent beside what it reads next. At the end
-    /// of a turn nothing is said to the agent, since that would begin another.
+    /// The answer: to the person on the screen, and to the agent with what it reads next. At the end of a
+    /// turn the agent gets nothing, since that would begin another turn.
     fn tell(&self, alerts: &[Alert], loaded: Option<&str>) -> Value {
         let said: Vec<AlertTexts> = alerts.iter().map(|alert| self.said(alert)).collect();
         let person: Vec<&str> = said.iter().map(|said| said.person.as_str()).collect();
@@ -317,8 +318,8 @@ impl Hook<'_> {
     }
 }
 
-/// Decides, and records what was decided. Two calls at the same time decide one after the other; one that
-/// waited in vain, or cannot record, does nothing that would be done twice.
+/// Decides, and records the decision. Two calls at the same time decide one after the other. A call that
+/// waited in vain, or cannot record, does nothing that must not be done twice.
 pub(super) fn settle(
     watched: &Watched,
     trigger: &Trigger,
@@ -329,8 +330,8 @@ pub(super) fn settle(
     if first.events.is_empty() {
         return (watch, first);
     }
-    // Held until the records are appended: as a temporary in the condition below it would be gone before.
-    // Without its checkpoint a compaction loses what was not written down.
+    // Held until the records are appended: a temporary in the condition below would be dropped too early.
+    // Without its checkpoint, a compaction loses what was not written down.
     let patience = if *trigger == Trigger::Compacts {
         COMPACTION_LOCK_PATIENCE
     } else {
@@ -365,8 +366,7 @@ pub(super) fn settle(
     )
 }
 
-/// The same call with the links in its path followed, and the guard's own commands
-/// known as such.
+/// The same call with the links in its path followed, and with the guard's own commands recognized as such.
 fn resolved(tool: &ToolUse) -> ToolUse {
     match tool {
         ToolUse::Read(path) => ToolUse::Read(leads_to(path)),

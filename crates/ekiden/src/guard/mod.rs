@@ -8,18 +8,18 @@
 //!                                                                             git, document, log
 //! ```
 //!
-//! Theory of operation: nothing lives between two calls but files. A call folds the session's log, reads
-//! the end of the transcript, and asks the pure core what to do; only when there is something to record
-//! does it take the session's lock, and then it decides anew on what it finds. The slow work of a
-//! checkpoint is a process of its own.
+//! Theory of operation: only files live between two calls. A call folds the session's log, reads the end of
+//! the transcript, and asks the pure core what to do. It takes the session's lock only when there is
+//! something to record, and then decides again on what it finds. The slow work of a checkpoint runs in a
+//! separate process.
 //!
 //! Invariants:
-//! - *It fails open.* Bad input, a full disk, a panic: the exit code is 0 or 1, never 2, which would
-//!   block the client; nothing is answered, and a line in `guard/errors.log` says why.
-//! - *It stands aside* in sessions of ekiden and in whatever those start: their engine watches them.
+//! - *It fails open.* Bad input, a full disk, a panic: the exit code is 0 or 1, never 2, which would block
+//!   the client. The client gets no answer, and a line in `guard/errors.log` says why.
+//! - *It stands aside* in sessions of ekiden and in everything they start: their engine watches them.
 //! - *Subagents are not watched.* Their context is not the session's.
-//! - This path reaches core, wire and store only; [`checkpoint`] alone starts a process, and asks a tracker there. What is
-//!   remembered is appended to a file; a hook never waits for the memory's index.
+//! - This path uses only core, wire and store. Only [`checkpoint`] starts a process, and asks a tracker
+//!   there. Entries for the memory are appended to a file; a hook never waits for the memory's index.
 
 mod checkpoint;
 mod client_mod;
@@ -42,13 +42,13 @@ use std::io::Read;
 
 use crate::exit::Exit;
 
-/// The most that is read of what the client says: a batch of tools can hold large answers.
+/// How much of the client's input is read: a batch of tools can hold large answers.
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Does what a hook, a status line or a detached checkpoint is called for, if the command line says so;
-/// else nothing. To be called before anything that takes time: reading a command line whole takes longer
-/// than all of a hook's work. And it would end with 2 over a word that it does not know, which blocks the
-/// client; here such a word is passed over.
+/// Runs a hook, a status line or a detached checkpoint if the command line asks for one; otherwise does
+/// nothing. Call it before anything slow: parsing a full command line takes longer than all of a hook's
+/// work. And the parser would exit with 2 at an unknown word, which blocks the client; here such a word is
+/// ignored.
 pub fn run_if_asked() -> Option<Exit> {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (role, rest) = args.split_first()?;
@@ -81,14 +81,15 @@ pub fn hook(called: Called) -> Exit {
     failing_open(|| hook::run(called))
 }
 
-/// One call of a status line, over another program's if there is one.
+/// One call of a status line, on top of another program's if there is one.
 pub fn statusline(wrap: Option<&OsStr>) -> Exit {
     failing_open(|| statusline::run(wrap))
 }
 
-/// Whatever happens, the client goes on: a panic ends with 1, whether panics unwind in this build or not.
+/// Whatever happens, the client continues: a panic exits with 1, whether panics unwind in this build or
+/// not.
 fn failing_open(work: impl FnOnce()) -> Exit {
-    // The first is `main`'s, which aborts; what it leaves behind only tells.
+    // `main` sets the first panic hook, which aborts; the one that it replaces only reports.
     drop(std::panic::take_hook());
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -100,10 +101,10 @@ fn failing_open(work: impl FnOnce()) -> Exit {
     Exit::Done
 }
 
-/// What the client says on standard input.
+/// The client's input on standard input.
 fn input() -> String {
     let mut bytes = Vec::new();
-    // What was read until an error is all that there is.
+    // What was read before an error is all there is.
     let _ = std::io::stdin()
         .lock()
         .take(INPUT_BYTES_MAX)

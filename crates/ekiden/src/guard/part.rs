@@ -1,4 +1,4 @@
-//! The part of a plan that a watched session works on, and the one that comes after it.
+//! The part of a plan that a watched session works on, and the next one.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -10,7 +10,8 @@ use ekiden_core::manifest::Stage;
 use ekiden_manifest::{Defaults, Syntax, TextAlone};
 use ekiden_store::beneath;
 
-/// What follows the part of a plan that the session was asked for; nothing if it names none, or the last one.
+/// What comes after the part of a plan that the session was asked for; `None` if it names none, or the last
+/// one.
 pub(super) fn next(dir: &Path, told: &TranscriptFacts) -> Option<String> {
     let prompts = told.asked_last.iter().chain(&told.task);
     prompts.filter_map(|prompt| after(dir, prompt)).next()
@@ -33,7 +34,7 @@ fn after(dir: &Path, prompt: &str) -> Option<String> {
     ))
 }
 
-/// The manifest that a file is, or that lies beside a part of it.
+/// The manifest that a file is, or that is beside a part of it.
 fn manifest(name: &str) -> Option<String> {
     match name.rsplit_once(".parts/") {
         Some((plan, _)) => Some(format!("{plan}.toml")),

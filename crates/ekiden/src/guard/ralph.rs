@@ -1,10 +1,11 @@
 //! A loop that a person runs with `claude -p`: the state of its iterations, and the prompt of the next one.
 //!
-//! There is a loop where `ralph-state.json` is. Each session is an iteration. One that hands off at L2 is ended once its
-//! document is written, since nobody is there to end it; the prompt then says where the next one resumes.
+//! A loop exists where `ralph-state.json` is. Each session is an iteration. Nobody is there to end a
+//! session that hands off at L2, so the guard ends it once its document is written; the prompt then says
+//! where the next one resumes.
 //!
-//! Several processes of a session may write at once, and the last one counts. That is the end of the session, which
-//! takes everything anew from its log, its document and its transcript.
+//! Several processes of a session may write at once, and the last one counts. That is the end of the
+//! session, which reads everything again from its log, its document and its transcript.
 
 use std::fs::File;
 use std::path::Path;
@@ -30,13 +31,14 @@ use super::Watched;
 use crate::memory::has_claude_mem;
 use crate::tracker::LoopInIssue;
 
-/// Files that are named as in progress.
+/// How many files are named as in progress.
 const FILES_MAX: usize = 5;
 
-/// What the person reads who looks at the loop's output.
+/// The message for a person who watches the loop's output.
 pub(super) const ENDED: &str =
     "ekiden: the handoff is written; the loop goes on with a fresh session.";
-/// What the client says of itself to what it starts: `cli` in its own interface, where a person decides when to go on.
+/// How the client identifies itself to its children: `cli` in its own interface, where a person decides
+/// when to continue.
 const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
 
 impl Watched {
@@ -50,8 +52,8 @@ impl Watched {
         ralph::state(&self.disk(), &self.published())
     }
 
-    /// Follows a session of a loop: how full it was, and at its end, or when a document is written, how the next one
-    /// goes on. Returns whether it is to end now.
+    /// Follows a session of a loop: how full it was, and at its end, or when a document is written, how the
+    /// next one continues. Returns whether the session should end now.
     pub(super) fn follow_loop(
         &self,
         trigger: &Trigger,
@@ -91,13 +93,13 @@ impl Watched {
         matches!(trigger, Trigger::AfterBatch(_)) && !is_attended && watch.is_handed_off(self.now)
     }
 
-    /// The same as soon as a document is written, whoever asked for it.
+    /// The same as soon as a document is written, no matter who asked for it.
     pub(super) fn checkpoint_loop(&self, reading: Option<&Reading>) {
         let trigger = Trigger::Stops { background: true };
         self.follow_loop(&trigger, &self.watch(), reading);
     }
 
-    /// What a checkpoint's commit is called in a loop.
+    /// The title of a checkpoint's commit in a loop.
     pub fn loop_subject(&self, reason: CheckpointReason, percent: Option<u64>) -> Option<String> {
         let mut state = self.loop_state().ok()??;
         let iteration = state.iteration_of(&self.session).iteration;
@@ -131,7 +133,7 @@ impl Watched {
         Ok(ralph::regenerate_prompt(&self.disk(), dir, state, tools)?)
     }
 
-    /// An iteration that left a document is resumed from it; one that did not leaves nothing to resume.
+    /// An iteration that left a document is resumed from it; without a document there is nothing to resume.
     fn end_iteration(&self, state: &mut RalphState, watch: &Watch, reading: Option<&Reading>) {
         let list = ralph::list(&self.disk(), &self.place.dir);
         let last = watch.last.as_ref().filter(|last| !last.outdated);

@@ -122,7 +122,7 @@ fn limits(told: &StatusInput) -> Option<String> {
     (!known.is_empty()).then(|| known.join(" "))
 }
 
-/// Keeps what only the status line is told, if it is news.
+/// Keeps what only the status line hears, if it is new.
 fn keep_figure(watched: &Watched, told: &StatusInput) {
     let Some(window_tokens) = told.window_tokens else {
         return;
@@ -130,7 +130,7 @@ fn keep_figure(watched: &Watched, told: &StatusInput) {
     keep(watched, told.used_tokens, window_tokens);
 }
 
-/// Keeps what the client itself says of its context, if it is news.
+/// Keeps what the client itself reports about its context, if it is new.
 pub(super) fn keep(watched: &Watched, used_tokens: Option<u64>, window_tokens: u64) {
     let figure = Figure {
         at: watched.now,
@@ -149,7 +149,7 @@ pub(super) fn keep(watched: &Watched, used_tokens: Option<u64>, window_tokens: u
     watched.or_complain(watched.files.keep_figure(&figure));
 }
 
-/// What the status line that stood here before says of the same input.
+/// The output of the previous status line for the same input.
 fn foreign(command: &OsStr, input: &[u8], dir: &Path) -> Option<String> {
     let said = detached::filter(command, input, dir).ok()?;
     let said = String::from_utf8_lossy(&said);

@@ -1,4 +1,4 @@
-//! What a call of the guard reads: the project, the session's files, its settings, its context.
+//! What a guard call reads: the project, the session's files, its settings, its context.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::settings::table::{self, Setting};
 use crate::specs::file_bytes;
 use crate::tracker::{Trackers, tell_continued};
 
-/// How long what was seen of a session is kept.
+/// How long observations about a session are kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
 
 /// A watched session and what surrounds it.
@@ -51,23 +51,23 @@ pub struct Watched {
     pub issue: Option<String>,
     /// Where uncommitted work goes at a checkpoint.
     pub wip: Wip,
-    /// Where state lies, if not at its usual place.
+    /// Where state is kept, if not in its usual place.
     pub state_dir: Option<PathBuf>,
     /// When this call was made.
     pub now: Timestamp,
     line_format: Option<LineFormat>,
     pub(super) environment: Environment,
-    /// What may be remembered; none if nothing may.
+    /// What may be remembered; `None` if nothing may.
     pub(super) memory: Option<Vec<String>>,
     memory_context: bool,
 }
 
 impl Watched {
-    /// The session as a call names it. None where nothing is to be watched: in a session of ekiden, and
-    /// where the project is gone.
+    /// The session that a call names. `None` if there is nothing to watch: in a session of ekiden, and if
+    /// the project is gone.
     ///
-    /// Settings that cannot be read are as if nobody had set anything: a line in `guard/errors.log` tells what is
-    /// wrong with them, and a session must not fail by them.
+    /// Unreadable settings count as unset: a session must not fail because of them. A line in
+    /// `guard/errors.log` says what is wrong.
     pub fn of(session: &str, transcript: PathBuf, cwd: &Path) -> Option<Self> {
         let environment = Environment::of_process();
         if environment
@@ -121,7 +121,7 @@ impl Watched {
         self.line_format.clone().unwrap_or_default()
     }
 
-    /// Remembers what `observed` makes of the session's origin, unless this project is left out.
+    /// Remembers what `observed` makes from the session's origin, unless this project is left out.
     pub(super) fn remember(&self, observed: impl FnOnce(&Origin) -> Vec<Observation>) {
         let Some(exclude) = &self.memory else { return };
         if let Some(capture) = Capture::of(&self.environment, &self.place, exclude) {
@@ -134,7 +134,7 @@ impl Watched {
         }
     }
 
-    /// Brings the memory's index up to date. Takes time: never in a hook.
+    /// Brings the memory's index up to date. Slow: never call it in a hook.
     pub(super) fn index_memory(&self) -> Result<(), MemoryError> {
         match memory::files(&self.environment).filter(|_| self.memory.is_some()) {
             Some(files) => ekiden_memory::ask(&files, |_| Ok(())).map(drop),
@@ -142,8 +142,8 @@ impl Watched {
         }
     }
 
-    /// What sessions left here lately, if the person wants it shown and claude-mem does not do so already. At most so
-    /// many characters.
+    /// What sessions recently left here, if the person wants to see it and claude-mem does not show it
+    /// already. At most this many characters.
     pub(super) fn recent_context(&self, chars_max: usize) -> Option<String> {
         let wanted = self.memory_context && !has_claude_mem(&self.environment);
         let files = memory::files(&self.environment).filter(|_| wanted)?;
@@ -153,15 +153,15 @@ impl Watched {
         memory::shown::recent_context(&found, chars_max)
     }
 
-    /// Forgets sessions that are long over.
+    /// Forgets sessions that ended long ago.
     pub(super) fn sweep(&self) {
         let before = Timestamp(self.now.0.saturating_sub(KEPT_FOR.0));
         let disk = RealDisk::fenced(&self.place.dir);
         sweep(&disk, &self.place.state_dir, before);
     }
 
-    /// The session that a command is about: the one that it names, else the one that it is called from,
-    /// else the one that was watched last here.
+    /// The session that a command is about: the one that it names, otherwise the one that it is called
+    /// from, otherwise the one that was last watched here.
     pub fn for_command(named: Option<&str>) -> Result<Self, Failure> {
         let environment = Environment::of_process();
         let here = current_dir()?;
@@ -191,7 +191,7 @@ impl Watched {
         Ok(watched)
     }
 
-    /// What a task may take: its text, and the files of the project that it names.
+    /// The size of a task: its text, and the files of the project that it names.
     pub fn estimate(&self, task: &str, window: &Window, used_tokens: Option<u64>) -> Estimate {
         let files: Vec<u64> = file_bytes(&self.place.dir, task).into_values().collect();
         Estimate::of(task, &files, window.usable_tokens(), used_tokens)
@@ -205,7 +205,7 @@ impl Watched {
             .to_string()
     }
 
-    /// What the session's log tells. One that cannot be read tells nothing.
+    /// What the session's log says. An unreadable log says nothing.
     pub fn watch(&self) -> Watch {
         Watch::fold(&self.files.records().unwrap_or_default())
     }
@@ -219,8 +219,8 @@ impl Watched {
         decide(watch, self.settings, trigger, reading, self.now)
     }
 
-    /// The session's context now: from the transcript's end, or from the status line if that was told
-    /// later. None before the first response.
+    /// The session's context now: from the end of the transcript, or from the status line if that reported
+    /// later. `None` before the first response.
     pub fn reading(&self) -> Option<Reading> {
         let recent = self.recent();
         let figure = self.files.figure();
@@ -253,7 +253,7 @@ impl Watched {
             .unwrap_or_default()
     }
 
-    /// How the guard's commands are called for this person.
+    /// How this person calls the guard's commands.
     pub fn names(&self, plugin: bool) -> CommandNames {
         if plugin {
             return CommandNames::with_prefix("ekiden:");
@@ -267,21 +267,21 @@ impl Watched {
         CommandNames::with_prefix(if is_prefixed { "ekiden-" } else { "" })
     }
 
-    /// The issue that the work belongs to: as set, else as the branch is named.
+    /// The issue that the work belongs to: from the settings, otherwise from the branch's name.
     pub fn issue_name(&self) -> Option<String> {
         self.issue
             .clone()
             .or_else(|| issue_of_branch(&self.place.branch()?))
     }
 
-    /// The same, if a checkpoint tells it what was done.
+    /// The same, if checkpoints report to it what was done.
     pub(super) fn told_issue(&self) -> Option<String> {
         let trackers = Trackers::of_project(&self.place.dir)?;
         trackers.outbox()?;
         self.issue_name().filter(|name| trackers.takes_name(name))
     }
 
-    /// The issue need no longer say that a handoff waits.
+    /// The issue no longer needs to say that a handoff waits.
     pub(super) fn tell_continued(&self) {
         if let Some(issue) = self.told_issue()
             && let Err(why) = tell_continued(&self.place.dir, &issue, &self.session, self.now)
@@ -290,19 +290,20 @@ impl Watched {
         }
     }
 
-    /// Where handoff documents lie, as the agent would name the directory.
+    /// Where handoff documents are, as the agent would name the directory.
     pub fn documents_dir(&self) -> PathBuf {
         Published::new(&self.place.dir).handoffs()
     }
 
-    /// Writes `checkpoint-state.json`, once a level was reached or where `.ekiden/` is already: a project
-    /// in which nothing ever happened is not written into.
+    /// Writes `checkpoint-state.json` once a level was reached, or if `.ekiden/` already exists: nothing is
+    /// written into a project in which nothing ever happened.
     pub fn publish(&self, watch: &Watch, reading: &Reading) {
         let published = Published::new(&self.place.dir);
         if !published.dir().is_dir() && watch.armed.level == Level::L0 {
             return;
         }
-        // A clone may have the directory for its settings, and never what keeps the rest out of git.
+        // A clone may have the directory for its settings, but it never has the file that keeps the rest
+        // out of git.
         if !published.gitignore().is_file() {
             let (place, disk) = (&self.place, RealDisk::fenced(&self.place.dir));
             let git = place.common_dir.as_deref();
@@ -329,13 +330,13 @@ impl Watched {
         self.window(self.files.figure(), WINDOW_UNKNOWN)
     }
 
-    /// The model's window as the client was started, with what its status line told.
+    /// The model's window, given how the client was started and what its status line reported.
     fn window(&self, figure: Option<Figure>, model_tokens: u64) -> Window {
         let compaction = Compaction::here(&self.environment, &self.place.dir);
         compaction.window(figure.map_or(model_tokens, |figure| figure.window_tokens))
     }
 
-    /// Says in `guard/errors.log` what went wrong: nobody reads a hook's standard error.
+    /// Writes to `guard/errors.log` what went wrong: nobody reads a hook's standard error.
     pub fn or_complain<T, E: std::error::Error>(&self, result: Result<T, E>) -> Option<T> {
         result
             .map_err(|error| super::report::note(&in_full(&error)))
@@ -343,7 +344,7 @@ impl Watched {
     }
 }
 
-/// A setting's value; none if nobody set it and it has no default, or it cannot be read.
+/// A setting's value; `None` if it is unset and has no default, or is unreadable.
 fn setting<T>(given: Option<&Given>, setting: &Setting<T>) -> Option<T> {
     given?.get(setting).ok().flatten()
 }

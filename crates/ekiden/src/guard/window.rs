@@ -1,9 +1,8 @@
-//! The window of a watched session, told from what the client was started with.
+//! The window of a watched session, derived from how the client was started.
 //!
-//! The client says its window to its status line only. Before that, and without one, it is told from
-//! the model's name; and a lower window for compaction from the client's arguments, environment and
-//! settings.
-//! Whatever is guessed is guessed low: an alert too early costs a minute, one too late the session.
+//! The client reports its window only to its status line. Before that, and without a status line, the guard
+//! derives it from the model's name, and a lower window for compaction from the client's arguments,
+//! environment and settings. It guesses low: an alert too early costs a minute, one too late the session.
 
 use std::path::Path;
 
@@ -14,15 +13,15 @@ use crate::client::settings::ClientSettings;
 use crate::client::window::flag;
 use crate::settings::environment::Environment;
 
-/// The window of models that nobody knows.
+/// The window of unknown models.
 pub const WINDOW_UNKNOWN: u64 = 200_000;
-/// The window of the models named here and of what follows them.
+/// The window of the models named here and of their successors.
 const WINDOW_LARGE: u64 = 1_000_000;
-/// Families whose versions from this one on have the large window.
+/// Families whose versions have the large window from this one on.
 const LARGE_FROM: [(&str, u32); 4] = [("opus", 5), ("sonnet", 5), ("haiku", 5), ("fable", 0)];
 
-/// The first client that was seen to give them this window. To 2.1.197 they have 200,000 tokens, but for names
-/// that end in `[1m]`.
+/// The first client seen to give them this window. With 2.1.197 they have 200,000 tokens, except names that
+/// end in `[1m]`.
 const LARGE_SINCE: [u32; 3] = [2, 1, 329];
 
 /// How the client was told to compact.
@@ -35,13 +34,13 @@ pub struct Compaction {
 }
 
 impl Compaction {
-    /// What was said to the client in which this is called, or that is started here.
+    /// What the client was told: the one that this is called in, or one that is started here.
     pub fn here(environment: &Environment, dir: &Path) -> Self {
         let settings = ClientSettings::read(environment, dir, false);
         Self::of(environment, &client_args(environment), &settings)
     }
 
-    /// What the client's own arguments say, or else the environment, or else its settings.
+    /// The client's own arguments, otherwise the environment, otherwise its settings.
     pub fn of(
         environment: &Environment,
         client_args: &[String],
@@ -61,7 +60,7 @@ impl Compaction {
         }
     }
 
-    /// The window that is filled of a model's.
+    /// The part of a model's window that gets filled.
     pub fn window(self, model_tokens: u64) -> Window {
         let reserve_tokens = limits::RESERVE_TOKENS_CLAUDE;
         let window = self.window_tokens.unwrap_or(model_tokens).min(model_tokens);
@@ -95,14 +94,14 @@ pub fn window_of(model: &str, client: &str) -> u64 {
     }
 }
 
-/// The version behind a family's name: `claude-opus-5-5` is version 5 of opus.
+/// The version after a family's name: `claude-opus-5-5` is version 5 of opus.
 fn version_of(model: &str, family: &str) -> Option<u32> {
     let behind = &model[model.find(family)? + family.len()..];
     let number = behind.split('-').find_map(|part| part.parse().ok());
     Some(number.unwrap_or_default())
 }
 
-/// The arguments that the client was started with, if the system tells them.
+/// The arguments that the client was started with, if the system reports them.
 pub fn client_args(environment: &Environment) -> Vec<String> {
     let pid = environment
         .variable("CLAUDE_PID")

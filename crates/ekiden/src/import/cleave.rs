@@ -12,19 +12,19 @@ use super::sessions::{self, Earlier};
 use super::source::Source;
 use crate::failure::Failure;
 
-/// What cleave wrote under its headings for people, which is no knowledge.
+/// What cleave wrote under its headings for people, which is not knowledge.
 const EXPLANATIONS: [&str; 2] = [
     "persistent insights that matter for every session",
     "recent session notes (auto-pruned",
 ];
-/// Lines with which cleave's own text begins after the task, in a prompt that it kept.
+/// Lines with which cleave's own text begins after the task, in a prompt that was kept.
 const AFTER_TASK: [&str; 4] = [
     "--- PROGRESS FROM PRIOR SESSIONS ---",
     "--- ACCUMULATED KNOWLEDGE ---",
     "AUTOMATED SESSION RELAY",
     "SESSION RELAY PROTOCOL",
 ];
-/// Sessions that a relay may have had: as many as cleave allows.
+/// How many sessions a relay may have had: as many as cleave allows.
 const SESSIONS_MAX: u32 = 10_000;
 
 /// What a relay left.
@@ -33,16 +33,16 @@ pub struct Left {
     /// The task, if a prompt that was kept has it.
     pub task: Option<String>,
     pub last: LastSession,
-    /// The sessions of which something was kept.
+    /// The sessions that left anything.
     pub earlier: Rc<[Earlier]>,
     pub knowledge: String,
     /// It was done there.
     pub is_complete: bool,
-    /// Of all that it left, by which it is known again.
+    /// A hash of everything that it left, which identifies it.
     pub hash: String,
 }
 
-/// What the relay in a project left; nothing if no session of one handed off.
+/// What the relay in a project left; `None` if none of its sessions handed off.
 pub fn left(source: &Source, marker: &Marker) -> Result<Option<Left>, Failure> {
     let text = |name: &str| source.text(&format!(".cleave/{name}"));
     let (progress, next_prompt) = (text("PROGRESS.md")?, text("NEXT_PROMPT.md")?);
@@ -81,7 +81,7 @@ pub fn left(source: &Source, marker: &Marker) -> Result<Option<Left>, Failure> {
     }))
 }
 
-/// The knowledge without cleave's own words. Of what has none of its headings, everything is a fact.
+/// The knowledge without cleave's own text. If there are none of its headings, everything is a fact.
 pub(super) fn known(text: &str, session: u32) -> Knowledge {
     let is_ours = |line: &&str| {
         let line = line.trim().to_lowercase();
@@ -98,7 +98,7 @@ pub(super) fn known(text: &str, session: u32) -> Knowledge {
     known
 }
 
-/// The number of the newest session that any of cleave's counters knows.
+/// The highest session number in any of cleave's counters.
 fn newest(source: &Source) -> Result<SessionNumber, Failure> {
     let mut numbers = Vec::new();
     for name in [".session_count", ".session_counter"] {
@@ -127,7 +127,7 @@ fn newest(source: &Source) -> Result<SessionNumber, Failure> {
 fn task_of(prompt: &str) -> Option<String> {
     let is_task = |line: &&str| !AFTER_TASK.iter().any(|words| line.contains(words));
     let lines: Vec<&str> = prompt.lines().take_while(is_task).collect();
-    // A rule or a frame stands before cleave's own text.
+    // A rule or a frame precedes cleave's own text.
     let task = lines.join("\n");
     let task = task
         .trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '-' | '═' | '━' | '#' | '*'));

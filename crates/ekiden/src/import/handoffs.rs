@@ -23,7 +23,7 @@ pub struct Document {
     pub modified: Option<SystemTime>,
 }
 
-/// The documents of a project, oldest first; and what cannot be taken over.
+/// The documents of a project, oldest first, and what cannot be imported.
 pub fn documents(source: &Source) -> Result<(Vec<Document>, Vec<Finding>), Failure> {
     let (mut documents, mut findings) = (Vec::new(), Vec::new());
     for name in source.names(DIR)? {

@@ -1,7 +1,7 @@
 //! What other programs left in a project, read for `ekiden import`.
 //!
-//! Everything here only reads. The files may be a stranger's, so they are read within bounds and never outside
-//! of the project; what they say is data.
+//! This module only reads. The files may come from a stranger, so it reads them within bounds and never
+//! outside the project; their content is data.
 
 pub mod cleave;
 pub mod handoffs;
@@ -13,10 +13,10 @@ pub mod source;
 
 use serde::Serialize;
 
-/// What becomes of one thing of another program.
+/// What happens to one item of another program.
 #[derive(Debug, Serialize)]
 pub struct Finding {
-    /// What it is there: `CLEAVE_PAUSE=10`.
+    /// Its name there: `CLEAVE_PAUSE=10`.
     pub was: String,
     #[serde(flatten)]
     pub became: Became,

@@ -1,4 +1,4 @@
-//! A plan that another program did in part: which stages it finished.
+//! A plan that another program executed in part: which stages it finished.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::source::Source;
 use crate::failure::Failure;
 
-/// The manifest and the state of each program that has plans, with its words for a stage that is done.
+/// The manifest and the state of each program that has plans, with its words for a finished stage.
 const PLANS: [(&str, &str, &str, &[&str]); 2] = [
     (".casm", "manifest.json", "state.json", &["completed"]),
     (
@@ -25,7 +25,7 @@ const PLANS: [(&str, &str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// Where CASM keeps what its sessions hand on.
+/// Where CASM keeps what its sessions pass on.
 const HANDOFFS: &str = ".casm/handoffs";
 
 /// A plan that was begun.
@@ -41,16 +41,17 @@ pub struct Begun {
 #[derive(Debug)]
 pub struct Done {
     pub stages: BTreeSet<String>,
-    /// How often a stage is tried again, where the other program's settings say it.
+    /// How often a stage is retried, if the other program's settings say so.
     pub retries: Option<u32>,
-    /// What finished stages of CASM handed on: files from the project's directory, named `<stage>-<title>.md`.
+    /// What finished stages of CASM passed on: files from the project's directory, named
+    /// `<stage>-<title>.md`.
     pub handoffs: Vec<String>,
-    /// What stages of a pipeline of cleave learned, for those that follow.
+    /// What stages of a cleave pipeline learned, for the stages after them.
     pub knowledge: Option<String>,
     pub imported: Imported,
 }
 
-/// The plan in a project; nothing if none was begun.
+/// The plan in a project; `None` if none was begun.
 pub fn begun(source: &Source) -> Result<Option<Begun>, Failure> {
     for (dir, manifest, state, done) in PLANS {
         let manifest = format!("{dir}/{manifest}");
@@ -103,7 +104,7 @@ pub fn begun(source: &Source) -> Result<Option<Begun>, Failure> {
     Ok(None)
 }
 
-/// What CASM says that a session took.
+/// How long a session took according to CASM.
 fn took((id, stage): (&String, &Value)) -> Option<(StageId, Took)> {
     let result = stage.get("result")?;
     let figure = |name: &str| result.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -115,7 +116,7 @@ fn took((id, stage): (&String, &Value)) -> Option<(StageId, Took)> {
     (took != Took::default()).then_some((id, took))
 }
 
-/// Names with which a pattern could be meant are left out: what a stage is shown may be patterns.
+/// Names that could be patterns are left out: the list of what a stage is shown may hold patterns.
 fn handoffs(source: &Source) -> Result<Vec<String>, Failure> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let names = source.names(HANDOFFS)?.into_iter();
@@ -124,8 +125,8 @@ fn handoffs(source: &Source) -> Result<Vec<String>, Failure> {
 }
 
 impl Done {
-    /// Marks what is done, so that its validation has to confirm it. What has none is done again. A stage is shown
-    /// what those that it needs handed on.
+    /// Marks finished stages, so that their validation has to confirm them. A stage without a validation is
+    /// done again. A stage is shown what the stages that it needs passed on.
     pub fn mark(&self, manifest: &mut Manifest) {
         for stage in &mut manifest.stages {
             let needs = stage.part.needs.iter().map(|need| need.stage.as_str());

@@ -1,4 +1,4 @@
-//! The state of a Ralph loop as CCS specifies it, taken over by the loop here.
+//! The state of a Ralph loop as CCS specifies it, which ekiden's loop takes over.
 
 use ekiden_core::ralph::RalphState;
 use ekiden_engine::workspace::Workspace;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 const STATE: &str = ".claude/ralph-state.json";
 
-/// Takes it over where there is no loop yet.
+/// Imports it if there is no loop yet.
 pub fn take(
     source: &Source,
     workspace: &Workspace,

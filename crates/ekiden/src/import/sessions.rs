@@ -1,4 +1,4 @@
-//! The sessions that a relay of cleave had, kept as archives of the run that goes on with it.
+//! The sessions of a cleave relay, kept as archives of the run that continues it.
 
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_engine::workspace::Workspace;
@@ -10,7 +10,7 @@ use super::cleave::known;
 use super::source::Source;
 use crate::failure::Failure;
 
-/// What is kept of all sessions together, in bytes; the newest count first.
+/// How much is kept of all sessions together, in bytes; the newest take precedence.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 const KNOWLEDGE: &str = "knowledge.md";
 /// The files of a session, which have the same names in its archive here.
@@ -24,7 +24,7 @@ pub struct Earlier {
     files: Vec<(String, String)>,
 }
 
-/// The sessions of which cleave kept something, oldest first.
+/// The sessions that cleave kept anything of, oldest first.
 pub fn earlier(source: &Source) -> Result<Vec<Earlier>, Failure> {
     let mut numbers: Vec<SessionNumber> = source
         .names(".cleave/logs")?
@@ -59,7 +59,7 @@ pub fn earlier(source: &Source) -> Result<Vec<Earlier>, Failure> {
     Ok(sessions)
 }
 
-/// Keeps them in the run's archive. Where they are kept already nothing changes.
+/// Keeps them in the run's archive. If they are there already, nothing changes.
 pub fn keep(sessions: &[Earlier], workspace: &Workspace, run: &RunId) -> Result<(), Failure> {
     let disk = RealDisk::fenced(&workspace.dir);
     let relay = StateLayout::new(&workspace.state_dir).run(run).relay(None);

@@ -1,4 +1,4 @@
-//! Settings of other programs, and what they are called here.
+//! Settings of other programs, and their names in ekiden.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ const LEVELS_APART: u8 = 10;
 /// A setting of another program.
 #[derive(Debug)]
 pub struct Foreign {
-    /// As it stands there: `CLEAVE_PAUSE=10`.
+    /// As written there: `CLEAVE_PAUSE=10`.
     pub was: String,
     pub wish: Wish,
 }
@@ -23,21 +23,21 @@ pub struct Foreign {
 pub enum Wish {
     /// The setting of this name, with this value.
     Set(&'static str, String),
-    /// What has no setting: why, and what to do instead.
+    /// It has no setting: why, and what to do instead.
     Nothing(String),
 }
 
-/// How a key of theirs is read.
+/// How one of their keys is read.
 #[derive(Debug, Clone, Copy)]
 enum To {
     Key(&'static str),
-    /// The same of a number of seconds.
+    /// The same for a number of seconds.
     Duration(&'static str),
     /// One percentage, at which the handoff is ordered.
     Threshold,
-    /// The setting of a switch for a check with this command, or of a command itself.
+    /// The setting for a switch of a check with this command, or for a command itself.
     Check(&'static str, &'static str),
-    /// It takes every question away from the user.
+    /// It would take every question away from the user.
     Never,
     Nothing(&'static str),
 }
@@ -100,7 +100,7 @@ const CASM: &[(&str, To)] = &[
     ("output.verbose", Key("verbose")),
 ];
 
-/// Every setting of other programs that is to be found, in the order in which they win.
+/// Every setting of other programs that is found, in order of precedence.
 pub fn foreign(source: &Source, environment: &Environment) -> Result<Vec<Foreign>, Failure> {
     let mut all: Vec<Foreign> = environment
         .with_prefix("CLEAVE_")
@@ -179,14 +179,14 @@ fn wish(keys: &[(&str, To)], key: &str, value: &str) -> Wish {
     }
 }
 
-/// The levels around the percentage at which cleave wanted the handoff.
+/// The levels around the percentage at which cleave ordered the handoff.
 fn levels(value: &str) -> Option<String> {
     let at: u8 = value.trim_end_matches('%').parse().ok()?;
     let (below, above) = (at.checked_sub(LEVELS_APART)?, at.checked_add(LEVELS_APART)?);
     (below > 0 && above < 100).then(|| format!("{below},{at},{above}"))
 }
 
-/// An object's keys and values as text, those of objects in it with a dot.
+/// An object's keys and values as text; keys of nested objects are joined with a dot.
 fn flat(above: &str, object: &Map<String, Value>) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for (key, value) in object {

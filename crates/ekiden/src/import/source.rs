@@ -1,4 +1,4 @@
-//! Reads files that another program left, or a stranger who shaped them like that.
+//! Reads files that another program left, or that a stranger made to look so.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::line::one_line;
 
-/// The most that is read of one file, in bytes. Handoffs and manifests are far smaller.
+/// How much of one file is read, in bytes. Handoffs and manifests are far smaller.
 const BYTES_MAX: u64 = 1024 * 1024;
-/// The most names that are read of one directory.
+/// How many names of one directory are read.
 const NAMES_MAX: usize = 10_000;
 
 /// The directory of a project that another program worked in.
 #[derive(Debug)]
 pub struct Source {
     pub dir: PathBuf,
-    /// The one program's directory that counts, if one was named.
+    /// The only program's directory that counts, if one was named.
     pub only: Option<&'static str>,
 }
 
 impl Source {
-    /// A file's text; nothing if there is no such file.
+    /// A file's text; `None` if there is no such file.
     pub fn text(&self, name: &str) -> Result<Option<String>, Failure> {
         let found = match beneath::open_file(&self.dir, Path::new(name)) {
             _ if self.is_left_out(name) => return Ok(None),
@@ -44,7 +44,7 @@ impl Source {
             .map_err(|_| refused(name, "it is not UTF-8 text"))
     }
 
-    /// When a file was last changed, if that is known.
+    /// When a file was last changed, if known.
     pub fn modified(&self, name: &str) -> Option<SystemTime> {
         let found = beneath::open_file(&self.dir, Path::new(name)).ok()?;
         found.file.metadata().ok()?.modified().ok()
@@ -64,7 +64,7 @@ impl Source {
             .map_err(|error| refused(name, &format!("it is not a JSON object: {error}")))
     }
 
-    /// The names in a directory, in order; none if there is no such directory.
+    /// The names in a directory, sorted; empty if there is no such directory.
     pub fn names(&self, name: &str) -> Result<Vec<String>, Failure> {
         let found = match beneath::open(&self.dir, Path::new(name)) {
             _ if self.is_left_out(name) => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! What is left out of the memory: by the user's rules, and by a project's `.ekidenignore`.
+//! What the memory leaves out: by the user's rules, and by a project's `.ekidenignore`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::settings::environment::Environment;
 
 const FILE: &str = ".ekidenignore";
 
-/// The rules for one project of which something is recorded.
+/// The rules for one project that may be recorded.
 #[derive(Debug)]
 pub(super) struct Ignored {
     dir: PathBuf,
@@ -17,7 +17,7 @@ pub(super) struct Ignored {
 }
 
 impl Ignored {
-    /// None if the project as a whole is left out. Rules that cannot be read leave everything out.
+    /// `None` if the whole project is left out. Unreadable rules leave everything out.
     pub(super) fn of(
         environment: &Environment,
         place: &ProjectPlace,
@@ -49,7 +49,7 @@ impl Ignored {
             dir: place.dir.clone(),
             rules,
         };
-        // Rules that leave out whatever is in the directory mean the directory.
+        // Rules that leave out everything in the directory mean the directory.
         let whole = [place.project(), &place.dir];
         let is_out = |dir: &Path| ignored.names(dir, true) || ignored.names(&dir.join(FILE), false);
         (!whole.into_iter().any(is_out)).then_some(ignored)

@@ -1,4 +1,4 @@
-//! The memory in the binary: who records, what is left out, and how what was found is shown to an agent.
+//! The memory in the binary: what records, what is left out, and how an agent sees what was found.
 //!
 //! ```text
 //! hook, checkpoint, observer of a run ──► Capture ──► store::memory      appended, never indexed here
@@ -28,32 +28,33 @@ use crate::settings::given::Given;
 use crate::settings::table;
 use ignored::Ignored;
 
-/// Observations that a session reads at its start.
+/// How many observations a session reads at its start.
 pub const CONTEXT_LINES: usize = 15;
 
-/// Who records for one project.
+/// Records for one project.
 #[derive(Debug)]
 pub struct Capture {
     files: MemoryFiles,
-    /// What is known of every observation from here.
+    /// Goes into every observation from here.
     pub origin: Origin,
     ignored: Ignored,
 }
 
-/// The rules of what is left out; none where nothing is to be recorded.
+/// The rules of what is left out; `None` if nothing should be recorded.
 pub fn allowed(given: &Given) -> Option<Vec<String>> {
     let records = given.get(&table::MEMORY_RECORD).ok()??;
     let exclude = given.get(&table::MEMORY_EXCLUDE).ok()?;
     records.then(|| exclude.unwrap_or_default())
 }
 
-/// Where a user's memory is; none without a home.
+/// Where a user's memory is; `None` without a home.
 pub fn files(environment: &Environment) -> Option<MemoryFiles> {
     let home = environment.state_home()?.join("ekiden");
     Some(MemoryFiles::of(&home))
 }
 
-/// Whether the user has claude-mem, which gives sessions its own context and tools: then nothing is given twice.
+/// Whether the user has claude-mem, which gives sessions its own context and tools: then nothing is given
+/// twice.
 pub fn has_claude_mem(environment: &Environment) -> bool {
     let Some(dir) = config_dir(environment) else {
         return false;
@@ -64,7 +65,7 @@ pub fn has_claude_mem(environment: &Environment) -> bool {
     plugins.any(|(name, on)| name.starts_with("claude-mem@") && *on == true)
 }
 
-/// What sessions of a run get of the memory.
+/// What sessions of a run get from the memory.
 pub fn of_run(
     given: &Given,
     environment: &Environment,
@@ -95,7 +96,7 @@ pub fn of_run(
 }
 
 impl Capture {
-    /// None where the project is left out, or there is no home to record in.
+    /// `None` if the project is left out, or there is no home to record in.
     pub fn of(environment: &Environment, place: &ProjectPlace, exclude: &[String]) -> Option<Self> {
         let ignored = Ignored::of(environment, place, exclude)?;
         Some(Self {
@@ -109,7 +110,7 @@ impl Capture {
         })
     }
 
-    /// Records what is not left out.
+    /// Records everything that is not left out.
     pub fn keep(&self, observations: Vec<Observation>) -> DiskResult<()> {
         let kept = observations
             .into_iter()

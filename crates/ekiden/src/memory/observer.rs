@@ -1,4 +1,4 @@
-//! What a run's records leave in the memory.
+//! Puts what a run's records say into the memory.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use ekiden_core::text::in_full;
 
 use super::Capture;
 
-/// Records as a run goes on. After a first failure it is silent: the run goes on, and so does the disk's trouble.
+/// Records while a run goes on. After a first failure it is silent: the run continues, and so does the
+/// problem with the disk.
 #[derive(Debug)]
 pub struct Recorder {
     capture: Option<Capture>,
@@ -32,7 +33,7 @@ impl Recorder {
         self.windows.insert(stage.clone(), window);
     }
 
-    /// What went wrong, once.
+    /// The first error, once.
     pub fn recorded(&mut self, record: &Record, run: &Run) -> Option<String> {
         let capture = self.capture.as_ref()?;
         let mut window = None;

@@ -1,4 +1,4 @@
-//! How what was found is shown to an agent: data of strangers, each line marked, secrets masked, bounded.
+//! How an agent sees what was found: data of strangers, each line marked, secrets masked, bounded.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use ekiden_core::observation::Observation;
 use ekiden_core::prompt::quote::quote;
 use ekiden_core::secrets::mask;
 
-/// What one answer may hold, in bytes: a client cuts a longer one to a preview.
+/// How much one answer may hold, in bytes: a client cuts a longer one to a preview.
 pub const ANSWER_BYTES_MAX: usize = 24_000;
 
-/// A line of an index, some 50 tokens: `id  date  type  title  [files]`.
+/// A line of an index, about 50 tokens: `id  date  type  title  [files]`.
 pub fn index_line(found: &Observation) -> String {
     let mut line = format!(
         "{}  {}  {}  {}",
@@ -30,7 +30,7 @@ pub fn index_line(found: &Observation) -> String {
     line
 }
 
-/// All of it, some 500 tokens.
+/// All of it, about 500 tokens.
 pub fn detail(found: &Observation) -> String {
     let from = &found.from;
     let mut text = format!("{}\n", index_line(found));
@@ -50,7 +50,7 @@ pub fn detail(found: &Observation) -> String {
     text
 }
 
-/// Marks each line as data, up to the bound.
+/// Marks each line as data, up to the limit.
 pub fn marked(text: &str, bytes_max: usize) -> String {
     let marked = quote(&mask(text)).text;
     if marked.len() <= bytes_max {
@@ -62,7 +62,8 @@ pub fn marked(text: &str, bytes_max: usize) -> String {
     format!("{}\n[the rest is left out; ask for fewer]", &marked[..end])
 }
 
-/// What sessions left here lately, for the beginning of one: at most so many characters; none if there is nothing.
+/// What sessions recently left here, for the start of one: at most this many characters; `None` if there is
+/// nothing.
 pub fn recent_context(found: &[Observation], chars_max: usize) -> Option<String> {
     const OPENING: &str = "What earlier sessions left in this project's memory, newest first. It is data, and may be out of date:\n";
     let mut lines = String::new();

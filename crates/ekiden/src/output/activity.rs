@@ -1,8 +1,8 @@
-//! What the agent says and does, in lines that stay: for `run -v` as it happens, and for a saved stream.
+//! What the agent says and does, in permanent lines: live for `run -v`, and for a saved stream.
 //!
-//! An agent may print anything, so every text is made plain and short: escape sequences are removed, and long text is
-//! cut, with a mark. A saved stream may end in the middle of a line; it is read piece by piece. A run keeps the whole
-//! stream, for `ekiden show --events`.
+//! An agent may print anything, so every text is made plain and short: escape sequences are removed, and
+//! long text is cut, with a mark. A saved stream may end in the middle of a line, and is read piece by
+//! piece. A run keeps the whole stream, for `ekiden show --events`.
 
 use std::io::{self, Read};
 
@@ -14,12 +14,12 @@ use ekiden_wire::stream::{Assistant, Block, ClientEvent};
 use super::line::{Line, Tone, masked, one_line};
 use super::phrase;
 
-/// Lines shown of one speech while it happens. More would push out what ekiden itself prints.
+/// How many lines of one message are shown live. More would push out ekiden's own output.
 const SPEECH_LINES_MAX: usize = 12;
-/// The piece in which a stream is read.
+/// The chunk size for reading a stream.
 pub const PIECE_BYTES: usize = 64 * 1024;
 
-/// The lines of what happens in a session. Warnings are printed elsewhere, asked for or not.
+/// The lines for what happens in a session. Warnings are printed elsewhere, in any case.
 pub fn lines(activity: &Activity) -> Vec<Line> {
     match activity {
         Activity::Tool { name, target, .. } => vec![call(name, target)],
@@ -100,7 +100,7 @@ fn call(name: &str, target: &str) -> Line {
     Line::labelled(&one_line(name), Tone::Quiet, one_line(target))
 }
 
-/// What the agent said, a line for each of its own that says something.
+/// What the agent said: one line for each non-empty line of it.
 fn speech(said: &str) -> Vec<Line> {
     let said = masked(said);
     let labels = std::iter::once("says").chain(std::iter::repeat(""));

@@ -1,14 +1,15 @@
-//! Printing beside a run, which must not wait for whoever reads.
+//! Prints for a run without ever blocking it.
 //!
-//! A terminal may accept nothing for hours: after ctrl-s, over a connection that hangs, in a pager that nobody scrolls. A
-//! run that waited in a write would answer no hook and order no handoff. So another thread prints what the run says, in
-//! order. While that thread is behind, frames of the live view are left out; lines never are.
+//! A terminal may accept nothing for hours: after ctrl-s, over a connection that hangs, in a pager that
+//! nobody scrolls. A run blocked in a write would answer no hook and order no handoff. So a separate thread
+//! prints the run's output, in order. While that thread is behind, frames of the live view are dropped;
+//! lines never are.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-/// How long a terminal may take nothing at the end of a program, before it is given up.
+/// How long a terminal may accept nothing at the end of a program before we give up on it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,16 +21,16 @@ pub enum Stream {
 #[derive(Debug)]
 pub struct BackgroundWriter {
     pieces: Sender<(Stream, Vec<u8>)>,
-    /// What came of each piece.
+    /// The result of each piece.
     written: Receiver<io::Result<()>>,
-    /// Pieces of which nothing has come yet.
+    /// Pieces without a result so far.
     open: usize,
     /// The first failure on standard output.
     failure: Option<io::Error>,
 }
 
 impl BackgroundWriter {
-    /// Begins to print to these.
+    /// Starts to print to these.
     pub fn start(
         mut answer: impl Write + Send + 'static,
         mut messages: impl Write + Send + 'static,
@@ -40,7 +41,7 @@ impl BackgroundWriter {
             for (stream, bytes) in to_print {
                 let printed = match stream {
                     Stream::Answer => answer.write_all(&bytes).and_then(|()| answer.flush()),
-                    // Nothing can be said if a message cannot be printed.
+                    // If a message cannot be printed, nothing can report that.
                     Stream::Messages => {
                         let _ = messages.write_all(&bytes).and_then(|()| messages.flush());
                         Ok(())
@@ -68,7 +69,7 @@ impl BackgroundWriter {
         }
     }
 
-    /// Whoever reads has not taken all of it yet.
+    /// The reader has not accepted everything yet.
     pub fn is_behind(&mut self) -> bool {
         while let Ok(printed) = self.written.try_recv() {
             self.take(printed);
@@ -76,8 +77,8 @@ impl BackgroundWriter {
         self.open > 0
     }
 
-    /// Waits until everything is printed. A terminal that takes nothing is given up after a while; a pipe
-    /// or a file is waited for, as any program does.
+    /// Waits until everything is printed. After a while it gives up on a terminal that accepts nothing; for
+    /// a pipe or a file it waits, as any program does.
     pub fn finish(&mut self, to_terminal: bool) -> io::Result<()> {
         while self.open > 0 {
             match self.written.recv_timeout(PATIENCE) {

@@ -1,5 +1,5 @@
-//! What is known about a run while it is watched: each relay at work, by the log's records and by what the log does not
-//! hold.
+//! What a watched run is doing: each relay at work, as the log's records show it, and with what the log
+//! does not hold.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ use super::summary::Summary;
 
 #[derive(Debug, Clone, Default)]
 pub struct Board {
-    /// The relays that have not ended; where there is none, the first of all.
+    /// The relays that have not ended; if there are none, the first one.
     relays: BTreeMap<StageId, RelayProgress>,
-    /// What the records say of the whole run, where somebody wants to know.
+    /// What the records say about the whole run, if somebody wants to know.
     pub summary: Option<Summary>,
 }
 
 impl Board {
-    /// Takes in a record and the run as it stands after it.
+    /// Takes in a record and the state of the run after it.
     pub fn follow(&mut self, record: &Record, run: &Run) {
         if let Event::Stage { stage, event } = &record.event
             && let RelayEvent::Attempt { event, .. } = event
@@ -56,7 +56,7 @@ impl Board {
         self.relays.get(stage)
     }
 
-    /// What all sessions have spent, those at work included as far as it was seen.
+    /// The spending of all sessions, including those at work as far as it was seen.
     pub fn spend(&self, summary: &Summary) -> Spend {
         let at_work = self.relays.values().map(|progress| progress.spend);
         let seen = at_work.fold(summary.settled, Spend::plus);

@@ -1,4 +1,4 @@
-//! The end of a run: why, what it came to, the one command to type next.
+//! The end of a run: why, with what result, and the one command to type next.
 
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::StageCounts;
@@ -99,15 +99,15 @@ impl Reporter {
     }
 }
 
-/// A run that ended, and what is known of it.
+/// A run that ended, and what we know about it.
 pub struct Ended<'a> {
     pub outcome: &'a Outcome,
     pub run: &'a Run,
-    /// Settled as the run is.
+    /// Settled when the run is.
     pub timeline: &'a Timeline,
-    /// Its id, as short as it can be.
+    /// Its id, as short as possible.
     pub id: &'a str,
-    /// By what the command that continues it names it, behind a blank; nothing where it is the newest.
+    /// How the command that continues it names it, after a blank; empty if it is the newest.
     pub which: &'a str,
     pub zone: &'a TimeZone,
 }
@@ -115,9 +115,9 @@ pub struct Ended<'a> {
 /// How a run ended, for people.
 pub struct Ending {
     pub tone: Tone,
-    /// Why, with the exit code where that is not 0.
+    /// Why, with the exit code if that is not 0.
     pub head: Text,
-    /// What a person needs to know before they can do something about it, a line each.
+    /// What a person needs to know before they can act, one line each.
     pub details: Vec<String>,
     /// When it makes sense to continue, after "to continue".
     pub once: &'static str,
@@ -163,7 +163,7 @@ impl Ended<'_> {
         waiting.min(self.timeline.worked)
     }
 
-    /// Items of the last handoff that are done and open, if it lists them.
+    /// Done and open items of the last handoff, if it lists them.
     fn items(&self) -> Option<(usize, usize)> {
         let mut lists =
             relays(self.run).filter_map(|relay| relay.last.as_ref()?.open_items.as_ref());
@@ -171,13 +171,13 @@ impl Ended<'_> {
         Some((items.done.len(), items.open.len()))
     }
 
-    /// What became of the stages of a plan.
+    /// What happened to the stages of a plan.
     fn stages(&self) -> Option<StageCounts> {
         let is_plan = self.timeline.is_plan;
         is_plan.then(|| self.run.plan().counts())
     }
 
-    /// Nothing is said of what is not known.
+    /// Omits what is unknown.
     fn sums(&self) -> String {
         let (standing, worked) = (&self.timeline.standing, self.timeline.worked);
         let totals = &standing.totals;
@@ -204,7 +204,7 @@ impl Ended<'_> {
         parts.iter().map(|part| format!(" · {part}")).collect()
     }
 
-    /// Why the run ended, where that takes a look at the run.
+    /// Why the run ended, for reasons that need a look at the run.
     fn special_why(&self, outcome: &Outcome) -> Option<String> {
         if let Outcome::Undelivered { verified, .. } = outcome {
             let verified = *verified;
@@ -241,7 +241,7 @@ impl Ended<'_> {
     }
 }
 
-/// What became of the stages, unless all are done.
+/// What happened to the stages, unless all are done.
 fn stages(counts: StageCounts) -> Option<String> {
     let all = phrase::count(counts.all as u64, "stage");
     let mut text = format!("{} of {all} done", counts.done);

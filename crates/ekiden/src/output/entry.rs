@@ -1,5 +1,5 @@
-//! Something that happened in a run, in both forms: the JSON line for programs and the lines for people. They
-//! are made in one place, so `--json` says everything that the lines say.
+//! Something that happened in a run, in both forms: the JSON line for programs and the lines for people.
+//! One place makes both, so `--json` says everything that the lines say.
 
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::time::Timestamp;
@@ -11,11 +11,11 @@ use super::phrase::utc;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The stage that it is about, if it is about one.
+    /// The stage that it is about, if any.
     pub stage: Option<StageId>,
-    /// The session that it is about, if it is about one.
+    /// The session that it is about, if any.
     pub session: Option<u32>,
-    /// For people. None where only programs want to know.
+    /// For people. `None` if only programs want to know.
     pub lines: Vec<Line>,
     fields: Fields,
 }
@@ -60,7 +60,7 @@ impl Entry {
             .and(&self.fields)
     }
 
-    /// The same without run and stage, for who has named them already.
+    /// The same without run and stage, for a caller that has named them already.
     pub fn json_of_session(&self, at: Timestamp) -> Fields {
         fields! { "time": utc(at) }.and(&self.fields)
     }

@@ -1,7 +1,7 @@
-//! The view on the whole screen: the sessions at the left, the stream of the chosen one at the right.
+//! The full-screen view: the sessions on the left, the stream of the selected one on the right.
 //!
-//! A reader of a run's files, bounded however long they are: of a stream its end is read, and of that the last
-//! entries are kept. What is left out is said.
+//! It reads a run's files, within bounds however long they are: of a stream it reads the end, and keeps the
+//! last entries. It says what it left out.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -18,45 +18,45 @@ use super::prompting::{Key, Move};
 use super::summary::Summary;
 use super::work_dirs::WorkDirs;
 
-/// What is read of the end of a stream when a session is chosen.
+/// How much of the end of a stream is read when a session is selected.
 const TAIL_BYTES: u64 = 4 * 1024 * 1024;
-/// What is read of it before the next frame.
+/// How much of it is read before the next frame.
 const LOOK_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// The entries that are kept.
+/// How many entries are kept.
 const ENTRIES_MAX: usize = 2_000;
-/// The narrowest and lowest terminal for it.
+/// The smallest terminal for it.
 const COLUMNS_MIN: usize = 60;
 const ROWS_MIN: usize = 12;
 
-/// A session's stream from a byte on, with its length; none where nothing is.
+/// A session's stream from a byte on, with its length; `None` if there is none.
 pub type Open = Arc<dyn Fn(&SessionRef, u64) -> Option<(Box<dyn Read + Send>, u64)> + Send + Sync>;
 
 /// A session of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRef {
-    /// None in a run of one relay.
+    /// `None` in a run with one relay.
     pub stage: Option<StageId>,
     pub session: SessionNumber,
-    /// What its stream is.
+    /// The kind of its stream.
     pub form: Form,
 }
 
 pub struct Full {
     open: Open,
     places: Vec<SessionRef>,
-    /// Nobody has chosen: the newest is shown.
+    /// Nothing is selected: the newest is shown.
     chosen: Option<SessionRef>,
     stream: Stream,
-    /// The entry that keys act on; none follows the end.
+    /// The entry that keys act on; `None` follows the end.
     cursor: Option<usize>,
     search: Option<Search>,
     page: usize,
 }
 
-/// What is looked for.
+/// The search.
 enum Search {
     Typing(String),
-    /// The words, and whether they were found.
+    /// The text, and whether it was found.
     Typed(String, bool),
 }
 
@@ -64,9 +64,9 @@ enum Search {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Pressed {
     Taken,
-    /// The lines are wanted again.
+    /// Go back to the lines.
     Back,
-    /// It means something else.
+    /// The key means something else.
     Other,
 }
 
@@ -76,7 +76,7 @@ struct Stream {
     place: Option<SessionRef>,
     read_bytes: u64,
     left_out: u64,
-    /// The beginning of the first line is not there.
+    /// The start of the first line is missing.
     is_torn: bool,
     splitter: LineSplitter,
     reading: Reading,
@@ -146,7 +146,7 @@ impl Full {
         match key {
             Key::Char('f' | 'q') | Key::Suspend => return Pressed::Back,
             Key::Char('/') => self.search = Some(Search::Typing(String::new())),
-            // A handoff is ordered from the lines: here the key goes to the next place of what was found.
+            // A handoff is ordered from the lines. Here the key goes to the next match.
             Key::Char('n') => self.find(true),
             Key::Char('N') => self.find(false),
             Key::Char(' ') | Key::Enter => self.unfold(),
@@ -183,7 +183,7 @@ impl Full {
             .for_each(|entry| entry.is_open = !entry.is_open);
     }
 
-    /// The next entry that holds what is looked for, else the one before.
+    /// The next entry that matches the search, otherwise the one before.
     fn find(&mut self, forwards: bool) {
         let Some(Search::Typed(words, is_found)) = &mut self.search else {
             return;
@@ -202,7 +202,7 @@ impl Full {
         }
     }
 
-    /// As many rows as the screen has; `now` says how the run stands, `keys` are those that steer.
+    /// As many rows as the screen has; `now` describes the state of the run, `keys` are those that steer.
     pub fn rows(&mut self, columns: usize, rows: usize, now: Line, keys: Vec<Line>) -> Vec<Line> {
         let width = self.places.iter().map(|place| place.label().len()).max();
         let width = width.unwrap_or(0).clamp(9, columns / 4) + 2;
@@ -250,7 +250,7 @@ impl Full {
         }
     }
 
-    /// The rows around the cursor, else the last ones.
+    /// The rows around the cursor, otherwise the last ones.
     fn stream_rows(&self, columns: usize, room: usize) -> Vec<Line> {
         let entries = &self.stream.entries;
         let at = self.cursor.unwrap_or(entries.len().saturating_sub(1));
@@ -262,7 +262,7 @@ impl Full {
         if at < entries.len() {
             rows.extend(rows_of(at).into_iter().take(room));
         }
-        // A third of the room stays for what comes after.
+        // A third of the space stays for what comes after.
         let before_room = if self.cursor.is_some() {
             room * 2 / 3
         } else {
@@ -306,7 +306,7 @@ impl SessionRef {
 }
 
 impl Stream {
-    /// The stream from where its end begins.
+    /// The stream from the point where its end begins.
     fn of(place: SessionRef, open: &Open) -> Self {
         let bytes = open(&place, 0).map_or(0, |(_, bytes)| bytes);
         let left_out = bytes.saturating_sub(TAIL_BYTES);
@@ -321,8 +321,8 @@ impl Stream {
         }
     }
 
-    /// Takes in what was added, and gives how many entries were dropped for it. A stream that cannot be read
-    /// says nothing.
+    /// Takes in what was added, and returns how many entries were dropped for it. An unreadable stream adds
+    /// nothing.
     fn read_on(&mut self, open: &Open, work_dirs: &WorkDirs) -> usize {
         let place = self.place.as_ref();
         let Some((stream, _)) = place.and_then(|place| open(place, self.read_bytes)) else {

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use ekiden_core::time::{Millis, Timestamp};
 
-/// How far back it is looked.
+/// How far back to look.
 const SPAN: Millis = Millis::from_secs(5 * 60);
-/// Over less than this a rate would say nothing.
+/// Over a shorter time a rate would be meaningless.
 const SPAN_MIN: Millis = Millis::from_secs(20);
 
 /// The sizes of a context in the last minutes.
@@ -17,7 +17,7 @@ pub struct Growth {
 
 impl Growth {
     pub fn take(&mut self, at: Timestamp, tokens: u64) {
-        // It was compacted: what was before says nothing any more.
+        // It was compacted: earlier values no longer mean anything.
         if self.samples.back().is_some_and(|last| tokens < last.1) {
             self.samples.clear();
         }
@@ -31,7 +31,7 @@ impl Growth {
         }
     }
 
-    /// Tokens a minute.
+    /// Tokens per minute.
     pub fn per_minute(&self) -> Option<u64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let span = last.0.since(first.0);

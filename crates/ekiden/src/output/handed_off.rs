@@ -21,7 +21,7 @@ pub(super) fn handoff_entry(relay: &Relay, session: u32, handoff: &Handoff) -> E
         "warnings": warnings,
         "facts": relay.knowledge.core.len(),
     });
-    // A list is told when its sessions begin.
+    // A list is reported when its sessions begin.
     let items = items.filter(|(done, open)| done + open > 0 && relay.items.is_none());
     let items = items.map(|(done, open)| {
         let text = format!("{done} of {} done", done + open);
@@ -53,7 +53,7 @@ fn first_line_under(text: &str, heading: Heading) -> Option<String> {
     Some(one_line(bare)).filter(|line| !line.is_empty())
 }
 
-/// Faults that a line names.
+/// How many faults a line names.
 const FAULTS_NAMED_MAX: usize = 3;
 
 pub(super) fn rescue_line(session: u32, cause: &EndCause, rest: &Handoff) -> Line {

@@ -1,7 +1,7 @@
 //! JSON for programs: objects that are built field by field, in the order of the calls.
 //!
-//! The published form is `docs/json.md`: from the first release on, fields are added to it under the same version, never changed.
-//! Quantities carry their unit in the name; times are RFC 3339 in UTC.
+//! `docs/json.md` documents the published form. From the first release on, fields may be added under the
+//! same version, never changed. Quantities carry their unit in the name; times are RFC 3339 in UTC.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -22,13 +22,13 @@ macro_rules! fields {
 pub(crate) use fields;
 
 impl Fields {
-    /// The beginning of an answer.
+    /// The start of an answer.
     pub fn versioned() -> Self {
         Self::default().with("v", VERSION)
     }
 
     pub fn with(self, name: &str, value: impl Serialize) -> Self {
-        // Our own types have nothing that JSON cannot hold.
+        // Our own types contain nothing that JSON cannot hold.
         let value = serde_json::to_string(&value).unwrap_or_else(|_| "null".to_owned());
         self.joined(&format!("\"{name}\":{value}"))
     }

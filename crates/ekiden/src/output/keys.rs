@@ -1,8 +1,8 @@
-//! Keys of a person at the terminal, one by one and without an echo.
+//! Keys that a person presses at the terminal, read one by one and without echo.
 //!
-//! Only that changes: ctrl-c, ctrl-z and ctrl-\ stay signals, as without a live view. In the background nothing is
-//! read and nothing is set, which would suspend the whole process. When the terminal is given back it is as it was
-//! before. A shell does that for a program that was killed.
+//! Nothing else changes: ctrl-c, ctrl-z and ctrl-\ stay signals, as without a live view. A process in the
+//! background reads and sets nothing, since that would suspend the whole process. At the end the terminal
+//! gets its old settings back. If the program is killed, the shell restores them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,23 +25,24 @@ const NO_KEY: u8 = if cfg!(target_os = "macos") { 0xff } else { 0 };
 
 pub struct Keys {
     before: Termios,
-    /// Whether ctrl-z is a key: on the whole screen, which must be left before the process is suspended.
+    /// Whether ctrl-z is a key: in the full-screen view, which must be left before the process is
+    /// suspended.
     pub takes_suspend: bool,
-    /// The beginning of a character that is not whole yet.
+    /// The start of an incomplete character.
     begun: Vec<u8>,
 }
 
-/// What came while it was waited.
+/// What arrived during the wait.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
     Keys(Vec<Key>),
     Nothing,
-    /// Nobody wants to wait any more.
+    /// The wait is no longer wanted.
     Stopped,
 }
 
 impl Keys {
-    /// Takes the keys of standard input, if it is a terminal.
+    /// Takes over the keys of standard input, if it is a terminal.
     pub fn take() -> Option<Self> {
         let before = tcgetattr(stdin()).ok()?;
         let keys = Self {
@@ -54,7 +55,7 @@ impl Keys {
         Some(keys)
     }
 
-    /// A shell gives a program its own mode back when it was suspended, so this is looked at again and again.
+    /// After a suspension the shell restores a program's mode, so this is checked again and again.
     fn settle(&self) {
         let Ok(mut mode) = tcgetattr(stdin()) else {
             return;
@@ -72,7 +73,7 @@ impl Keys {
         }
     }
 
-    /// Gives the terminal to a program. ctrl-c and ctrl-\ are no signals there: they would stop the run.
+    /// Gives the terminal to a program. There ctrl-c and ctrl-\ are not signals: they would stop the run.
     pub fn lend<T>(&self, program: impl FnOnce() -> T) -> T {
         let mut mode = self.before.clone();
         for signal in [SpecialCodeIndex::VINTR, SpecialCodeIndex::VQUIT] {
@@ -85,7 +86,7 @@ impl Keys {
         done
     }
 
-    /// Suspends this process, as ctrl-z does elsewhere, until it is told to go on.
+    /// Suspends this process, as ctrl-z does elsewhere, until it is continued.
     pub fn suspend(&self) {
         set(&self.before);
         let _ = kill_current_process_group(Signal::TSTP);
@@ -115,7 +116,7 @@ fn set(mode: &Termios) {
     }
 }
 
-/// Waits for keys, until `stopped` is closed at its other end, or so long.
+/// Waits for keys, until the other end of `stopped` is closed, or this long.
 pub fn wait(keys: Option<&mut Keys>, stopped: &OwnedFd, length: Duration) -> Heard {
     let length = Timespec::try_from(length).unwrap_or_default();
     let keys = keys.filter(|_| is_in_foreground());
@@ -149,7 +150,7 @@ fn is_in_foreground() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
 }
 
-/// Where a panic ends the process at once nothing is dropped.
+/// If a panic ends the process at once, nothing is dropped.
 fn restore_on_panic(before: Termios) {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| {
@@ -164,9 +165,9 @@ fn restore_on_panic(before: Termios) {
     });
 }
 
-/// The keys of these bytes; those of a character that is not whole stay.
+/// The keys of these bytes. The bytes of an incomplete character stay.
 fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
-    // An arrow or a function key: nothing that a word is made of.
+    // An arrow or a function key: not part of any text.
     if bytes.len() > 1 && bytes[0] == 0x1b {
         let keys = arrows(bytes);
         bytes.clear();
@@ -210,7 +211,7 @@ fn key_of(c: char) -> Option<Key> {
     }
 }
 
-/// A pipe whose reading end tells that the other was closed.
+/// A pipe whose reading end shows that the other was closed.
 pub fn stopping() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }

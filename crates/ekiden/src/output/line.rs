@@ -1,7 +1,7 @@
 //! A line for people: parts with a tone, and how it is laid out on a terminal.
 //!
-//! Each tone has a colour: needs you, failed, done, quiet. There are no others. The words carry the meaning, so nothing
-//! is lost without colour.
+//! Each tone has a colour: needs you, failed, done, quiet. There are no others. The text carries the
+//! meaning, so nothing is lost without colour.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use ekiden_core::{secrets, text};
 
 /// The narrowest terminal that lines are laid out for, in columns.
 pub const COLUMNS_MIN: usize = 60;
-/// The most that is shown of a text from outside on one line, in characters.
+/// How much of a text from outside is shown on one line, in characters.
 const FOREIGN_CHARS_MAX: usize = 200;
 
 /// What a part of a line means to the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
-    /// Only for those who look for it.
+    /// Only for readers who look for it.
     Quiet,
     /// A person should look at it.
     Attention,
@@ -40,7 +40,7 @@ impl Tone {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
     parts: Vec<(Tone, String)>,
-    /// Columns that the rest is indented by when the line is too long for the terminal.
+    /// The indent of continuation lines when the line is too long for the terminal.
     hang: usize,
 }
 
@@ -53,7 +53,7 @@ impl Line {
         }
     }
 
-    /// A line under a session: a label, then what it says.
+    /// A line under a session: a label, then a text.
     pub fn labelled(label: &str, tone: Tone, text: impl Into<String>) -> Self {
         Self {
             parts: vec![
@@ -92,7 +92,7 @@ impl Line {
         self
     }
 
-    /// The same without what it is indented by.
+    /// The same without its indent.
     pub fn trimmed(mut self) -> Self {
         if let Some((_, first)) = self.parts.first_mut() {
             *first = first.trim_start().to_owned();
@@ -100,13 +100,13 @@ impl Line {
         self
     }
 
-    /// The same, its rest indented by so many columns where it is broken.
+    /// The same, with continuation lines indented by this many columns.
     pub fn hanging(mut self, columns: usize) -> Self {
         self.hang = columns;
         self
     }
 
-    /// The same, behind the stage that it is about.
+    /// The same, after the name of its stage.
     pub fn under(mut self, stage: &str, columns: usize) -> Self {
         let stage = format!("{stage:<columns$}  ");
         self.hang += stage.len();
@@ -129,7 +129,7 @@ impl Line {
         self.parts.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// The same in pieces of so many columns, for a line of one tone.
+    /// The same in pieces of this many columns, for a line of one tone.
     pub fn broken(&self, columns: usize) -> Vec<Self> {
         let tone = self.parts.first().map_or(Tone::Plain, |(tone, _)| *tone);
         let text = self.plain();
@@ -152,7 +152,7 @@ impl Line {
         self
     }
 
-    /// The line with escape sequences for its tones, broken at blanks to fit the columns.
+    /// The line with escape sequences for its tones, wrapped at blanks to fit the columns.
     pub fn styled(&self, columns: Option<usize>) -> String {
         let styled = self
             .parts
@@ -171,7 +171,7 @@ impl Line {
 }
 
 impl Line {
-    /// The beginning of the line that fits the columns, for a line that must not be broken.
+    /// The part of the line that fits the columns, for a line that must not wrap.
     pub fn cut(&self, columns: usize, coloured: bool) -> String {
         let mut left = columns;
         let mut kept = Self::default();
@@ -210,9 +210,9 @@ impl From<String> for Line {
     }
 }
 
-/// The symbols of ours in characters that every terminal has, and a `?` for any other: for a locale
-/// without UTF-8. Escape sequences are such characters already. No character becomes wider: a line that
-/// was cut to fit must still fit.
+/// Our symbols in characters that every terminal has, and a `?` for any other: for a locale without UTF-8.
+/// Escape sequences consist of such characters already. No character becomes wider: a line that was cut to
+/// fit must still fit.
 pub fn in_ascii(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
@@ -230,12 +230,12 @@ pub fn in_ascii(text: &str) -> String {
     plain
 }
 
-/// A text from outside with all its lines, clean and masked: a secret may go over several of them.
+/// A text from outside with all its lines, clean and masked: a secret may span several of them.
 pub fn masked(text: &str) -> String {
     secrets::mask(&text::clean(text).text).into_owned()
 }
 
-/// A text from outside on one line: clean, without line ends, not too long. It is masked before it is cut.
+/// A text from outside on one line: clean, without line ends, bounded. It is masked before it is cut.
 pub fn one_line(text: &str) -> String {
     text::one_line(&masked(text), FOREIGN_CHARS_MAX)
 }

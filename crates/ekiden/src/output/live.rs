@@ -1,4 +1,4 @@
-//! A run while it happens: the lines of its records, and the line that moves.
+//! A run as it happens: the lines of its records, and the line that moves.
 
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -37,7 +37,7 @@ use crate::memory::observer::Recorder;
 use crate::report;
 use crate::tracker::Feed;
 
-/// The columns that a stage's id has at most before each line.
+/// The most columns that a stage's id takes before each line.
 const STAGE_COLUMNS_MAX: usize = 12;
 
 /// Watches a run and prints what happens.
@@ -45,38 +45,39 @@ pub struct Live<'a> {
     shown: Arc<Mutex<Shown<'a>>>,
     reporter: Reporter,
     json: bool,
-    /// What the agent says and does is shown as well. Lines for programs do not hold it: the log does not.
+    /// Also shows what the agent says and does. Lines for programs do not have that, since the log does
+    /// not.
     verbose: bool,
     run: Option<RunId>,
-    /// In a plan, the columns that a stage's id has before each line.
+    /// In a plan, the columns for a stage's id before each line.
     stage_columns: Option<usize>,
     work_dirs: WorkDirs,
-    /// The live view is shown beside this, and draws.
+    /// The live view is shown beside this, and does the drawing.
     has_view: bool,
     now: Timestamp,
-    /// What a person typed that cannot be done.
+    /// Why a person's input cannot be carried out.
     typed: Option<Receiver<String>>,
     pub reports: Reports,
     pub telemetry: Option<Telemetry>,
-    /// Tells the issue that the run works on.
+    /// Writes to the issue that the run works on.
     pub tracker: Option<Feed>,
     pub memory: Option<Recorder>,
-    /// Somebody waits until the run has begun, and then nobody reads what it prints.
+    /// Somebody waits until the run has begun; after that nobody reads what it prints.
     pub begun: Option<Begun>,
 }
 
-/// What becomes of the report of a run that ends.
+/// What happens to the report of a run that ends.
 #[derive(Debug)]
 pub enum Reports {
     Unknown,
     /// We work on the run, so we write it.
     WriteIn(Workspace),
-    /// Whoever works on the run writes it.
+    /// The process that works on the run writes it.
     FindIn(Workspace),
 }
 
 impl<'a> Live<'a> {
-    /// A view of a run that begins or goes on. `ids` are the runs that its short id must differ from.
+    /// A view of a run that starts or continues. `ids` are the runs that its short id must differ from.
     pub fn new(output: &'a mut Output, json: bool, verbose: bool, ids: Vec<RunId>) -> Self {
         let shown = Shown {
             output,
@@ -103,19 +104,19 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// A person types to the run here; `typed` says what of it cannot be done.
+    /// A person types to the run here; `typed` yields what cannot be carried out.
     pub fn guide(&mut self, typed: Receiver<String>) {
         self.reporter.guided = true;
         self.typed = Some(typed);
     }
 
-    /// Takes in a record that an earlier process has printed.
+    /// Takes in a record that an earlier process has already printed.
     pub fn catch_up(&mut self, record: &Record, run: &Run) {
         self.reporter.entries(record, run);
         self.tell_issue(record, run);
     }
 
-    /// Queues what the issue is to know of a record.
+    /// Queues what the issue should hear about a record.
     fn tell_issue(&mut self, record: &Record, run: &Run) {
         let Some(tracker) = &mut self.tracker else {
             return;
@@ -135,7 +136,7 @@ impl<'a> Live<'a> {
         self.shown().output.message(&format!("{text}\n"));
     }
 
-    /// Draws what a board knows, for who watches from another process.
+    /// Draws a board for a person who watches from another process.
     pub fn look(&mut self, now: Timestamp, board: &Board) {
         self.now = now;
         self.shown().board.clone_from(board);
@@ -146,13 +147,14 @@ impl<'a> Live<'a> {
         view_thread::lock(&self.shown)
     }
 
-    /// Shows the live view while `drive` works, where there is a screen for it. `controls` is where a person sits.
+    /// Shows the live view while `drive` works, if there is a screen for it. `controls` is where a person
+    /// presses keys.
     pub fn with_view<T>(
         &mut self,
         controls: impl FnOnce() -> Option<Controls>,
         drive: impl FnOnce(&mut Self) -> T,
     ) -> T {
-        // Who waits for the beginning of a run in the background has the terminal.
+        // A command that waits for a background run to begin has the terminal.
         let is_alone = self.typed.is_none() && self.begun.is_none();
         let has_place = !self.json && is_alone && self.shown().output.has_screen();
         let Some((stopped, stop)) = keys::stopping().ok().filter(|_| has_place) else {
@@ -166,7 +168,7 @@ impl<'a> Live<'a> {
             self.has_view = view.is_ok();
             let done = drive(self);
             drop(stop);
-            // Whatever became of it changes nothing for the run.
+            // Its result changes nothing for the run.
             let _ = view.map(thread::ScopedJoinHandle::join);
             done
         });
@@ -205,7 +207,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Waits a moment for what is not sent, and tells what remains of the telemetry.
+    /// Waits a moment for what is not sent, and reports what is left of the telemetry.
     pub fn finish_sending(&mut self) {
         let unsent = self.telemetry.take().and_then(Telemetry::finish);
         unsent.iter().for_each(|unsent| self.warn(unsent));
@@ -239,7 +241,7 @@ impl<'a> Live<'a> {
         if self.has_view {
             return shown.draw();
         }
-        // A line that moves would write over what is being typed.
+        // A moving line would overwrite what is being typed.
         let is_paused = shown.board.first().is_some_and(RelayProgress::is_paused);
         let typing = self.typed.is_some() && is_paused;
         let line = shown.board.line(self.now, &self.reporter.zone);
@@ -264,7 +266,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// The report comes once the outcome is recorded. Without it nothing else changes.
+    /// The report follows once the outcome is recorded. Nothing else depends on it.
     fn look_for_report(&mut self, record: &Record, run: &Run) -> Result<(), EngineError> {
         let is_end = |effect: &Effect| matches!(effect, Effect::EndRun { .. });
         if !record.effects.iter().any(is_end) {
@@ -382,7 +384,7 @@ impl Observer for Live<'_> {
     }
 }
 
-/// An agent's own interface has the terminal, or is about to.
+/// An agent's own interface has the terminal, or is about to get it.
 fn takes_terminal(run: &Run) -> bool {
     let interface = run.header().settings.agent.interface;
     interface == Interface::Terminal && run.relays().any(|(_, relay)| relay.attempt().is_some())

@@ -1,13 +1,13 @@
 //! The only module that prints.
 //!
 //! Standard output is the answer: the lines of a run, the rows of a query. Standard error is messages:
-//! errors, hints, warnings. Colour goes to terminals only, and `NO_COLOR` is obeyed. On a terminal one
-//! line may move; it is erased before any other is printed, so nothing of it stays.
+//! errors, hints, warnings. Only terminals get colour, and `NO_COLOR` is obeyed. On a terminal one line may
+//! move; it is erased before any other is printed, so no trace of it stays.
 //!
-//! Secrets are masked here, in everything that is printed, and before a line is broken or cut.
+//! Secrets are masked here, in everything that is printed, and before a line is wrapped or cut.
 //!
-//! A reader or a terminal that goes away is not an error: what is printed after that is dropped, and a run goes on.
-//! Any other failure to print is reported once, at the end, by [`Output::finish`].
+//! A reader or a terminal that goes away is not an error: later output is dropped, and a run continues. Any
+//! other failure to print is reported once, at the end, by [`Output::finish`].
 
 pub mod activity;
 mod beside;
@@ -63,33 +63,34 @@ use crate::failure::Failure;
 
 /// Erases what is left of a longer line.
 const ERASE_REST: &str = "\u{1b}[K";
-/// Ends a view on the whole screen.
+/// Ends a full-screen view.
 const LEAVE_FULL: &str = "\u{1b}[?25h\u{1b}[?1049l";
 const ERASE_BELOW: &str = "\u{1b}[J";
 
-/// Rows of the terminal that lines leave free.
+/// Rows of the terminal that moving lines leave free.
 const ROWS_KEPT: usize = 4;
 
-/// Taken where no terminal tells how many rows it has.
+/// Used if no terminal reports its number of rows.
 const ROWS_USUAL: usize = 24;
 
-/// A view has the whole screen of this process: for a panic, which gives it back.
+/// A view of this process has the whole screen. A panic uses this to give it back.
 static IS_FULL: AtomicBool = AtomicBool::new(false);
 
 pub struct Output {
     writer: Writer,
-    /// The answer may hold escape sequences for colour; so may messages.
+    /// The answer may contain escape sequences for colour, and so may messages.
     coloured: (bool, bool),
-    /// The answer goes to a terminal, of whatever kind.
+    /// The answer goes to a terminal of any kind.
     to_terminal: bool,
     /// The terminal that lines move on, if standard output is one.
     screen: Option<Screen>,
-    /// What is printed when the terminal is free again: an agent's own interface or a view on the whole screen has it.
+    /// Printed when the terminal is free again: meanwhile an agent's own interface or a full-screen view
+    /// has it.
     held: Option<Vec<(Stream, Vec<u8>)>>,
     broken: Option<io::Error>,
 }
 
-/// Who writes: this thread, or one beside it.
+/// Which thread writes: this one, or a separate one.
 enum Writer {
     Here {
         answer: Box<dyn Write + Send>,
@@ -117,8 +118,8 @@ impl Output {
         }
     }
 
-    /// From now on nobody waits for whoever reads, but for [`Output::finish`]. Without another thread
-    /// everything stays as it is.
+    /// From now on only [`Output::finish`] waits for the reader. If no thread can be started, everything
+    /// stays as it is.
     pub fn print_beside(&mut self) {
         if let Writer::Here { .. } = self.writer
             && let Ok(beside) = BackgroundWriter::start(io::stdout(), io::stderr())
@@ -127,7 +128,7 @@ impl Output {
         }
     }
 
-    /// Keeps what is printed from now on, until [`Output::release`].
+    /// Holds back what is printed from now on, until [`Output::release`].
     pub fn hold(&mut self) {
         self.erase();
         self.held.get_or_insert_default();
@@ -139,7 +140,8 @@ impl Output {
         }
     }
 
-    /// Prints the first of the lines that were held, and the last ones; between them a line about how many were left out.
+    /// Prints the first and the last of the held lines; between them a line that says how many were left
+    /// out.
     pub fn release_last(&mut self, lines_max: usize, left_out: impl FnOnce(usize) -> Line) {
         let mut held = self.held.take().unwrap_or_default();
         let count = held.len().saturating_sub(lines_max);
@@ -178,17 +180,17 @@ impl Output {
         Ok(Exit::Done)
     }
 
-    /// The answer as it is, but for secrets.
+    /// The answer as it is, with secrets masked.
     pub fn answer(&mut self, text: &str) {
         self.text(Stream::Answer, self.coloured.0, &secrets::mask(text));
     }
 
-    /// Words of ekiden's own alone. A search for secrets in them would take longer than all else.
+    /// Only ekiden's own text. Searching it for secrets would take longer than everything else.
     pub fn help(&mut self, text: &str) {
         self.text(Stream::Answer, self.coloured.0, text);
     }
 
-    /// What somebody else wrote: byte for byte but for secrets, and on a terminal without anything that could
+    /// Text from others: byte for byte except for secrets, and on a terminal without anything that could
     /// act on it or hide.
     pub fn foreign(&mut self, bytes: &[u8]) {
         if self.to_terminal {
@@ -202,12 +204,12 @@ impl Output {
         }
     }
 
-    /// A message as it is, but for secrets.
+    /// A message as it is, with secrets masked.
     pub fn message(&mut self, text: &str) {
         self.text(Stream::Messages, self.coloured.1, &secrets::mask(text));
     }
 
-    /// A line of the answer's kind, as a message: where a person is asked about it.
+    /// A line like those of the answer, as a message: for a question to a person.
     pub fn message_line(&mut self, line: &Line) {
         let text = self.styled(line);
         self.message(&text);
@@ -217,7 +219,7 @@ impl Output {
         let text = line.masked().styled(self.columns()) + "\n";
         match &self.screen {
             Some(screen) => screen.in_locale(text),
-            // Elsewhere whoever reads it decides what can be shown of it.
+            // Elsewhere the reader decides what can be shown.
             None => text,
         }
     }
@@ -245,7 +247,7 @@ impl Output {
         matches!(answer.trim(), "y" | "Y" | "yes")
     }
 
-    /// Something is wrong that stops nothing.
+    /// A problem that stops nothing.
     pub fn warn(&mut self, text: &str) {
         let yellow = AnsiColor::Yellow.on_default();
         self.message(&labelled("warning", yellow, &line::one_line(text)));
@@ -273,7 +275,7 @@ impl Output {
         self.screen.is_some()
     }
 
-    /// Draws the lines that move, over those drawn before. The cursor rests below them, so whatever ends the
+    /// Draws the moving lines over those drawn before. The cursor rests below them, so whatever ends the
     /// program leaves the terminal in order.
     pub fn draw(&mut self, lines: &[Line]) {
         let is_behind = self.writer.is_behind();
@@ -297,7 +299,7 @@ impl Output {
         self.put(Stream::Answer, (text + ERASE_BELOW).as_bytes());
     }
 
-    /// Erases the lines that move.
+    /// Erases the moving lines.
     pub fn erase(&mut self) {
         let Some(screen) = &mut self.screen else {
             return;
@@ -310,7 +312,7 @@ impl Output {
         }
     }
 
-    /// Gives the whole screen to a view, or what was there before back. What is printed meanwhile is kept.
+    /// Gives the whole screen to a view, or restores what was there before. Output in between is held.
     pub fn fill(&mut self, is_full: bool) {
         IS_FULL.store(is_full, Ordering::Relaxed);
         self.screen
@@ -342,14 +344,14 @@ impl Output {
         self.put_at_once(&format!("\u{1b}[H{}{ERASE_BELOW}", rows.join("\r\n")));
     }
 
-    /// Past what is held.
+    /// Bypasses what is held.
     fn put_at_once(&mut self, text: &str) {
         let held = self.held.take();
         self.put(Stream::Answer, text.as_bytes());
         self.held = held;
     }
 
-    /// Waits until everything is printed; not for ever for a terminal that takes nothing.
+    /// Waits until everything is printed, but not forever if a terminal accepts nothing.
     pub fn settle(&mut self) {
         if let Writer::BackgroundWriter(beside) = &mut self.writer
             && let Err(error) = beside.finish(self.to_terminal)
@@ -358,12 +360,12 @@ impl Output {
         }
     }
 
-    /// Nothing moves from now on: the terminal is left.
+    /// Nothing moves from now on: we are leaving the terminal.
     pub fn forget_terminal(&mut self) {
         self.screen = None;
     }
 
-    /// Ends printing: how the program exits if it would have exited so.
+    /// Ends printing. Takes the exit that the program would have, and returns the one it should have.
     pub fn finish(mut self, exit: Exit) -> Exit {
         self.erase();
         self.release();
@@ -381,7 +383,7 @@ impl Output {
         }
     }
 
-    /// Where lines are broken: nowhere without a terminal.
+    /// Where lines wrap: nowhere without a terminal.
     pub fn columns(&self) -> Option<usize> {
         self.screen.as_ref().and_then(|screen| (screen.columns)())
     }
@@ -392,7 +394,7 @@ impl Output {
         (columns, self.rows())
     }
 
-    /// How many lines a person sees at once, with some room for those that are broken and those that move.
+    /// How many lines a person sees at once, with some space for wrapped and moving lines.
     pub fn rows(&self) -> usize {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
         let rows = size.map_or(0, |size| usize::from(size.ws_row));
@@ -400,8 +402,8 @@ impl Output {
         rows.saturating_sub(ROWS_KEPT)
     }
 
-    /// After a failure to print the answer the rest of it is dropped. Nothing can be said if a message cannot
-    /// be printed.
+    /// After a failure to print, the rest of the answer is dropped. If a message cannot be printed, nothing
+    /// can report that.
     fn put(&mut self, stream: Stream, bytes: &[u8]) {
         if let Some(held) = &mut self.held {
             held.push((stream, bytes.to_vec()));
@@ -434,7 +436,7 @@ impl Writer {
     }
 }
 
-/// A person sees what is asked, and can answer.
+/// A person sees the question and can answer.
 pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

@@ -1,4 +1,4 @@
-//! How a run, a relay or a stage ended, in words: one place that knows every outcome.
+//! How a run, a relay or a stage ended, as text: one place that knows every outcome.
 
 use ekiden_core::budget::{AgentBudget, Budget, Spend};
 use ekiden_core::ends::EndClass;
@@ -15,18 +15,18 @@ use super::line::{Tone, masked, one_line};
 use super::phrase;
 use crate::exit::Exit;
 
-/// The most that a row shows of a question or a cause, in characters; `ekiden log` has the rest.
+/// How much of a question or a cause a row shows, in characters; `ekiden log` has the rest.
 const REASON_CHARS_MAX: usize = 60;
-/// Kinds of content named on a line.
+/// How many kinds of content a line names.
 const KINDS_SHOWN: usize = 4;
 /// A dollar, in millionths.
 const DOLLAR: u64 = 1_000_000;
 
-/// What there is to say at the end of a run.
+/// What to say at the end of a run.
 #[derive(Debug, Default)]
 pub struct Description {
     pub why: Text,
-    /// What a person needs to know before they can do something about it, a line each.
+    /// What a person needs to know before they can act, one line each.
     pub details: Vec<String>,
     /// When it makes sense to continue, after "to continue".
     pub once: &'static str,
@@ -175,7 +175,7 @@ impl Description {
     }
 }
 
-/// What somebody else said of an end, at the end of its text.
+/// Another party's message about an end, at the end of its text.
 fn said(outcome: &Outcome) -> Option<&str> {
     if let Outcome::TooManyCrashes { cause } = outcome {
         cause.said()
@@ -190,7 +190,8 @@ fn said(outcome: &Outcome) -> Option<&str> {
     }
 }
 
-/// A text of ours, in which what somebody else said is told apart. It comes last, or all counts as theirs.
+/// One of our texts, with another party's message set apart. That message comes last, or all of it counts
+/// as theirs.
 fn told(text: &str, said: Option<&str>) -> Text {
     let Some(said) = said else {
         return Text::own(text);
@@ -201,14 +202,14 @@ fn told(text: &str, said: Option<&str>) -> Text {
     }
 }
 
-/// What a stage asks, and where it stands.
+/// A stage's question, and where it is.
 pub fn asks(stage: &StageId, question: &str) -> Vec<String> {
     let file = format!("  in full  .ekiden/handoffs/{stage}.md");
     let head = std::iter::once(format!("  {stage}  asks:"));
     head.chain(whole(question)).chain([file]).collect()
 }
 
-/// A question with all its lines, however long they are.
+/// A question with all its lines, whatever their length.
 fn whole(question: &str) -> Vec<String> {
     let question = masked(question);
     let lines = question
@@ -217,7 +218,7 @@ fn whole(question: &str) -> Vec<String> {
     lines.map(|line| format!("  {line}")).collect()
 }
 
-/// How a budget came to its end, and the flag that raises it: by as much again as it was.
+/// How a budget ran out, and the flag that raises it by its own amount.
 fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (Text, String) {
     if let Some(first) = agents.first() {
         return (Text::said(&agents_spent(agents)), agent_flag(first));
@@ -245,7 +246,7 @@ fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (Text, 
     (Text::own(why), flag)
 }
 
-/// The limit of tokens, if less is left of it than of the one of money: the one that ended the budget.
+/// The token limit, if less is left of it than of the money limit: that one ended the budget.
 fn tokens_ended(spent: Spend, budget: Budget) -> Option<u64> {
     let part = |spent: u64, limit: Option<u64>| {
         limit.map_or(0, |limit| {
@@ -257,7 +258,7 @@ fn tokens_ended(spent: Spend, budget: Budget) -> Option<u64> {
     tokens.filter(|_| part(spent.tokens, tokens) > money)
 }
 
-/// That none of them begins another session.
+/// Says that none of them starts another session.
 fn agents_spent(agents: &[AgentBudget]) -> String {
     if let [agent] = agents {
         return agent_spent(agent);
@@ -270,14 +271,14 @@ fn agents_spent(agents: &[AgentBudget]) -> String {
     format!("no agent has budget for another session: {each}")
 }
 
-/// That an agent begins no other session.
+/// Says that an agent starts no other session.
 pub fn agent_spent(agent: &AgentBudget) -> String {
     let used = phrase::spent_of(agent.spent, false, agent.budget);
     let name = one_line(&agent.agent);
     format!("the budget of `{name}` has no room for another session: {used}")
 }
 
-/// The flag that raises an agent's budget: by as much again as it was.
+/// The flag that raises an agent's budget by its own amount.
 fn agent_flag(agent: &AgentBudget) -> String {
     let (spent, budget) = (agent.spent, agent.budget);
     let (flag, all) = match tokens_ended(spent, budget) {
@@ -306,7 +307,7 @@ pub fn short(outcome: &Outcome) -> String {
     text::short(&cause(outcome), REASON_CHARS_MAX)
 }
 
-/// The same for a line of its own.
+/// The same for a separate line.
 pub fn cause(outcome: &Outcome) -> String {
     let text =
         if let Outcome::Complete { verified } | Outcome::Undelivered { verified, .. } = outcome {
@@ -353,8 +354,8 @@ pub fn word(outcome: &Outcome) -> (Tone, &'static str) {
     }
 }
 
-/// The command that continues a run that ended so: with an answer, or with other limits, where these were in
-/// the way. `which` names the run, behind a blank; the newest one needs no name.
+/// The command that continues a run that ended this way: with an answer, or with other limits if these were
+/// in the way. `which` names the run, after a blank; the newest one needs no name.
 pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp, which: &str) -> String {
     if Exit::of(outcome) == Exit::Blocked {
         let mut command = format!("ekiden answer{which}");

@@ -2,8 +2,8 @@
 
 use diffy::{DiffOptions, PatchFormatter};
 
-/// What changes from the old to the new, with so many unchanged lines around each change; empty if nothing
-/// does. A missing newline at the end of a text is not shown.
+/// The changes from the old to the new text, with this many unchanged lines around each; empty if nothing
+/// changes. A missing newline at the end of a text is not shown.
 pub fn unified(names: [&str; 2], texts: [&str; 2], context_lines: usize) -> String {
     let ([old_name, new_name], [old, new]) = (names, texts);
     let mut options = DiffOptions::new();

@@ -21,7 +21,7 @@ pub fn range(range: Range, told: impl Fn(u64) -> String) -> String {
     }
 }
 
-/// The least likeness, from 0 to 1, at which a word is offered in place of another.
+/// The lowest similarity, from 0 to 1, at which a word is suggested instead of another.
 const LIKENESS_MIN: f64 = 0.65;
 
 /// A duration without tenths of a second, which would only flicker.
@@ -29,21 +29,21 @@ pub fn whole_seconds(length: Millis) -> String {
     duration(Millis::from_secs(length.as_secs()))
 }
 
-/// A path relative to where the person stands, or below their home as `~`.
+/// A path relative to the person's current directory, or below their home as `~`.
 pub fn path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let home = std::env::var_os("HOME").unwrap_or_default();
     path_from(path, &here, Path::new(&home))
 }
 
-/// A project's directory, the same wherever the person stands: below their home as `~`.
+/// A project's directory, the same from any current directory: below their home as `~`.
 pub fn project(dir: &Path) -> String {
     let home = std::env::var_os("HOME").unwrap_or_default();
     path_from(dir, Path::new(""), Path::new(&home))
 }
 
-/// The word that was probably meant. Of two that are as near, the one as long: letters are swapped more often than one is
-/// too much.
+/// The word that was probably meant. Of two equally close words, the one of the same length: people swap
+/// letters more often than they add one.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|other| (strsim::normalized_damerau_levenshtein(word, other), other))
@@ -63,7 +63,7 @@ fn path_from(path: &Path, here: &Path, home: &Path) -> String {
         (None, Some(rest)) => format!("~/{}", rest.display()),
         (None, None) => path.strip_prefix(".").unwrap_or(path).display().to_string(),
     };
-    // A name may hold anything, and what is shown acts on nothing.
+    // A name may contain anything, and what is shown must not act on the terminal.
     let text = clean(&text).text.replace(['\n', '\t'], " ");
     if text.is_empty() {
         ".".to_owned()
@@ -72,7 +72,7 @@ fn path_from(path: &Path, here: &Path, home: &Path) -> String {
     }
 }
 
-/// What a relay does, in a few words.
+/// What a relay is doing, in a few words.
 pub fn doing(relay: &Relay) -> String {
     let doing = match &relay.phase {
         Phase::Planned => "not begun",

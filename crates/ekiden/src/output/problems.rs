@@ -1,7 +1,7 @@
 //! The line at the end of a run that says what went wrong, how often, and in which sessions.
 //!
-//! What ekiden is made for is not a problem: a handoff, a verification that fails before the work is done, a pause that
-//! the user wants.
+//! What ekiden is made for is not a problem: a handoff, a verification that fails before the work is done,
+//! a pause that the user wants.
 
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::time::Millis;
@@ -12,11 +12,10 @@ use super::json::{Fields, fields};
 use super::line::{Line, Tone};
 use super::phrase;
 
-/// Sessions named of each kind; `--json` names them all.
+/// How many sessions are named of each kind; `--json` names them all.
 const SESSIONS_SHOWN_MAX: usize = 8;
 
-/// The kinds that are told, in the order in which they are shown, with their names for programs. The others stand in
-/// the report.
+/// The kinds that are shown, in order, with their names for programs. The others are in the report.
 const TOLD: [(Kind, &str); 13] = [
     (Kind::Crash, "crashes"),
     (Kind::Lost, "lost"),
@@ -33,7 +32,8 @@ const TOLD: [(Kind, &str); 13] = [
     (Kind::Outage, "outages"),
 ];
 
-/// The field for programs: a session as often as it happened in it. None where there is nothing to say.
+/// The field for programs: a session appears as often as it had the problem. `None` if there is nothing to
+/// report.
 pub fn json(timeline: &Timeline) -> Option<Fields> {
     let told = told(timeline);
     let mut trouble = Fields::default();
@@ -49,14 +49,14 @@ pub fn json(timeline: &Timeline) -> Option<Fields> {
     (!told.is_empty() || !limits.sessions.is_empty()).then(|| fields! { "trouble": trouble })
 }
 
-/// The line, if there is something to say.
+/// The line, if there is something to report.
 pub fn line(timeline: &Timeline) -> Option<Line> {
     let told = told(timeline);
     let mut parts: Vec<String> = told
         .iter()
         .map(|(kind, _, sessions)| format!("{} {}", kind.count(sessions.len()), named(sessions)))
         .collect();
-    // What the numbers are is said once.
+    // The meaning of the numbers is given once.
     for part in parts.iter_mut().skip(1) {
         *part = part
             .replacen("(sessions ", "(", 1)
@@ -84,7 +84,7 @@ fn told(timeline: &Timeline) -> Vec<(Kind, &'static str, Vec<u32>)> {
     TOLD.into_iter().filter_map(of_kind).collect()
 }
 
-/// The usage limits that were waited for.
+/// The usage limits that the run waited for.
 struct Limits {
     sessions: Vec<u32>,
     waited: Millis,

@@ -1,6 +1,6 @@
-//! The last line of the live view: the keys that can be pressed, a question, or what is being typed.
+//! The last line of the live view: the available keys, a question, or the text being typed.
 //!
-//! Keys go in and what a person wants comes out. Nothing here reads a terminal or steers a run.
+//! Keys go in, and the person's request comes out. Nothing here reads a terminal or steers a run.
 
 use ekiden_core::ids::StageId;
 use ekiden_core::limits;
@@ -16,7 +16,7 @@ pub enum Key {
     Backspace,
     Escape,
     Move(Move),
-    /// ctrl-z on the whole screen.
+    /// ctrl-z in the full-screen view.
     Suspend,
 }
 
@@ -34,7 +34,7 @@ pub enum Move {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
     Steer(Steering),
-    /// Limits as they are typed for `ekiden limits`.
+    /// Limits as typed for `ekiden limits`.
     Limits(String),
     /// Read the newest handoff.
     Read,
@@ -47,11 +47,11 @@ pub enum Wanted {
 #[derive(Debug, Default)]
 pub struct Prompting {
     state: State,
-    /// The key by which one can leave without ending anything, and what it does.
+    /// The key that leaves without ending anything, and what it does.
     leave: Option<&'static str>,
-    /// The view has the whole screen, and some keys for itself.
+    /// The view has the whole screen, and uses some keys itself.
     pub is_full: bool,
-    /// What came of the last thing that was wanted.
+    /// The result of the last request.
     told: Option<(Tone, String)>,
 }
 
@@ -59,12 +59,12 @@ pub struct Prompting {
 enum State {
     #[default]
     Idle,
-    /// Shall the run stop?
+    /// Should the run stop?
     Stopping,
     Typing(About, String),
 }
 
-/// What is typed.
+/// What is being typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum About {
     Message,
@@ -80,7 +80,7 @@ impl Prompting {
         }
     }
 
-    /// What came of what was wanted.
+    /// The result of a request.
     pub fn tell(&mut self, tone: Tone, text: impl Into<String>) {
         self.told = Some((tone, text.into()));
     }
@@ -138,12 +138,12 @@ impl Prompting {
         None
     }
 
-    /// Nothing is asked or typed.
+    /// There is no question, and nothing is being typed.
     pub fn is_idle(&self) -> bool {
         self.state == State::Idle
     }
 
-    /// The keys, on as many lines as they need, or what is asked, told or typed.
+    /// The keys, on as many lines as they need, or the question, the message or the typed text.
     pub(super) fn lines(&self, summary: &Summary, columns: usize) -> Vec<Line> {
         if self.state == State::Idle && self.told.is_none() {
             let rows = rows_of(&self.keys(summary), columns);
@@ -153,7 +153,7 @@ impl Prompting {
         vec![self.line(columns)]
     }
 
-    /// With the end of what is typed if not all of it has room.
+    /// Shows the end of the typed text if not all of it fits.
     fn line(&self, columns: usize) -> Line {
         match (&self.state, &self.told) {
             (State::Idle, told) => {

@@ -1,6 +1,6 @@
-//! What one relay does just now, and the line that says it.
+//! What one relay is doing right now, and the line that shows it.
 //!
-//! It says nothing that must be kept: all of it is printed for good when the session ends.
+//! Nothing here needs to be kept: all of it is printed for good when the session ends.
 
 use ekiden_core::budget::Spend;
 use ekiden_core::ends::EndCause;
@@ -16,16 +16,16 @@ use super::phrase;
 use super::waits;
 
 const CELLS: u64 = 10;
-/// A cell by how many eighths of it are filled.
+/// A cell by the number of its filled eighths.
 const FILLED: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const LEVEL_MARK: char = '┊';
 
-/// What a relay does, and what is known of it beside the log.
+/// What a relay is doing, with what is known beyond the log.
 #[derive(Debug, Clone, Default)]
 pub struct RelayProgress {
     doing: Doing,
     since: Timestamp,
-    /// The session at work, or that comes next.
+    /// The session at work, or the next one.
     session: u32,
     session_max: u32,
     levels: Option<Levels>,
@@ -42,15 +42,15 @@ pub struct RelayProgress {
     growth: Growth,
 }
 
-/// What a session does, in short.
+/// What a session is doing, in short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
     pub text: String,
-    /// When it began, if it was seen to begin.
+    /// When it began, if that was seen.
     pub since: Option<Timestamp>,
 }
 
-/// What is seen of a session from outside.
+/// What is visible of a session from outside.
 #[derive(Debug)]
 pub struct Seen<'a> {
     pub usage_tokens: u64,
@@ -69,12 +69,12 @@ enum Doing {
         until: Timestamp,
         why: String,
     },
-    /// A person wants nothing to begin.
+    /// A person wants nothing new to start.
     Paused,
 }
 
 impl RelayProgress {
-    /// Notes what an attempt's event says of it.
+    /// Notes what an attempt's event says about it.
     pub(super) fn note(&mut self, event: &AttemptEvent) {
         if let AttemptEvent::WindowChanged { window, .. } = event {
             self.window = Some(*window);
@@ -83,7 +83,7 @@ impl RelayProgress {
         }
     }
 
-    /// Takes in how the relay stands after a record.
+    /// Takes in the state of the relay after a record.
     pub(super) fn follow(&mut self, at: Timestamp, relay: &Relay, levels: Levels) {
         let (doing, since) = Doing::of(relay, at, self.ended.as_ref());
         let session = relay.session().get();
@@ -107,7 +107,7 @@ impl RelayProgress {
         self.growth.take(at, usage_tokens);
     }
 
-    /// What was seen of the session at work beside the log. `at` is when, if it was seen as it happened.
+    /// What was seen of the session at work beyond the log. `at` is when, if it was seen live.
     pub fn see(&mut self, seen: &Seen<'_>, at: Timestamp) {
         match self.window.filter(|_| seen.usage_tokens > 0) {
             Some(window)
@@ -159,7 +159,7 @@ impl RelayProgress {
         Some(line)
     }
 
-    /// The line without what has a line of its own in the live view, and with more of the context.
+    /// The line without what has a separate line in the live view, and with more about the context.
     pub(super) fn head(&self, now: Timestamp, zone: &TimeZone) -> Option<Line> {
         if self.doing != Doing::Working {
             return self.line(now, zone);
@@ -206,7 +206,7 @@ impl RelayProgress {
 }
 
 impl Doing {
-    /// What a relay does, and since when if it began just now.
+    /// What a relay is doing, and since when if it has just begun.
     fn of(relay: &Relay, at: Timestamp, ended: Option<&EndCause>) -> (Self, Timestamp) {
         match &relay.phase {
             Phase::Planned | Phase::Ended { .. } => (Self::Nothing, at),

@@ -1,8 +1,8 @@
 //! Turns the records of a log into entries for people and for programs.
 //!
-//! [`Reporter::entries`] takes a record and the run as it stands after it. It is a fold without IO, so
-//! `ekiden run`, `ekiden log` and `ekiden show` print the same. It remembers what a record alone does not
-//! say: the run's timeline, and what was told before.
+//! [`Reporter::entries`] takes a record and the state of the run after it. It is a fold without IO, so
+//! `ekiden run`, `ekiden log` and `ekiden show` print the same. It remembers what a single record does not
+//! say: the run's timeline, and what it reported before.
 //!
 //! A line under a session is indented; `!` marks what a person should look at.
 
@@ -39,12 +39,12 @@ pub struct Reporter {
     pub guided: bool,
     /// Where the run's report is, once it is written.
     pub report: Option<PathBuf>,
-    /// What the log tells so far; none before its first record.
+    /// What the log says so far; `None` before its first record.
     timeline: Option<Timeline>,
     pub(super) windows: BTreeMap<StageId, (Window, Option<String>)>,
     /// The time of the last record.
     pub(super) at: Timestamp,
-    /// The last attempt whose time was up.
+    /// The last attempt that ran out of time.
     pub(super) timed_out: Option<AttemptId>,
     /// The highest level that a first response reached.
     pub(super) filled: Level,
@@ -100,13 +100,13 @@ impl Reporter {
         self.entries.push(entry);
     }
 
-    /// How the stage's relay stood before the record.
+    /// The state of the stage's relay before the record.
     pub(super) fn before(&self, stage: &StageId) -> Before {
         let timeline = self.timeline.as_ref();
         timeline.map_or(Before::Otherwise, |timeline| timeline.before(stage))
     }
 
-    /// What the log tells so far; none before its first record.
+    /// What the log says so far; `None` before its first record.
     pub fn timeline(&self) -> Option<&Timeline> {
         self.timeline.as_ref()
     }
@@ -129,7 +129,7 @@ impl Reporter {
         &self.ids
     }
 
-    /// The run's id, as short as it can be.
+    /// The run's id, as short as possible.
     pub(super) fn id(&self, run: &Run) -> String {
         phrase::short_id(&run.header().run, &self.ids)
     }
@@ -179,7 +179,7 @@ impl Reporter {
                 (RelayEffect::StartAttempt(start), _) => {
                     self.add_of(stage, self.session_started(stage, start, run));
                 }
-                // A wait begins with a durable look at what is published; so does an end.
+                // A wait begins with a durable check of what is published; so does an end.
                 (RelayEffect::PublishDurably, Some(relay)) => self.held_back(stage, relay),
                 (RelayEffect::Warn { warning }, _) => {
                     let entry = Self::judged(warning);
@@ -269,7 +269,7 @@ impl Reporter {
             let text = format!("the task has changed: {task}");
             self.add(entry.line(Line::new(Tone::Plain, text)));
         }
-        // What is held back or waited for outlasted the engine.
+        // What is held back or waited for outlived the engine.
         for (stage, relay) in run.relays() {
             self.held_back(stage, relay);
         }
@@ -332,7 +332,7 @@ impl Reporter {
             }))
     }
 
-    /// That the relay waits or is paused, if it is.
+    /// Says that the relay waits or is paused, if it does.
     fn held_back(&mut self, stage: &StageId, relay: &Relay) {
         let (entry, next) = match &relay.phase {
             Phase::Paused { next, .. } => {
@@ -391,7 +391,7 @@ fn plan_length(rules: &PlanRules, run: &Run) -> String {
     }
 }
 
-/// What becomes of the sessions' changes, where that is not left to the agent.
+/// What happens to the sessions' changes, if that is not left to the agent.
 fn committing(branch: Option<&str>, dirty: Option<usize>) -> Option<Line> {
     let on = branch.map_or(String::new(), |name| format!(" on `{}`", one_line(name)));
     let text = match dirty {
@@ -407,7 +407,7 @@ fn committing(branch: Option<&str>, dirty: Option<usize>) -> Option<Line> {
     Some(Line::new(Tone::Quiet, text))
 }
 
-/// What became of what all stages made.
+/// What happened to the results of all stages.
 fn delivered(delivery: &Delivery) -> Entry {
     let line = match delivery {
         Delivery::Given { branch, commit } => {
@@ -433,7 +433,7 @@ fn delivered(delivery: &Delivery) -> Entry {
     Entry::new("delivered").fields(delivery).line(line)
 }
 
-/// The agent reports what it does and how full its context is.
+/// The agent reports what it is doing and how full its context is.
 pub(super) fn is_heard(run: &Run) -> bool {
     run.header().settings.agent.kind.takes_messages()
 }

@@ -1,4 +1,4 @@
-//! The entries of what follows a session: commit, verification, and what was noticed about the session.
+//! The entries of what follows a session: commit, verification, and warnings about the session.
 
 use ekiden_core::event::{Check, CheckOutcome, Commit};
 use ekiden_core::ids::StageId;
@@ -14,11 +14,11 @@ use super::line::{Line, Tone, masked, one_line};
 use super::phrase;
 use super::reporter::Reporter;
 
-/// Lines shown of what a refused commit's hooks said; the log keeps more.
+/// How many lines are shown of the hooks' output for a refused commit; the log keeps more.
 const COMMIT_TAIL_SHOWN: usize = 5;
-/// What is shown of a warning, in characters: the items that it names have up to 200 each.
+/// How much of a warning is shown, in characters: the items that it names have up to 200 each.
 const WARNING_CHARS_MAX: usize = 1_200;
-/// Weakened tests that are named; `--json` names them all.
+/// How many weakened tests are named; `--json` names them all.
 const TESTS_SHOWN_MAX: usize = 8;
 
 impl Reporter {
@@ -102,7 +102,7 @@ impl Reporter {
         }
     }
 
-    /// What was noticed about a session that is over.
+    /// Warnings about a session that is over.
     pub(super) fn judged(warning: &Warning) -> Entry {
         let (_, session, why) = timeline::of_warning(warning);
         let lines = if warning.is_harmless() {
@@ -213,7 +213,7 @@ fn check_line(check: &Check, last_line: Option<&str>) -> Line {
     Line::labelled("verify", tone, what).with(Tone::Plain, rest)
 }
 
-/// What came of a verification, in a word or two.
+/// The result of a verification, in a word or two.
 pub fn check_word(outcome: &CheckOutcome) -> (Tone, &'static str) {
     let tone = match outcome {
         CheckOutcome::Passed => Tone::Done,

@@ -10,13 +10,15 @@ pub struct Screen {
     pub(super) columns: fn() -> Option<usize>,
     /// The locale can show more than ASCII.
     pub(super) utf_8: bool,
-    /// Lines that became too long for a narrower window take more rows in it. Not every terminal breaks them.
+    /// Lines that became too long for a narrower window take more rows in it. Not every terminal wraps
+    /// them.
     pub(super) reflows: bool,
-    /// The lines above the cursor that move.
+    /// The moving lines above the cursor.
     pub(super) drawn: Vec<String>,
     /// The rows on the whole screen.
     pub(super) full: Vec<String>,
-    /// Raised when this process was suspended: whoever had the terminal meanwhile wrote below those lines.
+    /// Raised when this process was suspended: the program that had the terminal meanwhile wrote below
+    /// those lines.
     pub(super) went_on: Option<SignalFlag>,
 }
 
@@ -41,7 +43,7 @@ impl Screen {
         }
     }
 
-    /// What has room of a line that must not be broken.
+    /// The part of a line that fits, for a line that must not wrap.
     pub(super) fn cut(&self, line: &Line, coloured: bool) -> String {
         let columns = (self.columns)().unwrap_or(line::COLUMNS_MIN);
         self.in_locale(line.masked().cut(columns.saturating_sub(1), coloured))
@@ -60,7 +62,7 @@ impl Screen {
         }
     }
 
-    /// Lines that somebody else wrote below are left where they are.
+    /// Lines that another program wrote below are left where they are.
     pub(super) fn forget_if_suspended(&mut self) {
         if self.went_on.as_ref().is_some_and(SignalFlag::lower) {
             self.drawn.clear();

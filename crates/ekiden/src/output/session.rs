@@ -37,7 +37,7 @@ impl Reporter {
                 self.of_attempt(stage, relay, attempt.session.get(), event)
             }
             RelayEvent::Task { outcome, .. } => match outcome {
-                // It was cancelled, since somebody wanted the run to stop.
+                // It was cancelled because somebody wanted the run to stop.
                 TaskOutcome::Surveyed { survey: Err(_) }
                     if matches!(relay.outcome(), Some(Outcome::Stopped { .. })) =>
                 {
@@ -69,8 +69,8 @@ impl Reporter {
         }
     }
 
-    /// The reason that a session hands off where its context is not full. The time of day is in it: when the
-    /// clock was set forward, only that explains why the time is up.
+    /// Why a session hands off although its context is not full. It includes the time of day: if the clock
+    /// was set forward, only that explains why the time is up.
     fn time_is_up(&mut self, relay: &Relay, run: &Run) -> Option<Entry> {
         let attempt = relay.timed_out()?;
         if self.timed_out.replace(attempt) == Some(attempt) {
@@ -121,7 +121,7 @@ impl Reporter {
                     "percent": percent,
                     "filled_by": filled_by,
                 });
-                // Every session begins with the same; it is shown to people once.
+                // Every session begins the same way; people see it once.
                 let is_new = *level > self.filled;
                 self.filled = self.filled.max(*level);
                 let share = self.share(stage, *usage_tokens);
@@ -226,7 +226,7 @@ impl Reporter {
         if let Some(usable) = beyond {
             line = line.with(Tone::Plain, format!(" · more than the {usable}"));
         }
-        // Where nobody goes on for it, the wait or the end of the run says it.
+        // If nobody takes over from it, the wait or the end of the run says so.
         let is_out = matches!(ended.cause.class(), EndClass::Wait | EndClass::Stop(_));
         if is_out && relay.one_of_several().is_some() {
             line = line.with(
@@ -254,7 +254,7 @@ impl Reporter {
         }
     }
 
-    /// Tells each agent once that has no budget left for another session.
+    /// Reports once each agent that has no budget left for another session.
     fn agent_budgets(&mut self, run: &Run) {
         for agent in run.agent_budgets() {
             let is_known = self.spent_agents.contains(&agent.agent);
@@ -271,7 +271,7 @@ impl Reporter {
     }
 }
 
-/// What a reviewer says, in its own words.
+/// A reviewer's own text.
 fn findings_entry(session: u32, findings: &[Finding]) -> Entry {
     let line = |finding: &Finding| {
         let text = format!(
@@ -286,7 +286,7 @@ fn findings_entry(session: u32, findings: &[Finding]) -> Entry {
         .lines(findings.iter().map(line))
 }
 
-/// A session's spend reached a mark.
+/// A session's spending reached a mark.
 fn spend_entry(session: u32, crossing: &Crossing) -> Entry {
     let spend = crossing.spend;
     let (what, label) = match crossing.measure {
@@ -320,7 +320,7 @@ fn spend_entry(session: u32, crossing: &Crossing) -> Entry {
     entry.line(line)
 }
 
-/// `200k usable (context.cap_tokens)`: of what every percentage is a share, and what makes it so.
+/// `200k usable (context.cap_tokens)`: the whole of every percentage, and what sets it.
 fn usable(window: Window) -> String {
     let usable = window.usable_tokens();
     let by = match window.cap_tokens == Some(usable) {
@@ -330,7 +330,7 @@ fn usable(window: Window) -> String {
     format!("{} usable{by}", phrase::tokens(usable))
 }
 
-/// The line of a window that is full before the work begins.
+/// The line for a window that is full before the work begins.
 fn window_full(usage_tokens: u64, share: Option<String>, by: &[(String, u64)]) -> Line {
     let tokens = phrase::tokens(usage_tokens);
     let part = share.map_or(String::new(), |share| format!("{share}, "));
@@ -366,7 +366,7 @@ fn end_line(
         (Left::Nothing, EndCause::RateLimited { .. } | EndCause::Overloaded) => {
             (Tone::Plain, "interrupted")
         }
-        // The label has said "ended" where it has no figures to show.
+        // The label says "ended" if it has no figures to show.
         (Left::Nothing, _) if counters.usage_tokens == 0 => (Tone::Failed, without),
         (Left::Nothing, _) => (Tone::Failed, ended_without),
     };
@@ -405,7 +405,7 @@ fn oddities(ended: &AttemptEnded, cautions: Vec<String>) -> Vec<Line> {
     lines
 }
 
-/// Levels below L3 have no line: the one that ends the session says how full its context was.
+/// Levels below L3 have no line: the line that ends the session says how full its context was.
 fn level_line(level: Level, usage_tokens: u64, share: Option<String>) -> Option<Line> {
     (level == Level::L3).then(|| {
         let share = share.map_or(String::new(), |share| format!(", {share}"));

@@ -1,7 +1,8 @@
-//! The sessions of a run, for `sessions`, `show` and `diff`: the timeline's, with what it leaves out for their length.
+//! The sessions of a run, for `sessions`, `show` and `diff`: the timeline, plus the long texts that it
+//! leaves out.
 //!
-//! Whole handoffs are kept here, which the log has anyway; so these commands know of a session even where its
-//! archive is gone.
+//! This module keeps whole handoffs, which the log has anyway; so these commands know about a session even
+//! if its archive is gone.
 
 use ekiden_core::effect::{Effect, RelayEffect, StartAttempt};
 use ekiden_core::ends::EndCause;
@@ -21,7 +22,7 @@ use super::session::Left;
 
 pub struct Sessions {
     pub reporter: Reporter,
-    /// The stage that is asked for; any in a run of a single relay.
+    /// The requested stage; any in a run with a single relay.
     stage: Option<StageId>,
     /// One for each session of the timeline, in the same order.
     kept: Vec<SessionParts>,
@@ -43,9 +44,9 @@ pub struct SessionParts {
     /// Its entries, in order.
     pub entries: Vec<(Timestamp, Entry)>,
     pub attempts: Vec<Attempt>,
-    /// Context use at the end of the last attempt that ended, as the window was known then.
+    /// Context use at the end of the last attempt that ended, by the window as known then.
     pub percent: Option<u64>,
-    /// The handoff as the next session reads it, or the rescue in its place.
+    /// The handoff as the next session reads it, or the rescue handoff in its place.
     pub notes: Option<Notes>,
     /// The work tree when it began.
     pub survey_before: Option<Survey>,
@@ -70,7 +71,7 @@ impl Sessions {
         }
     }
 
-    /// Takes in the next record; `run` stands as it is after it.
+    /// Takes in the next record; `run` is the state after it.
     pub fn take(&mut self, record: &Record, run: &Run) {
         let entries = self.reporter.entries(record, run);
         if let Event::Stage { stage, event } = &record.event
@@ -142,8 +143,8 @@ impl Sessions {
         }
     }
 
-    /// `before` is how the relay stood before the event: only that shows whether the tree was looked at before a
-    /// session or after it, and after which.
+    /// `before` is the state of the relay before the event: only that shows whether the tree was looked at
+    /// before a session or after it, and after which.
     fn of_relay(&mut self, before: Before, relay: &Relay, event: &RelayEvent) {
         if let RelayEvent::Task { outcome, .. } = event
             && let TaskOutcome::Surveyed { survey: Ok(_) } = outcome
@@ -181,7 +182,7 @@ impl Sessions {
 }
 
 impl Session<'_> {
-    /// What its last attempt left and why it ended, once that is over.
+    /// What its last attempt left and why it ended, once it is over.
     pub fn left(&self) -> Option<(Left, &EndCause)> {
         Some((self.told.left?, &self.told.end()?.cause))
     }
@@ -193,7 +194,7 @@ impl Session<'_> {
         last.map_or(0, |end| end.usage_tokens)
     }
 
-    /// It had said that all is done, and the verification does not pass.
+    /// It said that everything is done, but the verification does not pass.
     pub fn is_vetoed(&self) -> bool {
         matches!(self.left(), Some((Left::Completion, _)))
             && self

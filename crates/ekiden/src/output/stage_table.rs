@@ -15,7 +15,7 @@ use super::json::{Fields, fields};
 use super::line::{Line, Tone, one_line};
 use super::{outcome, phrase};
 
-/// The most that a row shows of a stage's name, in characters.
+/// How much of a stage's name a row shows, in characters.
 const NAME_CHARS_MAX: usize = 40;
 
 /// A stage of a plan.
@@ -24,14 +24,14 @@ pub struct Row<'a> {
     stage: Option<&'a Stage>,
     relay: Option<&'a Relay>,
     state: State,
-    /// Why it is where it is, if that needs words.
+    /// Why it is in this state, if that needs an explanation.
     why: Option<String>,
     tries: u32,
     /// What it took in another program, which finished it.
     imported: Option<Took>,
 }
 
-/// The states in which a stage can be, in the order in which the summary counts them.
+/// The possible states of a stage, in the order in which the summary counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
@@ -66,7 +66,7 @@ impl State {
     }
 }
 
-/// The stages of a run, in the order of the manifest; none where it is a single relay.
+/// The stages of a run, in the order of the manifest; empty if it is a single relay.
 pub fn rows(run: &Run) -> Vec<Row<'_>> {
     let is_plan = run.header().manifest.plan.is_some();
     let stages = run.plan().states().filter(|_| is_plan);
@@ -141,7 +141,7 @@ pub enum StageGroup {
     Over,
 }
 
-/// The line above the table: how many stages are where.
+/// The line above the table: how many stages are in which state.
 pub fn summary(rows: &[Row<'_>]) -> String {
     let mut counts: BTreeMap<State, usize> = BTreeMap::new();
     for row in rows {
@@ -212,7 +212,7 @@ impl Row<'_> {
         }
     }
 
-    /// Who has worked on it, where others can go on.
+    /// The agents that have worked on it, if others can take over.
     fn agents(&self) -> Vec<&str> {
         self.relay.into_iter().flat_map(Relay::worked).collect()
     }

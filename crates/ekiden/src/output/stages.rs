@@ -14,7 +14,7 @@ use super::line::{Line, Tone, one_line};
 use super::reporter::Reporter;
 use super::{outcome, phrase};
 
-/// Files that are named of many.
+/// How many files are named of many.
 const FILES_SHOWN: usize = 5;
 
 impl Reporter {

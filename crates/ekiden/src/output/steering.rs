@@ -1,4 +1,4 @@
-//! The entries of what a person asks of a run that is under way.
+//! The entries for a person's requests to a run that is under way.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ fn pause_requested(run: &Run) -> Entry {
         .line(line)
 }
 
-/// Nothing begins until the run is unpaused; whoever guides it can type meanwhile.
+/// Nothing starts until the run is unpaused; a person who guides it can type meanwhile.
 pub fn paused(session: u32, guided: bool) -> Entry {
     if !guided {
         let text = format!("paused before session {session}; `ekiden unpause` continues");
@@ -103,7 +103,7 @@ pub fn paused(session: u32, guided: bool) -> Entry {
     ])
 }
 
-/// Words for the next session.
+/// Text for the next session.
 fn instructed(words: &str, run: &Run) -> Entry {
     let clean = text::clean(words).text;
     let words = clean.trim();

@@ -1,4 +1,4 @@
-//! What the records of a run say of it, in short: for the live view.
+//! A short summary of a run's records, for the live view.
 
 use ekiden_core::agent::AgentKind;
 use ekiden_core::budget::{Budget, Spend};
@@ -17,27 +17,27 @@ use super::work_dirs::WorkDirs;
 pub struct Summary {
     pub started: Timestamp,
     pub work_dirs: WorkDirs,
-    /// What sessions that are over have spent.
+    /// The spending of sessions that are over.
     pub settled: Spend,
-    /// The same with what is known of those at work.
+    /// The same, including what is known of those at work.
     pub spend: Spend,
     pub subscription: bool,
     pub budget: Budget,
-    /// Nothing new begins.
+    /// Nothing new starts.
     pub is_paused: bool,
     /// Messages that the next session will read.
     pub told: usize,
-    /// What the sessions of a single relay have learnt last.
+    /// What the sessions of a single relay learned last.
     pub learnt: Option<String>,
     pub open: Option<Open>,
-    /// What the newest handoff says to the session after it.
+    /// The newest handoff's message to the next session.
     pub handoff: Option<String>,
     /// The stages that ask for an answer, each with its question.
     pub asked: Vec<(StageId, String)>,
     pub plan: Option<Plan>,
     /// All sessions, stage by stage.
     pub places: Vec<SessionRef>,
-    /// The one at work, else the last of the first stage.
+    /// The one at work, otherwise the last of the first stage.
     pub newest: Option<SessionRef>,
 }
 
@@ -51,7 +51,7 @@ pub struct Open {
 
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// How many stages are where.
+    /// How many stages are in which state.
     pub counts: String,
     pub slots: usize,
     pub slots_taken: usize,
@@ -129,7 +129,7 @@ fn places((stage, relay): (&StageId, &Relay), is_plan: bool) -> impl Iterator<It
     })
 }
 
-/// What the streams of a stage's sessions are, by the agents that may work in them.
+/// The kind of stream that a stage's sessions have, by the agents that may work in them.
 fn form(relay: &Relay) -> Form {
     let mut are_commands = relay.agents().map(|agent| agent.kind == AgentKind::Exec);
     let is_command = are_commands.next() == Some(true);

@@ -1,19 +1,19 @@
-//! Rows in columns that fit the terminal: where it is narrow, the columns that matter least are left out.
+//! Rows in columns that fit the terminal: a narrow terminal loses the columns that matter least.
 //!
-//! A column that says nothing in any row is left out too. The last one takes the rest of the line, and is
-//! broken under itself.
+//! A column that is empty in all rows is left out too. The last column takes the rest of the line and wraps
+//! within itself.
 
 use super::line::{Line, Tone};
 
 const GAP: usize = 2;
-/// What the last column should have at least.
+/// The width that the last column should have at least.
 const LAST_COLUMNS_MIN: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     pub head: &'static str,
     pub side: Side,
-    /// Columns of the highest rank go first where there is no room; those of rank 0 always stay.
+    /// If there is not enough space, columns of the highest rank go first; those of rank 0 always stay.
     pub rank: u8,
 }
 
@@ -23,17 +23,17 @@ impl Column {
     }
 }
 
-/// On which side a cell's text stands.
+/// The alignment of a cell's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Left,
     Right,
 }
 
-/// A cell: what it says, and in which tone. An empty one says nothing.
+/// A cell: its text and its tone. An empty one says nothing.
 pub type Cell = (Tone, String);
 
-/// The heading and the rows, for so many columns of a terminal.
+/// The heading and the rows, for this many columns of a terminal.
 pub fn lines(columns: &[Column], rows: &[Vec<Cell>], wide: Option<usize>) -> Vec<Line> {
     let shown = fitting(columns, rows, wide);
     let heads: Vec<Cell> = columns
@@ -65,7 +65,7 @@ pub fn lines(columns: &[Column], rows: &[Vec<Cell>], wide: Option<usize>) -> Vec
         .collect()
 }
 
-/// The columns that say something and have room.
+/// The columns that are not empty and fit.
 fn fitting(columns: &[Column], rows: &[Vec<Cell>], wide: Option<usize>) -> Vec<usize> {
     let says = |at: &usize| rows.iter().any(|cells| !cells[*at].1.is_empty());
     let mut shown: Vec<usize> = (0..columns.len()).filter(says).collect();

@@ -1,7 +1,7 @@
-//! The live view: a few lines below those that stay, about all that goes on just now.
+//! The live view: a few lines below the permanent ones, about everything that is going on.
 //!
-//! It is made of nothing but what a [`Board`] knows and the size of the terminal. Where there is no room for it, it
-//! is the one line that moves.
+//! It is made only from a [`Board`] and the size of the terminal. Where there is no room for it, it is the
+//! one line that moves.
 
 use ekiden_core::budget::Budget;
 use ekiden_core::time::Timestamp;
@@ -15,9 +15,9 @@ use super::relay_progress::RelayProgress;
 use super::stage_table::{Brief, StageGroup};
 use super::summary::{Plan, Summary};
 
-/// On a lower terminal it would push out what stays.
+/// On a lower terminal it would push out the permanent lines.
 const ROWS_MIN: usize = 16;
-/// The most stages that are shown of a plan.
+/// How many stages of a plan are shown at most.
 const STAGES_MAX: usize = 32;
 
 /// What the view is drawn for.
@@ -29,7 +29,7 @@ pub struct Frame<'a> {
     pub rows: usize,
 }
 
-/// The lines, none of which may be broken. `prompting` is what can be pressed, if anything.
+/// The lines, none of which may wrap. `prompting` has the keys that can be pressed, if any.
 pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> Vec<Line> {
     let has_room = frame.columns >= COLUMNS_MIN && frame.rows >= ROWS_MIN;
     let Some(summary) = board.summary.as_ref().filter(|_| has_room) else {
@@ -50,7 +50,7 @@ pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> 
     lines
 }
 
-/// A single line about all that goes on.
+/// A single line about everything that is going on.
 pub fn line(board: &Board, frame: Frame<'_>) -> Line {
     let plan = board.summary.as_ref().and_then(|of| of.plan.as_ref());
     match plan {
@@ -106,7 +106,7 @@ fn of_plan(board: &Board, summary: &Summary, plan: &Plan, frame: Frame<'_>) -> V
         .collect()
 }
 
-/// The stages at work and those that come next, as many as have room.
+/// The stages at work and the next ones, as many as fit.
 fn front(board: &Board, plan: &Plan, frame: Frame<'_>) -> Vec<Line> {
     let stages = plan.stages.iter();
     let mut shown: Vec<&Brief> = stages
@@ -178,7 +178,7 @@ fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
     format!("{spent} · {took}")
 }
 
-/// What a person has asked for and has not happened yet.
+/// What a person has asked for that has not happened yet.
 fn notes(summary: &Summary, is_held: bool) -> Vec<String> {
     let pause = (summary.is_paused && !is_held).then(|| "nothing new begins: paused".to_owned());
     let told = (summary.told > 0 && summary.plan.is_none())

@@ -1,7 +1,7 @@
 //! The live view while it is shown, and the keys that a person presses there.
 //!
-//! It has a thread of its own, which nobody waits for: whoever feeds the board goes on meanwhile. What is pressed is
-//! sent to the run by a further thread, as a command at another terminal would send it.
+//! It has its own thread, which nobody waits for: the code that feeds the board continues meanwhile.
+//! Another thread sends each key's request to the run, as a command in another terminal would send it.
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -31,9 +31,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The only thread that may panic alone.
 pub const VIEW_THREAD: &str = "view";
 
-/// What a person wanted is done, or why it cannot be.
+/// A person's request is done, or why it cannot be.
 type Done = Result<(), String>;
-/// Does what a person wants.
+/// Carries out a person's request.
 pub type Do = Arc<dyn Fn(Wanted) -> Done + Send + Sync>;
 
 /// Shows a text until a person has read it.
@@ -41,14 +41,14 @@ pub type Read = fn(&str) -> Done;
 
 /// How a person leaves a run alone.
 pub enum Leave {
-    /// Whoever watches ends, and is told so here.
+    /// The watching process ends, and learns that here.
     Watching(SignalFlag),
-    /// The run goes on without this terminal.
+    /// The run continues without this terminal.
     Detach(Detach),
     Never,
 }
 
-/// What a person wants that needs the screen as it was.
+/// A request that needs the screen as it was before.
 #[derive(Debug, Clone, Copy)]
 enum Then {
     Suspend,
@@ -66,7 +66,7 @@ pub struct Shown<'a> {
     pub is_full: bool,
 }
 
-/// Where a person sits and can press keys.
+/// Where a person can press keys.
 pub struct Controls {
     keys: Keys,
     prompting: Prompting,
@@ -75,13 +75,13 @@ pub struct Controls {
     leave: Leave,
     read: Read,
     then: Option<Then>,
-    /// The view on the whole screen, while it is shown.
+    /// The full-screen view, while it is shown.
     full: Option<Full>,
     done: (Sender<Done>, Receiver<Done>),
 }
 
 impl Controls {
-    /// None without a terminal to read from.
+    /// `None` without a terminal to read from.
     pub fn take(leave: Leave, act: Do, open: Open, read: Read) -> Option<Self> {
         let key = match leave {
             Leave::Watching(_) => Some("q leave"),
@@ -126,21 +126,21 @@ impl Controls {
                 Some(Wanted::Leave) => self.then = Some(Then::Leave),
                 Some(wanted) => {
                     let (act, done) = (Arc::clone(&self.act), self.done.0.clone());
-                    // An engine that does not answer holds up nothing here.
+                    // An engine that does not answer blocks nothing here.
                     thread::spawn(move || done.send(act(wanted)));
                 }
             }
         }
     }
 
-    /// What is to be done before the next frame.
+    /// What to do before the next frame.
     fn is_wanted(&mut self) -> Option<Then> {
         let is_alone = matches!(&self.leave, Leave::Detach(detach) if detach.is_alone());
         let leaves = is_alone.then_some(Then::Leave);
         leaves.or(self.then.take())
     }
 
-    /// Does it; none where nobody sits here any more.
+    /// Does it; `None` if nobody is here any more.
     fn attend(self, then: Then, shown: &Mutex<Shown<'_>>, board: &Board) -> Option<Self> {
         match then {
             Then::Suspend => {
@@ -161,7 +161,7 @@ impl Controls {
                     lock(shown).clear();
                     lock(shown).output.forget_terminal();
                     drop(self.keys);
-                    // What cannot leave goes on as if the terminal were gone.
+                    // If it cannot leave, it continues as if the terminal were gone.
                     let _ = detach.leave();
                     return None;
                 }
@@ -180,7 +180,7 @@ impl Controls {
     }
 }
 
-/// From now on a panic ends the process, but for one of the view, which [`show`] tells.
+/// From now on a panic ends the process, except a panic of the view, which [`show`] reports.
 pub fn end_on_panic() {
     let told = panic::take_hook();
     panic::set_hook(Box::new(move |fault| {
@@ -191,7 +191,7 @@ pub fn end_on_panic() {
     }));
 }
 
-/// Shows the view until `stopped` is closed at its other end. A view that panics is gone, and nothing else.
+/// Shows the view until the other end of `stopped` is closed. If a view panics, only the view is gone.
 pub fn show(shown: &Mutex<Shown<'_>>, controls: Option<Controls>, stopped: &OwnedFd) {
     let showing = AssertUnwindSafe(|| show_until(shown, controls, stopped));
     if let Err(fault) = panic::catch_unwind(showing) {
@@ -240,7 +240,7 @@ fn show_until(shown: &Mutex<Shown<'_>>, mut controls: Option<Controls>, stopped:
     }
 }
 
-/// Draws what is known now. The lines are made while nobody is kept from printing.
+/// Draws the current state. The lines are made while others can still print.
 fn draw(shown: &Mutex<Shown<'_>>, mut controls: Option<&mut Controls>, zone: &TimeZone) -> Board {
     let (board, size) = {
         let shown = lock(shown);
@@ -283,7 +283,7 @@ fn draw(shown: &Mutex<Shown<'_>>, mut controls: Option<&mut Controls>, zone: &Ti
     board
 }
 
-/// Where it hurts most: something is drawn, and what the run prints with is held.
+/// At the worst moment: something is drawn, and the lock for printing is held.
 fn fail_if_a_test_wants(what: &str, frame: &[Line]) {
     let is_wanted = || std::env::var_os("TEST_EKIDEN_VIEW_FAILS").is_some_and(|view| view == what);
     assert!(

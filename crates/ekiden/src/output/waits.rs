@@ -1,4 +1,4 @@
-//! A wait, in words: why nothing happens, until when, and what comes then.
+//! A wait, as text: why nothing happens, until when, and what comes then.
 
 use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::limits;
@@ -13,16 +13,16 @@ use super::phrase;
 pub struct Wait<'a> {
     pub until: Timestamp,
     pub why: WaitCause,
-    /// What ended the attempt before, if that is why.
+    /// What ended the previous attempt, if that is why.
     pub cause: Option<&'a EndCause>,
-    /// The session that comes then, and its attempt.
+    /// The session that comes next, and its attempt.
     pub next: (u32, u32),
 }
 
 /// Why there is a wait, in a few words.
 pub fn why(why: WaitCause, ended: Option<&EndCause>) -> String {
     let failure = |without: &str| match ended {
-        // An orderly end without work or handoff is a failure too.
+        // A clean end without work or handoff is a failure too.
         Some(cause) if cause.class() == EndClass::Fine => {
             format!("{} with nothing done", one_line(&cause.to_string()))
         }
@@ -69,7 +69,7 @@ impl Wait<'_> {
         vec![line]
     }
 
-    /// When it continues, and how that is known.
+    /// When it continues, and how we know that.
     fn of_limit(&self, at: Timestamp, zone: &TimeZone, length: &str) -> String {
         let then = self.then();
         let future = |at_then: Timestamp| phrase::future(at_then, at, zone);

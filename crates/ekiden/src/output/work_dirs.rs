@@ -1,4 +1,4 @@
-//! Where the stages of a run work: paths in what their agents do are shown from there.
+//! Where the stages of a run work: paths in their agents' actions are shown relative to there.
 
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::Isolation;
@@ -7,7 +7,8 @@ use ekiden_core::settings::RunStarted;
 #[derive(Debug, Clone, Default)]
 pub struct WorkDirs {
     pub(super) own: String,
-    /// How the path of each stage's worktree begins, where they have some: `ekiden_engine::paths` names them.
+    /// The prefix of each stage's worktree path, if stages have worktrees: `ekiden_engine::paths` names
+    /// them.
     pub(super) trees: Option<String>,
 }
 
@@ -24,7 +25,7 @@ impl WorkDirs {
         }
     }
 
-    /// A text of a stage's agent; of the only relay's without a stage.
+    /// A text from a stage's agent, or from the only relay's agent if there is no stage.
     pub fn shorten(&self, stage: Option<&StageId>, text: &str) -> String {
         let tree = self.trees.as_ref().zip(stage);
         match tree.map(|(trees, stage)| format!("{trees}{stage}/")) {

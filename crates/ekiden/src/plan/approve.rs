@@ -1,7 +1,7 @@
 //! A person approves a plan before any command runs that a model may have written (PLN-18).
 //!
-//! The approval is for the bytes of the manifest in this project: a change by an agent or a `git pull` loses
-//! it. A manifest without any command needs none.
+//! The approval is for the bytes of the manifest in this project: a change by an agent or a `git pull`
+//! voids it. A manifest without commands needs none.
 
 use ekiden_core::manifest::Manifest;
 use ekiden_engine::workspace::Workspace;
@@ -14,7 +14,7 @@ use crate::output::line::Line;
 use crate::settings::approval::Approvals;
 use crate::settings::environment::Environment;
 
-/// Asks a person to approve the plan, unless somebody has. The plan is shown where the question is.
+/// Asks a person to approve the plan, unless somebody has. The plan is shown together with the question.
 pub fn approve(
     manifest: &Manifest,
     setup: Option<&str>,

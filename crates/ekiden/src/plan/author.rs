@@ -1,12 +1,12 @@
-//! Planning sessions as a command holds them: what is asked, how the answers are judged, what is written.
+//! Planning sessions for the commands: what they are asked, how their answers are judged, what is written.
 //!
 //! ```text
 //! idea ─► architecture session ─► architecture.md ─► manifest session ─► plan.json ─► shown
 //!           asked again once                           asked again twice
 //! ```
 //!
-//! An answer is not trusted. The document is read as a file, the manifest as any manifest, and no command of
-//! either has run when they are written.
+//! No answer is trusted. The document is read as a file, the manifest like any manifest, and no command
+//! from either has run by the time they are written.
 
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -40,11 +40,11 @@ use crate::output::line::{Line, Tone};
 use crate::output::waits::Wait;
 use crate::output::{Output, activity, phrase};
 
-/// The most that is read of a document, in bytes.
+/// How much of a document is read, in bytes.
 const DOCUMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// How often a document with a fault is sent back.
+/// How often a faulty document is sent back.
 const DOCUMENT_MENDS_MAX: u32 = 1;
-/// How often a manifest with faults is sent back.
+/// How often a faulty manifest is sent back.
 const MANIFEST_MENDS_MAX: u32 = 2;
 /// The name of the file with an answer that is not a valid manifest.
 const REFUSED: &str = "refused.json";
@@ -54,7 +54,7 @@ pub struct Author<'a> {
     pub planner: Planner,
     pub on_rate_limit: OnRateLimit,
     pub voice: Voice<'a>,
-    /// How long to wait for usage limits, all together.
+    /// How long to wait for usage limits, in total.
     pub wait_max: Millis,
     /// How long it has waited so far.
     pub waited: Millis,
@@ -63,9 +63,9 @@ pub struct Author<'a> {
 /// Shows what happens in a planning session.
 pub struct Voice<'a> {
     pub output: &'a mut Output,
-    /// Show also what the agent says and does.
+    /// Also show what the agent says and does.
     pub verbose: bool,
-    /// Print nothing but the answer.
+    /// Print only the answer.
     pub json: bool,
 }
 
@@ -110,7 +110,7 @@ impl Author<'_> {
         };
         let mut fault = None;
         self.hold(&session, DOCUMENT_MENDS_MAX, &mut |_| {
-            // A file that was there before is not the agent's.
+            // A file that existed before is not the agent's.
             let is_new = stamp(path) != before;
             let found = is_new.then(|| content(path)).flatten();
             fault = DocumentFault::of(found.as_deref());
@@ -126,8 +126,8 @@ impl Author<'_> {
         }
     }
 
-    /// Has a document split into the text of a manifest; `named` is the document as the manifest names it, if
-    /// it can.
+    /// Has a document split into the text of a manifest; `named` is the document as the manifest names it,
+    /// if it can.
     pub fn manifest(&mut self, path: &Path, named: Option<&str>) -> Result<String, Failure> {
         let document = document(path)?;
         let shown = phrase::path(path);
@@ -159,7 +159,8 @@ impl Author<'_> {
         }
     }
 
-    /// What the agent wants to know about a task before it is begun. The session may read `file`, and writes nothing.
+    /// The agent's questions about a task before it starts. The session may read `file`, and writes
+    /// nothing.
     pub fn questions(&mut self, task: &str, file: &Path) -> Result<Vec<Question>, Failure> {
         self.begins("reads the task and the project, and asks");
         let session = PlanningSession {
@@ -175,8 +176,8 @@ impl Author<'_> {
         asked.ok_or_else(|| Failure::new(Exit::Unfinished, "the agent's questions cannot be read"))
     }
 
-    /// Has the parts of a document named, and their needs said. Where no answer is right they stay as they are, which
-    /// is the error's text.
+    /// Has the agent name the parts of a document and their needs. If no answer is right, they stay as they
+    /// are, and the error's text says so.
     pub fn shards(
         &mut self,
         shards: &mut Shards,
@@ -212,8 +213,8 @@ impl Author<'_> {
         }
     }
 
-    /// Holds a session until `fault` finds none in an answer, or has sent it back `mends_max` times. After a usage
-    /// limit the session begins again.
+    /// Runs a session until `fault` finds nothing wrong with an answer, or has sent it back `mends_max`
+    /// times. After a usage limit the session starts again.
     fn hold(
         &mut self,
         session: &PlanningSession<'_>,
@@ -237,7 +238,7 @@ impl Author<'_> {
         }
     }
 
-    /// Waits where a run would wait.
+    /// Waits as a run would wait.
     fn waits(&mut self, cause: &EndCause) -> Result<(), Failure> {
         let now = SystemClock.now();
         let length = cause.wait(now, self.waited);
@@ -296,7 +297,7 @@ impl Observer for Voice<'_> {
     }
 }
 
-/// The answer that the agent held to the schema, else the JSON in its words.
+/// The answer that the agent gave by the schema, otherwise the JSON in its text.
 fn said(answer: &Answer) -> Option<&str> {
     let structured = answer.structured.as_deref();
     structured.or_else(|| prompt::extract_json(&answer.words))
@@ -315,7 +316,7 @@ fn read(answer: &Answer, architecture: Option<&str>) -> Result<String, Refused> 
     }
 }
 
-/// Differs where a file was written again, though it may read the same: its inode, and when it was changed.
+/// Changes if a file was rewritten, even with the same contents: its inode, and when it was changed.
 type Stamp = (u64, i64, i64);
 
 fn stamp(path: &Path) -> Option<Stamp> {
@@ -323,7 +324,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((found.ino(), found.ctime(), found.ctime_nsec()))
 }
 
-/// The beginning of a file; none if there is no file, or a link.
+/// The start of a file; `None` if there is no file, or it is a link.
 fn content(path: &Path) -> Option<Vec<u8>> {
     path.symlink_metadata()
         .ok()
@@ -368,7 +369,7 @@ fn document(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Refuses to write over a file that exists, unless that was asked for.
+/// Refuses to overwrite an existing file, unless asked to.
 pub fn refuse_existing(paths: &[&PathBuf], force: bool) -> Result<(), Failure> {
     let exists = |path: &&&PathBuf| path.symlink_metadata().is_ok();
     match paths.iter().find(exists).filter(|_| !force) {

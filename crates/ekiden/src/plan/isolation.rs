@@ -1,4 +1,4 @@
-//! Where the stages of a plan work: worktrees where there is git, else the work dir.
+//! Where the stages of a plan work: in worktrees if there is git, otherwise in the work dir.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::settings::environment::Environment;
 /// How many changed files are named.
 const FILES_SHOWN: usize = 5;
 
-/// Where the stages of a plan work, and what the person should know of it.
+/// Where the stages of a plan work, and what the person should know about it.
 pub fn isolation(
     document: &Document,
     workspace: &Workspace,
@@ -63,7 +63,7 @@ pub fn place(
     let dir = home
         .join(kind)
         .join(project_name(&workspace.dir.to_string_lossy()));
-    // Git names paths with links resolved; ours must read the same as far as they exist.
+    // Git reports paths with links resolved; ours must read the same as far as they exist.
     let dir = resolved(&dir);
     if dir.starts_with(&workspace.dir) {
         let dir = phrase::path(&dir);
@@ -75,7 +75,7 @@ pub fn place(
     Ok(dir)
 }
 
-/// The same as far as it is shown, even if the plan could not begin today.
+/// The same as far as it is shown, even if the plan could not start today.
 pub fn shown(document: &Document, workspace: &Workspace) -> Isolation {
     if matches!(branch::base(workspace), Ok(None)) {
         return Isolation::InPlace;
@@ -98,8 +98,8 @@ pub fn refuse_changes(workspace: &Workspace) -> Result<(), Failure> {
     }
 }
 
-/// Refuses files that git knows and that are about to be written: these would be such changes. `instead` names the commands
-/// that do the same with a commit in between.
+/// Refuses files that git tracks and that are about to be written: these would be such changes. `instead`
+/// names the commands that do the same with a commit in between.
 pub fn refuse_tracked(
     workspace: &Workspace,
     files: &[&Path],

@@ -1,4 +1,5 @@
-//! Plans on the command line: a manifest is read, fitted to settings and project, shown and approved.
+//! Plans on the command line: reads a manifest, fits it to settings and project, shows it and asks for
+//! approval.
 //!
 //! ```text
 //! file ─► read ─► Document ─► isolation ─► Manifest ─► select (--from, --only, --skip)
@@ -7,8 +8,8 @@
 //! idea, document ─► author ─► file
 //! ```
 //!
-//! The crate `ekiden-manifest` says what a manifest means; these modules hold the files and the questions
-//! around it.
+//! The crate `ekiden-manifest` defines what a manifest means; these modules handle the files and the
+//! questions around it.
 
 pub mod approve;
 pub mod author;

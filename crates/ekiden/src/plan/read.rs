@@ -1,4 +1,4 @@
-//! Reads a manifest's file, and shows its faults.
+//! Reads a manifest's file and shows its faults.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, stdin};
@@ -30,7 +30,7 @@ pub struct ManifestFile {
     pub document: Document,
 }
 
-/// Reads a manifest, and every file and agent that it names. Settings fill in what it leaves out.
+/// Reads a manifest, and every file and agent that it names. Settings fill in what it omits.
 pub fn read(
     path: &Path,
     given: &Given,
@@ -67,7 +67,7 @@ pub fn read(
     let mut document = ekiden_manifest::read(&text, syntax, &defaults, &mut asked)
         .map_err(|faults| faulty(path, &faults))?;
     document.jobs = document.jobs.or(Some(given.need(&table::PLAN_JOBS)?));
-    // A plan may come with a project: it can lower what the user has set, never raise it.
+    // A plan may come with a project: it can lower the user's settings, never raise them.
     if given.origin(&table::MAX_SESSIONS.row) != Origin::Default {
         for stage in &mut document.stages {
             stage.sessions_max = stage.sessions_max.min(defaults.sessions_max);
@@ -81,7 +81,7 @@ pub fn read(
 }
 
 impl ManifestFile {
-    /// What a run of it decides from. `jobs` was typed.
+    /// What a run of it decides on. `jobs` was typed.
     pub fn into_manifest(self, jobs: Option<u32>, isolation: Isolation) -> Manifest {
         let document = self.document;
         let (name_of_document, architecture) = document
@@ -104,7 +104,7 @@ impl ManifestFile {
     }
 }
 
-/// A manifest with faults: each on a line of its own.
+/// A manifest with faults, one per line.
 pub fn faulty(path: &Path, faults: &Faults) -> Failure {
     let name = name(path);
     let failure = Failure::new(Exit::InvalidInput, format!("{name} has {}", faults.title()));
@@ -117,7 +117,7 @@ pub fn faulty(path: &Path, faults: &Faults) -> Failure {
     }
 }
 
-/// What a manifest is called, for people.
+/// A manifest's name, for people.
 fn name(path: &Path) -> String {
     if path == Path::new(STANDARD_INPUT) {
         "standard input".to_owned()
@@ -126,7 +126,7 @@ fn name(path: &Path) -> String {
     }
 }
 
-/// The directory that a manifest lies in; of one that a shell passed on, the current one.
+/// The directory of a manifest; for one that a shell passed on, the current directory.
 pub(super) fn dir_of(path: &Path) -> PathBuf {
     let dir = path
         .parent()
@@ -134,7 +134,7 @@ pub(super) fn dir_of(path: &Path) -> PathBuf {
     dir.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// The text of the file, not more than a manifest may have.
+/// The text of the file, up to the maximum size of a manifest.
 fn text(path: &Path) -> Result<String, Failure> {
     let of = format!("the manifest {}", name(path));
     let invalid = |what: String| Failure::new(Exit::InvalidInput, what);

@@ -13,7 +13,7 @@ use super::read::dir_of;
 use crate::settings::chosen;
 use crate::settings::given::Given;
 
-/// The most that is read of a text that a manifest names, in bytes.
+/// How much is read of a text that a manifest names, in bytes.
 const TEXT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Looks up the files and agents that a manifest names.
@@ -67,8 +67,8 @@ impl Surroundings for Lookup<'_> {
     }
 }
 
-/// The text of a file in the first directory that has it, and where it is; nothing if none has. It may not lead out of the
-/// project of that directory.
+/// The text of a file in the first directory that has it, and its place; `None` if no directory has it. It
+/// may not lead out of the project of that directory.
 fn text_in(dirs: &[PathBuf], name: &str) -> Result<Option<(PathBuf, String)>, String> {
     let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     if !Path::new(name).components().all(is_plain) {

@@ -12,11 +12,11 @@ use crate::output::line::one_line;
 
 #[derive(Debug, Default)]
 pub struct Selection<'a> {
-    /// What this stage needs, directly or not, was done already.
+    /// Everything that this stage needs, directly or not, was done already.
     pub from: Option<&'a str>,
-    /// Only these, and what they need was done already.
+    /// Only these; what they need was done already.
     pub only: &'a [String],
-    /// Not these, nor what needs them.
+    /// Not these, nor the stages that need them.
     pub skip: &'a [String],
 }
 
@@ -58,7 +58,8 @@ fn refuse_contradictions(selection: &Selection<'_>) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, text).hint("name it in one place"))
 }
 
-/// The stages that will not run: those that are left out, and what needs them. Optional needs do not count.
+/// The stages that will not run: those that are left out, and those that need them. Optional needs do not
+/// count.
 pub fn left_out(manifest: &Manifest) -> BTreeSet<StageId> {
     let mut left_out = BTreeSet::new();
     let order = Graph::of(&manifest.stages).order().unwrap_or_default();

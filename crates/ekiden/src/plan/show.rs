@@ -36,7 +36,7 @@ pub fn commands(manifest: &Manifest) -> Vec<Command> {
     )
 }
 
-/// Every command in a manifest: all of it is approved, whichever stages run today.
+/// Every command in a manifest: the approval is for all of it, no matter which stages run today.
 pub fn all_commands(manifest: &Manifest, setup: Option<&str>) -> Vec<Command> {
     gathered(setup, manifest.stages.iter())
 }
@@ -113,7 +113,7 @@ fn stage_answer(stage: &Stage, left_out: &BTreeSet<StageId>) -> Fields {
         .with("outputs", &stage.part.outputs)
 }
 
-/// The stages by waves: those of one wave need nothing of each other.
+/// The stages by waves: those of one wave need nothing from each other.
 fn waves(manifest: &Manifest) -> Vec<Vec<&Stage>> {
     let waves = Graph::of(&manifest.stages).waves().unwrap_or_default();
     let stages = |wave: Vec<usize>| wave.into_iter().map(|at| &manifest.stages[at]).collect();
@@ -158,7 +158,8 @@ pub fn lines(manifest: &Manifest) -> Vec<Line> {
     lines
 }
 
-/// Commands under a title, word for word and line by line: whoever approves them approves what they read.
+/// Commands under a title, word for word and line by line: a person who approves them approves exactly what
+/// they read.
 pub fn command_lines(title: &str, commands: &[Command]) -> Vec<Line> {
     let mut lines = Vec::new();
     if !commands.is_empty() {

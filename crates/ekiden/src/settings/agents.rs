@@ -1,4 +1,5 @@
-//! The agents that can be named: built-in ones, and the rows of settings files, which may change those.
+//! The agents that a user can name: built-in ones, and rows of settings files, which may change the
+//! built-in ones.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,25 +18,25 @@ use crate::output::phrase;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
     pub name: String,
-    /// Which adapter drives it; that of the built-in agent of this name if not said.
+    /// Which adapter drives it; by default that of the built-in agent of this name.
     pub kind: Option<AgentKind>,
     /// The program and its first arguments.
     pub command: Option<Vec<String>>,
     /// Where it keeps the login and settings of its account.
     pub account: Option<String>,
-    /// What its sessions of a run together may spend.
+    /// The budget for all its sessions of a run together.
     pub budget: Budget,
     pub path: PathBuf,
     /// The line that it begins on, from 1.
     pub line: usize,
 }
 
-/// An agent as it can be named.
+/// An agent that can be named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
     pub name: String,
     pub kind: AgentKind,
-    /// The program and its first arguments; nothing for the one that is built in.
+    /// The program and its first arguments; `None` for the built-in one.
     pub command: Vec<String>,
     /// Where it keeps the login and settings of its account, if that is not its usual place.
     pub account: Option<String>,
@@ -88,7 +89,7 @@ pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
     Err(Failure::new(Exit::Settings, text))
 }
 
-/// What agents may spend by their rows. A later row replaces only what it names.
+/// The budgets in agents' rows. A later row replaces only what it names.
 pub fn budgets(rows: &[AgentRow]) -> BTreeMap<String, Budget> {
     let mut budgets: BTreeMap<String, Budget> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.budget.is_unlimited()) {
@@ -98,7 +99,7 @@ pub fn budgets(rows: &[AgentRow]) -> BTreeMap<String, Budget> {
     budgets
 }
 
-/// What agents may spend by flags and variables.
+/// The budgets from flags and variables.
 pub fn budgets_set(given: &Given) -> Result<BTreeMap<String, Budget>, Failure> {
     let mut budgets: BTreeMap<String, Budget> = BTreeMap::new();
     for (agent, micro_usd) in given.get(&table::AGENT_BUDGET)?.unwrap_or_default() {
@@ -143,7 +144,7 @@ pub fn check_budgets(
     others.try_for_each(|found| found.map(drop))
 }
 
-/// What an agent of this kind is called by, where its row does not say.
+/// The usual command of an agent of this kind, for a row that names none.
 fn usual_command(kind: AgentKind) -> Option<Vec<String>> {
     let is_its = |(_, of, _): &&(_, AgentKind, _)| *of == kind && kind != AgentKind::Acp;
     let (_, _, command) = BUILT_IN.iter().find(is_its)?;

@@ -1,7 +1,7 @@
 //! A person's approval of settings that a project may not set by itself, and of a plan's commands.
 //!
-//! An approval is for the bytes that were approved: when anything changes the file, be it an agent or a `git pull`, the
-//! approval is void. Approvals are kept beside the user's settings, where no project writes, as lines of
+//! An approval is for the bytes that were approved: any change to the file, by an agent or a `git pull`,
+//! voids it. Approvals are kept beside the user's settings, where no project writes, as lines of
 //! `KIND HASH PROJECT`.
 
 use std::path::{Path, PathBuf};
@@ -45,8 +45,8 @@ pub struct Approvals {
     lines: Vec<String>,
 }
 
-/// Everything in a project's file that needs an approval, in the order of its lines. `raises` says whether a value
-/// allows more than the user's own.
+/// Everything in a project's file that needs an approval, in the order of its lines. `raises` says whether
+/// a value allows more than the user's own.
 pub fn needing(
     file: &SettingsFile,
     environment: &Environment,
@@ -78,8 +78,8 @@ pub fn needing(
     all
 }
 
-/// A project's file may not decide which commands run unless the user approved it: everybody who clones the
-/// repository would run them.
+/// A project's file may not decide which commands run unless the user approved it: otherwise everybody who
+/// clones the repository would run them.
 pub fn check(file: &SettingsFile, environment: &Environment) -> Result<(), Failure> {
     let all = needing(file, environment, |_, _| false);
     let Some(first) = all.first() else {
@@ -107,7 +107,7 @@ pub fn check(file: &SettingsFile, environment: &Environment) -> Result<(), Failu
 }
 
 impl Approvals {
-    /// Those of the user, none without a home.
+    /// The user's approvals; `None` without a home.
     pub fn read(environment: &Environment) -> Result<Self, Failure> {
         let file = environment.user_file();
         let path = file.map(|path| path.with_file_name(FILE_NAME));
@@ -142,7 +142,7 @@ impl Approvals {
         self.write()
     }
 
-    /// The file that they are kept in, if the user has a home.
+    /// The file that holds them, if the user has a home.
     pub fn file(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -153,7 +153,7 @@ impl Approvals {
         self.lines.contains(&line)
     }
 
-    /// Keeps that choice. Durable.
+    /// Keeps that choice, durably.
     pub fn allow_everything(mut self, project: &Path) -> Result<(), Failure> {
         self.lines
             .push(format!("{EVERYTHING} {}", project_name(project)));
@@ -177,7 +177,7 @@ impl Approvals {
         }
     }
 
-    /// Withdraws every approval of a project; what they were for. Durable.
+    /// Withdraws every approval of a project, durably. Returns what they were for.
     pub fn withdraw(mut self, project: &Path) -> Result<Vec<&'static str>, Failure> {
         let project = project_name(project);
         let (of_it, kept): (Vec<_>, Vec<_>) = self.lines.into_iter().partition(|line| {

@@ -47,14 +47,14 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
         no_review: false,
         fallback: fallback(given, &agent)?,
         agent,
-        // The paths that stay out of the commits are added when the run begins.
+        // The paths that stay out of the commits are added when the run starts.
         commit: given.need(&table::GIT_COMMIT)?.then(CommitPlan::default),
         notify: given.need(&table::NOTIFY)?,
         notify_text: given.need(&table::NOTIFY_TEXT)?,
         subagents: given.need(&table::SUBAGENTS)?,
         guided: given.need(&table::GUIDED)?,
         bounds: limits,
-        // Looked up when the run begins.
+        // Looked up when the run starts.
         memory: MemoryUse::default(),
     })
 }
@@ -109,14 +109,14 @@ pub fn endpoints(given: &Given, here: &Path) -> Result<Vec<Endpoint>, Failure> {
     Ok(endpoints)
 }
 
-/// A relative path of a program is meant from the current directory, wherever it runs.
+/// A program's relative path is relative to the current directory, no matter where it runs.
 fn absolute(program: &mut String, here: &Path) {
     if program.contains('/') {
         *program = here.join(&*program).to_string_lossy().into_owned();
     }
 }
 
-/// The bounds that are set: of all sources for a new run, and of [`Given::typed`] for one that continues.
+/// The configured bounds: from all sources for a new run, and from [`Given::typed`] for one that continues.
 fn bounds(given: &Given) -> Result<BoundsChange, Failure> {
     Ok(BoundsChange {
         run: Budget {
@@ -135,7 +135,7 @@ fn bounds(given: &Given) -> Result<BoundsChange, Failure> {
     })
 }
 
-/// The permissions that are set, of all sources or of those that were typed.
+/// The configured permissions, from all sources or only from flags.
 fn permissions(given: &Given) -> Result<PermissionsChange, Failure> {
     let is_safe = given.get(&table::SAFE_MODE)? == Some(true);
     let mode = given.get(&table::PERMISSION_MODE)?;
@@ -145,7 +145,7 @@ fn permissions(given: &Given) -> Result<PermissionsChange, Failure> {
     let (mode, skip) = match is_safe {
         // The client's name for the mode in which only its rules decide.
         true => (Some("default".to_owned()), Some(false)),
-        // What a person says here goes over what a file says for all.
+        // What a person says here overrides what a file says for all.
         false if is_narrowed => (mode, Some(false)),
         false => (mode, given.get(&table::SKIP_PERMISSIONS)?),
     };
@@ -218,13 +218,13 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
     })
 }
 
-/// The model for one kind of work; `--model` and the like hold for it where they are nearer to the user.
+/// The model for one kind of work. `--model` and the like apply to it if they are closer to the user.
 pub fn model(given: &Given, kind: &Setting<String>) -> Result<Option<String>, Failure> {
     let of_kind = model_alone(given, kind)?;
     of_kind.map_or_else(|| given.get(&table::MODEL), |model| Ok(Some(model)))
 }
 
-/// The same where nothing but its own setting counts.
+/// The same if only its own setting counts.
 pub fn model_alone(given: &Given, kind: &Setting<String>) -> Result<Option<String>, Failure> {
     let is_nearer = given.origin(&kind.row) >= given.origin(&table::MODEL.row);
     Ok(given.get(kind)?.filter(|_| is_nearer))
@@ -243,7 +243,7 @@ pub fn agent_named(given: &Given, name: &str, of_run: &AgentSpec) -> Result<Agen
     })
 }
 
-/// Who judges claims, if anybody does: an agent by its name, else a model of the run's agent.
+/// Who judges claims, if anybody: an agent by its name, otherwise a model of the run's agent.
 fn reviewer(given: &Given, of_run: &AgentSpec) -> Result<Option<Box<AgentSpec>>, Failure> {
     let named = given.need(&table::REVIEW)?;
     let reviewer = match &*named {
@@ -279,7 +279,7 @@ fn interface(given: &Given, kind: AgentKind) -> Result<Interface, Failure> {
     }
 }
 
-/// In plan mode Claude Code writes nothing, whatever a hook allows, so no session could hand off.
+/// In plan mode Claude Code writes nothing, no matter what a hook allows, so no session could hand off.
 fn refuse_plan_mode(mode: Option<&str>) -> Result<(), Failure> {
     if mode != Some("plan") {
         return Ok(());
@@ -290,8 +290,8 @@ fn refuse_plan_mode(mode: Option<&str>) -> Result<(), Failure> {
         .hint("choose another mode, such as `--permission-mode acceptEdits`"))
 }
 
-/// The agent by name, with its command replaced if one was given too. A command is an agent of its own if
-/// no source of the same rank or a higher one names an agent.
+/// The agent by name, with its command replaced if one was given too. A command is a separate agent if no
+/// source of the same rank or a higher one names an agent.
 fn named(given: &Given) -> Result<Agent, Failure> {
     let agent = || agents::find(&given.agents, &given.need(&table::AGENT)?);
     let Some(command) = given.get(&table::AGENT_COMMAND)? else {

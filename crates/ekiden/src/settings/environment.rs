@@ -38,8 +38,8 @@ impl Environment {
         }
     }
 
-    /// The text of a setting's variable. An empty one counts as not set. Inside a session of ekiden none is
-    /// read: what was meant for the outer run must not reach an inner one.
+    /// The text of a setting's variable. An empty one counts as unset. Inside a session of ekiden none is
+    /// read: settings for the outer run must not reach an inner one.
     pub fn setting(&self, name: &str) -> Option<&str> {
         if self.vars.contains_key(RUN_VARIABLE) {
             None
@@ -48,19 +48,20 @@ impl Environment {
         }
     }
 
-    /// Whether the variables say that this process belongs to a session of a run: cheap, for what is no question of rights.
+    /// Whether the variables say that this process belongs to a session of a run. Cheap; use it where no
+    /// permission depends on it.
     pub fn has_run(&self) -> bool {
         self.vars.contains_key(RUN_VARIABLE)
     }
 
-    /// Whether this process belongs to a session of a run. Its ancestors tell, whatever its variables say;
-    /// where they cannot, the variable does.
+    /// Whether this process belongs to a session of a run. Its ancestors decide, no matter what its
+    /// variables say; if they cannot, the variable does.
     pub fn is_inside_a_session(&self) -> bool {
         self.variable(RUN_VARIABLE).is_some() || lineage::is_inside_a_session()
     }
 
-    /// Refuses what only a person may do: an agent must not decide what agents may do. `what` reads well after
-    /// "can".
+    /// Refuses what only a person may do: an agent must not decide what agents may do. `what` reads well
+    /// after "can".
     pub fn refuse_a_session(&self, what: &str) -> Result<(), Failure> {
         if !self.is_inside_a_session() {
             return Ok(());
@@ -69,7 +70,7 @@ impl Environment {
         Err(Failure::new(Exit::NotPermitted, text).hint("ask the person who runs it"))
     }
 
-    /// Refuses a variable that looks like a setting and is none: a typing mistake must not look like a choice.
+    /// Refuses a variable that looks like a setting but is none: a typo must not look like a choice.
     pub fn refuse_misspelt(&self) -> Result<(), Failure> {
         if self.vars.contains_key(RUN_VARIABLE) {
             return Ok(());
@@ -92,7 +93,7 @@ impl Environment {
         Some(config.join("ekiden").join(FILE_NAME))
     }
 
-    /// Where programs keep their own state, if the user has a home.
+    /// Where programs keep their state, if the user has a home.
     pub fn state_home(&self) -> Option<PathBuf> {
         self.user_dir("XDG_STATE_HOME", ".local/state")
     }
@@ -103,14 +104,14 @@ impl Environment {
         named.filter(|path| path.is_absolute()).or_else(home)
     }
 
-    /// Every variable whose name begins so, in order. Empty ones count as not set.
+    /// Every variable with this prefix, in order. Empty ones count as unset.
     pub fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (&str, &str)> {
         let vars = self.vars.iter();
         let vars = vars.filter(move |(name, value)| name.starts_with(prefix) && !value.is_empty());
         vars.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A variable that is not a setting of ours. An empty one counts as not set.
+    /// A variable that is not one of our settings. An empty one counts as unset.
     pub fn variable(&self, name: &str) -> Option<&str> {
         let text = self.vars.get(name).map(String::as_str);
         text.filter(|text| !text.is_empty())

@@ -1,4 +1,4 @@
-//! Who goes on when the run's agent is out: agents, accounts and models, in their order.
+//! What takes over when the run's agent is out: agents, accounts and models, in order.
 
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
 use ekiden_core::fallback::Fallback;
@@ -8,7 +8,7 @@ use super::{agents, chosen, table};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Those behind the run's agent. Whoever cannot keep to its permissions is refused.
+/// Those that come after the run's agent. Refuses any that cannot keep to its permissions.
 pub fn fallback(given: &Given, of_run: &AgentSpec) -> Result<Fallback, Failure> {
     let names = given.get(&table::FALLBACK)?.unwrap_or_default();
     let agents = names.iter().map(|name| {
@@ -28,7 +28,8 @@ pub fn fallback(given: &Given, of_run: &AgentSpec) -> Result<Fallback, Failure> 
     })
 }
 
-/// `codex`; `claude:haiku` with a model; `claude:work` by the account of the agent `work`, which is of the same kind.
+/// `codex`; `claude:haiku` with a model; `claude:work` for the account of the agent `work`, which is of the
+/// same kind.
 fn named(given: &Given, name: &str, of_run: &AgentSpec) -> Result<AgentSpec, Failure> {
     let (agent, behind) = match name.split_once(':') {
         Some((agent, behind)) => (agent, Some(behind)),

@@ -1,7 +1,7 @@
 //! A settings file: which settings it sets, on which line.
 //!
-//! An unknown key is an error: a typing mistake must not look like a choice. So is a value of the wrong
-//! form. Each error names file and line.
+//! An unknown key is an error: a typo must not look like a choice. So is a value of the wrong form. Each
+//! error names file and line.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -49,8 +49,8 @@ pub fn settings_file(project: &Path) -> PathBuf {
     project.join(".ekiden").join(FILE_NAME)
 }
 
-/// The project of a settings file. Not where the file itself is: a link to another project's approved file would
-/// run its commands here, where they may mean something else.
+/// The project of a settings file. Not the location of the file itself: a link to another project's
+/// approved file would run its commands here, where they may mean something else.
 pub fn project_of(file: &Path) -> PathBuf {
     let project = file.ancestors().nth(2);
     let project = project.filter(|project| !project.as_os_str().is_empty());
@@ -58,7 +58,7 @@ pub fn project_of(file: &Path) -> PathBuf {
 }
 
 impl SettingsFile {
-    /// Reads a settings file; nothing if there is none.
+    /// Reads a settings file; `None` if there is none.
     pub fn read(path: &Path) -> Result<Option<Self>, Failure> {
         let what = || format!("cannot use {} as settings", phrase::path(path));
         let bytes = match RealDisk::new().read(path, BYTES_MAX) {
@@ -105,7 +105,7 @@ impl SettingsFile {
     }
 }
 
-/// Sets a setting in the settings file of a project, and in no other place that a link leads to. Durable.
+/// Writes a setting to the settings file of a project, durably, and to no other place that a link leads to.
 pub fn set_in_project(file: &Path, row: &Row, value: &str) -> Result<(), Failure> {
     // A file with a mistake is not made worse.
     SettingsFile::of_project(file)?;
@@ -113,9 +113,9 @@ pub fn set_in_project(file: &Path, row: &Row, value: &str) -> Result<(), Failure
     set_on(&disk, file, row, value)
 }
 
-/// Sets a setting in a settings file, and creates the file if there is none. Durable.
+/// Writes a setting to a settings file, durably, and creates the file if there is none.
 ///
-/// The rest of the file stays byte for byte as it is.
+/// The rest of the file stays the same byte for byte.
 pub fn set(file: &Path, row: &Row, value: &str) -> Result<(), Failure> {
     set_on(&RealDisk::new(), file, row, value)
 }
@@ -141,8 +141,8 @@ fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> Result<(), Fa
     Ok(replace(disk, file, after.as_bytes(), Durability::Full)?)
 }
 
-/// The text with this setting: in place of its value, in the innermost table that stands there, or above everything.
-/// None where none of that gives TOML.
+/// The text with this setting: in place of its value, in the innermost table that exists there, or above
+/// everything. `None` if none of that gives TOML.
 fn with(text: &str, row: &Row, value: &str) -> Option<String> {
     let keys: Vec<&str> = row.name.split('.').collect();
     let root = DeTable::parse(text).ok()?.into_inner();
@@ -166,14 +166,14 @@ fn with(text: &str, row: &Row, value: &str) -> Option<String> {
         texts.extend(heads.map(|end| put(end..end, format!("\n{key} = {value}"))));
     }
     texts.push(format!("{} = {value}\n{text}", row.name));
-    // What looks like a head may stand in a text of several lines.
+    // A text of several lines may contain what looks like a head.
     let is_set = |text: &String| {
         DeTable::parse(text).is_ok_and(|root| value_of(root.get_ref(), &keys).is_some())
     };
     texts.into_iter().find(is_set)
 }
 
-/// Where the lines end that look like the head of this table.
+/// The ends of the lines that look like the head of this table.
 fn ends_of_heads(text: &str, table: &[&str]) -> impl Iterator<Item = usize> {
     let mut start = 0;
     text.split_inclusive('\n').filter_map(move |line| {
@@ -299,7 +299,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether there are settings in a table of this name. An empty table of another name is a mistake as well.
+/// Whether a table of this name may have settings. An empty table of another name is a mistake as well.
 fn is_table(name: &str) -> bool {
     let rest = |known: &'static str| known.strip_prefix(name);
     let mut rests = TABLE.iter().filter_map(|row| rest(row.name));

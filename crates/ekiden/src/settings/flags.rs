@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use super::given::Flags;
 use super::table::{self, Group, Row, TABLE, Takes};
 
-/// The flags that were typed, of those that the commands of `C` take.
+/// The flags that were typed, from those that the commands of `C` take.
 #[derive(Debug, Clone)]
 pub struct Typed<C> {
     flags: Flags,
@@ -41,7 +41,7 @@ takers! {
     /// Commands that start a plan.
     Executing: All Show State Agent Permission Budget Relay Guided Result Run,
         hides "tui" "guided" "branch" "verify";
-    /// Commands that start runs in the background, each with a branch of its own.
+    /// Commands that start runs in the background, each with its own branch.
     Dispatching: All Show State Agent Permission Budget Relay Guided Result Run,
         hides "tui" "guided" "branch";
     /// Commands that continue a run.
@@ -97,7 +97,7 @@ fn rows<C: Takers>() -> impl Iterator<Item = &'static Row> {
     rows.filter(|row| C::GROUPS.contains(&row.group))
 }
 
-/// The words by which these flags would be typed.
+/// How these flags would be typed.
 pub fn words(flags: &Flags) -> Vec<String> {
     let mut words = Vec::new();
     for (name, text) in flags {
@@ -154,7 +154,7 @@ fn args_of(row: &'static Row) -> Vec<Arg> {
     vec![arg.allow_hyphen_values(true)]
 }
 
-/// The flag that switches a switch off.
+/// The flag that turns a switch off.
 fn off(row: &Row) -> String {
     format!("no-{}", row.long().unwrap_or_default())
 }

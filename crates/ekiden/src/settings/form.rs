@@ -1,7 +1,7 @@
 //! How the text of a setting becomes a value, and what to say when it cannot.
 //!
-//! Every source gives text: a flag, a variable, a value in a file. Each form has one function that reads it, so a setting
-//! means the same wherever it is set.
+//! Every source gives text: a flag, a variable, a value in a file. One function reads each form, so a
+//! setting means the same wherever it is set.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -109,7 +109,7 @@ fn by_agent(text: &str, read: fn(&str) -> Read<u64>, wanted: &str) -> Read<BTree
     each.collect::<Option<_>>().ok_or_else(|| wanted.to_owned())
 }
 
-/// A decimal number of units, exactly and more than nothing. A fraction finer than the unit is not a value.
+/// A decimal number of units, exact and greater than zero. A fraction finer than the unit is not a value.
 fn scaled(text: &str, unit: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits: u64 = format!("{whole}{part}").parse().ok()?;
@@ -169,7 +169,7 @@ pub fn text(text: &str) -> Read<String> {
     }
 }
 
-/// Agents that go on for each other; none at all is an answer, too.
+/// Agents that take over from each other; an empty list is a valid answer, too.
 pub fn agents(text: &str) -> Read<Vec<String>> {
     let names = text.split(',').map(str::trim);
     let names: Vec<String> = names
@@ -192,7 +192,7 @@ pub fn returns(text: &str) -> Read<Returns> {
     )
 }
 
-/// A path of the user's, from the root or from their home.
+/// A path of the user's, absolute or from their home.
 pub fn user_path(text: &str) -> Read<String> {
     let text = text.trim();
     let in_home = || Some(std::env::home_dir()?.join(text.strip_prefix("~/")?));
@@ -204,7 +204,7 @@ pub fn user_path(text: &str) -> Read<String> {
     dir.ok_or_else(|| "an absolute path such as /home/me/work or ~/work".to_owned())
 }
 
-/// Kinds of notices; none at all is an answer, too.
+/// Kinds of notices; an empty list is a valid answer, too.
 pub fn notice_kinds(text: &str) -> Read<Vec<NoticeKind>> {
     if text.trim() == "none" {
         return Ok(Vec::new());
@@ -265,7 +265,7 @@ pub fn on_complete(text: &str) -> Read<bool> {
     either(text, [("close", true), ("comment", false)])
 }
 
-/// Several texts, one a line.
+/// Several texts, one per line.
 pub fn lines(text: &str) -> Read<Vec<String>> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     Ok(lines.map(str::to_owned).collect())
@@ -278,7 +278,7 @@ pub fn command(text: &str) -> Read<Vec<String>> {
         .ok_or_else(|| "a program and its arguments, quoted as in a shell".to_owned())
 }
 
-/// The word by which the agent says that the task is complete.
+/// The word with which the agent says that the task is complete.
 pub fn marker(text: &str) -> Read<Marker> {
     Marker::try_from(text.to_owned()).map_err(|_| {
         "one word of at most 40 characters, other than IN_PROGRESS and BLOCKED".to_owned()

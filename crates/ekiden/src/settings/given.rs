@@ -1,7 +1,7 @@
 //! Every setting's text with its origin: flag > environment > project's file > user's file > default.
 //!
-//! A value of the right type comes out only through [`Given::get`], which reads the text as the setting's row says.
-//! Text that cannot be read is an error when it is gathered, whether the command needs it or not.
+//! A value of the right type comes out only through [`Given::get`], which reads the text as the setting's
+//! row says. Unreadable text is an error as soon as it is gathered, whether the command needs it or not.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub type Flags = BTreeMap<&'static str, String>;
 #[derive(Debug, Clone, Default)]
 pub struct Given {
     values: BTreeMap<&'static str, Value>,
-    /// Limits that the project's file would raise, and that hold as the user has them: nobody approved the file.
+    /// Limits that the project's file would raise. The user's values apply, since nobody approved the file.
     held_back: BTreeMap<&'static str, Value>,
     /// The agents of the settings files, the user's first.
     pub agents: Vec<AgentRow>,
@@ -59,8 +59,9 @@ impl Given {
         given.with_process(flags, environment)
     }
 
-    /// The same for a process that no person started: a project's file that cannot be used, or is not approved, takes nothing
-    /// from what the user set. Of one that cannot be read `tell` learns why; each clone may have one that is not approved.
+    /// The same for a process that no person started: a project's file that is unusable or not approved
+    /// does not change the user's settings. `tell` gets the reason if it is unreadable; any clone may have
+    /// a file that is not approved.
     pub fn gather_unasked(
         flags: Flags,
         environment: &Environment,
@@ -74,7 +75,7 @@ impl Given {
         })
     }
 
-    /// What holds without any project.
+    /// What applies without any project.
     pub fn of_user(environment: &Environment) -> Result<Self, Failure> {
         let mut given = Self::built_in();
         let user = environment.user_file().as_deref().map(SettingsFile::read);
@@ -149,7 +150,7 @@ impl Given {
             .map_or(Origin::Default, |value| value.origin)
     }
 
-    /// The value that the project's file would have, where it would raise a limit of the user's.
+    /// The value in the project's file, if it would raise one of the user's limits.
     pub fn held_back(&self, row: &Row) -> Option<&Value> {
         // A flag or a variable is the user's own word.
         let is_typed = self.origin(row) > Origin::Project;
@@ -169,7 +170,7 @@ impl Given {
         TABLE.iter().filter_map(|row| told(&row)).collect()
     }
 
-    /// The project's value allows more than what holds without it.
+    /// The project's value allows more than the one that applies without it.
     pub fn is_raised_by(&self, row: &Row, text: &str) -> bool {
         let own = self.value(row);
         row.raises

@@ -6,8 +6,8 @@
 //! files ┘   (table: how it is read)           └─► `ekiden config show`
 //! ```
 //!
-//! [`table`] is the only place that knows a setting. What was typed ([`given`]) and what it means
-//! ([`chosen`]) are two types, so that every value can say where it came from.
+//! Only [`table`] knows the settings. The text as typed ([`given`]) and its meaning ([`chosen`]) are two
+//! types, so every value can say where it came from.
 
 pub mod agents;
 pub mod approval;

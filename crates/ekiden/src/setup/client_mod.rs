@@ -1,14 +1,16 @@
-//! The mod that setup brings: the plugin's function inside the client, in a marketplace of its own beside the settings.
+//! The mod that setup installs: the plugin's function inside the client, in its own marketplace beside the
+//! settings.
 //!
-//! Its text is the plugin's, with this program's path in place of a name on `PATH`. Only for all sessions of a person: the
-//! client loads no mod that a project's settings name where nobody can be asked.
+//! Its text is the plugin's, with this program's path instead of a name on `PATH`. It is installed only for
+//! all sessions of a person: where nobody can be asked, the client loads no mod that a project's settings
+//! name.
 
 use std::path::{Path, PathBuf};
 
 const TEXT: &str = include_str!("../../../../plugin/hooks/guard.ts");
 const TYPES: &str = include_str!("../../../../plugin/types/guard.d.ts");
 
-/// Its files in a directory of the client, with what is in them.
+/// Its files in a directory of the client, with their contents.
 pub(super) fn files(dir: &Path, program: &str) -> [(PathBuf, String); 5] {
     let program = serde_json::to_string(program).unwrap_or_default();
     let text = TEXT

@@ -1,4 +1,4 @@
-//! Installing the guard into Claude Code, and taking it out: everything of `ekiden setup` but its words.
+//! Installs the guard into Claude Code and removes it: everything in `ekiden setup` except its messages.
 //!
 //! ```text
 //!  Target ──► Plan::install │ Plan::remove ──► shown ──► Plan::apply
@@ -8,12 +8,12 @@
 //! Invariants:
 //!
 //! * **A plan is complete before the first byte is written**, and what is shown is the plan. If a file
-//!   cannot be understood there is no plan.
-//! * **The receipt is written first and the settings last**; they are taken out in the other order. So
-//!   wherever the machine stops, a second call finds everything that the first one did: no hook fires
-//!   that nobody knows how to remove.
-//! * **What a person made their own is left alone:** a skill that was changed, a command of the same
-//!   name, a status line of an unknown form.
+//!   cannot be understood, there is no plan.
+//! * **The receipt is written first and the settings last**; removal goes in the other order. So wherever
+//!   the machine stops, a second call finds everything that the first one did: no hook fires that nobody
+//!   knows how to remove.
+//! * **What a person made their own is left alone:** a changed skill, a command of the same name, a status
+//!   line of unknown form.
 
 mod client_mod;
 mod plan;

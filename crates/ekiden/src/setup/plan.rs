@@ -1,4 +1,4 @@
-//! What will be changed, complete before anything is, and the change itself.
+//! The planned change, complete before anything is changed, and how it is applied.
 
 use ekiden_core::text::in_full;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use super::{FILE_BYTES_MAX, STATE_BYTES_MAX};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// A file before and after; nothing where there is none.
+/// A file before and after; `None` if there is no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
     pub path: PathBuf,
@@ -30,15 +30,15 @@ pub struct FileChange {
 #[derive(Debug)]
 pub struct Plan {
     pub settings: FileChange,
-    /// The client's state, with our MCP server in it.
+    /// The client's state, including our MCP server.
     pub server: FileChange,
     pub skills: Vec<FileChange>,
-    /// The new receipt, and the settings without us. Nothing if the receipt goes.
+    /// The new receipt, and the settings without us. `None` if the receipt goes.
     receipt: Option<(Receipt, Option<String>)>,
     /// Directories that go when they are empty, outer ones first.
     dirs: BTreeSet<PathBuf>,
     pub status_line: Option<StatusLineFate>,
-    /// The names of the skills, as they are called.
+    /// The names of the skills, as called.
     pub commands: Vec<String>,
     /// What a person should know.
     pub notes: Vec<String>,
@@ -64,15 +64,15 @@ impl Plan {
         all.filter(|change| !change.is_none())
     }
 
-    /// The guard of `program` in this place, and its MCP server if that is wanted, with nothing of an older one
-    /// left.
+    /// The guard of `program` in this place, and its MCP server if wanted, with nothing left of an older
+    /// one.
     pub fn install(target: &Target, program: &str, mcp: bool) -> Result<Self, Failure> {
         let (before, receipt) = look(target)?;
         let failed = |fault| not_understood(&target.settings, &fault);
         let installed = client_settings::install(before.as_deref().unwrap_or_default(), program);
         let installed = installed.map_err(failed)?;
         let server = Server::of(target, receipt.as_ref(), mcp.then_some(program))?;
-        // The rule goes by the server's name, so it would allow somebody else's tools.
+        // The rule goes by the server's name, so it would allow another server's tools.
         let allowed = mcp && server.note.is_none();
         let text = client_settings::allow_tools(&installed.text, allowed).map_err(failed)?;
         let of_mod = (target.scope == Scope::User).then(|| client_mod::root(&target.dir));
@@ -127,8 +127,8 @@ impl Plan {
         })
     }
 
-    /// Does what the plan says; each file is the old or the new one, never half of it. After an error or a
-    /// crash the next call finds what was done.
+    /// Applies the plan; each file is the old or the new one, never half of it. After an error or a crash
+    /// the next call finds what was done.
     pub fn apply(&self, target: &Target) -> Result<(), Failure> {
         for change in [&self.settings, &self.server] {
             if read(target, &change.path)? == change.before {
@@ -180,7 +180,7 @@ struct Server {
 }
 
 impl Server {
-    /// With our server for `program`, or without ours.
+    /// With our server for `program`, or without our server.
     fn of(
         target: &Target,
         receipt: Option<&Receipt>,
@@ -247,8 +247,8 @@ fn look(target: &Target) -> Result<(Option<String>, Option<Receipt>), Failure> {
     Ok((read(target, &target.settings)?, receipt))
 }
 
-/// The settings as they would be without us: byte for byte as they were if nobody else changed
-/// them, else what is there now without what is ours. Nothing if only we made a file of them.
+/// The settings as they would be without us: byte for byte as before if nobody else changed them, otherwise
+/// the current ones without what is ours. `None` if only we made a file of them.
 fn without_us(
     target: &Target,
     settings: Option<&str>,
@@ -260,7 +260,8 @@ fn without_us(
     if receipt.is_some_and(|receipt| receipt.wrote(text.as_bytes())) {
         let original = target.receipt.read_original(&target.disk, FILE_BYTES_MAX);
         let original = original.map_err(|error| unreadable(&error.into()))?;
-        // A copy that is missing though there was a file was deleted: then only what is ours goes.
+        // If the copy is missing although there was a file, somebody deleted it: then only what is ours
+        // goes.
         if original.is_some() || receipt.is_some_and(|receipt| receipt.created) {
             return Ok(original.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
         }
@@ -275,7 +276,7 @@ fn is_empty_object(text: &str) -> bool {
     text.split_whitespace().collect::<String>() == "{}"
 }
 
-/// The file's text; nothing if there is no file.
+/// The file's text; `None` if there is no file.
 pub(super) fn read(target: &Target, path: &Path) -> Result<Option<String>, Failure> {
     let bytes_max = if path == target.state {
         STATE_BYTES_MAX
@@ -293,7 +294,7 @@ pub(super) fn read(target: &Target, path: &Path) -> Result<Option<String>, Failu
     })
 }
 
-/// A read-only file could be replaced all the same, but that is not what the person who made it read-only wants.
+/// A read-only file could still be replaced, but a person who made it read-only does not want that.
 fn change_of(
     path: &Path,
     before: Option<String>,

@@ -9,9 +9,9 @@ use super::target::Scope;
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 
-/// The absolute path of the running program, as it was called: a package manager puts a link on `PATH`
-/// that stays, and replaces what it leads to. A program of another name is refused: its hooks could not be
-/// told from other people's.
+/// The absolute path of the running program, as it was called: a package manager puts a permanent link on
+/// `PATH` and replaces its target. A program of another name is refused: its hooks could not be
+/// distinguished from other people's.
 pub fn own_program() -> Result<String, Failure> {
     let running = std::env::current_exe().and_then(|path| path.canonicalize());
     let running = running.or_fail(Exit::State, "cannot find the path of this program")?;
@@ -28,7 +28,7 @@ pub fn own_program() -> Result<String, Failure> {
     })
 }
 
-/// What the shell found for the word that was typed.
+/// What the shell found for the typed word.
 fn as_called(called: &OsStr, path: &OsStr) -> Option<PathBuf> {
     if Path::new(called).components().count() > 1 {
         return std::path::absolute(called).ok();
@@ -38,8 +38,8 @@ fn as_called(called: &OsStr, path: &OsStr) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// How the skills call it. Those of a project may be committed, so no path of a person is in them as long as the
-/// shell finds this program by its name.
+/// How the skills call it. Those of a project may be committed, so they contain no personal path as long as
+/// the shell finds this program by its name.
 pub(super) fn for_skills(scope: Scope, program: &str) -> String {
     let found = as_called(
         OsStr::new("ekiden"),

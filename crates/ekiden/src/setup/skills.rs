@@ -1,5 +1,5 @@
-//! The files in the client's directory. Those of the mod have fixed places. The skills are installed under free names: a
-//! command or skill of somebody else keeps its name, and ours takes one with `ekiden-` before it.
+//! The files in the client's directory. Those of the mod have fixed places. The skills get free names: if
+//! somebody else has a command or skill of that name, ours is prefixed with `ekiden-`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use super::program::for_skills;
 use super::target::{Scope, Target};
 use crate::failure::Failure;
 
-/// How deep commands may be in directories below each other.
+/// How deeply directories of commands may be nested.
 const DEPTH_MAX: usize = 4;
 
 pub(super) struct Skills<'p> {
@@ -71,7 +71,7 @@ impl<'p> Skills<'p> {
         Ok(commands)
     }
 
-    /// Removes every skill that we wrote. Without a receipt, those whose text is what we would write.
+    /// Removes every skill that we wrote. Without a receipt, those with the text that we would write.
     pub fn remove(&mut self, settings: Option<&str>) -> Result<(), Failure> {
         let survey = settings.and_then(|text| Survey::read(text.as_bytes()));
         let survey = survey.unwrap_or_default();
@@ -181,7 +181,7 @@ fn taken_names<'d>(dirs: impl IntoIterator<Item = &'d Path>) -> BTreeSet<String>
         for skill in entries(&dir.join("skills")) {
             let text = std::fs::read(skill.join("SKILL.md")).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
-            // A skill is called by the name of its directory, and by the one that it gives itself.
+            // A skill is called by the name of its directory, and by the name that it gives itself.
             if !text.is_empty() && !text.contains(SKILL_MARK) {
                 let names = [skill.file_name().and_then(OsStr::to_str), own_name(&text)];
                 taken.extend(names.into_iter().flatten().map(str::to_owned));

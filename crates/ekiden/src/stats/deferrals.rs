@@ -1,4 +1,4 @@
-//! What people do when a watched session should hand off, and whether that is early enough.
+//! What people do when a watched session should hand off, and whether the alert is early enough.
 
 use ekiden_core::guard::Levels;
 use ekiden_core::guard::checkpoint::CheckpointReason;
@@ -7,26 +7,26 @@ use serde::Serialize;
 
 use super::metrics::Fraction;
 
-/// Deferrals before anything is said of them.
+/// How many deferrals there must be before they are reported.
 const DEFERRALS_MIN: u64 = 5;
-/// A compaction after so many of a hundred deferrals is too often.
+/// If more than this percentage of deferrals ends in a compaction, that is too often.
 const COMPACTED_PERCENT_MAX: u64 = 20;
-/// How much earlier a reminder is then suggested, in points of percent.
+/// How much earlier a reminder is then suggested, in percentage points.
 const EARLIER: u8 = 10;
 
-/// Watched sessions that were to hand off.
+/// Watched sessions that should hand off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Deferrals {
-    /// Reminders that were put off, of all that came.
+    /// Reminders that were deferred, of all reminders.
     pub deferred: Fraction,
-    /// Compactions that came before a handoff, of the reminders that were put off.
+    /// Compactions before a handoff, of the deferred reminders.
     pub compacted: Fraction,
-    /// The same of the reminders that were not.
+    /// The same for the other reminders.
     pub compacted_at_once: Fraction,
 }
 
 impl Deferrals {
-    /// Takes in the log of a watched session. A reminder is over when the use falls or the log ends.
+    /// Takes in the log of a watched session. A reminder is over when the use drops or the log ends.
     pub fn take(&mut self, records: &[WatchRecord]) {
         let is_over = |record: &WatchRecord| matches!(record.event, WatchEvent::Rearmed { .. });
         for part in records.split(is_over) {
@@ -51,7 +51,7 @@ impl Deferrals {
         }
     }
 
-    /// Levels that come earlier, if deferrals end in compactions too often. For a person to accept.
+    /// Earlier levels, if deferrals end in compactions too often. For a person to accept.
     pub fn suggestion(&self, levels: Levels) -> Option<[u8; 3]> {
         let is_often = self.compacted.percent()? >= COMPACTED_PERCENT_MAX;
         let [warn, handoff, force] = levels.into();

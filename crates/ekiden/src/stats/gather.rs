@@ -1,6 +1,8 @@
-//! Reads what statistics are made of: the client's transcripts, and the logs of this project. Nothing is written.
+//! Reads the input of the statistics: the client's transcripts and the logs of this project. It writes
+//! nothing.
 //!
-//! Other programs may be writing there, so what cannot be read is counted and left out. `ekiden status` names such logs.
+//! Other programs may be writing there, so unreadable entries are counted and left out. `ekiden status`
+//! names such logs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -33,7 +35,7 @@ pub struct Transcripts {
 }
 
 impl Transcripts {
-    /// All that were written to since then, with the requests since then.
+    /// All that were written to since then, with their requests since then.
     pub fn read(environment: &Environment, since: Timestamp) -> Self {
         let mut found = Self::default();
         let Some(config) = config_dir(environment) else {
@@ -58,8 +60,8 @@ impl Transcripts {
     }
 }
 
-/// The transcripts below a directory, those of subagents too: `<project>/<session>/subagents/<agent>.jsonl`. Links are
-/// not followed.
+/// The transcripts below a directory, including those of subagents:
+/// `<project>/<session>/subagents/<agent>.jsonl`. Links are not followed.
 fn below(dir: &Path) -> impl Iterator<Item = PathBuf> {
     let mut walk = WalkBuilder::new(dir);
     let entries = walk.standard_filters(false).build().flatten();
@@ -74,7 +76,7 @@ fn modified(path: &Path) -> Option<Timestamp> {
     Some(Timestamp(u64::try_from(since.as_millis()).ok()?))
 }
 
-/// When `ekiden setup` was first called, by what it keeps.
+/// When `ekiden setup` was first called, according to what it keeps.
 pub fn setup_at(environment: &Environment) -> Option<Timestamp> {
     let setups = environment.state_home()?.join("ekiden/setup");
     let receipts = fs::read_dir(setups).ok()?.flatten();
@@ -85,8 +87,8 @@ pub fn setup_at(environment: &Environment) -> Option<Timestamp> {
     times.min()
 }
 
-/// Adds what the runs and the watched sessions of a project show, of those that began since then. Gives how many runs
-/// could not be read.
+/// Adds what the runs and the watched sessions of a project show that began since then. Returns how many
+/// runs could not be read.
 pub fn project(
     workspace: &Workspace,
     since: Timestamp,

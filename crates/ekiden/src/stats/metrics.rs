@@ -1,4 +1,4 @@
-//! How well sessions end and begin again: the success metrics of context checkpoints, each beside its target.
+//! How well sessions end and start again: the success metrics of context checkpoints, each with its target.
 //!
 //! "Reduced" and "increased" need something to compare with: sessions from before `ekiden setup`.
 
@@ -24,11 +24,11 @@ pub struct Fraction {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ClientSessions {
     pub sessions: u64,
-    /// Sessions that were compacted though nobody asked for it.
+    /// Sessions that were compacted although nobody asked for it.
     pub compacted: u64,
     /// What their compactions dropped.
     pub lost_tokens: u64,
-    /// Items that they ticked, of how many of them that kept a list.
+    /// Items that they ticked, and how many of them kept a list.
     pub items: Fraction,
 }
 
@@ -42,16 +42,16 @@ pub struct Metrics {
     /// All runs, and watched sessions that were given a handoff.
     #[serde(flatten)]
     pub runs: RunMetrics,
-    /// Runs through a list, as `ekiden ralph run` has them.
+    /// Runs through a list, as `ekiden ralph run` starts them.
     pub ralph: RunMetrics,
 }
 
 /// What some of the runs show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RunMetrics {
-    /// Sessions that began from a handoff, and those of them that came to a handoff or an end of their own.
+    /// Sessions that began from a handoff, and how many of them reached a handoff or an end.
     pub resumes: Fraction,
-    /// Items that sessions ticked, of how many sessions that list items.
+    /// Items that sessions ticked, and how many sessions list items.
     pub items: Fraction,
     /// Runs that are over and complete.
     pub complete: Fraction,
@@ -65,14 +65,14 @@ impl Fraction {
         self.part += u64::from(is_part);
     }
 
-    /// Nothing where there is nothing to take a share of.
+    /// `None` if there is nothing to take a share of.
     pub fn percent(self) -> Option<u64> {
         (self.part * 100).checked_div(self.of)
     }
 }
 
 impl ClientSessions {
-    /// What is lost to compactions by an average session.
+    /// How much an average session loses to compactions.
     pub fn lost_by_session(self) -> Option<u64> {
         self.lost_tokens.checked_div(self.sessions)
     }
@@ -138,7 +138,7 @@ impl Metrics {
         }
     }
 
-    /// Takes in a run as far as it went. `done` is how many items are done where it works through a list.
+    /// Takes in a run as far as it went. `done` is how many items are done, if it works through a list.
     pub fn of_run(&mut self, timeline: &Timeline, outcome: Option<&Outcome>, done: Option<u64>) {
         self.runs.take(timeline, outcome, done);
         if done.is_some() {
@@ -168,8 +168,9 @@ impl RunMetrics {
         }
     }
 
-    /// Takes in the sessions of a relay that are over. Where their lists count, `done` is how many items were done before the
-    /// first; a reviewer ticks none, and a session that lists no items leaves them as they were.
+    /// Takes in the sessions of a relay that are over. If their lists count, `done` is how many items were
+    /// done before the first. A reviewer ticks none, and a session that lists no items leaves them
+    /// unchanged.
     fn of_sessions(&mut self, sessions: &[Session], mut done: Option<usize>) {
         let ended = sessions.iter().filter(|session| session.end().is_some());
         for (place, session) in ended.enumerate() {

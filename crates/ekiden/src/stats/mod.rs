@@ -1,4 +1,4 @@
-//! What requests, sessions and runs add up to: for `ekiden stats`. Pure, but for reading what it is given.
+//! What requests, sessions and runs add up to, for `ekiden stats`. Pure, except that it reads its input.
 
 pub mod deferrals;
 pub mod gather;

@@ -1,4 +1,4 @@
-//! What was spent, by day, project and model, as transcripts tell it.
+//! Spending by day, project and model, according to the transcripts.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::threshold::{Sample, SessionSums};
 use crate::output::phrase;
 
-/// What some requests used.
+/// The use of some requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Used {
     #[serde(flatten)]
@@ -24,18 +24,18 @@ pub struct Used {
 /// A transcript that was read.
 pub struct Transcript {
     pub requests: Requests,
-    /// It is of a subagent, whose context is its own.
+    /// It belongs to a subagent, whose context is separate.
     pub is_subagent: bool,
 }
 
-/// What all transcripts used.
+/// The use of all transcripts.
 #[derive(Debug, Default)]
 pub struct Spending {
     pub by_day: BTreeMap<String, Used>,
     pub by_project: BTreeMap<String, Used>,
     pub by_model: BTreeMap<String, Used>,
     pub total: Used,
-    /// Models whose price nobody told.
+    /// Models whose price is unknown.
     pub unpriced: BTreeSet<String>,
     /// The sessions, for the threshold.
     pub sessions: Vec<SessionSums>,
@@ -57,8 +57,8 @@ impl Used {
 }
 
 impl Spending {
-    /// Adds up the transcripts. A response that several of them hold, since one session continued the other,
-    /// counts once. Costs are estimated at the prices that the client's own sums give.
+    /// Adds up the transcripts. A response that several of them contain, because one session continued the
+    /// other, counts once. Costs are estimated at the prices that the client's own sums give.
     pub fn of(transcripts: &[Transcript], zone: &TimeZone) -> Self {
         let mut prices = Prices::default();
         for transcript in transcripts {

@@ -1,8 +1,8 @@
-//! At which context size a session should hand off, by what requests have cost so far.
+//! At which context size a session should hand off, judged by what requests have cost so far.
 //!
-//! Requests are put into steps of [`STEP_TOKENS`] by the context that they were made from. For each step it is known
-//! what a request cost, how many calls of tools it made, and how much it added to the context. So a relay whose
-//! sessions hand off at a context can be added up:
+//! Requests are grouped into steps of [`STEP_TOKENS`] by the size of the context they were made from. For
+//! each step we know what a request cost, how many tool calls it made, and how much it added to the
+//! context. That is enough to add up a relay whose sessions hand off at a given context:
 //!
 //! ```text
 //!  a session  =  finding its way (what sessions cost until their first edit)
@@ -11,22 +11,22 @@
 //!  a call     =  what that costs, over the calls in the second line
 //! ```
 //!
-//! A small context makes each request cheap and finding the way frequent; a large one the other way round. A bootstrap
-//! shows how certain the best context is: it resamples the sessions that there are, always in
-//! the same way, so that the same transcripts give the same answer.
+//! A small context makes each request cheap but finding the way frequent; a large one the other way round.
+//! A bootstrap shows how certain the best context is: it resamples the existing sessions, always in the
+//! same way, so the same transcripts give the same answer.
 
-/// How finely contexts are told apart.
+/// The granularity of contexts.
 pub const STEP_TOKENS: u64 = 20_000;
-/// With fewer requests nothing is said.
+/// With fewer requests there is no answer.
 pub const REQUESTS_MIN: usize = 200;
-/// Contexts above all these steps are in the last one. No model has such a window.
+/// Contexts above all these steps count in the last one. No model has such a window.
 const STEPS_MAX: usize = 200;
-/// A step with fewer requests tells nothing.
+/// A step with fewer requests shows nothing.
 const STEP_REQUESTS_MIN: u64 = 20;
 /// The requests that write a handoff.
 const HANDOFF_REQUESTS: f64 = 3.0;
 const RESAMPLES: usize = 200;
-/// A context that costs so much more than the best is as good, in percent.
+/// A context that costs at most this much more than the best is equally good, in percent.
 const ALIKE_PERCENT: f64 = 5.0;
 
 /// A request of a session's main thread.
@@ -34,7 +34,7 @@ const ALIKE_PERCENT: f64 = 5.0;
 pub struct Sample {
     /// The context that it was made from.
     pub context_tokens: u64,
-    /// What was read and written: the context and the answer.
+    /// Tokens read and written: the context and the answer.
     pub tokens: u64,
     /// In billionths of a US dollar.
     pub nano_usd: u64,
@@ -45,7 +45,7 @@ pub struct Sample {
     pub edits: bool,
 }
 
-/// What work is measured in.
+/// The units of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -67,7 +67,7 @@ struct Sums {
     timed: u64,
     calls: u64,
     failed_calls: u64,
-    /// What requests added to the context, of those that another followed.
+    /// What requests added to the context, counting only those that another one followed.
     growth_tokens: u64,
     followed: u64,
 }
@@ -88,20 +88,20 @@ struct Orientation {
     context_tokens: u64,
 }
 
-/// What a relay costs whose sessions hand off at a context.
+/// The cost of a relay whose sessions hand off at a context.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Row {
     pub handoff_tokens: u64,
     /// Requests seen in the last step before it.
     pub requests: u64,
-    /// For a call of a tool, in the units of [`Measure`]; nothing where it is not known.
+    /// Per tool call, in the units of [`Measure`]; `None` if unknown.
     #[serde(rename = "cost_nano_usd_per_call")]
     pub nano_usd: Option<f64>,
     #[serde(rename = "tokens_per_call")]
     pub tokens: Option<f64>,
     #[serde(rename = "model_ms_per_call")]
     pub latency_ms: Option<f64>,
-    /// Calls that failed in that step, of a hundred.
+    /// Calls that failed in that step, per hundred.
     pub failed_percent: f64,
 }
 
@@ -113,18 +113,18 @@ pub struct Best {
     /// Where it is in eight of ten drawings.
     pub low_tokens: u64,
     pub high_tokens: u64,
-    /// What costs nearly the same.
+    /// Contexts that cost nearly the same.
     pub alike_from_tokens: u64,
     pub alike_to_tokens: u64,
-    /// No session went further, so a larger context may be better yet.
+    /// No session went further, so a larger context may be even better.
     pub is_largest: bool,
 }
 
-/// What the requests of some sessions tell.
+/// What the requests of some sessions show.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Threshold {
     pub rows: Vec<Row>,
-    /// Money, tokens and time, as far as they are known.
+    /// Money, tokens and time, as far as known.
     pub best: Vec<Best>,
 }
 
@@ -159,7 +159,7 @@ impl Sums {
         self.followed += other.followed;
     }
 
-    /// For a request.
+    /// Per request.
     fn mean(&self, measure: Measure) -> Option<f64> {
         let (sum, count) = match measure {
             Measure::Money => (self.nano_usd, self.requests),
@@ -178,7 +178,7 @@ impl SessionSums {
         for (index, sample) in samples.iter().enumerate() {
             let next = samples.get(index + 1);
             let growth = next.and_then(|next| {
-                // A context that shrinks was summarised or cleared.
+                // A shrinking context was summarised or cleared.
                 next.context_tokens.checked_sub(sample.context_tokens)
             });
             let sums = Sums::of(sample, growth);
@@ -241,7 +241,7 @@ impl Pool {
         }
     }
 
-    /// The steps that tell something, without a gap from where work begins.
+    /// The steps that show something, without a gap from where work begins.
     fn known(&self) -> std::ops::Range<usize> {
         let first = self.first();
         let known = self
@@ -252,7 +252,7 @@ impl Pool {
         first..first + known.count()
     }
 
-    /// What a call costs where sessions hand off at the end of each known step.
+    /// What a call costs if sessions hand off at the end of each known step.
     fn costs(&self, measure: Measure) -> Vec<Option<f64>> {
         let orientation = match (self.orientations, self.orientation.mean(measure)) {
             (0, _) | (_, None) => 0.0,
@@ -271,7 +271,7 @@ impl Pool {
         costs.collect()
     }
 
-    /// The cheapest step by a measure.
+    /// The cheapest step by one measure.
     fn best(&self, measure: Measure) -> Option<usize> {
         let costs = self.costs(measure);
         let known = costs.iter().zip(self.known());
@@ -282,7 +282,7 @@ impl Pool {
     }
 }
 
-/// What these sessions tell; nothing where there are too few requests.
+/// What these sessions show; `None` if there are too few requests.
 pub fn threshold(sessions: &[SessionSums]) -> Option<Threshold> {
     let requests: u64 = sessions.iter().map(SessionSums::requests).sum();
     let pool = Pool::of(sessions.iter());
@@ -332,7 +332,7 @@ fn best_by(measure: Measure, pool: &Pool, sessions: &[SessionSums]) -> Option<Be
     })
 }
 
-/// The best step of each drawing of as many sessions as there are.
+/// The best step of each drawing of as many sessions as exist.
 fn draws(measure: Measure, sessions: &[SessionSums]) -> Vec<usize> {
     let mut state = 1_u64;
     let mut draw = || {

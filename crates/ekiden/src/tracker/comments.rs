@@ -1,4 +1,4 @@
-//! What people say in the issue while a run works on it: each new comment reaches the session that begins next.
+//! What people write in the issue while a run works on it: each new comment reaches the next session.
 
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::{MessageId, RunId};
@@ -19,12 +19,12 @@ pub(super) struct Listener {
     pub(super) workspace: Workspace,
     pub(super) issue: IssueRef,
     pub(super) run: RunId,
-    /// What was said before stands in the task.
+    /// Earlier comments are in the task.
     pub(super) since: Timestamp,
 }
 
 impl Listener {
-    /// Asks once. What fails is asked again at the next look.
+    /// Asks once. What fails is asked again at the next poll.
     pub(super) fn look(&self, trackers: &Trackers) {
         let tracker = trackers.open(&self.issue);
         let Ok(comments) = tracker.and_then(|tracker| tracker.comments(&self.issue.id)) else {
@@ -32,7 +32,7 @@ impl Listener {
         };
         let trust = trackers.get(&table::TRACKER_TRUST).unwrap_or_default();
         for comment in comments.iter().filter(|comment| self.is_new(comment)) {
-            // The same comment has the same id, which the run knows for good.
+            // The same comment has the same id, which the run remembers for good.
             let id = format!("{}{}{}", comment.author, comment.at, comment.text);
             let Ok(message) = MessageId::try_from(sha256_hex(id.as_bytes())) else {
                 continue;

@@ -1,6 +1,7 @@
-//! Keys of trackers: from the environment, from a program of the user's, from `gh`.
+//! Keys of trackers: from the environment, from a program of the user's choice, from `gh`.
 //!
-//! A key is asked for when a request is made, lives in this process, and stands in no file, log, argument or message.
+//! A key is fetched when a request is made, lives only in this process, and appears in no file, log,
+//! argument or message.
 
 use ekiden_agent::child::ChildEnd;
 use ekiden_agent::task::run_quick;
@@ -51,7 +52,7 @@ impl Trackers {
         self.printed("gh", &args.map(str::to_owned))
     }
 
-    /// The first line that a program prints, if it ends well.
+    /// The first line of a program's output, if it exits successfully.
     fn printed(&self, program: &str, args: &[String]) -> Option<String> {
         let output = run_quick(program, args, &self.dir, PATIENCE).ok()?;
         let text = String::from_utf8(output.stdout).ok()?;

@@ -1,7 +1,7 @@
 //! A run's writes to its issue, made from its log: one living comment, a label, a state.
 //!
-//! Every write is derived from a record, and its key is made from that record. So a run that continues after a crash queues all of
-//! it again, and a key that is known already has no effect.
+//! Every write is derived from a record, and so is its key. A run that continues after a crash queues all
+//! of them again, and a key that is already known has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{self, JoinHandle};
@@ -38,13 +38,13 @@ use crate::past;
 use crate::report;
 use crate::settings::table;
 
-/// How often a run looks whether something is due again, and for comments.
+/// How often a run checks whether something is due again, and for comments.
 const LOOK: Millis = Millis::from_secs(60);
-/// A title of a pull request, in characters.
+/// The longest title of a pull request, in characters.
 const TITLE_CHARS_MAX: usize = 120;
-/// More never follow from one record.
+/// One record never causes more.
 const WRITES_MAX: u64 = 1_000;
-/// How long the end of a run waits for what is being sent; a process of its own does the rest.
+/// How long the end of a run waits for what is being sent; a separate process does the rest.
 const AT_END: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(20);
 
@@ -57,19 +57,19 @@ pub struct Feed {
     seen: BTreeMap<StageId, u32>,
     /// The stages whose sub-issues are closed.
     closed: BTreeSet<StageId>,
-    /// The label and the state are set since the run began or went on.
+    /// The label and the state have been set since the run began or continued.
     is_marked: bool,
-    /// When it last looked for something that is due.
+    /// When it last checked for something due.
     looked: Timestamp,
-    /// Sends at this moment.
+    /// It is sending right now.
     sending: Option<JoinHandle<()>>,
     has_failed: bool,
-    /// What past work took, as it was when the run began or went on.
+    /// What past work took, as of when the run began or continued.
     past: Vec<Past>,
 }
 
 impl Feed {
-    /// Nothing without an issue and a pull request, or without a home, in which the outbox would be.
+    /// `None` if there is neither an issue nor a pull request, or no home for the outbox.
     pub fn new(trackers: Trackers, workspace: &Workspace, header: &RunStarted) -> Option<Self> {
         header.issue.as_ref().or(header.pull_request.as_ref())?;
         let listener = header.issue.as_ref().map(|issue| Listener {
@@ -93,7 +93,7 @@ impl Feed {
         })
     }
 
-    /// Queues what follows from a record that is on the disk. What goes wrong is said once.
+    /// Queues what follows from a record that is on disk. Reports an error once.
     pub fn recorded(&mut self, record: &Record, run: &Run, timeline: &Timeline) -> Option<String> {
         if let Some(listener) = &mut self.listener {
             listener.since = run.started_at();
@@ -147,7 +147,7 @@ impl Feed {
         }
     }
 
-    /// Has what failed tried again when its time has come, and looks for new comments.
+    /// Retries what failed when its time has come, and checks for new comments.
     pub fn tick(&mut self, now: Timestamp) {
         if now.since(self.looked) < LOOK {
             return;
@@ -156,7 +156,7 @@ impl Feed {
         self.send();
     }
 
-    /// Waits a moment for what is on its way, and leaves the rest to a process of its own.
+    /// Waits a moment for what is on its way, and leaves the rest to a separate process.
     pub fn finish(self) {
         let mut waited = Duration::ZERO;
         while self
@@ -186,7 +186,7 @@ impl Feed {
         }
         let (trackers, listener) = (self.trackers.clone(), self.listener.clone());
         let work = move || {
-            // Another process may send: then it is looked again in a minute.
+            // Another process may be sending: check again in a minute.
             let _ = trackers.drain(Duration::from_secs(1));
             if let Some(listener) = listener {
                 listener.look(&trackers);
@@ -276,7 +276,7 @@ impl Feed {
         }
     }
 
-    /// Each stage's sub-issue where the run begins, and its end where the stage is done.
+    /// Each stage's sub-issue when the run begins, and its end when the stage is done.
     fn of_stages(&mut self, record: &Record, run: &Run) -> Vec<(String, Write)> {
         let id = &run.header().run;
         let stages = run.header().manifest.stages.iter();
@@ -299,7 +299,7 @@ impl Feed {
         writes
     }
 
-    /// The last entry, and what becomes of label and state.
+    /// The last entry, and what happens to label and state.
     fn of_end(&mut self, outcome: &Outcome, record: &Record, run: &Run) -> Vec<(String, Write)> {
         self.is_marked = false;
         let asks = run

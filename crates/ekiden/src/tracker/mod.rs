@@ -1,4 +1,4 @@
-//! Trackers by the settings: where they are, with which key, and which issue a name means.
+//! Trackers according to the settings: where they are, with which key, and which issue a name means.
 //!
 //! ```text
 //! run ──────► Feed ──┐                       ┌─► thread of the run
@@ -6,8 +6,8 @@
 //! issue, tracker ────┘                       └─► `__tracker`, a process of its own
 //! ```
 //!
-//! Without `tracker.kind` nothing is written to an issue that nobody named: a branch of a cloned repository must not make ekiden
-//! speak there.
+//! Without `tracker.kind`, ekiden writes nothing to an issue that nobody named: a branch of a cloned
+//! repository must not make ekiden post there.
 
 mod comments;
 mod credential;
@@ -39,7 +39,7 @@ use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
 use crate::settings::table::{self, Setting};
 
-/// How long a checkpoint and `orient` wait for what a tracker says.
+/// How long a checkpoint and `orient` wait for a tracker's answer.
 const ASK_PATIENCE: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ impl Trackers {
         }
     }
 
-    /// Those of a project, for processes that no person started. Settings that cannot be read name none.
+    /// The trackers of a project, for processes that no person started. Unreadable settings name none.
     pub fn of_project(dir: &Path) -> Option<Self> {
         let environment = Environment::of_process();
         let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
@@ -69,7 +69,7 @@ impl Trackers {
         Some(Self::new(&given, &environment, dir))
     }
 
-    /// The user's outbox; none without a home.
+    /// The user's outbox; `None` without a home.
     pub fn outbox(&self) -> Option<Outbox> {
         let dir = self.environment.state_home()?.join("ekiden/outbox");
         Some(Outbox::of(Arc::new(RealDisk::new()), &dir))
@@ -95,7 +95,8 @@ impl Trackers {
         self.read(name).ok()
     }
 
-    /// Whether the tracker that the user set can have an issue of this name. It asks nobody, for hooks.
+    /// Whether the configured tracker can have an issue of this name. Makes no request, so hooks can call
+    /// it.
     pub fn takes_name(&self, name: &str) -> bool {
         let host = self.github_host();
         let naming = Naming {
@@ -106,7 +107,7 @@ impl Trackers {
         naming.tracker.is_some() && IssueRef::read(name, naming).is_ok()
     }
 
-    /// The issue that a branch's name tells, if the user set a tracker.
+    /// The issue that a branch's name means, if the user set a tracker.
     pub fn of_branch(&self, branch: &str) -> Option<IssueRef> {
         self.of_name(&issue_of_branch(branch)?)
     }
@@ -114,7 +115,7 @@ impl Trackers {
     fn read(&self, text: &str) -> Result<IssueRef, String> {
         let host = self.github_host();
         let kind = self.kind();
-        // Only a number needs it, and git has to be asked.
+        // Only a number needs it, and it takes a call of git.
         let needs_repo = kind == Some(TrackerKind::Github) || text.trim().starts_with('#');
         let repo = needs_repo.then(|| self.repo(&host)).flatten();
         let naming = Naming {
@@ -123,7 +124,7 @@ impl Trackers {
             github_host: &host,
         };
         let issue = IssueRef::read(text, naming)?;
-        // A file of that name is nearer than a service that nobody set.
+        // A file of that name takes precedence over a service that nobody set.
         let local =
             kind.is_none() && issue.tracker == TrackerKind::Linear && self.local().has(&issue.id);
         Ok(if local { issue.as_local() } else { issue })
@@ -189,7 +190,8 @@ impl Trackers {
         Ok(IssueRef { tracker, repo, id })
     }
 
-    /// What the tracker says of an issue, in a few lines; or why it says nothing. Waits [`ASK_PATIENCE`] at most.
+    /// What the tracker says about an issue, in a few lines, or why it says nothing. Waits [`ASK_PATIENCE`]
+    /// at most.
     pub fn ask(&self, issue: &IssueRef) -> Result<Issue, String> {
         let (trackers, issue) = (self.clone(), issue.clone());
         let (sender, answer) = mpsc::channel();
@@ -201,7 +203,7 @@ impl Trackers {
                 name: issue.to_string(),
                 ..found
             });
-            // Nobody may wait any more.
+            // Perhaps nobody waits any more.
             let _ = sender.send(named);
         };
         let started = std::thread::Builder::new()
@@ -214,9 +216,9 @@ impl Trackers {
         }
     }
 
-    /// Sends what is due, of all projects. To be called under the outbox's lock.
+    /// Sends what is due, for all projects. Call it under the outbox's lock.
     pub fn send(&self, outbox: &Outbox, now: Timestamp, all: bool) -> Result<Sent, Failure> {
-        // Each project has settings of its own.
+        // Each project has its own settings.
         let open = |dir: &Path, issue: &IssueRef| match dir == self.dir {
             true => self.open(issue),
             false => match Self::of_project(dir) {
@@ -249,7 +251,7 @@ impl Trackers {
         Local::new(Arc::new(RealDisk::fenced(&self.dir)), dir)
     }
 
-    /// Where GitHub's pages are, by where its interface is.
+    /// The address of GitHub's pages, derived from the address of its API.
     fn github_host(&self) -> String {
         let url = self.get(&table::TRACKER_GITHUB_URL).unwrap_or_default();
         let rest = url.split_once("://").map_or(&*url, |(_, rest)| rest);
@@ -257,7 +259,7 @@ impl Trackers {
         host.strip_prefix("api.").unwrap_or(host).to_owned()
     }
 
-    /// The project's repository on GitHub: as set, else as `origin` says.
+    /// The project's repository on GitHub: from the settings, otherwise from `origin`.
     fn repo(&self, host: &str) -> Option<String> {
         if let Some(repo) = self.get(&table::TRACKER_GITHUB_REPO) {
             return Some(repo);

@@ -1,4 +1,4 @@
-//! The process that sends what waits, while nobody waits for it.
+//! The background process that sends what waits.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,19 +15,19 @@ use crate::failure::Failure;
 
 /// The first argument of that process.
 pub const ROLE: &str = "__tracker";
-/// How long it waits for another that sends: that one may have looked before there was something.
+/// How long it waits for another sender: that one may have looked before there was something to send.
 const LOCK_PATIENCE: Duration = Duration::from_secs(60);
-/// Rounds of one process, and the pause between them. What fails longer is tried by the next one.
+/// Rounds of one process, and the pause between them. What fails longer is left to the next one.
 const ROUNDS: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(12);
 
-/// Has what waits sent by a process of its own, which outlives this one.
+/// Has a separate process send what waits; it outlives this one.
 pub fn begin(dir: &Path) -> io::Result<()> {
     let own = std::env::current_exe()?;
     detached::start(&own, &[OsString::from(ROLE)], dir)
 }
 
-/// That process: it sends what is due, and looks a few times more.
+/// That process: sends what is due, and checks a few more times.
 pub fn run() {
     detached::leave_session();
     let trackers = std::env::current_dir()
@@ -38,7 +38,7 @@ pub fn run() {
             if round > 0 {
                 thread::sleep(PAUSE);
             }
-            // What fails is noted in the outbox.
+            // Failures are noted in the outbox.
             if trackers.drain(LOCK_PATIENCE).unwrap_or(true) {
                 break;
             }
@@ -47,7 +47,7 @@ pub fn run() {
 }
 
 impl Trackers {
-    /// Sends what is due. Whether nothing waits any more.
+    /// Sends what is due. Returns whether nothing waits any more.
     pub(super) fn drain(&self, patience: Duration) -> Result<bool, Failure> {
         let Some(outbox) = self.outbox() else {
             return Ok(true);

@@ -13,7 +13,7 @@ use ekiden_tracker::{Document, Entry, HEADS, NewState, Queued, Write};
 use super::Trackers;
 use crate::settings::table;
 
-/// A part of a session's id that tells it from others.
+/// A part of a session's id that distinguishes it from others.
 const SESSION_CHARS: usize = 8;
 
 /// A loop that a person runs, as its issue knows it.
@@ -24,7 +24,7 @@ pub struct LoopInIssue {
     pub session: String,
 }
 
-/// Queues the checkpoint's entry, label and state, and has them sent. What goes wrong, as one line.
+/// Queues the checkpoint's entry, label and state, and has them sent. Returns an error as one line.
 pub fn tell_checkpoint(
     request: &Request,
     taken: &Taken,
@@ -95,7 +95,7 @@ pub fn tell_checkpoint(
     super::begin(&request.project_dir).map_err(|error| format!("start the sending: {error}"))
 }
 
-/// Queues that the label goes: a session continues from the handoff. What goes wrong, as one line.
+/// Queues the removal of the label: a session continues from the handoff. Returns an error as one line.
 pub fn tell_continued(dir: &Path, issue: &str, session: &str, at: Timestamp) -> Result<(), String> {
     let Some(trackers) = Trackers::of_project(dir) else {
         return Ok(());
@@ -123,7 +123,7 @@ pub fn tell_continued(dir: &Path, issue: &str, session: &str, at: Timestamp) -> 
 }
 
 impl Trackers {
-    /// Where a handoff can be read: on the web if the user says where, else in the comment.
+    /// Where a handoff can be read: on the web if the user says where, otherwise in the comment.
     pub(super) fn document(&self, name: &str, text: String) -> Document {
         match self.get(&table::TRACKER_DOCUMENT_URL) {
             Some(url) => Document::Link(url.replace("{name}", name)),
@@ -146,7 +146,7 @@ impl Trackers {
             .collect()
     }
 
-    /// The label that says so; none if the user wants none.
+    /// The label that says so; `None` if the user wants none.
     pub(super) fn label(&self) -> Option<String> {
         self.get(&table::TRACKER_LABEL)
             .filter(|label| label != "none")

@@ -1,4 +1,4 @@
-//! What tying each record to the one before costs, with the copy of the links.
+//! The cost of tying each record to the one before, including the copy of the links.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use crate::shell::Program;
 
 const MICROS_MAX: f64 = 100.0;
 
-/// What `ekiden-store`'s own measure tells: a median for each size of records.
+/// The output of `ekiden-store`'s bench: a median for each size of records.
 #[derive(Debug, Deserialize)]
 struct Figures {
     chained_us: Vec<f64>,
@@ -29,7 +29,7 @@ pub(super) fn measure() -> Result<Vec<Row>, String> {
     Ok(vec![row(&figures)])
 }
 
-/// The size of which the chain takes the most.
+/// The size for which the chain costs the most.
 fn row(figures: &Figures) -> Row {
     let pairs = figures.chained_us.iter().zip(&figures.bare_us);
     let costs = pairs.map(|(chained, bare)| (chained - bare, *bare));

@@ -1,4 +1,4 @@
-//! What ekiden adds to the real client: the gap between two of them, and CPU beside theirs.
+//! What ekiden adds to the real client: the gap between two clients, and CPU compared to theirs.
 
 use serde::Deserialize;
 
@@ -10,20 +10,20 @@ const GAP_MS_MAX: f64 = 10.0;
 /// ekiden's CPU in a session of sixty tool turns, as a share of the client's.
 const CPU_PERCENT_MAX: f64 = 1.0;
 
-/// What `ekiden`'s own measure tells.
+/// The output of `ekiden`'s bench.
 #[derive(Debug, Deserialize)]
 struct Figures {
-    /// Each gap by the clients' own clock.
+    /// Each gap by the clients' clock.
     exec_ms: Vec<f64>,
-    /// The same gaps as the log has them.
+    /// The same gaps by the log.
     logged_ms: Vec<f64>,
-    /// Those of a relay of `rehearsal`, as the log has them.
+    /// The gaps of a `rehearsal` relay by the log.
     rehearsal_ms: Vec<f64>,
     ekiden_cpu_ms: f64,
     client_cpu_ms: f64,
 }
 
-/// Nothing where the client is not installed, which is said.
+/// `None`, with a message, if the client is not installed.
 pub(super) fn measure() -> Result<Vec<Row>, String> {
     let measure = Program::cargo(&[
         "bench",

@@ -1,7 +1,7 @@
-//! What the web pages cost with a hundred runs at work and one that has ten thousand sessions behind it.
+//! The cost of the web pages with a hundred runs at work and one that has ten thousand sessions behind it.
 //!
-//! The real program: runs whose agent sleeps, and one whose agent only hands off. The pages are asked for as a browser
-//! does, and the memory is the most that the dash's process ever had.
+//! This uses the real program: runs whose agent sleeps, and one whose agent only hands off. The bench
+//! requests pages like a browser, and reports the peak memory of the dash's process.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::shell::{self, Program};
 
 const RUNS: usize = 100;
 const SESSIONS: usize = 10_000;
-/// How often each page is asked for; the first time it is read, and that is not counted.
+/// How often each page is requested. The first request reads the runs and is not counted.
 const LOOKS: usize = 20;
 const FIRST_BYTE_MAX: Duration = Duration::from_millis(50);
 const PAGE_BYTES_MAX: usize = 300_000;
@@ -72,7 +72,7 @@ fn work(run: usize) -> String {
     format!("work-{run}")
 }
 
-/// Of a person who has no other runs. Each command is given its work dir, unless that is empty.
+/// For a person who has no other runs. Each command gets its work dir, unless that is empty.
 fn ekiden(directory: &Path, words: &[&str], work: &str) -> Program {
     let program = Program::new(shell::target_dir().join("release/ekiden"), words)
         .with("HOME", directory.join("home"))
@@ -92,7 +92,7 @@ fn look(dash: &mut Child) -> Result<Vec<Row>, String> {
     let browser = Browser::enter(address.trim())?;
     let (_, index) = browser.get("")?;
     let links = index.matches("href=\"run/").count();
-    // At work are all but the long one.
+    // All runs except the long one are at work.
     let long = index
         .rsplit_once("href=\"run/")
         .and_then(|(_, rest)| rest.split_once('"'));
@@ -123,7 +123,7 @@ fn look(dash: &mut Child) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Somebody who was let in.
+/// A client with access.
 struct Browser {
     host: String,
     base: String,
@@ -153,7 +153,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// The answer, and after what time its first byte came.
+    /// The answer, and the time until its first byte.
     fn get(&self, path: &str) -> Result<(Duration, String), String> {
         let Self { host, base, cookie } = self;
         let failed = |error: std::io::Error| format!("cannot read `{path}` of the dash: {error}");

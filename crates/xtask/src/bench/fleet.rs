@@ -1,8 +1,8 @@
-//! How busy a plan keeps the workers of a fleet, and what a stage costs the server: workers that sleep, on Temporal's
-//! development server. And what lies between two agents on two workers, with git.
+//! How busy a plan keeps the workers of a fleet, and what a stage costs the server: with workers that
+//! sleep, on Temporal's development server. Also the gap between two agents on two workers, with git.
 //!
-//! Fewer stages than five thousand, unless `EKIDEN_BENCH_FLEET="200 5000 20"` says otherwise: workers, stages, and the seconds
-//! that a stage takes.
+//! `EKIDEN_BENCH_FLEET="200 5000 20"` sets workers, stages, and the seconds that a stage takes. Without it
+//! the bench runs fewer than five thousand stages.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use crate::shell::Program;
 
 const SIZE: &str = "200 1000 20";
 const BUSY_MIN: f64 = 0.95;
-/// From a stage's end to the next one's beginning, less what Temporal itself takes for one round trip.
+/// From a stage's end to the next one's start, minus Temporal's own round trip.
 const NEXT_MS_MAX: f64 = 1000.0;
 /// Of the server's history, for a stage and its merge.
 const EVENTS_MAX: f64 = 13.0;
-/// Stages that real workers carry out, one after the other.
+/// Stages that real workers run, one after the other.
 const CHAIN: &str = "12";
 const WORKER_KB_MAX: u32 = 30_000;
 
@@ -33,7 +33,7 @@ struct Figures {
     next_ms: f64,
 }
 
-/// Of workers that are programs of their own.
+/// With workers that are separate programs.
 #[derive(Debug, Deserialize)]
 struct Workers {
     agent_to_agent_ms: f64,
@@ -62,7 +62,7 @@ fn test(target: &[&str]) -> Program {
     Program::cargo(&[&cargo[..], target, &["--", "--nocapture"]].concat())
 }
 
-/// What a measure says, unless it was left out.
+/// The result of a measurement, unless it was left out.
 fn told<T: DeserializeOwned>(measure: &Program) -> Result<Option<T>, String> {
     let said = measure.output()?;
     let told = said.lines().find(|line| line.starts_with('{'));

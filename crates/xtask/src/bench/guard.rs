@@ -1,7 +1,7 @@
-//! What the guard costs a session that a person started: each call of a tool waits for its hooks.
+//! What the guard costs a session that a person started: each tool call waits for its hooks.
 //!
-//! A transcript of 50 MB and a state directory as they are after a long day; beside it a program that does
-//! nothing with the same input, and what people write such hooks in.
+//! The bench uses a transcript of 50 MB and a state directory as after a long day. It compares the guard
+//! with a program that does nothing with the same input, and with what people usually write such hooks in.
 
 use std::path::{Path, PathBuf};
 
@@ -11,15 +11,15 @@ use crate::shell::{self, Program};
 
 /// Pairs of calls. Each takes a millisecond or two.
 const PAIRS: usize = 200;
-/// Calls of what takes long.
+/// Calls of slow programs.
 const SLOW: usize = 15;
-/// What a call may cost beside a program that does nothing.
+/// The most that a call may cost, compared to a program that does nothing.
 const EXTRA_MS_MAX: f64 = 2.0;
-/// What the slowest of a hundred calls may take in all.
+/// The total time of the slowest of a hundred calls.
 const P99_MS_MAX: f64 = 10.0;
 /// Calls at the same time.
 const AT_ONCE: usize = 32;
-/// What those may take, beside as many programs that do nothing.
+/// Their time, compared to as many programs that do nothing.
 const AT_ONCE_TIMES_MAX: f64 = 2.0;
 /// How much faster than what people use.
 const TIMES_FASTER: f64 = 20.0;
@@ -156,7 +156,7 @@ fn at_once(call: &Program, empty: &Program) -> Result<Row, String> {
     })
 }
 
-/// How long so many calls take from the first start to the last end.
+/// How long this many calls take from the first start to the last end.
 fn together(program: &Program) -> Result<f64, String> {
     let (ended, took) = shell::timed(|| {
         std::thread::scope(|scope| {
@@ -176,8 +176,8 @@ fn together(program: &Program) -> Result<f64, String> {
     ended.map(|_| took.as_secs_f64() * 1e3)
 }
 
-/// The same work in what people write hooks in: the last lines of the transcript, and the input. What is
-/// not installed is left out.
+/// The same work in the languages that people write hooks in: the last lines of the transcript, and the
+/// input. Languages that are not installed are left out.
 fn others(stage: &Stage, hook: &Program) -> Result<Vec<Row>, String> {
     let jq = "i=$(cat); t=$(printf %s \"$i\" | jq -r .transcript_path); s=$(printf %s \"$i\" | jq -r .session_id); \
               u=$(tail -n 20 \"$t\" | jq -r 'select(.type==\"assistant\") | .message.usage.input_tokens' | tail -1); \

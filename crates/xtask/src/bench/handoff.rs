@@ -1,4 +1,4 @@
-//! What lies between the exit of one agent and the start of the next.
+//! The gap between the exit of one agent and the start of the next.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use crate::shell::Program;
 const SYNCS_MAX: u64 = 3;
 const CPU_MS_MAX: f64 = 3.0;
 
-/// What `ekiden-engine`'s own measure tells, one figure for each handoff.
+/// The output of `ekiden-engine`'s bench, one figure for each handoff.
 #[derive(Debug, Deserialize)]
 struct Figures {
     syncs: Vec<u64>,
-    /// The engine's process, all threads, in the kernel too.
+    /// The engine's process, all threads, including kernel time.
     cpu_ms: Vec<f64>,
     /// The same files with the same syncs, by bare calls.
     bare_cpu_ms: Vec<f64>,

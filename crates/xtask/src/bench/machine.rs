@@ -1,4 +1,4 @@
-//! On what it was measured.
+//! The machine of the measurement.
 
 use crate::shell::Program;
 
@@ -14,7 +14,7 @@ pub(super) fn describe() -> Result<String, String> {
     ))
 }
 
-/// The processor's name, where the system tells it.
+/// The processor's name, if the system reports it.
 fn processor() -> String {
     let told = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = told.lines().find(|line| line.starts_with("model name"));

@@ -1,6 +1,7 @@
-//! How long a search of the memory takes, beside FTS5's own full-text search of the same texts.
+//! How long a search of the memory takes, compared to FTS5's full-text search of the same texts.
 //!
-//! Fewer observations than a million, unless `EKIDEN_BENCH_COUNT` says otherwise: making and indexing them takes minutes.
+//! Uses fewer than a million observations unless `EKIDEN_BENCH_COUNT` says otherwise: making and indexing a
+//! million takes minutes.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -23,7 +24,7 @@ const STARTS: usize = 20;
 /// A search takes some milliseconds.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
 
-/// What `ekiden-memory`'s own measure tells. Pairs are median and 99th percentile, in milliseconds.
+/// The output of `ekiden-memory`'s bench. Pairs are median and 99th percentile, in milliseconds.
 #[derive(Debug, Deserialize)]
 struct Figures {
     observations: f64,
@@ -120,7 +121,7 @@ fn rows(figures: &Figures) -> Vec<Row> {
     ]
 }
 
-/// Of a process as a person starts it.
+/// Of a process that a person starts.
 fn memory(bytes: u64) -> Row {
     Row {
         what: "memory of `ekiden memory search`".to_owned(),

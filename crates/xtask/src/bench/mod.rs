@@ -1,12 +1,11 @@
 //! `cargo xtask bench`: the promises about time and size, measured.
 //!
-//! A figure alone says as much about the machine as about the program. So every time is taken beside a
-//! baseline in the same run, in turns, so that a busy moment strikes both; the table shows medians and
-//! their ratio. What is promised stands beside what was measured, and a promise that was missed makes
-//! the command fail.
+//! A figure alone says as much about the machine as about the program. So every time is measured beside a
+//! baseline in the same run, alternating, so that a busy moment affects both. The table shows medians and
+//! their ratio, with the promise beside each measurement. A missed promise makes the command fail.
 //!
-//! What needs a crate's inside is measured by that crate, under `benches/`; this task runs it and judges
-//! the figures. So the tasks depend on none of the crates and build in a moment.
+//! If a measurement needs a crate's internals, that crate has it under `benches/`; this task runs it and
+//! judges the figures. So the tasks depend on none of the crates and build in a moment.
 
 mod chain;
 mod client;
@@ -28,14 +27,14 @@ use crate::shell::{self, Program};
 
 use table::{Row, Table};
 
-/// Where Linux has files without a disk. What is measured there is not hidden by a disk's moods.
+/// Where Linux keeps files without a disk. The disk cannot distort what is measured there.
 const IN_MEMORY: &str = "/dev/shm";
 const PAGE: &str = "docs/benchmarks.md";
-/// Between these two lines of the page the table is written.
+/// The table is written between these two lines of the page.
 const BEGIN: &str = "<!-- bench: begin -->";
 const END: &str = "<!-- bench: end -->";
 
-/// What becomes of `docs/benchmarks.md`.
+/// What happens to `docs/benchmarks.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Page {
     /// It stays as it is.
@@ -66,8 +65,8 @@ const PARTS: [(&str, Measure); 13] = [
 ///
 /// # Errors
 ///
-/// Something could not be built or measured, there is no such part, or a promise was missed. The table is printed
-/// and written in that last case too.
+/// Something could not be built or measured, the part does not exist, or a promise was missed. In the last
+/// case the table is still printed and written.
 pub(crate) fn run(page: Page, part: Option<&str>) -> Result<(), String> {
     let is_asked = |name| part.is_none_or(|part| part == name);
     if !PARTS.iter().any(|(name, _)| is_asked(*name)) {
@@ -88,7 +87,7 @@ pub(crate) fn run(page: Page, part: Option<&str>) -> Result<(), String> {
     table.judge()
 }
 
-/// The page with another text between the two marks.
+/// The page with new text between the two marks.
 fn replaced(page: &str, text: &str) -> Result<String, String> {
     let (before, rest) = page
         .split_once(BEGIN)

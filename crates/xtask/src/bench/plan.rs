@@ -1,4 +1,4 @@
-//! What plans cost: reading a large one, deciding, and what lies between a stage and the one that needs it.
+//! The cost of plans: reading a large one, deciding, and the gap between a stage and the one that needs it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,26 +9,26 @@ use super::{Row, median};
 use crate::shell::{self, Program};
 
 const LOAD_MS_MAX: f64 = 1_000.0;
-/// Flat, but for a new weighing of all each time that twice as many are over.
+/// Flat, except that everything is weighed again each time twice as many stages are over.
 const COST_TIMES_MAX: f64 = 2.0;
 /// Without git.
 const GAP_MS_MAX: f64 = 20.0;
-/// Times the bare git commands.
+/// As a multiple of the bare git commands.
 const GIT_TIMES_MAX: f64 = 3.0;
-/// Stages of a chain, of which each needs the one before.
+/// Stages of a chain, each of which needs the one before.
 const CHAIN: usize = 20;
-/// How often each chain is carried out.
+/// How often each chain is run.
 const ROUNDS: usize = 3;
 
-/// What `ekiden-core`'s own measure tells.
+/// The output of `ekiden-core`'s bench.
 #[derive(Debug, Deserialize)]
 struct Figures {
     load_ms: Vec<f64>,
-    /// Only parsing, by the library that reading begins with.
+    /// Only parsing, by the library that reading uses first.
     parse_ms: Vec<f64>,
     /// For each stage that ends, of 100, 1,000 and 10,000.
     cost_ns: Vec<f64>,
-    /// The worst time of a random plan, as a multiple of what no order can beat.
+    /// The worst time of a random plan, as a multiple of the lower bound for any order.
     worst: f64,
     mean: f64,
     /// Plans that took longer than (2 - 1/m) times that.
@@ -104,7 +104,7 @@ fn order(figures: &Figures) -> Row {
 fn chains() -> Result<Vec<Row>, String> {
     let place = shell::target_dir().join("bench/plan");
     let (mut plain, mut git, mut bare) = (Vec::new(), Vec::new(), Vec::new());
-    // In turns, so that a busy moment strikes all three.
+    // Alternating, so that a busy moment affects all three.
     for _ in 0..ROUNDS {
         plain.extend(gaps(&place.join("plain"), Place::Plain)?);
         git.extend(gaps(&place.join("git"), Place::Git)?);
@@ -132,7 +132,7 @@ fn chains() -> Result<Vec<Row>, String> {
     ])
 }
 
-/// Where a chain is carried out.
+/// Where a chain runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Plain,
@@ -141,7 +141,7 @@ pub(super) enum Place {
     Terminal,
 }
 
-/// The gaps of a chain, by the log: from the end of the last attempt at a stage to the start of the next one's
+/// The gaps of a chain, by the log: from the end of a stage's last attempt to the start of the next stage's
 /// first.
 pub(super) fn gaps(dir: &Path, place: Place) -> Result<Vec<f64>, String> {
     let home = dir.join("home");
@@ -166,7 +166,7 @@ pub(super) fn gaps(dir: &Path, place: Place) -> Result<Vec<f64>, String> {
     let run = run
         .with("EKIDEN_REHEARSAL_STEP_MS", "0")
         .with("EKIDEN_STATE_DIR", &state)
-        // The build directory lies in a repository, which is none of theirs.
+        // The build directory lies in a repository that has nothing to do with them.
         .with("GIT_CEILING_DIRECTORIES", dir);
     let run = run.with("HOME", home);
     match place {
@@ -220,8 +220,8 @@ pub(super) fn begin_repository(dir: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The commands that a stage cannot do without between its agent's end and the next one's start: its commit,
-/// the merge on a tree of its own, the branch moved, a new tree, and a look at it.
+/// The commands that a stage cannot avoid between its agent's end and the next one's start: its commit, the
+/// merge on a separate tree, moving the branch, a new tree, and a look at it.
 fn bare_git(dir: &Path) -> Result<Vec<f64>, String> {
     let (project, whole) = (dir.join("project"), dir.join("whole"));
     shell::clear(dir)?;

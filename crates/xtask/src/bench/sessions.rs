@@ -1,8 +1,9 @@
-//! What ten thousand sessions cost: memory that stays, effort that must not grow, and a log that is read again.
+//! The cost of ten thousand sessions: memory that stays, effort that must not grow, and a log that is read
+//! again.
 //!
-//! The real program with a shell script as its agent, which does nothing but hand off, and all files in
-//! memory where that is possible. When a session began is told by the run's own log; memory and CPU are
-//! read from outside, where the system tells them.
+//! This uses the real program with a shell script as its agent, which only hands off, and keeps all files
+//! in memory if possible. The run's own log says when a session began. Memory and CPU are read from
+//! outside, where the system reports them.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -14,23 +15,25 @@ use super::{IN_MEMORY, Row, median};
 use crate::shell::{self, Program};
 
 const SESSIONS: usize = 10_000;
-/// Sessions that stand for the tenth, and as many for the last.
+/// Sessions that represent the tenth, and as many for the last one.
 const EARLY: Range<usize> = 10..110;
 const LATE: Range<usize> = SESSIONS - 101..SESSIONS - 1;
-/// What a run may hold in memory after them, the program's own file that is mapped with it: 13 MB.
+/// The memory that a run may hold after them, including the mapped file of the program itself: 13 MB.
 const MEMORY_BYTES_MAX: u64 = 32_000_000;
 /// How long `ekiden status` may take, which reads and folds the whole log.
 const REPLAY_MAX: Duration = Duration::from_secs(1);
 /// By how much a late session may cost more than an early one. The two are seconds apart, and other
-/// programs alone move the figure by a quarter; what grows with the sessions shows in multiples.
+/// programs alone change the figure by a quarter; a cost that grows with the sessions shows up in
+/// multiples.
 const GROWTH_MAX: f64 = 1.5;
 /// The exit code of a run whose sessions are used up.
 pub(super) const STOPPED_EARLY: i32 = 3;
-/// How often the program is looked at.
+/// How often the program is sampled.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) const TASK: &str = "# Nothing\n\n- [ ] Hand off for ever\n";
-/// Each handoff differs and brings one of 40 facts, and a file grows: a run that changes nothing would be ended.
+/// Each handoff differs and brings one of 40 facts, and a file grows: ekiden would end a run that changes
+/// nothing.
 pub(super) const AGENT: &str = r#"cat > /dev/null
 read -r n < ../n || exit 1
 n=$((n + 1))
@@ -68,14 +71,14 @@ cat > KNOWLEDGE.md << END
 END
 "#;
 
-/// The program at one moment.
+/// A sample of the program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
-    /// Milliseconds since 1970, as the log has them.
+    /// Milliseconds since 1970, as in the log.
     pub(super) at_ms: f64,
-    /// All threads, in the kernel too.
+    /// All threads, including kernel time.
     pub(super) cpu_ms: f64,
-    /// The most that was ever resident.
+    /// Peak resident memory.
     pub(super) memory_bytes: u64,
 }
 
@@ -87,7 +90,7 @@ pub(super) fn measure() -> Result<Vec<Row>, String> {
     rows
 }
 
-/// Its own for each checkout's process, since all of them share this memory.
+/// Separate for each checkout's process, since all of them share this memory.
 pub(super) fn place() -> PathBuf {
     let memory = Path::new(IN_MEMORY);
     let parent = if memory.is_dir() {
@@ -116,7 +119,7 @@ fn measure_in(directory: &Path) -> Result<Vec<Row>, String> {
         .arg(&work)
         .arg("--agent-command")
         .arg(format!("sh '{}'", agent.display()))
-        // Measured outside a repository, wherever the directory lies.
+        // Measured outside a repository, wherever the directory is.
         .with("GIT_CEILING_DIRECTORIES", directory);
     let mut looks = Vec::new();
     run.watch(STOPPED_EARLY, LOOK_EVERY, |pid| looks.extend(look(pid)))?;
@@ -169,7 +172,7 @@ fn rows(starts: &[f64], looks: &[Look]) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// What a session costs, in milliseconds.
+/// The cost of a session, in milliseconds.
 struct Growth {
     what: &'static str,
     early: f64,
@@ -210,7 +213,7 @@ fn replay(ms: f64) -> Row {
     }
 }
 
-/// The CPU time that was used up at a moment.
+/// The CPU time used up to a moment.
 fn cpu_at(looks: &[Look], at_ms: f64) -> f64 {
     let after = looks.partition_point(|look| look.at_ms < at_ms);
     looks
@@ -219,7 +222,7 @@ fn cpu_at(looks: &[Look], at_ms: f64) -> f64 {
         .map_or(f64::NAN, |look| look.cpu_ms)
 }
 
-/// Looks at a process; nothing where the system does not tell.
+/// Samples a process; `None` if the system reports nothing.
 pub(super) fn look(pid: u32) -> Option<Look> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let memory = status
@@ -238,7 +241,7 @@ pub(super) fn look(pid: u32) -> Option<Look> {
     })
 }
 
-/// The one run's log.
+/// The log of the only run.
 fn find_log(work: &Path) -> Result<PathBuf, String> {
     let runs = work.join(".ekiden/runs");
     let run = std::fs::read_dir(&runs)

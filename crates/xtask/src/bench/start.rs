@@ -7,9 +7,9 @@ use crate::shell::{self, Program};
 
 /// Pairs of starts. Each takes a millisecond or two.
 const PAIRS: usize = 200;
-/// What starting may cost beside a program that does nothing.
+/// How much slower than a program that does nothing it may start.
 const EXTRA_MS_MAX: f64 = 2.0;
-/// What a user downloads.
+/// The size of a user's download.
 const BINARY_BYTES_MAX: u64 = 20_000_000;
 
 pub(super) fn measure() -> Result<Vec<Row>, String> {

@@ -1,4 +1,4 @@
-//! How long statistics of a gigabyte of transcripts take, and what they hold in memory.
+//! How long statistics over a gigabyte of transcripts take, and how much memory they hold.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,10 +11,10 @@ const FILES: usize = 100;
 const FILE_BYTES: usize = 10_000_000;
 const TIME_MAX: Duration = Duration::from_secs(10);
 const MEMORY_BYTES_MAX: u64 = 100_000_000;
-/// What the client says of a whole session.
+/// What the client writes about a whole session.
 const COST: &str = r#"{"type":"cost-state","modelUsage":{"opus":{"inputTokens":1000000,"costUSD":5.0}}}
 "#;
-/// How often the program is looked at.
+/// How often the program is sampled.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) fn measure() -> Result<Vec<Row>, String> {
@@ -53,7 +53,7 @@ fn measure_in(directory: &Path) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// A session as the client writes it: results of tools, words and calls, each response in two lines.
+/// A session as the client writes it: tool results, text and calls, each response in two lines.
 fn transcript(session: usize) -> String {
     let (result, words) = ("result ".repeat(700), "word ".repeat(200));
     let mut text = String::with_capacity(FILE_BYTES + 10_000);

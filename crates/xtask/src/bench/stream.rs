@@ -6,24 +6,24 @@ use super::{Row, median};
 use crate::shell::Program;
 
 const MEGABYTES_A_SECOND_MIN: f64 = 300.0;
-/// What reading may hold, however long the stream is.
+/// How much memory reading may hold, however long the stream is.
 const MEMORY_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// How much slower a stream is shown because secrets are masked.
+/// How much slower masking secrets makes the display of a stream.
 const MASKING_PERCENT_MAX: f64 = 5.0;
 
-/// What `ekiden-wire`'s own measure tells.
+/// The output of `ekiden-wire`'s bench.
 #[derive(Debug, Deserialize)]
 struct Figures {
-    /// Megabytes a second, read as the engine does.
+    /// Megabytes per second, read as the engine does.
     read: Vec<f64>,
-    /// Megabytes a second, only looking for the ends of lines.
+    /// Megabytes per second, only looking for the ends of lines.
     split: Vec<f64>,
-    /// Megabytes a second, with the lines that are shown of it.
+    /// Megabytes per second, including the lines that are shown.
     shown: Vec<f64>,
-    /// The same with secrets masked in them.
+    /// The same with secrets masked in these lines.
     masked: Vec<f64>,
-    /// By how much the peak of memory grew while reading; nothing where the system does not tell it.
+    /// By how much the peak of memory grew while reading; `None` if the system does not report it.
     memory_bytes: Option<u64>,
 }
 

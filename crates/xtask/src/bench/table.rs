@@ -1,15 +1,15 @@
-//! What was measured, beside what is promised.
+//! The measurements beside the promises.
 
 use std::fmt;
 
-/// One measure.
+/// One measurement.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     /// What was measured.
     pub(super) what: String,
     /// The figure.
     pub(super) figure: String,
-    /// The baseline of the same run and the ratio to it, or nothing where the figure stands for itself.
+    /// The baseline of the same run and the ratio to it, or nothing if the figure needs no comparison.
     pub(super) baseline: String,
     /// What is promised.
     pub(super) promise: String,

@@ -1,6 +1,6 @@
-//! What the live view costs: the process that watches a busy plan, and the run that it watches.
+//! The cost of the live view: for the process that watches a busy plan, and for the run that it watches.
 //!
-//! The view needs a terminal, which `script` gives it. What it writes there is thrown away.
+//! The view needs a terminal, which `script` provides. Its output is thrown away.
 
 use std::fs::FileType;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use super::{Row, median};
 use crate::shell::{self, Program};
 
 const STAGES: usize = 32;
-/// Between two responses of a stage's agent: together they make more than 200 events a second.
+/// The time between two responses of a stage's agent: together they make more than 200 events a second.
 const STEP_MS: &str = "500";
 const EVENTS_A_SECOND: f64 = 200.0;
 const WATCHED: Duration = Duration::from_secs(10);
 const CPU_PERCENT_MAX: f64 = 2.0;
-/// How often the chain of stages is carried out with a view and without one.
+/// How often the chain of stages is run with a view and without one.
 const ROUNDS: usize = 3;
-/// Nothing but the machine's moods.
+/// Room only for the machine's noise.
 const GAP_TIMES_MAX: f64 = 1.5;
 
 pub(super) fn measure() -> Result<Vec<Row>, String> {
@@ -90,7 +90,7 @@ fn watch(place: &Path) -> Result<Row, String> {
     })
 }
 
-/// What the process that watches used up, and how many events there were meanwhile.
+/// What the watching process used, and how many events there were in that time.
 fn look_for_a_while(place: &Path, script: &mut Child) -> Result<(Look, Look, u64), String> {
     let shown = script.stdout.take().ok_or("`script` has no output")?;
     thread::spawn(move || std::io::copy(&mut { shown }, &mut std::io::sink()));
@@ -111,7 +111,7 @@ fn events_below(dir: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return 0;
     };
-    // A directory, not a link to one: what a link leads to would be counted again.
+    // A directory, not a link to one: files behind a link would be counted twice.
     let of = |(path, kind): (PathBuf, FileType)| match kind.is_dir() {
         true => events_below(&path),
         false if path.file_name().is_some_and(|name| name == "events.jsonl") => {

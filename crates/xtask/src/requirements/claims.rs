@@ -54,7 +54,8 @@ impl Claims {
         self.take(file, list, &above, "");
     }
 
-    /// A line that is neither comment nor attribute: a test, or the claims above it hang in the air.
+    /// A line that is neither comment nor attribute: either a test, or the claims above it belong to
+    /// nothing.
     fn take(&mut self, file: &SourceFile, list: &List, above: &Above, line: &str) {
         let is_row = file.path.starts_with(BENCH) && line.contains("Row");
         let test = function_name(line).filter(|_| above.test || is_row);
@@ -90,14 +91,14 @@ impl Claims {
     }
 }
 
-/// What stands above a line.
+/// What is above a line.
 #[derive(Debug, Default)]
 struct Above {
     /// Claims with their lines.
     claims: Vec<(usize, String)>,
-    /// An attribute makes a test of what follows.
+    /// An attribute that makes a test of what follows.
     test: bool,
-    /// An attribute goes on in the next line.
+    /// An attribute continues on the next line.
     in_attribute: bool,
 }
 

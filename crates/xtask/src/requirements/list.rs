@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// Where a requirement can come from.
 const SOURCES: &[&str] = &["cs", "ck", "c6", "ca", "ccs", "new"];
 
-/// All that a user can rely on, now or one day.
+/// Everything that a user can rely on, now or one day.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct List {
@@ -36,7 +36,7 @@ pub(super) struct Requirement {
     pub(super) from: Vec<String>,
     /// It is promised now.
     pub(super) done: bool,
-    /// How far, where that is not all of it.
+    /// How far, if that is not all of it.
     pub(super) note: Option<String>,
 }
 

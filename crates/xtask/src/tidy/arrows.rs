@@ -1,9 +1,9 @@
-//! Which crate may know which. A reader can trust what a crate does not know only if it cannot change
-//! unseen.
+//! Which crate may know which. Readers can rely on what a crate does not know only if that cannot change
+//! unnoticed.
 
 use super::{Fault, SourceFile, Tree};
 
-/// What a crate may depend on among ours. Tests may know more: their dependencies are free.
+/// Which of our crates a crate may depend on. Tests may know more: their dependencies are free.
 const ARROWS: &[(&str, &[&str])] = &[
     ("ekiden-core", &[]),
     ("ekiden-manifest", &["ekiden-core"]),
@@ -44,7 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
 ];
-/// Crates that only help to build and test: free to know any, known by none.
+/// Crates that only help to build and test: they may know any, and none may know them.
 pub(crate) const NEVER_SHIPPED: &[&str] = &["ekiden-testkit", "xtask"];
 /// Where a runtime may be known. Everything else is ordinary Rust that can be called without one.
 const ASYNC_CRATES: &[&str] = &[
@@ -96,7 +96,7 @@ fn check_manifest(file: &SourceFile) -> Vec<Fault> {
         .collect()
 }
 
-/// The names under `[dependencies]` and `[build-dependencies]`, those of single platforms included.
+/// The names under `[dependencies]` and `[build-dependencies]`, including those for single platforms.
 fn dependencies(manifest: &toml::Table) -> Vec<String> {
     let platforms = manifest.get("target").and_then(toml::Value::as_table);
     let platforms = platforms

@@ -1,16 +1,16 @@
-//! Circles of files: `a` uses `b`, `b` uses `c`, `c` uses `a`. Whoever reads one of them has to read all.
+//! Circles of files: `a` uses `b`, `b` uses `c`, `c` uses `a`. To read one of them you have to read all.
 //!
-//! An arrow is a `use` between two files of a crate, tests left out, and leads to the file that defines the
-//! deepest module of its path: `use crate::a::X`, `use super::sibling::X`, and the `use child::X` by which a
-//! module shows what is inside it. A child's `use super::X` is no arrow: a folder whose files each hold a part
-//! of one type is read as one.
+//! An arrow is a `use` between two files of a crate, without tests, and points to the file that defines the
+//! deepest module of its path: `use crate::a::X`, `use super::sibling::X`, and the `use child::X` with
+//! which a module re-exports its contents. A child's `use super::X` is no arrow: a folder whose files each
+//! hold a part of one type is read as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fault, SourceFile, Tree};
 use crate::size::is_test_only;
 
-/// Files of a circle. More than this nobody holds in mind.
+/// Files in a circle. Nobody can keep more than this in mind.
 const FILES_MAX: usize = 6;
 
 /// Files by their module path, `relay::phase`; the crate's root is the empty path.
@@ -110,7 +110,7 @@ fn reached(arrows: &[BTreeSet<usize>], from: usize) -> BTreeSet<usize> {
     reached
 }
 
-/// The module whose file the path leads into.
+/// The module whose file the path points into.
 fn defining(modules: &Modules<'_>, path: &str) -> Option<String> {
     let mut path = path;
     loop {
@@ -124,7 +124,7 @@ fn defining(modules: &Modules<'_>, path: &str) -> Option<String> {
     }
 }
 
-/// The paths that a file uses, as they stand there.
+/// The paths that a file uses, as written.
 fn uses(text: &str) -> Vec<Vec<String>> {
     let Ok(syntax) = syn::parse_file(text) else {
         return Vec::new();
@@ -163,7 +163,7 @@ fn leaves(tree: &syn::UseTree, mut path: Vec<String>, paths: &mut Vec<Vec<String
     }
 }
 
-/// The same path from the crate's root; nothing if it leads into another crate.
+/// The same path from the crate's root; `None` if it points into another crate.
 fn from_root(modules: &Modules<'_>, module: &str, path: &[String]) -> Option<String> {
     let mut at: Vec<&str> = module.split("::").filter(|part| !part.is_empty()).collect();
     match path.first()?.as_str() {

@@ -1,4 +1,4 @@
-//! Rust files: documents, sizes, and where exceptions stand.
+//! Rust files: documents, sizes, and where exceptions are.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
@@ -6,8 +6,8 @@ use syn::visit::{self, Visit};
 
 use super::{Fault, SourceFile, Tree};
 
-/// Lines of production code in a file. Half of ours are below 150; above this one cannot read a file in
-/// one sitting.
+/// Lines of production code in a file. Half of ours are below 150; above this nobody can read a file in one
+/// sitting.
 const FILE_LINES_MAX: usize = 500;
 /// Lines of a function. Half of ours are below ten; one that is longer than a screen hides its branches.
 const FUNCTION_LINES_MAX: usize = 70;
@@ -17,7 +17,7 @@ const EMPTY_NAMES: &[&str] = &["common.rs", "helpers.rs", "imp.rs", "misc.rs", "
 const UNSAFE_CRATE: &str = "ekiden-agent";
 /// The only other place: a terminal for tests, which is given to a process between fork and exec.
 const UNSAFE_TEST_SUPPORT: &str = "crates/ekiden-testkit/src/pty.rs";
-/// How it asks for that, in two halves so that this file does not.
+/// The text that asks for it, in two halves so that this file does not contain it.
 const UNSAFE_EXCEPTION: [&str; 2] = ["expect(unsafe", "_code"];
 /// Crates that are pure: no exception from the lints that keep the world out.
 const PURE_CRATES: &[&str] = &["ekiden-core", "ekiden-wire"];
@@ -105,7 +105,7 @@ fn check_exceptions(file: &SourceFile) -> Vec<Fault> {
     faults
 }
 
-/// Measures functions, and the lines that belong to tests.
+/// Measures functions, and finds the lines that belong to tests.
 struct Lengths<'a> {
     path: &'a str,
     test_lines: usize,
@@ -151,7 +151,7 @@ impl<'ast> Visit<'ast> for Lengths<'_> {
     }
 }
 
-/// The attributes of the items that tests are made of.
+/// The attributes of the items that tests consist of.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "syn has many more items and may get others"

@@ -1,5 +1,5 @@
 //! Documents for people: links lead somewhere, the README opens as it should, every library has its reason,
-//! and whoever starts at the code map reaches the files that answer common questions.
+//! and a reader who starts at the code map reaches the files that answer common questions.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,9 +12,9 @@ const COMMANDS: [&str; 2] = [
     "cargo xtask ci",
 ];
 
-/// Where each library's reason stands.
+/// Where the reason for each library is.
 const DEPENDENCIES: &str = "docs/design/dependencies.md";
-/// The way into the code, and the questions whose answers are found from it.
+/// The way into the code, and the questions whose answers it leads to.
 const CODE_MAP: &str = "ARCHITECTURE.md";
 const QUESTIONS: &str = "docs/design/reading.md";
 
@@ -40,8 +40,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Files that answer a question and are more than two steps away from the code map. The first step is a link of
-/// the map; the second is from a folder's module to a file in it, or to a file that the module document names.
+/// Files that answer a question and are more than two steps away from the code map. The first step is a
+/// link in the map. The second is from a folder's module to a file in it, or to a file that the module
+/// document names.
 fn off_the_map(tree: &Tree) -> impl Iterator<Item = PathBuf> {
     let linked: Vec<PathBuf> = linked_code(tree, CODE_MAP).collect();
     linked_code(tree, QUESTIONS).filter(move |answer| {
@@ -81,7 +82,7 @@ fn names(tree: &Tree, path: &Path, answer: &Path) -> bool {
         })
 }
 
-/// Libraries of the workspace's manifest that the page of reasons does not name.
+/// Libraries in the workspace's manifest that the page of reasons does not name.
 fn unexplained(tree: &Tree) -> impl Iterator<Item = String> {
     let text = |path| {
         tree.get(path)
@@ -138,7 +139,7 @@ fn dead_links(file: &SourceFile, exists: impl Fn(&Path) -> bool) -> Vec<Fault> {
     faults
 }
 
-/// What stands in `](...)`, outside code.
+/// What is in `](...)`, outside code.
 fn links(line: &str) -> Vec<&str> {
     let prose = line.split('`').step_by(2);
     let after = prose.flat_map(|part| part.split("](").skip(1));

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: what no compiler checks, as far as a program can tell for certain.
+//! `cargo xtask tidy`: checks what no compiler checks, as far as a program can be certain.
 //!
 //! | part | checks |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | [`words`] | leftovers, words that the glossary replaces, names of one person's machine |
 //! | [`documents`] | links lead somewhere, the README opens with its two commands, each library has a reason, the code map leads to the answers of `reading.md` |
 //!
-//! It runs as a test too, so `cargo test` and CI cannot disagree. A check that errs now and then would be
-//! silenced, and the true findings with it; so what needs judgement is left to readers.
+//! It runs as a test too, so `cargo test` and CI cannot disagree. A check that is sometimes wrong would be
+//! silenced, and its true findings with it. So anything that needs judgement is left to readers.
 
 mod arrows;
 mod circles;
@@ -29,7 +29,7 @@ pub(crate) use tree::{SourceFile, Tree};
 
 use crate::shell;
 
-/// Something that is not as it should be, and where.
+/// Something that is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fault {
     path: String,
@@ -67,7 +67,7 @@ impl fmt::Display for Fault {
 ///
 /// # Errors
 ///
-/// All faults, one a line.
+/// All faults, one per line.
 pub(crate) fn run() -> Result<(), String> {
     report(check(&Tree::read(shell::root())?))
 }

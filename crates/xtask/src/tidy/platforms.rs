@@ -1,5 +1,5 @@
-//! What one platform offers, the other offers too: `linux.rs` and `macos.rs` beside each other have the same
-//! functions with the same arguments and results. Nobody here compiles for both.
+//! What one platform offers, the other offers too: a `linux.rs` and a `macos.rs` in the same folder have
+//! the same functions with the same arguments and results. Nobody here compiles for both.
 
 use super::{Fault, SourceFile, Tree};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ fn pair(tree: &Tree, linux: &SourceFile) -> Vec<Fault> {
     in_macos.chain(in_linux).collect()
 }
 
-/// The signatures that other files can call, without the names of arguments.
+/// The signatures that other files can call, without argument names.
 fn offered(text: &str) -> BTreeSet<String> {
     let Ok(syntax) = syn::parse_file(text) else {
         return BTreeSet::new();
@@ -50,7 +50,7 @@ fn shown(signature: &syn::Signature) -> String {
     format!("{}({}){result}", signature.ident, arguments.join(", "))
 }
 
-/// A type as it stands in the source, without white space.
+/// A type as written in the source, without white space.
 fn text_of(shown: &syn::Type) -> String {
     use syn::spanned::Spanned;
     shown

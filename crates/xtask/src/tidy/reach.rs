@@ -1,7 +1,7 @@
 //! Files that cargo never compiles: a forgotten `mod`, a test in a directory without a root.
 //!
-//! From the roots that cargo finds or a manifest names, every `mod name;` is followed. What is not
-//! reached so is forgotten.
+//! The check follows every `mod name;` from the roots that cargo finds or a manifest names. A file that it
+//! does not reach is forgotten.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Fault> {
         .collect()
 }
 
-/// Cargo begins to compile here.
+/// Cargo starts to compile here.
 fn is_root(tree: &Tree, file: &SourceFile) -> bool {
     let Some(name) = file.crate_name() else {
         return false;

@@ -1,4 +1,4 @@
-//! The project's texts: what a person wrote and another will read.
+//! The project's texts: everything that a person wrote and another will read.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ const FOREIGN: &[&str] = &[
     "snapshots",
     "target",
 ];
-/// Files of the root that programs wrote. In a worktree `.git` is one.
+/// Files in the root that programs wrote. In a worktree `.git` is one.
 const GENERATED: &[&str] = &[".git", "Cargo.lock"];
 
 /// A text of the project.
@@ -20,7 +20,7 @@ const GENERATED: &[&str] = &[".git", "Cargo.lock"];
 pub(crate) struct SourceFile {
     /// Its path from the root, with `/`.
     pub(crate) path: String,
-    /// What is in it.
+    /// Its contents.
     pub(crate) text: String,
 }
 
@@ -77,7 +77,7 @@ impl SourceFile {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
 
-    /// It is compiled for tests and measures only.
+    /// It is compiled for tests and benches only.
     pub(crate) fn is_test(&self) -> bool {
         let in_tests = self
             .path
@@ -113,7 +113,7 @@ fn collect(directory: &Path, name: &str, files: &mut Vec<SourceFile>) -> Result<
     Ok(())
 }
 
-/// What is no text is none of ours.
+/// Binary files are not checked.
 fn read_text(path: &Path, name: String, files: &mut Vec<SourceFile>) -> Result<(), String> {
     let bytes =
         std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;

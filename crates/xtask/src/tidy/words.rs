@@ -1,11 +1,11 @@
-//! Words that should not stand in the project: leftovers, words that the glossary replaces, and places
+//! Words that should not appear in the project: leftovers, words that the glossary replaces, and places
 //! that exist on one machine only.
 
 use super::{Fault, SourceFile, Tree};
 
-/// Marks of unfinished work, in two halves so that this file does not hold them.
+/// Marks of unfinished work, in two halves so that this file does not contain them.
 const LEFTOVERS: &[(&str, &str)] = &[("TO", "DO"), ("FIX", "ME"), ("X", "XX")];
-/// Code that was only for the moment, the same way.
+/// Temporary code, the same way.
 const MOMENTARY: &[(&str, &str)] = &[
     ("to", "do!("),
     ("unimplement", "ed!("),
@@ -22,8 +22,8 @@ const WORKPLACES: &[(&str, &str)] = &[
 ];
 /// The authority on words.
 const GLOSSARY: &str = "docs/glossary.md";
-/// The heading of its table of words that are replaced. A word in backticks may be said, but no type or module
-/// has its name.
+/// The heading of its table of replaced words. A word in backticks may be used in text, but no type or
+/// module has that name.
 const REPLACED: &str = "## Not used";
 
 pub(super) fn check(tree: &Tree) -> Vec<Fault> {
@@ -100,7 +100,7 @@ fn replaced_words(glossary: &str) -> Vec<(String, String)> {
     words
 }
 
-/// The word of the glossary's table is in the line; a word in backticks, as the name of a type or module.
+/// The line has the word of the glossary's table; if it is in backticks, as the name of a type or module.
 fn is_used(line: &str, word: &str) -> bool {
     let line = line.to_lowercase();
     match word.strip_prefix('`') {
@@ -111,7 +111,7 @@ fn is_used(line: &str, word: &str) -> bool {
     }
 }
 
-/// The word stands in the line, not as a part of another.
+/// The word appears in the line, not as a part of another.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let in_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -119,7 +119,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// The directory stands in the line as an absolute path, not as the end of another path.
+/// The directory appears in the line as an absolute path, not as the end of another path.
 fn has_path(line: &str, directory: &str) -> bool {
     let goes_on = |c: char| c.is_alphanumeric() || "_-.~}*".contains(c);
     line.match_indices(directory)

@@ -1,4 +1,4 @@
-//! What is known of a session when its handoff document is made.
+//! The facts about a session from which its handoff document is made.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::read::Filled;
 use crate::guard::checkpoint::CheckpointReason;
 use crate::prompt::FailedCommand;
 
-/// All that a document is made from.
+/// Everything that a document is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The conversation, if it is known.
@@ -19,9 +19,9 @@ pub struct Facts {
     pub remaining_tokens: Option<u64>,
     /// The issue, such as `ANV-123`.
     pub issue: Option<String>,
-    /// What the tracker says of it, or why it says nothing; empty where no tracker is asked.
+    /// The tracker's data on it, or why there is none; empty without a tracker.
     pub tracker: Vec<String>,
-    /// What follows the part of a plan that the session works on.
+    /// The part of a plan after the one that the session works on.
     pub next_part: Option<String>,
     pub tree: Tree,
     pub told: TranscriptFacts,
@@ -32,11 +32,11 @@ pub struct Facts {
     /// What the agent wrote into this session's last document.
     pub filled: Filled,
     pub previous: Option<String>,
-    /// The same checkpoint asked for again has the same mark.
+    /// A repeated request for the same checkpoint has the same mark.
     pub mark: Option<String>,
 }
 
-/// A point in time as a clock on the wall shows it.
+/// A point in time as a wall clock shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalTime {
     /// `2026-01-07`
@@ -84,7 +84,7 @@ pub struct ChangedFile {
 /// Where uncommitted work is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WipState {
-    /// Nowhere: the setting says so.
+    /// Nowhere: the setting turns it off.
     Off,
     /// There is none.
     Clean,
@@ -92,7 +92,7 @@ pub enum WipState {
         commit: String,
         /// The ref that keeps it; none if it is on the branch.
         name: Option<String>,
-        /// Why it is not where the setting wants it, or other words on it.
+        /// Why it is not where the setting wants it, or another remark.
         note: Option<String>,
         /// Files that are not in it.
         left_out: Vec<String>,
@@ -104,12 +104,12 @@ pub enum WipState {
 /// A file of standing instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instructions {
-    /// Its path, as the agent would name it.
+    /// Its path, as the agent would write it.
     pub path: String,
     pub sections: Vec<String>,
 }
 
-/// What a transcript tells of a session.
+/// The facts that a transcript gives about a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TranscriptFacts {
     /// What the person asked first.
@@ -130,9 +130,9 @@ pub struct TranscriptFacts {
     pub failed: Vec<FailedCommand>,
     /// The last run of a test.
     pub test: Option<TestRun>,
-    /// The agent's list of things to do.
+    /// The agent's to-do list.
     pub todos: Vec<Todo>,
-    /// The conversation was summarised on the way.
+    /// The conversation was summarised along the way.
     pub compacted: bool,
 }
 

@@ -1,6 +1,6 @@
-//! The front matter: what programs read of a document.
+//! The front matter: the part of a document that programs read.
 //!
-//! Values come from branches and settings, so each is one line, and quoted unless it is plainly a word.
+//! Values come from branches and settings. So each value is one line, quoted unless it is plainly a word.
 
 use super::facts::{Facts, Tree, WipState};
 use crate::guard::checkpoint::is_key;
@@ -9,7 +9,7 @@ use crate::text::one_line;
 /// A value, in characters.
 const VALUE_CHARS_MAX: usize = 120;
 
-/// What a document begins with, to the closing line.
+/// The beginning of a document, up to the closing line.
 pub(super) fn front_matter(facts: &Facts) -> String {
     let (branch, wip) = match &facts.tree {
         Tree::Git(git) => (git.branch.as_deref(), Some(&git.wip)),

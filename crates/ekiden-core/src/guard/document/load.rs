@@ -1,4 +1,4 @@
-//! A document for the next session's start: marked as data, within what a hook may say.
+//! A document for the next session's start: marked as data, within the length that a hook may print.
 
 use super::front::body;
 use super::read::Filled;

@@ -8,16 +8,16 @@
 //!                └──► Filled        what the agent wrote, carried into the session's next document
 //! ```
 //!
-//! What a program can know, a program writes; what only the agent knows has a marked empty place. Specs
-//! and diffs are named, never copied.
+//! A program writes what a program can know. What only the agent knows gets a marked empty place. Specs and diffs are
+//! named, never copied.
 //!
 //! Invariants:
-//! - A document has at most [`limits::DOCUMENT_MADE_TOKENS_MAX`](crate::limits) tokens when it is made,
-//!   which leaves the agent room up to [`DOCUMENT_TOKENS_MAX`](crate::limits). Every section has its
-//!   share; what was left out is said.
-//! - Text of an agent, a tool or a file stands only on lines that begin with `- `, `> `, a number and a point or
-//!   words of ours, or as a quoted value of the front matter. So it opens no section, whatever it says.
-//! - What [`load`] gives marks every line of the document as data.
+//! - A document has at most [`limits::DOCUMENT_MADE_TOKENS_MAX`](crate::limits) tokens when it is made, which leaves
+//!   the agent room up to [`DOCUMENT_TOKENS_MAX`](crate::limits). Every section has its share, and says what was left
+//!   out.
+//! - Text of an agent, a tool or a file appears only on lines that begin with `- `, `> `, a number and a point or
+//!   ekiden's own text, or as a quoted value of the front matter. So it can never open a section.
+//! - [`load`] marks every line of the document as data.
 
 mod facts;
 mod front;

@@ -1,13 +1,13 @@
-//! A page of sections that fits: the long ones share what the short ones leave.
+//! Fits the sections of a page into its budget: long sections share what the short ones leave.
 
 use crate::prompt::budget::{Keep, Mark, cut_by_size, share};
 
 /// Name, where the whole of it is, and text.
 pub(super) type Section<'a> = (&'a str, &'a str, String);
 
-/// The sections, in at most `room` bytes. Those below the common share stay whole; the others are cut to it at
-/// line ends, with a list item that says how much is missing and where it is: where a cut falls depends on text
-/// that is not ours.
+/// The sections, in at most `room` bytes. Those below the common share stay whole. The others are cut to it
+/// at line ends, with a list item that says how much is missing and where it is. The mark is a list item
+/// since the place of the cut depends on foreign text.
 pub(super) fn page(sections: &[Section<'_>], room: usize) -> String {
     let heading = |name: &str| format!("\n## {name}\n\n");
     let headings: usize = sections.iter().map(|(name, ..)| heading(name).len()).sum();

@@ -1,7 +1,7 @@
-//! Reading a document back: what the agent filled in, and what a person wants to see first.
+//! Reads a document back: what the agent filled in, and what a person wants to see first.
 //!
-//! The agent edits the document, so nothing of it is trusted: it is split at its own headings by a
-//! parser, and every piece is one clean line of bounded length.
+//! The agent edits the document, so nothing in it is trusted: a parser splits it at ekiden's headings, and
+//! every piece becomes one clean line of bounded length.
 
 use serde::Serialize;
 
@@ -14,21 +14,21 @@ use crate::text::one_line;
 const LINE_CHARS_MAX: usize = 300;
 const LINES_MAX: usize = 40;
 
-/// What the agent wrote into the places that were left to it. One entry a line.
+/// What the agent wrote into its places, one entry per line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filled {
     pub done: Vec<String>,
     pub decisions: Vec<String>,
-    /// What is in the way.
+    /// The blockers.
     pub blockers: Vec<String>,
 }
 
 /// What a fresh session, or a person, wants to know first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct KeyPoints {
-    /// What the document is called.
+    /// The title of the document.
     pub title: String,
-    /// When it was made, by the clock on the wall: date and time.
+    /// When it was made, by the wall clock: date and time.
     pub made: Option<String>,
     /// The session that it is about.
     pub session: Option<String>,
@@ -40,7 +40,7 @@ pub struct KeyPoints {
     pub reload: Vec<String>,
     pub done: Vec<String>,
     pub decisions: Vec<String>,
-    /// What is in the way.
+    /// The blockers.
     pub blockers: Vec<String>,
     /// What comes next, in order.
     pub next_steps: Vec<String>,
@@ -97,7 +97,7 @@ impl Filled {
 }
 
 impl KeyPoints {
-    /// The key points of a document. What it does not say is left out.
+    /// The key points of a document. Missing ones are left out.
     pub fn of(document: &str) -> Self {
         let text = body(document);
         let reason = lines_of(text, sections::REASON);
@@ -135,7 +135,7 @@ pub fn branch_of(document: &str) -> Option<String> {
     value(document, "branch")
 }
 
-/// The mark of the checkpoint that a document is of.
+/// The mark of a document's checkpoint.
 pub fn mark_of(document: &str) -> Option<String> {
     value(document, "checkpoint_mark")
 }
@@ -147,7 +147,7 @@ fn title(text: &str) -> String {
     one_line(title.trim_start_matches("Session Handoff:"), LINE_CHARS_MAX)
 }
 
-/// The lines of a section without bullets and numbers, and without places that are still empty.
+/// The lines of a section without bullets and numbers, and without empty places.
 fn lines_of(text: &str, heading: &str) -> Vec<String> {
     let outline = markdown::outline(text);
     let is_it = |found: &markdown::Heading| found.level == 2 && found.is(heading);
@@ -164,7 +164,7 @@ fn lines_of(text: &str, heading: &str) -> Vec<String> {
         .collect()
 }
 
-/// Sections of a file of instructions that are named at most.
+/// The maximum number of sections of an instructions file that are named.
 const SECTIONS_MAX: usize = 30;
 
 /// The names of a Markdown text's sections: those below its title, or the titles if there are none.
@@ -189,7 +189,7 @@ pub fn section_names(markdown: &str) -> Vec<String> {
         .collect()
 }
 
-/// Paths in a text that read like a spec's or a plan's.
+/// Paths in a text that look like those of a spec or a plan.
 pub fn named_specs(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|c: char| c.is_whitespace() || "\"'`()<>[],;".contains(c));
     let words = words.map(|word| {

@@ -17,16 +17,16 @@ pub(super) const ISSUE: &str = "Issue State";
 pub(super) const NEXT: &str = "Next Steps";
 pub(super) const RESUME: &str = "Resume";
 
-/// How a place begins that the agent fills in.
+/// The beginning of a place that the agent fills in.
 pub(super) const EMPTY: &str = "_Empty:";
 const DONE_EMPTY: &str =
     "the agent fills in what is done, each item with the command that showed it and its result._";
 const DECISIONS_EMPTY: &str =
     "the agent fills in what was decided, and the facts that each decision rests on._";
 const BLOCKERS_EMPTY: &str = "the agent fills in what is in the way, or \"none\"._";
-/// How a decision begins that the transcript shows: the agent did not write it.
+/// The beginning of a decision that comes from the transcript: the agent did not write it.
 pub(super) const SHOWN: &str = "(transcript) ";
-/// The line of the task begins with it.
+/// The beginning of the task's line.
 pub(super) const TASK: &str = "Task: ";
 
 /// One name, command or item, in characters.
@@ -237,7 +237,7 @@ fn filled_in(lines: &[String], empty: &str) -> String {
     or_else(text, &format!("{EMPTY} {empty}\n"))
 }
 
-/// The agent's own; until it wrote some, what the person decided as the transcript shows it.
+/// The agent's own decisions; until it writes some, the person's decisions from the transcript.
 fn decisions(facts: &Facts) -> String {
     let empty = filled_in(&facts.filled.decisions, DECISIONS_EMPTY);
     if facts.told.decided.is_empty() || !facts.filled.decisions.is_empty() {
@@ -298,7 +298,7 @@ fn issue(facts: &Facts) -> String {
     text
 }
 
-/// What to do first, most certain first.
+/// What to do first, starting with the most certain steps.
 fn next_steps(facts: &Facts) -> String {
     let told = &facts.told;
     let git = match &facts.tree {
@@ -380,7 +380,7 @@ fn item(label: &str, text: Option<String>) -> String {
     text.map_or_else(String::new, |text| format!("- {label}{text}\n"))
 }
 
-/// One item a line, and how many more there are.
+/// One item per line, and how many more there are.
 fn items(items: &[String], most: usize) -> String {
     let more = items.len().saturating_sub(most);
     let more = if more > 0 {

@@ -1,23 +1,23 @@
-//! What a batch of tools amounted to, told from its calls.
+//! Classifies a batch of tool calls.
 //!
-//! It is guessed from the words of the commands, so it can be wrong: a boundary that is missed costs a
-//! minute, and one that is seen where there is none takes the checkpoint a minute early.
+//! It guesses from the words in the commands, so it can be wrong. A missed boundary delays the checkpoint by
+//! a minute; a false one takes it a minute early.
 
 use crate::guard::test_command::runs_tests;
 
-/// What a batch of tools amounted to.
+/// The result of a batch of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Batch {
     /// Tests ran, and passed or not.
     pub tests: Option<bool>,
     /// Something was finished: a commit or a pull request made, an item closed.
     pub finished: bool,
-    /// The document of the last checkpoint was written into.
+    /// The agent wrote into the document of the last checkpoint.
     pub filled: bool,
 }
 
 impl Batch {
-    /// Work can be left here without being in the middle of something.
+    /// The work can be interrupted here.
     pub fn is_boundary(self) -> bool {
         self.finished || self.tests == Some(true)
     }
@@ -30,7 +30,7 @@ pub struct BatchCall {
     pub command: String,
     /// The file, if one was written.
     pub written: String,
-    /// It failed, as far as its response says.
+    /// It failed, according to its response.
     pub failed: bool,
     /// An item of the session's list was closed by it.
     pub closed_item: bool,
@@ -45,7 +45,7 @@ const FINISHING_COMMANDS: [&str; 5] = [
     "glab mr create",
 ];
 
-/// Judges a batch. `document` is the last checkpoint's, as a path that a tool would name.
+/// Judges a batch. `document` is the last checkpoint's document, as a path that a tool would use.
 pub fn judge_batch(calls: &[BatchCall], document: Option<&str>) -> Batch {
     let mut batch = Batch::default();
     for call in calls {
@@ -60,7 +60,7 @@ pub fn judge_batch(calls: &[BatchCall], document: Option<&str>) -> Batch {
     batch
 }
 
-/// One of the commands in a line is one of these.
+/// Whether one of the commands in a line is one of these.
 fn runs(line: &str, commands: &[&str]) -> bool {
     line.split(['\n', ';', '|', '&', '(']).any(|part| {
         let part = behind_variables(part);
@@ -71,7 +71,7 @@ fn runs(line: &str, commands: &[&str]) -> bool {
     })
 }
 
-/// A command without what is set for it: `RUST_LOG=debug cargo test`.
+/// A command without its variables: `RUST_LOG=debug cargo test`.
 fn behind_variables(command: &str) -> &str {
     let mut rest = command.trim();
     while let Some((word, behind)) = rest.split_once(' ')

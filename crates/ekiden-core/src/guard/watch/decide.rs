@@ -8,16 +8,17 @@
 //!                              └─ 60 s, 90 %                      unless a prompt came
 //! ```
 //!
-//! - A level is announced once, the highest that a moment finds, and again only after the use has fallen.
+//! - The guard announces only the highest level that it finds at a moment, once, and again only after use has
+//!   fallen.
 //! - A checkpoint that is due waits for a natural boundary, but not for long ([`limits::BOUNDARY_WAIT`],
-//!   [`limits::BOUNDARY_BATCHES`]), and for failing tests only below
-//!   [`limits::CHECKPOINT_LATEST_PERCENT`]. A document that was written shortly before makes none due.
-//! - At L3 one call is refused, so that an agent in the middle of a long turn hears of it. A person who sends
-//!   a prompt at L3 knows, and nothing is refused. WHY: 95 % of the usable window is 79 % of a window of
-//!   200,000, so there is still room to work.
+//!   [`limits::BOUNDARY_BATCHES`]), and it waits for failing tests only below
+//!   [`limits::CHECKPOINT_LATEST_PERCENT`]. If a document was written shortly before, no checkpoint is due.
+//! - At L3 the guard refuses one call, so that an agent in the middle of a long turn notices. If a person
+//!   sends a prompt at L3, they already know, and the guard refuses nothing. WHY: 95 % of the usable window
+//!   is 79 % of a window of 200,000, so there is still room to work.
 //!
-//! [`decide`] does nothing itself: it names the events to record and what to answer. Asked twice about
-//! the same moment, it answers the second time by what the first one recorded.
+//! [`decide`] does nothing itself: it returns the events to record and the answer. Called again for the same
+//! moment, it answers by what the first call recorded.
 
 use super::batch::Batch;
 use super::state::{Phase, Watch, WatchEvent, WatchRecord};
@@ -29,7 +30,7 @@ use crate::limits;
 use crate::shard::LargeSpec;
 use crate::time::Timestamp;
 
-/// What happens in the session right now. Only the main thread is watched.
+/// What happens in the session right now. The guard watches only the main thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trigger {
     /// A conversation begins or continues.
@@ -60,7 +61,7 @@ pub enum Source {
     Startup,
     Clear,
     Compact,
-    /// Where it stopped, or as a copy: it has all that it needs.
+    /// At the same place, or as a copy: it has everything it needs.
     Resume,
 }
 
@@ -76,20 +77,20 @@ pub struct WatchSettings {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Decision {
-    /// To be recorded before anything else is done.
+    /// To be recorded before anything else happens.
     pub events: Vec<WatchEvent>,
     pub alerts: Vec<Alert>,
     /// The call is refused.
     pub refuse: bool,
-    /// The checkpoint that begins now. Whoever compacts waits for it.
+    /// The checkpoint that begins now. A compaction waits for it.
     pub begin: Option<CheckpointReason>,
-    /// A handoff is looked for and given to the session.
+    /// Look for a handoff and load it into the session.
     pub load: bool,
-    /// This document is given to no other session.
+    /// No other session gets this document.
     pub consume: Option<String>,
 }
 
-/// What person and agent read. The words are in [`crate::guard::alert`].
+/// What the person and the agent read. The texts are in [`crate::guard::alert`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alert {
     /// A level was reached, or the time of the handoff has come.
@@ -105,7 +106,7 @@ pub enum Alert {
     },
     /// The checkpoint could not be written.
     Failed,
-    /// The person asks for something that may not fit into what is left.
+    /// The person asks for something that may not fit into the rest of the window.
     Large(Estimate),
     /// The person names a document that is better sharded first.
     Shard(LargeSpec),
@@ -124,14 +125,14 @@ pub enum HandoffTime {
     Later,
     /// After the work at hand.
     Soon,
-    /// Not before this use, in percent: the person put it off, or little is left to do.
+    /// Not before this use, in percent: the person deferred it, or little work is left.
     Waits(u8),
     Now,
     /// Its document was written a moment ago.
     Written,
 }
 
-/// Decides. `reading` is what the last response shows, if there is one.
+/// Decides. `reading` comes from the last response, if there is one.
 pub fn decide(
     watch: &Watch,
     settings: WatchSettings,
@@ -197,7 +198,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A document of a full context that came after the end of the turn is filled in all the same.
+    /// A full context's document that came after the end of the turn still gets filled in.
     fn idles(&mut self) {
         if self.settings.refuse && self.watch.armed.level >= Level::L2 {
             self.announce_document();
@@ -205,7 +206,7 @@ impl Judge<'_> {
     }
 
     fn after_batch(&mut self, batch: Batch) {
-        // A session that is thrown away before it has worked leaves the document to the next one.
+        // A session that is discarded before it has worked leaves the document to the next one.
         self.decision.consume.clone_from(&self.watch.loaded);
         if self.watch.loaded.is_some() {
             self.record(WatchEvent::Consumed);
@@ -250,7 +251,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Levels that were crossed, in either direction, and what becomes due by it.
+    /// Handles levels that were crossed, in either direction, and what becomes due.
     fn follow_usage(&mut self) {
         let Some(reading) = self.reading else { return };
         let (level, percent) = (reading.level(self.settings.levels), reading.percent());
@@ -270,7 +271,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Makes the checkpoint due whose time has come.
+    /// Makes the checkpoint due once its time has come.
     fn become_due(&mut self, reading: &Reading, forced: bool) -> HandoffTime {
         if forced {
             if !self.is_covered(0) {
@@ -296,7 +297,7 @@ impl Judge<'_> {
         HandoffTime::Soon
     }
 
-    /// A checkpoint whose process died is due again.
+    /// A checkpoint whose process died becomes due again.
     fn outlive_writer(&mut self) {
         if let Phase::Writing { since, .. } = self.watch.phase
             && self.now.since(since) > limits::CHECKPOINT_PATIENCE
@@ -306,8 +307,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The use in percent at which the handoff begins, and why there: L2 unless the person put it off
-    /// or what lies ahead says otherwise.
+    /// The use in percent at which the handoff begins, and why: L2, unless the person deferred it or the work
+    /// ahead requires another.
     fn handoff_percent(&self, reading: &Reading) -> (u8, CheckpointReason) {
         let (two, latest) = (
             self.settings.levels.percent(Level::L2),
@@ -331,7 +332,7 @@ impl Judge<'_> {
         }
     }
 
-    /// At this use a checkpoint waits for nothing: 90 %, unless the levels lie otherwise.
+    /// At this use a checkpoint waits no longer: 90 %, unless other levels are set.
     fn latest_percent(&self) -> u8 {
         let levels = self.settings.levels;
         limits::CHECKPOINT_LATEST_PERCENT
@@ -362,8 +363,7 @@ impl Judge<'_> {
         self.decision.begin = Some(reason);
     }
 
-    /// A document is being written, or there is one from at most so much use ago, in percent of the usable
-    /// window.
+    /// A document is being written, or one was written within the last `percent` of the usable window.
     fn is_covered(&self, percent: u64) -> bool {
         let covered = |reading: &Reading, used_tokens: u64| {
             let more = reading.window.usable_tokens() * percent / 100;
@@ -411,8 +411,7 @@ impl Judge<'_> {
 }
 
 impl Watch {
-    /// The last document says what this conversation came to, so that it can stand for it: the agent filled it in, and
-    /// little was done since.
+    /// The last document can replace this conversation: the agent filled it in, and little was done since.
     pub fn document_stands(&self, reading: Option<&Reading>) -> bool {
         let last = self.last.as_ref().filter(|last| !last.outdated);
         let filled = last.and_then(|last| last.filled);
@@ -422,7 +421,7 @@ impl Watch {
         })
     }
 
-    /// The next call that is not of the handoff is refused.
+    /// The next call that does not belong to the handoff is refused.
     pub fn refuses(&self, settings: WatchSettings) -> bool {
         let filled = self.last.as_ref().is_some_and(|last| last.filled.is_some());
         settings.refuse && self.armed.level == Level::L3 && !self.armed.released && !filled

@@ -1,7 +1,7 @@
 //! A session that a person started, watched through its hooks.
 //!
-//! Such a session has no engine. Whichever hook process holds its lock folds [`Watch`] from the session's
-//! log, asks [`decide`] what to do at this [`Trigger`], appends the events and acts.
+//! Such a session has no engine. The hook process that holds the session's lock folds [`Watch`] from its log,
+//! asks [`decide`] what to do at this [`Trigger`], appends the events and acts.
 
 mod batch;
 mod decide;

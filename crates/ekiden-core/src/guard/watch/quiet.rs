@@ -1,7 +1,7 @@
-//! When a watched session need not be looked at: the uses between which nothing is crossed.
+//! The range of use in which a watched session crosses nothing, so nobody needs to look at it.
 //!
-//! Whoever sees every figure of a session (a function inside the client) asks [`decide`](super::decide) only outside of
-//! these, and otherwise starts no process.
+//! A caller that sees every figure of a session (a function inside the client) asks [`decide`](super::decide) only
+//! outside this range. Inside it, the caller starts no process.
 
 use serde::Serialize;
 
@@ -10,19 +10,19 @@ use super::state::{Phase, Watch};
 use crate::guard::levels::{Level, Window};
 use crate::limits;
 
-/// From a use to the next at which something may be decided.
+/// A range of use in which no decision is possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct QuietRange {
-    /// In tokens; below it something may be decided, since the use has fallen.
+    /// In tokens; below it a decision is possible, since the use has fallen.
     pub from_tokens: u64,
-    /// In tokens; none if nothing lies above.
+    /// In tokens; none if nothing is above.
     pub to_tokens: Option<u64>,
     /// Every batch of tools matters, whatever the use.
     pub every_batch: bool,
 }
 
 impl QuietRange {
-    /// What holds after everything was decided for this use.
+    /// The range after everything was decided for this use.
     pub fn around(
         watch: &Watch,
         settings: WatchSettings,

@@ -1,4 +1,4 @@
-//! What is known of a watched session: folded from the events in its log.
+//! The state of a watched session, folded from the events in its log.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct WatchRecord {
 pub enum WatchEvent {
     /// The use reached a level, and the person was warned.
     Crossed {
-        /// The highest that it reached.
+        /// The highest level that it reached.
         level: Level,
         /// In percent of the usable window.
         percent: u64,
@@ -57,11 +57,11 @@ pub enum WatchEvent {
         #[serde(default)]
         used_tokens: u64,
     },
-    /// The person put the checkpoint off until the use is this, in percent.
+    /// The person deferred the checkpoint until this use, in percent.
     Deferred {
         until_percent: u8,
     },
-    /// The person expects to need this much, in tokens, from the use as it was then.
+    /// The person expects to need this much, in tokens, counted from the use at that time.
     Expected {
         ahead_tokens: u64,
         used_tokens: u64,
@@ -72,15 +72,15 @@ pub enum WatchEvent {
     Released,
     /// The person was reminded, at the end of a turn, that there is no handoff.
     Reminded,
-    /// The status line shows this word for what the session is at; empty for none.
+    /// The status line shows this word for the session's phase; empty for none.
     PhaseNamed {
         word: String,
     },
-    /// A document of an earlier session was given to this one.
+    /// This session got a document of an earlier session.
     Loaded {
         document: String,
     },
-    /// The session has worked since, so no other one is given the document.
+    /// The session has worked since, so no other one gets the document.
     Consumed,
 }
 
@@ -117,7 +117,7 @@ pub enum Phase {
         /// The use has fallen since.
         outdated: bool,
     },
-    /// It is written, and nothing of this level is due any more.
+    /// It is written, and nothing else of this level is due.
     Done,
     /// It could not be written.
     Failed { told: bool },
@@ -132,22 +132,22 @@ pub struct LastCheckpoint {
     pub told: bool,
     /// Tokens in use when the agent last wrote into its document.
     pub filled: Option<u64>,
-    /// The use has fallen since: it says what was before, and nothing ends by it.
+    /// The use has fallen since: the document describes an earlier state, and ends no turn.
     pub outdated: bool,
 }
 
-/// What happened since the levels are armed: at the start, and after the use has fallen.
+/// What happened since the levels were armed: at the start, and after the use has fallen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Armed {
     /// The highest level that was announced.
     pub level: Level,
     /// The use then, in percent of the usable window.
     pub told_percent: u64,
-    /// A checkpoint was due, whatever became of it.
+    /// A checkpoint was due, whatever happened to it.
     pub answered: bool,
-    /// The person put the checkpoint off until this use, in percent.
+    /// The person deferred the checkpoint until this use, in percent.
     pub deferred: Option<u8>,
-    /// What lies ahead, in tokens, and the use when that was said.
+    /// The expected need, in tokens, and the use when the person stated it.
     pub expected: Option<(u64, u64)>,
     /// The one refusal of L3 was made, or the person continued without it.
     pub released: bool,
@@ -160,13 +160,13 @@ pub struct Watch {
     pub since: Option<Timestamp>,
     pub armed: Armed,
     pub phase: Phase,
-    /// The last one that was written.
+    /// The last checkpoint that was written.
     pub last: Option<LastCheckpoint>,
     /// The last test run failed.
     pub tests_failing: bool,
-    /// The word for what the session is at.
+    /// The word for the session's phase.
     pub phase_word: String,
-    /// The document that was given to this session, until it has worked.
+    /// The document that this session got, until it has worked.
     pub loaded: Option<String>,
 }
 
@@ -241,7 +241,7 @@ impl Watch {
         }
     }
 
-    /// The document of a full context is written, and the agent has filled it in or had the time to.
+    /// The document of a full context is written, and the agent has filled it in or had time to do so.
     pub fn is_handed_off(&self, now: Timestamp) -> bool {
         let is_full = |reason| {
             use CheckpointReason::{Level2, Level3, Trajectory};
@@ -256,7 +256,7 @@ impl Watch {
         })
     }
 
-    /// Where the checkpoint is, in one word for status line and file.
+    /// The checkpoint's state, in one word for the status line and the file.
     pub fn word(&self) -> &'static str {
         match self.phase {
             Phase::Ready if self.armed.deferred.is_some() => "Deferred",
@@ -280,7 +280,7 @@ impl Watch {
         });
     }
 
-    /// A document that ended turns is told again, as one that does not.
+    /// A document that ended turns is announced again, as one that does not.
     fn outdate(&mut self) {
         if self.phase == Phase::Done
             && let Some(last) = &mut self.last

@@ -1,12 +1,12 @@
 //! Who may see the pages (SEC-03).
 //!
-//! - The token is in the address that is printed, in this process and nowhere else. The first request with it gets a
-//!   cookie and is sent on to an address without it.
-//! - Cookies ignore ports: the same browser would send the cookie to another server on this machine. So the
-//!   cookie is bound to a path that is random, too.
-//! - A foreign `Host` is refused, so that a name that leads here later (DNS rebinding) gets nothing; so is a request that
-//!   a page of another origin caused, whatever it carries.
-//! - What changes a run is a form of ours, and comes from no session of ekiden.
+//! - The token is only in the printed address and in this process. The first request with it gets a cookie
+//!   and a redirect to an address without it.
+//! - Cookies ignore ports: the browser would send the cookie to another server on this machine too. So the
+//!   cookie is bound to a path, which is also random.
+//! - A foreign `Host` is refused, so that a name that is later pointed here (DNS rebinding) gets nothing. A
+//!   request that a page of another origin caused is refused too, whatever it carries.
+//! - A request that changes a run must come from one of our forms, and never from a session of ekiden.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -126,7 +126,7 @@ fn is_same(one: &str, other: &str) -> bool {
 /// 128 random bits in hexadecimal digits.
 fn random() -> String {
     let bits = || uuid::Uuid::new_v4().as_u128();
-    // Six bits of a v4 UUID are fixed; turned by 32 they fall on random ones of the other.
+    // Six bits of a v4 UUID are fixed; rotated by 32 they meet random bits of the other one.
     format!("{:032x}", bits() ^ bits().rotate_left(32))
 }
 

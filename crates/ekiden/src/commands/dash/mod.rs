@@ -4,8 +4,8 @@
 //! browser ──► server ──► access (token, cookie, Host, Origin) ──► pages ──► runs ── a thread that reads logs
 //! ```
 //!
-//! It only reads: the engines do not know of it. What a request may do is decided in one place, before any page. With
-//! `--steer` a page has [commands](steer) run.
+//! It only reads: the engines do not know about it. One place decides what a request may do, before any
+//! page. With `--steer` a page can run [commands](steer).
 
 mod access;
 mod pages;

@@ -1,4 +1,4 @@
-//! The pages around what `ekiden-report` draws. The templates escape everything but that.
+//! The pages around what `ekiden-report` draws. The templates escape everything except that.
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Value, context};

@@ -1,7 +1,9 @@
-//! What the pages show, read by one thread: no page waits for another's log, and no engine for any page.
+//! What the pages show. One thread reads it: no page waits for another page's log, and no engine waits for
+//! a page.
 //!
-//! It looks only while somebody asks or watches. A run at work, or one that was asked for, is folded once and then read
-//! on; of the others only a row is kept, which is made again when their log grew.
+//! The thread looks only while somebody asks or watches. It folds a run that is at work or was asked for
+//! once, and then reads only what is new. Of all other runs it keeps only a row, and makes that again when
+//! their log has grown.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -123,7 +125,7 @@ impl Runs {
         };
         let thread = thread::Builder::new().name("dash-runs".to_owned());
         thread.spawn(move || reader.answer(&asked))?;
-        // The first page finds the logs read.
+        // By the first page, the logs have been read.
         let _ = asks.send(Ask::Watch);
         Ok(Self { asks, versions })
     }
@@ -179,7 +181,7 @@ struct Followed {
 impl Reader {
     fn answer(mut self, asked: &Receiver<Ask>) {
         loop {
-            // One receiver is the server's own.
+            // The server holds one of the receivers.
             let is_watched = self.publish.receiver_count() > 1;
             let ask = match is_watched {
                 true => asked.recv_timeout(PAUSE),
@@ -204,7 +206,7 @@ impl Reader {
         let now = SystemClock.now();
         if now.since(self.searched) >= SEARCH_EVERY {
             self.searched = now;
-            // What was found before is still there.
+            // Earlier finds are still there.
             match registry::projects(&self.user_dir) {
                 Ok(projects) => {
                     self.everywhere = Everywhere::of(projects);
@@ -329,7 +331,7 @@ impl Followed {
 
     /// What it does just now.
     fn now(&self) -> Vec<String> {
-        // Of a plan they have the first thing that is asked.
+        // For a plan they have the first question.
         let asked = |summary: &Summary| usize::from(summary.plan.is_some());
         self.told(|board, frame| view::lines(board, None, frame), asked)
     }

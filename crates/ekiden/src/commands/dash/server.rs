@@ -1,5 +1,5 @@
-//! The HTTP server. Each connection is one request and lives a minute at most, so that slow and silent clients cannot pile
-//! up; a page that watches connects again.
+//! The HTTP server. Each connection serves one request and lives a minute at most, so that slow and silent
+//! clients cannot pile up. A page that watches reconnects.
 
 use std::convert::Infallible;
 use std::io;
@@ -47,7 +47,7 @@ const HEADERS: [(header::HeaderName, &str); 4] = [
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     ),
-    // Without any a browser would name no origin of a form.
+    // Without any, a browser would not name a form's origin.
     (header::REFERRER_POLICY, "same-origin"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::CACHE_CONTROL, "no-store"),
@@ -90,11 +90,11 @@ pub(super) fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
                 Ok((stream, Ends { client, ours }))
             });
             let Ok((stream, ends)) = ends else {
-                // Such as too many open files: others may be closed meanwhile.
+                // Such as too many open files: others may be closed by then.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            // Where there is no room the connection is closed.
+            // If there are too many, the connection is closed.
             if let Ok(place) = Arc::clone(&room).try_acquire_owned() {
                 let router = router.clone().layer(Extension(ends));
                 tokio::spawn(async move {
@@ -114,7 +114,7 @@ async fn converse(stream: TcpStream, router: Router) {
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // A client that goes away or talks nonsense is no concern of ours.
+    // A client that disconnects or sends nonsense does not concern us.
     let _ = served.await;
 }
 

@@ -4,7 +4,7 @@
 //! form ──► "really?", with the command line ──► ekiden pause 7f3a… ──► the run's socket
 //! ```
 //!
-//! A page has the command run that a person would type: what it can do, and what is checked, is the same for both.
+//! A page runs the command that a person would type, so both can do the same and pass the same checks.
 
 use std::ffi::OsString;
 use std::path::Path;

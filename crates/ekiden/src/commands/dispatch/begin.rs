@@ -1,5 +1,5 @@
-//! What the dispatcher does with runs: begins them, has them go on, has them stop. Each is a command of ekiden, so that a run is what
-//! it would be if a person had typed it.
+//! How the dispatcher starts, continues and stops runs. It does each with a command of ekiden, so a run is
+//! the same as if a person had typed the command.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -55,15 +55,17 @@ pub(super) fn words_of_runs(
     if invocation.given.origin(&table::GIT_COMMIT.row) == Origin::Default {
         flags.insert(table::GIT_COMMIT.row.name, "true".to_owned());
     }
-    // What holds for this project holds in worktrees, which are elsewhere and have its file only as it was committed.
+    // This project's settings also apply in its worktrees, which are elsewhere and have only the committed
+    // version of its file.
     for row in BOUNDS {
         let value = invocation.given.value(row);
         if let Some(value) = value.filter(|value| value.origin != Origin::Default) {
             flags.insert(row.name, value.text.clone());
         }
     }
-    // A run refuses a budget of an agent that it does not know. What is typed is passed on as it is; of the files' budgets
-    // only those of agents that the run is sure to know: its own, and those of the user.
+    // A run refuses a budget for an agent that it does not know. Typed budgets are passed on as they are.
+    // Of the files' budgets, only those for agents that the run certainly knows are: its own, and the
+    // user's.
     let rows = Given::of_user(&invocation.environment)?.agents;
     let set = agents::budgets_set(&invocation.given)?;
     let mut budgets = settings.bounds.agents.clone();
@@ -152,7 +154,7 @@ impl Dispatcher<'_> {
             if !place.tree.exists() {
                 self.cleared_micro_usd += place.takes_micro_usd(0);
                 let approvals = Approvals::read(&self.environment);
-                // An approval of what is gone does no harm.
+                // An approval of something that is gone does no harm.
                 let _ = approvals.and_then(|approvals| approvals.withdraw(&place.workspace.dir));
             }
         }

@@ -1,4 +1,4 @@
-//! Where the dispatcher's runs are: a worktree for each issue, and what its log and lock say of it.
+//! Where the dispatcher's runs are: a worktree for each issue, and what its log and lock say about the run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl IssueWorktree {
             return Ok(None);
         };
         let (issue, dir) = (issue.to_owned(), tree.join(within));
-        // Its making was cut off, or a person has removed it.
+        // Its creation was interrupted, or a person has removed it.
         if !tree.join(".git").exists() || !dir.is_dir() {
             return Ok(None);
         }

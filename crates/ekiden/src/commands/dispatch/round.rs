@@ -1,4 +1,4 @@
-//! What a round of the dispatcher does: decided from the issues that want work and the worktrees that there are.
+//! What a round of the dispatcher does, decided from the issues that want work and the existing worktrees.
 
 use super::place::{IssueWorktree, Standing};
 
@@ -48,7 +48,7 @@ pub(super) fn steps(
     }
     let at_work = places.iter().filter(|(place, _)| place.is_at_work());
     let free = jobs.saturating_sub(at_work.count());
-    // What was begun comes before what is new.
+    // Work that was begun comes before new work.
     let cut_off = |(at, (place, wants)): (usize, &(&IssueWorktree, Wanted))| {
         let goes_on = matches!(place.standing, Standing::CutOff(_)) && *wants == Wanted::Yes;
         goes_on.then_some(Step::Resume(at))

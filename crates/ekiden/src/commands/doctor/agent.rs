@@ -1,4 +1,4 @@
-//! The agent: its program, version and login, and the user's settings for it.
+//! Checks the agent: its program, version and login, and the user's settings for it.
 
 use ekiden_core::text::in_full;
 use std::path::Path;
@@ -73,7 +73,7 @@ pub fn refusal(spec: &AgentSpec, environment: &Environment, dir: &Path) -> Resul
         let version = version.ok().map(|(_, text)| judge_version(&text));
         (version, login.join().ok())
     });
-    // A gateway may ask for no login.
+    // A gateway may need no login.
     let login = login.filter(|_| environment.variable("ANTHROPIC_BASE_URL").is_none());
     let is_refused = |check: &Check| check.state == State::Failure;
     match [version, login].into_iter().flatten().find(is_refused) {

@@ -1,4 +1,5 @@
-//! The guard in the client's settings: where it is installed, whether its program exists, which hooks are missing.
+//! Checks the guard in the client's settings: where it is installed, whether its program exists, which
+//! hooks are missing.
 
 use std::path::Path;
 
@@ -31,7 +32,7 @@ pub(super) fn checks(environment: &Environment, dir: &Path) -> Vec<Check> {
         .iter()
         .flat_map(|file| file.survey.programs())
         .collect();
-    // The client runs the same command once, wherever it is set; commands that differ all run.
+    // The client runs the same command only once, wherever it is set; different commands all run.
     if let Some(other) = programs.iter().find(|program| **program != programs[0]) {
         let [one, other] = [programs[0], other].map(one_line);
         checks.push(Check::warning(

@@ -1,4 +1,4 @@
-//! What a run needs from the machine: git, disk space, a terminal, system limits.
+//! Checks what a run needs from the machine: git, disk space, a terminal, system limits.
 
 use std::io::IsTerminal;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Whether a notification would reach somebody.
+//! Checks whether a notification would reach somebody.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Whether the project's tracker takes the key, by one harmless request.
+//! Checks with one harmless request whether the project's tracker accepts the key.
 
 use super::Check;
 use crate::output::line::one_line;

@@ -1,4 +1,4 @@
-//! An estimate as a person reads it.
+//! Prints an estimate for people.
 
 use ekiden_core::estimate::{Kind, Learned, Outlook, Past, Range, Session, Sessions, Unit};
 use ekiden_core::guard::estimate::{Advice, Estimate};

@@ -1,4 +1,4 @@
-//! Whether a loop must go on.
+//! Whether a loop must continue.
 
 use ekiden_core::event::Check;
 use ekiden_core::handoff::{OpenItems, open_items, vanished};
@@ -26,7 +26,7 @@ pub(super) fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit,
     let (_, mut items) = look(&workspace, output)?;
     if items.open.is_empty() {
         let failed = verify(invocation, &workspace)?;
-        // That may have taken hours, in which the list was written.
+        // That may have taken hours, in which the list may have been written.
         let (list, now) = look(&workspace, output)?;
         items = now;
         if items.open.is_empty()

@@ -1,4 +1,5 @@
-//! What is added to the task before it is begun: the agent's questions with their answers, and what a plan is done by.
+//! What the wizard adds to the task before it starts: the agent's questions with their answers, and, for a
+//! plan, the command that decides whether it is done.
 
 use ekiden_core::agent::AgentSpec;
 use ekiden_core::prompt::Question;

@@ -1,4 +1,4 @@
-//! What a project would verify a task with, told from its files.
+//! How a project would verify a task, guessed from its files.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -1,4 +1,5 @@
-//! The task that the person writes in the editor. Its text is kept in a file outside the project until it is a file of the project.
+//! The task that the person writes in the editor. It stays in a file outside the project until the wizard
+//! writes it into the project.
 
 use std::path::PathBuf;
 
@@ -48,7 +49,7 @@ impl Draft {
 
     /// The text is elsewhere now, or there is none.
     pub(super) fn remove(&mut self) {
-        // What stays in the temporary directory does no harm.
+        // A file left in the temporary directory does no harm.
         let _ = self.0.take().map(|draft| RealDisk::new().remove(&draft));
     }
 

@@ -1,4 +1,4 @@
-//! `session_history`: what the sessions before this one in its relay were given, said, did and saw.
+//! `session_history`: what earlier sessions of this relay were given, said, did and saw.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -89,7 +89,7 @@ pub(super) fn answer(
     ))
 }
 
-/// The same of a piece of another agent's stream.
+/// The same for a piece of another agent's stream.
 fn said(piece: &Piece) -> Option<String> {
     let (name, text) = match piece {
         Piece::Said(text) => ("assistant".to_owned(), text),
@@ -100,7 +100,8 @@ fn said(piece: &Piece) -> Option<String> {
     Some(format!("{name}: {}\n", one_line(text, PIECE_CHARS_MAX)))
 }
 
-/// What a line of Claude Code's says, if it is a message or a tool's call or result: more of it than the live view shows.
+/// The content of one of Claude Code's lines, if it is a message or a tool's call or result: more of it
+/// than the live view shows.
 fn said_by_claude(line: &[u8]) -> String {
     let event: Value = serde_json::from_slice(line).unwrap_or_default();
     let content = &event["message"]["content"];

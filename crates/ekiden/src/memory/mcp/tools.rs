@@ -1,4 +1,5 @@
-//! What the tools do. Their names and arguments, in `tools.json`, are claude-mem's where it has them, so that an agent finds what it knows.
+//! What the tools do. Their names and arguments, in `tools.json`, are those of claude-mem where it has
+//! them, so agents find what they know.
 
 use std::path::{Path, PathBuf};
 
@@ -29,20 +30,20 @@ use crate::settings::environment::{Environment, RUN_VARIABLE};
 use crate::settings::given::{Flags, Given};
 use crate::settings::table;
 
-/// Longer questions are none.
+/// Longer texts are not questions.
 const QUERY_CHARS_MAX: usize = 1_000;
 const LIMIT_MAX: u64 = 50;
 const LIMIT_DEFAULT: u64 = 10;
 const DAY: Millis = Millis::from_secs(24 * 60 * 60);
 
-/// What a tool answers, or why it cannot.
+/// A tool's answer, or why it cannot answer.
 type Answer = Result<String, String>;
 
 /// The tools, for the process's session.
 pub(super) struct Tools {
     environment: Environment,
     here: PathBuf,
-    /// Otherwise a session is shown none of them.
+    /// Otherwise the session does not see any of them.
     pub offered: bool,
 }
 
@@ -59,7 +60,7 @@ impl Tools {
             let wanted = given.and_then(|given| given.need(&table::MCP));
             wanted.unwrap_or(true) && !(plugin && registered(&environment, &here))
         };
-        // A run decided for its sessions whether they have a server.
+        // A run has decided for its sessions whether they have a server.
         let in_run = environment.variable(RUN_VARIABLE).is_some();
         Self {
             offered: if in_run { run } else { wanted() },
@@ -68,7 +69,7 @@ impl Tools {
         }
     }
 
-    /// None if there is no such tool.
+    /// `None` if there is no such tool.
     pub(super) fn call(&self, name: &str, arguments: &Value) -> Option<Answer> {
         let arguments = Arguments(arguments);
         Some(match name {
@@ -205,7 +206,7 @@ impl Tools {
         ))
     }
 
-    /// In a run into the handoff directory; in a session that a person started into its document.
+    /// In a run, into the handoff directory; in a session that a person started, into its document.
     fn write_handoff(&self, arguments: &Arguments<'_>) -> Answer {
         let failed = |error: &dyn std::error::Error| format!("cannot {}", in_full(error));
         if let Some(dir) = self.environment.variable("EKIDEN_HANDOFF") {
@@ -289,7 +290,7 @@ fn write_document(arguments: &Arguments<'_>) -> Answer {
     }
 }
 
-/// `ekiden setup` has given sessions here this server.
+/// `ekiden setup` has given this server to sessions here.
 fn registered(environment: &Environment, project: &Path) -> bool {
     let state = state_file(environment).and_then(|path| std::fs::read(path).ok());
     let state = state.unwrap_or_default();
@@ -306,7 +307,7 @@ fn listed(found: &[Observation]) -> String {
     marked(&lines.join("\n"), ANSWER_BYTES_MAX)
 }
 
-/// The arguments of a call, whatever an agent made of them.
+/// The arguments of a call, in whatever form the agent gave them.
 struct Arguments<'a>(&'a Value);
 
 impl Arguments<'_> {
