@@ -8,10 +8,10 @@ use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Isolation, Manifest};
 use ekiden_core::settings::RunStarted;
 
-use crate::base::WorkerContext;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::order::{StageTask, Submission, refs};
+use crate::worker_context::WorkerContext;
 
 /// The name of the submission file in the plan's commit.
 pub(crate) const PLAN_FILE: &str = "plan.json";

@@ -39,7 +39,6 @@ use tokio::time::Instant;
 use tokio::try_join;
 
 use crate::at_work::Heartbeat;
-use crate::base::WorkerContext;
 use crate::fault::Fault;
 use crate::git::{self, Git, Move};
 use crate::limits::Sharing;
@@ -47,6 +46,7 @@ use crate::messages::Messages;
 use crate::order::{StageDone, StageTask, Submission, TEXT_CHARS_MAX, bounded, refs};
 use crate::setup::set_up;
 use crate::stage::{Line, ROLE, STATE, StageJob};
+use crate::worker_context::WorkerContext;
 use crate::{approved, earlier};
 
 use save::Pushed;

@@ -12,11 +12,11 @@ use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{Before, Earlier};
 
-use crate::base::WorkerContext;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::order::{StageTask, refs};
 use crate::stage::STATE;
+use crate::worker_context::WorkerContext;
 
 /// The refs that are read here, as patterns.
 pub(crate) fn wanted(manifest: &Manifest, task: &StageTask) -> Vec<String> {

@@ -19,9 +19,9 @@ use ekiden_engine::known_limits::{self, Limit};
 use temporalio_client::{Client, WorkflowHandle, WorkflowQueryOptions, WorkflowSignalOptions};
 use tokio::sync::mpsc;
 
-use crate::base::WorkerContext;
 use crate::messages::Messages;
 use crate::order::{Limited, PlanSignal, workflow};
+use crate::worker_context::WorkerContext;
 use crate::workflow::FleetPlan;
 
 /// How often something is passed on.

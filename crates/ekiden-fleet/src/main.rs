@@ -12,7 +12,6 @@
 mod approved;
 mod at_work;
 mod attempt;
-mod base;
 mod deliver;
 mod earlier;
 mod fault;
@@ -33,6 +32,7 @@ mod shares;
 mod stage;
 mod submit;
 mod worker;
+mod worker_context;
 mod workflow;
 
 use std::io::Write as _;

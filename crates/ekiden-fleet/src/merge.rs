@@ -8,11 +8,11 @@ use ekiden_core::manifest::{Stage, Verification};
 use tokio::try_join;
 
 use crate::approved;
-use crate::base::WorkerContext;
 use crate::fault::Fault;
 use crate::git::{self, Git, Move};
 use crate::order::{MergeDone, MergeTask, Submission, conflict, refs};
 use crate::setup::{check, set_up};
+use crate::worker_context::WorkerContext;
 
 /// The trailer that names the stage of a merge.
 const TRAILER: &str = "Ekiden-Effect";

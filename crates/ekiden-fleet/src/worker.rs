@@ -26,7 +26,6 @@ use crate::Failure;
 use crate::approved;
 use crate::at_work::Heartbeat;
 use crate::attempt::Attempt;
-use crate::base::WorkerContext;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::matching::{self, HAS_MAX};
@@ -34,6 +33,7 @@ use crate::merge::merge;
 use crate::order::{MergeDone, MergeTask, StageDone, StageTask, TEXT_CHARS_MAX, refs, shorten};
 use crate::outline::{self, OutlinePart, OutlineTask};
 use crate::shares::Spent;
+use crate::worker_context::WorkerContext;
 use crate::workflow::{FleetPlan, TRIES_MAX};
 
 /// How often a worker reports that a stage is at work. The answer brings a cancellation, so this is how
