@@ -58,10 +58,13 @@ pub(super) fn answer(
         let piece = if prompt {
             String::from_utf8_lossy(&line).into_owned() + "\n"
         } else {
+            // It has to read every line to know which agent wrote the next.
             let pieces = reading.pieces(Line::Whole(&line));
-            match said_by_claude(&line) {
-                said_by_claude if !said_by_claude.is_empty() => said_by_claude,
-                _ => pieces.iter().filter_map(said).collect(),
+            let of_claude = said_by_claude(&line);
+            if of_claude.is_empty() {
+                pieces.iter().filter_map(said).collect()
+            } else {
+                of_claude
             }
         };
         // A piece belongs to the page in which it begins.
