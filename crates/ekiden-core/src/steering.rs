@@ -12,7 +12,7 @@ use crate::settings::LimitsChanged;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steered {
     pub message: MessageId,
-    /// The sender, as the engine saw it. A message in transit names nobody.
+    /// The sender, as the engine saw it; none until the engine has received the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Asker>,
     pub steering: Steering,
