@@ -58,14 +58,7 @@ pub(super) fn answer(
         let piece = if prompt {
             String::from_utf8_lossy(&line).into_owned() + "\n"
         } else {
-            // It has to read every line to know which agent wrote the next.
-            let pieces = reading.pieces(Line::Whole(&line));
-            let of_claude = said_by_claude(&line);
-            if of_claude.is_empty() {
-                pieces.iter().filter_map(said).collect()
-            } else {
-                of_claude
-            }
+            said_in(&mut reading, &line)
         };
         // A piece belongs to the page in which it begins.
         passed += piece.len();
@@ -92,7 +85,19 @@ pub(super) fn answer(
     ))
 }
 
-/// The same for a piece of another agent's stream.
+/// What a line of an event stream says, whichever agent wrote it.
+fn said_in(reading: &mut Reading, line: &[u8]) -> String {
+    // It has to read every line to know which agent wrote the next.
+    let pieces = reading.pieces(Line::Whole(line));
+    let of_claude = said_by_claude(line);
+    if of_claude.is_empty() {
+        pieces.iter().filter_map(said).collect()
+    } else {
+        of_claude
+    }
+}
+
+/// What a piece of another agent's stream says.
 fn said(piece: &Piece) -> Option<String> {
     let (name, text) = match piece {
         Piece::Said(text) => ("assistant".to_owned(), text),
