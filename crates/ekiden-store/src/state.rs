@@ -9,7 +9,7 @@
 //!    is damaged, not new.
 //! 2. A run begins with its log. A run's directory without a log and without sessions never began, and is
 //!    skipped. One with sessions but no log has lost it, and opening it is an error. One that we may not look
-//!   at, such as another user's, counts as begun: reading it says why.
+//!    at, such as another user's, counts as begun: reading it says why.
 //! 3. Damage to one run never affects another: they share only the directory.
 
 use std::path::{Path, PathBuf};
