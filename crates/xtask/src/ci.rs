@@ -5,26 +5,20 @@
 //! with the usual profile and flags, so nothing is built twice, and a developer's own `cargo test` finds it
 //! built.
 
+mod test_programs;
+
 use std::time::Duration;
 
 use crate::shell::{self, Program};
 use crate::{licences, real_client, requirements, tidy};
 
-/// Names the real client for the tests; if it is then missing, that is a failure.
-const CLIENT_VARIABLE: &str = "EKIDEN_REAL_CLIENT";
 /// Set where a run without the real client must not pass. `CI` has the same meaning.
 const NEED_CLIENT_VARIABLE: &str = "EKIDEN_NEED_CLIENT";
-
-/// Each of the two seeded simulations may take this long: together a minute.
-const SEED_SECONDS: &str = "30";
 
 /// How many simulated worlds DUR-02 promises before a release.
 pub(crate) const SOAK_SEEDS: &str = "10000";
 /// Stages of a fleet's plan during which everything killable is killed.
 pub(crate) const TORTURE_STAGES: &str = "100";
-
-/// If more tests fail, they have a reason in common.
-const TRIED_AGAIN_MAX: usize = 3;
 
 /// Other platforms, and the C compiler that their libraries need.
 const PLATFORMS: &[(&str, &str)] = &[
@@ -58,11 +52,19 @@ pub(crate) fn run() -> Result<(), String> {
         act: Box::new(|| install_clients(&mut clients)),
     };
     perform(install, &mut summary)?;
-    let (client, older) = clients.map(|found| (found.client, found.older)).unzip();
-    perform(tests(client), &mut summary)?;
-    if let Some(older) = older {
-        perform(older_client(&older), &mut summary)?;
-    }
+    let mut programs = Vec::new();
+    let build = Step {
+        name: "test build",
+        again: test_programs::build().to_string(),
+        act: Box::new(|| test_programs::built(&mut programs)),
+    };
+    perform(build, &mut summary)?;
+    let tests = Step {
+        name: "tests",
+        again: Program::cargo(&["test", "--locked", "--workspace"]).to_string(),
+        act: Box::new(move || test_programs::run(&programs, clients)),
+    };
+    perform(tests, &mut summary)?;
     shell::say("");
     summary.iter().for_each(|line| shell::say(line));
     Ok(())
@@ -171,21 +173,6 @@ fn cargo(name: &'static str, program: Program) -> Step<'static> {
     }
 }
 
-/// All tests, including those of `examples/` and of the real client.
-fn tests(client: Option<std::path::PathBuf>) -> Step<'static> {
-    let seed = first_seed();
-    shell::say(&format!(
-        "the first seed of the simulations is {seed}, from the commit"
-    ));
-    let mut program = Program::cargo(&["test", "--locked", "--workspace", "--no-fail-fast"])
-        .with("EKIDEN_FIRST_SEED", seed.to_string())
-        .with("EKIDEN_SEED_SECONDS", SEED_SECONDS);
-    if let Some(client) = client {
-        program = program.with(CLIENT_VARIABLE, client);
-    }
-    tallied("tests", program)
-}
-
 /// Tries this many seeds of the simulated relays and of the simulated plans, and ten times as many inputs
 /// of each reader.
 ///
@@ -243,73 +230,6 @@ fn soak_program(seeds: &str, first: u64) -> Result<Program, String> {
         .with("EKIDEN_SEEDS", count.to_string()))
 }
 
-/// The contract with the older client, which people get who install it on an older Node.js. The tests say
-/// themselves what it lacks.
-fn older_client(client: &std::path::Path) -> Step<'static> {
-    let again = Program::cargo(&["test", "--locked", "--workspace", "--test", "contract"]);
-    let client = client.to_owned();
-    Step {
-        name: "older client",
-        again: again.with(CLIENT_VARIABLE, &client).to_string(),
-        act: Box::new(move || {
-            let contract = Program::new(contract_tests()?, &[]).with(CLIENT_VARIABLE, client);
-            tally(&contract, &[])
-        }),
-    }
-}
-
-/// The program of the contract's tests, as the step before built it. If it were built alone, cargo would
-/// choose other features for the libraries and build them all again.
-fn contract_tests() -> Result<String, String> {
-    let told = Program::cargo(&[
-        "test",
-        "--locked",
-        "--workspace",
-        "--no-run",
-        "--message-format=json",
-    ])
-    .output()?;
-    let mut messages = told
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let program = messages.find_map(|message| {
-        let is_asked = message["target"]["name"] == "contract";
-        let program = message["executable"].as_str().filter(|_| is_asked);
-        program.map(str::to_owned)
-    });
-    program.ok_or_else(|| "cargo names no program for the contract's tests".to_owned())
-}
-
-fn tallied(name: &'static str, program: Program) -> Step<'static> {
-    let again = program.to_string();
-    let act = move || tally(&program, &["--"]);
-    Step {
-        name,
-        again,
-        act: Box::new(act),
-    }
-}
-
-/// Runs tests in view and counts them. If only a few fail, they run once more: real clients, servers and
-/// terminals on a busy machine are beyond our control. The summary names those that then pass, so that
-/// somebody fixes them. `before` comes before the tests' arguments.
-fn tally(tests: &Program, before: &[&str]) -> Result<String, String> {
-    let mut tally = TestCounts::default();
-    let Err(failure) = tests.run_seen(|line| tally.note(line)) else {
-        return Ok(tally.to_string());
-    };
-    let failed = &tally.failed_tests;
-    if failed.is_empty() || failed.len() > TRIED_AGAIN_MAX {
-        return Err(failure);
-    }
-    let words = before.iter().copied().chain(["--exact"]);
-    let words = words.chain(failed.iter().map(String::as_str));
-    let again = words.fold(tests.clone(), Program::arg);
-    shell::say(&format!("── once more ── {again}"));
-    again.run_seen(|_| {})?;
-    Ok(format!("{tally}; flaky: {}", failed.join(", ")))
-}
-
 /// Every commit tries worlds that no commit before it tried, and tries the same ones when CI is repeated.
 /// Zero outside a repository.
 fn first_seed() -> u64 {
@@ -355,100 +275,9 @@ fn seconds(took: Duration) -> String {
     format!("{:.1} s", took.as_secs_f64())
 }
 
-/// The closing lines of all test programs, added up.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct TestCounts {
-    programs: u32,
-    passed: u32,
-    failed: u32,
-    ignored: u32,
-    failed_tests: Vec<String>,
-}
-
-impl TestCounts {
-    /// Takes in a line if it reports a failure or ends a test program:
-    /// `test result: ok. 3 passed; 0 failed; ...`
-    fn note(&mut self, line: &str) {
-        let test = line.strip_prefix("test ");
-        if let Some(name) = test.and_then(|line| line.strip_suffix(" ... FAILED")) {
-            self.failed_tests.push(name.to_owned());
-        }
-        let Some(counts) = line.strip_prefix("test result: ") else {
-            return;
-        };
-        self.programs += 1;
-        for count in counts.split(['.', ';']) {
-            let mut words = count.split_whitespace();
-            let (Some(Ok(number)), Some(what)) =
-                (words.next().map(str::parse::<u32>), words.next())
-            else {
-                continue;
-            };
-            match what {
-                "passed" => self.passed += number,
-                "failed" => self.failed += number,
-                "ignored" => self.ignored += number,
-                _ => {}
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for TestCounts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            programs,
-            passed,
-            failed,
-            ignored,
-            failed_tests: _,
-        } = self;
-        write!(
-            f,
-            "{passed} passed; {failed} failed; {ignored} ignored; in {programs} test programs"
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn closing_lines_are_added_up() {
-        let mut tally = TestCounts::default();
-        tally.note(
-            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.02s",
-        );
-        tally.note("test a::b ... ok");
-        tally.note("test a::c ... FAILED");
-        tally.note("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.10s");
-        assert_eq!(
-            tally,
-            TestCounts {
-                programs: 2,
-                passed: 14,
-                failed: 1,
-                ignored: 1,
-                failed_tests: vec!["a::c".to_owned()],
-            }
-        );
-    }
-
-    #[test]
-    fn a_test_that_fails_once_is_named_and_one_that_fails_twice_fails() {
-        let tests = |second: &str| {
-            let script = format!(
-                "test \"$1\" = --exact && exit {second}; echo 'test a::b ... FAILED'; exit 1"
-            );
-            tally(&Program::new("sh", &["-c", &script, "sh"]), &[])
-        };
-        assert_eq!(
-            tests("0").unwrap(),
-            "0 passed; 0 failed; 0 ignored; in 0 test programs; flaky: a::b"
-        );
-        assert!(tests("1").unwrap_err().contains("a::b"));
-    }
 
     // shows: DUR-02
     #[test]

@@ -163,16 +163,22 @@ impl Program {
         self.judge(status.map_err(|error| self.not_started(&error))?)
     }
 
-    /// Runs it in view, and passes each line of its standard output to `see` as it comes.
+    /// The same with the lowest priority.
+    pub(crate) fn nice(mut self) -> Self {
+        let program = std::mem::replace(&mut self.program, "nice".into());
+        let words = ["-n".into(), "19".into(), program];
+        self.arguments.splice(..0, words);
+        self
+    }
+
+    /// Runs it, and passes each line of its standard output to `see` as it comes.
     pub(crate) fn run_seen(&self, mut see: impl FnMut(&str)) -> Result<(), String> {
         let child = self.command().stdout(Stdio::piped()).spawn();
         let mut child = child.map_err(|error| self.not_started(&error))?;
         let output = child.stdout.take().expect("standard output is a pipe");
         for line in BufReader::new(output).split(b'\n') {
             let line = line.map_err(|error| format!("cannot read what `{self}` says: {error}"))?;
-            let line = String::from_utf8_lossy(&line);
-            say(&line);
-            see(&line);
+            see(&String::from_utf8_lossy(&line));
         }
         self.judge(
             child

@@ -1,0 +1,354 @@
+//! The tests of CI: built once, then run program by program, as `cargo test` would run them.
+//!
+//! The simulated worlds only compute. Most other tests wait: for a client, for a server, for a process to end. So the
+//! simulations run beside all others, with the lowest priority, and what they print comes at the end.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::real_client::Clients;
+use crate::shell::{self, Program};
+
+/// The test program that only computes.
+const SIMULATION: &str = "simulation";
+/// The tests of the contract with a client.
+const CONTRACT: &str = "contract";
+
+/// Names the real client for the tests; if it is then missing, that is a failure.
+const CLIENT_VARIABLE: &str = "EKIDEN_REAL_CLIENT";
+/// Each of the two seeded simulations may take this long: together a minute.
+const SEED_SECONDS: &str = "30";
+/// If more tests fail, they have a reason in common.
+const TRIED_AGAIN_MAX: usize = 3;
+/// The summary names the programs that took this long.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A program with tests, as cargo built it.
+pub(super) struct TestProgram {
+    name: String,
+    program: PathBuf,
+    /// Its package's directory. Cargo runs it there.
+    dir: PathBuf,
+}
+
+/// Builds all test programs and prints a line of JSON about each.
+pub(super) fn build() -> Program {
+    Program::cargo(&[
+        "test",
+        "--locked",
+        "--workspace",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ])
+}
+
+pub(super) fn built(programs: &mut Vec<TestProgram>) -> Result<String, String> {
+    let told = build().output()?;
+    programs.extend(told.lines().filter_map(test_program));
+    match programs.len() {
+        0 => Err("cargo names no test program".to_owned()),
+        count => Ok(format!("{count} test programs")),
+    }
+}
+
+/// The test program that a message of cargo's names, if it names one.
+fn test_program(message: &str) -> Option<TestProgram> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let is_test = message["profile"]["test"] == true;
+    let program = message["executable"].as_str().filter(|_| is_test)?;
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    Some(TestProgram {
+        name: message["target"]["name"].as_str()?.to_owned(),
+        program: program.into(),
+        dir: manifest.parent()?.to_owned(),
+    })
+}
+
+/// Runs all tests, those of the contract with both clients. Everything runs, whatever fails.
+pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<String, String> {
+    let seed = super::first_seed();
+    shell::say(&format!(
+        "the first seed of the simulations is {seed}, from the commit"
+    ));
+    let suite = |found: &TestProgram| Suite {
+        name: found.name.clone(),
+        program: Program::new(&found.program, &[])
+            .within(&found.dir)
+            .with("CARGO_MANIFEST_DIR", &found.dir)
+            .with("EKIDEN_FIRST_SEED", seed.to_string())
+            .with("EKIDEN_SEED_SECONDS", SEED_SECONDS),
+        before: &[],
+    };
+    let (beside, mut suites): (Vec<Suite>, Vec<Suite>) = programs
+        .iter()
+        .map(suite)
+        .partition(|suite| suite.name == SIMULATION);
+    let mut older = None;
+    if let Some(clients) = clients {
+        for suite in suites.iter_mut().filter(|suite| suite.name == CONTRACT) {
+            // People who install the client on an older Node.js get the older one. The tests say themselves what it lacks.
+            older = Some(suite.of_client("contract, older client", &clients.older));
+            *suite = suite.of_client(CONTRACT, &clients.client);
+        }
+    }
+    suites.extend(older);
+    suites.push(Suite {
+        name: "examples in documents".to_owned(),
+        program: Program::cargo(&["test", "--locked", "--workspace", "--doc"]),
+        before: &["--"],
+    });
+    judged(&all(&suites, &beside))
+}
+
+/// Tests that run together.
+struct Suite {
+    name: String,
+    program: Program,
+    /// What comes before the names of tests.
+    before: &'static [&'static str],
+}
+
+/// How a suite went.
+struct Ran<'a> {
+    suite: &'a Suite,
+    counts: TestCounts,
+    result: Result<(), String>,
+    took: Duration,
+}
+
+impl Suite {
+    fn of_client(&self, name: &str, client: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            program: self.program.clone().with(CLIENT_VARIABLE, client),
+            before: self.before,
+        }
+    }
+
+    /// Runs it, and shows each line that it prints.
+    fn run(&self, program: &Program, mut show: impl FnMut(&str)) -> Ran<'_> {
+        let mut counts = TestCounts::default();
+        let (result, took) = shell::timed(|| {
+            program.run_seen(|line| {
+                show(line);
+                counts.note(line);
+            })
+        });
+        Ran {
+            suite: self,
+            counts,
+            result,
+            took,
+        }
+    }
+
+    fn run_beside(&self) -> (Ran<'_>, Vec<String>) {
+        let mut lines = Vec::new();
+        let ran = self.run(&self.program.clone().nice(), |line| {
+            lines.push(line.to_owned());
+        });
+        (ran, lines)
+    }
+
+    /// Only these of its tests.
+    fn again(&self, tests: &[String]) -> Program {
+        let words = self.before.iter().copied().chain(["--exact"]);
+        let words = words.chain(tests.iter().map(String::as_str));
+        words.fold(self.program.clone(), Program::arg)
+    }
+}
+
+/// Runs the suites one after the other, and those `beside` at the same time.
+fn all<'a>(suites: &'a [Suite], beside: &'a [Suite]) -> Vec<Ran<'a>> {
+    std::thread::scope(|scope| {
+        let start = |suite: &'a Suite| scope.spawn(|| suite.run_beside());
+        let beside: Vec<_> = beside.iter().map(start).collect();
+        let in_view = |suite: &'a Suite| {
+            shell::say(&format!("── {} ── {}", suite.name, suite.program));
+            suite.run(&suite.program, shell::say)
+        };
+        let mut all: Vec<Ran<'_>> = suites.iter().map(in_view).collect();
+        for thread in beside {
+            let (ran, lines) = thread.join().expect("a thread that runs tests");
+            shell::say(&format!("── {} ──", ran.suite.name));
+            lines.iter().for_each(|line| shell::say(line));
+            all.push(ran);
+        }
+        all
+    })
+}
+
+/// If only a few tests failed, they run once more: real clients, servers and terminals on a busy machine are beyond
+/// our control. The summary names those that then pass, so that somebody fixes them.
+fn judged(all: &[Ran<'_>]) -> Result<String, String> {
+    let mut sum = TestCounts::default();
+    all.iter().for_each(|ran| sum.add(&ran.counts));
+    for ran in all {
+        let Err(failure) = &ran.result else {
+            continue;
+        };
+        let failed = &ran.counts.failed_tests;
+        if failed.is_empty() || sum.failed_tests.len() > TRIED_AGAIN_MAX {
+            return Err(format!(
+                "{failure}; failed: {}",
+                sum.failed_tests.join(", ")
+            ));
+        }
+        let again = ran.suite.again(failed);
+        shell::say(&format!("── once more ── {again}"));
+        again.run_seen(shell::say)?;
+    }
+    let long = all.iter().filter(|ran| ran.took >= LONG);
+    let long = long.map(|ran| format!("{} {}", ran.suite.name, super::seconds(ran.took)));
+    let mut told = vec![sum.to_string()];
+    told.extend(long);
+    if !sum.failed_tests.is_empty() {
+        told.push(format!("flaky: {}", sum.failed_tests.join(", ")));
+    }
+    Ok(told.join("; "))
+}
+
+/// The closing lines of all test programs, added up.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct TestCounts {
+    programs: u32,
+    passed: u32,
+    failed: u32,
+    ignored: u32,
+    failed_tests: Vec<String>,
+}
+
+impl TestCounts {
+    /// Takes in a line if it reports a failure or ends a test program:
+    /// `test result: ok. 3 passed; 0 failed; ...`
+    fn note(&mut self, line: &str) {
+        let test = line.strip_prefix("test ");
+        if let Some(name) = test.and_then(|line| line.strip_suffix(" ... FAILED")) {
+            self.failed_tests.push(name.to_owned());
+        }
+        let Some(counts) = line.strip_prefix("test result: ") else {
+            return;
+        };
+        self.programs += 1;
+        for count in counts.split(['.', ';']) {
+            let mut words = count.split_whitespace();
+            let (Some(Ok(number)), Some(what)) =
+                (words.next().map(str::parse::<u32>), words.next())
+            else {
+                continue;
+            };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl TestCounts {
+    fn add(&mut self, other: &Self) {
+        self.programs += other.programs;
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+        self.failed_tests.extend(other.failed_tests.iter().cloned());
+    }
+}
+
+impl std::fmt::Display for TestCounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            programs,
+            passed,
+            failed,
+            ignored,
+            failed_tests: _,
+        } = self;
+        write!(
+            f,
+            "{passed} passed; {failed} failed; {ignored} ignored; in {programs} test programs"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_are_added_up() {
+        let mut counts = TestCounts::default();
+        counts.note(
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.02s",
+        );
+        counts.note("test a::b ... ok");
+        counts.note("test a::c ... FAILED");
+        counts.note("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.10s");
+        assert_eq!(
+            counts,
+            TestCounts {
+                programs: 2,
+                passed: 14,
+                failed: 1,
+                ignored: 1,
+                failed_tests: vec!["a::c".to_owned()],
+            }
+        );
+    }
+
+    fn suite(name: &str, script: &str) -> Suite {
+        Suite {
+            name: name.to_owned(),
+            program: Program::new("sh", &["-c", script, "sh"]),
+            before: &[],
+        }
+    }
+
+    #[test]
+    fn a_test_that_fails_once_is_named_and_one_that_fails_twice_fails() {
+        let tests = |second: &str| {
+            let script = format!(
+                "test \"$1\" = --exact && exit {second}; echo 'test a::b ... FAILED'; exit 1"
+            );
+            judged(&all(&[suite("one", &script), suite("two", "true")], &[]))
+        };
+        assert_eq!(
+            tests("0").unwrap(),
+            "0 passed; 0 failed; 0 ignored; in 0 test programs; flaky: a::b"
+        );
+        assert!(tests("1").unwrap_err().contains("a::b"));
+    }
+
+    #[test]
+    fn a_program_that_dies_or_fails_in_many_tests_is_not_tried_again() {
+        let killed = [suite("one", "kill -9 $$")];
+        let died = all(&killed, &[]);
+        assert!(judged(&died).unwrap_err().contains("signal: 9"));
+        let many = "for i in 1 2 3 4; do echo test $i ... FAILED; done; exit 1";
+        let failed = judged(&all(&[suite("one", many)], &[])).unwrap_err();
+        assert!(failed.ends_with("failed: 1, 2, 3, 4"), "{failed}");
+    }
+
+    #[test]
+    fn what_runs_beside_the_others_counts_too() {
+        let beside = [suite("simulation", "echo 'test world ... FAILED'; exit 1")];
+        let one = [suite("one", "true")];
+        let ran = all(&one, &beside);
+        assert!(judged(&ran).unwrap_err().contains("world"));
+    }
+
+    #[test]
+    fn a_message_names_a_test_program_and_its_package() {
+        let message = |test: bool| {
+            format!(
+                r#"{{"target":{{"name":"binary"}},"manifest_path":"/p/a/Cargo.toml","profile":{{"test":{test}}},"executable":"/t/binary-1"}}"#
+            )
+        };
+        let found = test_program(&message(true)).unwrap();
+        assert_eq!((&*found.name, &*found.dir), ("binary", Path::new("/p/a")));
+        assert!(test_program(&message(false)).is_none());
+        assert!(test_program("Compiling").is_none());
+    }
+}
