@@ -19,7 +19,6 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 
 use rustix::process::{Pid, getpgid, test_kill_process_group};
 

@@ -9,7 +9,7 @@
 )]
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, PipeWriter, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{ioctl_tiocsctty, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcgetpgrp, tcsetwinsize, ttyname};
@@ -48,14 +47,14 @@ pub struct Pty {
 /// The thread that takes what is written.
 struct Reader {
     /// Ends it when it is dropped.
-    stop: OwnedFd,
+    stop: PipeWriter,
     thread: JoinHandle<()>,
 }
 
 impl Reader {
     fn start(master: &File, written: Arc<Mutex<Vec<u8>>>) -> io::Result<Self> {
         let mut master = master.try_clone()?;
-        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stopped, stop) = io::pipe()?;
         let thread = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             loop {

@@ -65,13 +65,10 @@ impl ChildFiles {
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let fits = ancillary.push(SendAncillaryMessage::ScmRights(&fds));
         assert!(fits, "there is room for four descriptors");
+        // Rust programs ignore SIGPIPE, so a keeper that is gone is an error and no signal.
         rustix::io::retry_on_intr(|| {
-            sendmsg(
-                socket,
-                &[IoSlice::new(&length)],
-                &mut ancillary,
-                SendFlags::NOSIGNAL,
-            )
+            let sent = [IoSlice::new(&length)];
+            sendmsg(socket, &sent, &mut ancillary, SendFlags::empty())
         })?;
         Ok(())
     }
