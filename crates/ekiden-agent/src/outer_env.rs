@@ -17,16 +17,21 @@ pub const OUTER_AGENT_ENV: [&str; 10] = [
 
 /// Variables by which git, if it started ekiden in a hook, knows its repository, index and objects. With them
 /// git in a child would work there, wherever it runs. `git rev-parse --local-env-vars` lists them. Git's settings
-/// (`GIT_CONFIG_PARAMETERS`, `GIT_CONFIG_COUNT`) stay, as git itself leaves them to other repositories.
-pub const OUTER_GIT_ENV: [&str; 15] = [
+/// (`GIT_CONFIG_PARAMETERS`, `GIT_CONFIG_COUNT`) stay, as git itself leaves them to other repositories. The variables
+/// that say how git reads paths do not: an editor that commits with `--literal-pathspecs` leaves that to its hooks.
+pub const OUTER_GIT_ENV: [&str; 19] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_CONFIG",
     "GIT_DIR",
+    "GIT_GLOB_PATHSPECS",
     "GIT_GRAFT_FILE",
+    "GIT_ICASE_PATHSPECS",
     "GIT_IMPLICIT_WORK_TREE",
     "GIT_INDEX_FILE",
     "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
     "GIT_NO_REPLACE_OBJECTS",
     "GIT_OBJECT_DIRECTORY",
     "GIT_PREFIX",

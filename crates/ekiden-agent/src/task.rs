@@ -88,7 +88,8 @@ pub async fn run_output(
 }
 
 /// Runs a short command such as `git rev-parse` in `dir` and waits for it, for callers that have no
-/// runtime. Keeps [`QUICK_BYTES_MAX`] bytes of each stream. The command reads nothing from standard input.
+/// runtime. Keeps [`QUICK_BYTES_MAX`] bytes of each stream. The command reads nothing from standard input, and speaks
+/// English: programs read its answer.
 ///
 /// # Panics
 ///
@@ -102,6 +103,7 @@ pub fn run_quick(
     let keeper = keeper::executable().map_err(SpawnError::Wait)?;
     let spec = ChildSpec {
         args: args.iter().map(|arg| arg.as_ref().to_owned()).collect(),
+        env_set: vec![("LC_ALL".into(), "C".into())],
         ..ChildSpec::new(keeper, program, dir)
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

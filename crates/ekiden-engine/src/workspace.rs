@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 
 use ekiden_agent::child::SpawnError;
 use ekiden_core::settings::Place;
-use ekiden_store::place::project_name;
+use ekiden_store::place::{ProjectPlace, project_name};
 use serde::{Deserialize, Serialize};
 
 use crate::git::{self, GitError};
+
+/// What git says where there is no repository.
+const NO_REPOSITORY: &str = "not a git repository";
 
 /// A work dir and its surroundings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +60,9 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// If the directory does not exist or is no directory, or if git does not answer: then we would look for
-    /// the state in the wrong place. Without git, or outside a repository, there is no error.
+    /// If the directory does not exist or is no directory, or if git does not answer or refuses the repository that
+    /// is there: then we would look for the state in the wrong place. Without git, or outside a repository, there is
+    /// no error.
     ///
     /// # Panics
     ///
@@ -134,8 +138,13 @@ impl Workspace {
     }
 }
 
+/// Whether there is a repository, whatever git thinks of it.
+fn is_in_repository(dir: &Path) -> bool {
+    ProjectPlace::find(dir, None).is_some_and(|place| place.git_dir.is_some())
+}
+
 impl GitPlace {
-    /// The place of `dir`. None where git is missing or says that there is no repository.
+    /// The place of `dir`. None where git is missing or there is no repository.
     fn find(dir: &Path) -> Result<Option<Self>, GitError> {
         let ask =
             "rev-parse --path-format=absolute --git-common-dir --absolute-git-dir --show-prefix";
@@ -146,9 +155,13 @@ impl GitPlace {
                     command: "rev-parse".to_owned(),
                     why: "it said nothing".to_owned(),
                 }),
-            Err(GitError::Failed { .. } | GitError::Spawn(SpawnError::NoProgram { .. })) => {
+            Err(GitError::Spawn(SpawnError::NoProgram { .. })) => Ok(None),
+            Err(GitError::Failed { said, .. })
+                if said.contains(NO_REPOSITORY) || !is_in_repository(dir) =>
+            {
                 Ok(None)
             }
+            // Such as one that belongs to another user, or whose settings git cannot read.
             Err(error) => Err(error),
         }
     }

@@ -233,7 +233,76 @@ fn every_fault_is_told_with_its_line() {
     expect_file!["hostile.txt"].assert_eq(&told);
 }
 
+/// What an unoptimised program has to spare: half the stack of a thread.
+const STACK_BYTES: usize = 1 << 20;
+
+fn read_on_a_small_stack(text: String, syntax: Syntax) -> String {
+    let reader = std::thread::Builder::new().stack_size(STACK_BYTES);
+    let reader = reader.spawn(move || faults(&text, syntax)).unwrap();
+    reader.join().unwrap()
+}
+
+/// The deepest values that the libraries would read, for a program built without optimisation.
+// shows: SEC-01
+#[test]
+fn no_depth_exhausts_the_stack() {
+    let (keys, deep) = (vec!["a"; 79].join("."), "values lie more than 32 deep");
+    let texts = [
+        (Syntax::Json, "[".repeat(511) + &"]".repeat(511)),
+        (Syntax::Json, "{\"a\":[".repeat(255) + &"]}".repeat(255)),
+        (
+            Syntax::Toml,
+            format!(
+                "{}x = 1{}",
+                format!("{keys} = {{").repeat(79),
+                "}".repeat(79)
+            ),
+        ),
+        (Syntax::Toml, format!("{keys} = {{ ]").repeat(79)),
+        (Syntax::Toml, format!("{keys} = [ {{ }} ").repeat(79)),
+        (
+            Syntax::Toml,
+            format!("[{keys}]\n{keys} = {}1", "[".repeat(62)),
+        ),
+        (Syntax::Yaml, "- ".repeat(10_000)),
+    ];
+    for (syntax, text) in texts {
+        let begins = text[..30.min(text.len())].to_owned();
+        let told = read_on_a_small_stack(text, syntax);
+        assert!(
+            told.contains(deep) || told.contains("not valid"),
+            "{begins}: {told}"
+        );
+    }
+    // Neither numbers with fractions nor text are depth.
+    let dots = own(&stage(
+        "a",
+        &format!("context = [\"{}\"]", "[{a.".repeat(100)),
+    ));
+    assert!(!faults(&dots, Syntax::Toml).contains(deep));
+    let numbers = format!(
+        "x = [{}]\ny = {:?}",
+        vec!["1.5"; 1_000].join(", "),
+        "[".repeat(100)
+    );
+    assert!(!faults(&numbers, Syntax::Toml).contains(deep));
+    let quoted = format!("{{\"x\": \"\\\"{}\"}}", "[".repeat(100));
+    assert!(!faults(&quoted, Syntax::Json).contains(deep));
+}
+
 proptest! {
+    // shows: SEC-01
+    #[test]
+    fn no_repeated_brackets_and_keys_exhaust_the_stack(
+        parts in prop::collection::vec(0..12_usize, 1..5),
+    ) {
+        let keys = vec!["a"; 79].join(".");
+        let (table, list) = (format!("{keys} = {{"), format!("{keys} = ["));
+        let words = [&table, &list, &keys, " = ", "{", "}", "[", "]", ",", "\n", "1.5,", "'"];
+        let text: String = parts.into_iter().map(|part| words[part]).collect();
+        read_on_a_small_stack(text.repeat(100), Syntax::Toml);
+    }
+
     // shows: SEC-01
     #[test]
     fn no_text_makes_the_readers_panic(text in "[-a-z0-9{}\\[\\]:,.\"'&*#|>?!%=\\\\\n \t]{0,200}") {

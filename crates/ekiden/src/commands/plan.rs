@@ -127,7 +127,17 @@ impl<'a> Planner<'a> {
         output: &mut Output,
     ) -> Result<Written, Failure> {
         let [document, manifest] = self.files()?;
-        author::refuse_existing(&[&document, &manifest], self.writing.force)?;
+        author::refuse_existing(&[&document, &manifest], self.writing.force).map_err(
+            |failure| {
+                match manifest.symlink_metadata() {
+                    Ok(_) => failure,
+                    // Such as when planning was killed between its two sessions.
+                    Err(_) => failure.hint(format!(
+                        "`ekiden split {DOCUMENT}` continues from the document"
+                    )),
+                }
+            },
+        )?;
         let mut author = self.author(output)?;
         author.architecture(&idea.text, DOCUMENT, &document)?;
         let planned = author

@@ -76,6 +76,7 @@ fn what_exists_is_left_as_it_is() {
     --- standard error
     error: architecture.md exists already
     hint: it was left as it is; `--force` writes over it, `--output` names another manifest
+    hint: `ekiden split architecture.md` continues from the document
     --- exit code 78
     ");
     assert_eq!(environment.read("architecture.md"), "mine\n");

@@ -239,6 +239,21 @@ fn a_git_that_does_not_answer_is_an_error() {
     assert!(!environment.exists(".ekiden") && !environment.exists(".git/ekiden"));
 }
 
+// Neither may one that git refuses to read, such as another user's.
+// shows: RUN-07
+#[test]
+fn a_repository_that_git_refuses_is_an_error() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(1));
+    environment.shell("echo '[core' > .git/config");
+    insta::assert_snapshot!(environment.told(&run(&["run", "task.md"])), @r"
+    --- standard error
+    error: cannot tell whether . lies in a repository: `git rev-parse` failed: fatal: bad config line 1 in file .git/config
+    --- exit code 74
+    ");
+    assert!(!environment.exists(".ekiden") && !environment.exists(".git/ekiden"));
+}
+
 // shows: UIX-02
 #[test]
 fn json_is_one_object_a_line_and_the_log_says_it_again() {

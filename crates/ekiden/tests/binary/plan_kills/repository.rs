@@ -306,7 +306,7 @@ fn a_worktree_of_the_users_that_is_away_stays_theirs() {
     diamond.expect_complete();
 }
 
-/// Git tells its hooks by variables which repository they are in.
+/// Git tells its hooks by variables which repository they are in, and how it was asked to read paths.
 // shows: PLN-08, RUN-05
 #[test]
 fn a_plan_that_a_hook_starts_leaves_the_users_checkout_alone() {
@@ -320,6 +320,7 @@ fn a_plan_that_a_hook_starts_leaves_the_users_checkout_alone() {
     let done = command
         .env("GIT_WORK_TREE", environment.dir())
         .env("GIT_PREFIX", "")
+        .env("GIT_LITERAL_PATHSPECS", "1")
         .output()
         .unwrap();
     assert!(
