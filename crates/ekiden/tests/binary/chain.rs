@@ -37,7 +37,7 @@ impl Environment {
         chains.join(self.runs().last().unwrap())
     }
 
-    fn edit_log(&self, edit: impl FnOnce(String) -> String) {
+    pub(crate) fn edit_log(&self, edit: impl FnOnce(String) -> String) {
         let log = self.run_dir().join("log.jsonl");
         let text = std::fs::read_to_string(&log).unwrap();
         let edited = edit(text.clone());
