@@ -102,6 +102,8 @@ pub fn run_quick(
     let keeper = keeper::executable().map_err(SpawnError::Wait)?;
     let spec = ChildSpec {
         args: args.iter().map(|arg| arg.as_ref().to_owned()).collect(),
+        // What it says is read.
+        env_set: vec![("LC_ALL".into(), "C".into())],
         ..ChildSpec::new(keeper, program, dir)
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

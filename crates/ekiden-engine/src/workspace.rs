@@ -146,9 +146,9 @@ impl GitPlace {
                     command: "rev-parse".to_owned(),
                     why: "it said nothing".to_owned(),
                 }),
-            Err(GitError::Failed { .. } | GitError::Spawn(SpawnError::NoProgram { .. })) => {
-                Ok(None)
-            }
+            Err(GitError::Spawn(SpawnError::NoProgram { .. })) => Ok(None),
+            // Anything else is a repository that git cannot read: another owner's, say, or with a broken setting.
+            Err(GitError::Failed { said, .. }) if said.contains("not a git repository") => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -408,3 +408,15 @@ fn a_repository_can_be_moved_with_its_state() {
         .run(&["resume", "--work-dir", &dir, "-m", "1"])
         .expect(3);
 }
+
+// shows: RUN-07
+#[test]
+fn a_repository_that_git_cannot_read_is_told_and_nothing_is_created() {
+    let environment = Environment::with_git();
+    environment.shell("echo '[core' >> .git/config");
+    let said = environment
+        .run(&["run", "Write a file.", "--agent", "rehearsal"])
+        .expect(74);
+    assert!(said.stderr.contains("bad config line"), "{said}");
+    assert!(!environment.exists(".ekiden"));
+}
