@@ -154,6 +154,7 @@ impl RunSummary {
             fold(&mut folded, record);
         }
         let mut summary = folded.ok_or_else(|| EngineError::Empty { run: run.clone() })?;
+        EngineError::refuse_another(run, summary.id())?;
         show(&summary.last, &summary.run);
         summary.read_on(log, show)?;
         Ok(summary)
