@@ -158,7 +158,13 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
                     attempt,
                     report,
                 } => self.report(&stage, attempt, report)?,
-                Input::Event(event) => self.record(event)?,
+                Input::Event(event) => {
+                    // A stop ends a wait, and the published knowledge is written again.
+                    if let Event::StopRequested(_) = event {
+                        self.take_edits()?;
+                    }
+                    self.record(event)?;
+                }
                 Input::Warning(text) => self.observer.warn(&text),
                 Input::Steered { steered, recorded } => {
                     self.steer(steered)?;

@@ -117,6 +117,9 @@ pub enum EngineError {
     },
     #[error("read run {run}: its log has no records")]
     Empty { run: RunId },
+    /// Somebody has put another log in the place of a run's own.
+    #[error("use its log, which is that of run {found}")]
+    LogOfAnother { found: RunId },
     #[error(transparent)]
     Branch(#[from] BranchError),
     #[error("find anything to start for stage {stage}")]
@@ -133,6 +136,16 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Fails if the log of a run is another run's.
+    pub(crate) fn refuse_another(run: &RunId, found: &RunId) -> Result<(), Self> {
+        match run == found {
+            true => Ok(()),
+            false => Err(Self::LogOfAnother {
+                found: found.clone(),
+            }),
+        }
+    }
+
     /// What a person can do about it, if the code that found the fault knows.
     pub fn hint(&self) -> Option<&'static str> {
         if let Self::Unreadable { cause, .. } | Self::UnreadableInTheWay { cause, .. } = self {
@@ -142,6 +155,9 @@ impl EngineError {
             return Some(
                 "its log was emptied; what the sessions left is beside it, under sessions/, unless that was removed too",
             );
+        }
+        if let Self::LogOfAnother { .. } = self {
+            return Some("put its own log back, or start again with `--new`");
         }
         if let Self::Refused { .. } = self {
             return Some("ask the person who runs it: a run can only be steered from outside");

@@ -362,7 +362,10 @@ fn look(state: &StateDir, run: RunId) -> Listed {
 fn first_record(state: &StateDir, run: &RunId) -> Result<(Timestamp, RunStarted), EngineError> {
     let first = state.read_log::<Record>(run)?.next().transpose()?;
     match first.map(|record| (record.time, record.event)) {
-        Some((time, Event::RunStarted(header))) => Ok((time, *header)),
+        Some((time, Event::RunStarted(header))) => {
+            EngineError::refuse_another(run, &header.run)?;
+            Ok((time, *header))
+        }
         Some(_) | None => Err(EngineError::Empty { run: run.clone() }),
     }
 }

@@ -109,17 +109,9 @@ impl Journal {
         self.folded.outstanding.iter()
     }
 
-    /// Published files are being written durably, or were when an engine died.
+    /// See [`RunSummary::is_publishing`].
     pub fn is_publishing(&self) -> bool {
-        self.outstanding().any(|(_, effect)| {
-            matches!(
-                effect,
-                Effect::Stage {
-                    effect: RelayEffect::PublishDurably,
-                    ..
-                }
-            )
-        })
+        self.folded.is_publishing()
     }
 
     /// The handoff that an outstanding archive effect must keep.
@@ -162,6 +154,7 @@ impl RunSummary {
             fold(&mut folded, record);
         }
         let mut summary = folded.ok_or_else(|| EngineError::Empty { run: run.clone() })?;
+        EngineError::refuse_another(run, summary.id())?;
         show(&summary.last, &summary.run);
         summary.read_on(log, show)?;
         Ok(summary)
@@ -187,6 +180,19 @@ impl RunSummary {
     /// Every recorded effect has its outcome.
     pub fn is_settled(&self) -> bool {
         self.outstanding.is_empty()
+    }
+
+    /// Published files are being written durably, or were when an engine died.
+    pub(crate) fn is_publishing(&self) -> bool {
+        self.outstanding.iter().any(|(_, effect)| {
+            matches!(
+                effect,
+                Effect::Stage {
+                    effect: RelayEffect::PublishDurably,
+                    ..
+                }
+            )
+        })
     }
 
     fn new(run: Run, first: Record) -> Self {

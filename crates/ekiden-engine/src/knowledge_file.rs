@@ -42,6 +42,9 @@ pub struct KnowledgeFile {
 pub enum Closed {
     #[error("session {session} is at work")]
     Working { session: SessionNumber },
+    /// A wait, a pause or the end has begun, and the engine has yet to write what an edit would replace.
+    #[error("the run is still writing it")]
+    Writing,
     /// Its engine died before it had done everything that was decided.
     #[error("the run was interrupted in session {session}")]
     Interrupted { session: SessionNumber },
@@ -76,13 +79,14 @@ impl KnowledgeFile {
             _ if newest != *run => Some(Closed::Older),
             _ if is_plan => Some(Closed::Plan),
             None => None,
-            Some(relay) if (held || summary.is_settled()) && relay.is_idle() => None,
             Some(relay) => {
                 let session = relay.session();
-                Some(match held {
-                    true => Closed::Working { session },
-                    false => Closed::Interrupted { session },
-                })
+                match (held, relay.is_idle()) {
+                    (true, true) => summary.is_publishing().then_some(Closed::Writing),
+                    (true, false) => Some(Closed::Working { session }),
+                    (false, true) if summary.is_settled() => None,
+                    (false, _) => Some(Closed::Interrupted { session }),
+                }
             }
         };
         let mut file = Self {

@@ -12,7 +12,7 @@ use ekiden_store::lock::WorkDirLock;
 use ekiden_store::place::{ProjectPlace, project_name};
 
 use crate::error::EngineError;
-use crate::workspace::Workspace;
+use crate::workspace::{OWN_STATE, Workspace};
 
 /// How many directories the check looks into. Walking a larger tree costs more than the check is worth.
 const DIRS_MAX: usize = 20_000;
@@ -22,7 +22,9 @@ const PASSED_OVER: [&str; 3] = [".git", "node_modules", "target"];
 pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
     let above = workspace.dir.ancestors().skip(1).map(Path::to_owned);
     for dir in above.chain(below(&workspace.dir)) {
-        if let Some(holder) = WorkDirLock::holder_of(&lock_of(&dir, workspace)) {
+        let lock = WorkDirLock::holder_of(&lock_of(&dir, workspace));
+        let lock = lock.or_else(|| WorkDirLock::holder_of(&lock_before_git(&dir)));
+        if let Some(holder) = lock {
             let holder = Box::new(holder);
             return Err(EngineError::Overlaps { dir, holder });
         }
@@ -48,6 +50,11 @@ fn below(top: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// The lock of a run that began before its directory was in a repository.
+fn lock_before_git(dir: &Path) -> PathBuf {
+    StateLayout::new(&dir.join(OWN_STATE)).lock(None)
 }
 
 /// The lock that a run in `dir` would hold, if it keeps its state where this run does.

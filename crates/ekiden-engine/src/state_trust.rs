@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::EngineError;
 use crate::history;
 use crate::log_check;
-use crate::workspace::Workspace;
+use crate::workspace::{OWN_STATE, Workspace, has_runs};
 
 /// The name of the file in the user's own state directory.
 const PLACE: &str = "place";
@@ -32,6 +32,22 @@ const PLACE: &str = "place";
 struct Origin {
     uid: u32,
     dir: PathBuf,
+}
+
+/// The same workspace with the state from before its directory was a repository, if the runs are there. A clone can
+/// bring such a state, so this user must be known to have made it here.
+pub fn from_before_git(workspace: Workspace) -> Workspace {
+    let before = Workspace {
+        state_dir: workspace.dir.join(OWN_STATE),
+        ..workspace.clone()
+    };
+    let git = workspace.git.as_ref();
+    let is_in_git = git.is_some_and(|git| workspace.state_dir.starts_with(&git.common_dir));
+    let is_it = is_in_git
+        && has_runs(&before.state_dir)
+        && !has_runs(&workspace.state_dir)
+        && said(&before).is_ok_and(|said| said.as_ref() == Some(&here(&before)));
+    if is_it { before } else { workspace }
 }
 
 /// Why the state here, or this run's log in it, is not trusted; none if both are, or if there is nothing to trust.

@@ -1,13 +1,15 @@
 //! Where a run works, and where its state is kept.
 //!
 //! In a git repository the state is in the common git directory: there it survives `git clean -fdx`, moves with
-//! the project, and all worktrees share it. Elsewhere it is in `.ekiden/state/`.
+//! the project, and all worktrees share it. Elsewhere it is in `.ekiden/state/`. There it stays if the directory becomes
+//! a repository: many a task begins with `git init`.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use ekiden_agent::child::SpawnError;
 use ekiden_core::settings::Place;
+use ekiden_store::layout::StateLayout;
 use ekiden_store::place::{ProjectPlace, project_name};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,8 @@ use crate::git::{self, GitError};
 
 /// What git says where there is no repository.
 const NO_REPOSITORY: &str = "not a git repository";
+/// Where the state of a work dir in no repository is.
+pub(crate) const OWN_STATE: &str = ".ekiden/state";
 
 /// A work dir and its surroundings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +92,7 @@ impl Workspace {
                 .common_dir
                 .join("ekiden")
                 .join(project_name(&place.prefix)),
-            (None, None) => dir.join(".ekiden/state"),
+            (None, None) => dir.join(OWN_STATE),
         };
         Ok(Self::at(dir, git, state_dir))
     }
@@ -141,6 +145,17 @@ impl Workspace {
 /// Whether there is a repository, whatever git thinks of it.
 fn is_in_repository(dir: &Path) -> bool {
     ProjectPlace::find(dir, None).is_some_and(|place| place.git_dir.is_some())
+}
+
+/// Whether anything may have run in this directory while it was in no repository.
+pub fn ran_before_git(dir: &Path) -> bool {
+    has_runs(&dir.join(OWN_STATE))
+}
+
+/// Whether anything has run. A run that was refused leaves the directory, and nothing in it.
+pub fn has_runs(state_dir: &Path) -> bool {
+    let runs = StateLayout::new(state_dir).runs().read_dir();
+    runs.is_ok_and(|mut runs| runs.next().is_some())
 }
 
 impl GitPlace {

@@ -94,8 +94,11 @@ impl StoreError {
                 Some(if sessions.is_dir() {
                     "the log was removed; what the sessions left is still beside it, under sessions/"
                 } else {
-                    "the log was removed, and what the sessions left; `--new` starts a new run"
+                    "the log was removed or moved away, with what the sessions left; where it is now, `ekiden resume` continues"
                 })
+            }
+            Self::Disk(error) if error.is_full() && error.path.ends_with(LOG_FILE) => {
+                Some("nothing is lost; make room, then `ekiden resume` continues")
             }
             Self::Disk(error) => error.hint(),
             Self::File { source, .. } => source.hint(),

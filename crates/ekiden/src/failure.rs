@@ -185,6 +185,7 @@ impl From<EngineError> for Failure {
                 StoreError::Disk(_) | StoreError::File { .. } | StoreError::Held { .. },
             )
             | EngineError::Empty { .. }
+            | EngineError::LogOfAnother { .. }
             | EngineError::System { .. } => failed(Exit::State),
         }
     }

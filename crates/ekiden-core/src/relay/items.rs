@@ -7,7 +7,8 @@
 //! is to blame for a failure. If an item is given up while the check fails, that failure does not count
 //! against later items.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Relay, Session};
 use crate::estimate::{Kind, Model, Past, Range, Sample, Took};
@@ -98,20 +99,25 @@ impl ItemList {
             done: Vec::new(),
         };
         let gone = vanished(Some(&before), now);
-        let is_new = |text: &&String| !self.gone.contains(text);
+        let told: BTreeSet<&String> = self.gone.iter().collect();
+        let is_new = |text: &&String| !told.contains(text);
         self.vanished = gone.iter().filter(is_new).cloned().collect();
         self.gone = gone;
         let none = OpenItems::default();
         let now = now.unwrap_or(&none);
         let ticked = now.done.iter().map(|text| (text, true));
+        // Where each item is. An agent may write tens of thousands, and every command reads the log again.
+        let mut places = BTreeMap::new();
+        for (at, item) in self.items.iter().enumerate() {
+            places.entry(item_key(&item.text)).or_insert(at);
+        }
         // Of two items with the same words, the open one counts.
         for (text, ticked) in ticked.chain(now.open.iter().map(|text| (text, false))) {
-            let key = item_key(text);
-            let known = self.items.iter_mut();
-            match known.into_iter().find(|item| item_key(&item.text) == key) {
-                Some(item) => item.ticked = ticked,
-                None if self.room != Some(0) => {
+            match places.entry(item_key(text)) {
+                Entry::Occupied(at) => self.items[*at.get()].ticked = ticked,
+                Entry::Vacant(place) if self.room != Some(0) => {
                     self.room = self.room.map(|room| room - 1);
+                    place.insert(self.items.len());
                     self.items.push(ListItem {
                         text: text.clone(),
                         state: ItemState::Open,
@@ -121,7 +127,7 @@ impl ItemList {
                         took: Took::default(),
                     });
                 }
-                None => {}
+                Entry::Vacant(_) => {}
             }
         }
         // Only the files of open items are measured; the sizes of a done one stay as they were.
@@ -430,5 +436,18 @@ mod tests {
         let list = after(ALL, None, &[(&format!("{ALL}{many}"), None)]);
         assert_eq!(list.items.len(), 2 + limits::ITEMS_ADDED_MAX);
         assert_eq!(after(&many, None, &[]).items.len(), 200);
+    }
+
+    /// Looking through the list for each line of the file takes a minute for a file like this.
+    // shows: RLP-09
+    #[test]
+    fn a_list_of_thousands_is_read_at_once() {
+        let many: String = (0..5_000).map(|n| format!("- [ ] new {n}\n")).collect();
+        let list = after(ALL, None, &[(&format!("{many}{ALL}"), None), (ALL, None)]);
+        assert_eq!(list.items.len(), 2 + limits::ITEMS_ADDED_MAX);
+        assert_eq!(
+            after(&many, None, &[("", None), ("", None)]).gone.len(),
+            5_000
+        );
     }
 }

@@ -124,6 +124,11 @@ impl DiskError {
         self.has_kind(io::ErrorKind::PermissionDenied)
     }
 
+    /// The disk, or the user's share of it, is full.
+    pub(crate) fn is_full(&self) -> bool {
+        self.has_kind(io::ErrorKind::StorageFull) || self.has_kind(io::ErrorKind::QuotaExceeded)
+    }
+
     /// What a person can do about it, if the error itself does not say.
     pub fn hint(&self) -> Option<&'static str> {
         let is_blocked = self.has_kind(io::ErrorKind::NotADirectory)

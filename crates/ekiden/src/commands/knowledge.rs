@@ -1,6 +1,8 @@
 //! `ekiden knowledge`: shows, edits and measures what later sessions will know.
 
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use ekiden_core::knowledge::{Knowledge, lost_lines};
@@ -17,6 +19,9 @@ use crate::settings::flags::{Asking, Typed};
 
 /// Facts that an edit would take out are named up to this many.
 const FACTS_SHOWN_MAX: usize = 10;
+/// How often to look whether a run has written its knowledge, which takes it some milliseconds.
+const LOOKS_MAX: u32 = 40;
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Read, edit or measure what later sessions will know
 #[derive(Args)]
@@ -63,6 +68,23 @@ fn open(of: &Of, invocation: &Invocation, output: &mut Output) -> Result<Knowled
     Ok(KnowledgeFile::open(&workspace, &run)?)
 }
 
+/// The same for an edit. Waits a moment for a run that is about to write it.
+fn open_to_edit(
+    of: &Of,
+    invocation: &Invocation,
+    output: &mut Output,
+) -> Result<KnowledgeFile, Failure> {
+    let mut file = open(of, invocation, output)?;
+    for _ in 1..LOOKS_MAX {
+        if file.closed != Some(Closed::Writing) {
+            break;
+        }
+        thread::sleep(LOOK_PAUSE);
+        file = open(of, invocation, output)?;
+    }
+    Ok(file)
+}
+
 fn show(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(of.typed.flags())?;
     let file = open(of, &invocation, output)?;
@@ -78,7 +100,7 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(of.typed.flags())?;
     invocation.environment.refuse_a_session("edit knowledge")?;
     end_leftovers(&invocation.workspace()?, output);
-    let file = open(of, &invocation, output)?;
+    let file = open_to_edit(of, &invocation, output)?;
     if let Some(closed) = file.closed {
         return Err(refusal(closed));
     }
@@ -99,7 +121,7 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     check(&text, &copy)?;
     // A session may have begun while the editor was open. It will add to the knowledge, so this edit is not
     // continued.
-    let now = open(of, &invocation, output)?;
+    let now = open_to_edit(of, &invocation, output)?;
     if let Some(closed) = now.closed {
         return Err(refusal(closed).hint(kept(&copy)));
     }
@@ -141,6 +163,8 @@ fn refusal(closed: Closed) -> Failure {
         Closed::Working { .. } => Failure::new(Exit::Held, what).hint(
             "`ekiden pause` pauses the run after this session; then edit, and `ekiden unpause`",
         ),
+        Closed::Writing => Failure::new(Exit::Held, what)
+            .hint("try again in a moment; if that does not help, its disk may be full"),
         Closed::Interrupted { .. } => Failure::new(Exit::Unfinished, what)
             .hint("`ekiden resume` continues it; then stop it and edit"),
         Closed::Plan => Failure::new(Exit::Unfinished, what)

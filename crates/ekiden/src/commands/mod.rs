@@ -67,7 +67,7 @@ use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::Driving;
-use ekiden_engine::workspace::Workspace;
+use ekiden_engine::workspace::{Workspace, has_runs, ran_before_git};
 use ekiden_engine::{EngineError, history, leftovers, registry, state_trust};
 use ekiden_otel::Telemetry;
 use ekiden_store::disk::RealDisk;
@@ -155,14 +155,12 @@ impl Invocation {
     fn workspace(&self) -> Result<Workspace, Failure> {
         let state_dir = chosen::state_dir(&self.given, &self.here)?;
         let is_named = self.given.origin(&table::WORK_DIR.row) != Origin::Default;
-        let has_runs = |dir: &&Path| {
+        let ran_there = |dir: &&Path| {
             let place = ProjectPlace::find(dir, state_dir.as_deref());
-            let runs = place.map(|place| StateLayout::new(&place.state_dir).runs());
-            // WHY it is not enough that it exists: a run that was refused leaves it empty.
-            let mut runs = runs.and_then(|runs| runs.read_dir().ok());
-            runs.as_mut().is_some_and(|runs| runs.next().is_some())
+            place.is_some_and(|place| has_runs(&place.state_dir))
+                || state_dir.is_none() && ran_before_git(dir)
         };
-        let workspace = match self.here.ancestors().find(has_runs).filter(|_| !is_named) {
+        let workspace = match self.here.ancestors().find(ran_there).filter(|_| !is_named) {
             Some(dir) => self.of_user(Workspace::find(dir, state_dir.as_deref())?),
             None => self.workspace_here()?,
         };
@@ -174,7 +172,7 @@ impl Invocation {
     }
 
     fn of_user(&self, workspace: Workspace) -> Workspace {
-        workspace.of_user(self.environment.state_home())
+        state_trust::from_before_git(workspace.of_user(self.environment.state_home()))
     }
 
     /// The view of a run that starts or continues.

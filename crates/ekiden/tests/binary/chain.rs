@@ -37,7 +37,7 @@ impl Environment {
         chains.join(self.runs().last().unwrap())
     }
 
-    fn edit_log(&self, edit: impl FnOnce(String) -> String) {
+    pub(crate) fn edit_log(&self, edit: impl FnOnce(String) -> String) {
         let log = self.run_dir().join("log.jsonl");
         let text = std::fs::read_to_string(&log).unwrap();
         let edited = edit(text.clone());
@@ -230,4 +230,23 @@ fn where_nothing_can_be_kept_a_run_says_so_and_asks_later() {
             .run(&["resume", "-m", "2", "--trust-state"])
             .expect(0);
     }
+}
+
+/// Somebody restored a file to the wrong place.
+// shows: DUR-04
+#[test]
+fn the_log_of_another_run_is_not_taken_for_a_runs_own() {
+    let environment = stopped();
+    let log = || environment.run_dir().join("log.jsonl");
+    let first = std::fs::read(log()).unwrap();
+    environment.run(&[&RUN[..], &["--new"]].concat()).expect(3);
+    let run = environment.runs().pop().unwrap();
+    std::fs::write(log(), first).unwrap();
+    insta::assert_snapshot!(environment.told(&["resume", &run, "-m", "1"]), @r"
+    --- standard error
+    error: cannot read run RUN: use its log, which is that of run RUN
+    hint: put its own log back, or start again with `--new`
+    hint: name another run by its id; `ekiden status --all` lists them
+    --- exit code 74
+    ");
 }

@@ -408,3 +408,20 @@ fn a_repository_can_be_moved_with_its_state() {
         .run(&["resume", "--work-dir", &dir, "-m", "1"])
         .expect(3);
 }
+
+/// Many a task begins with `git init`.
+// shows: RUN-11, SEC-10
+#[test]
+fn a_run_goes_on_where_its_agent_makes_a_repository() {
+    let environment = Environment::new();
+    environment.write("task.md", &crate::environment::items(20));
+    let begin = ["run", "task.md", "--agent", "rehearsal", "-m", "1"];
+    environment.run(&begin).expect(3);
+    environment.git(&["init", "--quiet"]);
+    let told = environment.run(&["status"]).expect(0);
+    assert!(told.stdout.contains("all its sessions are used"), "{told}");
+    environment.run(&["resume", "-m", "1"]).expect(3);
+    // A clone can bring such a state.
+    let stranger = environment.with("XDG_STATE_HOME", "/nowhere/at/all");
+    stranger.run(&["resume", "-m", "1"]).expect(66);
+}

@@ -1,5 +1,9 @@
 //! `ekiden knowledge`: to read, to edit, to measure.
 
+use std::fs::File;
+
+use rustix::process::Signal;
+
 use crate::environment::{Environment, slow_items};
 use crate::judging::HAND_OVER;
 use crate::running::wait_until;
@@ -147,6 +151,51 @@ fn nobody_edits_while_a_session_runs() {
     --- exit code 75
     ");
     drop(running);
+}
+
+/// When a wait, a pause or the end begins, the engine still has to write the file that an edit replaces.
+// shows: REL-17
+#[test]
+fn nobody_edits_what_the_engine_is_about_to_write() {
+    let environment = with_editor(Environment::with_git(), "sed -i s/cat/dog/");
+    one_session(&environment);
+    environment.edit_log(|log| {
+        let written = log.lines().position(|line| line.contains("\"published\""));
+        let lines: Vec<_> = log.split_inclusive('\n').take(written.unwrap()).collect();
+        lines.concat()
+    });
+    // As its engine does while it works.
+    let lock = File::open(environment.dir().join(".git/ekiden/root/lock")).unwrap();
+    lock.lock().unwrap();
+    insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
+    --- standard error
+    error: cannot edit knowledge, since the run is still writing it
+    hint: try again in a moment; if that does not help, its disk may be full
+    --- exit code 75
+    ");
+}
+
+// shows: REL-17
+#[test]
+fn an_edit_outlasts_the_stop_of_a_paused_run() {
+    let environment = with_editor(Environment::with_git(), "sed -i s/cat/dog/");
+    let agent =
+        "touch started; until test -e go; do sleep 0.05; done; status=IN_PROGRESS; note=new\n";
+    let fact = "printf '%s\\n' '## Core Knowledge' '' '- Written by cat.' > \"$to/KNOWLEDGE.md\"\n";
+    environment.script("agent.sh", &format!("{agent}{HAND_OVER}{fact}"));
+    let mut run = environment.start(&["run", "Write a file.", "--agent-command", "./agent.sh"]);
+    wait_until("the agent works", || environment.exists("started"));
+    environment.run(&["pause"]).expect(0);
+    environment.write("go", "");
+    run.wait_for("paused before session 2");
+    environment.run(&["knowledge", "edit"]).expect(0);
+    run.signal(Signal::INT);
+    run.end().expect(3);
+    assert!(
+        environment
+            .read(".ekiden/KNOWLEDGE.md")
+            .contains("- Written by dog.")
+    );
 }
 
 // shows: REL-30
