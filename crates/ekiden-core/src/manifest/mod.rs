@@ -237,6 +237,25 @@ impl Verification {
             .chain(self.beside.iter().map(|command| (command.as_str(), 0)))
     }
 
+    /// Both checks, with each command once.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        for (command, code) in other.commands() {
+            let command = match code {
+                0 => command.to_owned(),
+                code => format!("( {command}\n)\n[ $? -eq {code} ]"),
+            };
+            if !self.commands().any(|own| own == (command.as_str(), 0)) {
+                self.beside.push(command);
+            }
+        }
+        let files = other.files.iter();
+        let new = files.filter(|file| !self.files.contains(file)).cloned();
+        self.files.extend(new.collect::<Vec<_>>());
+        self.timeout = Millis(self.timeout.0.saturating_add(other.timeout.0));
+        self
+    }
+
     /// The checks, on one line for people.
     pub fn told_in_line(&self) -> String {
         self.lines("these files exist").join("; ")
@@ -261,4 +280,30 @@ impl Verification {
 
 fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
     *number == T::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: PLN-08
+    #[test]
+    fn two_checks_become_one_that_has_each_command_once() {
+        let check = |command: &str, exit_code, beside: &str, file: &str| Verification {
+            command: command.to_owned(),
+            timeout: Millis(5),
+            exit_code,
+            beside: vec![beside.to_owned()],
+            files: vec![file.to_owned()],
+        };
+        let both = check("one", 0, "make", "a").and(&check("two", 3, "make", "b"));
+        let both = both.and(&check("one", 0, "make", "a"));
+        let commands: Vec<_> = both.commands().collect();
+        let two = "( two\n)\n[ $? -eq 3 ]";
+        assert_eq!(commands, [("one", 0), ("make", 0), (two, 0)]);
+        assert_eq!(
+            (both.files, both.timeout),
+            (vec!["a".into(), "b".into()], Millis(15))
+        );
+    }
 }

@@ -22,9 +22,8 @@ impl Run {
         let others = self.others(stage, files);
         let sides = [stage].into_iter().chain(&others);
         let sides = sides.filter_map(|stage| self.side(stage)).collect();
-        let stage = self.stage(stage);
-        let verification = stage.and_then(|stage| stage.verification.as_ref());
-        match verification.zip(check) {
+        let verification = self.merge_verification(stage);
+        match verification.as_ref().zip(check) {
             None => PromptSection::Conflict {
                 sides,
                 files: files.to_vec(),
@@ -34,6 +33,30 @@ impl Run {
                 check: check_facts(verification, check),
             },
         }
+    }
+
+    /// What decides on the merge of a stage: its own check, and those of the stages with which it did not go together,
+    /// since whoever resolves that may drop the other side. A stage on which others build does not count: they may have
+    /// changed what it checks.
+    pub fn merge_verification(&self, stage: &StageId) -> Option<Verification> {
+        let own = self.stage(stage)?.verification.clone();
+        let opposed = self.opposed.get(stage).into_iter().flatten();
+        let theirs = opposed
+            .filter(|other| !self.is_built_on(other))
+            .filter_map(|other| self.stage(other)?.verification.as_ref());
+        theirs.fold(own, |all, other| {
+            Some(match all {
+                Some(all) => all.and(other),
+                None => other.clone(),
+            })
+        })
+    }
+
+    /// Another stage that is done needs this one.
+    fn is_built_on(&self, stage: &StageId) -> bool {
+        let done = self.results.keys().filter_map(|done| self.stage(done));
+        let mut needs = done.flat_map(|done| &done.part.needs);
+        needs.any(|need| need.stage == *stage)
     }
 
     /// The diagnosis of a stage that failed for good, for a person; none for other stages.
@@ -116,7 +139,7 @@ impl Run {
 
     /// The stages whose changes this one meets only now: those that are done and that it does not build on.
     /// If some of them changed the files in question, only those.
-    fn others(&self, stage: &StageId, files: &[String]) -> Vec<StageId> {
+    pub(super) fn others(&self, stage: &StageId, files: &[String]) -> Vec<StageId> {
         let known = self.plan.done_before(stage, usize::MAX);
         let is_beside = |other: &StageId| other != stage && !known.contains(other);
         // Git names files from the root of the repository, results from the work dir.

@@ -140,6 +140,11 @@ impl Run {
         if self.plan.unmerged(stage, files.to_vec()) {
             self.conflicts
                 .insert(stage.clone(), self.conflict(stage, files, check));
+            let others = self.others(stage, files);
+            self.opposed
+                .entry(stage.clone())
+                .or_default()
+                .extend(others);
         }
     }
 

@@ -4,6 +4,7 @@ use ekiden_agent::attempt::{AgentCommand, HookAnswer, Report};
 use ekiden_core::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, WorktreeEffect};
 use ekiden_core::event::TaskOutcome;
 use ekiden_core::ids::{AttemptId, EffectId, SessionNumber, StageId};
+use ekiden_core::manifest::Stage;
 use ekiden_core::notice::NoticeKind;
 use ekiden_core::prompt::{ContextInput, ResultInput};
 use ekiden_core::relay::{Purpose, Relay};
@@ -135,7 +136,10 @@ impl<R: EffectRunner> Engine<'_, R> {
             ..ContextInput::default()
         };
         let job = StageJob {
-            stage: of_manifest.clone(),
+            stage: Stage {
+                verification: run.merge_verification(stage),
+                ..of_manifest.clone()
+            },
             mark: task_mark(&run.header().run, id),
             integrated: run.integration_commit().map(str::to_owned),
             is_repeated,

@@ -176,6 +176,36 @@ fn a_validation_that_fails_on_the_merge_goes_to_a_session_and_then_to_the_user()
     assert_eq!(files, "a.txt\n");
 }
 
+/// The checks of both sides decide on a resolved conflict: taking one side whole does not make the run complete.
+// shows: PLN-08
+#[test]
+fn who_resolves_a_conflict_cannot_drop_what_the_other_stage_made() {
+    let resolved = |then: &[&str]| {
+        let wait = "until git log --all --format=%s | grep -q '^ekiden: A '; do sleep 0.1; done";
+        let second = format!("{wait}; echo b > n; echo b > b.txt");
+        let taken = "echo b > n; git rm -q a.txt";
+        let sessions = [&[second.as_str(), taken], then].concat();
+        let mut fixture = Fixture::new("true")
+            .stage("A", &["echo a > n; echo a > a.txt"])
+            .stage("B", &sessions);
+        // That of A alone, and not what both have in common.
+        let check = "command = \"test -f a.txt; exit $(( $? + 3 ))\", exit_code = 3";
+        fixture.plan = fixture.plan.replacen("command = \"true\"", check, 1);
+        fixture
+    };
+    let mended = resolved(&["git checkout -q HEAD^2 -- a.txt"]);
+    let said = mended.run().expect(0);
+    assert!(said.stdout.contains("4 sessions"), "{said}");
+    assert_eq!(mended.environment.read("a.txt"), "a\n");
+    assert_eq!(mended.environment.read("n"), "b\n");
+
+    let left = resolved(&[]);
+    let said = left.run().expect(1);
+    let whole = format!("ekiden/{}", left.environment.runs()[0]);
+    let kept = left.environment.git(&["show", &format!("{whole}:a.txt")]);
+    assert_eq!(kept, "a\n", "{said}");
+}
+
 // shows: PLN-08
 #[test]
 fn a_file_that_holds_such_marks_by_right_can_be_put_right() {
