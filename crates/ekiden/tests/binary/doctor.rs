@@ -408,6 +408,32 @@ fn a_client_that_refuses_its_start_is_not_asked_again() {
     }
 }
 
+/// Driven by a program, the client does not say so itself, and its rules that deny are gone too.
+// shows: RUN-20, AGT-11
+#[test]
+fn settings_that_the_client_ignores_are_told_before_the_run() {
+    let environment = Environment::with_git();
+    environment.script("box", "exit 1\n");
+    environment.write(".claude/settings.local.json", "{\n  // why\n}\n");
+    let warns = |more: &[&str]| {
+        let run = [
+            "run",
+            "A task.",
+            "--agent",
+            "claude",
+            "--agent-command",
+            "./box",
+        ];
+        let said = environment.run(&[&run[..], &CHOSEN, more].concat());
+        said.stderr.contains(
+            "warning: Claude Code ignores all of .claude/settings.local.json, its permission rules and hooks too: \
+             not plain JSON at line 2, column 3",
+        )
+    };
+    assert!(warns(&[]));
+    assert!(!warns(&["--isolated", "--new"]), "it is left out anyway");
+}
+
 // shows: AGT-13
 #[test]
 fn tools_without_the_one_that_writes_are_refused() {
