@@ -152,8 +152,11 @@ fn lines_say_what_to_do() {
 // shows: OPS-02
 #[test]
 fn the_guard_is_where_it_should_be_or_the_doctor_says_what_is_wrong() {
-    let guard = |settings: &str| {
+    let guard_with = |settings: &str, scripts: &[&str]| {
         let environment = client(TESTED, LOGGED_IN);
+        for script in scripts {
+            environment.script(script, "");
+        }
         environment.write(".claude/settings.local.json", settings);
         environment.write("opt/ekiden", "");
         let told = environment.told(&["doctor", CHOSEN[0], CHOSEN[1]]);
@@ -161,6 +164,7 @@ fn the_guard_is_where_it_should_be_or_the_doctor_says_what_is_wrong() {
         let lines: Vec<&str> = lines.take_while(|line| !line.contains("  git  ")).collect();
         lines.join("\n")
     };
+    let guard = |settings: &str| guard_with(settings, &[]);
     let hooks = |program: &str, events: &[&str]| {
         let hook = |event: &&str| {
             let command = format!("{program} hook {event}");
@@ -185,7 +189,12 @@ fn the_guard_is_where_it_should_be_or_the_doctor_says_what_is_wrong() {
     warning  guard        hooks are missing: SessionStart, UserPromptSubmit, PreToolUse, PostToolBatch, SessionEnd
                           `ekiden setup` fixes it (`--project` for the project's settings)
     ");
-    insta::assert_snapshot!(guard(r#"{"enabledPlugins": {"ekiden@ekiden": true}}"#), @"ok       guard        installed as a plugin");
+    let plugin = r#"{"enabledPlugins": {"ekiden@ekiden": true}}"#;
+    insta::assert_snapshot!(guard(plugin), @r"
+    warning  guard        the plugin calls `ekiden`, which is not on PATH: it does nothing
+                          put `ekiden` on the PATH of your sessions
+    ");
+    insta::assert_snapshot!(guard_with(plugin, &["bin/ekiden"]), @"ok       guard        installed as a plugin");
 }
 
 /// Nothing was left behind that could be resumed.
