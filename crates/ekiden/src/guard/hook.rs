@@ -100,6 +100,9 @@ impl Hook<'_> {
         if matches!(trigger, Trigger::Begins(_)) {
             self.watched.sweep();
         }
+        if matches!(trigger, Trigger::Begins(Source::Clear | Source::Resume)) {
+            self.watched.tell_servers();
+        }
         if *trigger == Trigger::Prompt {
             self.note_prompt();
             let (now, prompt) = (self.watched.now, &self.call.prompt);

@@ -33,6 +33,8 @@ use crate::settings::table::{self, Setting};
 use crate::specs::file_bytes;
 use crate::tracker::{Trackers, tell_continued};
 
+/// The client's process id, for its hooks.
+const CLIENT_VARIABLE: &str = "CLAUDE_PID";
 /// How long observations about a session are kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
 
@@ -151,6 +153,14 @@ impl Watched {
         let branch = self.place.branch();
         let found = files.newest_of(&project, branch.as_deref(), memory::CONTEXT_LINES);
         memory::shown::recent_context(&found, chars_max)
+    }
+
+    /// Lets the MCP servers of this client know its session.
+    pub(super) fn tell_servers(&self) {
+        let client = self.environment.variable(CLIENT_VARIABLE);
+        if let Some(client) = client.and_then(|client| client.parse().ok()) {
+            self.or_complain(self.files.went_over(client, &self.session));
+        }
     }
 
     /// Forgets sessions that ended long ago.

@@ -126,6 +126,40 @@ fn a_session_that_a_person_started_writes_its_handoff() {
     assert_eq!(none["content"][0]["text"], "ids is missing");
 }
 
+/// The client keeps its servers, but its session is another one from then on.
+// shows: MEM-09
+#[test]
+fn after_clear_the_tools_are_about_the_new_session() {
+    let client = std::process::id().to_string();
+    let environment = Environment::with_git()
+        .with("CLAUDE_CODE_SESSION_ID", "old")
+        .with("CLAUDE_PID", &client);
+    let mut server = Server::start(&environment);
+    server.greet();
+    let begins = |session: &str, source: &str| {
+        let input = json!({"session_id": session, "cwd": environment.dir(), "source": source,
+            "hook_event_name": "SessionStart"});
+        let said = environment.fed(&["hook", "SessionStart"], &input.to_string());
+        said.expect(0);
+    };
+    let mut session = |done: &str| {
+        let params = json!({"name": "write_handoff", "arguments": {"done": done}});
+        let answer = server.ask("tools/call", &params);
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let document = environment.read(text.strip_prefix("Written: ").expect(text));
+        let of = document
+            .lines()
+            .find_map(|line| line.strip_prefix("session: "));
+        of.unwrap_or_default().to_owned()
+    };
+    begins("old", "startup");
+    assert_eq!(session("one"), "old");
+    begins("new", "clear");
+    assert_eq!(session("two"), "new");
+    begins("another", "resume");
+    assert_eq!(session("three"), "another");
+}
+
 // shows: MEM-09
 #[test]
 fn a_client_that_goes_away_in_the_middle_ends_the_server() {

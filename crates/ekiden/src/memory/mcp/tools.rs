@@ -1,6 +1,7 @@
 //! What the tools do. Their names and arguments, in `tools.json`, are those of claude-mem where it has
 //! them, so agents find what they know.
 
+use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::guard::checkpoint::CheckpointReason;
@@ -13,6 +14,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_memory::{Filter, Here, Memory, MemoryError, Query, ask};
 use ekiden_store::disk::RealDisk;
+use ekiden_store::guard::session_of_client;
 use ekiden_store::place::ProjectPlace;
 use ekiden_store::replace::{Durability, replace};
 use ekiden_wire::client_settings;
@@ -43,6 +45,7 @@ type Answer = Result<String, String>;
 pub(super) struct Tools {
     environment: Environment,
     here: PathBuf,
+    started: Timestamp,
     /// Otherwise the session does not see any of them.
     pub offered: bool,
 }
@@ -65,6 +68,7 @@ impl Tools {
         Self {
             offered: if in_run { run } else { wanted() },
             here,
+            started: SystemClock.now(),
             environment,
         }
     }
@@ -197,7 +201,7 @@ impl Tools {
             let last = recent.responses.last().ok_or_else(unknown)?;
             return Ok(format!("{} tokens are used", last.context_tokens));
         }
-        let watched = Watched::for_command(None).map_err(|failure| failure.error().to_owned())?;
+        let watched = self.watched()?;
         let reading = watched.reading().ok_or_else(unknown)?;
         Ok(format!(
             "{} of {} tokens are used",
@@ -240,12 +244,23 @@ impl Tools {
                 )),
             };
         }
-        write_document(arguments)
+        write_document(&self.watched()?, arguments)
+    }
+
+    /// The client's session, which is no longer the one that this server was started in after `/clear` or `/resume`.
+    fn watched(&self) -> Result<Watched, String> {
+        let of = |session: Option<&str>| {
+            Watched::for_command(session).map_err(|failure| failure.error().to_owned())
+        };
+        let watched = of(None)?;
+        let state_dir = &watched.place.state_dir;
+        let session = session_of_client(state_dir, parent_id(), self.started);
+        session.map_or(Ok(watched), |session| of(Some(&session)))
     }
 }
 
 /// The handoff of a session that a person started.
-fn write_document(arguments: &Arguments<'_>) -> Answer {
+fn write_document(watched: &Watched, arguments: &Arguments<'_>) -> Answer {
     let failed = |error: &dyn std::error::Error| format!("cannot {}", in_full(error));
     let lines = |name: &str| -> Vec<String> {
         let text = arguments.text(name).unwrap_or_default();
@@ -262,7 +277,6 @@ fn write_document(arguments: &Arguments<'_>) -> Answer {
     if filled == Filled::default() {
         return Err("name at least one of done, decisions, blockers".to_owned());
     }
-    let watched = Watched::for_command(None).map_err(|failure| failure.error().to_owned())?;
     let reading = watched.reading();
     let request = watched.checkpoint(CheckpointReason::Manual, reading.as_ref());
     let taken = take_checkpoint(&request).map_err(|error| failed(&error))?;
