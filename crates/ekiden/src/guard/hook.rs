@@ -138,7 +138,7 @@ impl Hook<'_> {
             }
         }
         if let Some(reading) = &reading {
-            self.watched.publish(&watch, reading);
+            self.watched.publish(&watch, reading, true);
         }
         let ends = self.watched.follow_loop(trigger, &watch, reading.as_ref());
         let own = *trigger == Trigger::Begins(Source::Compact);
