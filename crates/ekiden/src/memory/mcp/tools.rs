@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::document::Filled;
+use ekiden_core::guard::watch::{WatchEvent, WatchRecord};
 use ekiden_core::handoff::HandoffFile;
 use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
 use ekiden_core::observation::{Observation, ObservationKind};
@@ -278,21 +279,33 @@ fn write_document(watched: &Watched, arguments: &Arguments<'_>) -> Answer {
         return Err("name at least one of done, decisions, blockers".to_owned());
     }
     let reading = watched.reading();
-    let request = watched.checkpoint(CheckpointReason::Manual, reading.as_ref());
-    let taken = take_checkpoint(&request).map_err(|error| failed(&error))?;
-    let document = std::fs::read_to_string(&taken.document).map_err(|error| failed(&error))?;
+    // A checkpoint of the guard waits to be filled in: another one would not end a loop's session.
+    let waits = watched.watch().last;
+    let waits = waits.filter(|last| last.filled.is_none() && !last.outdated);
+    let waits = waits.map(|last| watched.place.dir.join(last.taken.document));
+    let path = match waits.filter(|path| path.is_file()) {
+        Some(path) => path,
+        None => {
+            let request = watched.checkpoint(CheckpointReason::Manual, reading.as_ref());
+            let taken = take_checkpoint(&request).map_err(|error| failed(&error))?;
+            taken.document
+        }
+    };
+    let document = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
     let disk = RealDisk::fenced(&watched.place.dir);
-    replace(
-        &disk,
-        &taken.document,
-        filled.fill(&document).as_bytes(),
-        Durability::Full,
-    )
-    .map_err(|error| failed(&error))?;
-    let (shown, empty) = (
-        watched.shown(&taken.document),
-        Filled::of(&document).missing(),
-    );
+    let text = filled.fill(&document);
+    replace(&disk, &path, text.as_bytes(), Durability::Full).map_err(|error| failed(&error))?;
+    if !watched.session.is_empty() {
+        let used_tokens = reading.map_or(0, |reading| reading.used_tokens);
+        let event = WatchEvent::Filled { used_tokens };
+        let record = WatchRecord {
+            time: SystemClock.now(),
+            event,
+        };
+        let recorded = watched.files.append(&[record]);
+        recorded.map_err(|error| failed(&error))?;
+    }
+    let (shown, empty) = (watched.shown(&path), Filled::of(&document).missing());
     let mut places = Filled::default().missing();
     places.retain(|place| !empty.contains(place) && !filled.missing().contains(place));
     match places.is_empty() {
