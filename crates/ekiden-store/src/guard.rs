@@ -6,7 +6,8 @@
 //! ├── <session>.lock      held while a decision is made and recorded
 //! ├── <session>.figure    the last figures of the client's status line
 //! ├── <session>.mod       written anew by the mod before each hook: its sign of life
-//! └── <session>.writing   held while a checkpoint is written
+//! ├── <session>.writing   held while a checkpoint is written
+//! └── <process>.client     the session that this client went over to, with `/clear` or `/resume`
 //! ```
 //!
 //! These sessions have no engine. Many short processes read and write here, hundreds in a minute, each with
@@ -134,6 +135,14 @@ impl GuardFiles {
         }
     }
 
+    /// Notes that the client of this process id has gone over to `session`. WHY: its MCP servers stay, and know only the
+    /// session that they were started in.
+    pub fn went_over(&self, client: u32, session: &str) -> DiskResult<()> {
+        self.make_dir()?;
+        let path = client_path(&self.dir, client);
+        replace_at_once(&*self.disk, &path, session.as_bytes())
+    }
+
     /// Where the mod writes its sign of life, in a directory that exists.
     pub fn sign_of_mod(&self) -> DiskResult<PathBuf> {
         self.make_dir()?;
@@ -184,6 +193,21 @@ impl GuardFiles {
     fn path(&self, kind: &str) -> PathBuf {
         self.dir.join(format!("{}.{kind}", self.name))
     }
+}
+
+/// The session that this client went over to since a time. An earlier note is another client's, which had the same
+/// process id.
+pub fn session_of_client(state_dir: &Path, client: u32, since: Timestamp) -> Option<String> {
+    let path = client_path(&guard_dir(state_dir), client);
+    let noted = path.metadata().and_then(|found| found.modified()).ok()?;
+    let since = SystemTime::UNIX_EPOCH + Duration::from_millis(since.0);
+    std::fs::read_to_string(path)
+        .ok()
+        .filter(|_| noted >= since)
+}
+
+fn client_path(dir: &Path, client: u32) -> PathBuf {
+    dir.join(format!("{client}.client"))
 }
 
 /// Where a state directory keeps watched sessions.
@@ -254,8 +278,10 @@ pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
     let is_old = |path: &PathBuf| {
         let kind = path.extension().and_then(std::ffi::OsStr::to_str);
         let modified = path.metadata().and_then(|found| found.modified());
-        matches!(kind, Some("jsonl" | "lock" | "figure" | "mod" | "writing"))
-            && modified.is_ok_and(|modified| modified < before)
+        matches!(
+            kind,
+            Some("jsonl" | "lock" | "figure" | "mod" | "writing" | "client")
+        ) && modified.is_ok_and(|modified| modified < before)
     };
     entries
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -387,6 +413,24 @@ mod tests {
         assert_eq!(watched_sessions(dir.path()), ["young"]);
         let (path, _) = last_error(dir.path()).unwrap();
         assert_eq!(path, guard_dir(dir.path()).join("errors.log"));
+    }
+
+    // shows: MEM-09
+    #[test]
+    fn a_client_is_found_by_what_it_noted_lately() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(session_of_client(dir.path(), 7, Timestamp(0)), None);
+        files(dir.path(), "s-2").went_over(7, "s-2").expect("noted");
+        let found = session_of_client(dir.path(), 7, Timestamp(0));
+        assert_eq!(found.as_deref(), Some("s-2"));
+        let tomorrow = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let tomorrow = tomorrow.expect("a time").as_secs() + 24 * 60 * 60;
+        let later = Timestamp(tomorrow * 1000);
+        assert_eq!(
+            session_of_client(dir.path(), 7, later),
+            None,
+            "another client's"
+        );
     }
 
     #[test]

@@ -83,7 +83,8 @@ pub struct HookCall {
     /// At a failure: what kind.
     pub failure: ApiErrorKind,
     pub cwd: PathBuf,
-    /// At a start: how the client says that it starts. Before a compaction: what the client says triggered it.
+    /// At a start: how the client says that it starts. Before a compaction: what the client says triggered it. At the
+    /// end: why it ends, according to the client.
     pub source: String,
     /// The client's permission mode, such as `plan`; empty if it does not say.
     pub mode: String,
@@ -161,10 +162,18 @@ impl HookCall {
                 ApiErrorKind::default()
             },
             cwd: text("cwd").into(),
-            source: text(if event == HookEvent::PreCompact {
-                "trigger"
-            } else {
-                "source"
+            source: text(match event {
+                HookEvent::PreCompact => "trigger",
+                HookEvent::SessionEnd => "reason",
+                HookEvent::PreToolUse
+                | HookEvent::PostToolUse
+                | HookEvent::PostToolBatch
+                | HookEvent::UserPromptSubmit
+                | HookEvent::SessionStart
+                | HookEvent::Stop
+                | HookEvent::StopFailure
+                | HookEvent::Idle
+                | HookEvent::Other => "source",
             }),
             mode: text("permission_mode"),
             calls: done::calls(&hook["tool_calls"]),

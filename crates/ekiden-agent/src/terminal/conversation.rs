@@ -27,6 +27,8 @@ use crate::child::ChildEnd;
 
 /// The client's exit codes after a person left it, or its terminal was closed.
 const LEFT: [i32; 3] = [0, 129, 130];
+/// How the client says that its person began or opened another conversation in it.
+const DESERTED: [&str; 2] = ["clear", "resume"];
 /// How the client says that a conversation continues from its summary.
 const COMPACTED: &str = "compact";
 /// Its exit code after SIGTERM.
@@ -54,6 +56,8 @@ pub(super) struct Conversation {
     cost_usd: f64,
     tool_calls: u32,
     compacted: bool,
+    /// The client goes on with another conversation, which nobody watches or fences.
+    pub(super) deserted: bool,
     failure: Failure,
     ending: Option<Ending>,
     reports: VecDeque<Report>,
@@ -192,6 +196,10 @@ impl Conversation {
             HookEvent::PreToolUse => self.tool(&call),
             HookEvent::SessionStart if call.source == COMPACTED => {
                 self.was_compacted(self.last.context_tokens);
+            }
+            HookEvent::SessionEnd if DESERTED.contains(&call.source.as_str()) => {
+                self.deserted = true;
+                self.warn("another conversation was opened with `/clear` or `/resume`; the run stops, since it can watch only its own");
             }
             HookEvent::StopFailure if call.failure == ApiErrorKind::RateLimit => {
                 self.failure = Failure::AwaitedLimit;
@@ -432,7 +440,7 @@ impl Conversation {
                 Failure::AwaitedLimit => ends::of_failure(ApiErrorKind::RateLimit, limit),
                 Failure::Known(kind) => ends::of_failure(kind, limit),
             },
-            (end, None) if Self::is_left(&end) => EndCause::PersonLeft,
+            (end, None) if self.deserted || Self::is_left(&end) => EndCause::PersonLeft,
             (ChildEnd::Exited(TERMINATED), None) => EndCause::Killed {
                 signal: TERMINATED - 128,
             },
@@ -669,6 +677,18 @@ mod tests {
         assert_eq!(talk.transcript, None);
     }
 
+    /// Its hooks name another conversation from then on, so no order reaches it and no fence stands.
+    // shows: AGT-02, AGT-13
+    #[test]
+    fn a_person_who_opens_another_conversation_has_left() {
+        for (reason, deserted) in [("clear", true), ("resume", true), ("other", false)] {
+            let mut talk = conversation();
+            let reason = format!(r#","reason":"{reason}""#);
+            assert_eq!(text(ask(&mut talk, "SessionEnd", &reason, None)), "{}");
+            assert_eq!(talk.deserted, deserted, "{reason}");
+        }
+    }
+
     // shows: AGT-02
     #[test]
     fn the_end_is_named_by_who_ended_it() {
@@ -699,6 +719,14 @@ mod tests {
         assert_eq!(
             cause(None, ChildEnd::Signaled(9)),
             EndCause::Killed { signal: 9 }
+        );
+        let deserted = Conversation {
+            deserted: true,
+            ..conversation()
+        };
+        assert_eq!(
+            deserted.cause(ChildEnd::Exited(143), None),
+            EndCause::PersonLeft
         );
         let failed = Conversation {
             failure: Failure::Known(ApiErrorKind::AuthenticationFailed),

@@ -131,6 +131,9 @@ impl Driver {
                 command = engine.next() => self.obey(command),
                 question = listener.next() => {
                     self.conversation.ask(question, last_response);
+                    if self.conversation.deserted {
+                        self.child.terminate();
+                    }
                     if awaits_limit && self.transcript_has_limit() {
                         self.conversation.limit_is_known();
                     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::prompt;
 use ekiden_core::relay::Prompt;
+use ekiden_wire::client_settings;
 use ekiden_wire::hooks::HookEvent;
 use serde_json::{Map, Value, json};
 
@@ -42,7 +43,8 @@ pub(super) fn child(spec: &mut AttemptSpec, ekiden: &Path, socket: &Path) -> Chi
 
 fn flags(spec: &AttemptSpec, ekiden: &Path, socket: &Path) -> Vec<String> {
     let files = settings_files(&spec.dir, spec.agent.account.as_deref());
-    let settings = settings(ekiden, socket, !has_status_line(&files));
+    let theirs = status_line_of(&files).filter(|_| !spec.agent.permissions.isolated);
+    let settings = settings(ekiden, socket, theirs);
     let mut flags = vec![
         id_flag(spec.mode).to_owned(),
         spec.conversation.to_string(),
@@ -67,8 +69,8 @@ fn flags(spec: &AttemptSpec, ekiden: &Path, socket: &Path) -> Vec<String> {
     flags
 }
 
-/// The settings text: hooks that ask this process, and a status line if the user has none.
-fn settings(ekiden: &Path, socket: &Path, status_line: bool) -> Value {
+/// The settings text: hooks that ask this process, and the status line.
+fn settings(ekiden: &Path, socket: &Path, theirs: Option<Value>) -> Value {
     let ekiden = ekiden.display().to_string();
     let socket = socket.display().to_string();
     let args = [ROLE, &socket, Asker::Hook.name()];
@@ -79,12 +81,26 @@ fn settings(ekiden: &Path, socket: &Path, status_line: bool) -> Value {
         .map(|event| (event.name().to_owned(), json!([{"hooks": [hook]}])))
         .collect();
     let mut settings = json!({"includeGitInstructions": false, "hooks": hooks});
-    if status_line {
-        let words = [ekiden.as_str(), ROLE, &socket, Asker::StatusLine.name()];
-        let command = words.map(quoted).join(" ");
-        settings["statusLine"] = json!({"type": "command", "command": command});
+    let words = [ekiden.as_str(), ROLE, &socket, Asker::StatusLine.name()];
+    if let Some(line) = status_line(&words.map(quoted).join(" "), theirs) {
+        settings["statusLine"] = line;
     }
     settings
+}
+
+/// Our status line, and the user's below it. WHY: the client tells nobody else what the session costs. One of unknown
+/// form stays alone.
+fn status_line(ours: &str, theirs: Option<Value>) -> Option<Value> {
+    let Some(mut line) = theirs else {
+        return Some(json!({"type": "command", "command": ours}));
+    };
+    let command = line["command"].as_str();
+    let command = command.filter(|_| line["type"] == "command")?;
+    let both = format!(
+        "input=$(cat); printf %s \"$input\" | {ours}; printf %s \"$input\" | {{ {command}\n}}"
+    );
+    line["command"] = format!("sh -c {}", quoted(&both)).into();
+    Some(line)
 }
 
 /// A word for the shell, which runs status lines.
@@ -92,12 +108,12 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The client's settings files, in which a user may have a status line.
+/// The client's settings files, in which a user may have a status line, highest first.
 fn settings_files(dir: &Path, account: Option<&str>) -> Vec<PathBuf> {
     let project = dir.join(".claude");
     let mut files = vec![
-        project.join("settings.json"),
         project.join("settings.local.json"),
+        project.join("settings.json"),
     ];
     files.extend(config_dir(account).map(|config| config.join("settings.json")));
     files
@@ -114,13 +130,12 @@ pub(crate) fn config_dir(account: Option<&str>) -> Option<PathBuf> {
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".claude")))
 }
 
-fn has_status_line(files: &[PathBuf]) -> bool {
-    files.iter().any(|file| {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        let settings: Value = serde_json::from_str(&text).unwrap_or_default();
-        settings
-            .get("statusLine")
-            .is_some_and(|line| !line.is_null())
+/// The user's own status line.
+fn status_line_of(files: &[PathBuf]) -> Option<Value> {
+    files.iter().find_map(|file| {
+        let settings = client_settings::read(&std::fs::read(file).ok()?)?;
+        let line = settings.get("statusLine")?;
+        Some(line.clone()).filter(|line| !line.is_null())
     })
 }
 
@@ -132,7 +147,7 @@ mod tests {
     // shows: AGT-02
     #[test]
     fn the_hooks_lead_back_to_this_program() {
-        let settings = settings(Path::new("/bin/it's"), Path::new("/s/sock"), true);
+        let settings = settings(Path::new("/bin/it's"), Path::new("/s/sock"), None);
         let stop = &settings["hooks"]["Stop"][0]["hooks"][0];
         assert_eq!(stop["command"], "/bin/it's");
         assert_eq!(stop["args"], json!(["__hook", "/s/sock", "hook"]));
@@ -148,16 +163,36 @@ mod tests {
         assert_eq!(settings.get("disableAllHooks"), None);
     }
 
+    /// Only a status line is told what a session costs, so without ours no budget would hold.
+    // shows: AGT-02, REL-22
     #[test]
-    fn a_status_line_of_the_users_own_stays() {
+    fn a_status_line_of_the_users_own_stands_below_ours() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("settings.json");
-        assert!(!has_status_line(std::slice::from_ref(&file)));
-        std::fs::write(
-            &file,
-            r#"{"statusLine":{"type":"command","command":"mine"}}"#,
-        )
-        .expect("written");
-        assert!(has_status_line(&[dir.path().join("none"), file]));
+        assert_eq!(status_line_of(std::slice::from_ref(&file)), None);
+        let mine =
+            json!({"type": "command", "command": "tr a-z A-Z; echo it\\'s # mine", "padding": 2});
+        let text = json!({"statusLine": mine}).to_string();
+        std::fs::write(&file, format!("\u{feff}{text}")).expect("written");
+        let theirs = status_line_of(&[dir.path().join("none"), file]);
+        assert_eq!(theirs, Some(mine));
+        let both = status_line("sed s/x/ours/", theirs).expect("its form is known");
+        assert_eq!(both["padding"], 2);
+        let shell = format!(
+            "echo 'x y' | {}",
+            both["command"].as_str().expect("a command")
+        );
+        let said = std::process::Command::new("sh")
+            .args(["-c", &shell])
+            .output();
+        let said = said.expect("a shell").stdout;
+        assert_eq!(String::from_utf8_lossy(&said), "ours yX Yit's\n");
+        for odd in [
+            json!({"type": "http", "command": "x"}),
+            json!("x"),
+            json!({}),
+        ] {
+            assert_eq!(status_line("ours", Some(odd)), None);
+        }
     }
 }

@@ -20,7 +20,7 @@
 //!   hook that can carry a text: the end of a batch of tools, the end of a turn, the next prompt. If no turn is
 //!   running, our mod asks for the message and submits it as a prompt; a client without mods is restarted with it.
 //! - Context is read from the end of the transcript at each hook. The window and the cost come from the
-//!   status line, which is ours unless the user has one.
+//!   status line, which is ours, with the user's below it.
 //! - Closing the conversation is SIGTERM: the client restores the terminal and exits 143.
 //! - The person can type at any time, and leaving the client ends the session.
 //!

@@ -23,6 +23,8 @@ pub(super) struct Unhooked {
     account: Option<String>,
     /// Its length when this attempt began. Limits reported before that are over.
     earlier_bytes: u64,
+    /// The last response of an earlier attempt, which says nothing about this one's hooks or turns.
+    earlier: Option<String>,
     warned: bool,
     /// The response that ended the last reported turn.
     reported: String,
@@ -33,7 +35,9 @@ impl Unhooked {
     pub(super) fn new(conversation: &str, account: Option<&str>) -> Self {
         let transcript = find_transcript(conversation, account);
         let metadata = transcript.as_ref().and_then(|path| path.metadata().ok());
+        let earlier = transcript.as_deref().and_then(last_response);
         Self {
+            earlier: earlier.map(|response| response.message_id),
             transcript,
             account: account.map(str::to_owned),
             earlier_bytes: metadata.map_or(0, |metadata| metadata.len()),
@@ -49,7 +53,9 @@ impl Unhooked {
             return;
         };
         conversation.limit_seen(self.has_limit(transcript));
-        let Some(response) = last_response(transcript) else {
+        let response = last_response(transcript);
+        let is_new = |response: &LastResponse| self.earlier.as_ref() != Some(&response.message_id);
+        let Some(response) = response.filter(is_new) else {
             return;
         };
         if !std::mem::replace(&mut self.warned, true) {
@@ -104,6 +110,42 @@ fn find_transcript(conversation: &str, account: Option<&str>) -> Option<PathBuf>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Else every resumed session would be said to have no hooks, and its turn to be over, before the client has started.
+    // shows: AGT-03, RUN-11
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test writes what the client would"
+    )]
+    fn a_response_of_an_earlier_attempt_says_nothing_about_this_one() {
+        const ID: &str = "6f0e5a52-1111-5111-8111-111111111111";
+        let account = tempfile::tempdir().expect("a directory");
+        let project = account.path().join("projects/p");
+        fs::create_dir_all(&project).expect("a directory");
+        let transcript = project.join(format!("{ID}.jsonl"));
+        let response = |id: &str| {
+            format!(
+                r#"{{"type":"assistant","message":{{"id":"{id}","model":"m","stop_reason":"end_turn","usage":{{"input_tokens":10}}}}}}"#
+            )
+        };
+        let (first, second) = (response("m1"), response("m2"));
+        fs::write(&transcript, format!("{first}\n")).expect("written");
+        let id = serde_json::from_value(ID.into()).expect("an id");
+        let mut conversation = Conversation::new(id, 1, "/s/prompt.md".into());
+        let mut unhooked = Unhooked::new(ID, account.path().to_str());
+        let mut reports = |unhooked: &mut Unhooked| {
+            unhooked.look(&mut conversation);
+            std::iter::from_fn(|| conversation.next_report()).count()
+        };
+        assert_eq!(reports(&mut unhooked), 0);
+        fs::write(&transcript, format!("{first}\n{second}\n")).expect("written");
+        assert_eq!(
+            reports(&mut unhooked),
+            3,
+            "a warning, the use, the turn's end"
+        );
+    }
 
     const LIMIT: &str = r#"{"type":"assistant","message":{"id":"m2","model":"<synthetic>","content":[]},"apiErrorParams":{"rate_limit_info":{"status":"rejected","resetsAt":2000000000,"rateLimitType":"five_hour"}},"error":"rate_limit","isApiErrorMessage":true}"#;
 

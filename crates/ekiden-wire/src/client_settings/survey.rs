@@ -40,8 +40,7 @@ pub struct Survey {
 impl Survey {
     /// Reads a file as the client does. None if the client would ignore it.
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let settings: Value =
-            serde_json::from_str(without_mark(std::str::from_utf8(bytes).ok()?)).ok()?;
+        let settings = read(bytes)?;
         Some(Self {
             hooks: hooks(&settings),
             status_line: ours(&settings["statusLine"]).map(|ours| ours.program().to_owned()),
@@ -73,6 +72,11 @@ impl Survey {
         all.dedup();
         all
     }
+}
+
+/// The settings in a file, as the client reads them. None if the client would ignore the file.
+pub fn read(bytes: &[u8]) -> Option<Value> {
+    serde_json::from_str(without_mark(std::str::from_utf8(bytes).ok()?)).ok()
 }
 
 /// Where the client stops reading, if it does: then nothing in the file has an effect. The client treats an

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ekiden_wire::client_settings::TOOLS_RULE;
+use ekiden_wire::client_settings::{self, TOOLS_RULE};
 use serde_json::Value;
 
 use super::denial::{self, Roots};
@@ -196,7 +196,7 @@ fn is_trusted(environment: &Environment, dir: &Path) -> bool {
 }
 
 fn json_of(path: &Path) -> Option<Value> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    client_settings::read(&std::fs::read(path).ok()?)
 }
 
 #[cfg(test)]
@@ -280,6 +280,15 @@ mod tests {
             ("work/.claude/settings.json", ALLOW),
             (".claude.json", trust)
         ]));
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn a_file_that_begins_with_a_byte_order_mark_counts() {
+        let text = "\u{feff}{\"permissions\":{\"deny\":[\"Write\"],\"defaultMode\":\"plan\"}}";
+        let settings = Fixture::with(&[(".claude/settings.json", text)]).settings(false);
+        assert!(settings.denies_handoffs(&[]).is_some());
+        assert_eq!(settings.default_mode(), Some("plan"));
     }
 
     // shows: MON-06

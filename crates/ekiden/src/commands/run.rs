@@ -18,6 +18,7 @@ use super::task::Task;
 use super::{
     CommandLine, Invocation, check_command, doctor, going_back, guide, launch, repository, start,
 };
+use crate::client::guard::look;
 use crate::client::permission::{self, Ask, Remembered};
 use crate::client::settings::ClientSettings;
 use crate::client::window;
@@ -224,6 +225,9 @@ pub(super) fn settle_permissions(
     agent: &mut AgentSpec,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    if agent.kind == AgentKind::Claude && !agent.permissions.isolated {
+        warn_of_ignored(invocation, output)?;
+    }
     let file = invocation.environment.user_file();
     let mut ask = |question: &str| output.ask(question);
     let asker: Option<Ask<'_>> = match invocation.can_ask()? {
@@ -260,6 +264,20 @@ pub(super) fn settle_permissions(
         }
         Ok(()) => output.message(&format!("remembered: {what}\n")),
         Err(failure) => output.warn(&format!("not remembered: {what}: {}", failure.error())),
+    }
+    Ok(())
+}
+
+/// WHY: driven by a program, the client does not say that it left a file out, and with it rules that deny.
+fn warn_of_ignored(invocation: &Invocation, output: &mut Output) -> Result<(), Failure> {
+    let (_, ignored) = look(&invocation.environment, &invocation.workspace_here()?.dir);
+    for file in ignored {
+        output.warn(&format!(
+            "Claude Code ignores all of {}, its permission rules and hooks too: not plain JSON at {} (it \
+             accepts no comments or trailing commas)",
+            phrase::path(&file.path),
+            file.at
+        ));
     }
     Ok(())
 }

@@ -151,7 +151,7 @@ pub(super) fn run_turn(args: &[OsString]) {
     {
         watched.or_complain(take(&watched.checkpoint(reason, reading.as_ref())));
     } else if let Some(reading) = &reading {
-        watched.publish(&watched.watch(), reading);
+        watched.publish(&watched.watch(), reading, true);
     }
 }
 
@@ -308,7 +308,7 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
         }
         let reading = watched.reading();
         if let Some(reading) = &reading {
-            watched.publish(&watched.watch(), reading);
+            watched.publish(&watched.watch(), reading, true);
         }
         watched.checkpoint_loop(reading.as_ref());
     }

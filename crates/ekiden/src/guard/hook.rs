@@ -100,6 +100,9 @@ impl Hook<'_> {
         if matches!(trigger, Trigger::Begins(_)) {
             self.watched.sweep();
         }
+        if matches!(trigger, Trigger::Begins(Source::Clear | Source::Resume)) {
+            self.watched.tell_servers();
+        }
         if *trigger == Trigger::Prompt {
             self.note_prompt();
             let (now, prompt) = (self.watched.now, &self.call.prompt);
@@ -135,7 +138,7 @@ impl Hook<'_> {
             }
         }
         if let Some(reading) = &reading {
-            self.watched.publish(&watch, reading);
+            self.watched.publish(&watch, reading, true);
         }
         let ends = self.watched.follow_loop(trigger, &watch, reading.as_ref());
         let own = *trigger == Trigger::Begins(Source::Compact);

@@ -46,10 +46,10 @@ fn line(
     told: &StatusInput,
     beside: Option<&str>,
 ) -> String {
-    keep_figure(watched, told);
+    let is_active = keep_figure(watched, told);
     let (watch, reading) = (watched.watch(), watched.reading());
     if let Some(reading) = &reading {
-        watched.publish(&watch, reading);
+        watched.publish(&watch, reading, is_active);
     }
     let levels = watched.settings.levels;
     let percent = reading.as_ref().map(Reading::percent);
@@ -122,16 +122,14 @@ fn limits(told: &StatusInput) -> Option<String> {
     (!known.is_empty()).then(|| known.join(" "))
 }
 
-/// Keeps what only the status line hears, if it is new.
-fn keep_figure(watched: &Watched, told: &StatusInput) {
-    let Some(window_tokens) = told.window_tokens else {
-        return;
-    };
-    keep(watched, told.used_tokens, window_tokens);
+/// Keeps what only the status line hears. Returns whether it is new.
+fn keep_figure(watched: &Watched, told: &StatusInput) -> bool {
+    told.window_tokens
+        .is_some_and(|window_tokens| keep(watched, told.used_tokens, window_tokens))
 }
 
-/// Keeps what the client itself reports about its context, if it is new.
-pub(super) fn keep(watched: &Watched, used_tokens: Option<u64>, window_tokens: u64) {
+/// Keeps what the client itself reports about its context. Returns whether it is new.
+pub(super) fn keep(watched: &Watched, used_tokens: Option<u64>, window_tokens: u64) -> bool {
     let figure = Figure {
         at: watched.now,
         used_tokens,
@@ -143,10 +141,11 @@ pub(super) fn keep(watched: &Watched, used_tokens: Option<u64>, window_tokens: u
             ..old
         } == figure
     };
-    if watched.files.figure().is_some_and(same) {
-        return;
+    let is_new = !watched.files.figure().is_some_and(same);
+    if is_new {
+        watched.or_complain(watched.files.keep_figure(&figure));
     }
-    watched.or_complain(watched.files.keep_figure(&figure));
+    is_new
 }
 
 /// The output of the previous status line for the same input.

@@ -13,9 +13,10 @@ use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_memory::MemoryError;
-use ekiden_store::disk::RealDisk;
+use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::guard::{Figure, GuardFiles, sweep, watched_sessions};
 use ekiden_store::layout::Published;
+use ekiden_store::limits::SMALL_FILE_BYTES_MAX;
 use ekiden_store::place::ProjectPlace;
 use ekiden_store::published::prepare_project;
 use ekiden_store::replace::replace_at_once;
@@ -33,6 +34,8 @@ use crate::settings::table::{self, Setting};
 use crate::specs::file_bytes;
 use crate::tracker::{Trackers, tell_continued};
 
+/// The client's process id, for its hooks.
+const CLIENT_VARIABLE: &str = "CLAUDE_PID";
 /// How long observations about a session are kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
 
@@ -151,6 +154,14 @@ impl Watched {
         let branch = self.place.branch();
         let found = files.newest_of(&project, branch.as_deref(), memory::CONTEXT_LINES);
         memory::shown::recent_context(&found, chars_max)
+    }
+
+    /// Lets the MCP servers of this client know its session.
+    pub(super) fn tell_servers(&self) {
+        let client = self.environment.variable(CLIENT_VARIABLE);
+        if let Some(client) = client.and_then(|client| client.parse().ok()) {
+            self.or_complain(self.files.went_over(client, &self.session));
+        }
     }
 
     /// Forgets sessions that ended long ago.
@@ -296,8 +307,9 @@ impl Watched {
     }
 
     /// Writes `checkpoint-state.json` once a level was reached, or if `.ekiden/` already exists: nothing is
-    /// written into a project in which nothing ever happened.
-    pub fn publish(&self, watch: &Watch, reading: &Reading) {
+    /// written into a project in which nothing ever happened. A session that is not active just now leaves another
+    /// one's file alone.
+    pub fn publish(&self, watch: &Watch, reading: &Reading, is_active: bool) {
         let published = Published::new(&self.place.dir);
         if !published.dir().is_dir() && watch.armed.level == Level::L0 {
             return;
@@ -320,9 +332,14 @@ impl Watched {
             issue: self.issue_name(),
             now: self.now,
         };
-        let text = serde_json::to_vec_pretty(&CheckpointState::new(&of)).unwrap_or_default();
+        let (state, path) = (CheckpointState::new(&of), published.checkpoint_state());
         let disk = RealDisk::fenced(&self.place.dir);
-        self.or_complain(replace_at_once(&disk, &published.checkpoint_state(), &text));
+        let before = disk.read(&path, SMALL_FILE_BYTES_MAX).unwrap_or_default();
+        if state.is_told(&before, is_active) {
+            return;
+        }
+        let text = serde_json::to_vec_pretty(&state).unwrap_or_default();
+        self.or_complain(replace_at_once(&disk, &path, &text));
     }
 
     /// The window before the first response.

@@ -152,8 +152,11 @@ fn lines_say_what_to_do() {
 // shows: OPS-02
 #[test]
 fn the_guard_is_where_it_should_be_or_the_doctor_says_what_is_wrong() {
-    let guard = |settings: &str| {
+    let guard_with = |settings: &str, scripts: &[&str]| {
         let environment = client(TESTED, LOGGED_IN);
+        for script in scripts {
+            environment.script(script, "");
+        }
         environment.write(".claude/settings.local.json", settings);
         environment.write("opt/ekiden", "");
         let told = environment.told(&["doctor", CHOSEN[0], CHOSEN[1]]);
@@ -161,6 +164,7 @@ fn the_guard_is_where_it_should_be_or_the_doctor_says_what_is_wrong() {
         let lines: Vec<&str> = lines.take_while(|line| !line.contains("  git  ")).collect();
         lines.join("\n")
     };
+    let guard = |settings: &str| guard_with(settings, &[]);
     let hooks = |program: &str, events: &[&str]| {
         let hook = |event: &&str| {
             let command = format!("{program} hook {event}");
@@ -185,7 +189,12 @@ fn the_guard_is_where_it_should_be_or_the_doctor_says_what_is_wrong() {
     warning  guard        hooks are missing: SessionStart, UserPromptSubmit, PreToolUse, PostToolBatch, SessionEnd
                           `ekiden setup` fixes it (`--project` for the project's settings)
     ");
-    insta::assert_snapshot!(guard(r#"{"enabledPlugins": {"ekiden@ekiden": true}}"#), @"ok       guard        installed as a plugin");
+    let plugin = r#"{"enabledPlugins": {"ekiden@ekiden": true}}"#;
+    insta::assert_snapshot!(guard(plugin), @r"
+    warning  guard        the plugin calls `ekiden`, which is not on PATH: it does nothing
+                          put `ekiden` on the PATH of your sessions
+    ");
+    insta::assert_snapshot!(guard_with(plugin, &["bin/ekiden"]), @"ok       guard        installed as a plugin");
 }
 
 /// Nothing was left behind that could be resumed.
@@ -406,6 +415,32 @@ fn a_client_that_refuses_its_start_is_not_asked_again() {
         // Two for the checks before the run.
         assert_eq!(starts.lines().count(), 3, "{said}");
     }
+}
+
+/// Driven by a program, the client does not say so itself, and its rules that deny are gone too.
+// shows: RUN-20, AGT-11
+#[test]
+fn settings_that_the_client_ignores_are_told_before_the_run() {
+    let environment = Environment::with_git();
+    environment.script("box", "exit 1\n");
+    environment.write(".claude/settings.local.json", "{\n  // why\n}\n");
+    let warns = |more: &[&str]| {
+        let run = [
+            "run",
+            "A task.",
+            "--agent",
+            "claude",
+            "--agent-command",
+            "./box",
+        ];
+        let said = environment.run(&[&run[..], &CHOSEN, more].concat());
+        said.stderr.contains(
+            "warning: Claude Code ignores all of .claude/settings.local.json, its permission rules and hooks too: \
+             not plain JSON at line 2, column 3",
+        )
+    };
+    assert!(warns(&[]));
+    assert!(!warns(&["--isolated", "--new"]), "it is left out anyway");
 }
 
 // shows: AGT-13

@@ -140,6 +140,25 @@ fn agent(answer: &Value) -> &str {
         .unwrap_or_default()
 }
 
+/// The client asks an idle session's status line every five seconds.
+// shows: CHK-13, UIX-06
+#[test]
+fn an_idle_session_leaves_the_state_of_the_one_that_was_active_last() {
+    let session = Watched::new();
+    let of = |name: &str, used: u64| {
+        let input = json!({"session_id": name, "model": {"id": MODEL}, "cwd": session.environment.dir(),
+            "context_window": {"context_window_size": 200_000, "total_input_tokens": used}});
+        let said = session.environment.fed(&["statusline"], &input.to_string());
+        said.expect(0);
+        session.state()["sessionId"].clone()
+    };
+    session.uses(72).batch("ls");
+    assert_eq!(of("a", 10_000), "a");
+    assert_eq!(of("b", 20_000), "b");
+    assert_eq!(of("a", 10_000), "b");
+    assert_eq!(of("a", 11_000), "a");
+}
+
 // shows: MON-001, MON-004, CHK-001, CHK-002
 #[test]
 fn l1_is_told_once_and_nothing_is_done() {

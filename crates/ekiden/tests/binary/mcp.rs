@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::environment::Environment;
+use crate::guard::Watched;
 
 /// Where `python3 -m venv mcp-client/venv` puts it, from the root of the workspace.
 const PYTHON: &str = "mcp-client/venv/bin/python";
@@ -124,6 +125,65 @@ fn a_session_that_a_person_started_writes_its_handoff() {
     assert!(text.contains(" under Decisions already: "), "{text}");
     let none = call("get_batch_observations", json!({"ids": []}));
     assert_eq!(none["content"][0]["text"], "ids is missing");
+}
+
+/// Another document would not be that of the level, so no session of a loop would end with it.
+// shows: MEM-09, CHK-12, RLP-003
+#[test]
+fn the_guards_document_is_filled_in_and_not_asked_for_again() {
+    let session = Watched::new();
+    session.uses(86).batch("git commit -m done");
+    session.checkpointed();
+    let mut server = Server::start(&session.environment);
+    server.greet();
+    session.environment.write("src/api.rs", "three\n");
+    let lines = json!({"done": "The lexer", "decisions": "No macros", "blockers": "none"});
+    let params = json!({"name": "write_handoff", "arguments": lines});
+    let answer = server.ask("tools/call", &params);
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    let document = text.strip_prefix("Written: ").expect(text);
+    let text = session.environment.read(document);
+    assert!(
+        text.contains("checkpoint_trigger: L2") && text.contains("- No macros"),
+        "{text}"
+    );
+    assert_eq!(session.batch("ls"), json!({}));
+    let documents = std::fs::read_dir(session.environment.dir().join(".ekiden/handoffs")).unwrap();
+    assert_eq!(documents.count(), 1);
+}
+
+/// The client keeps its servers, but its session is another one from then on.
+// shows: MEM-09
+#[test]
+fn after_clear_the_tools_are_about_the_new_session() {
+    let client = std::process::id().to_string();
+    let environment = Environment::with_git()
+        .with("CLAUDE_CODE_SESSION_ID", "old")
+        .with("CLAUDE_PID", &client);
+    let mut server = Server::start(&environment);
+    server.greet();
+    let begins = |session: &str, source: &str| {
+        let input = json!({"session_id": session, "cwd": environment.dir(), "source": source,
+            "hook_event_name": "SessionStart"});
+        let said = environment.fed(&["hook", "SessionStart"], &input.to_string());
+        said.expect(0);
+    };
+    let mut session = |done: &str| {
+        let params = json!({"name": "write_handoff", "arguments": {"done": done}});
+        let answer = server.ask("tools/call", &params);
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let document = environment.read(text.strip_prefix("Written: ").expect(text));
+        let of = document
+            .lines()
+            .find_map(|line| line.strip_prefix("session: "));
+        of.unwrap_or_default().to_owned()
+    };
+    begins("old", "startup");
+    assert_eq!(session("one"), "old");
+    begins("new", "clear");
+    assert_eq!(session("two"), "new");
+    begins("another", "resume");
+    assert_eq!(session("three"), "another");
 }
 
 // shows: MEM-09

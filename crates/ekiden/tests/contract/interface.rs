@@ -243,8 +243,35 @@ fn who_leaves_without_a_handoff_stops_the_run() {
     check_traces(&log);
 }
 
+/// Nothing would watch the other conversation, nor keep it from ekiden's own files.
+// shows: AGT-02, AGT-13
+#[test]
+fn who_clears_the_conversation_stops_the_run() {
+    let Some(client) = real_client_for("clearing the conversation") else {
+        return;
+    };
+    let fixture = Fixture::new(|_| Box::new(talker()));
+    let mut pty = fixture.start(&client, &[]);
+    wait_for_talk(&fixture, &mut pty);
+    type_in(&mut pty, "/clear");
+    let end = pty.wait(PATIENCE);
+    assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
+    assert!(
+        pty.written().contains("another conversation was opened"),
+        "{}",
+        pty.written()
+    );
+    check_terminal(&pty);
+    let log = fixture.project.log();
+    assert_eq!(course(&log, 1).last().unwrap(), "ended \"person_left\"");
+}
+
 fn leave(pty: &mut Pty) {
-    for key in ["/exit", "\r"] {
+    type_in(pty, "/exit");
+}
+
+fn type_in(pty: &mut Pty, command: &str) {
+    for key in [command, "\r"] {
         pty.press(key).unwrap();
         std::thread::sleep(Duration::from_millis(700));
     }

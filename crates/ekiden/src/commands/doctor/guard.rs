@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use ekiden_agent::child::find_program;
 use ekiden_store::place::ProjectPlace;
 use ekiden_wire::client_settings::GUARD_HOOKS;
 
@@ -42,6 +43,14 @@ pub(super) fn checks(environment: &Environment, dir: &Path) -> Vec<Check> {
         ));
     }
     let plugin = files.iter().any(|file| file.survey.plugin);
+    let path = environment.variable("PATH").unwrap_or_default();
+    if plugin && find_program("ekiden".as_ref(), path.as_ref()).is_none() {
+        checks.push(Check::warning(
+            NAME,
+            "the plugin calls `ekiden`, which is not on PATH: it does nothing",
+            "put `ekiden` on the PATH of your sessions",
+        ));
+    }
     if checks.is_empty() && !programs.is_empty() && !plugin {
         let events = GUARD_HOOKS.iter().map(|hook| hook.event);
         let missing: Vec<&str> = events

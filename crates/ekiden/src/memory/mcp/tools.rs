@@ -1,10 +1,12 @@
 //! What the tools do. Their names and arguments, in `tools.json`, are those of claude-mem where it has
 //! them, so agents find what they know.
 
+use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::document::Filled;
+use ekiden_core::guard::watch::{WatchEvent, WatchRecord};
 use ekiden_core::handoff::HandoffFile;
 use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
 use ekiden_core::observation::{Observation, ObservationKind};
@@ -13,6 +15,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_memory::{Filter, Here, Memory, MemoryError, Query, ask};
 use ekiden_store::disk::RealDisk;
+use ekiden_store::guard::session_of_client;
 use ekiden_store::place::ProjectPlace;
 use ekiden_store::replace::{Durability, replace};
 use ekiden_wire::client_settings;
@@ -43,6 +46,7 @@ type Answer = Result<String, String>;
 pub(super) struct Tools {
     environment: Environment,
     here: PathBuf,
+    started: Timestamp,
     /// Otherwise the session does not see any of them.
     pub offered: bool,
 }
@@ -65,6 +69,7 @@ impl Tools {
         Self {
             offered: if in_run { run } else { wanted() },
             here,
+            started: SystemClock.now(),
             environment,
         }
     }
@@ -197,7 +202,7 @@ impl Tools {
             let last = recent.responses.last().ok_or_else(unknown)?;
             return Ok(format!("{} tokens are used", last.context_tokens));
         }
-        let watched = Watched::for_command(None).map_err(|failure| failure.error().to_owned())?;
+        let watched = self.watched()?;
         let reading = watched.reading().ok_or_else(unknown)?;
         Ok(format!(
             "{} of {} tokens are used",
@@ -240,12 +245,23 @@ impl Tools {
                 )),
             };
         }
-        write_document(arguments)
+        write_document(&self.watched()?, arguments)
+    }
+
+    /// The client's session, which is no longer the one that this server was started in after `/clear` or `/resume`.
+    fn watched(&self) -> Result<Watched, String> {
+        let of = |session: Option<&str>| {
+            Watched::for_command(session).map_err(|failure| failure.error().to_owned())
+        };
+        let watched = of(None)?;
+        let state_dir = &watched.place.state_dir;
+        let session = session_of_client(state_dir, parent_id(), self.started);
+        session.map_or(Ok(watched), |session| of(Some(&session)))
     }
 }
 
 /// The handoff of a session that a person started.
-fn write_document(arguments: &Arguments<'_>) -> Answer {
+fn write_document(watched: &Watched, arguments: &Arguments<'_>) -> Answer {
     let failed = |error: &dyn std::error::Error| format!("cannot {}", in_full(error));
     let lines = |name: &str| -> Vec<String> {
         let text = arguments.text(name).unwrap_or_default();
@@ -262,23 +278,34 @@ fn write_document(arguments: &Arguments<'_>) -> Answer {
     if filled == Filled::default() {
         return Err("name at least one of done, decisions, blockers".to_owned());
     }
-    let watched = Watched::for_command(None).map_err(|failure| failure.error().to_owned())?;
     let reading = watched.reading();
-    let request = watched.checkpoint(CheckpointReason::Manual, reading.as_ref());
-    let taken = take_checkpoint(&request).map_err(|error| failed(&error))?;
-    let document = std::fs::read_to_string(&taken.document).map_err(|error| failed(&error))?;
+    // A checkpoint of the guard waits to be filled in: another one would not end a loop's session.
+    let waits = watched.watch().last;
+    let waits = waits.filter(|last| last.filled.is_none() && !last.outdated);
+    let waits = waits.map(|last| watched.place.dir.join(last.taken.document));
+    let path = match waits.filter(|path| path.is_file()) {
+        Some(path) => path,
+        None => {
+            let request = watched.checkpoint(CheckpointReason::Manual, reading.as_ref());
+            let taken = take_checkpoint(&request).map_err(|error| failed(&error))?;
+            taken.document
+        }
+    };
+    let document = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
     let disk = RealDisk::fenced(&watched.place.dir);
-    replace(
-        &disk,
-        &taken.document,
-        filled.fill(&document).as_bytes(),
-        Durability::Full,
-    )
-    .map_err(|error| failed(&error))?;
-    let (shown, empty) = (
-        watched.shown(&taken.document),
-        Filled::of(&document).missing(),
-    );
+    let text = filled.fill(&document);
+    replace(&disk, &path, text.as_bytes(), Durability::Full).map_err(|error| failed(&error))?;
+    if !watched.session.is_empty() {
+        let used_tokens = reading.map_or(0, |reading| reading.used_tokens);
+        let event = WatchEvent::Filled { used_tokens };
+        let record = WatchRecord {
+            time: SystemClock.now(),
+            event,
+        };
+        let recorded = watched.files.append(&[record]);
+        recorded.map_err(|error| failed(&error))?;
+    }
+    let (shown, empty) = (watched.shown(&path), Filled::of(&document).missing());
     let mut places = Filled::default().missing();
     places.retain(|place| !empty.contains(place) && !filled.missing().contains(place));
     match places.is_empty() {
