@@ -212,10 +212,11 @@ pub fn asks(stage: &StageId, question: &str) -> Vec<String> {
 /// A question with all its lines, whatever their length.
 fn whole(question: &str) -> Vec<String> {
     let question = masked(question);
-    let lines = question
-        .lines()
-        .map(|line| text::one_line(line, usize::MAX));
-    lines.map(|line| format!("  {line}")).collect()
+    let question = text::clean(&question).text.replace('\t', "  ");
+    let lines = question.lines();
+    lines
+        .map(|line| format!("  {line}").trim_end().to_owned())
+        .collect()
 }
 
 /// How a budget ran out, and the flag that raises it by its own amount.
@@ -314,7 +315,7 @@ pub fn cause(outcome: &Outcome) -> String {
             let not = if *verified { "" } else { "not " };
             format!("{not}verified")
         } else if let Outcome::Blocked { question } = outcome {
-            question.clone()
+            return question_line(question);
         } else if let Outcome::Stopped { request } = outcome {
             stopped(*request)
         } else if let Outcome::AgentFailed { cause } = outcome {
@@ -323,6 +324,11 @@ pub fn cause(outcome: &Outcome) -> String {
             outcome.to_string()
         };
     one_line(&text)
+}
+
+/// A question on one line. A list may be the whole question.
+pub fn question_line(question: &str) -> String {
+    one_line(question.trim_start_matches(['-', '*', ' ']))
 }
 
 fn stopped(request: StopRequest) -> String {

@@ -300,7 +300,7 @@ fn a_stage_is_answered_while_others_work() {
     let mut run = environment.start(&EXECUTE);
     run.wait_for("C  blocked by A");
     let status = environment.run(&["status"]).expect(0).stdout;
-    assert!(status.contains("A  asks:\n  failed: It"), "{status}");
+    assert!(status.contains("A  asks:\n  - failed: It"), "{status}");
     assert!(
         status.contains("in full  .ekiden/handoffs/A.md"),
         "{status}"
