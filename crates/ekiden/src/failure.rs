@@ -62,6 +62,12 @@ impl Failure {
         self
     }
 
+    /// The same with each hint told otherwise.
+    pub fn map_hints(mut self, told: impl Fn(&str) -> String) -> Self {
+        self.hints = self.hints.iter().map(|hint| told(hint)).collect();
+        self
+    }
+
     /// The same with a suggestion: the known word closest to `word`, or how to find it.
     pub fn suggest<'a>(
         self,

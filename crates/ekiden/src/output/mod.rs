@@ -37,6 +37,7 @@ mod stages;
 mod steering;
 pub mod summary;
 pub mod table;
+pub mod there;
 pub mod view;
 pub mod view_thread;
 pub mod waits;
