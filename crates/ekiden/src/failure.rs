@@ -237,6 +237,7 @@ fn not_running(run: &RunId, outcome: &Option<Box<Outcome>>, ended: usize) -> Fai
     };
     let hint = match outcome.map(Exit::of) {
         Some(Exit::Done) => format!("`ekiden log {run}` shows what it did"),
+        Some(Exit::Blocked) => format!("`ekiden answer {run}` answers it"),
         None | Some(_) => "`ekiden resume` continues it".to_owned(),
     };
     let text = format!("run {run} is not running: {why}");

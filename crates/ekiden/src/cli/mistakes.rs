@@ -149,11 +149,13 @@ fn takes_work_dir(whole: &clap::Command, line: &str) -> bool {
 
 /// A wrong command line about which we can say more than which word is superfluous.
 pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
-    if error.kind() == ErrorKind::MissingRequiredArgument {
-        return missing(error, words);
-    }
-    if error.kind() == ErrorKind::ValueValidation {
-        return no_session(error, words);
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument => return missing(error, words),
+        ErrorKind::ValueValidation => return no_session(error, words),
+        ErrorKind::InvalidUtf8 => return not_text(words),
+        ErrorKind::TooManyValues => return unquoted_answer(words),
+        ErrorKind::InvalidSubcommand => return no_single_setting(words),
+        _ => {}
     }
     let kinds = [ErrorKind::UnknownArgument, ErrorKind::ArgumentConflict];
     let mut wrong = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand]
@@ -210,6 +212,45 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         // Flags come first, and we do not know here which words are their values.
         _ => failure.hint(format!("put it in quotes: `ekiden {command} 'WHAT TO DO'`")),
     })
+}
+
+/// A file's name may be any bytes, and a command line is text.
+fn not_text(words: &[OsString]) -> Option<Failure> {
+    let word = words.iter().find(|word| word.to_str().is_none())?;
+    let text = format!("`{}` is not UTF-8 text", word.to_string_lossy());
+    let failure = Failure::new(Exit::Usage, text);
+    Some(failure.hint("rename the file, or pass it on: `ekiden run - < FILE`"))
+}
+
+/// `ekiden answer keep the column`.
+fn unquoted_answer(words: &[OsString]) -> Option<Failure> {
+    let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
+    let words = words?;
+    let ["answer", words @ ..] = words.get(1..)? else {
+        return None;
+    };
+    let plain = words.iter().take_while(|word| !word.starts_with('-'));
+    let answer = plain.copied().collect::<Vec<_>>().join(" ");
+    let quoted = shlex::try_quote(&answer).ok()?;
+    let example = match answer.is_empty() {
+        true => "'TEXT'",
+        false => &quoted,
+    };
+    let failure = Failure::new(Exit::Usage, "the answer is one argument");
+    Some(failure.hint(format!("put it in quotes: `ekiden answer {example}`")))
+}
+
+/// `ekiden config get KEY`.
+fn no_single_setting(words: &[OsString]) -> Option<Failure> {
+    let reads = ["get", "list", "ls"];
+    let [_, config, word, ..] = words else {
+        return None;
+    };
+    if config != "config" || !reads.iter().any(|reads| word == reads) {
+        return None;
+    }
+    let failure = Failure::new(Exit::Usage, "`ekiden config` reads no single setting");
+    Some(failure.hint("`ekiden config show` prints all of them"))
 }
 
 /// A run's id where a session's number belongs.
@@ -290,6 +331,9 @@ mod tests {
             "ekiden run task.md --mode tui",
             "ekiden run task.md --verifi x",
             "ekiden show 7f3a",
+            "ekiden answer don't drop it",
+            "ekiden answer --stage S1 keep the column",
+            "ekiden config get max_sessions",
         ];
         let said = lines.map(|line| format!("{line}\n{}\n", said(line)));
         expect_test::expect![[r#"
@@ -343,6 +387,18 @@ mod tests {
             ekiden show 7f3a
             error: `7f3a` is not a session number
             hint: the number comes first, then the run: `ekiden show 3 7f3a`
+
+            ekiden answer don't drop it
+            error: the answer is one argument
+            hint: put it in quotes: `ekiden answer "don't drop it"`
+
+            ekiden answer --stage S1 keep the column
+            error: the answer is one argument
+            hint: put it in quotes: `ekiden answer 'TEXT'`
+
+            ekiden config get max_sessions
+            error: `ekiden config` reads no single setting
+            hint: `ekiden config show` prints all of them
         "#]]
         .assert_eq(&said.join("\n"));
     }

@@ -133,12 +133,17 @@ fn go_on(
     let words = clean(&words).text.trim().to_owned();
     let length = words.chars().count();
     if words.is_empty() || length > OPERATOR_CHARS_MAX {
-        let text = match length {
-            0 => "the answer is empty, so nothing was started".to_owned(),
-            long => format!("the answer has {long} characters; at most {OPERATOR_CHARS_MAX} fit"),
+        let (text, hint) = match length {
+            0 => (
+                "the answer is empty, so nothing was started".to_owned(),
+                "`ekiden answer 'TEXT'`, or `ekiden answer -f FILE`",
+            ),
+            long => (
+                format!("the answer has {long} characters; at most {OPERATOR_CHARS_MAX} fit"),
+                "put long material into a file of the project, and name it in the answer",
+            ),
         };
-        return Err(Failure::new(Exit::InvalidInput, text)
-            .hint("put long material into a file of the project, and name it in the answer"));
+        return Err(Failure::new(Exit::InvalidInput, text).hint(hint));
     }
     let limits = chosen::limits_typed(&invocation.given)?;
     if is_running && let Ok(running) = RunningRun::find(workspace, Some(id.as_str())) {
@@ -205,7 +210,11 @@ fn question<'a>(run: &'a Run, stage: Option<&str>) -> Result<Question<'a>, Failu
         ),
         (None, _, Some(stage)) if !all.is_empty() => {
             let text = format!("stage `{stage}` of run {id} has no question");
-            Err(failed(text).hint(format!("these have one: {all}")))
+            let is_plan = run.header().manifest.plan.is_some();
+            Err(failed(text).hint(match is_plan {
+                true => format!("these have one: {all}"),
+                false => "leave out `--stage`: the run is not a plan".to_owned(),
+            }))
         }
         (None, ..) => Err(
             failed(format!("run {id} has no question")).hint(match run.outcome() {

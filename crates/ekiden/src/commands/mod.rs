@@ -381,8 +381,17 @@ impl ReadRun {
         self.sessions.get(number).ok_or_else(|| {
             let begun = phrase::count(self.sessions.all().count() as u64, "session");
             let text = format!("run {} has no session {number}: {begun} began", self.id);
-            Failure::new(Exit::MissingInput, text)
-                .hint(format!("`ekiden sessions {}` lists them", self.id))
+            let failure = Failure::new(Exit::MissingInput, text);
+            // An id may be all digits.
+            let ids = self.sessions.reporter.ids().iter();
+            let run = ids.map(|run| phrase::short_id(run, self.sessions.reporter.ids()));
+            let failure = match run.into_iter().find(|run| *run == number.to_string()) {
+                Some(run) => failure.hint(format!(
+                    "to name run {run}, put the session's number before it: `1 {run}`"
+                )),
+                None => failure,
+            };
+            failure.hint(format!("`ekiden sessions{}` lists them", self.named))
         })
     }
 }
@@ -414,6 +423,10 @@ fn check_stage(
         }
         None => Ok(()),
         Some(_) if known.is_some_and(|stage| run.plan().state(stage).is_some()) => Ok(()),
+        Some(_) if !is_plan => {
+            let text = format!("run {id} is not a plan, so it has no stages");
+            Err(failed(text).hint("leave out `--stage`"))
+        }
         Some(stage) => {
             let names = run.plan().states().map(|(stage, _)| stage.as_str());
             let text = format!("run {id} has no stage `{stage}`");
