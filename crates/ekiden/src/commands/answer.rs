@@ -79,7 +79,9 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     let (id, _) = history::find(&workspace, run).map_err(|error| as_text(error.into()))?;
     let summary = history::read(&workspace, &id, |_, _| {})?;
-    let question = question(&summary.run, args.stage.as_deref())?;
+    let holder = history::holder(&workspace).and_then(|holder| holder.run);
+    let is_held = holder.as_ref() == Some(&id);
+    let question = question(&summary.run, args.stage.as_deref(), is_held)?;
     let mut draft = None;
     let text = match (text, &args.file) {
         (Some(_), Some(_)) => {
@@ -190,7 +192,7 @@ fn run_and_text<'a>(
 }
 
 /// The question that is answered: of the stage that is named, or of the only one that asks.
-fn question<'a>(run: &'a Run, stage: Option<&str>) -> Result<Question<'a>, Failure> {
+fn question<'a>(run: &'a Run, stage: Option<&str>, is_held: bool) -> Result<Question<'a>, Failure> {
     let id = &run.header().run;
     let asked = run.questions();
     let asked = asked.map(|(stage, text)| Question { stage, text });
@@ -221,8 +223,8 @@ fn question<'a>(run: &'a Run, stage: Option<&str>) -> Result<Question<'a>, Failu
                 Some(outcome) if outcome.is_complete() => {
                     "`ekiden continue 'WORK'` gives it follow-up work"
                 }
-                Some(_) => "`ekiden resume` continues it",
-                None => "`ekiden status` shows what it does; `ekiden pause` holds it",
+                None if is_held => "`ekiden status` shows what it does; `ekiden pause` holds it",
+                Some(_) | None => "`ekiden resume` continues it",
             }),
         ),
     }

@@ -348,6 +348,10 @@ impl RunStatus {
                 let until = phrase::future(until, self.summary.last.time, zone);
                 format!("{doing} until {until}")
             }
+            None if self.state() == State::Killed => match run.is_paused() {
+                true => "was paused".to_owned(),
+                false => format!("was {doing}"),
+            },
             None => doing,
         }
     }
