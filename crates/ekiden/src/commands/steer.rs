@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::there::There;
-use crate::output::{Output, phrase};
+use crate::output::{Output, phrase, steering};
 use crate::settings::flags::{Asking, Changing, Takers, Typed};
 use crate::settings::{agents, chosen, form};
 
@@ -283,6 +283,11 @@ impl Sent {
         }
         let holder = history::holder(&self.workspace);
         let now = RunStatus::read(&self.workspace, self.running.summary.id(), holder)?;
+        // The status does not show all of them.
+        let is_told = matches!(self.message.steering, Steering::ChangeLimits(_)) && !self.json;
+        let told = steering::steered(&self.message, &now.summary.run, "").filter(|_| is_told);
+        let lines = told.iter().flat_map(|entry| &entry.lines);
+        lines.for_each(|line| output.line(line));
         now.print(&self.workspace, &self.there, self.json, output)?;
         Ok(Exit::Done)
     }

@@ -34,7 +34,7 @@ pub mod session;
 pub mod sessions;
 pub mod stage_table;
 mod stages;
-mod steering;
+pub mod steering;
 pub mod summary;
 pub mod table;
 pub mod there;
