@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::effect::RelayEffect;
 use crate::ids::SessionNumber;
 use crate::judge::Warning;
+use crate::markdown::without_bullet;
 use crate::names::names;
 use crate::outcome::{Outcome, WaitCause};
 use crate::text;
@@ -111,7 +112,7 @@ fn text_of_end(outcome: &Outcome, sessions: u32, with_question: bool) -> String 
     if let Outcome::Blocked { question } = outcome
         && with_question
     {
-        let words: Vec<&str> = question.split_whitespace().collect();
+        let words: Vec<&str> = without_bullet(question).split_whitespace().collect();
         let question = text::clean(&words.join(" ")).text;
         let question = text::short(&question, QUESTION_CHARS_MAX);
         return format!("blocked: {question}");

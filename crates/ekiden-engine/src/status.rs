@@ -117,7 +117,8 @@ fn ended(outcome: &Outcome) -> (StatusWord, String) {
         | Outcome::TooManyCrashes { .. } => StatusWord::Error,
     };
     let message = if let Outcome::Blocked { question } = outcome {
-        format!("{outcome}: {question}")
+        let words: Vec<&str> = question.split_whitespace().collect();
+        format!("{outcome}: {}", words.join(" "))
     } else if let Outcome::Denied { rules } = outcome {
         format!("{outcome}: {}", rules.join(", "))
     } else if let Outcome::Stuck { repeats, .. } = outcome {

@@ -157,6 +157,11 @@ pub fn day_and_time(at: Timestamp, zone: &TimeZone) -> String {
     zoned(at, zone).strftime("%a %-d %b %Y %H:%M").to_string()
 }
 
+/// `2026-11-21T22:04`, for lists that are sorted by time.
+pub fn minute(at: Timestamp, zone: &TimeZone) -> String {
+    zoned(at, zone).strftime("%Y-%m-%dT%H:%M").to_string()
+}
+
 /// `2026-11-21T20:04:00.123Z`, for programs.
 pub fn utc(at: Timestamp) -> String {
     zoned(at, &TimeZone::UTC)

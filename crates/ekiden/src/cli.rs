@@ -147,6 +147,7 @@ pub fn main() -> Exit {
         },
     };
     let exit = done.unwrap_or_else(|failure| {
+        let failure = mistakes::in_work_dir(failure, &words);
         output.failure(&failure);
         failure.exit()
     });

@@ -62,6 +62,12 @@ impl Failure {
         self
     }
 
+    /// The same with each hint told otherwise.
+    pub fn map_hints(mut self, told: impl Fn(&str) -> String) -> Self {
+        self.hints = self.hints.iter().map(|hint| told(hint)).collect();
+        self
+    }
+
     /// The same with a suggestion: the known word closest to `word`, or how to find it.
     pub fn suggest<'a>(
         self,
@@ -232,6 +238,7 @@ fn not_running(run: &RunId, outcome: &Option<Box<Outcome>>, ended: usize) -> Fai
     };
     let hint = match outcome.map(Exit::of) {
         Some(Exit::Done) => format!("`ekiden log {run}` shows what it did"),
+        Some(Exit::Blocked) => format!("`ekiden answer {run}` answers it"),
         None | Some(_) => "`ekiden resume` continues it".to_owned(),
     };
     let text = format!("run {run} is not running: {why}");

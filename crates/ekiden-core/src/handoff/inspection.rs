@@ -9,6 +9,7 @@ use super::{
     Status, headings,
 };
 use crate::limits;
+use crate::markdown::without_bullet;
 use crate::text::{says_the_same, short};
 
 /// How much of a question is kept, in characters: it is shown in a notification.
@@ -145,8 +146,13 @@ fn read_progress(page: &Page, marker: &Marker, inspection: &mut Inspection) -> b
 fn read_question(page: &Page, inspection: &mut Inspection) {
     match page.content(Heading::Issues) {
         Content::Text(text) if !headings::is_none(&text) => {
+            // Its lists and paragraphs help the person who reads it.
+            let question = match page.words(Heading::Issues).unwrap_or(&text) {
+                line if !line.contains('\n') => without_bullet(line),
+                lines => lines,
+            };
             inspection.status = Some(Status::Blocked {
-                question: short(&text, QUESTION_CHARS_MAX),
+                question: short(question, QUESTION_CHARS_MAX),
             });
         }
         Content::Text(_) => inspection

@@ -152,6 +152,16 @@ impl Page {
         }
     }
 
+    /// What the agent wrote under a heading that has content, in its own lines.
+    pub(super) fn words(&self, heading: Heading) -> Option<&str> {
+        let has_content = |index: &usize| {
+            self.readings[*index] == Reading::Known(heading)
+                && matches!(self.content_at(heading, *index), Content::Text(_))
+        };
+        let index = (0..self.readings.len()).find(has_content)?;
+        Some(self.text[self.range(index)].trim())
+    }
+
     /// The open items, if there is a list.
     pub(super) fn open_items(&self) -> Option<OpenItems> {
         let known = Reading::Known(Heading::OpenItems);

@@ -122,6 +122,21 @@ fn a_blocked_handoff_carries_its_question() {
     );
 }
 
+// shows: REL-07
+#[test]
+fn a_question_keeps_the_lines_in_which_the_agent_wrote_it() {
+    let several = "Two services still read `legacy_id`. I can\n\n- keep it, with a trigger;\n- drop it.\n\nWhich one?";
+    for (asked, question) in [(several, several), ("- Which one?", "Which one?")] {
+        let progress = PROGRESS.replace("IN_PROGRESS", "BLOCKED").replace(
+            "`tests/test_refunds.py` expects banker's rounding, the task says half up. Which one is right?",
+            asked,
+        );
+        let inspection = read(&files(&progress, NEXT_PROMPT, ""));
+        let question = question.to_owned();
+        assert_eq!(inspection.status, Some(Status::Blocked { question }));
+    }
+}
+
 // shows: REL-04
 #[test]
 fn less_important_faults_are_asked_once_and_accepted_with_a_warning() {

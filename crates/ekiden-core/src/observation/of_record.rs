@@ -102,7 +102,11 @@ fn of_task(from: &Origin, time: Timestamp, outcome: &TaskOutcome) -> Vec<Observa
         TaskOutcome::Committed {
             commit: Commit::Made { id, files, .. },
         } => {
-            let title = format!("Commit {} of {files} files", &id[..id.len().min(10)]);
+            let title = format!(
+                "Commit {} of {}",
+                &id[..id.len().min(10)],
+                files_of(*files as usize)
+            );
             Observation::new(from, time, Kind::Commit, &title, id)
         }
         TaskOutcome::Surveyed { survey: Ok(survey) } => of_survey(from, time, survey),
@@ -114,6 +118,11 @@ fn of_task(from: &Origin, time: Timestamp, outcome: &TaskOutcome) -> Vec<Observa
     made.into_iter().collect()
 }
 
+fn files_of(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} file{plural}")
+}
+
 /// Commits and files that a session changed; none if it changed nothing.
 fn of_survey(from: &Origin, time: Timestamp, survey: &Survey) -> Option<Observation> {
     let changed = survey.changed();
@@ -123,7 +132,7 @@ fn of_survey(from: &Origin, time: Timestamp, survey: &Survey) -> Option<Observat
     let files: Vec<&str> = files.map(|(_, path)| path.trim()).collect();
     let title = match survey.commits.as_slice() {
         [] if files.is_empty() => return None,
-        [] => format!("Changed {} files: {}", files.len(), files.join(", ")),
+        [] => format!("Changed {}: {}", files_of(files.len()), files.join(", ")),
         [newest, ..] => format!("Committed: {newest}"),
     };
     let text = [survey.commits.join("\n"), survey.diff_stat.join("\n")].join("\n");

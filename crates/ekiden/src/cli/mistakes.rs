@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use ekiden_core::text::shell_word;
 
 use super::{definition, names};
 use crate::exit::Exit;
@@ -100,13 +101,61 @@ pub fn as_flags(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+/// The commands of the hints name the work dir that was typed: without it, they would be about another one.
+pub fn in_work_dir(failure: Failure, words: &[OsString]) -> Failure {
+    let Some(dir) = typed_work_dir(words) else {
+        return failure;
+    };
+    let whole = definition();
+    let told = |(index, part): (usize, &str)| {
+        let is_command = index % 2 == 1 && takes_work_dir(&whole, part) && !part.contains(" -d ");
+        match is_command {
+            true => format!("{part} -d {dir}"),
+            false => part.to_owned(),
+        }
+    };
+    failure.map_hints(|hint| {
+        let parts = hint.split('`').enumerate().map(told);
+        parts.collect::<Vec<_>>().join("`")
+    })
+}
+
+/// The work dir as it was typed, as a word for the shell.
+fn typed_work_dir(words: &[OsString]) -> Option<String> {
+    let mut words = words.iter().filter_map(|word| word.to_str());
+    while let Some(word) = words.next() {
+        let dir = match word {
+            "-d" | "--work-dir" => words.next(),
+            _ => word.strip_prefix("--work-dir="),
+        };
+        if let Some(dir) = dir {
+            return Some(shell_word(dir));
+        }
+    }
+    None
+}
+
+/// This is a command line of ours that can name a work dir.
+fn takes_work_dir(whole: &clap::Command, line: &str) -> bool {
+    let mut words = line.split(' ');
+    let mut command = whole;
+    let is_ours = words.next() == Some("ekiden");
+    while let Some(below) = words.next().and_then(|word| command.find_subcommand(word)) {
+        command = below;
+    }
+    let has_flag = |arg: &clap::Arg| arg.get_long() == Some("work-dir");
+    is_ours && command.get_arguments().any(has_flag)
+}
+
 /// A wrong command line about which we can say more than which word is superfluous.
 pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
-    if error.kind() == ErrorKind::MissingRequiredArgument {
-        return missing(error, words);
-    }
-    if error.kind() == ErrorKind::ValueValidation {
-        return no_session(error, words);
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument => return missing(error, words),
+        ErrorKind::ValueValidation => return no_session(error, words),
+        ErrorKind::InvalidUtf8 => return not_text(words),
+        ErrorKind::TooManyValues => return unquoted_answer(words),
+        ErrorKind::InvalidSubcommand => return no_single_setting(words),
+        _ => {}
     }
     let kinds = [ErrorKind::UnknownArgument, ErrorKind::ArgumentConflict];
     let mut wrong = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand]
@@ -163,6 +212,45 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         // Flags come first, and we do not know here which words are their values.
         _ => failure.hint(format!("put it in quotes: `ekiden {command} 'WHAT TO DO'`")),
     })
+}
+
+/// A file's name may be any bytes, and a command line is text.
+fn not_text(words: &[OsString]) -> Option<Failure> {
+    let word = words.iter().find(|word| word.to_str().is_none())?;
+    let text = format!("`{}` is not UTF-8 text", word.to_string_lossy());
+    let failure = Failure::new(Exit::Usage, text);
+    Some(failure.hint("rename the file, or pass it on: `ekiden run - < FILE`"))
+}
+
+/// `ekiden answer keep the column`.
+fn unquoted_answer(words: &[OsString]) -> Option<Failure> {
+    let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
+    let words = words?;
+    let ["answer", words @ ..] = words.get(1..)? else {
+        return None;
+    };
+    let plain = words.iter().take_while(|word| !word.starts_with('-'));
+    let answer = plain.copied().collect::<Vec<_>>().join(" ");
+    let quoted = shlex::try_quote(&answer).ok()?;
+    let example = match answer.is_empty() {
+        true => "'TEXT'",
+        false => &quoted,
+    };
+    let failure = Failure::new(Exit::Usage, "the answer is one argument");
+    Some(failure.hint(format!("put it in quotes: `ekiden answer {example}`")))
+}
+
+/// `ekiden config get KEY`.
+fn no_single_setting(words: &[OsString]) -> Option<Failure> {
+    let reads = ["get", "list", "ls"];
+    let [_, config, word, ..] = words else {
+        return None;
+    };
+    if config != "config" || !reads.iter().any(|reads| word == reads) {
+        return None;
+    }
+    let failure = Failure::new(Exit::Usage, "`ekiden config` reads no single setting");
+    Some(failure.hint("`ekiden config show` prints all of them"))
 }
 
 /// A run's id where a session's number belongs.
@@ -243,6 +331,9 @@ mod tests {
             "ekiden run task.md --mode tui",
             "ekiden run task.md --verifi x",
             "ekiden show 7f3a",
+            "ekiden answer don't drop it",
+            "ekiden answer --stage S1 keep the column",
+            "ekiden config get max_sessions",
         ];
         let said = lines.map(|line| format!("{line}\n{}\n", said(line)));
         expect_test::expect![[r#"
@@ -296,6 +387,18 @@ mod tests {
             ekiden show 7f3a
             error: `7f3a` is not a session number
             hint: the number comes first, then the run: `ekiden show 3 7f3a`
+
+            ekiden answer don't drop it
+            error: the answer is one argument
+            hint: put it in quotes: `ekiden answer "don't drop it"`
+
+            ekiden answer --stage S1 keep the column
+            error: the answer is one argument
+            hint: put it in quotes: `ekiden answer 'TEXT'`
+
+            ekiden config get max_sessions
+            error: `ekiden config` reads no single setting
+            hint: `ekiden config show` prints all of them
         "#]]
         .assert_eq(&said.join("\n"));
     }
@@ -349,6 +452,21 @@ mod tests {
                 assert!(said.contains(&format!("for example `{name}")), "{said}");
             }
         }
+    }
+
+    // shows: RUN-07
+    #[test]
+    fn hints_name_the_work_dir_that_was_typed() {
+        let hint = "`ekiden status --all` lists them, `ekiden man run` tells more; or add `--new`";
+        let told = |line: &[&str]| {
+            let words: Vec<OsString> = line.iter().map(OsString::from).collect();
+            let failure = Failure::new(Exit::Usage, "no").hint(hint);
+            in_work_dir(failure, &words).hints()[0].clone()
+        };
+        let there = "`ekiden status --all -d 'a b'` lists them, `ekiden man run` tells more; or add `--new`";
+        assert_eq!(told(&["ekiden", "stop", "-d", "a b"]), there);
+        assert_eq!(told(&["ekiden", "stop", "--work-dir=a b"]), there);
+        assert_eq!(told(&["ekiden", "stop"]), hint);
     }
 
     fn with_below(command: &clap::Command) -> Vec<&clap::Command> {

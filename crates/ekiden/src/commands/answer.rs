@@ -79,7 +79,9 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     let (id, _) = history::find(&workspace, run).map_err(|error| as_text(error.into()))?;
     let summary = history::read(&workspace, &id, |_, _| {})?;
-    let question = question(&summary.run, args.stage.as_deref())?;
+    let holder = history::holder(&workspace).and_then(|holder| holder.run);
+    let is_held = holder.as_ref() == Some(&id);
+    let question = question(&summary.run, args.stage.as_deref(), is_held)?;
     let mut draft = None;
     let text = match (text, &args.file) {
         (Some(_), Some(_)) => {
@@ -133,12 +135,17 @@ fn go_on(
     let words = clean(&words).text.trim().to_owned();
     let length = words.chars().count();
     if words.is_empty() || length > OPERATOR_CHARS_MAX {
-        let text = match length {
-            0 => "the answer is empty, so nothing was started".to_owned(),
-            long => format!("the answer has {long} characters; at most {OPERATOR_CHARS_MAX} fit"),
+        let (text, hint) = match length {
+            0 => (
+                "the answer is empty, so nothing was started".to_owned(),
+                "`ekiden answer 'TEXT'`, or `ekiden answer -f FILE`",
+            ),
+            long => (
+                format!("the answer has {long} characters; at most {OPERATOR_CHARS_MAX} fit"),
+                "put long material into a file of the project, and name it in the answer",
+            ),
         };
-        return Err(Failure::new(Exit::InvalidInput, text)
-            .hint("put long material into a file of the project, and name it in the answer"));
+        return Err(Failure::new(Exit::InvalidInput, text).hint(hint));
     }
     let limits = chosen::limits_typed(&invocation.given)?;
     if is_running && let Ok(running) = RunningRun::find(workspace, Some(id.as_str())) {
@@ -185,7 +192,7 @@ fn run_and_text<'a>(
 }
 
 /// The question that is answered: of the stage that is named, or of the only one that asks.
-fn question<'a>(run: &'a Run, stage: Option<&str>) -> Result<Question<'a>, Failure> {
+fn question<'a>(run: &'a Run, stage: Option<&str>, is_held: bool) -> Result<Question<'a>, Failure> {
     let id = &run.header().run;
     let asked = run.questions();
     let asked = asked.map(|(stage, text)| Question { stage, text });
@@ -205,15 +212,19 @@ fn question<'a>(run: &'a Run, stage: Option<&str>) -> Result<Question<'a>, Failu
         ),
         (None, _, Some(stage)) if !all.is_empty() => {
             let text = format!("stage `{stage}` of run {id} has no question");
-            Err(failed(text).hint(format!("these have one: {all}")))
+            let is_plan = run.header().manifest.plan.is_some();
+            Err(failed(text).hint(match is_plan {
+                true => format!("these have one: {all}"),
+                false => "leave out `--stage`: the run is not a plan".to_owned(),
+            }))
         }
         (None, ..) => Err(
             failed(format!("run {id} has no question")).hint(match run.outcome() {
                 Some(outcome) if outcome.is_complete() => {
                     "`ekiden continue 'WORK'` gives it follow-up work"
                 }
-                Some(_) => "`ekiden resume` continues it",
-                None => "`ekiden status` shows what it does; `ekiden pause` holds it",
+                None if is_held => "`ekiden status` shows what it does; `ekiden pause` holds it",
+                Some(_) | None => "`ekiden resume` continues it",
             }),
         ),
     }

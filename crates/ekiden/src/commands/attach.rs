@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::live::{Live, Reports};
+use crate::output::there::There;
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
@@ -48,8 +49,9 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 /// For who leaves a run alone.
-pub(super) fn continues(id: &str) -> String {
-    format!("run {id} continues; to stop it: ekiden stop {id}\n")
+pub(super) fn continues(id: &str, there: &There) -> String {
+    let flag = there.flag();
+    format!("run {id} continues; to stop it: ekiden stop {id}{flag}\n")
 }
 
 /// Shows a run until it is over; none if whoever watches left before.
@@ -64,11 +66,14 @@ pub(super) fn show(
     let ids = run_ids(workspace)?;
     let id = phrase::short_id(run, &ids);
     let mut live = Live::new(output, json, false, ids);
+    let there = invocation.there(workspace)?;
+    live.is_in(there.clone());
     live.reports = Reports::FindIn(workspace.clone());
     live.shown().output.hold();
     let mut follow = Follow::begin(workspace, run, |record, run| {
         live.print_record(record, run);
     })?;
+    let flag = there.flag();
     let mut shown = live.shown();
     let lines_max = if json {
         usize::MAX
@@ -76,7 +81,7 @@ pub(super) fn show(
         shown.output.rows()
     };
     shown.output.release_last(lines_max, |left_out| {
-        let earlier = format!("... {left_out} lines before these: ekiden log {id}");
+        let earlier = format!("... {left_out} lines before these: ekiden log {id}{flag}");
         Line::new(Tone::Quiet, earlier)
     });
     drop(shown);
@@ -91,14 +96,18 @@ pub(super) fn show(
         Ok(())
     })?;
     if follow.status.is_held() {
-        live.shown().output.message(&continues(&id));
+        live.shown().output.message(&continues(&id, &there));
         return Ok(None);
     }
     let run = &follow.status.summary.run;
     if run.outcome().is_none() {
         let text = match run.header().fleet {
-            Some(_) => format!("it is with the fleet; `ekiden fleet follow {id}` shows more\n"),
-            None => "ekiden was killed; `ekiden resume` continues the run\n".to_owned(),
+            Some(_) => {
+                format!("it is with the fleet; `ekiden fleet follow {id}{flag}` shows more\n")
+            }
+            None => {
+                format!("ekiden was killed; `ekiden resume {id}{flag}` continues the run\n")
+            }
         };
         live.shown().output.message(&text);
     }

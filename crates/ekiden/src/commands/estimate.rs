@@ -15,7 +15,7 @@ use ekiden_core::text::shell_word;
 use super::Invocation;
 use super::issue::OfIssue;
 use super::shard::OutputPaths;
-use super::task::Task;
+use super::task::{Task, file_meant};
 use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
@@ -316,5 +316,12 @@ fn read_task(subject: &str, invocation: &Invocation, output: &mut Output) -> Res
         return Task::read(subject, output);
     }
     let workspace = invocation.workspace_here()?;
-    Ok(OfIssue::read(invocation, &workspace, subject, None, output)?.task)
+    let issue = OfIssue::read(invocation, &workspace, subject, None, output);
+    let issue = issue.map_err(|failure| {
+        failure.hint(match file_meant(subject) {
+            Some(file) => format!("did you mean the file `{file}`?"),
+            None => "there is no file of that name either".to_owned(),
+        })
+    });
+    Ok(issue?.task)
 }

@@ -140,7 +140,7 @@ fn print(runs: Vec<Found>, output: &mut Output) {
             above = Some(workspace.dir.clone());
         }
         let lines = match &read {
-            Ok(run) => run.lines(&ids, &zone, false),
+            Ok(run) => run.lines(&ids, &zone, None),
             Err(unreadable) => unreadable.lines(&ids),
         };
         // For a plan, the first line has the sum of its stages.

@@ -56,6 +56,7 @@ pub fn init(args: &InitArgs, output: &mut Output) -> Result<Exit, Failure> {
                 let text = format!("{} exists already and was not changed", phrase::path(&path));
                 Failure::new(Exit::State, text).hint("name another file: `ekiden init FILE`")
             }
+            false if path.parent().is_some_and(Path::is_dir) => Failure::from(error),
             false => Failure::from(error).hint("name a file in a directory that is there"),
         })?;
     let named = phrase::path(&path);

@@ -27,6 +27,7 @@ use crate::output::Output;
 use crate::output::json::Fields;
 use crate::output::live::Live;
 use crate::output::phrase;
+use crate::output::there::There;
 use crate::past;
 use crate::settings::agents;
 use crate::tracker::Feed;
@@ -73,12 +74,15 @@ pub(super) fn check_detached(interface: Interface, guided: bool) -> Result<(), F
 }
 
 /// The id is the answer, so that a script can use it; how to go on is for people.
-fn detached(run: &RunId, json: bool, output: &mut Output) -> Exit {
+fn detached(run: &RunId, there: &There, json: bool, output: &mut Output) -> Exit {
     if json {
         output.json(&Fields::versioned().with("run", run));
     } else {
         output.answer(&format!("{run}\n"));
-        let hint = format!("to watch it  ekiden attach {run}\nto stop it   ekiden stop {run}\n");
+        let flag = there.flag();
+        let hint = format!(
+            "to watch it  ekiden attach {run}{flag}\nto stop it   ekiden stop {run}{flag}\n"
+        );
         output.message(&hint);
     }
     Exit::Done
@@ -103,14 +107,14 @@ fn split(
     output: &mut Output,
 ) -> Result<ControlFlow<Exit, Split>, Failure> {
     let failed = |error| Failure::caused(Exit::Bug, "cannot continue in the background", &error);
-    let json = invocation.json()?;
+    let (json, there) = (invocation.json()?, invocation.there(workspace)?);
     if detach {
         return Ok(match background::begin().map_err(failed)? {
             Background::Here(begun) => ControlFlow::Continue(Split {
                 begun: Some(begun),
                 detach: None,
             }),
-            Background::Works => ControlFlow::Break(detached(run, json, output)),
+            Background::Works => ControlFlow::Break(detached(run, &there, json, output)),
             Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
         });
     }
@@ -125,7 +129,7 @@ fn split(
         }),
         Background::Works => {
             let ids = run_ids(workspace)?;
-            output.message(&attach::continues(&phrase::short_id(run, &ids)));
+            output.message(&attach::continues(&phrase::short_id(run, &ids), &there));
             ControlFlow::Break(Exit::Done)
         }
         Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),

@@ -81,6 +81,7 @@ use crate::memory::observer::Recorder;
 use crate::output::json::Fields;
 use crate::output::live::{Live, Reports};
 use crate::output::sessions::{Session, Sessions};
+use crate::output::there::There;
 use crate::output::{Output, can_ask, phrase};
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Asking, Typed};
@@ -179,6 +180,7 @@ impl Invocation {
     fn live<'a>(&self, output: &'a mut Output, workspace: &Workspace) -> Result<Live<'a>, Failure> {
         let verbose = self.given.need(&table::VERBOSE)?;
         let mut live = Live::new(output, self.json()?, verbose, run_ids(workspace)?);
+        live.is_in(self.there(workspace)?);
         live.reports = Reports::WriteIn(workspace.clone());
         match chosen::telemetry(&self.given, &self.environment)? {
             Ok(endpoints) => {
@@ -239,6 +241,18 @@ impl Invocation {
     fn word(&self, path: &Path) -> String {
         let path = path.strip_prefix(&self.here).unwrap_or(path);
         shell_word(&path.to_string_lossy())
+    }
+
+    /// Where a run of this work dir is, for the next command.
+    fn there(&self, workspace: &Workspace) -> Result<There, Failure> {
+        let is_typed = self.given.origin(&table::WORK_DIR.row) == Origin::Flag;
+        let is_here = self.in_work_dir(&workspace.dir).is_empty();
+        let typed = (is_typed && !is_here).then(|| self.given.need(&table::WORK_DIR));
+        let typed = typed.transpose()?;
+        Ok(There {
+            dir: workspace.dir.clone(),
+            typed: typed.map(|dir| shell_word(&dir)),
+        })
     }
 
     /// The flag that names this work dir, where it is another one than here.
@@ -327,6 +341,7 @@ impl ReadRun {
         let stage = asked.and_then(|stage| StageId::try_from(stage.clone()).ok());
         let ids = run_ids(&workspace)?;
         let id = phrase::short_id(&run, &ids);
+        let there = invocation.there(&workspace)?;
         let mut sessions = Sessions::new(ids, stage.clone());
         let summary = history::read(&workspace, &run, |record, run| sessions.take(record, run))?;
         check_stage(&summary.run, &id, args.stage.as_deref(), stage.as_ref())?;
@@ -340,7 +355,11 @@ impl ReadRun {
             id,
             stage,
             sessions,
-            named: of_run.into_iter().chain(of_stage).collect(),
+            named: of_run
+                .into_iter()
+                .chain(of_stage)
+                .chain([there.flag()])
+                .collect(),
         })
     }
 
@@ -360,8 +379,17 @@ impl ReadRun {
         self.sessions.get(number).ok_or_else(|| {
             let begun = phrase::count(self.sessions.all().count() as u64, "session");
             let text = format!("run {} has no session {number}: {begun} began", self.id);
-            Failure::new(Exit::MissingInput, text)
-                .hint(format!("`ekiden sessions {}` lists them", self.id))
+            let failure = Failure::new(Exit::MissingInput, text);
+            // An id may be all digits.
+            let ids = self.sessions.reporter.ids().iter();
+            let run = ids.map(|run| phrase::short_id(run, self.sessions.reporter.ids()));
+            let failure = match run.into_iter().find(|run| *run == number.to_string()) {
+                Some(run) => failure.hint(format!(
+                    "to name run {run}, put the session's number before it: `1 {run}`"
+                )),
+                None => failure,
+            };
+            failure.hint(format!("`ekiden sessions{}` lists them", self.named))
         })
     }
 }
@@ -393,6 +421,10 @@ fn check_stage(
         }
         None => Ok(()),
         Some(_) if known.is_some_and(|stage| run.plan().state(stage).is_some()) => Ok(()),
+        Some(_) if !is_plan => {
+            let text = format!("run {id} is not a plan, so it has no stages");
+            Err(failed(text).hint("leave out `--stage`"))
+        }
         Some(stage) => {
             let names = run.plan().states().map(|(stage, _)| stage.as_str());
             let text = format!("run {id} has no stage `{stage}`");

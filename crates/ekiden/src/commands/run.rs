@@ -327,7 +327,9 @@ pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, &'static 
             "install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`"
         }
         AgentKind::Acp | AgentKind::Codex => "install it, or name another with `--agent`",
-        AgentKind::Rehearsal | AgentKind::Exec => "name another with `--agent`",
+        AgentKind::Rehearsal | AgentKind::Exec => {
+            "correct its command, in which blanks separate words, or name another with `--agent`"
+        }
     })
 }
 

@@ -24,6 +24,7 @@ use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::outcome::Description;
 use crate::output::stage_table::{self, Row};
+use crate::output::there::There;
 use crate::output::{Output, outcome, phrase};
 
 /// The newest run, unless it is complete or cannot be read.
@@ -182,6 +183,7 @@ impl RunStatus {
     pub(super) fn print(
         &self,
         workspace: &Workspace,
+        there: &There,
         json: bool,
         output: &mut Output,
     ) -> Result<(), Failure> {
@@ -189,7 +191,7 @@ impl RunStatus {
             output.json(&self.answer());
             return Ok(());
         }
-        let lines = self.lines(&run_ids(workspace)?, &TimeZone::system(), true);
+        let lines = self.lines(&run_ids(workspace)?, &TimeZone::system(), Some(there));
         lines.iter().for_each(|line| output.line(line));
         Ok(())
     }
@@ -245,7 +247,8 @@ impl RunStatus {
         .and((!stages.is_empty()).then(|| fields! { "stages": stages }))
     }
 
-    pub(super) fn lines(&self, ids: &[RunId], zone: &TimeZone, with_next: bool) -> Vec<Line> {
+    /// What it asks and the next command only if `there` says where it is.
+    pub(super) fn lines(&self, ids: &[RunId], zone: &TimeZone, there: Option<&There>) -> Vec<Line> {
         let (run, totals) = (&self.summary.run, self.summary.run.totals());
         let id = phrase::short_id(self.summary.id(), ids);
         let task = one_line(&run.task_names());
@@ -286,22 +289,24 @@ impl RunStatus {
         let head = Line::new(Tone::Plain, format!("{id}  {kind}"))
             .with(tone, state)
             .with(Tone::Plain, rest);
+        let (with_next, here) = (there.is_some(), There::default());
+        let there = there.unwrap_or(&here);
         let asked = match (self.state(), run.outcome()) {
             (State::Ended, Some(outcome)) if Exit::of(outcome) == Exit::Blocked => {
-                Description::of(outcome, self.summary.last.time, zone).details
+                Description::of(outcome, self.summary.last.time, zone, there).details
             }
             // Other stages are working in the meantime.
             (State::Running | State::Paused, None) => {
                 let asked = run.questions();
                 asked
-                    .flat_map(|(stage, asked)| outcome::asks(stage, asked))
+                    .flat_map(|(stage, asked)| outcome::asks(stage, asked, there))
                     .collect()
             }
             (State::Running | State::Paused, Some(_))
             | (State::Killed | State::WithFleet | State::Complete | State::Ended, _) => Vec::new(),
         };
         let asked = asked.into_iter().filter(|_| with_next);
-        let next = self.next(&id).filter(|_| with_next);
+        let next = self.next(&id, there).filter(|_| with_next);
         let next = next.map(Line::next);
         std::iter::once(head)
             .chain(run.agent_budgets().iter().map(agent_budget))
@@ -343,30 +348,34 @@ impl RunStatus {
                 let until = phrase::future(until, self.summary.last.time, zone);
                 format!("{doing} until {until}")
             }
+            None if self.state() == State::Killed => match run.is_paused() {
+                true => "was paused".to_owned(),
+                false => format!("was {doing}"),
+            },
             None => doing,
         }
     }
 
-    fn next(&self, id: &str) -> Option<String> {
-        let run = &self.summary.run;
+    fn next(&self, id: &str, there: &There) -> Option<String> {
+        let (run, flag) = (&self.summary.run, there.flag());
         match (self.state(), run.outcome()) {
             (State::Running, _) => {
                 let mut asked = run.questions();
                 asked
                     .next()
-                    .map(|(stage, _)| format!("ekiden answer --stage {stage}"))
+                    .map(|(stage, _)| format!("ekiden answer --stage {stage}{flag}"))
             }
-            (State::Paused, _) => Some("ekiden unpause".to_owned()),
-            (State::Complete, _) => Some(format!("ekiden log {id}")),
+            (State::Paused, _) => Some(format!("ekiden unpause{flag}")),
+            (State::Complete, _) => Some(format!("ekiden log {id}{flag}")),
             (State::Ended, Some(Outcome::NoCheck { .. })) => {
-                Some("ekiden run TASK --verify 'COMMAND'".to_owned())
+                Some(format!("ekiden run TASK --verify 'COMMAND'{flag}"))
             }
             (State::Ended, Some(outcome)) => {
                 let at = self.summary.last.time;
-                Some(outcome::resume_command(outcome, run, at, ""))
+                Some(outcome::resume_command(outcome, run, at, &flag))
             }
-            (State::WithFleet, _) => Some(format!("ekiden fleet follow {id}")),
-            (State::Killed | State::Ended, _) => Some("ekiden resume".to_owned()),
+            (State::WithFleet, _) => Some(format!("ekiden fleet follow {id}{flag}")),
+            (State::Killed | State::Ended, _) => Some(format!("ekiden resume{flag}")),
         }
     }
 

@@ -200,8 +200,10 @@ impl Shown<'_> {
                 format!("{name} is not in the archive any more: {dir}")
             }
         };
-        Failure::new(Exit::MissingInput, why)
-            .hint(format!("`ekiden show {number}` shows what there is"))
+        Failure::new(Exit::MissingInput, why).hint(format!(
+            "`ekiden show {number}{}` shows what there is",
+            self.read.named
+        ))
     }
 
     fn overview(&self, output: &mut Output) {

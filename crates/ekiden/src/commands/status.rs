@@ -72,6 +72,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
         return output.answer_json(&Fields::versioned().with("runs", runs));
     }
     let (ids, zone) = (run_ids(&workspace)?, TimeZone::system());
+    let there = invocation.there(&workspace)?;
     let mut shown = 0;
     // The newest run, and everything newer that is unreadable.
     let mut found = false;
@@ -80,7 +81,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
         shown += 1;
         let lines = match &run {
             Ok(run) => {
-                let mut lines = run.lines(&ids, &zone, !args.all);
+                let mut lines = run.lines(&ids, &zone, Some(&there).filter(|_| !args.all));
                 let moving = run.board.line(SystemClock.now(), &zone);
                 lines.extend(moving.filter(|_| run.state() == State::Running));
                 lines
@@ -94,7 +95,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     warn_of_trouble(&workspace, output);
     if shown == 0 {
         output.line("nothing has run here yet");
-        output.line(Line::next("ekiden run TASK"));
+        output.line(Line::next(format!("ekiden run TASK{}", there.flag())));
     }
     Ok(Exit::Done)
 }

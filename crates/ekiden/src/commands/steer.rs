@@ -16,7 +16,8 @@ use super::{Invocation, fleet, run_ids};
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
-use crate::output::{Output, phrase};
+use crate::output::there::There;
+use crate::output::{Output, phrase, steering};
 use crate::settings::flags::{Asking, Changing, Takers, Typed};
 use crate::settings::{agents, chosen, form};
 
@@ -188,6 +189,7 @@ impl<C: Takers> SteerArgs<C> {
 /// A message that was sent to a run.
 struct Sent {
     workspace: Workspace,
+    there: There,
     json: bool,
     running: RunningRun,
     message: Steered,
@@ -208,6 +210,7 @@ impl Sent {
         let waits = patience.clamp(limits::STEER_PATIENCE_MIN, limits::STEER_PATIENCE);
         let answered = running.send(&workspace, &message, waits)?;
         let sent = Self {
+            there: invocation.there(&workspace)?,
             workspace,
             json: invocation.json()?,
             running,
@@ -280,7 +283,12 @@ impl Sent {
         }
         let holder = history::holder(&self.workspace);
         let now = RunStatus::read(&self.workspace, self.running.summary.id(), holder)?;
-        now.print(&self.workspace, self.json, output)?;
+        // The status does not show all of them.
+        let is_told = matches!(self.message.steering, Steering::ChangeLimits(_)) && !self.json;
+        let told = steering::steered(&self.message, &now.summary.run, "").filter(|_| is_told);
+        let lines = told.iter().flat_map(|entry| &entry.lines);
+        lines.for_each(|line| output.line(line));
+        now.print(&self.workspace, &self.there, self.json, output)?;
         Ok(Exit::Done)
     }
 }

@@ -59,6 +59,10 @@ impl Task {
                 text: read_file(word, argument)?,
                 name: argument.to_owned(),
             },
+            // A path may have blanks, too.
+            _ if file_meant(argument).is_some_and(|file| file.contains(char::is_whitespace)) => {
+                return Err(no_file(word, argument));
+            }
             _ if argument.trim().contains(char::is_whitespace) || argument.trim().is_empty() => {
                 Self {
                     text: argument.to_owned(),
@@ -98,7 +102,13 @@ fn named_from(dir: &Path, here: &Path, typed: &str) -> String {
 fn read_file(word: &str, name: &str) -> Result<String, Failure> {
     let path = Path::new(name);
     let what = format!("cannot read the {word} {}", phrase::path(path));
-    let failed = |error: io::Error| Failure::caused(exit_of(&error), &what, &error);
+    let failed = |error: io::Error| {
+        let failure = Failure::caused(exit_of(&error), &what, &error);
+        match error.kind() == io::ErrorKind::PermissionDenied {
+            true => failure.hint("`ls -l` with its path shows who may read it"),
+            false => failure,
+        }
+    };
     let hint = "name a file; `--work-dir DIR` says where the agent works";
     refuse_endless(&what, path, hint)?;
     let file = fs::File::open(path).map_err(failed)?;
@@ -135,7 +145,12 @@ fn too_large(word: &str, name: &str) -> Failure {
         Exit::InvalidInput,
         format!("the {word} is too large (over 1 MiB): {}", shown(name)),
     )
-    .hint("it is part of every session's prompt; put long material into files that it names")
+    .hint(match word {
+        "task" => {
+            "it is part of every session's prompt; put long material into files that it names"
+        }
+        _ => "split it, or name the file with the part that counts",
+    })
 }
 
 fn no_file(word: &str, argument: &str) -> Failure {
@@ -273,6 +288,21 @@ mod tests {
         let typing_error = read("statsu").unwrap_err();
         assert_eq!(typing_error.hints()[0], "did you mean `ekiden status`?");
         assert_eq!(typing_error.exit(), Exit::MissingInput);
+    }
+
+    // shows: RUN-07
+    #[test]
+    fn a_misspelt_path_with_blanks_is_no_task() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("my task.md"), "# Port it\n").unwrap();
+        fs::write(dir.path().join("run-tests"), "").unwrap();
+        let typed = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let failure = read(&typed("my tsk.md")).unwrap_err();
+        assert_eq!(failure.exit(), Exit::MissingInput);
+        let meant = format!("did you mean `{}`?", typed("my task.md"));
+        assert_eq!(failure.hints()[0], meant);
+        // Words that only resemble a file's name are a task.
+        assert!(read(&typed("run tests")).is_ok());
     }
 
     // shows: RUN-07

@@ -27,6 +27,7 @@ pub(super) fn watch(
 ) -> Result<Exit, Failure> {
     let run = asked_run(workspace, None, output)?;
     let (ids, zone) = (run_ids(workspace)?, TimeZone::system());
+    let there = invocation.there(workspace)?;
     let (mut printed, mut shown) = (None, None);
     let mut follow = Follow::begin(workspace, &run, |_, _| {})?;
     if output.has_screen() && !json && !follow.status.is_over() {
@@ -37,7 +38,7 @@ pub(super) fn watch(
     loop {
         let status = &follow.status;
         let over = status.is_over();
-        let lines = status.lines(&ids, &zone, over);
+        let lines = status.lines(&ids, &zone, Some(&there).filter(|_| over));
         let news = (status.summary.last.seq, status.word().1);
         if json {
             let answer = status.answer();

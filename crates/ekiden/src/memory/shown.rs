@@ -5,16 +5,19 @@ use std::fmt::Write as _;
 use ekiden_core::observation::Observation;
 use ekiden_core::prompt::quote::quote;
 use ekiden_core::secrets::mask;
+use jiff::tz::TimeZone;
+
+use crate::output::phrase;
 
 /// How much one answer may hold, in bytes: a client cuts a longer one to a preview.
 pub const ANSWER_BYTES_MAX: usize = 24_000;
 
-/// A line of an index, about 50 tokens: `id  date  type  title  [files]`.
+/// A line of an index, about 50 tokens: `id  date  type  title  [files]`. The date is local.
 pub fn index_line(found: &Observation) -> String {
     let mut line = format!(
         "{}  {}  {}  {}",
         found.id,
-        &found.time.rfc3339()[..16],
+        phrase::minute(found.time, &TimeZone::system()),
         found.kind.name(),
         found.title
     );

@@ -14,6 +14,7 @@ use super::json::fields;
 use super::line::{Line, Tone};
 use super::outcome::{self, Description};
 use super::reporter::Reporter;
+use super::there::There;
 use super::{phrase, problems};
 use crate::exit::Exit;
 
@@ -30,6 +31,7 @@ impl Reporter {
             timeline,
             id: &id,
             which: "",
+            there: &self.there,
             zone: &self.zone,
         };
         let (totals, items) = (standing.totals, ended.items());
@@ -85,7 +87,8 @@ impl Reporter {
         let facts = ended.timeline.standing.facts.len() as u64;
         if facts > 0 {
             let facts = phrase::count(facts, "fact");
-            let text = format!("knowledge  {facts} in .ekiden/KNOWLEDGE.md");
+            let file = self.there.published("KNOWLEDGE.md");
+            let text = format!("knowledge  {facts} in {file}");
             lines.push(Line::new(Tone::Quiet, text));
         }
         if let Some(report) = &self.report {
@@ -109,6 +112,7 @@ pub struct Ended<'a> {
     pub id: &'a str,
     /// How the command that continues it names it, after a blank; empty if it is the newest.
     pub which: &'a str,
+    pub there: &'a There,
     pub zone: &'a TimeZone,
 }
 
@@ -127,25 +131,26 @@ pub struct Ending {
 
 impl Ending {
     pub fn of(ended: &Ended<'_>) -> Self {
-        let (outcome, timeline) = (ended.outcome, ended.timeline);
+        let (outcome, timeline, there) = (ended.outcome, ended.timeline, ended.there);
         let at = timeline.ended.unwrap_or(timeline.last);
         let (tone, word) = outcome::word(outcome);
-        let said = Description::of(outcome, at, ended.zone);
+        let said = Description::of(outcome, at, ended.zone, ended.there);
         let why = ended.special_why(outcome).map_or(said.why, Text::own);
         let head = match outcome.is_complete() {
             true => why,
             false => Text::own(format!("{word} ({}): ", Exit::of(outcome).code())).joined(why),
         };
         let command = if !outcome.is_complete() {
-            outcome::resume_command(outcome, ended.run, at, ended.which)
+            let which = format!("{}{}", ended.which, there.flag());
+            outcome::resume_command(outcome, ended.run, at, &which)
         } else if let Outcome::Undelivered { command, .. } = outcome {
-            command.clone()
+            there.command(command)
         } else if timeline.standing.files_open.unwrap_or(0) > 0 {
-            "git status".to_owned()
+            there.git("status")
         } else if timeline.has_commits() {
-            "git log --stat".to_owned()
+            there.git("log --stat")
         } else {
-            format!("ekiden log {}", ended.id)
+            format!("ekiden log {}{}", ended.id, there.flag())
         };
         Self {
             tone,

@@ -31,6 +31,7 @@ use super::line::Line;
 use super::relay_progress::{self, RelayProgress};
 use super::reporter::Reporter;
 use super::summary::Summary;
+use super::there::There;
 use super::view_thread::{self, Controls, Shown};
 use super::work_dirs::WorkDirs;
 use crate::memory::observer::Recorder;
@@ -102,6 +103,11 @@ impl<'a> Live<'a> {
             memory: None,
             begun: None,
         }
+    }
+
+    /// The run is there, and not in the current directory.
+    pub fn is_in(&mut self, there: There) {
+        self.reporter.there = there;
     }
 
     /// A person types to the run here; `typed` yields what cannot be carried out.

@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 
 use super::line::{Tone, masked, one_line};
 use super::phrase;
+use super::there::There;
 use crate::exit::Exit;
 
 /// How much of a question or a cause a row shows, in characters; `ekiden log` has the rest.
@@ -36,7 +37,7 @@ pub struct Description {
 
 impl Description {
     /// `at` is when the run ended.
-    pub fn of(outcome: &Outcome, at: Timestamp, zone: &TimeZone) -> Self {
+    pub fn of(outcome: &Outcome, at: Timestamp, zone: &TimeZone, there: &There) -> Self {
         let until = |until: &Timestamp| phrase::future(*until, at, zone);
         let mut said = Self {
             why: told(&outcome.to_string(), said(outcome)),
@@ -45,8 +46,8 @@ impl Description {
         match outcome {
             Outcome::Blocked { question } => {
                 said.details = whole(question);
-                said.details
-                    .push("in full    .ekiden/PROGRESS.md".to_owned());
+                let file = there.published("PROGRESS.md");
+                said.details.push(format!("in full    {file}"));
             }
             Outcome::Stopped { request } => said.why = Text::own(stopped(*request)),
             Outcome::LimitTooFar { until: reset } => {
@@ -90,7 +91,7 @@ impl Description {
                     said.details = vec![format!("what to do:  {hint}")];
                 }
             }
-            Outcome::StagesFailed { failed, blocked } => said.stages_failed(failed, *blocked),
+            Outcome::StagesFailed { failed, blocked } => said.of_stages(failed, *blocked, there),
             Outcome::NoWorktree { .. }
             | Outcome::NotMerged { .. }
             | Outcome::Unmerged { .. }
@@ -150,7 +151,7 @@ impl Description {
         }
     }
 
-    fn stages_failed(&mut self, failed: &[StageFailed], blocked: u32) {
+    fn of_stages(&mut self, failed: &[StageFailed], blocked: u32, there: &There) {
         let count = phrase::count(failed.len() as u64, "stage");
         let need = if failed.len() == 1 { "needs" } else { "need" };
         let is_question = |one: &StageFailed| matches!(*one.outcome, Outcome::Blocked { .. });
@@ -161,7 +162,7 @@ impl Description {
         });
         for one in failed {
             if let Outcome::Blocked { question } = &*one.outcome {
-                self.details.extend(asks(&one.stage, question));
+                self.details.extend(asks(&one.stage, question, there));
             } else {
                 let how = short(&one.outcome);
                 self.details.push(format!("  {}  {how}", one.stage));
@@ -203,8 +204,9 @@ fn told(text: &str, said: Option<&str>) -> Text {
 }
 
 /// A stage's question, and where it is.
-pub fn asks(stage: &StageId, question: &str) -> Vec<String> {
-    let file = format!("  in full  .ekiden/handoffs/{stage}.md");
+pub fn asks(stage: &StageId, question: &str, there: &There) -> Vec<String> {
+    let file = there.published(&format!("handoffs/{stage}.md"));
+    let file = format!("  in full  {file}");
     let head = std::iter::once(format!("  {stage}  asks:"));
     head.chain(whole(question)).chain([file]).collect()
 }
@@ -212,10 +214,11 @@ pub fn asks(stage: &StageId, question: &str) -> Vec<String> {
 /// A question with all its lines, whatever their length.
 fn whole(question: &str) -> Vec<String> {
     let question = masked(question);
-    let lines = question
-        .lines()
-        .map(|line| text::one_line(line, usize::MAX));
-    lines.map(|line| format!("  {line}")).collect()
+    let question = text::clean(&question).text.replace('\t', "  ");
+    let lines = question.lines();
+    lines
+        .map(|line| format!("  {line}").trim_end().to_owned())
+        .collect()
 }
 
 /// How a budget ran out, and the flag that raises it by its own amount.
@@ -314,7 +317,7 @@ pub fn cause(outcome: &Outcome) -> String {
             let not = if *verified { "" } else { "not " };
             format!("{not}verified")
         } else if let Outcome::Blocked { question } = outcome {
-            question.clone()
+            return question_line(question);
         } else if let Outcome::Stopped { request } = outcome {
             stopped(*request)
         } else if let Outcome::AgentFailed { cause } = outcome {
@@ -323,6 +326,11 @@ pub fn cause(outcome: &Outcome) -> String {
             outcome.to_string()
         };
     one_line(&text)
+}
+
+/// A question on one line. A list may be the whole question.
+pub fn question_line(question: &str) -> String {
+    one_line(question.trim_start_matches(['-', '*', ' ']))
 }
 
 fn stopped(request: StopRequest) -> String {
@@ -370,7 +378,7 @@ pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp, which: &str) 
         let relays = run.relays().map(|(_, relay)| relay.stage.sessions_max);
         return format!("ekiden resume{which} -m {}", relays.sum::<u32>());
     }
-    let flags = Description::of(outcome, at, &TimeZone::UTC).flags;
+    let flags = Description::of(outcome, at, &TimeZone::UTC, &There::default()).flags;
     format!("ekiden resume{which}{flags}")
 }
 
@@ -428,7 +436,7 @@ mod tests {
     fn a_question_is_whole_however_long_its_lines_are() {
         let long = "which of them? ".repeat(40);
         let question = format!("Keep it or drop it?\u{1b}[2J\n{long}");
-        let lines = asks(&StageId::only(), &question);
+        let lines = asks(&StageId::only(), &question, &There::default());
         assert_eq!(lines[1], "  Keep it or drop it?");
         assert_eq!(lines[2], format!("  {}", long.trim_end()));
     }

@@ -28,6 +28,7 @@ use jiff::tz::TimeZone;
 use super::entry::Entry;
 use super::json::{Fields, fields};
 use super::line::{Line, Tone, one_line};
+use super::there::There;
 use super::waits::Wait;
 use super::{phrase, stage_table, steering};
 
@@ -37,6 +38,8 @@ pub struct Reporter {
     pub zone: TimeZone,
     /// The reader can type to the run.
     pub guided: bool,
+    /// Where the run is.
+    pub there: There,
     /// Where the run's report is, once it is written.
     pub report: Option<PathBuf>,
     /// What the log says so far; `None` before its first record.
@@ -63,6 +66,7 @@ impl Reporter {
             ids,
             zone,
             guided: false,
+            there: There::default(),
             report: None,
             timeline: None,
             windows: BTreeMap::new(),

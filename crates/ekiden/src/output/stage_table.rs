@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::json::{Fields, fields};
 use super::line::{Line, Tone, one_line};
 use super::{outcome, phrase};
+use crate::exit::Exit;
 
 /// How much of a stage's name a row shows, in characters.
 const NAME_CHARS_MAX: usize = 40;
@@ -42,6 +43,9 @@ enum State {
     Ready,
     Waiting,
     Interrupted,
+    /// For programs it failed, until somebody answers.
+    #[serde(rename = "failed")]
+    Asks,
     Failed,
     Blocked,
     Skipped,
@@ -58,6 +62,7 @@ impl State {
             Self::Ready => (Tone::Quiet, "ready"),
             Self::Waiting => (Tone::Quiet, "waiting"),
             Self::Interrupted => (Tone::Attention, "interrupted"),
+            Self::Asks => (Tone::Attention, "asks"),
             Self::Failed => (Tone::Failed, "failed"),
             Self::Blocked => (Tone::Attention, "blocked"),
             Self::Skipped => (Tone::Attention, "skipped"),
@@ -110,7 +115,13 @@ fn state_of(run: &Run, id: &StageId, state: &StageState) -> (State, Option<Strin
         StageState::Interrupted(how) => (State::Interrupted, Some(outcome::short(how))),
         StageState::Over(end) => match end {
             StageEnd::Done => (State::Done, None),
-            StageEnd::Failed(how) => (State::Failed, Some(outcome::short(how))),
+            StageEnd::Failed(how) => {
+                let state = match Exit::of(how) == Exit::Blocked {
+                    true => State::Asks,
+                    false => State::Failed,
+                };
+                (state, Some(outcome::short(how)))
+            }
             StageEnd::Skipped(how) => (State::Skipped, Some(outcome::short(how))),
             StageEnd::Blocked { by } => (State::Blocked, Some(format!("by {by}"))),
             StageEnd::LeftOut { with } => {
@@ -177,6 +188,7 @@ impl Row<'_> {
             State::Waiting => StageGroup::Waiting,
             State::Done
             | State::Interrupted
+            | State::Asks
             | State::Failed
             | State::Blocked
             | State::Skipped

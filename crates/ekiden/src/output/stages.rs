@@ -13,6 +13,7 @@ use super::json::{Fields, fields};
 use super::line::{Line, Tone, one_line};
 use super::reporter::Reporter;
 use super::{outcome, phrase};
+use crate::exit::Exit;
 
 /// How many files are named of many.
 const FILES_SHOWN: usize = 5;
@@ -28,12 +29,11 @@ impl Reporter {
         if let Event::Stage { stage, .. } = &record.event {
             self.retried(stage, run);
         }
-        if let Event::RunResumed(_) = record.event {
+        if run.plan().over() != self.over.len() {
+            // A resume or an answer lets a stage go on, and its next end is news again.
             let is_over =
                 |stage: &StageId| matches!(run.plan().state(stage), Some(StageState::Over(_)));
             self.over.retain(is_over);
-        }
-        if run.plan().over() != self.over.len() {
             for (stage, state) in run.plan().states() {
                 if let StageState::Over(end) = state
                     && self.over.insert(stage.clone())
@@ -155,6 +155,13 @@ fn over(end: &StageEnd, relay: Option<&Relay>) -> Entry {
             let fields = fields! { "sessions": sessions, "running_ms": running, "tokens": tokens };
             let line = Line::new(Tone::Done, "done").with(Tone::Plain, figures);
             ("done", fields, line)
+        }
+        StageEnd::Failed(outcome) if Exit::of(outcome) == Exit::Blocked => {
+            let why = outcome::cause(outcome);
+            let line = Line::new(Tone::Attention, "needs your input")
+                .with(Tone::Plain, format!(": {why}"));
+            let fields = fields! { "outcome": outcome, "skipped": false };
+            ("failed", fields, line)
         }
         StageEnd::Failed(outcome) => {
             let why = outcome::cause(outcome);

@@ -10,6 +10,7 @@ use ekiden_wire::reading::Form;
 
 use super::full::SessionRef;
 use super::line::{Line, Tone, one_line};
+use super::outcome::question_line;
 use super::stage_table::{self, Brief};
 use super::work_dirs::WorkDirs;
 
@@ -96,7 +97,7 @@ impl Summary {
                 .find_map(|(_, relay)| relay.last.as_ref()?.next_prompt.clone()),
             asked: run
                 .questions()
-                .map(|(stage, asked)| (stage.clone(), one_line(asked)))
+                .map(|(stage, asked)| (stage.clone(), question_line(asked)))
                 .collect(),
             places: run
                 .relays()

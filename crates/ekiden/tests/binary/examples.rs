@@ -150,7 +150,9 @@ fn needs_a_person_asks_and_goes_on() {
       next      The item "Put it into the outbox, if the race director approves", with `set -e cd target/needs-a-person grep -qsx approved approval…`.
 
     blocked (4): session 2 needs your input · 2 sessions · TIME · 3 of 4 items done · 2 files not committed
-      failed: Put it into the outbox, if the race director approves `set -e cd target/needs-a-person grep -qsx approved approval…` : exit code 1, last line: no line "approved" in target/needs-a-person/approval.txt It failed in two sessions. What has to change for it to pass?
+      - failed: Put it into the outbox, if the race director approves
+        `set -e cd target/needs-a-person grep -qsx approved approval…`: exit code 1, last line: no line "approved" in target/needs-a-person/approval.txt
+        It failed in two sessions. What has to change for it to pass?
     in full    .ekiden/PROGRESS.md
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html

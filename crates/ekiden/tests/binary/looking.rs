@@ -51,6 +51,52 @@ fn status_tells_what_the_session_is_doing_and_since_when_the_run_works() {
     );
 }
 
+// shows: UIX-03, UIX-11
+#[test]
+fn a_run_elsewhere_is_told_with_paths_and_commands_that_work_here() {
+    let environment = Environment::with_git();
+    let item = |name: &str, run: &str| format!("- [ ] {name}\n\n  ```sh\n  {run}\n  ```\n");
+    let items = [item("a", "echo a > a.txt"), item("b", "test -e ok")];
+    environment.write("task.md", &items.concat());
+    environment.shell("mkdir other && git -C other init -q");
+    let lines = |args: &[&str], exit: i32, wanted: &[&str]| {
+        let told = environment.run(args).expect(exit).stdout;
+        for line in wanted {
+            let is_there = told.lines().any(|told| told.contains(line));
+            assert!(is_there, "{line}\n{told}");
+        }
+    };
+    lines(
+        &["run", "task.md", "-d", "other", "--agent", "rehearsal"],
+        4,
+        &[
+            "in full    other/.ekiden/PROGRESS.md",
+            "in other/.ekiden/KNOWLEDGE.md",
+            "answer     ekiden answer -d other 'TEXT'     or: ekiden answer -d other ",
+        ],
+    );
+    let asked = ["  - failed: b", "    It failed in two sessions."];
+    lines(&["status", "-d", "other"], 0, &asked);
+    lines(
+        &["status", "-d", "other"],
+        0,
+        &["next  ekiden answer -d other"],
+    );
+    environment.shell("touch other/ok");
+    let answer = ["answer", "it is there now", "-d", "other"];
+    lines(&answer, 0, &["next       git -C other status"]);
+    lines(
+        &["show", "-d", "other"],
+        0,
+        &["ekiden show 3 -d other --prompt"],
+    );
+    lines(
+        &["sessions", "-d", "other"],
+        0,
+        &["next  ekiden show 3 -d other"],
+    );
+}
+
 // shows: UIX-11
 #[test]
 fn log_follows_a_run_to_its_end() {

@@ -805,7 +805,7 @@ fn programs_are_told_what_a_plan_at_work_asks() {
         let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
         status["runs"][0]["asked"].clone()
     };
-    let question = "Keep it? After a failed check everything was done over once.";
+    let question = "- Keep it?\n- After a failed check everything was done over once.";
     let all = serde_json::json!([{ "stage": "A", "question": question }]);
     wait_until("the question", || asked() == all);
     std::fs::write(go, "").unwrap();

@@ -2,6 +2,7 @@
 
 use crate::environment::{Environment, items};
 use crate::plan::{EXECUTE, plan, repository, stage};
+use crate::running::wait_until;
 
 /// The prompt of a stage's session.
 fn prompt(environment: &Environment, stage: &str, session: u32) -> String {
@@ -300,7 +301,7 @@ fn a_stage_is_answered_while_others_work() {
     let mut run = environment.start(&EXECUTE);
     run.wait_for("C  blocked by A");
     let status = environment.run(&["status"]).expect(0).stdout;
-    assert!(status.contains("A  asks:\n  failed: It"), "{status}");
+    assert!(status.contains("A  asks:\n  - failed: It"), "{status}");
     assert!(
         status.contains("in full  .ekiden/handoffs/A.md"),
         "{status}"
@@ -309,12 +310,19 @@ fn a_stage_is_answered_while_others_work() {
     assert!(whole.contains("> - failed: It"), "{whole}");
     assert!(whole.contains("`ekiden answer --stage A"), "{whole}");
     assert!(status.contains("next  ekiden answer --stage A"), "{status}");
+    environment
+        .run(&["answer", "--stage", "A", "look again"])
+        .expect(0);
+    let asks = || environment.run(&["status"]).stdout.contains("A  asks:");
+    wait_until("the second question", asks);
     environment.write("go", "");
     environment
         .run(&["answer", "--stage", "A", "it is there"])
         .expect(0);
     let said = run.end().expect(0);
     assert!(said.stdout.contains("A  answered: it is there"), "{said}");
+    let asked = said.stdout.matches("A  needs your input: failed: It");
+    assert_eq!(asked.count(), 2, "{said}");
     let at = |line: &str| said.stdout.find(line).unwrap();
     assert!(at("A  session 3") < at("B  done"), "{said}");
     assert_eq!(environment.read("c"), "a\n");

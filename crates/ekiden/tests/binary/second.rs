@@ -116,9 +116,15 @@ fn a_second_run_is_refused_while_the_first_lives_and_no_longer() {
     first.end().expect(137);
     expect_nothing_alive(&environment);
     insta::assert_snapshot!(environment.told(&["status"]), @r"
-    RUN  relay  killed  session 1 of 10 · CLOCK to CLOCK   working   task.md
+    RUN  relay  killed  session 1 of 10 · CLOCK to CLOCK   was working   task.md
     next  ekiden resume
     --- exit code 0
+    ");
+    insta::assert_snapshot!(environment.told(&["answer", "yes"]), @r"
+    --- standard error
+    error: run RUN has no question
+    hint: `ekiden resume` continues it
+    --- exit code 66
     ");
     environment.run(&["resume"]).expect(0);
 }

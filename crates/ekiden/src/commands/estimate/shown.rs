@@ -87,10 +87,12 @@ impl Subject {
         } = self.counted;
         let named = phrase::files(usize::try_from(files).unwrap_or(usize::MAX));
         let [tokens, text, of_files] = [tokens, text_tokens, file_tokens].map(phrase::tokens);
+        let of_files = match files {
+            0 => String::new(),
+            _ => format!("{of_files} for {named} that it names, "),
+        };
         let items = phrase::count(items, "open item");
-        format!(
-            "counted {tokens}: {text} for the text, {of_files} for {named} that it names, {items}, and what any task takes"
-        )
+        format!("counted {tokens}: {text} for the text, {of_files}{items}, and what any task takes")
     }
 
     fn learned(&self, learned: &Learned) -> String {

@@ -327,7 +327,7 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
     let mut prompting = Prompting::new(Some("d detach"));
     expect_test::expect![[r#"
         80
-          5 stages · 3 preparing · 1 failed · 1 blocked
+          5 stages · 3 preparing · 1 asks · 1 blocked
           S02  preparing  part 2 of the recipes
           S03  preparing  part 3 of the recipes
           S04  preparing  part 4 of the recipes
