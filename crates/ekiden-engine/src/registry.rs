@@ -56,10 +56,6 @@ pub struct Project {
 /// Why the runs of a work dir are not read. Reads well after the directory.
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
-    #[error("is gone")]
-    Gone,
-    #[error("has another state now")]
-    Replaced,
     #[error("is not read: {0}")]
     Doubted(String),
     #[error("cannot be read")]
@@ -91,7 +87,8 @@ pub fn note(workspace: &Workspace, now: Timestamp) -> Result<(), EngineError> {
     write(&kept, noted)
 }
 
-/// All noted work dirs, the most recently seen first. Changes nothing in the projects.
+/// All noted work dirs, the most recently seen first, without those that are gone or have another state now.
+/// Changes nothing in the projects.
 ///
 /// # Errors
 ///
@@ -102,34 +99,16 @@ pub fn projects(user_dir: &Path) -> Result<Vec<Project>, EngineError> {
     for id in StateId::all_in(&*disk, user_dir)? {
         let kept = UserState::of(Arc::clone(&disk), user_dir, &id);
         let noted = read(&kept).ok().flatten().unwrap_or_default();
-        projects.extend(noted.into_iter().map(|noted| Project {
-            seen: noted.seen,
-            dir: noted.dir.clone(),
-            found: noted.look(user_dir, &id),
+        projects.extend(noted.into_iter().filter_map(|noted| {
+            Some(Project {
+                seen: noted.seen,
+                dir: noted.dir.clone(),
+                found: noted.look(user_dir, &id).transpose()?,
+            })
         }));
     }
     projects.sort_by_key(|project| std::cmp::Reverse(project.seen));
     Ok(projects)
-}
-
-/// Forgets the work dirs that are gone or have another state now, and returns them. Everything else about them stays.
-pub fn forget_gone(user_dir: &Path) -> Result<Vec<PathBuf>, EngineError> {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
-    let mut forgotten = Vec::new();
-    for id in StateId::all_in(&*disk, user_dir)? {
-        let kept = UserState::of(Arc::clone(&disk), user_dir, &id);
-        let noted = read(&kept).ok().flatten().unwrap_or_default();
-        let is_gone = |noted: &WorkDir| {
-            let found = noted.look(user_dir, &id);
-            matches!(found, Err(Unread::Gone | Unread::Replaced))
-        };
-        let (gone, stay): (Vec<_>, Vec<_>) = noted.into_iter().partition(is_gone);
-        if !gone.is_empty() {
-            write(&kept, stay)?;
-            forgotten.extend(gone.into_iter().map(|gone| gone.dir));
-        }
-    }
-    Ok(forgotten)
 }
 
 impl WorkDir {
@@ -147,10 +126,10 @@ impl WorkDir {
             == (&workspace.dir, &workspace.state_dir, &workspace.git)
     }
 
-    /// What is there now, if it is what was noted under this id.
-    fn look(&self, user_dir: &Path, id: &StateId) -> Result<Workspace, Unread> {
+    /// What is there now; none if it is not what was noted under this id.
+    fn look(&self, user_dir: &Path, id: &StateId) -> Result<Option<Workspace>, Unread> {
         if !self.dir.is_dir() || !self.state_dir.is_dir() {
-            return Err(Unread::Gone);
+            return Ok(None);
         }
         let (dir, git, state_dir) = (self.dir.clone(), self.git.clone(), self.state_dir.clone());
         let workspace = Workspace {
@@ -161,11 +140,11 @@ impl WorkDir {
         let disk = RealDisk::fenced(&self.dir);
         let found = StateId::of(&disk, &StateLayout::new(&self.state_dir));
         if found.map_err(|error| unreadable(error.into()))?.as_ref() != Some(id) {
-            return Err(Unread::Replaced);
+            return Ok(None);
         }
         match state_trust::doubt(&workspace, None).map_err(unreadable)? {
             Some(why) => Err(Unread::Doubted(why)),
-            None => Ok(workspace),
+            None => Ok(Some(workspace)),
         }
     }
 }

@@ -87,20 +87,14 @@ impl Found {
 pub(super) fn everywhere(
     invocation: &Invocation,
     all: bool,
-    forget: bool,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let Some(home) = invocation.environment.state_home() else {
         let text = "cannot find other projects without a home directory";
         return Err(Failure::new(Exit::MissingInput, text).hint("set `HOME`"));
     };
-    let home = home.join("ekiden");
-    if forget {
-        for dir in registry::forget_gone(&home)? {
-            output.message(&format!("{} is forgotten\n", phrase::project(&dir)));
-        }
-    }
-    let Everywhere { mut runs, unread } = Everywhere::of(registry::projects(&home)?);
+    let projects = registry::projects(&home.join("ekiden"))?;
+    let Everywhere { mut runs, unread } = Everywhere::of(projects);
     let held = runs.iter().filter(|found| found.is_held()).count();
     let shown = if all { runs.len() } else { held + SHOWN_MAX };
     let left_out = runs.len().saturating_sub(shown);
@@ -152,15 +146,10 @@ fn print(runs: Vec<Found>, output: &mut Output) {
 
 fn unread_line(project: &Project) -> Line {
     let line = Line::new(Tone::Quiet, phrase::project(&project.dir));
-    let Err(why) = &project.found else {
-        return line;
-    };
-    let hint = match why {
-        Unread::Gone | Unread::Replaced => "; to forget it: ekiden status --everywhere --forget",
-        Unread::Doubted(_) | Unread::Unreadable(_) => "",
-    };
-    line.with(Tone::Attention, format!(" {}", in_full(why)))
-        .with(Tone::Quiet, hint)
+    match &project.found {
+        Ok(_) => line,
+        Err(why) => line.with(Tone::Attention, format!(" {}", in_full(why))),
+    }
 }
 
 fn json(found: Found) -> Fields {

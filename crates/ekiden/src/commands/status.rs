@@ -25,7 +25,7 @@ use crate::settings::flags::{Asking, Typed};
 /// cannot read a run, it shows the reason; other runs are not affected.
 ///
 /// `--everywhere` shows the runs of every project in which you used ekiden on this machine: running ones first, then the
-/// 20 newest, or all with `--all`. If a project is gone or ekiden does not trust its state, it shows the reason.
+/// 20 newest, or all with `--all`. If ekiden does not trust the state of a project, it shows the reason.
 #[derive(Args)]
 pub struct StatusArgs {
     /// Show every run here, not only the newest
@@ -34,9 +34,6 @@ pub struct StatusArgs {
     /// Show the runs of all your projects on this machine
     #[arg(long, conflicts_with = "watch")]
     everywhere: bool,
-    /// Forget the projects that are gone
-    #[arg(long, requires = "everywhere")]
-    forget: bool,
     /// Watch the newest run until it ends, on a terminal with the keys of `ekiden attach`; then exit as that run did, or with
     /// 1 if you leave before that
     #[arg(long, conflicts_with = "all")]
@@ -48,7 +45,7 @@ pub struct StatusArgs {
 pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::looking(args.typed.flags(), output)?;
     if args.everywhere {
-        return everywhere::everywhere(&invocation, args.all, args.forget, output);
+        return everywhere::everywhere(&invocation, args.all, output);
     }
     let workspace = invocation.workspace()?;
     if args.watch {
