@@ -149,13 +149,21 @@ fn takes_work_dir(whole: &clap::Command, line: &str) -> bool {
 
 /// A wrong command line about which we can say more than which word is superfluous.
 pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
-    match error.kind() {
-        ErrorKind::MissingRequiredArgument => return missing(error, words),
-        ErrorKind::ValueValidation => return no_session(error, words),
-        ErrorKind::InvalidUtf8 => return not_text(words),
-        ErrorKind::TooManyValues => return unquoted_answer(words),
-        ErrorKind::InvalidSubcommand => return no_single_setting(words),
-        _ => {}
+    let kind = error.kind();
+    if kind == ErrorKind::MissingRequiredArgument {
+        return missing(error, words);
+    }
+    if kind == ErrorKind::ValueValidation {
+        return no_session(error, words);
+    }
+    if kind == ErrorKind::InvalidUtf8 {
+        return not_text(words);
+    }
+    if kind == ErrorKind::TooManyValues {
+        return unquoted_answer(words);
+    }
+    if kind == ErrorKind::InvalidSubcommand {
+        return no_single_setting(words);
     }
     let kinds = [ErrorKind::UnknownArgument, ErrorKind::ArgumentConflict];
     let mut wrong = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand]

@@ -292,6 +292,10 @@ mod tests {
 
     // shows: RUN-07
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test lays out the files that are read"
+    )]
     fn a_misspelt_path_with_blanks_is_no_task() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("my task.md"), "# Port it\n").unwrap();
