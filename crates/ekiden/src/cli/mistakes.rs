@@ -147,30 +147,30 @@ fn takes_work_dir(whole: &clap::Command, line: &str) -> bool {
     is_ours && command.get_arguments().any(has_flag)
 }
 
+type Explain = fn(&clap::Error, &[OsString]) -> Option<Failure>;
+
+/// What is said about an error of a kind.
+const OF_KIND: [(ErrorKind, Explain); 5] = [
+    (ErrorKind::MissingRequiredArgument, missing),
+    (ErrorKind::ValueValidation, no_session),
+    (ErrorKind::InvalidUtf8, |_, words| not_text(words)),
+    (ErrorKind::TooManyValues, |_, words| unquoted_answer(words)),
+    (ErrorKind::InvalidSubcommand, |_, words| {
+        no_single_setting(words)
+    }),
+];
+
 /// A wrong command line about which we can say more than which word is superfluous.
 pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     let kind = error.kind();
-    if kind == ErrorKind::MissingRequiredArgument {
-        return missing(error, words);
-    }
-    if kind == ErrorKind::ValueValidation {
-        return no_session(error, words);
-    }
-    if kind == ErrorKind::InvalidUtf8 {
-        return not_text(words);
-    }
-    if kind == ErrorKind::TooManyValues {
-        return unquoted_answer(words);
-    }
-    if kind == ErrorKind::InvalidSubcommand {
-        return no_single_setting(words);
+    if let Some((_, explain)) = OF_KIND.iter().find(|(known, _)| *known == kind) {
+        return explain(error, words);
     }
     let kinds = [ErrorKind::UnknownArgument, ErrorKind::ArgumentConflict];
     let mut wrong = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand]
         .into_iter()
         .filter_map(|kind| error.get(kind));
-    let Some(ContextValue::String(wrong)) = wrong.next().filter(|_| kinds.contains(&error.kind()))
-    else {
+    let Some(ContextValue::String(wrong)) = wrong.next().filter(|_| kinds.contains(&kind)) else {
         return None;
     };
     let failed = |text: String| Failure::new(Exit::Usage, text);
