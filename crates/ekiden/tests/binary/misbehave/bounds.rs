@@ -147,7 +147,7 @@ fn a_claim_that_is_never_true() {
     attempt_ended attempt=1 cause="completed" left="question" session=3
     handoff facts=2 items_done=2 next="The questions under the issues of this session." session=3
     check command="false" result={"code":1,"kind":"failed"} session=3
-    run_ended exit_code=4 facts=2 items_done=2 outcome={"kind":"blocked","question":"Every command of the task exits with 0, twice over, and the check still fails. What is missing in the task, or wrong in the check? After a failed check everything was done over once."} sessions=3 trouble={"idle":[2],"vetoes":[1,2]}
+    run_ended exit_code=4 facts=2 items_done=2 outcome={"kind":"blocked","question":"- Every command of the task exits with 0, twice over, and the check still fails. What is missing in the task, or wrong in the check?\n- After a failed check everything was done over once."} sessions=3 trouble={"idle":[2],"vetoes":[1,2]}
     --- exit code 4
     "#);
 }
