@@ -109,7 +109,7 @@ impl Journal {
         self.folded.outstanding.iter()
     }
 
-    /// See [`RunSummary::is_publishing`].
+    /// Published files are being written durably, or were when an engine died.
     pub fn is_publishing(&self) -> bool {
         self.folded.is_publishing()
     }

@@ -95,7 +95,7 @@ fn a_session_is_shown_with_all_that_is_kept_of_it() {
     insta::assert_snapshot!(environment.told(&["show", "7"]), @r"
     --- standard error
     error: run RUN has no session 7: 2 sessions began
-    hint: `ekiden sessions RUN` lists them
+    hint: `ekiden sessions` lists them
     --- exit code 66
     ");
     let overview = environment.told(&["show", "1"]);
