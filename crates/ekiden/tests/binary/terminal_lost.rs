@@ -152,7 +152,8 @@ fn attach_to_a_run_whose_ekiden_was_killed_says_so() {
     attached.wait_for("session 1");
     run.signal(Signal::KILL);
     let said = attached.end().expect(3);
-    assert!(said.stderr.contains("`ekiden resume` continues"), "{said}");
+    let told = "ekiden was killed; `ekiden resume ";
+    assert!(said.stderr.contains(told), "{said}");
     environment.write("go", "");
 }
 
