@@ -190,9 +190,9 @@ impl Growth {
     pub(crate) fn add(&mut self, line: u32, depth: usize) -> Result<(), Fault> {
         self.nodes += 1;
         let text = if depth > MANIFEST_DEPTH_MAX {
-            too_deep()
+            format!("values lie more than {MANIFEST_DEPTH_MAX} deep inside each other")
         } else if self.nodes > MANIFEST_NODES_MAX {
-            format!("more than {MANIFEST_NODES_MAX} values")
+            too_many()
         } else {
             return Ok(());
         };
@@ -200,6 +200,6 @@ impl Growth {
     }
 }
 
-pub(crate) fn too_deep() -> String {
-    format!("values lie more than {MANIFEST_DEPTH_MAX} deep inside each other")
+pub(crate) fn too_many() -> String {
+    format!("more than {MANIFEST_NODES_MAX} values")
 }

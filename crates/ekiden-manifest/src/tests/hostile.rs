@@ -269,25 +269,9 @@ fn no_depth_exhausts_the_stack() {
     for (syntax, text) in texts {
         let begins = text[..30.min(text.len())].to_owned();
         let told = read_on_a_small_stack(text, syntax);
-        assert!(
-            told.contains(deep) || told.contains("not valid"),
-            "{begins}: {told}"
-        );
+        let is_refused = told.contains(deep) || told.contains("not valid");
+        assert!(is_refused, "{begins}: {told}");
     }
-    // Neither numbers with fractions nor text are depth.
-    let dots = own(&stage(
-        "a",
-        &format!("context = [\"{}\"]", "[{a.".repeat(100)),
-    ));
-    assert!(!faults(&dots, Syntax::Toml).contains(deep));
-    let numbers = format!(
-        "x = [{}]\ny = {:?}",
-        vec!["1.5"; 1_000].join(", "),
-        "[".repeat(100)
-    );
-    assert!(!faults(&numbers, Syntax::Toml).contains(deep));
-    let quoted = format!("{{\"x\": \"\\\"{}\"}}", "[".repeat(100));
-    assert!(!faults(&quoted, Syntax::Json).contains(deep));
 }
 
 proptest! {

@@ -96,6 +96,6 @@ fn more_stages_than_anybody_reads_are_a_fault() {
     let text = format!("[{}1]", "1,".repeat(limits::MANIFEST_NODES_MAX));
     assert_eq!(
         read(&text, Syntax::Json).unwrap_err().to_string(),
-        "  line 1  more than 4000000 values\n"
+        "  more than 4000000 values\n"
     );
 }
