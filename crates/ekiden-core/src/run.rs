@@ -63,8 +63,8 @@ pub struct Run {
     contexts: BTreeMap<StageId, StageContext>,
     /// What stages read that have to resolve a merge conflict.
     conflicts: BTreeMap<StageId, PromptSection>,
-    /// The stages whose changes did not go together with those of a stage.
-    opposed: BTreeMap<StageId, BTreeSet<StageId>>,
+    /// For a stage whose merge failed, the stages that it met in it.
+    merge_met: BTreeMap<StageId, BTreeSet<StageId>>,
     /// The failed attempts at each stage.
     failures: BTreeMap<StageId, Vec<FailedAttempt>>,
     /// What the plan wants and is not carried out yet.
@@ -100,7 +100,7 @@ impl Run {
             results: BTreeMap::new(),
             contexts: BTreeMap::new(),
             conflicts: BTreeMap::new(),
-            opposed: BTreeMap::new(),
+            merge_met: BTreeMap::new(),
             failures: BTreeMap::new(),
             decided: Vec::new(),
             paused: false,

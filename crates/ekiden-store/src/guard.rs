@@ -7,7 +7,7 @@
 //! ├── <session>.figure    the last figures of the client's status line
 //! ├── <session>.mod       written anew by the mod before each hook: its sign of life
 //! ├── <session>.writing   held while a checkpoint is written
-//! └── <process>.client     the session that this client went over to, with `/clear` or `/resume`
+//! └── <process>.client     the session that this client shows since `/clear` or `/resume`
 //! ```
 //!
 //! These sessions have no engine. Many short processes read and write here, hundreds in a minute, each with
@@ -135,9 +135,9 @@ impl GuardFiles {
         }
     }
 
-    /// Notes that the client of this process id has gone over to `session`. WHY: its MCP servers stay, and know only the
-    /// session that they were started in.
-    pub fn went_over(&self, client: u32, session: &str) -> DiskResult<()> {
+    /// Notes that the client with this process id shows `session` now. WHY: its MCP servers stay, and know only the session
+    /// that they were started in.
+    pub fn note_client(&self, client: u32, session: &str) -> DiskResult<()> {
         self.make_dir()?;
         let path = client_path(&self.dir, client);
         replace_at_once(&*self.disk, &path, session.as_bytes())
@@ -195,8 +195,8 @@ impl GuardFiles {
     }
 }
 
-/// The session that this client went over to since a time. An earlier note is another client's, which had the same
-/// process id.
+/// The session that this client shows, if it was noted since a time. An older note is another client's, which had the
+/// same process id.
 pub fn session_of_client(state_dir: &Path, client: u32, since: Timestamp) -> Option<String> {
     let path = client_path(&guard_dir(state_dir), client);
     let noted = path.metadata().and_then(|found| found.modified()).ok()?;
@@ -420,7 +420,9 @@ mod tests {
     fn a_client_is_found_by_what_it_noted_lately() {
         let dir = tempfile::tempdir().expect("a directory");
         assert_eq!(session_of_client(dir.path(), 7, Timestamp(0)), None);
-        files(dir.path(), "s-2").went_over(7, "s-2").expect("noted");
+        files(dir.path(), "s-2")
+            .note_client(7, "s-2")
+            .expect("noted");
         let found = session_of_client(dir.path(), 7, Timestamp(0));
         assert_eq!(found.as_deref(), Some("s-2"));
         let tomorrow = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -7,6 +7,7 @@
 //! begins with examples, since most people want to type something like them; they stand in `cli/examples.txt`.
 
 pub mod mistakes;
+mod work_dir;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -147,7 +148,7 @@ pub fn main() -> Exit {
         },
     };
     let exit = done.unwrap_or_else(|failure| {
-        let failure = mistakes::in_work_dir(failure, &words);
+        let failure = work_dir::name_in_hints(failure, &words);
         output.failure(&failure);
         failure.exit()
     });

@@ -21,7 +21,7 @@ use jiff::tz::TimeZone;
 use crate::output::ending::{Ended, Ending};
 use crate::output::line::Tone;
 use crate::output::phrase;
-use crate::output::there::There;
+use crate::output::shown_work_dir::ShownWorkDir;
 
 /// How much of the event streams is read, newest first, in bytes: a run's end waits for it.
 const STREAMS_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -154,7 +154,7 @@ pub fn tell(
                 timeline,
                 id: &named,
                 which: &format!(" {named}"),
-                there: &There::default(),
+                there: &ShownWorkDir::default(),
                 zone: &TimeZone::system(),
             });
             if outcome.is_complete() || !outcome.is_final() {

@@ -131,7 +131,7 @@ impl Driver {
                 command = engine.next() => self.obey(command),
                 question = listener.next() => {
                     self.conversation.ask(question, last_response);
-                    if self.conversation.deserted {
+                    if self.conversation.is_other {
                         self.child.terminate();
                     }
                     if awaits_limit && self.transcript_has_limit() {

@@ -35,13 +35,13 @@ impl Run {
         }
     }
 
-    /// What decides on the merge of a stage: its own check, and those of the stages with which it did not go together,
-    /// since whoever resolves that may drop the other side. A stage on which others build does not count: they may have
-    /// changed what it checks.
+    /// The check that decides whether a stage's merge counts. After a failed merge, the checks of the stages that it met
+    /// there count too: the session that resolves a conflict may drop the other side. This leaves out a stage that a
+    /// finished one builds on, since that one may have changed what the check looks at.
     pub fn merge_verification(&self, stage: &StageId) -> Option<Verification> {
         let own = self.stage(stage)?.verification.clone();
-        let opposed = self.opposed.get(stage).into_iter().flatten();
-        let theirs = opposed
+        let met = self.merge_met.get(stage).into_iter().flatten();
+        let theirs = met
             .filter(|other| !self.is_built_on(other))
             .filter_map(|other| self.stage(other)?.verification.as_ref());
         theirs.fold(own, |all, other| {

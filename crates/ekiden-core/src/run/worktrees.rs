@@ -141,7 +141,7 @@ impl Run {
             self.conflicts
                 .insert(stage.clone(), self.conflict(stage, files, check));
             let others = self.others(stage, files);
-            self.opposed
+            self.merge_met
                 .entry(stage.clone())
                 .or_default()
                 .extend(others);

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::live::{Live, Reports};
-use crate::output::there::There;
+use crate::output::shown_work_dir::ShownWorkDir;
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
@@ -49,7 +49,7 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 /// For who leaves a run alone.
-pub(super) fn continues(id: &str, there: &There) -> String {
+pub(super) fn continues(id: &str, there: &ShownWorkDir) -> String {
     let flag = there.flag();
     format!("run {id} continues; to stop it: ekiden stop {id}{flag}\n")
 }
@@ -66,7 +66,7 @@ pub(super) fn show(
     let ids = run_ids(workspace)?;
     let id = phrase::short_id(run, &ids);
     let mut live = Live::new(output, json, false, ids);
-    let there = invocation.there(workspace)?;
+    let there = invocation.shown_work_dir(workspace)?;
     live.is_in(there.clone());
     live.reports = Reports::FindIn(workspace.clone());
     live.shown().output.hold();

@@ -181,7 +181,7 @@ pub fn fleet(args: &FleetArgs, output: &mut Output) -> Result<Exit, Failure> {
             let workspace = invocation.workspace_here()?;
             let program = follow(&workspace, &args.run, &args.remote, None, false);
             let mut live = Live::new(output, invocation.json()?, false, run_ids(&workspace)?);
-            live.is_in(invocation.there(&workspace)?);
+            live.is_in(invocation.shown_work_dir(&workspace)?);
             live.reports = Reports::WriteIn(workspace.clone());
             live.with_view(|| None, |live| program.watch(&workspace, 0, live))
         }

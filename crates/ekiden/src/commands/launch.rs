@@ -27,7 +27,7 @@ use crate::output::Output;
 use crate::output::json::Fields;
 use crate::output::live::Live;
 use crate::output::phrase;
-use crate::output::there::There;
+use crate::output::shown_work_dir::ShownWorkDir;
 use crate::past;
 use crate::settings::agents;
 use crate::tracker::Feed;
@@ -74,7 +74,7 @@ pub(super) fn check_detached(interface: Interface, guided: bool) -> Result<(), F
 }
 
 /// The id is the answer, so that a script can use it; how to go on is for people.
-fn detached(run: &RunId, there: &There, json: bool, output: &mut Output) -> Exit {
+fn detached(run: &RunId, there: &ShownWorkDir, json: bool, output: &mut Output) -> Exit {
     if json {
         output.json(&Fields::versioned().with("run", run));
     } else {
@@ -107,7 +107,7 @@ fn split(
     output: &mut Output,
 ) -> Result<ControlFlow<Exit, Split>, Failure> {
     let failed = |error| Failure::caused(Exit::Bug, "cannot continue in the background", &error);
-    let (json, there) = (invocation.json()?, invocation.there(workspace)?);
+    let (json, there) = (invocation.json()?, invocation.shown_work_dir(workspace)?);
     if detach {
         return Ok(match background::begin().map_err(failed)? {
             Background::Here(begun) => ControlFlow::Continue(Split {

@@ -45,7 +45,7 @@ pub fn log(args: &LogArgs, output: &mut Output) -> Result<Exit, Failure> {
         Line::new(Tone::Quiet, format!("started {day}"))
     };
     let mut live = Live::new(output, json, false, run_ids(&workspace)?);
-    live.is_in(invocation.there(&workspace)?);
+    live.is_in(invocation.shown_work_dir(&workspace)?);
     live.reports = Reports::FindIn(workspace.clone());
     let mut follow = Follow::begin(&workspace, &asked, |record, run| {
         if record.seq == 1 && !json {

@@ -81,7 +81,7 @@ use crate::memory::observer::Recorder;
 use crate::output::json::Fields;
 use crate::output::live::{Live, Reports};
 use crate::output::sessions::{Session, Sessions};
-use crate::output::there::There;
+use crate::output::shown_work_dir::ShownWorkDir;
 use crate::output::{Output, can_ask, phrase};
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Asking, Typed};
@@ -180,7 +180,7 @@ impl Invocation {
     fn live<'a>(&self, output: &'a mut Output, workspace: &Workspace) -> Result<Live<'a>, Failure> {
         let verbose = self.given.need(&table::VERBOSE)?;
         let mut live = Live::new(output, self.json()?, verbose, run_ids(workspace)?);
-        live.is_in(self.there(workspace)?);
+        live.is_in(self.shown_work_dir(workspace)?);
         live.reports = Reports::WriteIn(workspace.clone());
         match chosen::telemetry(&self.given, &self.environment)? {
             Ok(endpoints) => {
@@ -243,13 +243,13 @@ impl Invocation {
         shell_word(&path.to_string_lossy())
     }
 
-    /// Where a run of this work dir is, for the next command.
-    fn there(&self, workspace: &Workspace) -> Result<There, Failure> {
+    /// How the next commands and paths name this work dir.
+    fn shown_work_dir(&self, workspace: &Workspace) -> Result<ShownWorkDir, Failure> {
         let is_typed = self.given.origin(&table::WORK_DIR.row) == Origin::Flag;
         let is_here = self.in_work_dir(&workspace.dir).is_empty();
         let typed = (is_typed && !is_here).then(|| self.given.need(&table::WORK_DIR));
         let typed = typed.transpose()?;
-        Ok(There {
+        Ok(ShownWorkDir {
             dir: workspace.dir.clone(),
             typed: typed.map(|dir| shell_word(&dir)),
         })
@@ -341,7 +341,7 @@ impl ReadRun {
         let stage = asked.and_then(|stage| StageId::try_from(stage.clone()).ok());
         let ids = run_ids(&workspace)?;
         let id = phrase::short_id(&run, &ids);
-        let there = invocation.there(&workspace)?;
+        let there = invocation.shown_work_dir(&workspace)?;
         let mut sessions = Sessions::new(ids, stage.clone());
         let summary = history::read(&workspace, &run, |record, run| sessions.take(record, run))?;
         check_stage(&summary.run, &id, args.stage.as_deref(), stage.as_ref())?;

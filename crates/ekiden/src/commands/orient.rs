@@ -68,7 +68,12 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
         .flat_map(|handoff| handoff.lines(mark))
         .for_each(|line| output.line(&line));
     if let Some(run) = &relay {
-        run.print(&workspace, &invocation.there(&workspace)?, false, output)?;
+        run.print(
+            &workspace,
+            &invocation.shown_work_dir(&workspace)?,
+            false,
+            output,
+        )?;
         output.line(labelled("notes", RELAY_NOTES));
     }
     if handoff.is_none() && relay.is_none() {

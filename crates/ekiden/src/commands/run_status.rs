@@ -23,8 +23,8 @@ use crate::output::board::Board;
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::outcome::Description;
+use crate::output::shown_work_dir::ShownWorkDir;
 use crate::output::stage_table::{self, Row};
-use crate::output::there::There;
 use crate::output::{Output, outcome, phrase};
 
 /// The newest run, unless it is complete or cannot be read.
@@ -183,7 +183,7 @@ impl RunStatus {
     pub(super) fn print(
         &self,
         workspace: &Workspace,
-        there: &There,
+        there: &ShownWorkDir,
         json: bool,
         output: &mut Output,
     ) -> Result<(), Failure> {
@@ -248,7 +248,12 @@ impl RunStatus {
     }
 
     /// What it asks and the next command only if `there` says where it is.
-    pub(super) fn lines(&self, ids: &[RunId], zone: &TimeZone, there: Option<&There>) -> Vec<Line> {
+    pub(super) fn lines(
+        &self,
+        ids: &[RunId],
+        zone: &TimeZone,
+        there: Option<&ShownWorkDir>,
+    ) -> Vec<Line> {
         let (run, totals) = (&self.summary.run, self.summary.run.totals());
         let id = phrase::short_id(self.summary.id(), ids);
         let task = one_line(&run.task_names());
@@ -289,7 +294,7 @@ impl RunStatus {
         let head = Line::new(Tone::Plain, format!("{id}  {kind}"))
             .with(tone, state)
             .with(Tone::Plain, rest);
-        let (with_next, here) = (there.is_some(), There::default());
+        let (with_next, here) = (there.is_some(), ShownWorkDir::default());
         let there = there.unwrap_or(&here);
         let asked = match (self.state(), run.outcome()) {
             (State::Ended, Some(outcome)) if Exit::of(outcome) == Exit::Blocked => {
@@ -356,7 +361,7 @@ impl RunStatus {
         }
     }
 
-    fn next(&self, id: &str, there: &There) -> Option<String> {
+    fn next(&self, id: &str, there: &ShownWorkDir) -> Option<String> {
         let (run, flag) = (&self.summary.run, there.flag());
         match (self.state(), run.outcome()) {
             (State::Running, _) => {

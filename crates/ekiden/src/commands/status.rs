@@ -69,7 +69,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
         return output.answer_json(&Fields::versioned().with("runs", runs));
     }
     let (ids, zone) = (run_ids(&workspace)?, TimeZone::system());
-    let there = invocation.there(&workspace)?;
+    let there = invocation.shown_work_dir(&workspace)?;
     let mut shown = 0;
     // The newest run, and everything newer that is unreadable.
     let mut found = false;

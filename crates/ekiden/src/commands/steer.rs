@@ -16,7 +16,7 @@ use super::{Invocation, fleet, run_ids};
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
-use crate::output::there::There;
+use crate::output::shown_work_dir::ShownWorkDir;
 use crate::output::{Output, phrase, steering};
 use crate::settings::flags::{Asking, Changing, Takers, Typed};
 use crate::settings::{agents, chosen, form};
@@ -189,7 +189,7 @@ impl<C: Takers> SteerArgs<C> {
 /// A message that was sent to a run.
 struct Sent {
     workspace: Workspace,
-    there: There,
+    there: ShownWorkDir,
     json: bool,
     running: RunningRun,
     message: Steered,
@@ -210,7 +210,7 @@ impl Sent {
         let waits = patience.clamp(limits::STEER_PATIENCE_MIN, limits::STEER_PATIENCE);
         let answered = running.send(&workspace, &message, waits)?;
         let sent = Self {
-            there: invocation.there(&workspace)?,
+            there: invocation.shown_work_dir(&workspace)?,
             workspace,
             json: invocation.json()?,
             running,

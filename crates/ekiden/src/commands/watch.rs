@@ -27,7 +27,7 @@ pub(super) fn watch(
 ) -> Result<Exit, Failure> {
     let run = asked_run(workspace, None, output)?;
     let (ids, zone) = (run_ids(workspace)?, TimeZone::system());
-    let there = invocation.there(workspace)?;
+    let there = invocation.shown_work_dir(workspace)?;
     let (mut printed, mut shown) = (None, None);
     let mut follow = Follow::begin(workspace, &run, |_, _| {})?;
     if output.has_screen() && !json && !follow.status.is_over() {

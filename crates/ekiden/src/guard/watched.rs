@@ -160,7 +160,7 @@ impl Watched {
     pub(super) fn tell_servers(&self) {
         let client = self.environment.variable(CLIENT_VARIABLE);
         if let Some(client) = client.and_then(|client| client.parse().ok()) {
-            self.or_complain(self.files.went_over(client, &self.session));
+            self.or_complain(self.files.note_client(client, &self.session));
         }
     }
 

@@ -14,7 +14,7 @@ use super::json::fields;
 use super::line::{Line, Tone};
 use super::outcome::{self, Description};
 use super::reporter::Reporter;
-use super::there::There;
+use super::shown_work_dir::ShownWorkDir;
 use super::{phrase, problems};
 use crate::exit::Exit;
 
@@ -112,7 +112,7 @@ pub struct Ended<'a> {
     pub id: &'a str,
     /// How the command that continues it names it, after a blank; empty if it is the newest.
     pub which: &'a str,
-    pub there: &'a There,
+    pub there: &'a ShownWorkDir,
     pub zone: &'a TimeZone,
 }
 

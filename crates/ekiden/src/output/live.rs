@@ -30,8 +30,8 @@ use super::keys;
 use super::line::Line;
 use super::relay_progress::{self, RelayProgress};
 use super::reporter::Reporter;
+use super::shown_work_dir::ShownWorkDir;
 use super::summary::Summary;
-use super::there::There;
 use super::view_thread::{self, Controls, Shown};
 use super::work_dirs::WorkDirs;
 use crate::memory::observer::Recorder;
@@ -105,8 +105,8 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// The run is there, and not in the current directory.
-    pub fn is_in(&mut self, there: There) {
+    /// The run's work dir.
+    pub fn is_in(&mut self, there: ShownWorkDir) {
         self.reporter.there = there;
     }
 

@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 
 use super::line::{Tone, masked, one_line};
 use super::phrase;
-use super::there::There;
+use super::shown_work_dir::ShownWorkDir;
 use crate::exit::Exit;
 
 /// How much of a question or a cause a row shows, in characters; `ekiden log` has the rest.
@@ -37,7 +37,7 @@ pub struct Description {
 
 impl Description {
     /// `at` is when the run ended.
-    pub fn of(outcome: &Outcome, at: Timestamp, zone: &TimeZone, there: &There) -> Self {
+    pub fn of(outcome: &Outcome, at: Timestamp, zone: &TimeZone, there: &ShownWorkDir) -> Self {
         let until = |until: &Timestamp| phrase::future(*until, at, zone);
         let mut said = Self {
             why: told(&outcome.to_string(), said(outcome)),
@@ -151,7 +151,7 @@ impl Description {
         }
     }
 
-    fn of_stages(&mut self, failed: &[StageFailed], blocked: u32, there: &There) {
+    fn of_stages(&mut self, failed: &[StageFailed], blocked: u32, there: &ShownWorkDir) {
         let count = phrase::count(failed.len() as u64, "stage");
         let need = if failed.len() == 1 { "needs" } else { "need" };
         let is_question = |one: &StageFailed| matches!(*one.outcome, Outcome::Blocked { .. });
@@ -204,7 +204,7 @@ fn told(text: &str, said: Option<&str>) -> Text {
 }
 
 /// A stage's question, and where it is.
-pub fn asks(stage: &StageId, question: &str, there: &There) -> Vec<String> {
+pub fn asks(stage: &StageId, question: &str, there: &ShownWorkDir) -> Vec<String> {
     let file = there.published(&format!("handoffs/{stage}.md"));
     let file = format!("  in full  {file}");
     let head = std::iter::once(format!("  {stage}  asks:"));
@@ -378,7 +378,7 @@ pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp, which: &str) 
         let relays = run.relays().map(|(_, relay)| relay.stage.sessions_max);
         return format!("ekiden resume{which} -m {}", relays.sum::<u32>());
     }
-    let flags = Description::of(outcome, at, &TimeZone::UTC, &There::default()).flags;
+    let flags = Description::of(outcome, at, &TimeZone::UTC, &ShownWorkDir::default()).flags;
     format!("ekiden resume{which}{flags}")
 }
 
@@ -436,7 +436,7 @@ mod tests {
     fn a_question_is_whole_however_long_its_lines_are() {
         let long = "which of them? ".repeat(40);
         let question = format!("Keep it or drop it?\u{1b}[2J\n{long}");
-        let lines = asks(&StageId::only(), &question, &There::default());
+        let lines = asks(&StageId::only(), &question, &ShownWorkDir::default());
         assert_eq!(lines[1], "  Keep it or drop it?");
         assert_eq!(lines[2], format!("  {}", long.trim_end()));
     }

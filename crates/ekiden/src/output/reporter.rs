@@ -28,7 +28,7 @@ use jiff::tz::TimeZone;
 use super::entry::Entry;
 use super::json::{Fields, fields};
 use super::line::{Line, Tone, one_line};
-use super::there::There;
+use super::shown_work_dir::ShownWorkDir;
 use super::waits::Wait;
 use super::{phrase, stage_table, steering};
 
@@ -38,8 +38,8 @@ pub struct Reporter {
     pub zone: TimeZone,
     /// The reader can type to the run.
     pub guided: bool,
-    /// Where the run is.
-    pub there: There,
+    /// The run's work dir.
+    pub there: ShownWorkDir,
     /// Where the run's report is, once it is written.
     pub report: Option<PathBuf>,
     /// What the log says so far; `None` before its first record.
@@ -66,7 +66,7 @@ impl Reporter {
             ids,
             zone,
             guided: false,
-            there: There::default(),
+            there: ShownWorkDir::default(),
             report: None,
             timeline: None,
             windows: BTreeMap::new(),

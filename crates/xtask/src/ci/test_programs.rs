@@ -31,7 +31,7 @@ pub(super) struct TestProgram {
     dir: PathBuf,
 }
 
-/// Builds all test programs and prints a line of JSON about each.
+/// Builds all test programs. Cargo prints a line of JSON about each.
 pub(super) fn build() -> Program {
     Program::cargo(&[
         "test",
@@ -51,7 +51,7 @@ pub(super) fn built(programs: &mut Vec<TestProgram>) -> Result<String, String> {
     }
 }
 
-/// The test program that a message of cargo's names, if it names one.
+/// The test program in a message from cargo; none if the message is about something else.
 fn test_program(message: &str) -> Option<TestProgram> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let is_test = message["profile"]["test"] == true;

@@ -248,7 +248,7 @@ impl Tools {
         write_document(&self.watched()?, arguments)
     }
 
-    /// The client's session, which is no longer the one that this server was started in after `/clear` or `/resume`.
+    /// The session that the client shows. After `/clear` or `/resume` it is another one than this server was started in.
     fn watched(&self) -> Result<Watched, String> {
         let of = |session: Option<&str>| {
             Watched::for_command(session).map_err(|failure| failure.error().to_owned())

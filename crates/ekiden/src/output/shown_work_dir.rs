@@ -1,28 +1,28 @@
-//! Where the run is that a command tells of: for the paths and commands that it shows.
+//! How shown commands and paths name the work dir.
 //!
-//! A command finds the runs of the current directory or of one above it by itself. Another work dir was named with
-//! `-d`, and the next command has to name it too.
+//! A command finds a run in the current directory, or in one above it, by itself. If the person named another work dir
+//! with `-d`, the next command has to name it too.
 
 use std::path::PathBuf;
 
 use super::phrase;
 
 #[derive(Debug, Clone, Default)]
-pub struct There {
+pub struct ShownWorkDir {
     /// The work dir; empty if it is the current directory.
     pub dir: PathBuf,
-    /// The same as it was typed with `-d`, as a word for the shell.
+    /// What the person typed after `-d`, as a word for the shell.
     pub typed: Option<String>,
 }
 
-impl There {
-    /// The flag that names it, after a blank.
+impl ShownWorkDir {
+    /// ` -d DIR` for the next command of ekiden; empty if it is not needed.
     pub fn flag(&self) -> String {
         let typed = self.typed.as_ref();
         typed.map_or(String::new(), |dir| format!(" -d {dir}"))
     }
 
-    /// A command of git there.
+    /// A command of git in the work dir.
     pub fn git(&self, command: &str) -> String {
         match &self.typed {
             Some(dir) => format!("git -C {dir} {command}"),
@@ -30,7 +30,7 @@ impl There {
         }
     }
 
-    /// A command line that works only there.
+    /// A command line that has to run in the work dir.
     pub fn command(&self, line: &str) -> String {
         match &self.typed {
             Some(dir) => format!("cd {dir} && {line}"),
