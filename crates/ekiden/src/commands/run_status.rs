@@ -294,9 +294,22 @@ impl RunStatus {
         let head = Line::new(Tone::Plain, format!("{id}  {kind}"))
             .with(tone, state)
             .with(Tone::Plain, rest);
-        let (with_next, here) = (there.is_some(), ShownWorkDir::default());
-        let there = there.unwrap_or(&here);
-        let asked = match (self.state(), run.outcome()) {
+        let below = there.into_iter().flat_map(|there| {
+            let asked = self.asked(zone, there).into_iter();
+            let asked = asked.map(|line| Line::new(Tone::Plain, line));
+            asked.chain(self.next(&id, there).map(Line::next))
+        });
+        std::iter::once(head)
+            .chain(run.agent_budgets().iter().map(agent_budget))
+            .chain(stage_table::lines(&stages))
+            .chain(below)
+            .collect()
+    }
+
+    /// The questions that wait for an answer.
+    fn asked(&self, zone: &TimeZone, there: &ShownWorkDir) -> Vec<String> {
+        let run = &self.summary.run;
+        match (self.state(), run.outcome()) {
             (State::Ended, Some(outcome)) if Exit::of(outcome) == Exit::Blocked => {
                 Description::of(outcome, self.summary.last.time, zone, there).details
             }
@@ -309,16 +322,7 @@ impl RunStatus {
             }
             (State::Running | State::Paused, Some(_))
             | (State::Killed | State::WithFleet | State::Complete | State::Ended, _) => Vec::new(),
-        };
-        let asked = asked.into_iter().filter(|_| with_next);
-        let next = self.next(&id, there).filter(|_| with_next);
-        let next = next.map(Line::next);
-        std::iter::once(head)
-            .chain(run.agent_budgets().iter().map(agent_budget))
-            .chain(stage_table::lines(&stages))
-            .chain(asked.map(|line| Line::new(Tone::Plain, line)))
-            .chain(next)
-            .collect()
+        }
     }
 
     /// Since when it works, or from when to when it did.
