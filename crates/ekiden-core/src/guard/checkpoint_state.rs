@@ -102,9 +102,8 @@ impl CheckpointState {
         }
     }
 
-    /// The file need not be written: it says the same but for the time, or it is about another session and this one is
-    /// not active.
-    pub fn is_told(&self, file: &[u8], is_active: bool) -> bool {
+    /// Whether the file can stay: only its time would change, or it is about another session and this one is not active.
+    pub fn is_current_in(&self, file: &[u8], is_active: bool) -> bool {
         let mut before: Map<String, Value> = serde_json::from_slice(file).unwrap_or_default();
         let Ok(Value::Object(state)) = serde_json::to_value(self) else {
             return false;
@@ -189,20 +188,20 @@ mod tests {
               "updatedAt": "2026-05-28T20:27:40Z"
             }"#]]
         .assert_eq(&serde_json::to_string_pretty(&state).expect("it serialises"));
-        check_told(&state);
+        check_current(&state);
     }
 
-    fn check_told(state: &CheckpointState) {
+    fn check_current(state: &CheckpointState) {
         let text = serde_json::to_string(state).expect("it serialises");
         let later = text.replace("20:27:40", "20:27:45");
-        assert!(state.is_told(later.as_bytes(), true));
+        assert!(state.is_current_in(later.as_bytes(), true));
         let full = text.replace("72", "73");
-        assert!(!state.is_told(full.as_bytes(), false));
+        assert!(!state.is_current_in(full.as_bytes(), false));
         let of_other = text.replace("abc123", "def456");
-        assert!(!state.is_told(of_other.as_bytes(), true));
-        assert!(state.is_told(of_other.as_bytes(), false));
+        assert!(!state.is_current_in(of_other.as_bytes(), true));
+        assert!(state.is_current_in(of_other.as_bytes(), false));
         for odd in ["", "[]", "7", "{}", "{\"sessionId\":7"] {
-            assert!(!state.is_told(odd.as_bytes(), false), "{odd}");
+            assert!(!state.is_current_in(odd.as_bytes(), false), "{odd}");
         }
     }
 }

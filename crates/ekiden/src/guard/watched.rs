@@ -335,7 +335,7 @@ impl Watched {
         let (state, path) = (CheckpointState::new(&of), published.checkpoint_state());
         let disk = RealDisk::fenced(&self.place.dir);
         let before = disk.read(&path, SMALL_FILE_BYTES_MAX).unwrap_or_default();
-        if state.is_told(&before, is_active) {
+        if state.is_current_in(&before, is_active) {
             return;
         }
         let text = serde_json::to_vec_pretty(&state).unwrap_or_default();
