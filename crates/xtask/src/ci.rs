@@ -1,9 +1,8 @@
 //! `cargo xtask ci`: everything that CI checks, cheapest failures first.
 //!
 //! Every step is announced, timed, and shown in a summary. The first failing step ends the run with the
-//! command that repeats it. Lints and documents share one checked build, and the tests have another: both
-//! with the usual profile and flags, so nothing is built twice, and a developer's own `cargo test` finds it
-//! built.
+//! command that repeats it. All steps build in a directory of their own (`target/ci`), each from what the steps before
+//! it have built; the first begins with an empty one, as a new user does.
 
 mod test_programs;
 
@@ -61,7 +60,7 @@ pub(crate) fn run() -> Result<(), String> {
     perform(build, &mut summary)?;
     let tests = Step {
         name: "tests",
-        again: Program::cargo(&["test", "--locked", "--workspace"]).to_string(),
+        again: test_programs::every_test().to_string(),
         act: Box::new(move || test_programs::run(&programs, clients)),
     };
     perform(tests, &mut summary)?;
@@ -76,7 +75,7 @@ fn checks() -> Vec<Step<'static>> {
     vec![
         Step {
             name: "first build",
-            again: "cargo build --locked --target-dir target/first".to_owned(),
+            again: "rm -r target/ci; cargo build --locked --target-dir target/ci".to_owned(),
             act: Box::new(first_build),
         },
         cargo("format", Program::cargo(&["fmt", "--all", "--check"])),
@@ -120,16 +119,27 @@ fn checks() -> Vec<Step<'static>> {
     ]
 }
 
-/// What the README's first command takes: from an empty directory, once the libraries are downloaded.
+/// What the README's first command takes, once the libraries are downloaded.
 fn first_build() -> Result<String, String> {
     Program::cargo(&["fetch", "--locked"]).run()?;
-    let target = shell::target_dir().join("first");
-    shell::clear(&target)?;
-    let build = Program::cargo(&["build", "--locked"]).with("CARGO_TARGET_DIR", &target);
+    let is_first = !target().exists();
+    let build = in_target(Program::cargo(&["build", "--locked"]));
     let (built, took) = shell::timed(|| build.run());
     built?;
-    shell::remove(&target)?;
-    Ok(format!("{} from an empty directory", seconds(took)))
+    Ok(if is_first {
+        format!("{} from an empty directory", seconds(took))
+    } else {
+        "not from an empty directory".to_owned()
+    })
+}
+
+/// Where the steps build.
+fn target() -> std::path::PathBuf {
+    shell::target_dir().join("ci")
+}
+
+fn in_target(program: Program) -> Program {
+    program.with("CARGO_TARGET_DIR", target())
 }
 
 /// Checks what can be checked here. For the other platforms, tidy checks that all offer the same functions.
@@ -140,7 +150,7 @@ fn other_platforms() -> Result<String, String> {
             notes.push(format!("{target} left out"));
             continue;
         }
-        Program::cargo(&["check", "--locked", "--target", target]).run()?;
+        in_target(Program::cargo(&["check", "--locked", "--target", target])).run()?;
         notes.push(format!("{target} checked"));
     }
     Ok(notes.join(", "))
@@ -165,11 +175,10 @@ fn has_program(name: &str) -> bool {
 }
 
 fn cargo(name: &'static str, program: Program) -> Step<'static> {
-    let again = program.to_string();
     Step {
         name,
-        again,
-        act: Box::new(move || program.run().map(|()| String::new())),
+        again: program.to_string(),
+        act: Box::new(move || in_target(program).run().map(|()| String::new())),
     }
 }
 
@@ -209,22 +218,13 @@ pub(crate) fn torture(stages: &str) -> Result<(), String> {
     program.run()
 }
 
-/// With the profile of the tests, which optimises the code where the simulations spend their time.
 fn soak_program(seeds: &str, first: u64) -> Result<Program, String> {
     let count: u64 = seeds
         .parse()
         .map_err(|_| format!("`soak` takes a number of seeds, not `{seeds}`"))?;
-    let tests = Program::cargo(&[
-        "test",
-        "--locked",
-        "-p",
-        "ekiden-engine",
-        "--test",
-        "simulation",
-        "seeded_",
-        "--",
-        "--nocapture",
-    ]);
+    let tests = ["seeded_", "--", "--nocapture"]
+        .into_iter()
+        .fold(test_programs::simulations(), Program::arg);
     Ok(tests
         .with("EKIDEN_FIRST_SEED", first.to_string())
         .with("EKIDEN_SEEDS", count.to_string()))

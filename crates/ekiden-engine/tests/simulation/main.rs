@@ -44,11 +44,14 @@ fn is_derived(path: &Path) -> bool {
             .is_some_and(|name| name.to_string_lossy().contains("verify.log"))
 }
 
-/// At most this many losses at each crash, at even distances: for a quick look. Usually all.
+/// At most this many losses at each crash, at even distances: a few for a quick look, unless `EKIDEN_LOSSES` is a number
+/// or `all`.
 fn losses_max() -> Option<usize> {
-    std::env::var("EKIDEN_LOSSES")
-        .ok()
-        .and_then(|n| n.parse().ok())
+    match std::env::var("EKIDEN_LOSSES") {
+        Ok(all) if all == "all" => None,
+        Ok(number) => Some(number.parse().expect("EKIDEN_LOSSES is a number or `all`")),
+        Err(_) => Some(12),
+    }
 }
 
 /// How much of one scenario was tried.

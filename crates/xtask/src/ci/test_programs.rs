@@ -1,7 +1,7 @@
 //! The tests of CI: built once, then run program by program, as `cargo test` would run them.
 //!
 //! The simulated worlds only compute. Most other tests wait: for a client, for a server, for a process to end. So the
-//! simulations run beside all others, with the lowest priority, and what they print comes at the end.
+//! simulations are optimised and run beside all others, with the lowest priority, and what they print comes at the end.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,20 +31,33 @@ pub(super) struct TestProgram {
     dir: PathBuf,
 }
 
+/// All tests.
+pub(super) fn every_test() -> Program {
+    Program::cargo(&["test", "--locked", "--workspace"])
+}
+
+/// The simulations, optimised. All of the workspace is named, since otherwise cargo would choose other features for the
+/// libraries and build them again.
+pub(super) fn simulations() -> Program {
+    every_test()
+        .arg("--config")
+        .arg("crates/ekiden-engine/tests/simulation/optimised.toml")
+        .arg("--test")
+        .arg(SIMULATION)
+}
+
 /// Builds all test programs. Cargo prints a line of JSON about each.
 pub(super) fn build() -> Program {
-    Program::cargo(&[
-        "test",
-        "--locked",
-        "--workspace",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-    ])
+    every_test()
+        .arg("--no-run")
+        .arg("--message-format=json-render-diagnostics")
 }
 
 pub(super) fn built(programs: &mut Vec<TestProgram>) -> Result<String, String> {
-    let told = build().output()?;
+    let told = super::in_target(build()).output()?;
     programs.extend(told.lines().filter_map(test_program));
+    // Cargo names them as they are built.
+    programs.sort_by(|one, other| (&one.dir, &one.name).cmp(&(&other.dir, &other.name)));
     match programs.len() {
         0 => Err("cargo names no test program".to_owned()),
         count => Ok(format!("{count} test programs")),
@@ -70,19 +83,25 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
     shell::say(&format!(
         "the first seed of the simulations is {seed}, from the commit"
     ));
+    let seeded = |program: Program| {
+        super::in_target(program)
+            .with("EKIDEN_FIRST_SEED", seed.to_string())
+            .with("EKIDEN_SEED_SECONDS", SEED_SECONDS)
+    };
     let suite = |found: &TestProgram| Suite {
         name: found.name.clone(),
-        program: Program::new(&found.program, &[])
+        program: seeded(Program::new(&found.program, &[]))
             .within(&found.dir)
-            .with("CARGO_MANIFEST_DIR", &found.dir)
-            .with("EKIDEN_FIRST_SEED", seed.to_string())
-            .with("EKIDEN_SEED_SECONDS", SEED_SECONDS),
+            .with("CARGO_MANIFEST_DIR", &found.dir),
         before: &[],
     };
-    let (beside, mut suites): (Vec<Suite>, Vec<Suite>) = programs
-        .iter()
-        .map(suite)
-        .partition(|suite| suite.name == SIMULATION);
+    let others = programs.iter().filter(|found| found.name != SIMULATION);
+    let mut suites: Vec<Suite> = others.map(suite).collect();
+    let beside = [Suite {
+        name: SIMULATION.to_owned(),
+        program: seeded(simulations()),
+        before: &["--"],
+    }];
     let mut older = None;
     if let Some(clients) = clients {
         for suite in suites.iter_mut().filter(|suite| suite.name == CONTRACT) {
@@ -94,7 +113,12 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
     suites.extend(older);
     suites.push(Suite {
         name: "examples in documents".to_owned(),
-        program: Program::cargo(&["test", "--locked", "--workspace", "--doc"]),
+        program: super::in_target(Program::cargo(&[
+            "test",
+            "--locked",
+            "--workspace",
+            "--doc",
+        ])),
         before: &["--"],
     });
     judged(&all(&suites, &beside))
