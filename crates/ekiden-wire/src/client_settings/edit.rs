@@ -11,6 +11,7 @@ use jsonc_parser::{ParseOptions, json};
 
 use super::BYTE_ORDER_MARK;
 use super::commands::{GUARD_HOOKS, GuardCommand, GuardHook};
+use super::server::{allow_tools, allows_tools, use_mod};
 use super::survey::Position;
 
 /// How often an idle client asks for the status line, in seconds.
@@ -49,17 +50,21 @@ pub fn install(text: &str, program: &str) -> Result<Installed, SettingsFault> {
     })
 }
 
-/// The text without our hooks, status line and rule. A status line that ours wraps is restored.
-pub fn remove(text: &str) -> Result<String, SettingsFault> {
+/// The text without our hooks, status line and rule. A status line that ours wraps is restored. The rule is the user's,
+/// and stays, if the text `before` had it or if none of our hooks is there.
+pub fn remove(text: &str, before: Option<&str>) -> Result<String, SettingsFault> {
     let (mark, body) = split_mark(text);
     let root = parse(body)?;
     let Some(settings) = root.object_value() else {
         return Ok(text.to_owned());
     };
-    remove_hooks(&settings);
+    let had_hooks = remove_hooks(&settings);
     remove_status_line(&settings);
-    let without = super::server::allow_tools(&format!("{mark}{root}"), false)?;
-    super::server::use_mod(&without, None)
+    let mut without = format!("{mark}{root}");
+    if had_hooks && !before.is_some_and(allows_tools) {
+        without = allow_tools(&without, false)?;
+    }
+    use_mod(&without, None)
 }
 
 pub(super) fn split_mark(text: &str) -> (&str, &str) {
@@ -202,9 +207,10 @@ fn install_hook(groups: &CstArray, hook: GuardHook, program: &str) {
     }
 }
 
-fn remove_hooks(settings: &CstObject) {
+/// Returns whether there were any.
+fn remove_hooks(settings: &CstObject) -> bool {
     let Some(hooks) = settings.object_value("hooks") else {
-        return;
+        return false;
     };
     let mut took = false;
     for event in names(&hooks) {
@@ -213,6 +219,7 @@ fn remove_hooks(settings: &CstObject) {
     if took && hooks.properties().is_empty() {
         remove_property(settings, "hooks");
     }
+    took
 }
 
 /// Removes our hooks at the events for which `is_spare` is true, and whatever that empties. Returns whether there

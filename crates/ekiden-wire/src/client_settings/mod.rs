@@ -18,7 +18,9 @@ mod survey;
 
 pub use commands::{GUARD_HOOKS, GuardCommand, GuardHook};
 pub use edit::{Installed, SettingsFault, StatusLineFate, install, remove};
-pub use server::{Registered, TOOLS_RULE, allow_tools, register, registered, unregister, use_mod};
+pub use server::{
+    Registered, TOOLS_RULE, allow_tools, allows_tools, register, registered, unregister, use_mod,
+};
 pub use survey::{Position, Survey, load_fault, read};
 
 /// Some programs begin a file with this; JSON parsers refuse it.

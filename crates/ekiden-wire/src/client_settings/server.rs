@@ -176,6 +176,10 @@ pub fn allow_tools(text: &str, allowed: bool) -> Result<String, SettingsFault> {
     Ok(format!("{mark}{root}"))
 }
 
+pub fn allows_tools(text: &str) -> bool {
+    allow_tools(text, true).is_ok_and(|allowing| allowing == text)
+}
+
 /// The settings with the marketplace in `dir` and its mod switched on, or without both. What somebody set there stays,
 /// even if they switched the mod off.
 pub fn use_mod(text: &str, dir: Option<&str>) -> Result<String, SettingsFault> {

@@ -72,13 +72,17 @@ impl Plan {
         let installed = client_settings::install(before.as_deref().unwrap_or_default(), program);
         let installed = installed.map_err(failed)?;
         let server = Server::of(target, receipt.as_ref(), mcp.then_some(program))?;
+        let original = without_us(target, before.as_deref(), receipt.as_ref())?;
         // The rule goes by the server's name, so it would allow another server's tools.
-        let allowed = mcp && server.note.is_none();
+        let is_ours = mcp && server.note.is_none();
+        let allowed = is_ours
+            || original
+                .as_deref()
+                .is_some_and(client_settings::allows_tools);
         let text = client_settings::allow_tools(&installed.text, allowed).map_err(failed)?;
         let of_mod = (target.scope == Scope::User).then(|| client_mod::root(&target.dir));
         let of_mod = of_mod.as_ref().map(|dir| dir.to_string_lossy());
         let text = client_settings::use_mod(&text, of_mod.as_deref()).map_err(failed)?;
-        let original = without_us(target, before.as_deref(), receipt.as_ref())?;
         let mut skills = Skills::of(target, receipt.as_ref());
         let commands = skills.install(program)?;
         skills.notes.extend(server.note);
@@ -257,18 +261,20 @@ fn without_us(
     let Some(text) = settings else {
         return Ok(None);
     };
-    if receipt.is_some_and(|receipt| receipt.wrote(text.as_bytes())) {
-        let original = target.receipt.read_original(&target.disk, FILE_BYTES_MAX);
-        let original = original.map_err(|error| unreadable(&error.into()))?;
-        // If the copy is missing although there was a file, somebody deleted it: then only what is ours
-        // goes.
-        if original.is_some() || receipt.is_some_and(|receipt| receipt.created) {
-            return Ok(original.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
-        }
-    }
-    let without =
-        client_settings::remove(text).map_err(|fault| not_understood(&target.settings, &fault))?;
+    let original = match receipt {
+        Some(_) => target.receipt.read_original(&target.disk, FILE_BYTES_MAX),
+        None => Ok(None),
+    };
+    let original = original.map_err(|error| unreadable(&error.into()))?;
+    let original = original.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let created = receipt.is_some_and(|receipt| receipt.created);
+    let unchanged = receipt.is_some_and(|receipt| receipt.wrote(text.as_bytes()));
+    // If the copy is missing although there was a file, somebody deleted it: then only what is ours goes.
+    if unchanged && (original.is_some() || created) {
+        return Ok(original);
+    }
+    let without = client_settings::remove(text, original.as_deref());
+    let without = without.map_err(|fault| not_understood(&target.settings, &fault))?;
     Ok((!(created && is_empty_object(&without))).then_some(without))
 }
 

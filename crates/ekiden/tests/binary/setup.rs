@@ -395,6 +395,22 @@ fn what_others_changed_since_stays_and_ours_goes() {
         "{\n  \"model\": \"haiku\",   \"theme\": \"dark\"\n}\n"
     );
 
+    // A rule that allows ekiden's tools was theirs before.
+    let allowing =
+        "{\n  \"permissions\": {\"allow\": [\"mcp__ekiden\"]},\n  \"model\": \"opus\"\n}\n";
+    home.write(SETTINGS, allowing);
+    for server in ["true", "false"] {
+        let mut setup = environment.command(&["setup"]);
+        let set_up = setup.env("EKIDEN_MCP", server).status();
+        assert!(set_up.unwrap().success());
+        let theirs = home.read(SETTINGS).replace("opus", "haiku");
+        home.write(SETTINGS, &theirs);
+        done(&environment, &["--remove"]);
+        let left = home.read(SETTINGS);
+        assert_eq!(left, allowing.replace("opus", "haiku"));
+        home.write(SETTINGS, allowing);
+    }
+
     home.write(SETTINGS, "");
     std::fs::remove_dir_all(environment.path("home/.claude")).unwrap();
     done(&environment, &[]);
