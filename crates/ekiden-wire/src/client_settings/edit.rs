@@ -11,7 +11,7 @@ use jsonc_parser::{ParseOptions, json};
 
 use super::BYTE_ORDER_MARK;
 use super::commands::{GUARD_HOOKS, GuardCommand, GuardHook};
-use super::server::{allow_tools, allows_tools, use_mod};
+use super::server::use_mod;
 use super::survey::Position;
 
 /// How often an idle client asks for the status line, in seconds.
@@ -50,21 +50,17 @@ pub fn install(text: &str, program: &str) -> Result<Installed, SettingsFault> {
     })
 }
 
-/// The text without our hooks, status line and rule. A status line that ours wraps is restored. The rule is the user's,
-/// and stays, if the text `before` had it or if none of our hooks is there.
-pub fn remove(text: &str, before: Option<&str>) -> Result<String, SettingsFault> {
+/// The text without our hooks, status line and mod; the same text if it has none. A status line that ours wraps is
+/// restored. The rule of [`allow_tools`](super::allow_tools) stays, since it may be the user's.
+pub fn remove(text: &str) -> Result<String, SettingsFault> {
     let (mark, body) = split_mark(text);
     let root = parse(body)?;
     let Some(settings) = root.object_value() else {
         return Ok(text.to_owned());
     };
-    let had_hooks = remove_hooks(&settings);
+    remove_hooks(&settings);
     remove_status_line(&settings);
-    let mut without = format!("{mark}{root}");
-    if had_hooks && !before.is_some_and(allows_tools) {
-        without = allow_tools(&without, false)?;
-    }
-    use_mod(&without, None)
+    use_mod(&format!("{mark}{root}"), None)
 }
 
 pub(super) fn split_mark(text: &str) -> (&str, &str) {
@@ -207,10 +203,9 @@ fn install_hook(groups: &CstArray, hook: GuardHook, program: &str) {
     }
 }
 
-/// Returns whether there were any.
-fn remove_hooks(settings: &CstObject) -> bool {
+fn remove_hooks(settings: &CstObject) {
     let Some(hooks) = settings.object_value("hooks") else {
-        return false;
+        return;
     };
     let mut took = false;
     for event in names(&hooks) {
@@ -219,7 +214,6 @@ fn remove_hooks(settings: &CstObject) -> bool {
     if took && hooks.properties().is_empty() {
         remove_property(settings, "hooks");
     }
-    took
 }
 
 /// Removes our hooks at the events for which `is_spare` is true, and whatever that empties. Returns whether there

@@ -176,6 +176,7 @@ pub fn allow_tools(text: &str, allowed: bool) -> Result<String, SettingsFault> {
     Ok(format!("{mark}{root}"))
 }
 
+/// Whether the settings have the rule that allows the server's tools.
 pub fn allows_tools(text: &str) -> bool {
     allow_tools(text, true).is_ok_and(|allowing| allowing == text)
 }

@@ -273,8 +273,19 @@ fn without_us(
     if unchanged && (original.is_some() || created) {
         return Ok(original);
     }
-    let without = client_settings::remove(text, original.as_deref());
-    let without = without.map_err(|fault| not_understood(&target.settings, &fault))?;
+    let failed = |fault| not_understood(&target.settings, &fault);
+    let mut without = client_settings::remove(text).map_err(failed)?;
+    // The rule that allows our tools is the user's if it was there before. Without a receipt nobody knows; then it is
+    // ours if anything else here is.
+    let rule_is_ours = match receipt {
+        Some(_) => !original
+            .as_deref()
+            .is_some_and(client_settings::allows_tools),
+        None => without != text,
+    };
+    if rule_is_ours {
+        without = client_settings::allow_tools(&without, false).map_err(failed)?;
+    }
     Ok((!(created && is_empty_object(&without))).then_some(without))
 }
 

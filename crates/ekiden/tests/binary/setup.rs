@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::environment::Environment;
 
@@ -410,6 +410,17 @@ fn what_others_changed_since_stays_and_ours_goes() {
         assert_eq!(left, allowing.replace("opus", "haiku"));
         home.write(SETTINGS, allowing);
     }
+    let told = done(&environment, &["--remove"]);
+    assert_eq!(told, "nothing of the guard is here");
+
+    // Who takes out the hooks by hand has the rule taken out by `--remove`.
+    home.write(SETTINGS, "{\n  \"model\": \"opus\"\n}\n");
+    done(&environment, &[]);
+    let mut by_hand = home.settings();
+    by_hand.as_object_mut().unwrap().remove("hooks");
+    home.write(SETTINGS, &format!("{by_hand:#}"));
+    done(&environment, &["--remove"]);
+    assert_eq!(home.settings(), json!({"model": "opus"}));
 
     home.write(SETTINGS, "");
     std::fs::remove_dir_all(environment.path("home/.claude")).unwrap();
