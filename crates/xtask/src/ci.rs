@@ -1,8 +1,8 @@
 //! `cargo xtask ci`: everything that CI checks, cheapest failures first.
 //!
 //! Every step is announced, timed, and shown in a summary. The first failing step ends the run with the
-//! command that repeats it. All steps build in a directory of their own (`target/ci`), each from what the steps before
-//! it have built; the first begins with an empty one, as a new user does.
+//! command that repeats it. All steps build in one directory, `target/ci`, so that nothing is built twice. The first
+//! step finds it empty, as a new user does.
 
 mod test_programs;
 
@@ -108,7 +108,8 @@ fn checks() -> Vec<Step<'static>> {
         ),
         cargo(
             "docs",
-            // With the examples, the libraries have the features that tests want, as the lints have checked them.
+            // With `--examples`, cargo chooses the same features of the libraries as for the lints, and need not check
+            // them again.
             Program::cargo(&[
                 "doc",
                 "--locked",
@@ -191,8 +192,8 @@ fn cargo(name: &'static str, program: Program) -> Step<'static> {
     }
 }
 
-/// Tries this many seeds of the simulated relays and of the simulated plans, and ten times as many inputs
-/// of each reader.
+/// Tries every loss in the simulations, this many seeds of relays and of plans, and ten times as many inputs of each
+/// reader.
 ///
 /// # Errors
 ///
@@ -201,7 +202,7 @@ pub(crate) fn soak(seeds: &str) -> Result<(), String> {
     let program = soak_program(seeds, first_seed())?;
     shell::say(&program.to_string());
     program.run()?;
-    let fuzz = Program::cargo(&["test", "--locked", "-p", "ekiden-testkit", "--test", "fuzz"])
+    let fuzz = test_programs::optimised("fuzz")
         .with("EKIDEN_FIRST_SEED", first_seed().to_string())
         .with("EKIDEN_FUZZ_INPUTS", format!("{seeds}0"));
     shell::say(&fuzz.to_string());
@@ -231,10 +232,10 @@ fn soak_program(seeds: &str, first: u64) -> Result<Program, String> {
     let count: u64 = seeds
         .parse()
         .map_err(|_| format!("`soak` takes a number of seeds, not `{seeds}`"))?;
-    let tests = ["seeded_", "--", "--nocapture"]
-        .into_iter()
-        .fold(test_programs::simulations(), Program::arg);
+    let tests = test_programs::optimised(test_programs::SIMULATION);
+    let tests = tests.arg("--").arg("--nocapture");
     Ok(tests
+        .with("EKIDEN_LOSSES", "all")
         .with("EKIDEN_FIRST_SEED", first.to_string())
         .with("EKIDEN_SEEDS", count.to_string()))
 }
@@ -293,7 +294,7 @@ mod tests {
     fn the_soak_tries_ten_thousand_seeds() {
         let line = soak_program(SOAK_SEEDS, 7).unwrap().to_string();
         assert!(
-            line.contains("EKIDEN_FIRST_SEED=7 EKIDEN_SEEDS=10000 "),
+            line.contains("EKIDEN_LOSSES=all EKIDEN_FIRST_SEED=7 EKIDEN_SEEDS=10000 "),
             "{line}"
         );
         let simulation = shell::root().join("crates/ekiden-engine/tests/simulation");

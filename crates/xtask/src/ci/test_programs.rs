@@ -1,7 +1,7 @@
 //! The tests of CI: built once, then run program by program, as `cargo test` would run them.
 //!
-//! The simulated worlds only compute. Most other tests wait: for a client, for a server, for a process to end. So the
-//! simulations are optimised and run beside all others, with the lowest priority, and what they print comes at the end.
+//! The simulations only compute, and most other tests wait: for a client, for a server, for a process to end. So the
+//! simulations are optimised and run at the same time as the others, with the lowest priority. Their output comes last.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::real_client::Clients;
 use crate::shell::{self, Program};
 
 /// The test program that only computes.
-const SIMULATION: &str = "simulation";
+pub(super) const SIMULATION: &str = "simulation";
 /// The tests of the contract with a client.
 const CONTRACT: &str = "contract";
 
@@ -18,6 +18,8 @@ const CONTRACT: &str = "contract";
 const CLIENT_VARIABLE: &str = "EKIDEN_REAL_CLIENT";
 /// Each of the two seeded simulations may take this long: together a minute.
 const SEED_SECONDS: &str = "30";
+/// Losses tried at each crash. Other commits try others; `soak` tries them all.
+const LOSSES: &str = "30";
 /// If more tests fail, they have a reason in common.
 const TRIED_AGAIN_MAX: usize = 3;
 /// The summary names the programs that took this long.
@@ -36,14 +38,14 @@ pub(super) fn every_test() -> Program {
     Program::cargo(&["test", "--locked", "--workspace"])
 }
 
-/// The simulations, optimised. All of the workspace is named, since otherwise cargo would choose other features for the
-/// libraries and build them again.
-pub(super) fn simulations() -> Program {
+/// One test program, optimised. The package is not named: cargo chooses the features of libraries by what it is asked to
+/// test, and would build them again for a single package.
+pub(super) fn optimised(test: &str) -> Program {
     every_test()
         .arg("--config")
-        .arg("crates/ekiden-engine/tests/simulation/optimised.toml")
+        .arg(".cargo/optimised.toml")
         .arg("--test")
-        .arg(SIMULATION)
+        .arg(test)
 }
 
 /// Builds all test programs. Cargo prints a line of JSON about each.
@@ -99,7 +101,7 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
     let mut suites: Vec<Suite> = others.map(suite).collect();
     let beside = [Suite {
         name: SIMULATION.to_owned(),
-        program: seeded(simulations()),
+        program: seeded(optimised(SIMULATION)).with("EKIDEN_LOSSES", LOSSES),
         before: &["--"],
     }];
     let mut older = None;

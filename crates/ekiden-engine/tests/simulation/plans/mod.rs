@@ -307,7 +307,7 @@ fn crash_everywhere(scenario: &PlanScenario) {
         let _ = live(&disk, &world, scenario, &mut None);
         crashes += 1;
         go_on(disk.after_kill(), &world.borrow(), scenario, true);
-        for seed in 0..losses_max().unwrap_or(LOSSES) as u64 {
+        for seed in 0..LOSSES.min(losses_max().unwrap_or(LOSSES)) as u64 {
             losses += 1;
             go_on(
                 disk.survive_seeded(op.wrapping_mul(31) + seed),
