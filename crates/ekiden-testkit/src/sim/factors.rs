@@ -97,6 +97,12 @@ impl Iterator for Factored {
         })
     }
 
+    /// Makes no disk of those that are skipped.
+    fn nth(&mut self, skipped: usize) -> Option<Survivor> {
+        self.plan.truncate(self.plan.len().saturating_sub(skipped));
+        self.next()
+    }
+
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.plan.len(), Some(self.plan.len()))
     }
@@ -346,6 +352,20 @@ mod tests {
         assert!(together.contains(&[Some(b"old".to_vec()), None]));
         assert!(together.contains(&[Some(b"old".to_vec()), Some(b"two".to_vec())]));
         assert!(tried().count() < disk.survivors().count());
+    }
+
+    #[test]
+    fn every_third_is_the_same_disk_as_among_all() {
+        let disk = disk();
+        let all: Vec<u64> = disk
+            .factored(|_| false)
+            .map(|survivor| survivor.disk.fingerprint())
+            .collect();
+        let found = disk.factored(|_| false).skip(1).step_by(3);
+        let found: Vec<u64> = found.map(|survivor| survivor.disk.fingerprint()).collect();
+        let wanted: Vec<u64> = all.into_iter().skip(1).step_by(3).collect();
+        assert_eq!(found, wanted);
+        assert_eq!(disk.factored(|_| false).skip(100_000).count(), 0);
     }
 
     #[test]
