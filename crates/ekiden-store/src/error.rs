@@ -121,7 +121,10 @@ impl FileFault {
             Self::DamagedReceipt(_) => {
                 "remove it: `ekiden setup --remove` then still finds the guard, but cannot restore the settings byte for byte"
             }
-            Self::Differs | Self::NoJson(_) => return None,
+            Self::Differs => {
+                "if the log was shortened or put back from a copy, `ekiden resume` continues under the next number"
+            }
+            Self::NoJson(_) => return None,
         })
     }
 }

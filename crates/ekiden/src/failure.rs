@@ -183,10 +183,11 @@ impl From<EngineError> for Failure {
             EngineError::UnreadableInTheWay { .. } => {
                 failed(Exit::State).hint("`--new` starts a new run and keeps that one as it is")
             }
-            EngineError::Archive(_) => {
+            EngineError::Archive(StoreError::Disk(_)) => {
                 failed(Exit::State).hint("nothing is lost; `ekiden resume` continues when the disk can be written")
             }
             EngineError::Workspace(WorkspaceError::Git { .. })
+            | EngineError::Archive(_)
             | EngineError::Store(
                 StoreError::Disk(_) | StoreError::File { .. } | StoreError::Held { .. },
             )

@@ -110,6 +110,30 @@ fn a_person_may_accept_the_log_once_and_that_is_recorded() {
     environment.run(&["continue", "-f", "task.md"]).expect(3);
 }
 
+/// The files of the sessions that such a log lacks are still there, and are not overwritten.
+// shows: SEC-08, DUR-04
+#[test]
+fn a_log_put_back_from_a_copy_is_told_and_continues_under_the_next_number() {
+    let environment = stopped();
+    let earlier = std::fs::read_to_string(environment.run_dir().join("log.jsonl")).unwrap();
+    environment.run(&["resume", "-m", "2"]).expect(0);
+    let prompt = environment.run_dir().join("sessions/2/prompt.md");
+    std::fs::write(&prompt, "another prompt").unwrap();
+    environment.edit_log(|_| earlier);
+    insta::assert_snapshot!(environment.told(&["resume", "-m", "2", "--accept-log"]), @"
+      ! you accepted the log, which was changed from record 16 on
+    your edit of KNOWLEDGE.md is in use: 2 facts
+    run RUN continues · CLOCK · up to session 3
+    session 2 · CLOCK
+    --- standard error
+    error: cannot archive: overwrite `PROJECT/.git/ekiden/root/runs/RUN/sessions/2/prompt.md`: it holds something else, and archives are never overwritten
+    hint: if the log was shortened or put back from a copy, `ekiden resume` continues under the next number
+    --- exit code 74
+    ");
+    assert_eq!(std::fs::read_to_string(&prompt).unwrap(), "another prompt");
+    environment.run(&["resume", "-m", "2"]).expect(0);
+}
+
 // shows: SEC-08
 #[test]
 fn a_copy_of_the_links_that_lags_behind_is_normal() {
