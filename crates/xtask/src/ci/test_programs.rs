@@ -18,8 +18,6 @@ const CONTRACT: &str = "contract";
 const CLIENT_VARIABLE: &str = "EKIDEN_REAL_CLIENT";
 /// Each of the two seeded simulations may take this long: together a minute.
 const SEED_SECONDS: &str = "30";
-/// Losses tried at each crash. Other commits try others; `soak` tries them all.
-const LOSSES: &str = "30";
 /// If more tests fail, they have a reason in common.
 const TRIED_AGAIN_MAX: usize = 3;
 /// The summary names the programs that took this long.
@@ -38,8 +36,8 @@ pub(super) fn every_test() -> Program {
     Program::cargo(&["test", "--locked", "--workspace"])
 }
 
-/// One test program, optimised. The package is not named: cargo chooses the features of libraries by what it is asked to
-/// test, and would build them again for a single package.
+/// One test program, optimised. It names no package: for a single one, cargo would choose other features for the libraries
+/// and build them again.
 pub(super) fn optimised(test: &str) -> Program {
     every_test()
         .arg("--config")
@@ -101,7 +99,7 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
     let mut suites: Vec<Suite> = others.map(suite).collect();
     let beside = [Suite {
         name: SIMULATION.to_owned(),
-        program: seeded(optimised(SIMULATION)).with("EKIDEN_LOSSES", LOSSES),
+        program: seeded(optimised(SIMULATION)).with("EKIDEN_LOSSES", "all"),
         before: &["--"],
     }];
     let mut older = None;
