@@ -20,7 +20,8 @@ fn main() {
     let is = |variable: &str, value| std::env::var(variable).is_ok_and(|set| set == value);
     let on_linux = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
     if on_linux && is("PROFILE", "debug") {
-        // At a fixed address it starts in two thirds of the time, and the tests start it thousands of times.
+        // At a fixed address a start needs no relocations. They are a fifth of its time, and the tests start it
+        // thousands of times.
         println!("cargo::rustc-link-arg-bins=-no-pie");
     }
     let ask = ["log", "-1", "--format=%h %cs", "--abbrev=10"];

@@ -122,7 +122,7 @@ impl FileFault {
                 "remove it: `ekiden setup --remove` then still finds the guard, but cannot restore the settings byte for byte"
             }
             Self::Differs => {
-                "if the log was shortened or put back from a copy, `ekiden resume` continues under the next number"
+                "if the log was shortened or put back from a copy, `ekiden resume` continues with the next attempt"
             }
             Self::NoJson(_) => return None,
         })

@@ -113,7 +113,7 @@ fn a_person_may_accept_the_log_once_and_that_is_recorded() {
 /// The files of the sessions that such a log lacks are still there, and are not overwritten.
 // shows: SEC-08, DUR-04
 #[test]
-fn a_log_put_back_from_a_copy_is_told_and_continues_under_the_next_number() {
+fn a_log_put_back_from_a_copy_is_told_and_continues_with_the_next_attempt() {
     let environment = stopped();
     let earlier = std::fs::read_to_string(environment.run_dir().join("log.jsonl")).unwrap();
     environment.run(&["resume", "-m", "2"]).expect(0);
@@ -127,7 +127,7 @@ fn a_log_put_back_from_a_copy_is_told_and_continues_under_the_next_number() {
     session 2 · CLOCK
     --- standard error
     error: cannot archive: overwrite `PROJECT/.git/ekiden/root/runs/RUN/sessions/2/prompt.md`: it holds something else, and archives are never overwritten
-    hint: if the log was shortened or put back from a copy, `ekiden resume` continues under the next number
+    hint: if the log was shortened or put back from a copy, `ekiden resume` continues with the next attempt
     --- exit code 74
     ");
     assert_eq!(std::fs::read_to_string(&prompt).unwrap(), "another prompt");

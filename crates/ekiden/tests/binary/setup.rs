@@ -413,7 +413,7 @@ fn what_others_changed_since_stays_and_ours_goes() {
     let told = done(&environment, &["--remove"]);
     assert_eq!(told, "nothing of the guard is here");
 
-    // Who takes out the hooks by hand has the rule taken out by `--remove`.
+    // If somebody took out the hooks by hand, `--remove` still takes out the rule.
     home.write(SETTINGS, "{\n  \"model\": \"opus\"\n}\n");
     done(&environment, &[]);
     let mut by_hand = home.settings();
