@@ -21,8 +21,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
-
 use self::assignment::Assignment;
 use self::looks::Written;
 use self::rules::{Rule, Shape, Strength};
@@ -36,42 +34,56 @@ const FAR_BYTES: usize = 32 * 1024;
 /// A mask is shorter.
 const MASK_BYTES_MAX: usize = 48;
 
+/// What a secret begins with.
+struct Start {
+    text: &'static str,
+    /// None for a mask.
+    rule: Option<usize>,
+}
+
+/// A start in a text.
+struct Found {
+    at: Range<usize>,
+    rule: Option<usize>,
+}
+
 /// The rules, and a search for what their secrets begin with.
 struct Rules {
     rules: Vec<Rule>,
-    /// By a hash of its first letters, whether a start may begin there: most places are passed over by this alone.
-    may_start: Box<[bool; HASHES]>,
-    search: AhoCorasick,
-    /// The rule of each start that is searched for; none for a mask.
-    of_start: Vec<Option<usize>>,
+    /// By a hash of its first letters, where in `starts` a start is. Most places are passed over by this alone.
+    bucket: Box<[u16; HASHES]>,
+    /// The starts with the same hash; none in the first bucket.
+    starts: Vec<Vec<Start>>,
 }
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
     let rules = rules::all();
-    let all = rules.iter().enumerate();
-    let starts =
-        all.flat_map(|(index, rule)| rule.starts.iter().map(move |start| (*start, Some(index))));
-    let (starts, of_start): (Vec<_>, Vec<_>) = std::iter::once((MASK, None)).chain(starts).unzip();
-    let mut may_start = Box::new([false; HASHES]);
-    for start in &starts {
-        let first = start
-            .as_bytes()
-            .first_chunk()
-            .expect("a start has that many letters");
-        may_start[hash(first)] = true;
+    let of_rule = |(index, rule): (usize, &Rule)| {
+        let start = move |text: &&'static str| Start {
+            text,
+            rule: Some(index),
+        };
+        rule.starts.iter().map(start).collect::<Vec<_>>()
+    };
+    let mask = Start {
+        text: MASK,
+        rule: None,
+    };
+    let mut bucket = Box::new([0; HASHES]);
+    let mut starts = vec![Vec::new()];
+    for start in std::iter::once(mask).chain(rules.iter().enumerate().flat_map(of_rule)) {
+        let first = start.text.as_bytes().first_chunk();
+        let bucket = &mut bucket[hash(first.expect("a start has that many letters"))];
+        if *bucket == 0 {
+            *bucket = u16::try_from(starts.len()).expect("the starts are few");
+            starts.push(Vec::new());
+        }
+        starts[usize::from(*bucket)].push(start);
     }
-    let search = AhoCorasick::builder()
-        .ascii_case_insensitive(true)
-        .start_kind(StartKind::Anchored)
-        .kind(Some(AhoCorasickKind::DFA))
-        .match_kind(MatchKind::LeftmostFirst)
-        .build(starts)
-        .expect("the starts are few and short");
     Rules {
         rules,
-        may_start,
-        search,
-        of_start,
+        bucket,
+        starts,
     }
 });
 
@@ -85,13 +97,22 @@ fn hash([a, b, c]: &[u8; 3]) -> usize {
 
 impl Rules {
     /// The first start from this place on.
-    fn find(&self, text: &str, mut from: usize) -> Option<Match> {
+    fn find(&self, text: &str, mut from: usize) -> Option<Found> {
         loop {
             let mut places = text.as_bytes()[from..].array_windows();
-            from += places.position(|letters| self.may_start[hash(letters)])?;
-            let here = Input::new(text).range(from..).anchored(Anchored::Yes);
-            match self.search.find(here) {
-                Some(found) => return Some(found),
+            let bucket = |letters| usize::from(self.bucket[hash(letters)]);
+            from += places.position(|letters| bucket(letters) != 0)?;
+            let rest = &text.as_bytes()[from..];
+            let begins = |start: &&Start| {
+                let beginning = rest.get(..start.text.len());
+                beginning.is_some_and(|it| it.eq_ignore_ascii_case(start.text.as_bytes()))
+            };
+            let starts = &self.starts[rest.first_chunk().map_or(0, bucket)];
+            match starts.iter().find(begins) {
+                Some(Start { text, rule }) => {
+                    let at = from..from + text.len();
+                    return Some(Found { at, rule: *rule });
+                }
                 None => from += 1,
             }
         }
@@ -102,13 +123,13 @@ impl Rules {
 pub fn mask(text: &str) -> Cow<'_, str> {
     let mut masked = String::new();
     let (mut copied, mut from) = (0, 0);
-    while let Some(found) = RULES.find(text, from) {
-        let start = found.start();
-        let Some(first) = RULES.of_start[found.pattern()] else {
-            from = mask_end(text, start).unwrap_or(found.end());
+    while let Some(Found { at, rule }) = RULES.find(text, from) {
+        let start = at.start;
+        let Some(first) = rule else {
+            from = mask_end(text, start).unwrap_or(at.end);
             continue;
         };
-        match secret(text, first, found.range()) {
+        match secret(text, first, at) {
             Some((kind, secret)) => {
                 masked.push_str(&text[copied..secret.start]);
                 push_mask(&mut masked, kind, &text[secret.clone()]);
