@@ -192,8 +192,8 @@ fn cargo(name: &'static str, program: Program) -> Step<'static> {
     }
 }
 
-/// Tries this many seeds of the simulated relays and of the simulated plans, and ten times as many inputs
-/// of each reader.
+/// Tries every loss in the simulations, this many seeds of relays and of plans, and ten times as many inputs of each
+/// reader.
 ///
 /// # Errors
 ///
@@ -232,11 +232,10 @@ fn soak_program(seeds: &str, first: u64) -> Result<Program, String> {
     let count: u64 = seeds
         .parse()
         .map_err(|_| format!("`soak` takes a number of seeds, not `{seeds}`"))?;
-    let simulation = test_programs::optimised(test_programs::SIMULATION);
-    let tests = ["seeded_", "--", "--nocapture"]
-        .into_iter()
-        .fold(simulation, Program::arg);
+    let tests = test_programs::optimised(test_programs::SIMULATION);
+    let tests = tests.arg("--").arg("--nocapture");
     Ok(tests
+        .with("EKIDEN_LOSSES", "all")
         .with("EKIDEN_FIRST_SEED", first.to_string())
         .with("EKIDEN_SEEDS", count.to_string()))
 }
@@ -295,7 +294,7 @@ mod tests {
     fn the_soak_tries_ten_thousand_seeds() {
         let line = soak_program(SOAK_SEEDS, 7).unwrap().to_string();
         assert!(
-            line.contains("EKIDEN_FIRST_SEED=7 EKIDEN_SEEDS=10000 "),
+            line.contains("EKIDEN_LOSSES=all EKIDEN_FIRST_SEED=7 EKIDEN_SEEDS=10000 "),
             "{line}"
         );
         let simulation = shell::root().join("crates/ekiden-engine/tests/simulation");

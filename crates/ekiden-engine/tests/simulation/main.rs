@@ -44,13 +44,13 @@ fn is_derived(path: &Path) -> bool {
             .is_some_and(|name| name.to_string_lossy().contains("verify.log"))
 }
 
-/// How many losses to try at each crash, at even distances; `None` for all. Without `EKIDEN_LOSSES` only a few, since code
-/// that is not optimised is slow.
+/// About how many losses to try at each crash; `None` for all. Without `EKIDEN_LOSSES` only a few, since code that is not
+/// optimised is slow.
 fn losses_max() -> Option<usize> {
     match std::env::var("EKIDEN_LOSSES") {
         Ok(all) if all == "all" => None,
         Ok(number) => Some(number.parse().expect("EKIDEN_LOSSES is a number or `all`")),
-        Err(_) => Some(3),
+        Err(_) => Some(4),
     }
 }
 
@@ -121,8 +121,13 @@ fn lose_everything_possible(disk: &SimDisk, world: &World, scenario: &Scenario, 
     tried.legal += factored.legal;
     let about = hash(&format!("{world:?}"));
     let mut logs: BTreeMap<usize, Rc<str>> = BTreeMap::new();
-    let step = losses_max().map_or(1, |max| factored.len().div_ceil(max).max(1));
-    for Survivor { group, disk: found } in factored.step_by(step) {
+    // Crashes that follow each other have much the same losses.
+    let seed = usize::try_from(seeds::first_seed()).unwrap() + tried.crashes;
+    let drawn = match losses_max() {
+        Some(max) => factored.drawn(max, seed),
+        None => factored,
+    };
+    for Survivor { group, disk: found } in drawn {
         tried.losses += 1;
         if tried.worlds.insert((found.fingerprint(), about)) {
             let log = go_on(found, world, scenario, false, &mut tried.futures);

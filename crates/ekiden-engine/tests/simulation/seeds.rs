@@ -12,8 +12,7 @@ const SOON: u32 = 900;
     reason = "how long this may take is real time, not the world's"
 )]
 pub(crate) fn for_each_seed(world: impl Fn(u64) + std::panic::RefUnwindSafe) {
-    let number = |name| std::env::var(name).ok().and_then(|n| n.parse().ok());
-    let first: u64 = number("EKIDEN_FIRST_SEED").unwrap_or(0);
+    let first = first_seed();
     let seconds: Option<u64> = number("EKIDEN_SEED_SECONDS");
     let count = number("EKIDEN_SEEDS").unwrap_or(seconds.map_or(200, |_| u64::MAX));
     let begun = std::time::Instant::now();
@@ -30,6 +29,14 @@ pub(crate) fn for_each_seed(world: impl Fn(u64) + std::panic::RefUnwindSafe) {
     }
     assert!(tried > 0, "no seed was tried");
     println!("{tried} seeds from {first}");
+}
+
+pub(crate) fn first_seed() -> u64 {
+    number("EKIDEN_FIRST_SEED").unwrap_or(0)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// What ends one life after the other.

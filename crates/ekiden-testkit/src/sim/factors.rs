@@ -24,6 +24,9 @@ use super::tree::{Ino, Tree};
 /// More combinations of deciding parts than this are not tried.
 const COMBINATIONS_MAX: usize = 100_000;
 
+/// The plan has each loss twice in a row: with the other derived parts lost, and with them kept.
+const PAIR: usize = 2;
+
 /// A disk that may be found after a power cut.
 pub struct Survivor {
     /// What survives of the parts that decide: the same number, the same survival.
@@ -97,18 +100,24 @@ impl Iterator for Factored {
         })
     }
 
-    /// Makes no disk of those that are skipped.
-    fn nth(&mut self, skipped: usize) -> Option<Survivor> {
-        self.plan.truncate(self.plan.len().saturating_sub(skipped));
-        self.next()
-    }
-
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.plan.len(), Some(self.plan.len()))
     }
 }
 
 impl ExactSizeIterator for Factored {}
+
+impl Factored {
+    /// About `max` of them at even distances, other ones with another `seed`. Two disks that differ in derived
+    /// parts only stay together, so that they can be compared.
+    pub fn drawn(mut self, max: usize, seed: usize) -> Self {
+        let pairs = self.plan.len().div_ceil(PAIR);
+        let step = pairs.div_ceil(max.div_ceil(PAIR)).max(1);
+        let pairs = self.plan.chunks(PAIR).skip(seed % step).step_by(step);
+        self.plan = pairs.flatten().cloned().collect();
+        self
+    }
+}
 
 impl Part {
     fn of(ops: Vec<usize>, files: Vec<Ino>) -> Self {

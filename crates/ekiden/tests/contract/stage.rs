@@ -1,7 +1,7 @@
 //! The stage of a contract test: a project, the real client's clean environment, the fake API, and
 //! ekiden on them.
 //!
-//! Each client takes some 200 MB and both cores, so at most [`CLIENTS_MAX`] tests drive one at a
+//! Each client takes some 200 MB and a core while it works, so at most [`CLIENTS_MAX`] tests drive one at a
 //! time; the rest of a test costs little.
 
 use std::io::{BufRead, BufReader};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::project::{Project, ekiden, session_dir, text_of};
 
 /// Clients at work at the same time.
-const CLIENTS_MAX: u32 = 2;
+const CLIENTS_MAX: u32 = 3;
 /// Long beside what anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The version that `real-client/package.json` pins. Between it and the older one nothing was measured.

@@ -14,10 +14,16 @@ pub(super) const SIMULATION: &str = "simulation";
 /// The tests of the contract with a client.
 const CONTRACT: &str = "contract";
 
+/// Its tests that run with one client only: they show how runs go on over many sessions, agents and stages. What a client
+/// says and does in a session is in the others.
+const ONE_CLIENT: [&str; 3] = ["plan::", "ralph::", "two_agents::"];
+
 /// Names the real client for the tests; if it is then missing, that is a failure.
 const CLIENT_VARIABLE: &str = "EKIDEN_REAL_CLIENT";
 /// Each of the two seeded simulations may take this long: together a minute.
 const SEED_SECONDS: &str = "30";
+/// Losses tried at each crash. Other commits try others; `soak` tries them all.
+const LOSSES: &str = "30";
 /// If more tests fail, they have a reason in common.
 const TRIED_AGAIN_MAX: usize = 3;
 /// The summary names the programs that took this long.
@@ -91,6 +97,7 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
     let suite = |found: &TestProgram| Suite {
         name: found.name.clone(),
         program: seeded(Program::new(&found.program, &[]))
+            .with("RUST_TEST_THREADS", threads().to_string())
             .within(&found.dir)
             .with("CARGO_MANIFEST_DIR", &found.dir),
         before: &[],
@@ -99,7 +106,7 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
     let mut suites: Vec<Suite> = others.map(suite).collect();
     let beside = [Suite {
         name: SIMULATION.to_owned(),
-        program: seeded(optimised(SIMULATION)).with("EKIDEN_LOSSES", "all"),
+        program: seeded(optimised(SIMULATION)).with("EKIDEN_LOSSES", LOSSES),
         before: &["--"],
     }];
     let mut older = None;
@@ -107,6 +114,7 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
         for suite in suites.iter_mut().filter(|suite| suite.name == CONTRACT) {
             // People who install the client on an older Node.js get the older one. The tests say themselves what it lacks.
             older = Some(suite.of_client("contract, older client", &clients.older));
+            older = older.map(|older| ONE_CLIENT.into_iter().fold(older, Suite::without));
             *suite = suite.of_client(CONTRACT, &clients.client);
         }
     }
@@ -122,6 +130,11 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
         before: &["--"],
     });
     judged(&all(&suites, &beside))
+}
+
+/// One more than cores, since tests wait a third of their time.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from) + 1
 }
 
 /// Tests that run together.
@@ -147,6 +160,11 @@ impl Suite {
             program: self.program.clone().with(CLIENT_VARIABLE, client),
             before: self.before,
         }
+    }
+
+    fn without(mut self, tests: &str) -> Self {
+        self.program = self.program.arg("--skip").arg(tests);
+        self
     }
 
     /// Runs it, and shows each line that it prints.
