@@ -34,55 +34,37 @@ const FAR_BYTES: usize = 32 * 1024;
 /// A mask is shorter.
 const MASK_BYTES_MAX: usize = 48;
 
-/// What a secret begins with.
-struct Start {
-    text: &'static str,
-    /// None for a mask.
-    rule: Option<usize>,
-}
-
-/// A start in a text.
-struct Found {
-    at: Range<usize>,
-    rule: Option<usize>,
-}
+/// What a secret begins with, and its rule. A mask has none.
+type Start = (&'static str, Option<usize>);
 
 /// The rules, and a search for what their secrets begin with.
 struct Rules {
     rules: Vec<Rule>,
-    /// By a hash of its first letters, where in `starts` a start is. Most places are passed over by this alone.
-    bucket: Box<[u16; HASHES]>,
-    /// The starts with the same hash; none in the first bucket.
+    /// By a hash of a start's first letters, the index in `starts`. Most places are passed over by this alone: they have 0.
+    index: Box<[u16; HASHES]>,
+    /// The starts whose hash is the same, in the order of the rules. The first list is empty.
     starts: Vec<Vec<Start>>,
 }
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
     let rules = rules::all();
-    let of_rule = |(index, rule): (usize, &Rule)| {
-        let start = move |text: &&'static str| Start {
-            text,
-            rule: Some(index),
-        };
-        rule.starts.iter().map(start).collect::<Vec<_>>()
-    };
-    let mask = Start {
-        text: MASK,
-        rule: None,
-    };
-    let mut bucket = Box::new([0; HASHES]);
+    let all = rules.iter().enumerate();
+    let all =
+        all.flat_map(|(index, rule)| rule.starts.iter().map(move |start| (*start, Some(index))));
+    let mut index = Box::new([0; HASHES]);
     let mut starts = vec![Vec::new()];
-    for start in std::iter::once(mask).chain(rules.iter().enumerate().flat_map(of_rule)) {
-        let first = start.text.as_bytes().first_chunk();
-        let bucket = &mut bucket[hash(first.expect("a start has that many letters"))];
-        if *bucket == 0 {
-            *bucket = u16::try_from(starts.len()).expect("the starts are few");
+    for (start, rule) in std::iter::once((MASK, None)).chain(all) {
+        let first = start.as_bytes().first_chunk();
+        let index = &mut index[hash(first.expect("a start has that many letters"))];
+        if *index == 0 {
+            *index = u16::try_from(starts.len()).expect("there are few starts");
             starts.push(Vec::new());
         }
-        starts[usize::from(*bucket)].push(start);
+        starts[usize::from(*index)].push((start, rule));
     }
     Rules {
         rules,
-        bucket,
+        index,
         starts,
     }
 });
@@ -96,23 +78,19 @@ fn hash([a, b, c]: &[u8; 3]) -> usize {
 }
 
 impl Rules {
-    /// The first start from this place on.
-    fn find(&self, text: &str, mut from: usize) -> Option<Found> {
+    /// The first start from this place on: where it is, and its rule.
+    fn find(&self, text: &str, mut from: usize) -> Option<(Range<usize>, Option<usize>)> {
         loop {
             let mut places = text.as_bytes()[from..].array_windows();
-            let bucket = |letters| usize::from(self.bucket[hash(letters)]);
-            from += places.position(|letters| bucket(letters) != 0)?;
+            from += places.position(|letters| self.index[hash(letters)] != 0)?;
             let rest = &text.as_bytes()[from..];
-            let begins = |start: &&Start| {
-                let beginning = rest.get(..start.text.len());
-                beginning.is_some_and(|it| it.eq_ignore_ascii_case(start.text.as_bytes()))
+            let begins = |(start, _): &&Start| {
+                let beginning = rest.get(..start.len());
+                beginning.is_some_and(|letters| letters.eq_ignore_ascii_case(start.as_bytes()))
             };
-            let starts = &self.starts[rest.first_chunk().map_or(0, bucket)];
-            match starts.iter().find(begins) {
-                Some(Start { text, rule }) => {
-                    let at = from..from + text.len();
-                    return Some(Found { at, rule: *rule });
-                }
+            let index = self.index[hash(rest.first_chunk()?)];
+            match self.starts[usize::from(index)].iter().find(begins) {
+                Some((start, rule)) => return Some((from..from + start.len(), *rule)),
                 None => from += 1,
             }
         }
@@ -123,7 +101,7 @@ impl Rules {
 pub fn mask(text: &str) -> Cow<'_, str> {
     let mut masked = String::new();
     let (mut copied, mut from) = (0, 0);
-    while let Some(Found { at, rule }) = RULES.find(text, from) {
+    while let Some((at, rule)) = RULES.find(text, from) {
         let start = at.start;
         let Some(first) = rule else {
             from = mask_end(text, start).unwrap_or(at.end);
