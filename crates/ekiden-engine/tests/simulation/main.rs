@@ -122,7 +122,7 @@ fn lose_everything_possible(disk: &SimDisk, world: &World, scenario: &Scenario, 
     let about = hash(&format!("{world:?}"));
     let mut logs: BTreeMap<usize, Rc<str>> = BTreeMap::new();
     // Crashes that follow each other have much the same losses.
-    let seed = usize::try_from(seeds::first_seed()).unwrap() + tried.crashes;
+    let seed = seeds::first_seed().wrapping_add(tried.crashes as u64);
     let drawn = match losses_max() {
         Some(max) => factored.drawn(max, seed),
         None => factored,

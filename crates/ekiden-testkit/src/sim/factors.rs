@@ -110,11 +110,16 @@ impl ExactSizeIterator for Factored {}
 impl Factored {
     /// About `max` of them at even distances, other ones with another `seed`. Two disks that differ in derived
     /// parts only stay together, so that they can be compared.
-    pub fn drawn(mut self, max: usize, seed: usize) -> Self {
-        let pairs = self.plan.len().div_ceil(PAIR);
-        let step = pairs.div_ceil(max.div_ceil(PAIR)).max(1);
-        let pairs = self.plan.chunks(PAIR).skip(seed % step).step_by(step);
-        self.plan = pairs.flatten().cloned().collect();
+    pub fn drawn(mut self, max: usize, seed: u64) -> Self {
+        let pairs = self.plan.chunks(PAIR);
+        let step = pairs.len().div_ceil(max.div_ceil(PAIR).max(1));
+        let skipped = (seed % step as u64) as usize;
+        self.plan = pairs
+            .skip(skipped)
+            .step_by(step)
+            .flatten()
+            .cloned()
+            .collect();
         self
     }
 }

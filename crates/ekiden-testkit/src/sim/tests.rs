@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use ekiden_store::disk::{Disk, Reach};
 
@@ -182,4 +184,26 @@ fn too_many_losses_are_drawn_the_same_way_each_time() {
     let sizes: Vec<_> = survivors.map(|left| names(left).len()).collect();
     assert_eq!((sizes[0], sizes[1], sizes.len()), (0, 20, 256));
     assert_eq!(names(disk.survive_seeded(7)), names(disk.survive_seeded(7)));
+}
+
+#[test]
+fn drawn_losses_come_in_pairs_and_each_comes_with_some_seed() {
+    let disk = work();
+    for at in 0..4 {
+        disk.create_file(Path::new(&format!("/work/{at}")), b"text", Reach::Cache)
+            .unwrap();
+    }
+    let factored = || disk.factored(|path| path == Path::new("/work/3"));
+    let all: BTreeSet<u64> = factored().map(|found| found.disk.fingerprint()).collect();
+    let mut drawn = BTreeSet::new();
+    for seed in 0..factored().len() as u64 {
+        let losses: Vec<_> = factored().drawn(8, seed).collect();
+        assert!((2..=8).contains(&losses.len()), "{}", losses.len());
+        for pair in losses.chunks(2) {
+            assert_eq!(pair[0].group, pair[1].group);
+        }
+        drawn.extend(losses.iter().map(|found| found.disk.fingerprint()));
+    }
+    assert_eq!(drawn, all);
+    assert!(factored().drawn(0, u64::MAX).len() > 0);
 }

@@ -14,15 +14,15 @@ pub(super) const SIMULATION: &str = "simulation";
 /// The tests of the contract with a client.
 const CONTRACT: &str = "contract";
 
-/// Its tests that run with one client only: they show how runs go on over many sessions, agents and stages. What a client
-/// says and does in a session is in the others.
+/// Its tests that run with the pinned client only. They are about runs of many sessions, stages and agents; the others are
+/// about what a client says and does in a session.
 const ONE_CLIENT: [&str; 3] = ["plan::", "ralph::", "two_agents::"];
 
 /// Names the real client for the tests; if it is then missing, that is a failure.
 const CLIENT_VARIABLE: &str = "EKIDEN_REAL_CLIENT";
 /// Each of the two seeded simulations may take this long: together a minute.
 const SEED_SECONDS: &str = "30";
-/// Losses tried at each crash. Other commits try others; `soak` tries them all.
+/// How many losses to try at each crash. Each commit tries different ones; `soak` tries all.
 const LOSSES: &str = "30";
 /// If more tests fail, they have a reason in common.
 const TRIED_AGAIN_MAX: usize = 3;
@@ -132,7 +132,7 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
     judged(&all(&suites, &beside))
 }
 
-/// One more than cores, since tests wait a third of their time.
+/// One more than there are cores, since tests spend about a third of their time waiting.
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from) + 1
 }
