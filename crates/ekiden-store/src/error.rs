@@ -86,6 +86,11 @@ impl StoreError {
         }
     }
 
+    /// The disk, or the user's share of it, is full.
+    pub fn is_full_disk(&self) -> bool {
+        matches!(self, Self::Disk(error) if error.is_full())
+    }
+
     /// What a person can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -96,9 +101,6 @@ impl StoreError {
                 } else {
                     "the log was removed or moved away, with what the sessions left; where it is now, `ekiden resume` continues"
                 })
-            }
-            Self::Disk(error) if error.is_full() && error.path.ends_with(LOG_FILE) => {
-                Some("nothing is lost; make room, then `ekiden resume` continues")
             }
             Self::Disk(error) => error.hint(),
             Self::File { source, .. } => source.hint(),

@@ -79,13 +79,13 @@ impl<R: EffectRunner> Engine<'_, R> {
             RelayEffect::Warn { .. } => {}
             RelayEffect::Publish => {
                 let published = self.publish(&stage, false);
-                self.warn_if_failed(published);
+                self.unless_full(published)?;
             }
             RelayEffect::PublishDurably => match self.publish(&stage, true) {
                 Ok(()) => self
                     .queue
                     .push_back(Input::task(&stage, id, TaskOutcome::Published)),
-                Err(error) => self.warn_if_failed(Err(error)),
+                Err(error) => self.unless_full(Err(error))?,
             },
             RelayEffect::Notify { about, text } => self.notify(id, &stage, about, text),
             RelayEffect::Archive { attempt } => self.deferred_archives.push((id, stage, attempt)),
@@ -221,6 +221,18 @@ impl<R: EffectRunner> Engine<'_, R> {
             attempt,
             report: Report::Ended(Box::new(ended)),
         });
+    }
+
+    /// The run continues without a file that cannot be published. On a full disk it ends: an agent could not write its
+    /// work or its handoff there, and each session would cost money for nothing.
+    fn unless_full(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
+        match published {
+            Err(error) if error.is_full_disk() => Err(error.into()),
+            other => {
+                self.warn_if_failed(other);
+                Ok(())
+            }
+        }
     }
 
     fn publish(&self, stage: &StageId, durably: bool) -> Result<(), StoreError> {

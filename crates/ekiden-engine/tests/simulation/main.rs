@@ -244,6 +244,7 @@ fn a_disk_that_refuses() {
     let begun = undisturbed.ops();
     live_on(&undisturbed, &Rc::default(), &scenario).expect("an undisturbed run");
     let mut stopped = 0;
+    let mut published = Vec::new();
     for fault in [Fault::DiskFull, Fault::Io, Fault::ReadOnly] {
         for op in begun..=undisturbed.ops() {
             let disk = Arc::new(machine(&scenario));
@@ -254,12 +255,20 @@ fn a_disk_that_refuses() {
             let world = Rc::new(RefCell::new(World::default()));
             let lived = live_on(&disk, &world, &scenario);
             stopped += usize::from(lived.is_err());
+            let error = lived.err().map(|error| format!("{error:?}"));
+            if error.is_some_and(|error| error.contains("/.ekiden/.PROGRESS.md")) {
+                published.push(fault);
+            }
             let (found, world) = (disk.after_kill(), world.borrow());
             go_on(found, &world, &scenario, true, &mut Futures::new());
         }
     }
     println!("{stopped} runs were stopped by the disk");
     assert!(stopped > 100, "only {stopped} were stopped");
+    let full = published.contains(&Fault::DiskFull);
+    assert!(full, "sessions begin on a full disk");
+    let failing = published.contains(&Fault::Io);
+    assert!(!failing, "a published file stopped a run");
 }
 
 // shows: DUR-01, DUR-02
