@@ -128,6 +128,8 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error("archive")]
     Archive(#[source] StoreError),
+    #[error("publish what the session begins with")]
+    Publish(#[source] StoreError),
     #[error("{what}")]
     System {
         what: &'static str,

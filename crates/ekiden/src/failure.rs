@@ -183,10 +183,7 @@ impl From<EngineError> for Failure {
             EngineError::UnreadableInTheWay { .. } => {
                 failed(Exit::State).hint("`--new` starts a new run and keeps that one as it is")
             }
-            EngineError::Store(error) if error.is_full_disk() => {
-                failed(Exit::State).hint("nothing is lost; make room, then `ekiden resume` continues")
-            }
-            EngineError::Archive(StoreError::Disk(_)) => {
+            EngineError::Archive(StoreError::Disk(_)) | EngineError::Publish(_) => {
                 failed(Exit::State).hint("nothing is lost; `ekiden resume` continues when the disk can be written")
             }
             EngineError::Workspace(WorkspaceError::Git { .. })

@@ -227,7 +227,7 @@ impl<R: EffectRunner> Engine<'_, R> {
     /// work or its handoff there, and each session would cost money for nothing.
     fn unless_full(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
         match published {
-            Err(error) if error.is_full_disk() => Err(error.into()),
+            Err(error) if error.is_full_disk() => Err(EngineError::Publish(error)),
             other => {
                 self.warn_if_failed(other);
                 Ok(())
