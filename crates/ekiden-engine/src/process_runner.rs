@@ -230,9 +230,20 @@ impl EffectRunner for ProcessRunner {
         let workspace = self.paths.workspace_of(stage);
         let git = self.worktrees.git(&workspace.dir);
         let (stage, mut cancelled) = (stage.clone(), self.cancelled.subscribe());
+        let (worktrees, never) = (self.worktrees.clone(), cancelled.clone());
+        let inputs = self.inputs.clone();
+        let work = async move |stage: &StageId| {
+            let remade = worktrees.remake(stage, &never).await;
+            if remade.map_err(|error| in_full(&error))? {
+                let gone =
+                    format!("the worktree of {stage} was gone, and is made again from its branch");
+                let _ = inputs.send(Input::Warning(gone)).await;
+            }
+            survey(git, workspace, since).await
+        };
         self.spawn(async move {
             let survey = tokio::select! {
-                survey = survey(git, workspace, since) => survey,
+                survey = work(&stage) => survey,
                 _ = cancelled.changed() => Err("cancelled".to_owned()),
             };
             Input::task(&stage, effect, TaskOutcome::Surveyed { survey })

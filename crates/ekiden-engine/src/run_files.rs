@@ -67,6 +67,12 @@ impl RunFiles {
         })
     }
 
+    /// The stage works in a worktree, and it is gone.
+    pub(crate) fn lacks_worktree(&self, stage: &StageId) -> bool {
+        let tree = self.paths.tree(stage);
+        tree.is_some_and(|tree| matches!(self.disk.stat(&tree), Ok(None)))
+    }
+
     pub fn paths(&self) -> &RunPaths {
         &self.paths
     }

@@ -2,7 +2,8 @@
 
 use ekiden_agent::attempt::{AgentCommand, HookAnswer, Report};
 use ekiden_core::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, WorktreeEffect};
-use ekiden_core::event::TaskOutcome;
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::{AttemptEnded, TaskOutcome};
 use ekiden_core::ids::{AttemptId, EffectId, SessionNumber, StageId};
 use ekiden_core::manifest::Stage;
 use ekiden_core::notice::NoticeKind;
@@ -197,7 +198,15 @@ impl<R: EffectRunner> Engine<'_, R> {
     /// If the disk refuses, the engine ends, not the run: the order stays outstanding, and a resume settles it
     /// as a lost attempt.
     fn start(&mut self, stage: &StageId, start: &StartAttempt) -> Result<(), EngineError> {
-        let launch = self.files.prepare_attempt(&self.journal, stage, start)?;
+        let launch = match self.files.prepare_attempt(&self.journal, stage, start) {
+            // An agent removed it. The survey after this session makes it again, and the other stages work on.
+            Err(_) if self.files.lacks_worktree(stage) => {
+                let ended = AttemptEnded::bare(EndCause::Stopped);
+                self.attempt_over(stage, start.attempt, ended);
+                return Ok(());
+            }
+            prepared => prepared?,
+        };
         let Some(relay) = self.journal.run().relay(stage) else {
             return Ok(());
         };
@@ -216,6 +225,10 @@ impl<R: EffectRunner> Engine<'_, R> {
     /// The engine died while this attempt ran. What it left in the handoff directory counts.
     fn lost(&mut self, stage: &StageId, attempt: AttemptId) {
         let ended = self.files.traces_of(self.journal.run(), stage, attempt);
+        self.attempt_over(stage, attempt, ended);
+    }
+
+    fn attempt_over(&mut self, stage: &StageId, attempt: AttemptId, ended: AttemptEnded) {
         self.queue.push_back(Input::Agent {
             stage: stage.clone(),
             attempt,

@@ -9,7 +9,7 @@ use ekiden_core::event::CheckOutcome;
 use ekiden_core::limits;
 use ekiden_core::manifest::{Isolation, Verification};
 use ekiden_core::text;
-use ekiden_store::archive::copy;
+use ekiden_store::archive::{copy, ensure_dir};
 use ekiden_store::beneath::{self, Found};
 use ekiden_store::disk::{Disk, Reach};
 use ekiden_store::layout::{Published, StateLayout};
@@ -42,6 +42,10 @@ impl Worktrees {
         };
         let dir = self.paths.within(tree);
         let state = StateLayout::new(&self.paths.workspace.state_dir);
+        if self.disk.stat(&dir)?.is_none() {
+            // Nothing in the work dir is committed yet.
+            ensure_dir(&*self.disk, &dir)?;
+        }
         prepare_published(&*self.disk, &Published::new(&dir), &state)?;
         let Some(git_dir) = self.git_dir(tree) else {
             return GitError::refused(format!("{} is not a worktree", tree.display()));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::Isolation;
 use ekiden_core::text::shell_word;
+use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::{DiskResult, Reach};
 
 use super::{StageJob, Worktrees, no_worktrees};
@@ -81,6 +82,29 @@ impl Worktrees {
             Some(tree) if self.git_dir(&tree).is_some() => self.unlock(&tree),
             Some(_) | None => self.stage_tree(job, cancelled).await.map(drop),
         }
+    }
+
+    /// Makes the worktree of a stage at work again from its branch if it is gone: its agent may have removed it. Returns
+    /// whether it was gone.
+    pub(crate) async fn remake(
+        &self,
+        stage: &StageId,
+        cancelled: &Cancelled,
+    ) -> Result<bool, GitError> {
+        let Some(tree) = self.paths.tree(stage).filter(|tree| !tree.exists()) else {
+            return Ok(false);
+        };
+        let making = self.making.lock().await;
+        let branch = self.paths.branch(stage);
+        let [Some(own)] = self.branches([&branch]).await? else {
+            return GitError::refused(format!("the stage deleted its branch {branch}"));
+        };
+        let path = tree.to_string_lossy().into_owned();
+        self.add_tree(&tree, &[&path, &branch], &own.commit, cancelled)
+            .await?;
+        drop(making);
+        self.set_up(&tree, &branch, cancelled).await?;
+        Ok(true)
     }
 
     /// Checks a commit out into a spare worktree, to validate it. Returns the work dir there, and why its setup
@@ -234,6 +258,8 @@ impl Worktrees {
             }
             self.remove_tree(tree, cancelled).await?;
         }
+        // Without the directory above, git adds a second record of the same worktree.
+        ensure_dir(&*self.disk, tree.parent().unwrap_or(tree))?;
         let add = "worktree add --force --force";
         let added = self.users_git().long(add, args, b"", cancelled).await;
         if added.is_err() && !self.git(tree).is_at(at).await {

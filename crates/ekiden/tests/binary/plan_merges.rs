@@ -340,6 +340,43 @@ fn a_repository_within_a_stage_is_told_and_not_lost() {
     assert!(std::path::Path::new(tree.unwrap()).join("sub/p").exists());
 }
 
+// shows: PLN-08, PLN-12
+#[test]
+fn a_worktree_that_its_agent_removed_is_made_again_and_the_others_work_on() {
+    let gone =
+        "echo k > kept; git add kept; git commit -qm kept; tree=$PWD; cd /; rm -rf \"$tree\"";
+    let fixture = Fixture::new("true")
+        .stage("A", &["sleep 1; echo a > a.txt"])
+        .stage("B", &[gone, "echo b > b.txt"]);
+    let said = format!("{}", fixture.run().expect(0));
+    let remade = "the worktree of B was gone, and is made again from its branch";
+    assert!(said.contains(remade), "{said}");
+    assert!(said.contains("A  done · 1 session ·"), "{said}");
+    let all = ["show", "HEAD:a.txt", "HEAD:b.txt", "HEAD:kept"];
+    fixture.environment.git(&all);
+}
+
+// shows: PLN-25
+#[test]
+fn a_plan_works_in_a_directory_of_which_nothing_is_committed() {
+    let fixture = Fixture::new("true").stage("A", &["echo a > a.txt"]);
+    fixture.environment.shell("mkdir new");
+    fixture.environment.write("new/plan.toml", &fixture.plan);
+    let script = fixture.environment.path("scripts").join("agent.sh");
+    let agent = script.to_str().unwrap();
+    let run = [
+        "execute",
+        "new/plan.toml",
+        "-d",
+        "new",
+        "--yes",
+        "--agent-command",
+        agent,
+    ];
+    fixture.environment.run(&run).expect(0);
+    fixture.environment.git(&["show", "HEAD:new/a.txt"]);
+}
+
 // shows: PLN-08
 #[test]
 fn commits_in_a_submodule_are_not_removed_with_the_worktree() {
