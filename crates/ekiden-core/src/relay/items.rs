@@ -34,7 +34,7 @@ pub const ITEMS_FILE: &str = "fix_plan.md";
 pub struct ItemList {
     pub items: Vec<ListItem>,
     /// The item that the session works on, by its place.
-    in_hand: Option<usize>,
+    pub(super) in_hand: Option<usize>,
     /// How many more items agents may add. `None` before the run begins: the user's own list has no bound.
     room: Option<usize>,
     /// Open items that are no longer in the file.

@@ -417,12 +417,20 @@ impl Relay {
         let Some(list) = &mut self.items else {
             return said;
         };
+        let is_try = list.in_hand.is_some() && !end.goes_on();
         if let Some(item) = list.settle(passed, end.goes_on()) {
             judged.warnings.push(Warning::ItemSetAside {
                 session: end.attempt.session,
                 item: item.text.clone(),
                 tries: item.tries,
             });
+            if let Some(judge) = &mut self.seen.judge {
+                judge.forgive();
+            }
+        }
+        if is_try && list.next().is_some() {
+            // An item has few tries. The one that no session moves is set aside, and the others are still to be done.
+            judged.standstill = None;
         }
         list.status(said)
     }

@@ -13,12 +13,13 @@
 //! of each further attempt at its session.
 //!
 //! **Limits** apply at once, to the working session too: its budget is measured again, and its time ends when
-//! the new limit says so.
+//! the new limit says so. A wait that they are about begins anew by them, or is over.
 //!
 //! A guided relay counts down before each session except the first, so that people have a moment for this.
 //! Saying something during the countdown holds it: that is a pause, and ends like one.
 
-use super::{NextAttempt, Phase, Relay};
+use super::{Next, NextAttempt, Phase, Relay};
+use crate::bounds::OnRateLimit;
 use crate::effect::{RelayEffect, StartMode};
 use crate::limits;
 use crate::outcome::{Outcome, WaitCause};
@@ -26,7 +27,7 @@ use crate::prompt::{OrderReason, PromptSection};
 use crate::settings::LimitsChanged;
 use crate::steering::StopRequest;
 use crate::text;
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 
 /// What people asked for that is not done yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -135,6 +136,7 @@ impl Relay {
 
     /// A person changes limits. Sessions count afresh only if the change gives their number.
     pub(crate) fn limit(&mut self, at: Timestamp, limits: &LimitsChanged) -> Vec<RelayEffect> {
+        let pause = self.settings.pause;
         self.change_limits(limits, false);
         let timeout = self.settings.bounds.session_timeout;
         let share = self
@@ -146,7 +148,43 @@ impl Relay {
                 session.limit_time(timeout);
             }
         }
-        self.hold_countdown(at)
+        self.wait_by_new_limits(at, limits, pause)
+    }
+
+    /// What a wait becomes if these limits are about it. `pause` was the one between sessions until now.
+    fn wait_by_new_limits(
+        &mut self,
+        at: Timestamp,
+        limits: &LimitsChanged,
+        pause: Millis,
+    ) -> Vec<RelayEffect> {
+        let Phase::Waiting { cause, until, next } = self.phase else {
+            return Vec::new();
+        };
+        let (bounds, wait_max) = (&limits.bounds, limits.wait_max);
+        match (cause, limits.pause) {
+            (WaitCause::QuietHours, _) if bounds.quiet_hours.is_some() => {
+                self.count_waiting(at);
+                self.admit(at, next)
+            }
+            (WaitCause::Pause, Some(new)) => {
+                self.count_waiting(at);
+                let rest = until.since(at).0.saturating_add(new.0);
+                match rest.saturating_sub(pause.0) {
+                    0 => self.admit(at, next),
+                    rest => self.wait(at, Millis(rest), cause, next),
+                }
+            }
+            (WaitCause::UsageLimit, _) if bounds.on_rate_limit == Some(OnRateLimit::Stop) => {
+                self.count_waiting(at);
+                self.end(Outcome::RateLimited { until }, Next::Attempt(next))
+            }
+            (WaitCause::UsageLimit, _) if wait_max.is_some_and(|max| next.waited > max) => {
+                self.count_waiting(at);
+                self.end(Outcome::LimitTooFar { until }, Next::Attempt(next))
+            }
+            _ => self.hold_countdown(at),
+        }
     }
 
     /// Gives a new conversation the words that were kept for it.

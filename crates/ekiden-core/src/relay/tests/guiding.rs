@@ -231,6 +231,60 @@ fn limits_hold_for_the_session_at_work() {
     assert_eq!(share("up works limit:budget=20"), Some(20_000_000));
 }
 
+// shows: REL-25
+#[test]
+fn limits_hold_for_a_wait_that_has_begun() {
+    check(
+        "quiet=20:00-21:00",
+        "limit:7 limit:quiet=01:00-02:00",
+        expect![[r#"
+            publish durably
+            limit:7: -
+            limit:quiet=01:00-02:00: publish, start 1.1
+                at work: 1.1
+        "#]],
+    );
+    check(
+        "pause=300",
+        "well +60s limit:pause=90 +10s limit:pause=70",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            turn: close
+            ends:done: publish durably, archive 1.1
+                waiting 5m (pause) for 2.1
+            limit:pause=90: publish durably
+                waiting 30s (pause) for 2.1
+            limit:pause=70: publish, start 2.1
+                at work: 2.1
+        "#]],
+    );
+    check(
+        "",
+        "up works ends:limit+ limit:wait=9",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit+: publish durably, archive 1.1
+            waiting 5m (usagelimit) for 1.2 in the same conversation
+        limit:wait=9: publish durably, end
+            ended: limit too far; next: 1.2 in the same conversation
+    "#]],
+    );
+    check(
+        "",
+        "up works ends:limit+ limit:no-waiting",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit+: publish durably, archive 1.1
+            waiting 5m (usagelimit) for 1.2 in the same conversation
+        limit:no-waiting: publish durably, end
+            ended: rate limited; next: 1.2 in the same conversation
+    "#]],
+    );
+}
+
 /// Sessions count from where somebody says how many, and from nowhere else.
 // shows: REL-25
 #[test]

@@ -70,6 +70,21 @@ fn an_item_is_set_aside_and_the_rest_goes_on() {
     );
 }
 
+/// Three sessions that change nothing end other runs.
+// shows: RLP-09
+#[test]
+fn an_item_that_no_session_moves_is_set_aside_too() {
+    let idle = "survey:list=xoo verify:pass up works turn ends:done ";
+    let words = format!(
+        "survey:list=ooo verify:pass well {}survey:list=xoo verify:pass",
+        idle.repeat(3)
+    );
+    let track = after("git check judged list", &words);
+    assert_eq!(track.relay().outcome(), None);
+    let (number, ..) = track.relay().item_in_hand().unwrap();
+    assert_eq!(number, 3, "the second is set aside");
+}
+
 // shows: RLP-006, RLP-10
 #[test]
 fn the_item_in_hand_is_estimated() {

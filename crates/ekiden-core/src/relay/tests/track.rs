@@ -801,6 +801,10 @@ fn resumed(limit: &str) -> RunResumed {
                 run,
                 agents,
                 session_timeout: timeout,
+                quiet_hours: limit
+                    .strip_prefix("quiet=")
+                    .map(|hours| hours.parse().unwrap()),
+                on_rate_limit: (limit == "no-waiting").then_some(OnRateLimit::Stop),
                 ..BoundsChange::default()
             },
             guided: match limit {
