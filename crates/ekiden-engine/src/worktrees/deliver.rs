@@ -120,6 +120,12 @@ async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, S
     aside.extend(ignored(&git, &top, &new).await);
     let aside = seen_from(&trees.paths.workspace.dir, &top, &aside);
     let switch = branch.as_ref().filter(|_| status.branch != *branch);
+    let is_there = match switch {
+        Some(branch) => trees.branches([branch]).await.map_err(failed)?[0].is_some(),
+        None => false,
+    };
+    // A person may have renamed or deleted it.
+    let switch = switch.filter(|_| is_there);
     Err(NotGiven {
         why,
         command: bring(&integration, switch, &aside, has_changes),
@@ -140,7 +146,9 @@ fn bring(
     aside: &[PathBuf],
     has_changes: bool,
 ) -> String {
-    let fits = aside.len() <= ASIDE_MAX;
+    // A shell cannot be given a name that is not UTF-8, and that we therefore do not know.
+    let is_known = |path: &PathBuf| !path.to_string_lossy().contains(char::REPLACEMENT_CHARACTER);
+    let fits = aside.len() <= ASIDE_MAX && aside.iter().all(is_known);
     let stash = match (fits, has_changes) {
         (true, true) => Some("git stash"),
         (true, false) => None,

@@ -319,6 +319,7 @@ impl Timeline {
         let from = run.header().from.as_ref();
         let sessions_before = from.map_or(0, |from| from.last.session.get());
         self.task_name = run.task_names();
+        let is_merged = self.is_plan && run.outcome().is_some_and(Outcome::is_complete);
         self.standing = Standing {
             outcome: run.outcome().cloned(),
             totals: run.totals(),
@@ -328,9 +329,9 @@ impl Timeline {
                 .into_iter()
                 .map(|fact| short(&fact.text, WORDS_CHARS_MAX))
                 .collect(),
-            // A fleet's worker commits its stage's work after the stage has ended.
+            // A fleet's worker, or a plan's merge, commits a stage's work after its last session was surveyed.
             files_open: relays()
-                .filter(|_| self.git && run.header().fleet.is_none())
+                .filter(|_| self.git && run.header().fleet.is_none() && !is_merged)
                 .find_map(|relay| Some(relay.seen.survey.as_ref()?.status.len())),
             sessions_max: run.session_max().saturating_sub(sessions_before),
         };

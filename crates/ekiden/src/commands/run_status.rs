@@ -375,6 +375,9 @@ impl RunStatus {
                     .map(|(stage, _)| format!("ekiden answer --stage {stage}{flag}"))
             }
             (State::Paused, _) => Some(format!("ekiden unpause{flag}")),
+            (State::Complete, Some(Outcome::Undelivered { command, .. })) => {
+                Some(there.command(command))
+            }
             (State::Complete, _) => Some(format!("ekiden log {id}{flag}")),
             (State::Ended, Some(Outcome::NoCheck { .. })) => {
                 Some(format!("ekiden run TASK --verify 'COMMAND'{flag}"))

@@ -347,7 +347,7 @@ pub fn word(outcome: &Outcome) -> (Tone, &'static str) {
     match Exit::of(outcome) {
         Exit::Done => (Tone::Done, "complete"),
         Exit::Blocked => (Tone::Attention, "blocked"),
-        Exit::Undelivered => (Tone::Attention, "complete"),
+        Exit::Undelivered => (Tone::Attention, "complete, not on your branch"),
         Exit::StoppedEarly | Exit::Signal(_) => (Tone::Attention, "stopped"),
         Exit::Unfinished
         | Exit::Usage
