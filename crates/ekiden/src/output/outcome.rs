@@ -221,7 +221,12 @@ fn whole(question: &str) -> Vec<String> {
         .collect()
 }
 
-/// How a budget ran out, and the flag that raises it by its own amount.
+/// A limit with its own amount on top of what is spent. A limit that is too small for a session would not do.
+fn raised(limit: u64, spent: u64) -> u64 {
+    spent.saturating_add(limit.max(spent))
+}
+
+/// How a budget ran out, and the flag that raises it.
 fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (Text, String) {
     if let Some(first) = agents.first() {
         return (Text::said(&agents_spent(agents)), agent_flag(first));
@@ -229,7 +234,7 @@ fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (Text, 
     let (used, flag) = match tokens_ended(spent, budget) {
         Some(limit) => {
             let used = phrase::tokens(spent.tokens);
-            let all = limit.saturating_add(spent.tokens);
+            let all = raised(limit, spent.tokens);
             (
                 format!("{used} of {} tokens are used", phrase::tokens(limit)),
                 format!(" --run-tokens {all}"),
@@ -238,7 +243,7 @@ fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (Text, 
         None => {
             let used = phrase::cost(spent.micro_usd, spent.estimated, false);
             let limit = budget.micro_usd.unwrap_or(0);
-            let all = limit.saturating_add(spent.micro_usd).div_ceil(DOLLAR);
+            let all = raised(limit, spent.micro_usd).div_ceil(DOLLAR);
             (
                 format!("{used} of {} is spent", phrase::money(limit)),
                 format!(" --run-budget {all}"),
@@ -285,10 +290,10 @@ pub fn agent_spent(agent: &AgentBudget) -> String {
 fn agent_flag(agent: &AgentBudget) -> String {
     let (spent, budget) = (agent.spent, agent.budget);
     let (flag, all) = match tokens_ended(spent, budget) {
-        Some(limit) => ("tokens", limit.saturating_add(spent.tokens)),
+        Some(limit) => ("tokens", raised(limit, spent.tokens)),
         None => {
             let limit = budget.micro_usd.unwrap_or(0);
-            let all = limit.saturating_add(spent.micro_usd);
+            let all = raised(limit, spent.micro_usd);
             ("budget", all.div_ceil(DOLLAR))
         }
     };
