@@ -1,6 +1,6 @@
 //! Commits a watched session's work in progress: a snapshot under `refs/ekiden/wip/<session>`.
 //!
-//! *To restore it*: `git checkout refs/ekiden/wip/<session> -- .`
+//! *To restore it*: `git checkout --no-overlay refs/ekiden/wip/<session> -- :/`
 //!
 //! With [`Wip::Branch`], git makes the commit on the branch, with the repository's own index. If that is not
 //! possible (a merge, a lock, no name to commit under), the commit goes under the ref and a warning says so.

@@ -115,7 +115,7 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
     - Branch: feature/ANV-123-profile
     - Last commit: HEAD begin
     - Work in progress: commit COMMIT under refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042
-    - See it: `git diff HEAD refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042`; bring it back: `git checkout refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042 -- .`
+    - See it: `git diff HEAD refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042`; bring it back: `git checkout --no-overlay refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042 -- :/` (undoes later changes of tracked files)
 
     Modified files (2):
 
@@ -178,7 +178,8 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
 fn lost_work_comes_back_from_the_ref() {
     let environment = repository();
     dirty(&environment);
-    made(&environment);
+    environment.shell("rm CLAUDE.md");
+    let document = made(&environment);
     environment.git(&["reset", "--quiet", "--hard"]);
     environment.git(&["clean", "--quiet", "-fd"]);
     assert_eq!(
@@ -188,9 +189,13 @@ fn lost_work_comes_back_from_the_ref() {
         ),
         ("one\n".into(), false)
     );
-    environment.git(&["checkout", &wip_ref(), "--", "."]);
+    let command = document.split_once("bring it back: `").unwrap().1;
+    let command = command.split_once('`').unwrap().0;
+    // All of it, whichever directory the agent is in, and what was deleted is gone again.
+    environment.shell(&format!("mkdir -p docs && cd docs && {command}"));
     assert_eq!(environment.read("src/a.rs"), "staged and more\n");
     assert_eq!(environment.read("src/new.rs"), "new\n");
+    assert!(!environment.exists("CLAUDE.md"));
 }
 
 // shows: CHK-10
