@@ -91,6 +91,7 @@ pub struct Taken {
     pub issue: Option<String>,
     /// What is not committed, by its path from the repository's root; without git, what the session edited.
     pub modified_files: Vec<String>,
+    /// Also if git did not say: then there may be something.
     pub uncommitted: bool,
 }
 
@@ -301,7 +302,7 @@ fn taken(
         commit,
         wip_ref,
         issue,
-        uncommitted: !modified_files.is_empty(),
+        uncommitted: !modified_files.is_empty() || matches!(tree, Tree::Unknown { .. }),
         modified_files,
     }
 }

@@ -319,6 +319,13 @@ fn without_git_and_where_git_fails_there_is_a_document() {
     broken.write(".git/HEAD", "rubbish");
     let document = made(&broken);
     assert!(document.contains("\nNo git repository.\n"), "{document}");
+    let unread = repository();
+    unread.write(".git/index", "rubbish");
+    let told = unread.told(&["checkpoint"]);
+    assert!(
+        told.contains("Work in progress: not kept in git\n"),
+        "{told}"
+    );
     let unusable = repository();
     dirty(&unusable);
     unusable.write(".git/objects/info/alternates", "");
