@@ -9,6 +9,7 @@ use ekiden_core::limits;
 use ekiden_engine::workspace::Workspace;
 
 use super::end_leftovers;
+use super::task::Task;
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::guard::{Watched, take_checkpoint};
@@ -202,8 +203,7 @@ impl<'a> CheckpointCommand<'a> {
     }
 
     fn estimate(&self, task: &str, output: &mut Output) -> Result<(), Failure> {
-        // The task itself, or the text of the file of that name.
-        let text = std::fs::read_to_string(task).unwrap_or_else(|_| task.to_owned());
+        let text = Task::read(task, output)?.text;
         let window = match &self.reading {
             Some(reading) => reading.window,
             None => self.watched.window_at_start(),

@@ -214,6 +214,9 @@ fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
     `ekiden shard spec.md -o plan.toml` writes them as a plan, `ekiden shard spec.md --issues ISSUE` makes sub-issues of them.
     --- exit code 0
     ");
+    let missing = environment.run(&["checkpoint", "--estimate", "spce.md"]);
+    let missing = missing.expect(66).stderr;
+    assert!(missing.contains("did you mean `spec.md`?"), "{missing}");
     let told = environment.told(&["run", "spec.md", "--agent", "claude"]);
     let suggestion = "spec.md may take about 62% of the usable window. Shard it first, into 3 parts:\n  S01  Small letters  ";
     assert!(told.contains(suggestion), "{told}");
