@@ -147,7 +147,7 @@ impl ReceiptDir {
             .ancestors()
             .take(3)
             .try_for_each(|dir| match disk.remove_dir(dir) {
-                Err(error) if !error.is_not_found() && !error.is_not_empty() => Err(error),
+                Err(error) if !error.is_absent() && !error.is_not_empty() => Err(error),
                 _ => Ok(()),
             })
     }

@@ -158,7 +158,8 @@ impl Plan {
             self.skills.iter().try_for_each(put)?;
             for dir in self.dirs.iter().rev() {
                 match disk.remove_dir(dir) {
-                    Err(error) if !error.is_not_found() && !error.is_not_empty() => {
+                    // A person's link to a directory is no directory, and stays.
+                    Err(error) if !error.is_absent() && !error.is_not_empty() => {
                         return Err(failed(&error));
                     }
                     _ => {}

@@ -664,6 +664,22 @@ fn a_link_stays_and_what_it_leads_to_is_changed() {
     ");
 }
 
+// shows: OPS-02
+#[test]
+fn skills_behind_a_link_go_and_the_link_stays() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    for dir in ["dotfiles/skills", ".claude"] {
+        std::fs::create_dir_all(environment.path("home").join(dir)).unwrap();
+    }
+    let link = environment.path("home/.claude/skills");
+    symlink("../dotfiles/skills", link).unwrap();
+    let before = home.all();
+    done(&environment, &[]);
+    done(&environment, &["--remove"]);
+    assert_eq!(home.all(), before);
+}
+
 // shows: OPS-02, SEC-02
 #[test]
 fn no_link_of_a_project_leads_out_of_it() {
