@@ -69,7 +69,7 @@ struct SetArgs {
 ///
 /// Without an approval the file may not set them, since it would decide what runs on the machine of everybody who clones the
 /// project, and it cannot raise your limits of sessions, time, tokens or money. The approval applies to the file as it is
-/// now; after a change it needs a new one. ekiden does not check what the commands do.
+/// now; after a change other than by `ekiden config set` it needs a new one. ekiden does not check what the commands do.
 #[derive(Args)]
 struct ApproveArgs {
     #[command(flatten)]
@@ -118,7 +118,8 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     let value = written(row, &args.values)?;
     if args.project {
-        file::set_in_project(&file, row, &value)?;
+        let hashes = file::set_in_project(&file, row, &value)?;
+        Approvals::read(&environment)?.renew(&file, &hashes)?;
     } else {
         // A file with a mistake is not made worse.
         SettingsFile::read(&file)?;

@@ -161,8 +161,21 @@ impl Approvals {
     }
 
     /// Approves a settings file as it is. Durable.
-    pub fn approve(mut self, file: &SettingsFile) -> Result<(), Failure> {
-        let (hash, project) = (&file.hash, project_name(&project_of(&file.path)));
+    pub fn approve(self, file: &SettingsFile) -> Result<(), Failure> {
+        self.approve_bytes(&file.path, &file.hash)
+    }
+
+    /// The user changed a settings file with ekiden: it stays approved if it was, with the bytes that ekiden wrote.
+    /// Durable.
+    pub fn renew(self, file: &Path, [before, after]: &[String; 2]) -> Result<(), Failure> {
+        match self.holds(SETTINGS, before, &project_name(&project_of(file))) {
+            true => self.approve_bytes(file, after),
+            false => Ok(()),
+        }
+    }
+
+    fn approve_bytes(mut self, file: &Path, hash: &str) -> Result<(), Failure> {
+        let project = project_name(&project_of(file));
         self.lines.retain(|line| !is_for(line, &project));
         self.lines.push(format!("{SETTINGS} {hash} {project}"));
         self.write()
@@ -283,6 +296,12 @@ mod tests {
         check(&file("pause = 3\n"), &environment).unwrap();
         let project = home.path().join("project");
         let approvals = || Approvals::read(&environment).unwrap();
+        let [other, set] = ["verify = 'x'\n", "verify = 'y'\n"].map(file);
+        for (before, is_approved) in [(&other, false), (&first, true)] {
+            let hashes = [before.hash.clone(), set.hash.clone()];
+            approvals().renew(&path, &hashes).unwrap();
+            assert_eq!(check(&set, &environment).is_ok(), is_approved);
+        }
         approvals().allow_everything(&project).unwrap();
         approvals().allow_everything(home.path()).unwrap();
         let all = ["its config.toml", "that the agent may do everything"];

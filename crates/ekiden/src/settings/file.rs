@@ -105,8 +105,9 @@ impl SettingsFile {
     }
 }
 
-/// Writes a setting to the settings file of a project, durably, and to no other place that a link leads to.
-pub fn set_in_project(file: &Path, row: &Row, value: &str) -> Result<(), Failure> {
+/// Writes a setting to the settings file of a project, durably, and to no other place that a link leads to. Returns the
+/// hashes of its bytes before and after.
+pub fn set_in_project(file: &Path, row: &Row, value: &str) -> Result<[String; 2], Failure> {
     // A file with a mistake is not made worse.
     SettingsFile::of_project(file)?;
     let disk = RealDisk::fenced(&project_of(file));
@@ -117,10 +118,10 @@ pub fn set_in_project(file: &Path, row: &Row, value: &str) -> Result<(), Failure
 ///
 /// The rest of the file stays the same byte for byte.
 pub fn set(file: &Path, row: &Row, value: &str) -> Result<(), Failure> {
-    set_on(&RealDisk::new(), file, row, value)
+    set_on(&RealDisk::new(), file, row, value).map(drop)
 }
 
-fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> Result<(), Failure> {
+fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> Result<[String; 2], Failure> {
     let is_there = disk.stat(file)?.is_some();
     let before = match is_there {
         true => disk.read(&disk.resolve(file)?, BYTES_MAX)?,
@@ -135,10 +136,12 @@ fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> Result<(), Fa
         return Err(Failure::new(Exit::Settings, what).hint(hint));
     };
     if is_there {
-        return Ok(replace_foreign(disk, file, after.as_bytes())?);
+        replace_foreign(disk, file, after.as_bytes())?;
+    } else {
+        ensure_dir(disk, parent(file))?;
+        replace(disk, file, after.as_bytes(), Durability::Full)?;
     }
-    ensure_dir(disk, parent(file))?;
-    Ok(replace(disk, file, after.as_bytes(), Durability::Full)?)
+    Ok([before.as_slice(), after.as_bytes()].map(sha256_hex))
 }
 
 /// The text with this setting: in place of its value, in the innermost table that exists there, or above

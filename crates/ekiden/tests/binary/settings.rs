@@ -303,6 +303,10 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     ");
     let shown = environment.run(&["config", "show"]);
     assert!(shown.stdout.contains(".ekiden/config.toml:1"), "{shown}");
+    // What the person sets in it does not need another approval.
+    let set = ["config", "set", "--project", "pause", "3"];
+    environment.run(&set).expect(0);
+    environment.run(&["config", "show"]).expect(0);
     environment.write(".ekiden/config.toml", &file.replace("agent.sh", "other.sh"));
     insta::assert_snapshot!(environment.run(&["config", "show"]), @r"
     --- standard error
