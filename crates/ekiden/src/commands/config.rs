@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use ekiden_core::agent::AgentKind;
+use ekiden_core::text::shell_word;
 
 use super::{Invocation, end_leftovers};
 use crate::exit::Exit;
@@ -131,7 +132,7 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     let line = Line::new(Tone::Plain, format!("{key} = {}  ", one_line(&value)));
     output.line(line.with(Tone::Quiet, phrase::path(&file)));
-    output.message("next: ekiden config show\n");
+    next(&args.typed.flags(), output);
     Ok(Exit::Done)
 }
 
@@ -220,8 +221,15 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
         output.line(line.with(Tone::Plain, value));
     }
     output.line(Line::new(Tone::Done, "approved until the file changes"));
-    output.message("next: ekiden config show\n");
+    next(&flags, output);
     Ok(Exit::Done)
+}
+
+/// The directory is the one that was typed, since the files may not be readable.
+fn next(flags: &Flags, output: &mut Output) {
+    let typed = flags.get(table::WORK_DIR.row.name);
+    let there = typed.map_or(String::new(), |dir| format!(" -d {}", shell_word(dir)));
+    output.message(&format!("next: ekiden config show{there}\n"));
 }
 
 /// Escapes what a terminal would not show, so that nothing is approved unseen.

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
 use ekiden_core::prompt::issue_task;
 use ekiden_core::settings::RunStarted;
-use ekiden_core::text::clean;
+use ekiden_core::text::{clean, shell_word};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::git::branch;
 use ekiden_engine::workspace::Workspace;
@@ -70,10 +70,9 @@ pub fn issue(args: &IssueArgs, output: &mut Output) -> Result<Exit, Failure> {
         &args.what;
     let invocation = Invocation::new(typed.flags())?;
     let trackers = invocation.trackers(&invocation.workspace_here()?);
-    let json = invocation.json()?;
     match &args.what {
-        What::List { label, .. } => list(&trackers, label.as_deref(), json, output),
-        What::Show { issue, .. } => show(&trackers, issue, json, output),
+        What::List { label, .. } => list(&invocation, &trackers, label.as_deref(), output),
+        What::Show { issue, .. } => show(&invocation, &trackers, issue, output),
         What::New {
             title,
             text,
@@ -97,9 +96,9 @@ pub fn issue(args: &IssueArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 fn list(
+    invocation: &Invocation,
     trackers: &Trackers,
     label: Option<&str>,
-    json: bool,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let kind = kind(trackers);
@@ -107,13 +106,13 @@ fn list(
         .open_project(kind)
         .and_then(|tracker| tracker.find(label, None));
     let found = found.map_err(|fault| failure("list issues", kind, &fault))?;
-    if json {
+    if invocation.json()? {
         return output.answer_json(&Fields::versioned().with("issues", found));
     }
     if found.is_empty() {
         let text = format!("no open issue in {}", kind.name());
         output.line(text);
-        output.line(Line::next("ekiden issue new 'TITLE'"));
+        output.line(next(invocation, "ekiden issue new 'TITLE'")?);
     }
     for issue in &found {
         let name = format!("{:<16}  ", one_line(&issue.name));
@@ -128,9 +127,14 @@ fn list(
     Ok(Exit::Done)
 }
 
-fn show(trackers: &Trackers, name: &str, json: bool, output: &mut Output) -> Result<Exit, Failure> {
+fn show(
+    invocation: &Invocation,
+    trackers: &Trackers,
+    name: &str,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
     let issue = read(trackers, &trackers.named(name)?)?;
-    if json {
+    if invocation.json()? {
         return output.answer_json(&Fields::versioned().with("issue", issue));
     }
     issue
@@ -153,7 +157,7 @@ fn show(trackers: &Trackers, name: &str, json: bool, output: &mut Output) -> Res
         output.line(Line::new(Tone::Quiet, head));
         output.answer(&format!("{}\n", clean(comment.text.trim()).text));
     }
-    output.line(Line::next(format!("ekiden run --issue {}", one_line(name))));
+    output.line(next(invocation, &run_of(name))?);
     Ok(Exit::Done)
 }
 
@@ -199,11 +203,18 @@ fn new(
         return output.answer_json(&Fields::versioned().with("issue", made));
     }
     output.line(format!("made {}", one_line(&made)));
-    output.line(Line::next(format!(
-        "ekiden run --issue {}",
-        one_line(&made)
-    )));
+    output.line(next(invocation, &run_of(&made))?);
     Ok(Exit::Done)
+}
+
+fn next(invocation: &Invocation, command: &str) -> Result<Line, Failure> {
+    let there = invocation.in_work_dir(&invocation.workspace_here()?.dir);
+    Ok(Line::next(format!("{command}{there}")))
+}
+
+/// The command that works on an issue. A shell takes a bare `#12` for a comment.
+fn run_of(issue: &str) -> String {
+    format!("ekiden run --issue {}", shell_word(&one_line(issue)))
 }
 
 /// Where issues are listed and made: files, unless the user set a tracker.

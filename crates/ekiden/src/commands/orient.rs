@@ -78,7 +78,8 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     if handoff.is_none() && relay.is_none() {
         output.line("no handoff here yet: nothing to continue from");
-        output.line(Line::next("ekiden handoff"));
+        let there = invocation.shown_work_dir(&workspace)?.flag();
+        output.line(Line::next(format!("ekiden handoff{there}")));
     }
     Ok(Exit::Done)
 }

@@ -143,7 +143,8 @@ fn init(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
         };
         output.line(Line::new(tone, format!("{what}: {name}")));
     }
-    let next = "fill them in, then  ekiden ralph run --verify 'COMMAND'";
+    let there = invocation.in_work_dir(&workspace.dir);
+    let next = format!("fill them in, then  ekiden ralph run{there} --verify 'COMMAND'");
     output.line(Line::next(next));
     Ok(Exit::Done)
 }

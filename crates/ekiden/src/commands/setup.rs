@@ -99,7 +99,8 @@ pub fn setup(args: &SetupArgs, output: &mut Output) -> Result<Exit, Failure> {
             "warnings": warnings,
         }));
     } else {
-        tell(args, &plan, &target, output);
+        let there = invocation.in_work_dir(&workspace.dir);
+        tell(args, &plan, &target, &there, output);
         warnings.iter().for_each(|warning| output.warn(warning));
     }
     Ok(Exit::Done)
@@ -122,7 +123,7 @@ fn shown(diff: &str) -> String {
     clean
 }
 
-fn tell(args: &SetupArgs, plan: &Plan, target: &Target, output: &mut Output) {
+fn tell(args: &SetupArgs, plan: &Plan, target: &Target, there: &str, output: &mut Output) {
     let mut line =
         |label: &str, text: String| output.line(Line::labelled(label, Tone::Plain, text));
     for change in plan.changes() {
@@ -156,8 +157,8 @@ fn tell(args: &SetupArgs, plan: &Plan, target: &Target, output: &mut Output) {
                 line("copy", original);
             }
             let flag = match target.scope {
-                Scope::User => "",
-                Scope::Project => " --project",
+                Scope::User => String::new(),
+                Scope::Project => format!(" --project{there}"),
             };
             let next = format!("start a session; `ekiden setup{flag} --remove` removes the guard");
             return line("next", next);

@@ -55,7 +55,7 @@ pub fn tracker(args: &TrackerArgs, output: &mut Output) -> Result<Exit, Failure>
             .hint("set HOME, or XDG_STATE_HOME")
     })?;
     match args.what {
-        What::Status { .. } => status(&outbox, invocation.json()?, output),
+        What::Status { .. } => status(&invocation, &outbox, output),
         What::Flush { .. } => {
             invocation
                 .environment
@@ -65,13 +65,13 @@ pub fn tracker(args: &TrackerArgs, output: &mut Output) -> Result<Exit, Failure>
     }
 }
 
-fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Failure> {
+fn status(invocation: &Invocation, outbox: &Outbox, output: &mut Output) -> Result<Exit, Failure> {
     let Standing {
         waiting,
         unreadable,
         ..
     } = standing(outbox, SystemClock.now())?;
-    if json {
+    if invocation.json()? {
         let write = |write: &Waiting| {
             fields! {
                 "issue": write.issue, "tracker": write.tracker, "what": write.what, "why": write.why,
@@ -109,7 +109,8 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
         ));
     }
     if !waiting.is_empty() {
-        output.line(Line::next("ekiden tracker flush"));
+        let there = invocation.in_work_dir(&invocation.workspace_here()?.dir);
+        output.line(Line::next(format!("ekiden tracker flush{there}")));
     }
     Ok(Exit::Done)
 }

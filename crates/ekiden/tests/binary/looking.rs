@@ -60,7 +60,8 @@ fn a_run_elsewhere_is_told_with_paths_and_commands_that_work_here() {
     environment.write("task.md", &items.concat());
     environment.shell("mkdir other && git -C other init -q");
     let lines = |args: &[&str], exit: i32, wanted: &[&str]| {
-        let told = environment.run(args).expect(exit).stdout;
+        let said = environment.run(args).expect(exit);
+        let told = said.stdout + &said.stderr;
         for line in wanted {
             let is_there = told.lines().any(|told| told.contains(line));
             assert!(is_there, "{line}\n{told}");
@@ -95,6 +96,20 @@ fn a_run_elsewhere_is_told_with_paths_and_commands_that_work_here() {
         0,
         &["next  ekiden show 3 -d other"],
     );
+    for (typed, next) in [
+        ("orient", "ekiden handoff -d other"),
+        ("issue list", "ekiden issue new 'TITLE' -d other"),
+        ("issue new do", "ekiden run --issue do -d other"),
+        ("ralph init", "ekiden ralph run -d other --verify"),
+        (
+            "setup --project",
+            "`ekiden setup --project -d other --remove`",
+        ),
+        ("config set pause 3", "next: ekiden config show -d other"),
+    ] {
+        let args: Vec<&str> = typed.split(' ').chain(["-d", "other"]).collect();
+        lines(&args, 0, &[next]);
+    }
 }
 
 // shows: UIX-11
