@@ -99,11 +99,9 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
     let key = &args.key;
     let wrong = |text: String| Failure::new(Exit::Usage, text);
     let Some(row) = table::find(key).filter(|row| row.in_files) else {
-        let failure = wrong(format!("there is no setting `{key}`"));
-        return Err(match table::meant(key) {
-            Some(row) => failure.hint(format!("did you mean `{}`?", row.name)),
-            None => failure.hint("`ekiden config show` lists all settings"),
-        });
+        let meant = table::meant(key).filter(|row| row.in_files);
+        let hint = file::hint_of_unknown(key, meant.map(|row| row.name));
+        return Err(wrong(format!("there is no setting `{key}`")).hint(hint));
     };
     let file = match args.project {
         true if row.user_only => {

@@ -289,16 +289,20 @@ impl Parser<'_> {
     }
 
     fn unknown(&self, span: Range<usize>, name: &str, meant: Option<&str>) -> Failure {
-        let typed = table::find(name).and_then(|row| Some((row.long()?, row.env())));
-        let hint = match (typed, meant) {
-            (Some((flag, variable)), _) => {
-                format!("it is only a flag and a variable: `--{flag}`, {variable}")
-            }
-            (None, Some(meant)) => format!("did you mean `{meant}`?"),
-            (None, None) => "`ekiden config show` lists all settings".to_owned(),
-        };
         let failure = self.failure(span, &format!("there is no setting `{name}`"));
-        failure.hint(hint)
+        failure.hint(hint_of_unknown(name, meant))
+    }
+}
+
+/// What to do about a name that a file cannot set.
+pub fn hint_of_unknown(name: &str, meant: Option<&str>) -> String {
+    let typed = table::find(name).and_then(|row| Some((row.long()?, row.env())));
+    match (typed, meant) {
+        (Some((flag, variable)), _) => {
+            format!("it is only a flag and a variable: `--{flag}`, {variable}")
+        }
+        (None, Some(meant)) => format!("did you mean `{meant}`?"),
+        (None, None) => "`ekiden config show` lists all settings".to_owned(),
     }
 }
 

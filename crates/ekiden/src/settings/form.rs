@@ -11,9 +11,8 @@ use std::str::FromStr;
 
 use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::fallback::Returns;
-use ekiden_core::guard::Levels;
-use ekiden_core::guard::LineFormat;
 use ekiden_core::guard::checkpoint::Wip;
+use ekiden_core::guard::{Levels, LineFormat, Part};
 use ekiden_core::handoff::Marker;
 use ekiden_core::issue::{TrackerKind, is_repo};
 use ekiden_core::names::UnknownName;
@@ -298,9 +297,9 @@ pub fn at_l3(text: &str) -> Read<bool> {
 }
 
 pub fn line_format(text: &str) -> Read<LineFormat> {
-    let parts = "names separated by spaces (context, checkpoint, issue, phase, model, branch, trend, cost, time, \
-                 limits, wrapped, colour)";
-    parsed(text, parts)
+    let parts = Part::ALL.map(Part::name).join(", ");
+    let wanted = format!("names separated by spaces ({parts}, colour)");
+    parsed(text, &wanted)
 }
 
 /// Where a watched session's uncommitted work goes.

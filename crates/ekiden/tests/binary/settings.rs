@@ -23,6 +23,13 @@ fn a_setting_is_set_by_a_person_and_the_rest_stays() {
         meant.stderr.contains("did you mean `max_sessions`?"),
         "{meant}"
     );
+    for (args, wanted) in [
+        (["work_dir", "x"], "a variable: `--work-dir`, "),
+        (["guard.line", "nonsense"], "(context, checkpoint, next, "),
+    ] {
+        let said = set(&args).expect(2);
+        assert!(said.stderr.contains(wanted), "{said}");
+    }
     set(&["--project", "verify", "make test"]).expect(2);
     let session = environment.with("EKIDEN_RUN", "7f3a0b1c");
     session
