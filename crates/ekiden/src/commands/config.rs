@@ -301,7 +301,7 @@ fn place<'a>(row: &Row, given: &'a Given) -> &'a str {
 fn setting(row: &Row, given: &Given) -> Fields {
     let text = given.value(row).map(|value| value.text.as_str());
     let value = match row.takes {
-        Takes::Lines(_) => fields! { "value": text.map(|text| text.lines().collect::<Vec<_>>()) },
+        Takes::Lines(_) => fields! { "value": text.and_then(|text| form::lines(text).ok()) },
         Takes::Switch | Takes::One(_) | Takes::Maybe(_) | Takes::Commas(_) | Takes::Words(_) => {
             fields! { "value": text }
         }
@@ -329,6 +329,16 @@ fn agent(row: &AgentRow) -> Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // shows: RUN-03
+    #[test]
+    fn a_list_is_shown_as_it_counts() {
+        let environment = Environment::of([("EKIDEN_ALLOWED_TOOL", "a\n\nb")]);
+        let given = Given::without_files(Flags::default(), &environment).unwrap();
+        let shown = setting(&table::ALLOWED_TOOL.row, &given);
+        let shown = serde_json::to_string(&shown).unwrap();
+        assert!(shown.contains(r#""value":["a","b"]"#), "{shown}");
+    }
 
     // shows: RUN-03
     #[test]
