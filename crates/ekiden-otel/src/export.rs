@@ -37,7 +37,9 @@ pub struct Endpoints {
 /// Why nothing is sent. Never contains an address, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    #[error("`{variable}` names an encoding that ekiden does not speak; it sends {PROTOCOL}")]
+    #[error(
+        "`{variable}` names an encoding that ekiden does not speak; it sends {PROTOCOL}, uncompressed"
+    )]
     Protocol { variable: String },
     #[error("the endpoint, a header or the compression that is set cannot be used")]
     Settings,
@@ -67,12 +69,14 @@ impl Endpoints {
             .into_iter()
             .filter(|(_, is_sent)| *is_sent)
         {
-            let own = format!("OTEL_EXPORTER_OTLP_{signal}_PROTOCOL");
-            let names = [own, "OTEL_EXPORTER_OTLP_PROTOCOL".to_owned()];
-            if let Some(name) = names.into_iter().find(|name| is_set(name))
-                && !says(&name, PROTOCOL)
-            {
-                return Err(Fault::Protocol { variable: name });
+            for (what, known) in [("PROTOCOL", PROTOCOL), ("COMPRESSION", NONE)] {
+                let own = format!("OTEL_EXPORTER_OTLP_{signal}_{what}");
+                let names = [own, format!("OTEL_EXPORTER_OTLP_{what}")];
+                if let Some(name) = names.into_iter().find(|name| is_set(name))
+                    && !says(&name, known)
+                {
+                    return Err(Fault::Protocol { variable: name });
+                }
             }
         }
         let base = setting.map(|base| base.trim_end_matches('/').to_owned());
@@ -238,5 +242,8 @@ mod tests {
         let own = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf");
         let no_metrics = ("OTEL_METRICS_EXPORTER", "none");
         assert!(of(url, &[grpc[0], own, no_metrics]).is_ok());
+        let compression = |word| [("OTEL_EXPORTER_OTLP_COMPRESSION", word)];
+        assert!(of(url, &compression("gzip")).is_err());
+        assert!(of(url, &compression("none")).is_ok());
     }
 }

@@ -379,5 +379,5 @@ fn nothing_is_sent_where_nobody_asked_for_it() {
         .with(ENDPOINT, &collector.url(""))
         .with("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
     environment.write("task.md", &items(1));
-    insta::assert_snapshot!(environment.run(&RUN).expect(0).stderr, @"warning: no telemetry is sent: `OTEL_EXPORTER_OTLP_PROTOCOL` names an encoding that ekiden does not speak; it sends http/protobuf");
+    insta::assert_snapshot!(environment.run(&RUN).expect(0).stderr, @"warning: no telemetry is sent: `OTEL_EXPORTER_OTLP_PROTOCOL` names an encoding that ekiden does not speak; it sends http/protobuf, uncompressed");
 }
