@@ -37,7 +37,7 @@ pub const TABLE: [(Exit, u8, &str); 15] = [
     (Exit::Undelivered, 5, "done, but the result is not delivered: the last line is the command that brings it"),
     (Exit::InvalidInput, 65, "the task is empty or not text, or a plan is invalid"),
     (Exit::MissingInput, 66, "the task, the issue, the work dir or the run does not exist"),
-    (Exit::Unreachable, 69, "the agent is missing, not logged in, or its service refuses it; or a tracker does not answer"),
+    (Exit::Unreachable, 69, "the agent is missing, not logged in, or its service refuses it; a tracker does not answer; or `ekiden dash` cannot have its port"),
     (Exit::Bug, 70, "a bug in ekiden"),
     (Exit::State, 74, "state or output cannot be read or written"),
     (Exit::Held, 75, "another run works in this directory"),
