@@ -75,7 +75,7 @@ pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
     let at = listener.local_addr().or_fail(Exit::Bug, CANNOT_SERVE)?;
     let access = Access::new(at);
     if !ip.is_loopback() {
-        output.warn("the connection is not encrypted: others on the network can read it, unless a program in front of this one adds TLS");
+        output.warn("the connection is not encrypted: others on the network can read it");
     }
     match invocation.json()? {
         true => output.json(&Fields::versioned().and(fields! { "address": access.address() })),
