@@ -81,6 +81,11 @@ impl Workspace {
         if !dir.is_dir() {
             return Err(failed(io::ErrorKind::NotADirectory.into()));
         }
+        // The keeper gets the directory as text.
+        if dir.to_str().is_none() {
+            let source = io::Error::other("its path is not UTF-8 text");
+            return Err(WorkspaceError::Git { path: dir, source });
+        }
         let unknown = |error| WorkspaceError::Git {
             path: named.to_owned(),
             source: io::Error::other(error),
@@ -209,6 +214,11 @@ impl GitPlace {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use ekiden_core::text::in_full;
+
     use super::*;
 
     // shows: RUN-07
@@ -216,5 +226,15 @@ mod tests {
     fn a_missing_work_dir_is_an_error_and_nothing_is_created() {
         let error = Workspace::find(Path::new("/no/such/place"), None).unwrap_err();
         assert_eq!(error.to_string(), "work in /no/such/place");
+    }
+
+    // shows: RUN-07
+    #[test]
+    fn a_path_that_is_no_text_is_told() {
+        let name = OsStr::from_bytes(b"\xff");
+        let dir = tempfile::Builder::new().prefix(name).tempdir().unwrap();
+        let error = Workspace::find(dir.path(), None).unwrap_err();
+        let told = in_full(&error);
+        assert!(told.ends_with(": its path is not UTF-8 text"), "{told}");
     }
 }
