@@ -225,6 +225,8 @@ impl<'a> Planner<'a> {
         let path = self.invocation.here.join(named);
         let is_dir = path.is_dir() || named.to_string_lossy().ends_with('/');
         let path = if is_dir { path.join(MANIFEST) } else { path };
+        // JSON is YAML too.
+        author::refuse_ending(&path, &["toml"], "json")?;
         match path.parent().filter(|dir| dir.is_dir()) {
             Some(_) => Ok(path),
             None => {

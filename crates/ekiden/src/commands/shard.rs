@@ -265,6 +265,7 @@ impl OutputPaths {
             true => output.join("plan.toml"),
             false => output.to_owned(),
         };
+        author::refuse_ending(&manifest, &["json", "yaml", "yml"], "toml")?;
         let refused = |what: &str| {
             let text = format!("cannot write {}: {what}", phrase::path(&manifest));
             Failure::new(Exit::MissingInput, text).hint("name another `--output`")

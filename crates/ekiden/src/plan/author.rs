@@ -8,6 +8,7 @@
 //! No answer is trusted. The document is read as a file, the manifest like any manifest, and no command
 //! from either has run by the time they are written.
 
+use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -380,6 +381,23 @@ pub fn refuse_existing(paths: &[&PathBuf], force: bool) -> Result<(), Failure> {
         )
         .hint("it was left as it is; `--force` writes over it, `--output` names another manifest")),
     }
+}
+
+/// Refuses a manifest with an ending of another syntax: `ekiden execute` reads a file by its ending.
+pub fn refuse_ending(manifest: &Path, others: &[&str], ours: &str) -> Result<(), Failure> {
+    let ending = manifest.extension().map(OsStr::to_ascii_lowercase);
+    if !others
+        .iter()
+        .any(|other| ending.as_deref() == Some(OsStr::new(other)))
+    {
+        return Ok(());
+    }
+    let [path, other] = [manifest, &manifest.with_extension(ours)].map(phrase::path);
+    let text = format!(
+        "cannot write {path}: the manifest is {}",
+        ours.to_uppercase()
+    );
+    Err(Failure::new(Exit::Usage, text).hint(format!("name it {other}")))
 }
 
 pub fn write(work_dir: &Path, path: &Path, text: &str) -> Result<(), Failure> {

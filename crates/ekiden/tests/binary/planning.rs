@@ -106,6 +106,12 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
     hint: name another `--output`
     --- exit code 2
     ");
+    insta::assert_snapshot!(environment.told(&rehearsal(&["plan", "idea.md", "-o", "tea.TOML"])), @r"
+    --- standard error
+    error: cannot write tea.TOML: the manifest is JSON
+    hint: name it tea.json
+    --- exit code 2
+    ");
     assert!(!environment.exists("architecture.md"));
     environment.run(&rehearsal(&["plan", "idea.md"])).expect(0);
     let split = [
@@ -160,6 +166,9 @@ fn a_document_is_split_wherever_the_manifest_goes() {
     assert_eq!(told["plan"]["waves"][0][0]["name"], "Brew");
     let manifest: Value = serde_json::from_str(&environment.read("plans/plan.json")).unwrap();
     assert_eq!(manifest["architecture"], "docs/design.md");
+    environment
+        .run(&rehearsal(&["split", "docs/design.md", "-o", "tea.yml"]))
+        .expect(0);
     environment
         .run(&rehearsal(&["split", "none.md", "-o", "x.json"]))
         .expect(66);

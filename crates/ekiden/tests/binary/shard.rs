@@ -290,12 +290,15 @@ fn no_planner_is_asked_for_a_plan_that_cannot_be_written() {
     let environment = environment(1, 2);
     environment.write("plan.toml", "mine\n");
     let with_model = ["--with-model", "--agent", "rehearsal"];
-    for output in ["plan.toml", "../plan.toml"] {
+    for output in ["plan.toml", "../plan.toml", "new.json", "new.yaml"] {
         let words = ["shard", "spec.md", "--into", "2", "-o", output];
         let said = environment.run(&[&words[..], &with_model].concat());
         assert!(!said.to_string().contains("session 1"), "{said}");
         assert!(said.stderr.starts_with("error: "), "{said}");
     }
+    let json = ["shard", "spec.md", "--into", "2", "-o", "new.json"];
+    let said = environment.run(&json).expect(2);
+    assert!(said.stderr.ends_with("hint: name it new.toml\n"), "{said}");
 }
 
 /// The line below the table does what was shown.
