@@ -39,6 +39,8 @@ pub struct FailureFacts<'a> {
     pub check: Option<&'a CheckFacts>,
     /// Stages that wait for it in vain.
     pub blocked: &'a [StageId],
+    /// Stages that a new run would have to carry out.
+    pub left: &'a [StageId],
     /// Where the tree of its work is.
     pub tree: &'a str,
     /// The plan continues without it.
@@ -140,8 +142,7 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
         Some(branch) => format!("first `git merge {branch}`, which has what is done; then "),
         None => String::new(),
     };
-    // Finished stages do not run again.
-    let left = [stage].into_iter().chain(facts.blocked);
+    let left = facts.left.iter();
     let only: String = left.map(|stage| format!(" --only {stage}")).collect();
     let answer = match facts.asks {
         true => format!(

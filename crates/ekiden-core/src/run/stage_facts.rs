@@ -3,8 +3,9 @@
 use crate::event::Check;
 use crate::ids::StageId;
 use crate::knowledge::{Fact, Knowledge};
-use crate::manifest::{Stage, Verification};
+use crate::manifest::{Stage, Take, Verification};
 use crate::outcome::Outcome;
+use crate::plan::{StageEnd, StageState};
 use crate::prompt::{
     FailedAttempt, FailureFacts, MergeSide, PromptSection, StageFacts, diagnosis, stage_result,
 };
@@ -87,10 +88,24 @@ impl Run {
             attempts: &attempts,
             check: check.as_ref(),
             blocked: &blocked,
+            left: &self.left(),
             tree,
             is_skipped: may_be_skipped && blocked.is_empty(),
             asks: matches!(outcome, Outcome::Blocked { .. }),
         }))
+    }
+
+    /// The stages that a new run has to carry out once it has the work of this one. Their validations confirm the others.
+    fn left(&self) -> Vec<StageId> {
+        let is_left = |stage: &&Stage| {
+            let state = self.plan.state(&stage.id);
+            let is_out = stage.part.take == Take::Skip
+                || matches!(state, Some(StageState::Over(StageEnd::LeftOut { .. })));
+            let is_confirmed = stage.part.take == Take::Assume || self.plan.is_done(&stage.id);
+            !is_out && !(is_confirmed && stage.verification.is_some())
+        };
+        let left = self.header().manifest.stages.iter().filter(is_left);
+        left.map(|stage| stage.id.clone()).collect()
     }
 
     /// How the last attempt at a retried stage failed, in ekiden's words.

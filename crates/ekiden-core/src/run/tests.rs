@@ -19,7 +19,9 @@ use crate::handoff::{HandoffFiles, Marker};
 use crate::ids::{AttemptId, EffectId, MessageId, RunId, StageId};
 use crate::issue::Comment;
 use crate::limits;
-use crate::manifest::{Isolation, Manifest, Need, OnFail, Part, PlanRules, Stage, Verification};
+use crate::manifest::{
+    Isolation, Manifest, Need, OnFail, Part, PlanRules, Stage, Take, Verification,
+};
 use crate::outcome::{Outcome, WaitCause};
 use crate::plan::StageState;
 use crate::prompt::comment_note;
@@ -202,6 +204,58 @@ fn a_stage_elsewhere_that_spent_its_part_ends_with_the_budget_of_the_plan() {
     run.step(at, &over);
     let told = format!("{:?}", run.plan().state(&stage));
     assert!(told.contains("micro_usd: Some(20000000)"), "{told}");
+}
+
+/// Each stage that failed names only those that it alone blocks.
+// shows: PLN-12
+#[test]
+fn a_new_run_after_failures_carries_out_all_that_no_validation_confirms() {
+    let mut header = header(&Given {
+        stages: vec![
+            (0, false, 0, 3),
+            (0, false, 0, 3),
+            (0b11, false, 0, 3),
+            (0, false, 0, 3),
+            (0b1000, false, 0, 3),
+        ],
+        jobs: 5,
+        budget: None,
+        of_agent: None,
+    });
+    header.manifest.stages[3].part.take = Take::Assume;
+    let at = Timestamp(1_795_291_440_000);
+    let diagnosed = |header: &RunStarted| {
+        let (mut run, _) = Run::begin(at, header);
+        let mut step = |stage: usize, event| {
+            let stage = header.manifest.stages[stage].id.clone();
+            let effect = EffectId { seq: 1, index: 0 };
+            run.step(
+                at,
+                &Event::Worktree {
+                    stage,
+                    effect,
+                    event,
+                },
+            );
+        };
+        let result = Ok(String::new());
+        step(3, WorktreeEvent::Confirmed { result });
+        for stage in [0, 1] {
+            let worktree = Err("no room".to_owned());
+            step(stage, WorktreeEvent::Prepared { worktree });
+        }
+        let tree = "/trees/00007f3a-S0";
+        run.diagnosis(&header.manifest.stages[0].id, tree).unwrap()
+    };
+    let diagnosis = diagnosed(&header);
+    let left = "--new --only S0 --only S1 --only S2 --only S4`";
+    assert!(diagnosis.contains(left), "{diagnosis}");
+    header.manifest.stages[3].verification = None;
+    let diagnosis = diagnosed(&header);
+    assert!(
+        diagnosis.contains("--only S2 --only S3 --only S4`"),
+        "{diagnosis}"
+    );
 }
 
 /// The fleet takes in what its history tells in one go as it likes.
