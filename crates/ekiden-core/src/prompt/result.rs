@@ -47,6 +47,8 @@ pub struct FailureFacts<'a> {
     pub is_skipped: bool,
     /// It ended with a question to the user.
     pub asks: bool,
+    /// It was only checked: the user says that it was done before.
+    pub is_assumed: bool,
 }
 
 /// An attempt at a stage that failed.
@@ -138,12 +140,20 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
              - To have it done after all, once the run is over: `ekiden execute {manifest} --only {stage}`.\n"
         );
     }
+    let left = facts.left.iter();
+    let only: String = left.map(|stage| format!(" --only {stage}")).collect();
+    let anew = format!("`ekiden execute {manifest} --new{only}`");
     let merge = match branch(facts.tree, stage) {
+        // The run keeps to the commit that it began from, which no repair changes.
+        Some(_) if facts.is_assumed => {
+            return format!(
+                "- Commit a repair on your branch, then {anew}.\n\
+                 - If the check failed for something outside of the repository: `ekiden resume` checks again.\n"
+            );
+        }
         Some(branch) => format!("first `git merge {branch}`, which has what is done; then "),
         None => String::new(),
     };
-    let left = facts.left.iter();
-    let only: String = left.map(|stage| format!(" --only {stage}")).collect();
     let answer = match facts.asks {
         true => format!(
             "- It asks you something: see below. `ekiden answer --stage {stage} \"...\"` answers, and starts it again.\n"
@@ -153,7 +163,7 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
     format!(
         "{answer}- After a repair in `{}`: `ekiden resume` tries again what the run has left.\n\
          - {sessions}.\n\
-         - In a new run instead: {merge}`ekiden execute {manifest} --new{only}`.\n",
+         - In a new run instead: {merge}{anew}.\n",
         one_line(facts.tree, 2 * LINE_CHARS_MAX)
     )
 }

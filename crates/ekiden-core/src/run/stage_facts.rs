@@ -92,6 +92,7 @@ impl Run {
             tree,
             is_skipped: may_be_skipped && blocked.is_empty(),
             asks: matches!(outcome, Outcome::Blocked { .. }),
+            is_assumed: of_manifest.part.take == Take::Assume,
         }))
     }
 

@@ -258,6 +258,43 @@ fn a_new_run_after_failures_carries_out_all_that_no_validation_confirms() {
     );
 }
 
+// shows: PLN-12, PLN-16
+#[test]
+fn after_a_repair_of_what_was_only_checked_a_new_run_begins() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 3), (0b1, false, 0, 3)],
+        jobs: 2,
+        budget: None,
+        of_agent: None,
+    });
+    header.manifest.stages[0].part.take = Take::Assume;
+    let stage = header.manifest.stages[0].id.clone();
+    let at = Timestamp(1_795_291_440_000);
+    let (mut run, _) = Run::begin(at, &header);
+    let result = Err("its validation failed".to_owned());
+    let event = WorktreeEvent::Confirmed { result };
+    let effect = EffectId { seq: 1, index: 0 };
+    run.step(
+        at,
+        &Event::Worktree {
+            stage: stage.clone(),
+            effect,
+            event,
+        },
+    );
+    let ways = |tree: &str| {
+        let diagnosis = run.diagnosis(&stage, tree).unwrap();
+        let (_, ways) = diagnosis.split_once("What you can do\n\n").unwrap();
+        ways.split("\n\n").next().unwrap().to_owned()
+    };
+    expect_test::expect![[r"
+        - Commit a repair on your branch, then `ekiden execute demo.toml --new --only S1`.
+        - If the check failed for something outside of the repository: `ekiden resume` checks again."]]
+    .assert_eq(&ways("/trees/00007f3a-S0"));
+    // Without worktrees it is checked in the work dir itself.
+    assert!(ways("/p").starts_with("- After a repair in `/p`: `ekiden resume` tries again"));
+}
+
 /// The fleet takes in what its history tells in one go as it likes.
 // shows: FLT-01
 #[test]

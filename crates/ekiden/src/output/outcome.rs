@@ -173,6 +173,12 @@ impl Description {
             self.details.push(format!("  {blocked} blocked by that"));
         }
         self.once = ", once that is repaired";
+        let not_done = |one: &&StageFailed| matches!(*one.outcome, Outcome::NotDone { .. });
+        if let Some(one) = failed.iter().find(not_done) {
+            let file = there.published(&format!("handoffs/{}.md", one.stage));
+            self.details.push(format!("what to do:  see {file}"));
+            self.once = ", if the check can pass now";
+        }
     }
 }
 

@@ -515,6 +515,18 @@ fn from_a_stage_on_what_lies_before_must_be_done() {
         "{}",
         said.stderr
     );
+    let lines = "what to do:  see .ekiden/handoffs/A.md\n";
+    assert!(said.to_string().contains(lines), "{said}");
+    assert!(
+        said.to_string()
+            .contains("to continue, if the check can pass now:  "),
+        "{said}"
+    );
+    let told = environment.read(".ekiden/handoffs/A.md");
+    assert!(
+        told.contains("then `ekiden execute plan.toml --new --only C`"),
+        "{told}"
+    );
     environment.write("a", "by hand\n");
     environment.commit_all();
     environment.run(&from("B")).expect(0);

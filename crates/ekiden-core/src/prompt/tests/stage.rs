@@ -437,6 +437,7 @@ fn a_diagnosis_reads_so() {
         tree: "/home/me/.local/state/ekiden/worktrees/7f3a0b1c-S03",
         is_skipped: false,
         asks: false,
+        is_assumed: false,
     });
     golden(
         &expect_file!["../golden/stage_diagnosis.md"],
@@ -733,7 +734,7 @@ proptest! {
         let attempts = vec![FailedAttempt { cause: long.clone(), notes: Some(notes) }; times];
         let diagnosis = diagnosis(&FailureFacts {
             stage: &id("S1"), name: &long, manifest: &long, attempts: &attempts, check: Some(&check_facts(&long)),
-            blocked: &vec![id("S2"); times], left: &vec![id("S2"); times], tree: &long, is_skipped: false, asks: true,
+            blocked: &vec![id("S2"); times], left: &vec![id("S2"); times], tree: &long, is_skipped: false, asks: true, is_assumed: false,
         });
         prop_assert!(tokens(&diagnosis) <= limits::STAGE_DIAGNOSIS_TOKENS_MAX);
         prop_assert!(tokens(&mend_manifest(&files)) <= limits::PLANNING_FAULTS_TOKENS_MAX + limits::MESSAGE_TOKENS_MAX);
