@@ -204,7 +204,7 @@ pub fn newest_run(workspace: &Workspace) -> Option<Run> {
     Some(read(workspace, &newest, |_, _| {}).ok()?.run)
 }
 
-/// The run that took over exactly this from another program.
+/// The newest run that took over exactly this from another program.
 pub fn imported(workspace: &Workspace, hash: &str) -> Result<Option<RunId>, EngineError> {
     let Some(state) = open(workspace)? else {
         return Ok(None);
@@ -214,7 +214,7 @@ pub fn imported(workspace: &Workspace, hash: &str) -> Result<Option<RunId>, Engi
         header.imported.filter(|imported| imported.hash == hash)
     };
     let mut runs = listed(&state, workspace.worktree())?.into_iter();
-    Ok(runs.find(|run| is_it(run).is_some()).map(|run| run.run))
+    Ok(runs.rfind(|run| is_it(run).is_some()).map(|run| run.run))
 }
 
 pub fn holder(workspace: &Workspace) -> Option<Holder> {

@@ -54,7 +54,7 @@ pub struct ImportArgs {
     /// The task of the relay, if ekiden cannot find it: a file, `-`, or the task itself in quotes
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// Make a run even if one is unfinished here; ekiden keeps the old one
+    /// Make a run even if one is unfinished or was imported here; ekiden keeps the old one
     #[arg(long)]
     new: bool,
     /// Accept a plan's commands without asking
@@ -92,7 +92,7 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     findings.extend(take_documents(documents, &workspace, args.dry_run)?);
     findings.extend(not_documents);
     findings.extend(ralph::take(&source, &workspace, args.dry_run)?);
-    let (work, found) = work(plan, relay, args.task.is_some(), &workspace)?;
+    let (work, found) = work(plan, relay, args, &workspace)?;
     findings.extend(found);
     if invocation.json()? {
         let answer = Fields::versioned().with("dry_run", args.dry_run);
@@ -147,10 +147,14 @@ fn source(path: &Path) -> Result<Source, Failure> {
 fn work(
     plan: Option<plan::Begun>,
     relay: Option<cleave::Left>,
-    has_task: bool,
+    args: &ImportArgs,
     workspace: &Workspace,
 ) -> Result<(Option<UnfinishedWork>, Vec<Finding>), Failure> {
     let (mut work, mut findings) = (None, Vec::new());
+    let known = |hash: &str| match args.new {
+        true => Ok(None),
+        false => history::imported(workspace, hash),
+    };
     if let Some(plan) = plan {
         let (of, done) = (&plan.done.imported, plan.done.stages.len());
         let was = format!(
@@ -158,7 +162,7 @@ fn work(
             of.from,
             phrase::count(plan.stages as u64, "stage")
         );
-        let became = match history::imported(workspace, &of.hash)? {
+        let became = match known(&of.hash)? {
             Some(run) => Became::Known(format!("run {run}")),
             None if done == plan.stages => {
                 Became::Nothing("nothing of it is left to do".to_owned())
@@ -173,9 +177,9 @@ fn work(
     if let Some(left) = relay {
         let number = left.last.session.get();
         let was = format!(".cleave: {}", phrase::count(number.into(), "session"));
-        let became = match history::imported(workspace, &left.hash)? {
+        let became = match known(&left.hash)? {
             Some(run) => Became::Known(format!("run {run}")),
-            None if left.is_complete && !has_task => Became::Nothing(
+            None if left.is_complete && args.task.is_none() => Became::Nothing(
                 "its task is complete; `ekiden import --task TASK` starts other work from what it knows".to_owned(),
             ),
             None if work.is_some() => {

@@ -485,6 +485,10 @@ fn a_plan_half_done_continues_and_what_is_done_counts_if_its_validation_passes()
         .run(&[&REHEARSAL[..], &["--yes"]].concat())
         .expect(0);
     assert_eq!(environment.runs().len(), 1);
+    environment
+        .run(&[&REHEARSAL[..], &["--yes", "--new"]].concat())
+        .expect(0);
+    assert_eq!(environment.runs().len(), 2);
 }
 
 /// The import stops before the check is over: nothing is known of the stage then.
