@@ -27,7 +27,8 @@ use ekiden_core::issue::{Child, Comment, Issue};
 use ekiden_core::text::{in_full, one_line};
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
-use ekiden_store::disk::{Disk, DiskError, Kind, if_there};
+use ekiden_store::beneath::{self, NotInside};
+use ekiden_store::disk::{Disk, DiskError, Kind};
 use ekiden_store::outbox::name_of;
 use ekiden_store::replace::{Durability, replace, replace_in_project};
 
@@ -45,13 +46,15 @@ const PULL_REQUEST: &str = "<!-- ekiden:pull-request -->";
 
 pub struct Local {
     disk: Arc<dyn Disk>,
+    project: PathBuf,
     dir: PathBuf,
 }
 
 impl Local {
-    pub fn new(disk: Arc<dyn Disk>, dir: &Path) -> Self {
-        let dir = dir.to_owned();
-        Self { disk, dir }
+    /// The issues in a directory of a project.
+    pub fn new(disk: Arc<dyn Disk>, project: &Path, dir: &Path) -> Self {
+        let (project, dir) = (project.to_owned(), dir.to_owned());
+        Self { disk, project, dir }
     }
 
     /// An issue of this name exists.
@@ -64,10 +67,21 @@ impl Local {
         self.dir.join(format!("{id}.md"))
     }
 
+    /// Where a path leads, if it is there. A link may not lead out of the project (SEC-09).
+    fn resolved(&self, path: &Path) -> Result<Option<PathBuf>, Fault> {
+        let name = path.strip_prefix(&self.project).unwrap_or(path);
+        match beneath::open(&self.project, name) {
+            Ok(found) => Ok(Some(found.path)),
+            Err(NotInside::Absent) => Ok(None),
+            Err(why) => Err(Fault::refused(&format!("{} {why}", name.display()))),
+        }
+    }
+
     fn read(&self, id: &str) -> Result<File, Fault> {
-        let read = if_there(self.disk.read(&self.path(id), FILE_BYTES_MAX))
-            .map_err(|error| failed(&error))?;
-        let bytes = read.ok_or_else(|| Fault::Missing(id.to_owned()))?;
+        let path = self.resolved(&self.path(id))?;
+        let path = path.ok_or_else(|| Fault::Missing(id.to_owned()))?;
+        let bytes = self.disk.read(&path, FILE_BYTES_MAX);
+        let bytes = bytes.map_err(|error| failed(&error))?;
         let text =
             String::from_utf8(bytes).map_err(|_| Fault::garbage("the file is not UTF-8 text"))?;
         Ok(File(text))
@@ -83,8 +97,10 @@ impl Local {
     }
 
     fn all(&self) -> Result<Vec<(String, File)>, Fault> {
-        let names = if_there(self.disk.list(&self.dir)).map_err(|error| failed(&error))?;
-        let names = names.unwrap_or_default();
+        let Some(dir) = self.resolved(&self.dir)? else {
+            return Ok(Vec::new());
+        };
+        let names = self.disk.list(&dir).map_err(|error| failed(&error))?;
         let ids = names
             .iter()
             .filter_map(|name| name.to_str()?.strip_suffix(".md"));

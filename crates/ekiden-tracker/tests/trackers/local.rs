@@ -9,7 +9,7 @@ use ekiden_tracker::{Fault, LivingComment, Local, NewIssue, NewState, Tracker as
 use crate::AT;
 
 fn tracker(dir: &Path) -> Local {
-    Local::new(Arc::new(RealDisk::fenced(dir)), &dir.join(".issues"))
+    Local::new(Arc::new(RealDisk::fenced(dir)), dir, &dir.join(".issues"))
 }
 
 fn put(dir: &Path, name: &str, text: &str) {
@@ -176,4 +176,34 @@ fn nothing_is_written_through_a_link() {
     let tracker = tracker(temp.path());
     assert!(tracker.set_label("link", "x", true).is_err());
     assert_eq!(std::fs::read_to_string(outside).unwrap(), "theirs\n");
+}
+
+// shows: SEC-09
+#[test]
+fn nothing_is_read_through_a_link_out_of_the_project() {
+    let temp = tempfile::tempdir().unwrap();
+    let (project, outside) = (temp.path().join("project"), temp.path().join("outside"));
+    let disk = RealDisk::new();
+    disk.create_dir(&project).unwrap();
+    disk.create_dir(&outside).unwrap();
+    put(&outside, "x.md", "secret\n");
+    put(&project, "own.md", "own\n");
+    let link = |target: &Path, name: &str| {
+        std::os::unix::fs::symlink(target, project.join(name)).unwrap();
+    };
+    link(&outside.join(".issues/x.md"), ".issues/link.md");
+    link(Path::new("own.md"), ".issues/same.md");
+    let refused = |result: Result<_, Fault>| match result {
+        Err(Fault::Refused(why)) => why.contains(" leads out of the project, to "),
+        Ok(_) | Err(_) => false,
+    };
+    let tracker = self::tracker(&project);
+    assert!(refused(tracker.issue("link").map(drop)));
+    assert_eq!(tracker.issue("same").unwrap().text, "own");
+    assert_eq!(tracker.find(None, None).unwrap().len(), 2);
+    link(&outside.join(".issues"), "theirs");
+    let dir = project.join("theirs");
+    let tracker = Local::new(Arc::new(RealDisk::fenced(&project)), &project, &dir);
+    assert!(refused(tracker.issue("x").map(drop)));
+    assert!(refused(tracker.find(None, None).map(drop)));
 }

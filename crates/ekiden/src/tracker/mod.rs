@@ -26,7 +26,7 @@ use ekiden_core::issue::{Issue, IssueRef, Naming, TrackerKind};
 use ekiden_core::limits;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::git::branch;
-use ekiden_store::disk::RealDisk;
+use ekiden_store::disk::{RealDisk, parent};
 use ekiden_store::outbox::Outbox;
 use ekiden_tracker::{Fault, GitHub, Known, Linear, Local, RealWeb, Sender, Sent, Tracker};
 
@@ -248,7 +248,9 @@ impl Trackers {
     }
 
     fn local_in(&self, dir: &Path) -> Local {
-        Local::new(Arc::new(RealDisk::fenced(&self.dir)), dir)
+        let is_ours = dir.starts_with(&self.dir);
+        let project = if is_ours { &self.dir } else { parent(dir) };
+        Local::new(Arc::new(RealDisk::fenced(&self.dir)), project, dir)
     }
 
     /// The address of GitHub's pages, derived from the address of its API.
