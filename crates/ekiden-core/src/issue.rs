@@ -133,10 +133,11 @@ fn github(repo: &str, number: &str) -> Result<IssueRef, String> {
     }
 }
 
-/// `/home/me/app/.issues/login.md`
+/// `/home/me/app/.issues/login.md`, `.issues/login.md`, `login.md`
 fn of_path(text: &str) -> Option<IssueRef> {
-    let (dir, name) = text.strip_suffix(".md")?.rsplit_once('/')?;
-    (dir.starts_with('/') && is_file_name(name)).then(|| IssueRef {
+    let path = text.strip_suffix(".md")?;
+    let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+    (!dir.contains("://") && is_file_name(name)).then(|| IssueRef {
         tracker: TrackerKind::Local,
         repo: dir.to_owned(),
         id: name.to_owned(),
@@ -301,12 +302,19 @@ mod tests {
                 Some(TrackerKind::Linear),
                 "local login-form",
             ),
+            (
+                "./.issues/login-form.md",
+                Some(TrackerKind::Github),
+                "local login-form",
+            ),
+            ("login-form.md", None, "local login-form"),
         ];
         for (text, tracker, meant) in known {
             assert_eq!(read(text, tracker), meant, "{text}");
         }
         for text in [
             "https://evil.example/a/b/issues/3",
+            "https://evil.example/a.md",
             "../x",
             "a b",
             "",

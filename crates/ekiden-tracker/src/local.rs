@@ -358,8 +358,13 @@ impl File {
     fn value(&self, key: &str) -> Option<String> {
         let line = self.0[self.field(key)?].lines().next()?;
         let (_, value) = line.split_once(':')?;
-        let value = value.trim().trim_matches('"').to_owned();
-        (!value.is_empty()).then_some(value)
+        let value = value.trim();
+        let inner = value
+            .strip_prefix('"')
+            .and_then(|value| value.strip_suffix('"'));
+        // Quotes around words within it are part of it.
+        let value = inner.filter(|inner| !inner.contains('"')).unwrap_or(value);
+        (!value.is_empty()).then(|| value.to_owned())
     }
 
     fn list(&self, key: &str) -> Vec<String> {

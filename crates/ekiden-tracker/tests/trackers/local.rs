@@ -133,6 +133,15 @@ fn a_new_issue_is_made_once_and_takes_no_others_name() {
         ["log-in-by-mail", "log-in-by-mail", "log-in-by-mail-2"]
     );
     assert!(tracker.has("log-in-by-mail-2"));
+    for title in ["Rename \"foo\" to \"bar\"", "\"foo\" and \"bar\""] {
+        let id = tracker
+            .create(&NewIssue {
+                title,
+                ..new(title)
+            })
+            .unwrap();
+        assert_eq!(tracker.issue(&id).unwrap().title, title);
+    }
     assert_eq!(
         tracker.issue("nothing").unwrap_err(),
         Fault::Missing("nothing".to_owned())

@@ -123,7 +123,17 @@ impl Trackers {
             repo: repo.as_deref(),
             github_host: &host,
         };
-        let issue = IssueRef::read(text, naming)?;
+        let mut issue = IssueRef::read(text, naming)?;
+        if issue.tracker == TrackerKind::Local && !issue.repo.is_empty() {
+            // A file may be named from where the person stands.
+            let dir = std::path::absolute(&issue.repo).map_err(|error| error.to_string())?;
+            let real = dir.canonicalize().ok();
+            let is_ours = real.is_some() && real == self.local_dir().canonicalize().ok();
+            issue.repo = match is_ours {
+                true => String::new(),
+                false => dir.to_string_lossy().into_owned(),
+            };
+        }
         // A file of that name takes precedence over a service that nobody set.
         let local =
             kind.is_none() && issue.tracker == TrackerKind::Linear && self.local().has(&issue.id);

@@ -294,9 +294,18 @@ fn issues_in_files_are_listed_shown_and_made() {
     What is wanted.
     next  ekiden run --issue log-in-by-mail
     ");
-    let json: Value =
-        serde_json::from_str(&told(&["issue", "show", "send-the-mail", "--json"])).unwrap();
-    assert_eq!(json["issue"]["parent"], "log-in-by-mail");
+    let absolute = environment.dir().join(".issues/send-the-mail.md");
+    for name in [
+        "send-the-mail",
+        "send-the-mail.md",
+        ".issues/send-the-mail.md",
+        "./.issues/send-the-mail.md",
+        ".issues/../.issues/send-the-mail.md",
+        absolute.to_str().unwrap(),
+    ] {
+        let json: Value = serde_json::from_str(&told(&["issue", "show", name, "--json"])).unwrap();
+        assert_eq!(json["issue"]["parent"], "log-in-by-mail", "{name}");
+    }
 }
 
 /// A kill between two sessions loses no entry: the run that goes on queues what its log says.
