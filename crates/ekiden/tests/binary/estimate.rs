@@ -55,6 +55,13 @@ fn open_items_are_grouped_into_sessions_and_carried_out_as_a_plan() {
     );
     let told = environment.told(&["execute", "plan.toml", "--agent", "rehearsal", "--yes"]);
     assert!(told.trim_end().ends_with("--- exit code 0"), "{told}");
+    // The stages tell the time, in place of runs.
+    let again = environment.told(&["estimate", "spec.md"]);
+    assert!(
+        again.contains("\n  time  ") && again.contains("  no run with"),
+        "{again}"
+    );
+    assert!(!again.contains("unknown"), "{again}");
     let refused = environment.told(&["estimate", "plan.toml", "--sessions", "-o", "other.toml"]);
     assert!(refused.contains("is a plan already"), "{refused}");
 }

@@ -63,7 +63,7 @@ impl Subject {
             .filter_map(|(name, figure)| Some(row(name, figure?)));
         let mut lines: Vec<Line> = std::iter::once(head).chain(rows).collect();
         lines.push(row("why", self.reasons()));
-        lines.push(row("learned", self.learned(&learned)));
+        lines.push(row("learned", self.learned(&learned, &outlook)));
         if self.counted.advice != Advice::Run && self.is_document {
             lines.push(row(
                 "advice",
@@ -95,7 +95,7 @@ impl Subject {
         format!("counted {tokens}: {text} for the text, {of_files}{items}, and what any task takes")
     }
 
-    fn learned(&self, learned: &Learned) -> String {
+    fn learned(&self, learned: &Learned, outlook: &Outlook) -> String {
         let what = match self.kind {
             Kind::Run => "run",
             Kind::Stage => "stage",
@@ -103,8 +103,13 @@ impl Subject {
             Kind::Session => "session",
         };
         if learned.samples == 0 {
+            // Work of another kind may have told the time all the same.
+            let unknown = match outlook.duration_ms.is_none() {
+                true => ", and time and cost are unknown",
+                false => "",
+            };
             return format!(
-                "no {what} with an estimate has finished here: the ranges are wide, and time and cost are unknown"
+                "no {what} with an estimate has finished here: the ranges are wide{unknown}"
             );
         }
         let distance = |past: &&Past| past.estimated.abs_diff(self.counted.tokens);
