@@ -24,6 +24,7 @@ use crate::import::{Became, Finding, cleave, handoffs, plan, ralph, sessions};
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
+use crate::plan::read;
 use crate::settings::chosen;
 use crate::settings::environment::Environment;
 use crate::settings::file::{self, SettingsFile};
@@ -94,14 +95,20 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     findings.extend(ralph::take(&source, &workspace, args.dry_run)?);
     let (work, found) = work(plan, relay, args, &workspace)?;
     findings.extend(found);
+    let readable = if let (Some(UnfinishedWork::Plan(begun)), true) = (&work, args.dry_run) {
+        check_plan(begun, &invocation, &workspace)
+    } else {
+        Ok(())
+    };
     if invocation.json()? {
         let answer = Fields::versioned().with("dry_run", args.dry_run);
         output.json(&answer.with("findings", findings));
     } else {
-        show(&findings, &source, args.dry_run, output);
+        let is_next = args.dry_run && readable.is_ok();
+        show(&findings, &source, is_next, output);
     }
     if args.dry_run {
-        return Ok(Exit::Done);
+        return readable.map(|()| Exit::Done);
     }
     // The imported settings apply to the run.
     let invocation = Invocation::new(args.typed.flags())?;
@@ -230,6 +237,17 @@ fn take_documents(
         findings.push(Finding::new(document.name, became));
     }
     Ok(findings)
+}
+
+/// Finds the faults of a manifest that an import would end with.
+fn check_plan(
+    begun: &plan::Begun,
+    invocation: &Invocation,
+    workspace: &Workspace,
+) -> Result<(), Failure> {
+    let settings = chosen::settings(&invocation.given, &invocation.here)?;
+    read::read(&begun.manifest, &invocation.given, &settings, workspace)?;
+    Ok(())
 }
 
 fn take_plan(
@@ -381,7 +399,7 @@ fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -
     }
 }
 
-fn show(findings: &[Finding], source: &Source, dry_run: bool, output: &mut Output) {
+fn show(findings: &[Finding], source: &Source, is_next: bool, output: &mut Output) {
     if findings.is_empty() {
         let dir = phrase::path(&source.dir);
         let text = format!("found nothing from cleave, CASM or CCS in {dir}");
@@ -401,7 +419,7 @@ fn show(findings: &[Finding], source: &Source, dry_run: bool, output: &mut Outpu
         let line = Line::new(Tone::Plain, format!("{was:<names$}  "));
         output.line(line.with(tone, one_line(&text)).hanging(names + 2));
     }
-    if dry_run {
+    if is_next {
         output.message("next: ekiden import\n");
     }
 }

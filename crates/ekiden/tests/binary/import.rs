@@ -532,6 +532,23 @@ fn a_stage_that_only_its_program_calls_done_does_not_count() {
 
 // shows: RUN-15
 #[test]
+fn a_dry_run_finds_the_faults_that_would_end_the_import() {
+    let environment = casm("command");
+    let dry_run = ["import", "--dry-run"];
+    let said = environment.run(&dry_run).expect(0);
+    assert!(said.stderr.ends_with("next: ekiden import\n"), "{said}");
+    let manifest = environment.read(".casm/manifest.json");
+    let faulty = manifest.replace("[\"S02\"]", "[\"S09\"]");
+    environment.write(".casm/manifest.json", &faulty);
+    let said = environment.run(&dry_run).expect(65);
+    assert!(
+        said.stderr.contains("S09") && !said.stderr.contains("next:"),
+        "{said}"
+    );
+}
+
+// shows: RUN-15
+#[test]
 fn a_plans_commands_are_approved_before_it_is_imported() {
     let environment = casm("command");
     environment.run(&REHEARSAL).expect(78);
