@@ -220,6 +220,9 @@ fn question<'a>(run: &'a Run, stage: Option<&str>, is_held: bool) -> Result<Ques
         }
         (None, ..) => Err(
             failed(format!("run {id} has no question")).hint(match run.outcome() {
+                Some(outcome) if outcome.is_complete() && run.header().manifest.plan.is_some() => {
+                    "it is complete; `ekiden execute` starts another plan"
+                }
                 Some(outcome) if outcome.is_complete() => {
                     "`ekiden continue 'WORK'` gives it follow-up work"
                 }

@@ -63,6 +63,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::observer::Observer as _;
@@ -400,8 +401,11 @@ fn refuse_plan(run: &Run, what: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let text = format!("cannot {what}: run {} is a plan", run.header().run);
-    Err(Failure::new(Exit::Usage, text)
-        .hint("`ekiden resume` without it continues the plan; `ekiden execute` starts another"))
+    let is_final = run.outcome().is_some_and(Outcome::is_final);
+    Err(Failure::new(Exit::Usage, text).hint(match is_final {
+        true => "`ekiden execute` starts another",
+        false => "`ekiden resume` alone continues the plan; `ekiden execute` starts another",
+    }))
 }
 
 /// The stage exists in the run; in a plan one has to be named.

@@ -757,6 +757,15 @@ fn what_is_meant_for_one_relay_is_refused_for_a_plan() {
             said.stderr
         );
     }
+    // It is complete: nothing continues it.
+    for words in [["continue", "more of it"], ["answer", "yes"]] {
+        let said = environment.run(&words).to_string();
+        assert!(said.contains("`ekiden execute` starts another"), "{said}");
+        assert!(
+            !said.contains("`ekiden resume") && !said.contains("`ekiden continue"),
+            "{said}"
+        );
+    }
     assert!(
         environment
             .told(&["knowledge", "show"])
