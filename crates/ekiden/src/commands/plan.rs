@@ -227,8 +227,10 @@ impl<'a> Planner<'a> {
         let path = if is_dir { path.join(MANIFEST) } else { path };
         // JSON is YAML too.
         author::refuse_ending(&path, &["toml"], "json")?;
-        match path.parent().filter(|dir| dir.is_dir()) {
-            Some(_) => Ok(path),
+        // It is written below its real directory, whatever `..` or link leads there.
+        let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+        match dir.filter(|dir| dir.is_dir()).zip(path.file_name()) {
+            Some((dir, name)) => Ok(dir.join(name)),
             None => {
                 let text = format!("there is no directory for {}", phrase::path(&path));
                 Err(Failure::new(Exit::MissingInput, text)

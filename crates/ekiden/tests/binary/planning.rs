@@ -170,6 +170,15 @@ fn a_document_is_split_wherever_the_manifest_goes() {
         .run(&rehearsal(&["split", "docs/design.md", "-o", "tea.yml"]))
         .expect(0);
     environment
+        .run(&rehearsal(&[
+            "split",
+            "docs/design.md",
+            "-o",
+            "docs/../tea.json",
+        ]))
+        .expect(0);
+    assert!(environment.exists("tea.json"));
+    environment
         .run(&rehearsal(&["split", "none.md", "-o", "x.json"]))
         .expect(66);
     environment
