@@ -103,7 +103,7 @@ impl Run {
             let is_out = stage.part.take == Take::Skip
                 || matches!(state, Some(StageState::Over(StageEnd::LeftOut { .. })));
             let is_confirmed = stage.part.take == Take::Assume || self.plan.is_done(&stage.id);
-            !is_out && !(is_confirmed && stage.verification.is_some())
+            !(is_out || is_confirmed && stage.verification.is_some())
         };
         let left = self.header().manifest.stages.iter().filter(is_left);
         left.map(|stage| stage.id.clone()).collect()
