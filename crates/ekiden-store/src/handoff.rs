@@ -111,7 +111,7 @@ pub fn set_aside(
                 move_out(disk, &path, &session.left())
             }
             NotText::Utf16 | NotText::Binary => {
-                keep(disk, &path, &session.left()).and_then(|()| disk.remove(&path))
+                keep(disk, &path, &session.left()).and_then(|_| disk.remove(&path))
             }
         }
     })
@@ -198,13 +198,15 @@ fn is_recorded(
 }
 
 /// Copies a file to a directory `left/`, under a free name. Makes the directory and any missing ones above it.
-/// The copy is durable when this returns. Keeping the same content again finds the existing copy.
-pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<()> {
+/// The copy is durable when this returns. Keeping the same content again finds the existing copy; a new one is returned.
+pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<Option<PathBuf>> {
     ensure_dir(disk, left)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut copy = left.join(&*name);
+    let mut is_new = false;
     for number in 2.. {
-        if disk.stat(&copy)?.is_none() {
+        is_new = disk.stat(&copy)?.is_none();
+        if is_new {
             copy_whole(disk, path, &copy)?;
             break;
         }
@@ -213,5 +215,6 @@ pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<()> {
         }
         copy = left.join(format!("{number}-{name}"));
     }
-    disk.sync_dir(left)
+    disk.sync_dir(left)?;
+    Ok(is_new.then_some(copy))
 }

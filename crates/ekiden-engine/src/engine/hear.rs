@@ -9,6 +9,7 @@ use ekiden_core::event::{AttemptEnded, AttemptEvent, RelayEvent};
 use ekiden_core::guard::{self, Denial, GuardView, HookInput, Level, Profile, Verdict};
 use ekiden_core::handoff::{Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Inspection};
 use ekiden_core::ids::{AttemptId, StageId};
+use ekiden_core::knowledge::lost_lines;
 use ekiden_core::limits;
 use ekiden_core::prompt;
 use ekiden_core::relay::{HANDOFF_DIR, Purpose, Relay};
@@ -214,8 +215,32 @@ impl<R: EffectRunner> Engine<'_, R> {
 
     /// Records what a person wrote into the published knowledge while nothing ran.
     pub(super) fn take_edits(&mut self) -> Result<(), EngineError> {
-        for (stage, text) in self.files.edited_knowledge(&self.journal) {
-            self.record_of(&stage, RelayEvent::KnowledgeEdited { text })?;
+        for (stage, edit) in self.files.edited_knowledge(&self.journal) {
+            self.keep_unused(&stage, &edit)?;
+            if let FileText::Text(text) = edit.text {
+                self.record_of(&stage, RelayEvent::KnowledgeEdited { text })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps an edit that cannot be used as it is, since the next publishing overwrites it, and says so once.
+    fn keep_unused(&mut self, stage: &StageId, edit: &Touched) -> Result<(), EngineError> {
+        let what = match edit.text.text().map(lost_lines) {
+            Some(lost) if lost.is_empty() => return Ok(()),
+            Some(lost) => {
+                let lost: Vec<String> = lost.iter().map(usize::to_string).collect();
+                let lost = lost.join(", ");
+                format!("line {lost} of your edit of KNOWLEDGE.md, under neither heading")
+            }
+            None => "your edit of KNOWLEDGE.md, which is not text in UTF-8".to_owned(),
+        };
+        let relay = self.journal.run().relay(stage);
+        let kept = relay.map(|relay| self.files.keep_edit(relay, edit));
+        if let Some(copy) = kept.transpose()?.flatten() {
+            let copy = copy.display();
+            let text = format!("cannot use {what}; it is kept in {copy}");
+            self.observer.warn(&text);
         }
         Ok(())
     }

@@ -117,7 +117,13 @@ impl RunFiles {
         let left = self.paths.relay(stage).session(session).left();
         touched
             .iter()
-            .try_for_each(|touched| self.keep_one(&left, touched))
+            .try_for_each(|touched| self.keep_one(&left, touched).map(drop))
+    }
+
+    /// Copies an edit beside the session before which it was found. Returns the copy if there was none yet.
+    pub(crate) fn keep_edit(&self, relay: &Relay, edit: &Touched) -> DiskResult<Option<PathBuf>> {
+        let relays = self.paths.relay(&relay.stage.id);
+        self.keep_one(&relays.session(relay.session()).left(), edit)
     }
 
     /// Copies what was in the published places before this run's first session: another run's files, including
@@ -137,7 +143,11 @@ impl RunFiles {
     }
 
     /// An empty file is not kept: a power cut turns our own files into such files.
-    fn keep_one(&self, left: &Path, Touched { text, path, .. }: &Touched) -> DiskResult<()> {
+    fn keep_one(
+        &self,
+        left: &Path,
+        Touched { text, path, .. }: &Touched,
+    ) -> DiskResult<Option<PathBuf>> {
         let is_empty = text
             .text()
             .is_some_and(|text| text.trim_matches(['\0', '\n', ' ']).is_empty());
@@ -146,15 +156,15 @@ impl RunFiles {
             self.disk.stat(path)?.map(|found| found.kind),
             Some(Kind::Dir | Kind::Other)
         );
-        if *text != FileText::Absent && !is_empty && !aside {
-            keep(&*self.disk, path, left)?;
+        if *text == FileText::Absent || is_empty || aside {
+            return Ok(None);
         }
-        Ok(())
+        keep(&*self.disk, path, left)
     }
 
     /// What a person wrote into the published knowledge while no session ran. A difference can be a person's
     /// doing only if the file is known to have been written durably.
-    pub fn edited_knowledge(&self, journal: &Journal) -> Vec<(StageId, String)> {
+    pub(crate) fn edited_knowledge(&self, journal: &Journal) -> Vec<(StageId, Touched)> {
         if journal.is_publishing() {
             return Vec::new();
         }
@@ -162,8 +172,9 @@ impl RunFiles {
         run.relays()
             .filter(|(stage, relay)| relay.is_idle() && run.takes_edits(stage))
             .filter_map(|(stage, relay)| {
-                let text = self.read_text(&self.published(relay).file(HandoffFile::Knowledge))?;
-                (text != relay.knowledge.render()).then(|| (stage.clone(), text))
+                let mut edits = self.touched(relay).into_iter();
+                let edit = edits.find(|edit| edit.file == Some(HandoffFile::Knowledge))?;
+                (edit.text != FileText::Absent).then(|| (stage.clone(), edit))
             })
             .collect()
     }

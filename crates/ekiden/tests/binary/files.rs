@@ -334,6 +334,29 @@ fn a_persons_edit_of_the_knowledge_stands() {
     );
 }
 
+// shows: REL-17
+#[test]
+fn what_cannot_be_used_of_a_persons_edit_is_kept() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(9));
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    let notes = environment.read(".ekiden/KNOWLEDGE.md") + "\n## My notes\n\nAsk Mira.\n";
+    environment.write(".ekiden/KNOWLEDGE.md", &notes);
+    let told = environment.told(&["resume", "-m", "1"]);
+    let warned = "line 13, 15 of your edit of KNOWLEDGE.md, under neither heading; it is kept in ";
+    assert!(told.contains(warned), "{told}");
+    assert_eq!(environment.kept(1, "left/KNOWLEDGE.md"), notes);
+    let no_text = b"## Core Knowledge\n\n- Caf\xe9.\n";
+    let file = environment.dir().join(".ekiden/KNOWLEDGE.md");
+    std::fs::write(file, no_text).unwrap();
+    let told = environment.told(&["resume", "-m", "1"]);
+    assert!(told.contains("which is not text in UTF-8"), "{told}");
+    let kept = std::fs::read(environment.session(2).join("left/KNOWLEDGE.md"));
+    assert_eq!(kept.unwrap(), no_text);
+}
+
 // shows: RUN-12
 #[test]
 fn a_new_run_keeps_what_stood_where_it_publishes() {
