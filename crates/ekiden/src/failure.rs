@@ -151,7 +151,7 @@ impl From<EngineError> for Failure {
                 Exit::Unfinished,
                 format!("run {run} is not finished, so nothing can follow up on it"),
             )
-            .hint("`ekiden resume` continues it; add `--task FILE` for an edited task"),
+            .hint(format!("`ekiden resume {run}` continues it; add `--task FILE` for an edited task")),
             EngineError::LogChanged { run, .. } => log_changed(run, failed(Exit::State)),
             EngineError::NoHandoff { run, .. } => {
                 failed(Exit::MissingInput).hint(format!("`ekiden sessions {run}` shows what there is"))
@@ -240,7 +240,7 @@ fn not_running(run: &RunId, outcome: &Option<Box<Outcome>>, ended: usize) -> Fai
     let hint = match outcome.map(Exit::of) {
         Some(Exit::Done) => format!("`ekiden log {run}` shows what it did"),
         Some(Exit::Blocked) => format!("`ekiden answer {run}` answers it"),
-        None | Some(_) => "`ekiden resume` continues it".to_owned(),
+        None | Some(_) => format!("`ekiden resume {run}` continues it"),
     };
     let text = format!("run {run} is not running: {why}");
     let failure = Failure::new(Exit::MissingInput, text).hint(hint);

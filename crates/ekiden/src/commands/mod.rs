@@ -437,12 +437,18 @@ fn check_stage(
     }
 }
 
-/// The ids of all runs, by which an id can be shortened.
+/// The ids of all runs, by which an id can be shortened. The last is the newest run here.
 fn run_ids(workspace: &Workspace) -> Result<Vec<RunId>, Failure> {
     let disk = Arc::new(RealDisk::fenced(&workspace.dir));
     let state = StateDir::open(disk, StateLayout::new(&workspace.state_dir));
     match state? {
-        Some(state) => Ok(state.runs()?),
+        Some(state) => {
+            let mut ids = state.runs()?;
+            if let Ok((newest, _)) = history::find(workspace, None) {
+                ids.sort_by_key(|id| *id == newest);
+            }
+            Ok(ids)
+        }
         None => Ok(Vec::new()),
     }
 }

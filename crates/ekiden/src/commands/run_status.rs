@@ -297,7 +297,7 @@ impl RunStatus {
         let below = there.into_iter().flat_map(|there| {
             let asked = self.asked(zone, there).into_iter();
             let asked = asked.map(|line| Line::new(Tone::Plain, line));
-            asked.chain(self.next(&id, there).map(Line::next))
+            asked.chain(self.next(ids, there).map(Line::next))
         });
         std::iter::once(head)
             .chain(run.agent_budgets().iter().map(agent_budget))
@@ -365,14 +365,16 @@ impl RunStatus {
         }
     }
 
-    fn next(&self, id: &str, there: &ShownWorkDir) -> Option<String> {
+    fn next(&self, ids: &[RunId], there: &ShownWorkDir) -> Option<String> {
         let (run, flag) = (&self.summary.run, there.flag());
+        let id = phrase::short_id(self.summary.id(), ids);
+        let which = phrase::which(self.summary.id(), ids) + &flag;
         match (self.state(), run.outcome()) {
             (State::Running, _) => {
                 let mut asked = run.questions();
                 asked
                     .next()
-                    .map(|(stage, _)| format!("ekiden answer --stage {stage}{flag}"))
+                    .map(|(stage, _)| format!("ekiden answer{which} --stage {stage}"))
             }
             (State::Paused, _) => Some(format!("ekiden unpause{flag}")),
             (State::Complete, Some(Outcome::Undelivered { command, .. })) => {
@@ -384,10 +386,10 @@ impl RunStatus {
             }
             (State::Ended, Some(outcome)) => {
                 let at = self.summary.last.time;
-                Some(outcome::resume_command(outcome, run, at, &flag))
+                Some(outcome::resume_command(outcome, run, at, &which))
             }
             (State::WithFleet, _) => Some(format!("ekiden fleet follow {id}{flag}")),
-            (State::Killed | State::Ended, _) => Some(format!("ekiden resume{flag}")),
+            (State::Killed | State::Ended, _) => Some(format!("ekiden resume{which}")),
         }
     }
 

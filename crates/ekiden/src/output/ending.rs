@@ -25,12 +25,13 @@ impl Reporter {
             return;
         };
         let (id, standing) = (self.id(run), &timeline.standing);
+        let which = phrase::which(&run.header().run, self.ids());
         let ended = Ended {
             outcome,
             run,
             timeline,
             id: &id,
-            which: "",
+            which: &which,
             there: &self.there,
             zone: &self.zone,
         };

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ekiden_core::estimate::Range;
+use ekiden_core::ids::RunId;
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::relay::{Phase, Purpose, Relay, ReviewStep};
 use ekiden_core::text::clean;
@@ -18,6 +19,16 @@ pub fn range(range: Range, told: impl Fn(u64) -> String) -> String {
         p50
     } else {
         format!("{p50} to {p90}")
+    }
+}
+
+/// How the next command names a run, after a blank. The newest needs no name: the last of `ids`, or one that began
+/// after they were read.
+pub fn which(id: &RunId, ids: &[RunId]) -> String {
+    let is_newest = ids.last() == Some(id) || !ids.contains(id);
+    match is_newest {
+        true => String::new(),
+        false => format!(" {}", short_id(id, ids)),
     }
 }
 
@@ -123,6 +134,18 @@ mod tests {
         assert_eq!(from("./a"), "a");
         assert_eq!(from("."), ".");
         assert_eq!(from("/etc/a\u{1b}]0;title\u{7}b\nc  d"), "/etc/ab c  d");
+    }
+
+    // shows: REL-23
+    #[test]
+    fn only_a_run_that_is_not_the_newest_is_named() {
+        let ids = [7, 8].map(RunId::from_bits);
+        let named = [7, 8, 9].map(|id| which(&RunId::from_bits(id), &ids).is_empty());
+        assert_eq!(named, [false, true, true]);
+        assert_eq!(
+            which(&ids[0], &ids),
+            format!(" {}", short_id(&ids[0], &ids))
+        );
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn limits_change_from_another_terminal() {
     insta::assert_snapshot!(environment.told(&["limits", "-m", "5"]), @r"
     --- standard error
     error: run RUN is not running: it stopped early
-    hint: `ekiden resume` continues it
+    hint: `ekiden resume RUN` continues it
     --- exit code 66
     ");
 }

@@ -122,7 +122,7 @@ fn only_a_complete_run_is_followed_up() {
     insta::assert_snapshot!(told(&["continue", "and now the docs"]), @r"
     --- standard error
     error: run RUN is not finished, so nothing can follow up on it
-    hint: `ekiden resume` continues it; add `--task FILE` for an edited task
+    hint: `ekiden resume RUN` continues it; add `--task FILE` for an edited task
     --- exit code 1
     ");
     insta::assert_snapshot!(told(&["continue"]), @r"

@@ -67,9 +67,13 @@ fn an_unfinished_run_is_in_the_way_until_it_is_set_aside() {
     stopped (3): session limit reached after 2 of 2 sessions · TIME · 6 of 9 items done · 8 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
-    to continue:  ekiden resume -m 1
+    to continue:  ekiden resume RUN -m 1
     --- exit code 3
     "#);
+    for command in ["log", "attach"] {
+        let told = environment.told(&[command, &environment.runs()[0]]);
+        assert!(told.contains("ekiden resume RUN -m 1"), "{told}");
+    }
     assert_eq!(environment.read("item-6.txt"), "made\n");
 }
 

@@ -249,7 +249,7 @@ fn a_pause_outlasts_a_kill() {
     insta::assert_snapshot!(environment.told(&["unpause"]), @r"
     --- standard error
     error: run RUN is not running: ekiden was killed
-    hint: `ekiden resume` continues it
+    hint: `ekiden resume RUN` continues it
     --- exit code 66
     ");
     let resumed = environment.start(&["resume"]);
@@ -337,7 +337,7 @@ fn a_run_that_does_not_run_cannot_be_steered() {
     insta::assert_snapshot!(environment.told(&["pause"]), @r"
     --- standard error
     error: run RUN is not running: it stopped early
-    hint: `ekiden resume` continues it
+    hint: `ekiden resume RUN` continues it
     --- exit code 66
     ");
     insta::assert_snapshot!(environment.told(&["stop", "ffff0000"]), @r"
