@@ -52,7 +52,7 @@ pub struct StopArgs {
 /// The session gets the same order as when its context is full: it finishes the current step and writes its handoff,
 /// and a fresh session continues from it. In a plan, all running sessions get the order. In the client's own interface
 /// (`--tui`), the session reads the order with its next tool call. If ekiden is killed before the handoff is written,
-/// `ekiden resume` continues the session; ask again then.
+/// `ekiden resume` continues the session; ask again then. If no session is at work, the command fails.
 #[derive(Args)]
 pub struct NextArgs {
     #[command(flatten)]
@@ -104,13 +104,19 @@ pub fn stop(args: &StopArgs, output: &mut Output) -> Result<Exit, Failure> {
 
 pub fn next(args: &NextArgs, output: &mut Output) -> Result<Exit, Failure> {
     let hand_off = |_: &Invocation, running: &RunningRun| {
-        let kind = running.summary.run.header().settings.agent.kind;
-        if kind.takes_messages() {
-            return Ok(Steering::HandOff);
+        let run = &running.summary.run;
+        let kind = run.header().settings.agent.kind;
+        if !kind.takes_messages() {
+            let text = format!("an agent of kind {} takes no messages", kind.name());
+            let failure = Failure::new(Exit::Usage, text);
+            return Err(failure.hint("it hands off when it ends; `ekiden stop` ends its session"));
         }
-        let text = format!("an agent of kind {} takes no messages", kind.name());
-        let failure = Failure::new(Exit::Usage, text);
-        Err(failure.hint("it hands off when it ends; `ekiden stop` ends its session"))
+        // The sessions of a fleet work elsewhere.
+        if run.header().fleet.is_none() && steering::working(run).next().is_none() {
+            let failure = Failure::new(Exit::Unfinished, steering::NONE_AT_WORK);
+            return Err(failure.hint("`ekiden status` shows what the run waits for"));
+        }
+        Ok(Steering::HandOff)
     };
     args.steer.steer(hand_off, output)
 }

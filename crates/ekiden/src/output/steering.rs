@@ -16,6 +16,9 @@ use super::json::fields;
 use super::line::{Line, Tone, one_line};
 use super::phrase;
 
+/// Why nothing can hand off.
+pub const NONE_AT_WORK: &str = "no session is running that could hand off";
+
 /// What a message to the run changed: nothing for a late stop or a second pause.
 pub fn steered(steered: &Steered, run: &Run, clock: &str) -> Option<Entry> {
     let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
@@ -59,10 +62,10 @@ pub fn stop_requested(request: StopRequest, run: &Run) -> Entry {
 
 fn handoff_requested(run: &Run) -> Entry {
     let takes_messages = run.header().settings.agent.kind.takes_messages();
-    let at_work = working_sessions(run).filter(|_| takes_messages);
-    let sessions: Vec<u32> = at_work.collect();
+    let at_work = working(run).filter(|_| takes_messages);
+    let sessions: Vec<u32> = at_work.map(|relay| relay.session().get()).collect();
     let text = match sessions.as_slice() {
-        [] if takes_messages => "no session is running that could hand off".to_owned(),
+        [] if takes_messages => NONE_AT_WORK.to_owned(),
         [] => "this agent cannot be asked to hand off; it does when it ends".to_owned(),
         [session] => format!("session {session} is asked to hand off; the next one continues"),
         several => format!(
@@ -214,11 +217,12 @@ fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
 }
 
 fn working_session(run: &Run) -> Option<u32> {
-    working_sessions(run).next()
+    working(run).next().map(|relay| relay.session().get())
 }
 
-fn working_sessions(run: &Run) -> impl Iterator<Item = u32> {
+/// The relays with a session at work.
+pub fn working(run: &Run) -> impl Iterator<Item = &Relay> {
     run.relays()
-        .filter(|(_, relay)| matches!(relay.phase, Phase::Running(_)))
-        .map(|(_, relay)| relay.session().get())
+        .map(|(_, relay)| relay)
+        .filter(|relay| matches!(relay.phase, Phase::Running(_)))
 }

@@ -244,6 +244,12 @@ fn a_pause_outlasts_a_kill() {
     environment.run(&["pause"]).expect(0);
     environment.write("go", "");
     run.wait_for("paused before session 2");
+    insta::assert_snapshot!(environment.told(&["next"]), @r"
+    --- standard error
+    error: no session is running that could hand off
+    hint: `ekiden status` shows what the run waits for
+    --- exit code 1
+    ");
     run.signal(Signal::KILL);
     run.end().expect(137);
     insta::assert_snapshot!(environment.told(&["unpause"]), @r"
