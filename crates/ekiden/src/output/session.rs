@@ -6,6 +6,7 @@ use ekiden_core::event::{AttemptEnded, AttemptEvent, RelayEvent, TaskOutcome};
 use ekiden_core::guard::{Level, Window};
 use ekiden_core::handoff::Fault;
 use ekiden_core::ids::{AttemptId, StageId};
+use ekiden_core::limits;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::prompt::Finding;
 use ekiden_core::relay::{HANDOFF_DIR, Purpose, Relay};
@@ -79,9 +80,12 @@ impl Reporter {
         let (session, clock) = (attempt.session.get(), self.clock(run));
         let timeout = relay.settings.bounds.session_timeout.unwrap_or_default();
         let length = phrase::duration(timeout);
-        let text = format!(
-            "time limit of {length} reached at {clock}; session {session} is asked to hand off"
-        );
+        let grace = phrase::duration(limits::TIMEOUT_GRACE);
+        let what = match relay.agent().kind.takes_messages() {
+            true => "is asked to hand off".to_owned(),
+            false => format!("may finish within {grace}; then it is ended"),
+        };
+        let text = format!("time limit of {length} reached at {clock}; session {session} {what}");
         let entry = Entry::of_session("time_up", session).fields(fields! { "timeout_ms": timeout });
         Some(entry.line(Line::labelled("time", Tone::Quiet, text)))
     }

@@ -44,13 +44,16 @@ pub fn steered(steered: &Steered, run: &Run, clock: &str) -> Option<Entry> {
 
 /// Somebody wants the run to stop.
 pub fn stop_requested(request: StopRequest, run: &Run) -> Entry {
-    let session = working_session(run);
-    let text = match (request, session) {
-        (StopRequest::Gently, Some(session)) => {
-            let grace = phrase::duration(limits::STOP_GRACE);
-            format!(
-                "session {session} is asked to hand off within {grace}; ctrl-c again stops at once"
-            )
+    let relay = working(run).next();
+    let session = relay.map(|relay| relay.session().get());
+    let text = match (request, relay) {
+        (StopRequest::Gently, Some(relay)) => {
+            let (session, grace) = (relay.session(), phrase::duration(limits::STOP_GRACE));
+            let what = match relay.agent().kind.takes_messages() {
+                true => format!("is asked to hand off within {grace}"),
+                false => format!("may finish within {grace}; then it is ended"),
+            };
+            format!("session {session} {what}; ctrl-c again stops at once")
         }
         (StopRequest::Gently, None) => "stopping".to_owned(),
         (StopRequest::Now { .. }, _) => "stopping at once".to_owned(),

@@ -1043,6 +1043,27 @@ fn a_session_that_hands_off_since_its_time_is_up_says_so_with_the_time_of_day() 
     .assert_eq(&scenario.text());
 }
 
+// shows: UIX-11
+#[test]
+fn an_agent_that_cannot_be_asked_to_hand_off_is_not_said_to_be() {
+    let mut scenario = Scenario::of(|header| {
+        header.settings.agent.kind = AgentKind::Exec;
+        header.settings.bounds.session_timeout = Some(Millis::from_secs(1800));
+    });
+    scenario.relay(RelayEvent::Attempt {
+        attempt: attempt(1, 1),
+        event: AttemptEvent::Started { pid: 7 },
+    });
+    scenario.pass(1800).relay(RelayEvent::Woke);
+    scenario.event(Event::StopRequested(StopRequest::Gently));
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus) · migrate.md
+        session 1 · 22:04
+          time      time limit of 30m reached at 22:34; session 1 may finish within 5m; then it is ended
+          ! session 1 may finish within 2m; then it is ended; ctrl-c again stops at once"#]]
+    .assert_eq(&scenario.text());
+}
+
 /// Every share is of the same: what may be used of the window.
 // shows: UIX-02
 #[test]
