@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use ekiden_agent::background::{self, Background, Begun, Detach};
-use ekiden_core::agent::Interface;
+use ekiden_core::agent::{AgentKind, Interface};
+use ekiden_core::budget::Budget;
 use ekiden_core::event::{Answer, Continued, RunResumed};
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::Manifest;
@@ -25,11 +26,13 @@ use crate::failure::Failure;
 use crate::memory;
 use crate::output::Output;
 use crate::output::json::Fields;
+use crate::output::line::one_line;
 use crate::output::live::Live;
 use crate::output::phrase;
 use crate::output::shown_work_dir::ShownWorkDir;
 use crate::past;
-use crate::settings::agents;
+use crate::settings::given::Origin;
+use crate::settings::{agents, table};
 use crate::tracker::Feed;
 
 /// The first record of a new run.
@@ -164,7 +167,8 @@ pub(super) fn begin(
     );
     let past = past::of_project(workspace);
     past::expect(&mut header, workspace, &past);
-    let warnings = past::warnings(&header, &past);
+    let mut warnings = past::warnings(&header, &past);
+    warnings.extend(held_to_nothing(invocation, &header.settings));
     let header = RunStarted {
         in_session: invocation.environment.is_inside_a_session(),
         issue,
@@ -202,6 +206,33 @@ pub(super) fn begin(
         runner::start(workspace, header, unfinished, driving, live)
     });
     Ok(Exit::of(&outcome?))
+}
+
+/// What a program that reports and asks nothing cannot be held to, although the user wants it.
+fn held_to_nothing(invocation: &Invocation, settings: &Settings) -> Vec<String> {
+    let (agent, bounds) = (&settings.agent, &settings.bounds);
+    if agent.kind != AgentKind::Exec {
+        return Vec::new();
+    }
+    let name = one_line(&agent.name);
+    let of_agent = bounds.agents.get(&agent.name).copied();
+    let budgets = [bounds.run, bounds.session, of_agent.unwrap_or_default()];
+    let mut told = Vec::new();
+    if budgets != [Budget::default(); 3] {
+        told.push(format!(
+            "`{name}` reports neither cost nor tokens, so no budget ends its work; `-m` and `--session-timeout` do"
+        ));
+    }
+    let rules = [&table::PERMISSION_MODE.row, &table::ALLOWED_TOOL.row];
+    if rules
+        .iter()
+        .any(|row| invocation.given.origin(row) == Origin::Flag)
+    {
+        told.push(format!(
+            "`{name}` asks nobody, so `--permission-mode` and `--allowed-tool` change nothing"
+        ));
+    }
+    told
 }
 
 /// Gives a plan to a fleet, and shows it until it ends, or leaves it alone. `set_aside` and `detach` as for [`begin`].

@@ -74,6 +74,20 @@ fn a_script_relays_by_files_alone() {
     assert_eq!(environment.kept(1, "events.jsonl"), "working on it\n");
 }
 
+// shows: AGT-06
+#[test]
+fn what_a_script_cannot_be_held_to_is_told_before_it_starts() {
+    let environment = Environment::with_git();
+    let script = format!("{AGENT}to=$EKIDEN_HANDOFF\n{WRITE}{FACT}");
+    let args = ["-m", "1", "--run-budget", "1", "--allowed-tool", "Bash(ls)"];
+    let told = told(&environment, &script, &args);
+    assert!(
+        told.contains("`agent.sh` reports neither cost nor tokens"),
+        "{told}"
+    );
+    assert!(told.contains("`agent.sh` asks nobody"), "{told}");
+}
+
 // shows: REL-01
 #[test]
 fn what_an_agent_will_be_told_is_in_the_archive_before_it_starts() {
