@@ -119,17 +119,22 @@ async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, S
     let mut aside = in_the_way(&status, new.split_terminator('\0'));
     aside.extend(ignored(&git, &top, &new).await);
     let aside = seen_from(&trees.paths.workspace.dir, &top, &aside);
-    let switch = branch.as_ref().filter(|_| status.branch != *branch);
-    let is_there = match switch {
-        Some(branch) => trees.branches([branch]).await.map_err(failed)?[0].is_some(),
-        None => false,
-    };
-    // A person may have renamed or deleted it.
-    let switch = switch.filter(|_| is_there);
+    let left = branch.as_ref().filter(|_| status.branch != *branch);
+    let switch = if_there(trees, left).await.map_err(failed)?;
     Err(NotGiven {
         why,
         command: bring(&integration, switch, &aside, has_changes),
     })
+}
+
+/// The branch, unless a person has renamed or deleted it.
+async fn if_there<'a>(
+    trees: &Worktrees,
+    branch: Option<&'a String>,
+) -> Result<Option<&'a String>, GitError> {
+    let Some(name) = branch else { return Ok(None) };
+    let [found] = trees.branches([name]).await?;
+    Ok(branch.filter(|_| found.is_some()))
 }
 
 /// Paths of a repository, relative to the work dir if they are in it.

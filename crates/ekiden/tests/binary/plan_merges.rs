@@ -356,6 +356,23 @@ fn a_worktree_that_its_agent_removed_is_made_again_and_the_others_work_on() {
     fixture.environment.git(&all);
 }
 
+// shows: PLN-26
+#[test]
+fn the_last_line_works_after_the_branch_was_renamed_and_status_repeats_it() {
+    let rename = "git -C \"$SCRIPTS/../project\" branch -m main trunk; echo a > a.txt";
+    let fixture = Fixture::new("true").stage("A", &[rename]);
+    let said = fixture.run().expect(5);
+    let command = said.stdout.lines().last().unwrap();
+    let command = command.trim_start_matches("next").trim();
+    let told = fixture.environment.run(&["status"]).stdout;
+    assert!(
+        told.contains("not on your branch") && told.contains(command),
+        "{told}"
+    );
+    fixture.environment.shell(command);
+    fixture.environment.git(&["show", "trunk:a.txt"]);
+}
+
 // shows: PLN-25
 #[test]
 fn a_plan_works_in_a_directory_of_which_nothing_is_committed() {
