@@ -423,7 +423,10 @@ mod tests {
             tokens: Some(1000),
         };
         let (_, flag) = budget_spent(spent(DOLLAR, 1001), tokens, &[]);
-        assert_eq!(flag, " --run-tokens 2001");
+        assert_eq!(flag, " --run-tokens 2002");
+        // One session took 18 times what was allowed.
+        let (_, flag) = budget_spent(spent(DOLLAR, 18_000), tokens, &[]);
+        assert_eq!(flag, " --run-tokens 36000");
         let of = |agent: &str, spent: Spend, budget: Budget| AgentBudget {
             agent: agent.to_owned(),
             spent,
