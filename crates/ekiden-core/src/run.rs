@@ -469,7 +469,7 @@ impl Run {
     }
 
     /// The stages work in worktrees of their own.
-    fn has_worktrees(&self) -> bool {
+    pub fn has_worktrees(&self) -> bool {
         let rules = self.header.manifest.plan.as_deref();
         rules.is_some_and(|rules| matches!(rules.isolation, Isolation::Worktrees { .. }))
     }

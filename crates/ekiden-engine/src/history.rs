@@ -204,7 +204,7 @@ pub fn newest_run(workspace: &Workspace) -> Option<Run> {
     Some(read(workspace, &newest, |_, _| {}).ok()?.run)
 }
 
-/// The newest run that took over exactly this from another program.
+/// The newest run that was imported from exactly this.
 pub fn imported(workspace: &Workspace, hash: &str) -> Result<Option<RunId>, EngineError> {
     let Some(state) = open(workspace)? else {
         return Ok(None);

@@ -235,8 +235,9 @@ impl EffectRunner for ProcessRunner {
         let work = async move |stage: &StageId| {
             let remade = worktrees.remake(stage, &never).await;
             if remade.map_err(|error| in_full(&error))? {
-                let gone =
-                    format!("the worktree of {stage} was gone, and is made again from its branch");
+                let gone = format!(
+                    "the worktree of {stage} was gone and is made again; what was not committed in it is lost"
+                );
                 let _ = inputs.send(Input::Warning(gone)).await;
             }
             survey(git, workspace, since).await

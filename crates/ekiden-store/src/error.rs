@@ -102,7 +102,7 @@ impl StoreError {
                     "the log was removed or moved away, with what the sessions left; where it is now, `ekiden resume` continues"
                 })
             }
-            Self::Disk(error) if self.is_full_disk() && error.path.ends_with(LOG_FILE) => {
+            Self::Disk(error) if error.is_full() && error.path.ends_with(LOG_FILE) => {
                 Some("nothing is lost; make room, then `ekiden resume` continues")
             }
             Self::Disk(error) => error.hint(),

@@ -148,7 +148,7 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
         Some(_) if facts.is_assumed => {
             return format!(
                 "- Commit a repair on your branch, then {anew}.\n\
-                 - If the check failed for something outside of the repository: `ekiden resume` checks again.\n"
+                 - If the cause is outside of the repository: `ekiden resume` checks again once it is repaired.\n"
             );
         }
         Some(branch) => format!("first `git merge {branch}`, which has what is done; then "),

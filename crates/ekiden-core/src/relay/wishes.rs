@@ -13,7 +13,7 @@
 //! of each further attempt at its session.
 //!
 //! **Limits** apply at once, to the working session too: its budget is measured again, and its time ends when
-//! the new limit says so. A wait that they are about begins anew by them, or is over.
+//! the new limit says so. They also end, shorten or extend a wait that has begun.
 //!
 //! A guided relay counts down before each session except the first, so that people have a moment for this.
 //! Saying something during the countdown holds it: that is a pause, and ends like one.
@@ -151,7 +151,7 @@ impl Relay {
         self.wait_by_new_limits(at, limits, pause)
     }
 
-    /// What a wait becomes if these limits are about it. `pause` was the one between sessions until now.
+    /// Applies changed limits to a wait that has begun. `pause` is the pause between sessions before the change.
     fn wait_by_new_limits(
         &mut self,
         at: Timestamp,

@@ -289,7 +289,7 @@ fn after_a_repair_of_what_was_only_checked_a_new_run_begins() {
     };
     expect_test::expect![[r"
         - Commit a repair on your branch, then `ekiden execute demo.toml --new --only S1`.
-        - If the check failed for something outside of the repository: `ekiden resume` checks again."]]
+        - If the cause is outside of the repository: `ekiden resume` checks again once it is repaired."]]
     .assert_eq(&ways("/trees/00007f3a-S0"));
     // Without worktrees it is checked in the work dir itself.
     assert!(ways("/p").starts_with("- After a repair in `/p`: `ekiden resume` tries again"));

@@ -91,7 +91,7 @@ pub struct Taken {
     pub issue: Option<String>,
     /// What is not committed, by its path from the repository's root; without git, what the session edited.
     pub modified_files: Vec<String>,
-    /// Also if git did not say: then there may be something.
+    /// True also if git could not say.
     pub uncommitted: bool,
 }
 

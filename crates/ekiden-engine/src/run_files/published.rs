@@ -91,19 +91,27 @@ impl RunFiles {
     /// what somebody put there.
     pub(crate) fn touched(&self, relay: &Relay) -> Vec<Touched> {
         let published = self.published(relay);
-        let mut touched = Vec::new();
-        for (file, ours) in published_texts(relay) {
-            let path = place(&published, file);
-            let read = self.disk.read(&path, super::TEXT_BYTES_MAX);
-            let text = match read.map(String::from_utf8) {
-                Ok(Ok(text)) if text == ours => continue,
-                Ok(Ok(text)) => FileText::Text(text),
-                Err(error) if error.is_not_found() => FileText::Absent,
-                Ok(Err(_)) | Err(_) => FileText::NotText(NotText::Binary),
-            };
-            touched.push(Touched { file, text, path });
-        }
-        touched
+        let texts = published_texts(relay).into_iter();
+        texts
+            .filter_map(|(file, ours)| self.difference(&published, file, &ours))
+            .collect()
+    }
+
+    fn difference(
+        &self,
+        published: &Published,
+        file: Option<HandoffFile>,
+        ours: &str,
+    ) -> Option<Touched> {
+        let path = place(published, file);
+        let read = self.disk.read(&path, super::TEXT_BYTES_MAX);
+        let text = match read.map(String::from_utf8) {
+            Ok(Ok(text)) if text == ours => return None,
+            Ok(Ok(text)) => FileText::Text(text),
+            Err(error) if error.is_not_found() => FileText::Absent,
+            Ok(Err(_)) | Err(_) => FileText::NotText(NotText::Binary),
+        };
+        Some(Touched { file, text, path })
     }
 
     /// Copies whatever is in place of published files beside the session in which it was found, before it is
@@ -172,8 +180,8 @@ impl RunFiles {
         run.relays()
             .filter(|(stage, relay)| relay.is_idle() && run.takes_edits(stage))
             .filter_map(|(stage, relay)| {
-                let mut edits = self.touched(relay).into_iter();
-                let edit = edits.find(|edit| edit.file == Some(HandoffFile::Knowledge))?;
+                let (published, file) = (self.published(relay), Some(HandoffFile::Knowledge));
+                let edit = self.difference(&published, file, &relay.knowledge.render())?;
                 (edit.text != FileText::Absent).then(|| (stage.clone(), edit))
             })
             .collect()

@@ -120,7 +120,7 @@ async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, S
     aside.extend(ignored(&git, &top, &new).await);
     let aside = seen_from(&trees.paths.workspace.dir, &top, &aside);
     let left = branch.as_ref().filter(|_| status.branch != *branch);
-    let switch = if_there(trees, left).await.map_err(failed)?;
+    let switch = existing(trees, left).await.map_err(failed)?;
     Err(NotGiven {
         why,
         command: bring(&integration, switch, &aside, has_changes),
@@ -128,7 +128,7 @@ async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, S
 }
 
 /// The branch, unless a person has renamed or deleted it.
-async fn if_there<'a>(
+async fn existing<'a>(
     trees: &Worktrees,
     branch: Option<&'a String>,
 ) -> Result<Option<&'a String>, GitError> {

@@ -141,8 +141,9 @@ impl Worktrees {
         let (base, not_set_up) = match &self.isolation {
             Isolation::InPlace => (None, None),
             Isolation::Worktrees { .. } => {
-                let made = self.stage_tree(&job, cancelled).await;
-                let (base, not_set_up) = made.map_err(|error| in_full(&error))?;
+                let known = job.integrated.as_deref();
+                let made = self.stage_tree(&job.stage.id, known, &job.mark, cancelled);
+                let (base, not_set_up) = made.await.map_err(|error| in_full(&error))?;
                 (Some(base), not_set_up)
             }
         };

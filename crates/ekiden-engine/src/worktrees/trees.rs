@@ -36,20 +36,21 @@ pub(super) struct Branch {
 
 impl Worktrees {
     /// Prepares the worktree of a stage, and returns the commit from which it starts, and why its setup failed
-    /// if it did. Nobody works in the worktree now.
+    /// if it did. `integrated` is the last merge, if it is known. Nobody works in the worktree now.
     pub(super) async fn stage_tree(
         &self,
-        job: &StageJob,
+        id: &StageId,
+        integrated: Option<&str>,
+        mark: &str,
         cancelled: &Cancelled,
     ) -> Result<(String, Option<String>), GitError> {
-        let id = &job.stage.id;
         let (tree, branch) = (self.paths.tree(id), self.paths.branch(id));
         let tree = tree.ok_or_else(no_worktrees)?;
         let making = self.making.lock().await;
         let integration = self.paths.integration_branch();
         let [tip, own] = self.branches([&integration, &branch]).await?;
-        let known = job.integrated.as_deref();
-        let tip = self.integration_tip(tip, known, cancelled).await?.commit;
+        let tip = self.integration_tip(tip, integrated, cancelled).await?;
+        let tip = tip.commit;
         if self.git_dir(&tree).is_none() {
             let path = tree.to_string_lossy().into_owned();
             let (args, at): (&[&str], _) = match &own {
@@ -61,7 +62,7 @@ impl Worktrees {
         }
         self.unlock(&tree)?;
         drop(making);
-        let not_set_up = self.set_up(&tree, &job.mark, cancelled).await?;
+        let not_set_up = self.set_up(&tree, mark, cancelled).await?;
         let base = match own {
             Some(own) => {
                 let ends = [&own.commit[..], &tip];
@@ -78,33 +79,30 @@ impl Worktrees {
         job: &StageJob,
         cancelled: &Cancelled,
     ) -> Result<(), GitError> {
-        match self.paths.tree(&job.stage.id) {
+        let id = &job.stage.id;
+        match self.paths.tree(id) {
             Some(tree) if self.git_dir(&tree).is_some() => self.unlock(&tree),
-            Some(_) | None => self.stage_tree(job, cancelled).await.map(drop),
+            Some(_) | None => {
+                let known = job.integrated.as_deref();
+                let made = self.stage_tree(id, known, &job.mark, cancelled);
+                made.await.map(drop)
+            }
         }
     }
 
-    /// Makes the worktree of a stage at work again from its branch if it is gone: its agent may have removed it. Returns
-    /// whether it was gone.
+    /// Makes the worktree of a stage at work again if it is gone: its agent may have removed it. Returns whether it was.
     pub(crate) async fn remake(
         &self,
         stage: &StageId,
         cancelled: &Cancelled,
     ) -> Result<bool, GitError> {
-        let Some(tree) = self.paths.tree(stage).filter(|tree| !tree.exists()) else {
-            return Ok(false);
-        };
-        let making = self.making.lock().await;
-        let branch = self.paths.branch(stage);
-        let [Some(own)] = self.branches([&branch]).await? else {
-            return GitError::refused(format!("the stage deleted its branch {branch}"));
-        };
-        let path = tree.to_string_lossy().into_owned();
-        self.add_tree(&tree, &[&path, &branch], &own.commit, cancelled)
-            .await?;
-        drop(making);
-        self.set_up(&tree, &branch, cancelled).await?;
-        Ok(true)
+        let tree = self.paths.tree(stage);
+        let is_gone = tree.is_some_and(|tree| !tree.exists());
+        if is_gone {
+            let mark = self.paths.branch(stage);
+            self.stage_tree(stage, None, &mark, cancelled).await?;
+        }
+        Ok(is_gone)
     }
 
     /// Checks a commit out into a spare worktree, to validate it. Returns the work dir there, and why its setup

@@ -319,7 +319,7 @@ impl Timeline {
         let from = run.header().from.as_ref();
         let sessions_before = from.map_or(0, |from| from.last.session.get());
         self.task_name = run.task_names();
-        let is_merged = self.is_plan && run.outcome().is_some_and(Outcome::is_complete);
+        let is_merged = run.has_worktrees() && run.outcome().is_some_and(Outcome::is_complete);
         self.standing = Standing {
             outcome: run.outcome().cloned(),
             totals: run.totals(),

@@ -345,15 +345,18 @@ fn a_repository_within_a_stage_is_told_and_not_lost() {
 fn a_worktree_that_its_agent_removed_is_made_again_and_the_others_work_on() {
     let gone =
         "echo k > kept; git add kept; git commit -qm kept; tree=$PWD; cd /; rm -rf \"$tree\"";
+    let all_gone = "tree=$PWD; branch=$(git branch --show-current); cd \"$SCRIPTS/../project\"; \
+                    git worktree remove --force \"$tree\"; git branch -qD \"$branch\"";
     let fixture = Fixture::new("true")
         .stage("A", &["sleep 1; echo a > a.txt"])
-        .stage("B", &[gone, "echo b > b.txt"]);
+        .stage("B", &[gone, "echo b > b.txt"])
+        .stage("C", &[all_gone, "echo c > c.txt"]);
     let said = format!("{}", fixture.run().expect(0));
-    let remade = "the worktree of B was gone, and is made again from its branch";
+    let remade = "the worktree of B was gone and is made again";
     assert!(said.contains(remade), "{said}");
     assert!(said.contains("A  done · 1 session ·"), "{said}");
-    let all = ["show", "HEAD:a.txt", "HEAD:b.txt", "HEAD:kept"];
-    fixture.environment.git(&all);
+    let all = ["HEAD:a.txt", "HEAD:b.txt", "HEAD:kept", "HEAD:c.txt"];
+    fixture.environment.git(&[&["show"][..], &all].concat());
 }
 
 // shows: PLN-26
