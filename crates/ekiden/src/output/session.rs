@@ -59,7 +59,7 @@ impl Reporter {
             RelayEvent::KnowledgeEdited { .. } => {
                 let facts = relay.knowledge.core.len();
                 let count = phrase::count(facts as u64, "fact");
-                let text = format!("your edit of KNOWLEDGE.md is in use: {count}");
+                let text = format!("after your edit, KNOWLEDGE.md has {count}");
                 let entry = Entry::new("knowledge_edited").fields(fields! { "facts": facts });
                 Some(entry.line(Line::new(Tone::Quiet, text)))
             }

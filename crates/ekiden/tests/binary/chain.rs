@@ -122,7 +122,7 @@ fn a_log_put_back_from_a_copy_is_told_and_continues_with_the_next_attempt() {
     environment.edit_log(|_| earlier);
     insta::assert_snapshot!(environment.told(&["resume", "-m", "2", "--accept-log"]), @"
       ! you accepted the log, which was changed from record 16 on
-    your edit of KNOWLEDGE.md is in use: 2 facts
+    after your edit, KNOWLEDGE.md has 2 facts
     run RUN continues · CLOCK · up to session 3
     session 2 · CLOCK
     --- standard error

@@ -309,7 +309,7 @@ fn a_persons_edit_of_the_knowledge_stands() {
     let edited = format!("{before}## Core Knowledge\n\n- Ask Mira about item 4.\n{after}");
     environment.write(".ekiden/KNOWLEDGE.md", &edited);
     insta::assert_snapshot!(environment.told(&["resume"]), @r"
-    your edit of KNOWLEDGE.md is in use: 2 facts
+    after your edit, KNOWLEDGE.md has 2 facts
     run RUN continues · CLOCK · up to session 2
     session 2 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k

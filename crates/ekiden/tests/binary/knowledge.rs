@@ -98,7 +98,7 @@ fn an_edit_stands_and_the_next_session_knows_it() {
     );
     let resumed = environment.told(&["resume", "-m", "1"]);
     assert!(
-        resumed.contains("your edit of KNOWLEDGE.md is in use"),
+        resumed.contains("after your edit, KNOWLEDGE.md has"),
         "{resumed}"
     );
     assert!(
