@@ -22,6 +22,16 @@ fn there(sessions: &[SessionNumber]) -> String {
 }
 
 /// A run cannot be started, continued or read. Reads well after "cannot".
+/// The task of an unfinished run, compared with that of the run that is to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnfinishedTask {
+    Same,
+    SamePlan,
+    /// A plan from the same manifest, which has changed since.
+    EditedPlan,
+    Another,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(transparent)]
@@ -34,11 +44,7 @@ pub enum EngineError {
     #[error("start a run here: another one works in {}", dir.display())]
     Overlaps { dir: PathBuf, holder: Box<Holder> },
     #[error("start a new run: {run} is not finished")]
-    Unfinished {
-        run: RunId,
-        /// It has the same task.
-        same_task: bool,
-    },
+    Unfinished { run: RunId, task: UnfinishedTask },
     #[error("find a run here")]
     NoRuns,
     #[error("resume: there is no unfinished run here")]

@@ -7,7 +7,7 @@ use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::event::Event;
 use ekiden_core::handoff::{self, FileText, HandoffFile, HandoffFiles};
 use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber};
-use ekiden_core::manifest::Stage;
+use ekiden_core::manifest::{Manifest, Stage};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::relay::Relay;
@@ -21,7 +21,7 @@ use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::log::LogReader;
 use ekiden_store::state::StateDir;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, UnfinishedTask};
 use crate::journal::Journal;
 pub use crate::journal::RunSummary;
 use crate::session_archive::{Part, SessionArchive};
@@ -243,19 +243,37 @@ pub(crate) fn refuse_unfinished(state: &StateDir, header: &RunStarted) -> Result
     if last.run.outcome().is_some_and(Outcome::is_final) {
         return Ok(());
     }
-    let begun = &last.run.header().manifest;
-    // The task of a single relay may have changed since.
-    let same_task = match &begun.plan {
-        Some(_) => tasks(&begun.stages).eq(tasks(&header.manifest.stages)),
-        None => {
-            let now = last.run.relays().map(|(_, relay)| &relay.stage.task);
-            now.eq(tasks(&header.manifest.stages))
-        }
-    };
     Err(EngineError::Unfinished {
         run: newest.run,
-        same_task,
+        task: unfinished_task(&last.run, &header.manifest),
     })
+}
+
+fn unfinished_task(run: &Run, wanted: &Manifest) -> UnfinishedTask {
+    let begun = &run.header().manifest;
+    match (&begun.plan, &wanted.plan) {
+        (Some(before), Some(now)) => {
+            // Prompts may stand in files of their own.
+            let same_tasks = tasks(&begun.stages).eq(tasks(&wanted.stages));
+            match (
+                before.hash == now.hash && same_tasks,
+                before.file == now.file,
+            ) {
+                (true, _) => UnfinishedTask::SamePlan,
+                (false, true) => UnfinishedTask::EditedPlan,
+                (false, false) => UnfinishedTask::Another,
+            }
+        }
+        (Some(_), None) | (None, Some(_)) => UnfinishedTask::Another,
+        (None, None) => {
+            // The task of a single relay may have changed since.
+            let now = run.relays().map(|(_, relay)| &relay.stage.task);
+            match now.eq(tasks(&wanted.stages)) {
+                true => UnfinishedTask::Same,
+                false => UnfinishedTask::Another,
+            }
+        }
+    }
 }
 
 /// The run to resume.

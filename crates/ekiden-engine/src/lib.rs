@@ -50,5 +50,5 @@ mod verification;
 pub mod workspace;
 pub mod worktrees;
 
-pub use error::EngineError;
+pub use error::{EngineError, UnfinishedTask};
 pub use verification::check_now;

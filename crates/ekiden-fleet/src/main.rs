@@ -40,7 +40,7 @@ use std::process::ExitCode;
 
 use ekiden_core::ids::RunId;
 use ekiden_core::text::in_full;
-use ekiden_engine::EngineError;
+use ekiden_engine::{EngineError, UnfinishedTask};
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
@@ -89,16 +89,17 @@ impl Failure {
 
     /// What the engine reports about this work dir.
     pub(crate) fn state(error: &EngineError) -> Self {
-        let (code, hint) = if let EngineError::Unfinished { same_task, .. } = error {
-            let code = if *same_task {
-                STOPPED_EARLY
-            } else {
-                UNFINISHED
-            };
-            (
-                code,
-                "`ekiden resume` continues it; `--new` starts a new run and keeps that one",
-            )
+        let (code, hint) = if let EngineError::Unfinished { task, .. } = error {
+            let ways = "`ekiden resume` continues it; `--new` starts a new run and keeps that one";
+            match task {
+                UnfinishedTask::Same | UnfinishedTask::SamePlan => (STOPPED_EARLY, ways),
+                UnfinishedTask::Another => (UNFINISHED, ways),
+                UnfinishedTask::EditedPlan => (
+                    UNFINISHED,
+                    "`ekiden resume` continues it with the manifest as it was; `--new` starts a new run with the \
+                     manifest as it is now",
+                ),
+            }
         } else if matches!(
             error,
             EngineError::Held { .. } | EngineError::Overlaps { .. }

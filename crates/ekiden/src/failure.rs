@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
-use ekiden_engine::EngineError;
 use ekiden_engine::git::branch::BranchError;
 use ekiden_engine::leftovers;
 use ekiden_engine::workspace::WorkspaceError;
+use ekiden_engine::{EngineError, UnfinishedTask};
 use ekiden_store::disk::DiskError;
 use ekiden_store::error::StoreError;
 use ekiden_store::lock::Holder;
@@ -138,7 +138,7 @@ impl From<EngineError> for Failure {
             EngineError::Store(StoreError::AmbiguousRun { .. }) => failed(Exit::Usage),
             EngineError::Held { holder } => held("in this directory", "", holder.as_deref()),
             EngineError::Overlaps { dir, holder } => overlaps(dir, holder),
-            EngineError::Unfinished { run, same_task } => unfinished(run.as_str(), *same_task),
+            EngineError::Unfinished { run, task } => unfinished(run.as_str(), *task),
             EngineError::NoRuns => failed(Exit::MissingInput).hint("`ekiden run TASK` starts one"),
             EngineError::NothingToResume => {
                 failed(Exit::MissingInput).hint("`ekiden status` shows what ran here")
@@ -270,13 +270,19 @@ fn branch(error: &BranchError) -> Failure {
 }
 
 /// If the task is the same, resuming is what the user asked for; so the exit codes differ.
-fn unfinished(run: &str, same_task: bool) -> Failure {
-    let (exit, of) = if same_task {
-        (Exit::StoppedEarly, "this")
-    } else {
-        (Exit::Unfinished, "another")
+fn unfinished(run: &str, task: UnfinishedTask) -> Failure {
+    let (exit, of) = match task {
+        UnfinishedTask::Same => (Exit::StoppedEarly, "this task"),
+        UnfinishedTask::SamePlan => (Exit::StoppedEarly, "this plan"),
+        UnfinishedTask::EditedPlan => (Exit::Unfinished, "this plan"),
+        UnfinishedTask::Another => (Exit::Unfinished, "another task"),
     };
-    let text = format!("a run of {of} task is unfinished here: {run}");
+    let text = format!("a run of {of} is unfinished here: {run}");
+    if task == UnfinishedTask::EditedPlan {
+        return Failure::new(exit, format!("{text}; its manifest has changed since"))
+            .hint("`ekiden resume` continues it with the manifest as it was")
+            .hint("`--new` starts a new run with the manifest as it is now, and keeps that one");
+    }
     Failure::new(exit, text)
         .hint("`ekiden resume` continues it")
         .hint("`--new` starts a new run and keeps that one as it is")
@@ -302,19 +308,20 @@ mod tests {
     // shows: RUN-12
     #[test]
     fn an_unfinished_run_is_told_with_both_ways_out() {
-        let failure = |same_task| {
+        let failure = |task| {
             Failure::from(EngineError::Unfinished {
                 run: ekiden_core::ids::RunId::from_bits(7),
-                same_task,
+                task,
             })
         };
+        let same = failure(UnfinishedTask::Same);
         expect_test::expect![[r"
             error: a run of this task is unfinished here: 00000007
             hint: `ekiden resume` continues it
             hint: `--new` starts a new run and keeps that one as it is"]]
-        .assert_eq(&failure(true).to_string());
+        .assert_eq(&same.to_string());
         assert_eq!(
-            (failure(true).exit(), failure(false).exit()),
+            (same.exit(), failure(UnfinishedTask::Another).exit()),
             (Exit::StoppedEarly, Exit::Unfinished)
         );
     }

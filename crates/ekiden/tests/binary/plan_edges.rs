@@ -379,3 +379,33 @@ fn a_retry_does_not_find_the_handoff_of_the_attempt_before() {
     environment.run(&EXECUTE).expect(1);
     assert_eq!(std::fs::read_to_string(seen).unwrap(), "");
 }
+
+// shows: RUN-12, PLN-16
+#[test]
+fn an_unfinished_run_of_an_edited_manifest_is_told_apart() {
+    let environment = repository();
+    let write = |check: &str| {
+        environment.write(
+            "plan.toml",
+            &plan(&[stage("A", "retries = 0", "true", check)]),
+        );
+    };
+    write("false");
+    let args = [&EXECUTE[..], &["-m", "1"]].concat();
+    environment.run(&args).expect(1);
+    insta::assert_snapshot!(environment.told(&EXECUTE), @r"
+    --- standard error
+    error: a run of this plan is unfinished here: RUN
+    hint: `ekiden resume` continues it
+    hint: `--new` starts a new run and keeps that one as it is
+    --- exit code 3
+    ");
+    write("true");
+    insta::assert_snapshot!(environment.told(&EXECUTE), @r"
+    --- standard error
+    error: a run of this plan is unfinished here: RUN; its manifest has changed since
+    hint: `ekiden resume` continues it with the manifest as it was
+    hint: `--new` starts a new run with the manifest as it is now, and keeps that one
+    --- exit code 1
+    ");
+}
