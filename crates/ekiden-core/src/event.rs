@@ -394,7 +394,9 @@ pub enum Commit {
     },
     /// There was nothing to commit.
     Nothing { left_out: Vec<String> },
-    /// Git made no commit.
+    /// A hook of the repository refused it. `tail` is as below.
+    Refused { tail: String },
+    /// Git made no commit, for another reason.
     Failed {
         error: String,
         /// The end of the output of git and the repository's hooks.

@@ -187,7 +187,7 @@ pub const MEASURED_TOKENS_MAX: usize = 600;
 pub const NOTES_TOKENS_MAX: usize = 4_000;
 /// What a run's first session reads from the memory.
 pub const MEMORY_TOKENS_MAX: usize = 1_000;
-pub const CLOSING_TOKENS_MAX: usize = 540;
+pub const CLOSING_TOKENS_MAX: usize = 640;
 pub const RESCUE_TOKENS_MAX: usize = 2_500;
 /// The handoff order: it interrupts work, so it is short.
 pub const ORDER_TOKENS_MAX: usize = 180;

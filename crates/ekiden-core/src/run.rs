@@ -61,7 +61,8 @@ pub struct Run {
     results: BTreeMap<StageId, StageResult>,
     /// What stages are shown that are about to begin.
     contexts: BTreeMap<StageId, StageContext>,
-    /// What stages read that have to resolve a merge conflict.
+    /// What came of the last merge of stages that could not be merged: what their next session reads, or their
+    /// diagnosis quotes.
     conflicts: BTreeMap<StageId, PromptSection>,
     /// For a stage whose merge failed, the stages that it met in it.
     merge_met: BTreeMap<StageId, BTreeSet<StageId>>,

@@ -53,6 +53,11 @@ pub enum Merge {
     },
     /// It merges, but the result is not valid. The integration branch is merged into its own worktree.
     Broken { check: Check },
+    /// A hook of the repository refused to commit what the stage left.
+    Refused {
+        /// The end of the output of git and its hooks.
+        tail: String,
+    },
     /// Git cannot do it.
     Failed { error: String },
     /// The run was stopped during a merge, or while it checked whether the stage was done before: either must run

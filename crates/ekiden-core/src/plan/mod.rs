@@ -251,8 +251,9 @@ impl Plan {
 
     /// What a stage did does not go together with what others did. True if its relay is to mend that, as
     /// soon as there is a slot. In a halt nothing begins, but what is to be mended is remembered: git's marks
-    /// are on its branch by then, and a merge of those would find no conflict.
-    pub fn unmerged(&mut self, stage: &StageId, files: Vec<String>) -> bool {
+    /// are on its branch by then, and a merge of those would find no conflict. If it may not try again, it ends
+    /// with `outcome`.
+    pub fn unmerged(&mut self, stage: &StageId, outcome: Outcome) -> bool {
         let Some(at) = self.leave_merge(stage) else {
             return false;
         };
@@ -262,7 +263,7 @@ impl Plan {
             if halted {
                 self.now.queue.push_front(at);
             } else {
-                self.fail(at, Outcome::Unmerged { files });
+                self.fail(at, outcome);
             }
             return false;
         }

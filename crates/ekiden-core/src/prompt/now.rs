@@ -11,6 +11,7 @@ use super::fill::fill;
 use super::notes::Author;
 use super::quote::{MARK, quoted};
 use super::rescue::CheckFacts;
+use super::result::LastOutput;
 use super::review::{self, Finding};
 use super::setback::{self, MergeSide};
 use crate::ids::{SessionNumber, StageId};
@@ -56,6 +57,11 @@ pub enum PromptSection {
     Findings(Vec<Finding>),
     /// A branch other than the user's choice for commits is checked out.
     OtherBranch,
+    /// A hook of the repository refused to commit the work before this session.
+    HookRefused {
+        /// The end of its output.
+        tail: String,
+    },
     /// Handoffs repeat and nothing changes.
     Repeated {
         /// How many in a row.
@@ -103,6 +109,7 @@ pub(super) const RETRY: &str = "The last attempt at this stage failed, as descri
 pub(super) const VETO: &str = "The last session reported all done, but the check failed; its last output is under \"Measured by ekiden\". Find the cause before anything else.";
 pub(super) const FINDINGS: &str = "The last session reported all done, but a reviewer who saw only the task and the tree found faults, listed under \"Findings of a reviewer\". Look at each before anything else: fix it if it is a fault; if it is not, leave it and say why under \"Issues\".";
 pub(super) const OTHER_BRANCH: &str = "The last session checked out another branch than the one that the user named for this run, so its work is not committed. Before anything else, go back to the user's branch with git switch (git reflog names it), and bring along what is not committed.";
+pub(super) const HOOK_REFUSED: &str = "Git did not commit the work before this session: a hook of the repository refused it, as quoted under \"What the hook said\". If that is not mended yet, mend it in the tree first. Leave the hook and its settings alone, and do not use --no-verify. If only a person can help, that is BLOCKED.";
 pub(super) const REPEATED: &str = "The last {k} handoffs were almost the same and the tree did not change: take another way, and name it.";
 pub(super) const TASK_CHANGED: &str = "The user has changed the task: the text under \"Task\" is valid, and notes may follow the old one.";
 pub(super) const NEW_TASK: &str = "The task before this one is done. The text under \"Task\" is new; the notes tell what was there before.";
@@ -148,16 +155,17 @@ impl PromptSection {
             Self::Veto { .. } => (3, VETO),
             Self::Findings(_) => (4, FINDINGS),
             Self::OtherBranch => (5, OTHER_BRANCH),
-            Self::Repeated { .. } => (6, REPEATED),
-            Self::TaskChanged => (7, TASK_CHANGED),
-            Self::NewTask => (8, NEW_TASK),
-            Self::GoneBack => (9, GONE_BACK),
-            Self::Operator(_) => (10, OPERATOR),
-            Self::Item { .. } => (11, ITEM),
-            Self::Delegation => (12, DELEGATION),
-            Self::Interrupted => (13, INTERRUPTED),
-            Self::Remembered(_) => (14, REMEMBERED),
-            Self::Query(_) => (15, QUERY),
+            Self::HookRefused { .. } => (6, HOOK_REFUSED),
+            Self::Repeated { .. } => (7, REPEATED),
+            Self::TaskChanged => (8, TASK_CHANGED),
+            Self::NewTask => (9, NEW_TASK),
+            Self::GoneBack => (10, GONE_BACK),
+            Self::Operator(_) => (11, OPERATOR),
+            Self::Item { .. } => (12, ITEM),
+            Self::Delegation => (13, DELEGATION),
+            Self::Interrupted => (14, INTERRUPTED),
+            Self::Remembered(_) => (15, REMEMBERED),
+            Self::Query(_) => (16, QUERY),
         }
     }
 
@@ -197,6 +205,9 @@ impl PromptSection {
             let tries = (*attempt, *max);
             return Some(setback::retry(tries, cause, diff_stat, check.as_ref()));
         }
+        if let Self::HookRefused { tail } = self {
+            return Some(setback::hook(tail));
+        }
         if let Self::Findings(findings) = self {
             return Some(review::part(findings));
         }
@@ -204,6 +215,17 @@ impl PromptSection {
             let mark = Mark::new(MARK, "the memory");
             let lines = cut(&quoted(lines), MEMORY_TOKENS_MAX, Keep::First, mark);
             return Some(format!("{MEMORY}\n\n{MEMORY_INTRO}\n{lines}\n"));
+        }
+        None
+    }
+
+    /// The output of what failed in a merge.
+    pub(crate) fn output(&self) -> Option<LastOutput<'_>> {
+        if let Self::MergeBroke { check, .. } = self {
+            return Some(LastOutput::CheckOnMerge(check));
+        }
+        if let Self::HookRefused { tail } = self {
+            return Some(LastOutput::Hook(tail));
         }
         None
     }

@@ -35,8 +35,8 @@ pub struct FailureFacts<'a> {
     pub manifest: &'a str,
     /// The first one first.
     pub attempts: &'a [FailedAttempt],
-    /// The check that failed last, if one did.
-    pub check: Option<&'a CheckFacts>,
+    /// The last output of its check or of a hook.
+    pub output: Option<LastOutput<'a>>,
     /// Stages that wait for it in vain.
     pub blocked: &'a [StageId],
     /// Stages that a new run would have to carry out.
@@ -49,6 +49,17 @@ pub struct FailureFacts<'a> {
     pub asks: bool,
     /// It was only checked: the user says that it was done before.
     pub is_assumed: bool,
+}
+
+/// The output that a diagnosis quotes.
+#[derive(Debug, Clone, Copy)]
+pub enum LastOutput<'a> {
+    /// Of the stage's own check.
+    Check(&'a CheckFacts),
+    /// Of the check on the result of the merge.
+    CheckOnMerge(&'a CheckFacts),
+    /// Of a hook that refused to commit the stage's work.
+    Hook(&'a str),
 }
 
 /// An attempt at a stage that failed.
@@ -114,11 +125,15 @@ pub fn diagnosis(facts: &FailureFacts<'_>) -> String {
         page.push_str(&format!("Blocked by it: {waiting}.\n"));
     }
     page.push_str(&section("What you can do", &ways_on(facts)));
-    if let Some(check) = facts.check {
-        let tail = quotation(Some(check.tail.clone()), 1_000);
-        let text = format!("{}\n{tail}", command_line(check));
-        page.push_str(&section("The last check", &text));
-    }
+    let checked = |check: &CheckFacts| format!("{}\n{}", command_line(check), output(&check.tail));
+    page.push_str(&match facts.output {
+        None => String::new(),
+        Some(LastOutput::Check(check)) => section("The last check", &checked(check)),
+        Some(LastOutput::CheckOnMerge(check)) => {
+            section("The check after the merge", &checked(check))
+        }
+        Some(LastOutput::Hook(tail)) => section("What the hook said", &output(tail)),
+    });
     let first = (facts.attempts.len()).saturating_sub(limits::STAGE_DIAGNOSIS_TRIES_MAX);
     for (index, attempt) in facts.attempts.iter().enumerate().skip(first) {
         let heading = format!("Try {}", index + 1);
@@ -208,6 +223,10 @@ fn texts(notes: Option<&Notes>) -> (&str, &str) {
 fn command_line(check: &CheckFacts) -> String {
     let line = outcome_line(&check.command, &check.outcome);
     list([line.as_str()].into_iter(), 70)
+}
+
+fn output(tail: &str) -> String {
+    quotation(Some(tail.to_owned()), 1_000)
 }
 
 fn list<'a>(lines: impl Iterator<Item = &'a str>, tokens_max: usize) -> String {

@@ -1,5 +1,5 @@
 //! What a session reads first when it has to repair something: the tree that a failed attempt left, a merge
-//! with conflicts, or a merge on which the check fails.
+//! with conflicts, a merge on which the check fails, or work that a hook refused.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,8 @@ pub(super) const RESULT: &str = "Its result, from before the merge:";
 pub(super) const CHECK: &str = "Its check:";
 pub(super) const OTHERS: &str = "More stages are part of the merge; git log names them.";
 
+pub(super) const HOOK: &str = "# What the hook said";
+
 /// A cause, in characters.
 const CAUSE_CHARS_MAX: usize = 80;
 /// A line of the list of changes, in characters.
@@ -51,6 +53,7 @@ const LABELS_TOKENS_MAX: usize = 100;
 const CAUSE_TOKENS_MAX: usize = 50;
 const CHECK_TOKENS_MAX: usize = 65;
 const FILES_TOKENS_MAX: usize = 300;
+const HOOK_TOKENS_MAX: usize = 450;
 const BROKE_OUTPUT_TOKENS_MAX: usize = 900;
 const SIDE_CHECK_TOKENS_MAX: usize = 100;
 const SIDE_LABELS_TOKENS_MAX: usize = 60;
@@ -90,6 +93,17 @@ pub(super) fn broke(merged: &[MergeSide], check: &CheckFacts) -> String {
     let sides = sides(merged, limits::STAGE_MERGE_TOKENS_MAX - used);
     let check = failed_check(check, BROKE_OUTPUT_TOKENS_MAX);
     format!("{BROKE}\n\n{BROKE_INTRO}\n{sides}{check}\n")
+}
+
+/// What a hook said that refused a commit.
+pub(super) fn hook(tail: &str) -> String {
+    let said = quoted_within(
+        tail,
+        HOOK_TOKENS_MAX,
+        Keep::Last,
+        "what the hook prints when it runs",
+    );
+    format!("{HOOK}\n\n{said}\n")
 }
 
 /// A failed check: its command, its result, and both ends of its output.

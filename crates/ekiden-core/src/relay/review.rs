@@ -224,9 +224,15 @@ impl Relay {
             return Vec::new();
         };
         let cancelled = *commit == Commit::Cancelled;
-        if let Commit::Elsewhere { .. } = commit {
-            self.sections.push(PromptSection::OtherBranch);
-        }
+        let section = match commit {
+            Commit::Elsewhere { .. } => Some(PromptSection::OtherBranch),
+            Commit::Refused { tail } => Some(PromptSection::HookRefused { tail: tail.clone() }),
+            Commit::Made { .. }
+            | Commit::Nothing { .. }
+            | Commit::Failed { .. }
+            | Commit::Cancelled => None,
+        };
+        self.sections.extend(section);
         let request = self.wishes.stop;
         let stops = request.filter(|request| cancelled || *request != StopRequest::Gently);
         end.committed = !cancelled || stops.is_none();

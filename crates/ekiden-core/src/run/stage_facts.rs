@@ -7,7 +7,8 @@ use crate::manifest::{Stage, Take, Verification};
 use crate::outcome::Outcome;
 use crate::plan::{StageEnd, StageState};
 use crate::prompt::{
-    FailedAttempt, FailureFacts, MergeSide, PromptSection, StageFacts, diagnosis, stage_result,
+    FailedAttempt, FailureFacts, LastOutput, MergeSide, PromptSection, StageFacts, diagnosis,
+    stage_result,
 };
 use crate::relay::{Relay, check_facts};
 use crate::run::Run;
@@ -65,7 +66,9 @@ impl Run {
         let (outcome, may_be_skipped) = self.plan.state(stage)?.failure()?;
         let of_manifest = self.stage(stage)?;
         let relay = self.relays.get(stage);
-        let check = relay.and_then(Relay::last_check);
+        let own_check = relay.and_then(Relay::last_check);
+        let output = self.conflicts.get(stage).and_then(PromptSection::output);
+        let output = output.or(own_check.as_ref().map(LastOutput::Check));
         let mut attempts = self.failures.get(stage).cloned().unwrap_or_default();
         attempts.push(match relay {
             Some(relay) => failed(outcome, relay),
@@ -86,7 +89,7 @@ impl Run {
                 .map(|rules| rules.file.as_str())
                 .unwrap_or_default(),
             attempts: &attempts,
-            check: check.as_ref(),
+            output,
             blocked: &blocked,
             left: &self.left(),
             tree,

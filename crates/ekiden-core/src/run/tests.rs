@@ -295,6 +295,69 @@ fn after_a_repair_of_what_was_only_checked_a_new_run_begins() {
     assert!(ways("/p").starts_with("- After a repair in `/p`: `ekiden resume` tries again"));
 }
 
+// shows: PLN-08, PLN-12
+#[test]
+fn a_diagnosis_quotes_what_failed_in_the_last_merge() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 0)],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    });
+    header.fleet = Some(fleet_place());
+    let stage = header.manifest.stages[0].id.clone();
+    let effect = EffectId { seq: 1, index: 0 };
+    let worktree = |event| Event::Worktree {
+        stage: stage.clone(),
+        effect,
+        event,
+    };
+    let prepared = worktree(WorktreeEvent::Prepared {
+        worktree: Ok(PreparedWorktree::default()),
+    });
+    let ended = Event::Elsewhere {
+        stage: stage.clone(),
+        event: Elsewhere::Ended {
+            outcome: Outcome::Complete { verified: true },
+        },
+    };
+    let diagnosed = |merge| {
+        let merged = worktree(WorktreeEvent::Merged { merge });
+        let at = Timestamp(1_795_291_440_000);
+        let (mut run, _) = Run::begin(at, &header);
+        while run.outcome().is_none() {
+            for event in [&prepared, &ended, &merged] {
+                run.step(at, event);
+            }
+        }
+        let diagnosis = run.diagnosis(&stage, "/p").unwrap();
+        let mut sections = diagnosis.split("\n## ").skip(2);
+        sections.next().unwrap().to_owned() + sections.next().unwrap()
+    };
+    let check = check(false);
+    expect_test::expect![[r#"
+        The check after the merge
+
+        - `check`: failed in 1ms (exit code 1)
+
+        > the tail
+        Try 1
+
+        It ended so: it does not merge with other stages.
+    "#]]
+    .assert_eq(&diagnosed(Merge::Broken { check }));
+    let tail = "line 3: no tabs".to_owned();
+    expect_test::expect![[r#"
+        What the hook said
+
+        > line 3: no tabs
+        Try 1
+
+        It ended so: it cannot be merged: a hook of the repository refused to commit its work.
+    "#]]
+    .assert_eq(&diagnosed(Merge::Refused { tail }));
+}
+
 /// The fleet takes in what its history tells in one go as it likes.
 // shows: FLT-01
 #[test]
@@ -307,13 +370,7 @@ fn a_fleets_plan_begins_and_merges_in_an_order_of_its_own() {
         of_agent: None,
     };
     let mut header = header(&given);
-    let (remote, queue) = ("origin".to_owned(), "ekiden".to_owned());
-    header.fleet = Some(FleetPlace {
-        remote,
-        queue,
-        lease_secs: 60,
-        signed: false,
-    });
+    header.fleet = Some(fleet_place());
     let at = Timestamp(1_795_291_440_000);
     let (mut run, _) = Run::begin(at, &header);
     let ids: Vec<StageId> = header
@@ -894,9 +951,10 @@ impl World {
         {
             match merge {
                 Merge::Conflict { .. } => self.conflicting.insert(stage.clone()),
-                Merge::Done { .. } | Merge::Broken { .. } | Merge::Failed { .. } => {
-                    self.conflicting.remove(stage)
-                }
+                Merge::Done { .. }
+                | Merge::Broken { .. }
+                | Merge::Refused { .. }
+                | Merge::Failed { .. } => self.conflicting.remove(stage),
                 Merge::Cancelled => false,
             };
         }
@@ -919,6 +977,9 @@ impl World {
                 let files = vec!["a.rs".to_owned()];
                 let merge = match how % 16 {
                     _ if halted && how % 2 == 1 => Merge::Cancelled,
+                    12 => Merge::Refused {
+                        tail: "no tabs".to_owned(),
+                    },
                     13 => Merge::Conflict { files },
                     14 => Merge::Broken {
                         check: check(false),
@@ -1363,6 +1424,15 @@ fn is_start(effect: &Effect) -> bool {
             ..
         }
     )
+}
+
+fn fleet_place() -> FleetPlace {
+    FleetPlace {
+        remote: "origin".to_owned(),
+        queue: "ekiden".to_owned(),
+        lease_secs: 60,
+        signed: false,
+    }
 }
 
 fn check(passes: bool) -> Check {

@@ -9,7 +9,9 @@ use crate::event::{Check, Merge, PreparedWorktree};
 use crate::ids::StageId;
 use crate::limits;
 use crate::manifest::Stage;
+use crate::outcome::Outcome;
 use crate::plan::StageState;
+use crate::prompt::PromptSection;
 use crate::run::Run;
 use crate::run::stage_facts::{failed, failed_attempt};
 use crate::settings::{CommitPlan, Earlier, Settings};
@@ -118,6 +120,7 @@ impl Run {
     }
 
     pub(super) fn merged(&mut self, stage: &StageId, merge: &Merge) {
+        self.conflicts.remove(stage);
         match merge {
             Merge::Done {
                 commit,
@@ -128,24 +131,32 @@ impl Run {
                 self.keep_result(stage, files, undeclared);
                 self.plan.merged(stage);
             }
-            Merge::Conflict { files } => self.unmerged(stage, files, None),
-            Merge::Broken { check } => self.unmerged(stage, &[], Some(check)),
+            Merge::Conflict { files } => self.in_conflict(stage, files, None),
+            Merge::Broken { check } => self.in_conflict(stage, &[], Some(check)),
+            Merge::Refused { tail } => {
+                let why = "a hook of the repository refused to commit its work".to_owned();
+                let section = PromptSection::HookRefused { tail: tail.clone() };
+                self.unmerged(stage, section, Outcome::NotMerged { why });
+            }
             Merge::Failed { error } => self.plan.not_merged(stage, error.clone()),
             Merge::Cancelled => self.plan.merge_cancelled(stage),
         }
     }
 
-    /// Keeps the section for a stage's relay that has to resolve a failed merge, if the stage may try again.
-    fn unmerged(&mut self, stage: &StageId, files: &[String], check: Option<&Check>) {
-        if self.plan.unmerged(stage, files.to_vec()) {
-            self.conflicts
-                .insert(stage.clone(), self.conflict(stage, files, check));
-            let others = self.others(stage, files);
-            self.merge_met
-                .entry(stage.clone())
-                .or_default()
-                .extend(others);
+    fn in_conflict(&mut self, stage: &StageId, files: &[String], check: Option<&Check>) {
+        let section = self.conflict(stage, files, check);
+        let files = files.to_vec();
+        let others = self.others(stage, &files);
+        if self.unmerged(stage, section, Outcome::Unmerged { files }) {
+            let met = self.merge_met.entry(stage.clone()).or_default();
+            met.extend(others);
         }
+    }
+
+    /// True if the stage's relay is to mend what stops the merge; otherwise the stage ends with `outcome`.
+    fn unmerged(&mut self, stage: &StageId, section: PromptSection, outcome: Outcome) -> bool {
+        self.conflicts.insert(stage.clone(), section);
+        self.plan.unmerged(stage, outcome)
     }
 
     /// A stage is retried.

@@ -30,6 +30,8 @@ use ekiden_core::text::in_full;
 
 /// The trailer by which we find a commit or a merge again.
 pub(crate) const TRAILER: &str = "Ekiden-Effect";
+/// The hooks that can refuse a commit.
+const REFUSING_HOOKS: [&str; 3] = ["pre-commit", "prepare-commit-msg", "commit-msg"];
 /// The newest commits, among which we look for ours: few are made between a crash and a resume.
 const NEWEST: &str = "log -n 200 -z --no-show-signature --format=%H%n%B";
 
@@ -109,6 +111,21 @@ pub(crate) async fn commit_all(
     }
     let done = git.long("commit --quiet", message, b"", cancelled);
     done.await.map(drop)
+}
+
+/// The end of the output, if a hook refused the commit. Git then ends with 1, and also if there is nothing to
+/// commit, which the caller has ruled out. It ends with 128 without an identity, a lock, a signature or room.
+pub(crate) async fn refusal(git: &Git, error: &GitError) -> Option<String> {
+    let GitError::Failed {
+        command,
+        code: 1,
+        said,
+    } = error
+    else {
+        return None;
+    };
+    let refused = command == "commit" && git.has_hook(&REFUSING_HOOKS).await;
+    refused.then(|| tail(said))
 }
 
 pub(crate) fn trailer(effect: &str) -> String {
@@ -220,10 +237,10 @@ impl Committer<'_> {
                     .to_owned(),
                 "",
             )),
-            GitError::Failed { code, said, .. } => {
-                let error = format!("git or a hook refused it (exit code {code})");
-                Ok(failed(error, said))
-            }
+            GitError::Failed { code, said, .. } => Ok(match refusal(self.git, &error).await {
+                Some(tail) => Commit::Refused { tail },
+                None => failed(format!("git or a hook refused it (exit code {code})"), said),
+            }),
             GitError::Spawn(_)
             | GitError::NoAnswer { .. }
             | GitError::Cancelled { .. }
@@ -271,12 +288,16 @@ fn untracked(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
     entries.iter().filter(|entry| entry.is_untracked())
 }
 
-/// No commit, with the last lines of what git and the hooks said.
+/// No commit, with the last lines of what git said.
 fn failed(error: String, said: &str) -> Commit {
+    let tail = tail(said);
+    Commit::Failed { error, tail }
+}
+
+fn tail(said: &str) -> String {
     let lines: Vec<&str> = said.trim_end().lines().collect();
     let kept = lines[lines.len().saturating_sub(limits::COMMIT_TAIL_LINES)..].join("\n");
-    let tail = short(&clean(&kept).text, limits::COMMIT_TAIL_CHARS);
-    Commit::Failed { error, tail }
+    short(&clean(&kept).text, limits::COMMIT_TAIL_CHARS)
 }
 
 #[cfg(test)]
@@ -299,13 +320,6 @@ mod tests {
     // shows: REL-18
     #[test]
     fn what_git_and_hooks_said_is_bounded() {
-        let tail = |said: &str| match failed(String::new(), said) {
-            Commit::Failed { tail, .. } => tail,
-            Commit::Made { .. }
-            | Commit::Elsewhere { .. }
-            | Commit::Nothing { .. }
-            | Commit::Cancelled => unreachable!(),
-        };
         assert_eq!(
             tail("one\ntwo\n\u{1b}[31mthree\u{1b}[m\n"),
             "one\ntwo\nthree"

@@ -27,7 +27,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ekiden_agent::child::{ChildEnd, ChildSpec, SpawnError};
+use ekiden_agent::child::{ChildEnd, ChildSpec, SpawnError, find_program};
 use ekiden_agent::task::{self, Output};
 use ekiden_core::limits;
 use ekiden_core::text::{one_line, shell_word};
@@ -293,6 +293,17 @@ impl Git {
         let head = self.line("rev-parse HEAD", &[]).await;
         head.is_ok_and(|head| head == commit)
             && self.run("diff-index --quiet HEAD --", &[]).await.is_ok()
+    }
+
+    /// Whether one of these hooks is there and may run.
+    pub(crate) async fn has_hook(&self, names: &[&str]) -> bool {
+        // It knows `core.hooksPath`, and what worktrees share.
+        let Ok(hooks) = self.line("rev-parse --git-path hooks", &[]).await else {
+            return false;
+        };
+        let hooks = self.dir.join(hooks);
+        let runs = |name: &&str| find_program(hooks.join(name).as_os_str(), OsStr::new(""));
+        names.iter().any(|name| runs(name).is_some())
     }
 
     /// Whether git knows who commits.

@@ -18,7 +18,7 @@ use ekiden_core::text::{in_full, one_line};
 
 use super::trees::Branch;
 use super::{StageJob, Worktrees};
-use crate::git::commit::{commit_all, find_effect, trailer};
+use crate::git::commit::{commit_all, find_effect, refusal, trailer};
 use crate::git::flood::{is_in, stays_out};
 use crate::git::status::{Entry, MOVING_HEAD, Scope, Status, in_dir};
 use crate::git::{Cancelled, Git, GitError};
@@ -141,9 +141,8 @@ impl<'a> StageMerge<'a> {
                 }
             }
         }
-        let unresolved = self.commit_stage().await?;
-        if !unresolved.is_empty() {
-            return Ok(self.conflict(&unresolved));
+        if let Some(not_committed) = self.commit_stage().await? {
+            return Ok(not_committed);
         }
         let [integration, stage] = self
             .trees
@@ -196,8 +195,9 @@ impl<'a> StageMerge<'a> {
         self.done(commit, &changed)
     }
 
-    /// Commits what the stage left, on its branch. Returns the files of a merge that it left unfinished.
-    async fn commit_stage(&self) -> Result<Vec<String>, GitError> {
+    /// Commits what the stage left, on its branch. None, or what the stage's agent has to mend before: a merge that it
+    /// left unfinished, or what a hook refuses.
+    async fn commit_stage(&self) -> Result<Option<Merge>, GitError> {
         let git_dir = self.trees.git_dir(&self.tree);
         let git_dir =
             git_dir.ok_or_else(|| GitError::Refused("its worktree is gone".to_owned()))?;
@@ -212,7 +212,7 @@ impl<'a> StageMerge<'a> {
         let unmerged = status.entries.iter().filter(|entry| entry.is_unmerged);
         let unmerged: Vec<String> = unmerged.map(Entry::shown).collect();
         if !unmerged.is_empty() {
-            return Ok(unmerged);
+            return Ok(Some(self.conflict(&unmerged)));
         }
         if let Some(nested) = status.entries.iter().find(|entry| entry.is_repository()) {
             return GitError::refused(format!(
@@ -234,14 +234,17 @@ impl<'a> StageMerge<'a> {
             let is_nothing = !is_merging
                 && done.is_err()
                 && self.git.run("diff --cached --quiet", &[]).await.is_ok();
-            if !is_nothing {
-                done?;
+            if let Err(error) = done
+                && !is_nothing
+            {
+                let refused = refusal(&self.git, &error).await;
+                return refused.map_or(Err(error), |tail| Ok(Some(Merge::Refused { tail })));
             }
         }
         if status.branch.as_ref() != Some(&self.branch) {
             self.return_to_branch().await?;
         }
-        Ok(Vec::new())
+        Ok(None)
     }
 
     /// Brings back the work of a stage that works on another branch, or on none.

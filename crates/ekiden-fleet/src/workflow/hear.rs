@@ -167,7 +167,7 @@ impl Fleet {
                         self.plan.merged(&stage);
                     }
                     Ok(MergeDone::Conflict { files }) => {
-                        self.plan.unmerged(&stage, files);
+                        self.plan.unmerged(&stage, Outcome::Unmerged { files });
                         self.state.shares.close(&stage);
                         *self.state.rounds.entry(stage).or_insert(1) += 1;
                     }

@@ -82,6 +82,7 @@ impl View<'_> {
                     Merge::Done { commit, .. } => Some(phrase::commit(commit)),
                     Merge::Conflict { .. }
                     | Merge::Broken { .. }
+                    | Merge::Refused { .. }
                     | Merge::Failed { .. }
                     | Merge::Cancelled => None,
                 });

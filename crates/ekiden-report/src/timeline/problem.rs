@@ -187,6 +187,7 @@ pub(super) fn of_commit(commit: &Commit) -> Option<String> {
                 "{found} is checked out, and commits go to {branch} only"
             ))
         }
+        Commit::Refused { .. } => Some("a hook refused it".to_owned()),
         Commit::Failed { error, .. } => Some(error.clone()),
     }
 }
@@ -200,6 +201,7 @@ pub(super) fn of_merge(merge: &Merge) -> Option<String> {
             files.join(", ")
         )),
         Merge::Broken { check } => Some(format!("it merges, but then its validation {check}")),
+        Merge::Refused { .. } => Some("a hook refused to commit its work".to_owned()),
         Merge::Failed { error } => Some(format!("it cannot be merged: {error}")),
     }
 }

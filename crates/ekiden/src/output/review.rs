@@ -51,6 +51,7 @@ impl Reporter {
                 let error = format!("{found}, and commits of this run go to `{branch}` only");
                 uncommitted(session, &error, "")
             }
+            Commit::Refused { tail } => uncommitted(session, "a hook refused it", tail),
             Commit::Failed { error, tail } => uncommitted(session, error, tail),
             Commit::Cancelled => return None,
         };

@@ -112,6 +112,13 @@ fn of_worktree(event: &WorktreeEvent) -> Option<Entry> {
                     format!("merges, but then its validation {check}; it goes back to be fixed");
                 (what("merge_broke", fields! { "check": check }), text)
             }
+            Merge::Refused { tail } => {
+                let text = "cannot be committed: a hook refused it; it goes back to be fixed";
+                (
+                    what("merge_refused", fields! { "tail": tail }),
+                    text.to_owned(),
+                )
+            }
             Merge::Failed { error } => {
                 let error = one_line(error);
                 let entry = what("merge_failed", fields! { "error": error });

@@ -251,7 +251,7 @@ fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
       window    40k tokens (rehearsal), hands off at 24k
       USAGE  says all is done after TIME · 3 tool calls
       items     1 of 1 done
-      ! session 1 is not committed: git or a hook refused it (exit code 1)
+      ! session 1 is not committed: a hook refused it
         checking
         line 3: no tabs
 
@@ -265,6 +265,20 @@ fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
     --- exit code 0
     ");
     assert_eq!(status(&environment), "?? item-1.txt\n?? task.md\n");
+}
+
+// shows: REL-18
+#[test]
+fn the_next_session_reads_what_a_hook_said() {
+    let environment = repository();
+    let text = "echo 'line 3: no tabs' >&2\n[ -e item-4.txt ]\n";
+    hook(&environment, "pre-commit", text);
+    environment.write("task.md", &items(9));
+    environment.run(&RUN).expect(0);
+    let prompts = [1, 2, 3].map(|session| environment.kept(session, "prompt.md"));
+    let told = prompts.map(|prompt| prompt.contains("# What the hook said\n\n¦ line 3: no tabs\n"));
+    assert_eq!(told, [false, true, false]);
+    assert_eq!(status(&environment), "?? task.md\n");
 }
 
 // shows: REL-18

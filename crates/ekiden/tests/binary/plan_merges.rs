@@ -176,6 +176,71 @@ fn a_validation_that_fails_on_the_merge_goes_to_a_session_and_then_to_the_user()
     assert_eq!(files, "a.txt\n");
 }
 
+/// The hook of a repository that wants no `bad` in its files.
+fn with_hook(hooks: &str, name: &str) -> Fixture {
+    let hook =
+        "! git grep --cached -q bad -- a.txt && exit\necho line 3: no bad words >&2\nexit 3\n";
+    let fixture = Fixture::new("true");
+    fixture.environment.script(&format!("{hooks}/{name}"), hook);
+    fixture
+}
+
+// shows: PLN-08, REL-18
+#[test]
+fn what_a_hook_refuses_goes_to_a_session_and_then_to_the_user() {
+    let mended = with_hook(".git/hooks", "pre-commit")
+        .stage("A", &["echo bad > a.txt", "echo good > a.txt"]);
+    let said = mended.run().expect(0);
+    assert!(
+        said.stdout
+            .contains("cannot be committed: a hook refused it; it goes back to be fixed"),
+        "{said}"
+    );
+    assert_eq!(mended.environment.read("a.txt"), "good\n");
+    let prompt = mended
+        .environment
+        .run_dir()
+        .join("stages/A/sessions/2/prompt.md");
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    assert!(
+        prompt.contains("# What the hook said\n\n¦ line 3: no bad words\n"),
+        "{prompt}"
+    );
+
+    // The hook is in the tree, and git is told of it there.
+    let left = with_hook("hooks", "commit-msg").stage("A", &["echo bad > a.txt"]);
+    left.environment
+        .shell("git add hooks && git commit -qm hooks && git config core.hooksPath hooks");
+    let said = left.run().expect(1);
+    assert!(
+        said.stdout
+            .contains("A  failed: it cannot be merged: a hook of the repository refused"),
+        "{said}"
+    );
+    assert!(said.stdout.contains("3 sessions"), "{said}");
+    let diagnosis = left.environment.read(".ekiden/handoffs/A.md");
+    assert!(
+        diagnosis.contains("## What the hook said\n\n> line 3: no bad words\n"),
+        "{diagnosis}"
+    );
+}
+
+/// No session can mend what git itself refuses, though there is a hook.
+// shows: PLN-08
+#[test]
+fn what_git_refuses_goes_to_the_user_at_once() {
+    let script =
+        "echo good > a.txt; git config --unset user.name; git config user.useConfigOnly true";
+    let fixture = with_hook(".git/hooks", "pre-commit").stage("A", &[script]);
+    let said = fixture.run().expect(1);
+    assert!(
+        said.stdout
+            .contains("A  failed: it cannot be merged: `git commit` failed: "),
+        "{said}"
+    );
+    assert!(said.stdout.contains("1 session "), "{said}");
+}
+
 /// The checks of both sides decide on a resolved conflict: taking one side whole does not make the run complete.
 // shows: PLN-08
 #[test]

@@ -140,7 +140,8 @@ fn of_stage(plan: &mut Plan, stage: &StageId, what: &str) -> Option<PlanDecision
         }
         "m" => plan.merged(stage),
         "c" => {
-            plan.unmerged(stage, vec!["a.rs".to_owned()]);
+            let files = vec!["a.rs".to_owned()];
+            plan.unmerged(stage, Outcome::Unmerged { files });
         }
         "n" => plan.not_merged(stage, "git is gone".to_owned()),
         "x" => plan.merge_cancelled(stage),

@@ -117,6 +117,8 @@ pub(super) const CATALOGUE: &[Entry] = &[
             now::LATER,
             now::VETO,
             now::OTHER_BRANCH,
+            now::HOOK_REFUSED,
+            setback::HOOK,
             now::REPEATED,
             now::TASK_CHANGED,
             now::NEW_TASK,

@@ -431,7 +431,7 @@ fn a_diagnosis_reads_so() {
         name: "Login page",
         manifest: "plans/my shop.json",
         attempts: &attempts,
-        check: Some(&check_facts("expected 200\ngot 500\n")),
+        output: Some(LastOutput::Check(&check_facts("expected 200\ngot 500\n"))),
         blocked: &[id("S04"), id("S05")],
         left: &[id("S02"), id("S03"), id("S04"), id("S05")],
         tree: "/home/me/.local/state/ekiden/worktrees/7f3a0b1c-S03",
@@ -676,7 +676,8 @@ proptest! {
         }).collect();
         let words = "ä".repeat(limits::OPERATOR_CHARS_MAX);
         let mut told = vec![PromptSection::Interrupted, PromptSection::TaskChanged, PromptSection::Operator(words), PromptSection::Delegation,
-            PromptSection::Repeated { k: u32::MAX }, PromptSection::Veto { check: long.clone(), tail: long.clone() }];
+            PromptSection::Repeated { k: u32::MAX }, PromptSection::Veto { check: long.clone(), tail: long.clone() },
+            PromptSection::HookRefused { tail: long.clone() }];
         told.extend([retry(&long), conflict(&long), broke(&long)].into_iter().take(slots));
         let facts: String = (0..60).map(|n| format!("- fact {n} {}\n", text.replace('\n', " "))).collect();
         let known = knowledge(&[&format!("## Core Knowledge\n{facts}"), &format!("## Session Log\n{long}")]);
@@ -733,7 +734,7 @@ proptest! {
         prop_assert!(sections(&result).iter().all(|heading| known.contains(&heading.as_str())), "{result}");
         let attempts = vec![FailedAttempt { cause: long.clone(), notes: Some(notes) }; times];
         let diagnosis = diagnosis(&FailureFacts {
-            stage: &id("S1"), name: &long, manifest: &long, attempts: &attempts, check: Some(&check_facts(&long)),
+            stage: &id("S1"), name: &long, manifest: &long, attempts: &attempts, output: Some(LastOutput::CheckOnMerge(&check_facts(&long))),
             blocked: &vec![id("S2"); times], left: &vec![id("S2"); times], tree: &long, is_skipped: false, asks: true, is_assumed: false,
         });
         prop_assert!(tokens(&diagnosis) <= limits::STAGE_DIAGNOSIS_TOKENS_MAX);

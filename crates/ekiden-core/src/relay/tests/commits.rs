@@ -62,6 +62,25 @@ fn a_commit_that_fails_stops_nothing() {
 
 // shows: REL-18
 #[test]
+fn only_the_session_after_a_hooks_refusal_is_told_of_it() {
+    let mut track = after("git commits", "survey well commit:refused survey");
+    let prompt = track.prompt();
+    assert!(
+        prompt.contains("# What the hook said\n\n¦ line 3: no tabs\n"),
+        "{prompt}"
+    );
+    assert!(
+        prompt.contains("\nGit did not commit the work before this session: a hook"),
+        "{prompt}"
+    );
+    for words in ["well commit survey", "well commit:failed survey"] {
+        track.words(words);
+        assert!(!track.prompt().contains("hook"), "{}", track.prompt());
+    }
+}
+
+// shows: REL-18
+#[test]
 fn without_a_repository_nothing_is_committed() {
     check(
         "commits",

@@ -45,6 +45,7 @@ const WORDS: &[&str] = &[
     "commit",
     "commit:nothing",
     "commit:failed",
+    "commit:refused",
     "commit:cancelled",
     "verify:pass",
     "verify:fail",

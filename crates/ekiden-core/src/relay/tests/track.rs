@@ -576,6 +576,9 @@ impl Track {
                 error: "a hook said no".to_owned(),
                 tail: "no\n".to_owned(),
             },
+            "refused" => Commit::Refused {
+                tail: "line 3: no tabs\n".to_owned(),
+            },
             "cancelled" => Commit::Cancelled,
             how => panic!("no such commit: {how}"),
         };
