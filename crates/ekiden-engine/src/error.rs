@@ -21,7 +21,6 @@ fn there(sessions: &[SessionNumber]) -> String {
     }
 }
 
-/// A run cannot be started, continued or read. Reads well after "cannot".
 /// The task of an unfinished run, compared with that of the run that is to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnfinishedTask {
@@ -32,6 +31,7 @@ pub enum UnfinishedTask {
     Another,
 }
 
+/// A run cannot be started, continued or read. Reads well after "cannot".
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(transparent)]
