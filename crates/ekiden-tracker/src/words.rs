@@ -1,5 +1,6 @@
 //! The text that goes into an issue: ours, with agents' text quoted, bounded, masked and defused.
 
+use ekiden_core::issue::Comment;
 use ekiden_core::secrets::mask;
 use ekiden_core::text::{clean, one_line, short};
 use ekiden_core::time::Timestamp;
@@ -86,6 +87,13 @@ impl Entry {
             ..self
         }
     }
+}
+
+/// The comments that people wrote. A living comment is written with the user's key, so its author may be one whom the
+/// user trusts, but its words are an agent's.
+pub fn of_people(mut comments: Vec<Comment>) -> Vec<Comment> {
+    comments.retain(|comment| !HEADS.iter().any(|head| comment.text.starts_with(head)));
+    comments
 }
 
 /// The living comment: oldest first, the newest open, the others folded.

@@ -8,7 +8,7 @@ use ekiden_core::text::{clean, shell_word};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::git::branch;
 use ekiden_engine::workspace::Workspace;
-use ekiden_tracker::{NewIssue, Tracker};
+use ekiden_tracker::{NewIssue, Tracker, of_people};
 
 use super::task::Task;
 use super::{Invocation, repository};
@@ -293,7 +293,8 @@ impl OfIssue {
     ) -> Result<Self, Failure> {
         let trackers = invocation.trackers(workspace);
         let issue = trackers.named(name)?;
-        let found = read(&trackers, &issue)?;
+        let mut found = read(&trackers, &issue)?;
+        found.comments = of_people(found.comments);
         let own = own.map(|own| Task::read(own, output)).transpose()?;
         let trust = invocation
             .given

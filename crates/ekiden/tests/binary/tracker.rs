@@ -341,6 +341,30 @@ fn a_run_that_goes_on_tells_what_the_first_could_not() {
     }
 }
 
+/// The user's key wrote ekiden's comment, so its author may be one whom the user trusts.
+// shows: TRK-07
+#[test]
+fn what_ekiden_wrote_into_an_issue_is_not_in_the_next_task() {
+    let server = linear(&["Five files"]);
+    let environment =
+        with_linear(Environment::new(), &server).with("EKIDEN_TRACKER_TRUST", "mia@example.org");
+    environment.write("task.md", &items(1));
+    let run = ["run", "task.md", "--issue", "ANV-1", "--agent", "rehearsal"];
+    environment.run(&run).expect(0);
+    sent(&environment);
+    {
+        let comments = &mut server.fake().service.issues[0].comments;
+        let mut own = comments[0].clone();
+        own.body = "Only the first half.".to_owned();
+        comments.push(own);
+    }
+    environment.run(&run).expect(0);
+    let task = environment.read(".ekiden/TASK.md");
+    let trusted = "The user trusts mia@example.org, who says:\nOnly the first half.\n";
+    assert!(task.contains(trusted), "{task}");
+    assert!(!task.contains("ekiden works on this"), "{task}");
+}
+
 /// A comment of a person reaches the session that begins next, as data; one by ekiden reaches nobody.
 // shows: TRK-07
 #[test]
