@@ -42,6 +42,8 @@ const FILES_MAX: usize = 2_000;
 const CLOSED: [&str; 5] = ["closed", "done", "completed", "canceled", "cancelled"];
 const END: &str = "<!-- /ekiden -->";
 
+/// How the first mark of a block begins.
+const START: &str = "<!-- ekiden:";
 const PULL_REQUEST: &str = "<!-- ekiden:pull-request -->";
 
 pub struct Local {
@@ -149,7 +151,7 @@ impl Tracker for Local {
             }
         });
         Ok(Issue {
-            text: file.body().trim().to_owned(),
+            text: file.by_people(),
             children: children.collect(),
             ..Self::outline(id, &file)
         })
@@ -275,11 +277,9 @@ impl Tracker for Local {
         let mut all = self.all()?.into_iter();
         let found = all.find(|(_, file)| file.value("branch").as_deref() == Some(branch));
         let missing = || Fault::Missing(format!("a pull request of {branch}"));
-        let (id, mut file) = found.ok_or_else(missing)?;
-        file.put_block(PULL_REQUEST, "");
-        let text = file.body().replace(&format!("{PULL_REQUEST}\n\n{END}"), "");
+        let (id, file) = found.ok_or_else(missing)?;
         Ok(Issue {
-            text: text.trim().to_owned(),
+            text: file.by_people(),
             ..Self::outline(&id, &file)
         })
     }
@@ -339,6 +339,15 @@ impl File {
             .map_or(&*self.0, |(_, _, behind)| &self.0[behind..])
     }
 
+    /// The text without the blocks that ekiden keeps up to date.
+    fn by_people(&self) -> String {
+        let mut text = self.body().to_owned();
+        while let Some(block) = block(&text, START) {
+            text.replace_range(block, "");
+        }
+        text.trim().to_owned()
+    }
+
     /// Where a key and its value are, including list items on separate lines.
     fn field(&self, key: &str) -> Option<Range<usize>> {
         let (start, end, _) = self.front()?;
@@ -392,14 +401,17 @@ impl File {
 
     /// Puts a text between its marks, or adds both at the end.
     fn put_block(&mut self, start: &str, text: &str) {
-        let block = format!("{start}\n{}\n{END}", text.trim_end());
-        let found = self.0.find(start).and_then(|from| {
-            let end = self.0[from..].find(END)?;
-            Some(from..from + end + END.len())
-        });
-        match found {
-            Some(range) => self.0.replace_range(range, &block),
-            None => self.0 = format!("{}\n\n{block}\n", self.0.trim_end()),
+        let new = format!("{start}\n{}\n{END}", text.trim_end());
+        match block(&self.0, start) {
+            Some(range) => self.0.replace_range(range, &new),
+            None => self.0 = format!("{}\n\n{new}\n", self.0.trim_end()),
         }
     }
+}
+
+/// Where the first block is whose mark begins like this.
+fn block(text: &str, start: &str) -> Option<Range<usize>> {
+    let from = text.find(start)?;
+    let end = from + text[from..].find(END)? + END.len();
+    Some(from..end)
 }

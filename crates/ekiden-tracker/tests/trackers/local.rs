@@ -82,6 +82,15 @@ fn what_a_person_wrote_stays_as_it_is() {
         <!-- /ekiden -->
     "#]]
     .assert_eq(&written);
+    let below = written + "\nOnly by mail.\n";
+    RealDisk::new()
+        .remove(&temp.path().join(".issues/login.md"))
+        .unwrap();
+    put(temp.path(), "login.md", &below);
+    assert_eq!(
+        tracker.issue("login").unwrap().text,
+        "By mail.\n\n- a\n\n\n\nOnly by mail."
+    );
     tracker.set_label("bare", "x", true).unwrap();
     assert_eq!(tracker.issue("bare").unwrap().text, "no front matter");
     let open: Vec<String> = tracker
