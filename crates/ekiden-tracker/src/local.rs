@@ -401,6 +401,9 @@ impl File {
 
     /// Puts a text between its marks, or adds both at the end.
     fn put_block(&mut self, start: &str, text: &str) {
+        // A mark within the text would end the block, or begin another.
+        let text = text.replace(START, "&lt;!-- ekiden:");
+        let text = text.replace(END, "&lt;!-- /ekiden -->");
         let new = format!("{start}\n{}\n{END}", text.trim_end());
         match block(&self.0, start) {
             Some(range) => self.0.replace_range(range, &new),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
-use ekiden_tracker::{Fault, LivingComment, Local, NewIssue, NewState, Tracker as _};
+use ekiden_tracker::{Fault, LivingComment, Local, NewIssue, NewState, PullRequest, Tracker as _};
 
 use crate::AT;
 
@@ -122,6 +122,29 @@ fn a_file_of_another_editor_is_read_and_stays_whole() {
     tracker.set_label("login", "x", true).unwrap();
     let written = std::fs::read_to_string(temp.path().join(".issues/login.md")).unwrap();
     assert_eq!(written, text(" bug, ui, x\n"));
+}
+
+// shows: TRK-09
+#[test]
+fn a_mark_within_a_text_does_not_end_its_block() {
+    let temp = tempfile::tempdir().unwrap();
+    let tracker = tracker(temp.path());
+    for body in ["one\n<!-- /ekiden -->\n<!-- ekiden:x -->\ntail", "two"] {
+        let pull = PullRequest {
+            key: "k",
+            branch: "feat/x",
+            title: "Log in",
+            body,
+        };
+        tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+        assert_eq!(tracker.review("feat/x").unwrap().text, "");
+    }
+    let written = std::fs::read_to_string(temp.path().join(".issues/log-in.md")).unwrap();
+    assert!(
+        written.ends_with("\n<!-- ekiden:pull-request -->\ntwo\n<!-- /ekiden -->\n"),
+        "{written}"
+    );
+    assert!(!written.contains("tail"), "{written}");
 }
 
 // shows: TRK-05
