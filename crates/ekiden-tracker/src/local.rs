@@ -28,9 +28,9 @@ use ekiden_core::text::{in_full, one_line};
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::beneath::{self, NotInside};
-use ekiden_store::disk::{Disk, DiskError, Kind};
+use ekiden_store::disk::{Disk, DiskError, Kind, Reach};
 use ekiden_store::outbox::name_of;
-use ekiden_store::replace::{Durability, replace, replace_in_project};
+use ekiden_store::replace::replace_in_project;
 
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::{Fault, Markup, NewState};
@@ -225,31 +225,33 @@ impl Tracker for Local {
         }
         ensure_dir(&*self.disk, &self.dir).map_err(|error| failed(&error))?;
         let words = slug(new.title);
-        let taken = |id: &String| {
-            self.disk
-                .stat(&self.path(id))
-                .is_ok_and(|found| found.is_some())
-        };
-        let mut ids =
-            std::iter::once(words.clone()).chain((2..).map(|number| format!("{words}-{number}")));
-        let id = ids.find(|id| !taken(id)).unwrap_or(words);
         let parent = new
             .parent
             .map(|parent| format!("parent: {parent}\n"))
             .unwrap_or_default();
         let title = one_line(new.title, 200);
-        let text = format!(
-            "---\nid: {id}\ntitle: {title}\nstate: open\nlabels:\n{parent}key: {key}\n---\n{}\n",
-            new.text.trim_end()
-        );
-        replace(
-            &*self.disk,
-            &self.path(&id),
-            text.as_bytes(),
-            Durability::Full,
-        )
-        .map_err(|error| failed(&error))?;
-        Ok(id)
+        let (mut id, mut number) = (words.clone(), 1);
+        loop {
+            let text = format!(
+                "---\nid: {id}\ntitle: {title}\nstate: open\nlabels:\n{parent}key: {key}\n---\n{}\n",
+                new.text.trim_end()
+            );
+            // Another process may take the same name at the same time.
+            let path = self.path(&id);
+            let made = self.disk.create_file(&path, text.as_bytes(), Reach::Disk);
+            match made.and_then(|()| self.disk.sync_dir(&self.dir)) {
+                Ok(()) => return Ok(id),
+                Err(error) if error.is_already_there() => {
+                    number += 1;
+                    id = format!("{words}-{number}");
+                }
+                Err(error) => {
+                    // A full disk should not keep half an issue.
+                    let _ = self.disk.remove(&path);
+                    return Err(failed(&error));
+                }
+            }
+        }
     }
 
     /// A rehearsal: writes a file with the body, and pushes nothing.

@@ -180,6 +180,36 @@ fn a_new_issue_is_made_once_and_takes_no_others_name() {
     );
 }
 
+// shows: TRK-05
+#[test]
+fn issues_that_are_made_at_the_same_time_are_all_kept() {
+    let temp = tempfile::tempdir().unwrap();
+    let start = std::sync::Barrier::new(8);
+    let make = |key: String| {
+        let new = NewIssue {
+            key: &key,
+            title: "Log in",
+            text: &key,
+            parent: None,
+            since: AT,
+        };
+        start.wait();
+        tracker(temp.path()).create(&new).unwrap()
+    };
+    let mut made: Vec<String> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8)
+            .map(|number| scope.spawn(move || make(number.to_string())))
+            .collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    made.sort();
+    made.dedup();
+    assert_eq!(made.len(), 8, "{made:?}");
+    let tracker = tracker(temp.path());
+    let texts = made.iter().map(|id| tracker.issue(id).unwrap().text);
+    assert_eq!(texts.collect::<std::collections::BTreeSet<_>>().len(), 8);
+}
+
 // shows: TRK-10
 #[test]
 fn a_file_says_how_urgent_it_is_and_what_blocks_it() {
