@@ -16,6 +16,9 @@ pub enum Fault {
     Limited { wait: Millis },
     #[error("there is no key: {0}")]
     NoKey(&'static str),
+    /// What became of the user's program that prints the key.
+    #[error("there is no key: {0}")]
+    KeyCommand(String),
     #[error("it does not permit this: {0}")]
     NotPermitted(String),
     #[error("{0} is not there")]

@@ -201,6 +201,14 @@ fn an_issue_that_cannot_be_had_is_told_with_a_way_out() {
     error: cannot read issue ANV-1: linear: there is no key: set LINEAR_API_KEY
     hint: or let a program print it: `tracker.credential_command`
     ");
+    let keyless = keyless.with("EKIDEN_TRACKER_CREDENTIAL_COMMAND", "no-such-program");
+    insta::assert_snapshot!(said(&keyless, "ANV-1", 77), @r"
+    error: cannot read issue ANV-1: linear: there is no key: `no-such-program` is not on PATH
+    hint: `tracker.credential_command` must print a key
+    ");
+    let keyless = keyless.with("EKIDEN_TRACKER_CREDENTIAL_COMMAND", "false");
+    let why = "there is no key: `false` exited with 1\n";
+    assert!(said(&keyless, "ANV-1", 77).contains(why));
     insta::assert_snapshot!(said(&keyless, "no such", 66), @r"
     error: `no such` names no issue: letters, digits, `-` and `_` name an issue's file
     hint: such as ANV-123, owner/name#12, or an issue's address
