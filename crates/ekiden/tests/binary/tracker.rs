@@ -267,7 +267,11 @@ fn a_branch_makes_nobody_speak_unless_a_tracker_is_set() {
     environment.run(&run).expect(0);
     assert!(server.fake().asked.is_empty());
     environment = environment.with("EKIDEN_TRACKER_KIND", "linear");
-    environment.run(&run).expect(0);
+    let said = environment.run(&run).expect(0);
+    assert!(
+        said.stdout.contains(" · task.md · reports to ANV-1\n"),
+        "{said}"
+    );
     sent(&environment);
     assert!(body(&server).contains("Run ended"));
     // It was complete with its first handoff, so nothing is to be continued.
