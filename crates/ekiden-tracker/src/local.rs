@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ekiden_core::issue::{Child, Comment, Issue};
+use ekiden_core::issue::{Child, Comment, Issue, is_file_name};
 use ekiden_core::text::{in_full, one_line};
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
@@ -98,7 +98,14 @@ impl Local {
         }
     }
 
-    fn all(&self) -> Result<Vec<(String, File)>, Fault> {
+    /// The files whose names cannot name an issue. They are left out of everything else.
+    pub fn unusable(&self) -> Result<Vec<String>, Fault> {
+        let ids = self.ids()?.into_iter();
+        let unusable = ids.filter(|id| !is_file_name(id));
+        Ok(unusable.map(|id| format!("{id}.md")).collect())
+    }
+
+    fn ids(&self) -> Result<Vec<String>, Fault> {
         let Some(dir) = self.resolved(&self.dir)? else {
             return Ok(Vec::new());
         };
@@ -106,10 +113,19 @@ impl Local {
         let ids = names
             .iter()
             .filter_map(|name| name.to_str()?.strip_suffix(".md"));
-        let ids = ids.filter(|id| !id.starts_with('.')).take(FILES_MAX);
+        let ids = ids.filter(|id| !id.starts_with('.'));
+        Ok(ids.map(str::to_owned).collect())
+    }
+
+    fn all(&self) -> Result<Vec<(String, File)>, Fault> {
+        let ids = self.ids()?.into_iter();
+        let ids = ids.filter(|id| is_file_name(id)).take(FILES_MAX);
         // An unreadable file does not keep the others from being listed.
         Ok(ids
-            .filter_map(|id| Some((id.to_owned(), self.read(id).ok()?)))
+            .filter_map(|id| {
+                let file = self.read(&id).ok()?;
+                Some((id, file))
+            })
             .collect())
     }
 

@@ -106,6 +106,9 @@ fn list(
         .open_project(kind)
         .and_then(|tracker| tracker.find(label, None));
     let found = found.map_err(|fault| failure("list issues", kind, &fault))?;
+    if kind == TrackerKind::Local {
+        warn_of_unusable(trackers, output);
+    }
     if invocation.json()? {
         return output.answer_json(&Fields::versioned().with("issues", found));
     }
@@ -125,6 +128,16 @@ fn list(
         output.line(line.with(Tone::Quiet, rest).hanging(18));
     }
     Ok(Exit::Done)
+}
+
+/// Files that look like issues, but that nothing can name.
+pub(super) fn warn_of_unusable(trackers: &Trackers, output: &mut Output) {
+    for file in trackers.local().unusable().unwrap_or_default() {
+        output.warn(&format!(
+            "`{}` is left out: rename it, since letters, digits, `-` and `_` name an issue's file",
+            one_line(&file)
+        ));
+    }
 }
 
 fn show(

@@ -298,6 +298,14 @@ fn issues_in_files_are_listed_shown_and_made() {
     log-in-by-mail    Log in, by mail  open
     send-the-mail     Send the mail  open
     ");
+    environment.write(".issues/v1.2.md", "Bumped.");
+    insta::assert_snapshot!(environment.told(&["issue", "list"]), @r"
+    log-in-by-mail    Log in, by mail  open
+    send-the-mail     Send the mail  open
+    --- standard error
+    warning: `v1.2.md` is left out: rename it, since letters, digits, `-` and `_` name an issue's file
+    --- exit code 0
+    ");
     insta::assert_snapshot!(told(&["issue", "show", "log-in-by-mail"]), @r"
     log-in-by-mail: Log in, by mail
     State: open
