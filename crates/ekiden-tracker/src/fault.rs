@@ -12,6 +12,9 @@ pub enum Fault {
     /// Another try may work.
     #[error("no answer: {0}")]
     Unreachable(String),
+    /// The same: its server is at fault.
+    #[error("it fails with status {0}")]
+    Failing(u16),
     #[error("it takes no more requests for {wait}")]
     Limited { wait: Millis },
     #[error("there is no key: {0}")]

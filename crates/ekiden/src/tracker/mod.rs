@@ -299,7 +299,9 @@ pub fn failure(what: &str, kind: TrackerKind, fault: &Fault) -> Failure {
     let exit = match fault {
         Fault::Missing(_) => Exit::MissingInput,
         Fault::NoKey(_) | Fault::KeyCommand(_) | Fault::NotPermitted(_) => Exit::NotPermitted,
-        Fault::Unreachable(_) | Fault::Limited { .. } | Fault::Garbage(_) => Exit::Unreachable,
+        Fault::Unreachable(_) | Fault::Failing(_) | Fault::Limited { .. } | Fault::Garbage(_) => {
+            Exit::Unreachable
+        }
         Fault::Refused(_) => Exit::InvalidInput,
     };
     let failure = Failure::new(exit, format!("cannot {what}: {}: {fault}", kind.name()));
@@ -312,6 +314,7 @@ pub fn failure(what: &str, kind: TrackerKind, fault: &Fault) -> Failure {
         }
         Fault::Missing(_)
         | Fault::Unreachable(_)
+        | Fault::Failing(_)
         | Fault::Limited { .. }
         | Fault::Garbage(_)
         | Fault::Refused(_) => failure,

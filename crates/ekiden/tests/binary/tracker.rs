@@ -328,6 +328,23 @@ fn issues_in_files_are_listed_shown_and_made() {
     }
 }
 
+// shows: LIN-002
+#[test]
+fn a_session_without_a_handoff_is_not_said_to_have_handed_off() {
+    let server = linear(&["Five files"]);
+    let environment = with_linear(Environment::new(), &server);
+    environment.script("agent.sh", "cat > /dev/null; date >> file");
+    let agent = ["--agent-command", "./agent.sh", "-m", "1"];
+    let run = [&["run", "--issue", "ANV-1"], &agent[..]].concat();
+    environment.run(&run).expect(3);
+    sent(&environment);
+    let text = body(&server);
+    assert!(
+        text.contains("Session 1 · ended without a handoff"),
+        "{text}"
+    );
+}
+
 /// A kill between two sessions loses no entry: the run that goes on queues what its log says.
 // shows: TRK-06
 #[test]
