@@ -381,12 +381,15 @@ fn no_home() -> Failure {
 impl From<MemoryError> for Failure {
     fn from(error: MemoryError) -> Self {
         let text = format!("cannot {}", in_full(&error));
+        let takes_nothing = error.takes_nothing();
         match error {
             MemoryError::Unknown(_) | MemoryError::Ambiguous { .. } => {
                 Self::new(Exit::MissingInput, text).hint("`ekiden memory recent` shows ids")
             }
             MemoryError::Disk(error) => error.into(),
             MemoryError::Busy => Self::new(Exit::State, text).hint("try again in a minute"),
+            // An index made anew would not fit either.
+            MemoryError::Index(_) if takes_nothing => Self::new(Exit::State, text),
             MemoryError::Index(_) | MemoryError::OtherVersion => Self::new(Exit::State, text)
                 .hint("`ekiden memory rebuild` makes the index anew; what was recorded stays"),
         }
