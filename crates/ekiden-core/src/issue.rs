@@ -174,7 +174,8 @@ fn is_number(text: &str) -> bool {
     (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn is_file_name(text: &str) -> bool {
+/// What may name an issue's file, without its extension.
+pub fn is_file_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     (1..=64).contains(&text.len()) && text.chars().all(plain)
 }

@@ -47,14 +47,27 @@ pub fn ask<T>(
     }
 }
 
+pub(crate) fn set_aside(files: &MemoryFiles) {
+    shift(files, DATABASE, ASIDE);
+}
+
+/// Makes the database that was set aside the one in use again.
+pub(crate) fn put_back(files: &MemoryFiles) {
+    shift(files, ASIDE, DATABASE);
+}
+
+pub(crate) fn remove_aside(files: &MemoryFiles) {
+    remove(files, ASIDE);
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the index is the one file outside of the store"
 )]
-pub(crate) fn set_aside(files: &MemoryFiles) {
-    remove_aside(files);
+fn shift(files: &MemoryFiles, from: &str, to: &str) {
+    remove(files, to);
     for end in ENDS {
-        let [from, to] = [DATABASE, ASIDE].map(|name| files.path(&format!("{name}{end}")));
+        let [from, to] = [from, to].map(|name| files.path(&format!("{name}{end}")));
         // A missing file has nothing to keep.
         let _ = std::fs::rename(from, to);
     }
@@ -64,8 +77,8 @@ pub(crate) fn set_aside(files: &MemoryFiles) {
     clippy::disallowed_methods,
     reason = "the index is the one file outside of the store"
 )]
-pub(crate) fn remove_aside(files: &MemoryFiles) {
+fn remove(files: &MemoryFiles, name: &str) {
     for end in ENDS {
-        let _ = std::fs::remove_file(files.path(&format!("{ASIDE}{end}")));
+        let _ = std::fs::remove_file(files.path(&format!("{name}{end}")));
     }
 }

@@ -34,7 +34,7 @@ impl MemoryError {
     }
 
     /// The disk is full, read-only, or fails.
-    pub(crate) fn takes_nothing(&self) -> bool {
+    pub fn takes_nothing(&self) -> bool {
         let Self::Index(error) = self else {
             return matches!(self, Self::Disk(_));
         };

@@ -18,7 +18,7 @@ use ekiden_core::time::Timestamp;
 use ekiden_store::memory::MemoryFiles;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
-use crate::ask::{ASIDE, remove_aside, set_aside};
+use crate::ask::{ASIDE, put_back, remove_aside, set_aside};
 use crate::error::MemoryError;
 use crate::postings::{Postings, block_of, blocks_of, row_of};
 use crate::reading::{LinePlace, Texts};
@@ -127,12 +127,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Rebuilds the index from the files alone.
+    /// Rebuilds the index from the files alone. If that fails, the old one stays in use.
     pub fn rebuild(files: &MemoryFiles) -> Result<Self, MemoryError> {
         let lock = files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         set_aside(files);
         drop(lock);
-        let memory = Self::open(files.clone())?;
+        let memory = Self::open(files.clone()).inspect_err(|_| put_back(files))?;
         remove_aside(files);
         Ok(memory)
     }

@@ -439,6 +439,22 @@ fn a_crash_between_file_and_index_while_forgetting_is_made_good() {
     assert!(home.found("gone").is_empty());
 }
 
+// shows: MEM-07
+#[test]
+fn a_rebuild_that_fails_leaves_the_index_as_it_was() {
+    let home = Home::new();
+    home.add("one", "text", 1);
+    let found = home.found("text");
+    let before = std::fs::read(home.database()).unwrap();
+    // A new database needs this name.
+    let journal = home.files.path("index.db-journal");
+    std::fs::create_dir(&journal).unwrap();
+    Memory::rebuild(&home.files).unwrap_err();
+    assert_eq!(std::fs::read(home.database()).unwrap(), before);
+    std::fs::remove_dir(&journal).unwrap();
+    assert_eq!(home.found("text"), found);
+}
+
 /// The other process of the next test.
 #[test]
 fn a_rebuild_that_will_be_killed() {

@@ -12,10 +12,16 @@ pub enum Fault {
     /// Another try may work.
     #[error("no answer: {0}")]
     Unreachable(String),
+    /// The same: its server is at fault.
+    #[error("it fails with status {0}")]
+    Failing(u16),
     #[error("it takes no more requests for {wait}")]
     Limited { wait: Millis },
     #[error("there is no key: {0}")]
     NoKey(&'static str),
+    /// What became of the user's program that prints the key.
+    #[error("there is no key: {0}")]
+    KeyCommand(String),
     #[error("it does not permit this: {0}")]
     NotPermitted(String),
     #[error("{0} is not there")]

@@ -39,5 +39,5 @@ pub use local::Local;
 pub use sender::{Open, Push, Sender, Sent, Standing, Waiting, standing};
 pub use tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 pub use web::{Answer, RealWeb, Web};
-pub use words::{Document, Entry, HEADS, Markup, comment, defused, pull_request};
+pub use words::{Document, Entry, HEADS, Markup, comment, defused, of_people, pull_request};
 pub use write::{NewState, Queued, Write};

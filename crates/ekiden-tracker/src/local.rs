@@ -23,14 +23,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ekiden_core::issue::{Child, Comment, Issue};
+use ekiden_core::issue::{Child, Comment, Issue, is_file_name};
 use ekiden_core::text::{in_full, one_line};
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::beneath::{self, NotInside};
-use ekiden_store::disk::{Disk, DiskError, Kind};
+use ekiden_store::disk::{Disk, DiskError, Kind, Reach};
 use ekiden_store::outbox::name_of;
-use ekiden_store::replace::{Durability, replace, replace_in_project};
+use ekiden_store::replace::replace_in_project;
 
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::{Fault, Markup, NewState};
@@ -42,6 +42,8 @@ const FILES_MAX: usize = 2_000;
 const CLOSED: [&str; 5] = ["closed", "done", "completed", "canceled", "cancelled"];
 const END: &str = "<!-- /ekiden -->";
 
+/// How the first mark of a block begins.
+const START: &str = "<!-- ekiden:";
 const PULL_REQUEST: &str = "<!-- ekiden:pull-request -->";
 
 pub struct Local {
@@ -96,7 +98,14 @@ impl Local {
         }
     }
 
-    fn all(&self) -> Result<Vec<(String, File)>, Fault> {
+    /// The files whose names cannot name an issue. They are left out of everything else.
+    pub fn unusable(&self) -> Result<Vec<String>, Fault> {
+        let ids = self.ids()?.into_iter();
+        let unusable = ids.filter(|id| !is_file_name(id));
+        Ok(unusable.map(|id| format!("{id}.md")).collect())
+    }
+
+    fn ids(&self) -> Result<Vec<String>, Fault> {
         let Some(dir) = self.resolved(&self.dir)? else {
             return Ok(Vec::new());
         };
@@ -104,10 +113,19 @@ impl Local {
         let ids = names
             .iter()
             .filter_map(|name| name.to_str()?.strip_suffix(".md"));
-        let ids = ids.filter(|id| !id.starts_with('.')).take(FILES_MAX);
+        let ids = ids.filter(|id| !id.starts_with('.'));
+        Ok(ids.map(str::to_owned).collect())
+    }
+
+    fn all(&self) -> Result<Vec<(String, File)>, Fault> {
+        let ids = self.ids()?.into_iter();
+        let ids = ids.filter(|id| is_file_name(id)).take(FILES_MAX);
         // An unreadable file does not keep the others from being listed.
         Ok(ids
-            .filter_map(|id| Some((id.to_owned(), self.read(id).ok()?)))
+            .filter_map(|id| {
+                let file = self.read(&id).ok()?;
+                Some((id, file))
+            })
             .collect())
     }
 
@@ -149,7 +167,7 @@ impl Tracker for Local {
             }
         });
         Ok(Issue {
-            text: file.body().trim().to_owned(),
+            text: file.by_people(),
             children: children.collect(),
             ..Self::outline(id, &file)
         })
@@ -223,31 +241,33 @@ impl Tracker for Local {
         }
         ensure_dir(&*self.disk, &self.dir).map_err(|error| failed(&error))?;
         let words = slug(new.title);
-        let taken = |id: &String| {
-            self.disk
-                .stat(&self.path(id))
-                .is_ok_and(|found| found.is_some())
-        };
-        let mut ids =
-            std::iter::once(words.clone()).chain((2..).map(|number| format!("{words}-{number}")));
-        let id = ids.find(|id| !taken(id)).unwrap_or(words);
         let parent = new
             .parent
             .map(|parent| format!("parent: {parent}\n"))
             .unwrap_or_default();
         let title = one_line(new.title, 200);
-        let text = format!(
-            "---\nid: {id}\ntitle: {title}\nstate: open\nlabels:\n{parent}key: {key}\n---\n{}\n",
-            new.text.trim_end()
-        );
-        replace(
-            &*self.disk,
-            &self.path(&id),
-            text.as_bytes(),
-            Durability::Full,
-        )
-        .map_err(|error| failed(&error))?;
-        Ok(id)
+        let (mut id, mut number) = (words.clone(), 1);
+        loop {
+            let text = format!(
+                "---\nid: {id}\ntitle: {title}\nstate: open\nlabels:\n{parent}key: {key}\n---\n{}\n",
+                new.text.trim_end()
+            );
+            // Another process may take the same name at the same time.
+            let path = self.path(&id);
+            let made = self.disk.create_file(&path, text.as_bytes(), Reach::Disk);
+            match made.and_then(|()| self.disk.sync_dir(&self.dir)) {
+                Ok(()) => return Ok(id),
+                Err(error) if error.is_already_there() => {
+                    number += 1;
+                    id = format!("{words}-{number}");
+                }
+                Err(error) => {
+                    // A full disk should not keep half an issue.
+                    let _ = self.disk.remove(&path);
+                    return Err(failed(&error));
+                }
+            }
+        }
     }
 
     /// A rehearsal: writes a file with the body, and pushes nothing.
@@ -275,11 +295,9 @@ impl Tracker for Local {
         let mut all = self.all()?.into_iter();
         let found = all.find(|(_, file)| file.value("branch").as_deref() == Some(branch));
         let missing = || Fault::Missing(format!("a pull request of {branch}"));
-        let (id, mut file) = found.ok_or_else(missing)?;
-        file.put_block(PULL_REQUEST, "");
-        let text = file.body().replace(&format!("{PULL_REQUEST}\n\n{END}"), "");
+        let (id, file) = found.ok_or_else(missing)?;
         Ok(Issue {
-            text: text.trim().to_owned(),
+            text: file.by_people(),
             ..Self::outline(&id, &file)
         })
     }
@@ -339,6 +357,15 @@ impl File {
             .map_or(&*self.0, |(_, _, behind)| &self.0[behind..])
     }
 
+    /// The text without the blocks that ekiden keeps up to date.
+    fn by_people(&self) -> String {
+        let mut text = self.body().to_owned();
+        while let Some(block) = block(&text, START) {
+            text.replace_range(block, "");
+        }
+        text.trim().to_owned()
+    }
+
     /// Where a key and its value are, including list items on separate lines.
     fn field(&self, key: &str) -> Option<Range<usize>> {
         let (start, end, _) = self.front()?;
@@ -392,14 +419,20 @@ impl File {
 
     /// Puts a text between its marks, or adds both at the end.
     fn put_block(&mut self, start: &str, text: &str) {
-        let block = format!("{start}\n{}\n{END}", text.trim_end());
-        let found = self.0.find(start).and_then(|from| {
-            let end = self.0[from..].find(END)?;
-            Some(from..from + end + END.len())
-        });
-        match found {
-            Some(range) => self.0.replace_range(range, &block),
-            None => self.0 = format!("{}\n\n{block}\n", self.0.trim_end()),
+        // A mark within the text would end the block, or begin another.
+        let text = text.replace(START, "&lt;!-- ekiden:");
+        let text = text.replace(END, "&lt;!-- /ekiden -->");
+        let new = format!("{start}\n{}\n{END}", text.trim_end());
+        match block(&self.0, start) {
+            Some(range) => self.0.replace_range(range, &new),
+            None => self.0 = format!("{}\n\n{new}\n", self.0.trim_end()),
         }
     }
+}
+
+/// Where the first block is whose mark begins like this.
+fn block(text: &str, start: &str) -> Option<Range<usize>> {
+    let from = text.find(start)?;
+    let end = from + text[from..].find(END)? + END.len();
+    Some(from..end)
 }

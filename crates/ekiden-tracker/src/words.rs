@@ -1,5 +1,6 @@
 //! The text that goes into an issue: ours, with agents' text quoted, bounded, masked and defused.
 
+use ekiden_core::issue::Comment;
 use ekiden_core::secrets::mask;
 use ekiden_core::text::{clean, one_line, short};
 use ekiden_core::time::Timestamp;
@@ -88,12 +89,27 @@ impl Entry {
     }
 }
 
+/// The comments that people wrote. A living comment is written with the user's key, so its author may be one whom the
+/// user trusts, but its words are an agent's.
+pub fn of_people(mut comments: Vec<Comment>) -> Vec<Comment> {
+    comments.retain(|comment| !HEADS.iter().any(|head| comment.text.starts_with(head)));
+    comments
+}
+
 /// The living comment: oldest first, the newest open, the others folded.
 pub fn comment(head: &str, entries: &[&Entry], markup: Markup) -> String {
     let Some((newest, older)) = entries.split_last() else {
         return head.to_owned();
     };
-    let newest = format!("### {}\n\n{}", newest.head, body(newest, true, markup));
+    // The end of a run has no handoff, and should not hide the last one.
+    let document = entries
+        .iter()
+        .rev()
+        .find_map(|entry| match &entry.document {
+            Document::Text(text) => Some(text.as_str()),
+            Document::Link(_) | Document::None => None,
+        });
+    let newest = format!("### {}\n\n{}", newest.head, body(newest, document, markup));
     let room = COMMENT_BYTES_MAX.saturating_sub(head.len() + newest.len());
     // The oldest lose their text first, but never their line.
     let mut folded = Vec::new();
@@ -102,7 +118,7 @@ pub fn comment(head: &str, entries: &[&Entry], markup: Markup) -> String {
         .map(|entry| entry.head.len() + 2)
         .sum::<usize>();
     for entry in older.iter().rev() {
-        let whole = fold(&entry.head, &body(entry, false, markup), markup);
+        let whole = fold(&entry.head, &body(entry, None, markup), markup);
         used += whole.len();
         folded.push(match used <= room {
             true => whole,
@@ -113,7 +129,7 @@ pub fn comment(head: &str, entries: &[&Entry], markup: Markup) -> String {
     format!("{head}\n\n{}{newest}", folded.concat())
 }
 
-fn body(entry: &Entry, with_document: bool, markup: Markup) -> String {
+fn body(entry: &Entry, document: Option<&str>, markup: Markup) -> String {
     let mut text = String::new();
     for fact in &entry.facts {
         text.push_str(&format!("{}\n\n", defused(&one_line(fact, LINE_CHARS_MAX))));
@@ -130,17 +146,16 @@ fn body(entry: &Entry, with_document: bool, markup: Markup) -> String {
             ));
         }
     }
-    match &entry.document {
-        Document::Link(url) => text.push_str(&format!("Handoff: {url}\n\n")),
-        Document::Text(document) if with_document => {
-            let document = clean(document).text;
-            text.push_str(&fold(
-                "Handoff",
-                &quoted(document.lines(), DOCUMENT_LINES_MAX),
-                markup,
-            ));
-        }
-        Document::Text(_) | Document::None => {}
+    if let Document::Link(url) = &entry.document {
+        text.push_str(&format!("Handoff: {url}\n\n"));
+    }
+    if let Some(document) = document {
+        let document = clean(document).text;
+        text.push_str(&fold(
+            "Handoff",
+            &quoted(document.lines(), DOCUMENT_LINES_MAX),
+            markup,
+        ));
     }
     text.push_str(&format!("{}\n\n", entry.at.rfc3339()));
     text
@@ -266,6 +281,15 @@ mod tests {
 
         "#]]
         .assert_eq(&comment("ekiden works here.", &[&one, &two], Markup::Html).replace(BREAK, "~"));
+        let end = Entry {
+            head: "Run ended".to_owned(),
+            document: Document::None,
+            ..entry(3, "")
+        };
+        let ended = comment("x", &[&one, &two, &end], Markup::Html);
+        let (_, newest) = ended.split_once("### Run ended\n").unwrap();
+        assert!(newest.contains("mia 2  \n"), "{newest}");
+        assert_eq!(ended.matches("# Handoff").count(), 1, "{ended}");
         let linear = comment("x", &[&one, &two], Markup::Linear);
         assert!(
             linear.contains("+++ Session 1 · L2 at 86 %\n") && !linear.contains("<details>"),

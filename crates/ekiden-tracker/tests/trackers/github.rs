@@ -179,7 +179,7 @@ fn what_goes_wrong_is_a_fault_with_its_reason() {
     ));
     assert!(matches!(
         fault(ServiceFault::Status(502)),
-        Fault::Unreachable(_)
+        Fault::Failing(502)
     ));
     assert!(matches!(
         fault(ServiceFault::Status(302)),

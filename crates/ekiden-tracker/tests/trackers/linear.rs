@@ -71,7 +71,7 @@ fn what_goes_wrong_is_a_fault_with_its_reason() {
     ));
     assert!(matches!(
         fault(ServiceFault::Status(500)),
-        Fault::Unreachable(_)
+        Fault::Failing(500)
     ));
     assert!(matches!(fault(ServiceFault::Garbage), Fault::Garbage(_)));
     assert!(matches!(fault(ServiceFault::Half), Fault::Garbage(_)));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
-use ekiden_tracker::{Fault, LivingComment, Local, NewIssue, NewState, Tracker as _};
+use ekiden_tracker::{Fault, LivingComment, Local, NewIssue, NewState, PullRequest, Tracker as _};
 
 use crate::AT;
 
@@ -82,6 +82,15 @@ fn what_a_person_wrote_stays_as_it_is() {
         <!-- /ekiden -->
     "#]]
     .assert_eq(&written);
+    let below = written + "\nOnly by mail.\n";
+    RealDisk::new()
+        .remove(&temp.path().join(".issues/login.md"))
+        .unwrap();
+    put(temp.path(), "login.md", &below);
+    assert_eq!(
+        tracker.issue("login").unwrap().text,
+        "By mail.\n\n- a\n\n\n\nOnly by mail."
+    );
     tracker.set_label("bare", "x", true).unwrap();
     assert_eq!(tracker.issue("bare").unwrap().text, "no front matter");
     let open: Vec<String> = tracker
@@ -115,6 +124,29 @@ fn a_file_of_another_editor_is_read_and_stays_whole() {
     assert_eq!(written, text(" bug, ui, x\n"));
 }
 
+// shows: TRK-09
+#[test]
+fn a_mark_within_a_text_does_not_end_its_block() {
+    let temp = tempfile::tempdir().unwrap();
+    let tracker = tracker(temp.path());
+    for body in ["one\n<!-- /ekiden -->\n<!-- ekiden:x -->\ntail", "two"] {
+        let pull = PullRequest {
+            key: "k",
+            branch: "feat/x",
+            title: "Log in",
+            body,
+        };
+        tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+        assert_eq!(tracker.review("feat/x").unwrap().text, "");
+    }
+    let written = std::fs::read_to_string(temp.path().join(".issues/log-in.md")).unwrap();
+    assert!(
+        written.ends_with("\n<!-- ekiden:pull-request -->\ntwo\n<!-- /ekiden -->\n"),
+        "{written}"
+    );
+    assert!(!written.contains("tail"), "{written}");
+}
+
 // shows: TRK-05
 #[test]
 fn a_new_issue_is_made_once_and_takes_no_others_name() {
@@ -146,6 +178,36 @@ fn a_new_issue_is_made_once_and_takes_no_others_name() {
         tracker.issue("nothing").unwrap_err(),
         Fault::Missing("nothing".to_owned())
     );
+}
+
+// shows: TRK-05
+#[test]
+fn issues_that_are_made_at_the_same_time_are_all_kept() {
+    let temp = tempfile::tempdir().unwrap();
+    let start = std::sync::Barrier::new(8);
+    let make = |key: String| {
+        let new = NewIssue {
+            key: &key,
+            title: "Log in",
+            text: &key,
+            parent: None,
+            since: AT,
+        };
+        start.wait();
+        tracker(temp.path()).create(&new).unwrap()
+    };
+    let mut made: Vec<String> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8)
+            .map(|number| scope.spawn(move || make(number.to_string())))
+            .collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    made.sort();
+    made.dedup();
+    assert_eq!(made.len(), 8, "{made:?}");
+    let tracker = tracker(temp.path());
+    let texts = made.iter().map(|id| tracker.issue(id).unwrap().text);
+    assert_eq!(texts.collect::<std::collections::BTreeSet<_>>().len(), 8);
 }
 
 // shows: TRK-10

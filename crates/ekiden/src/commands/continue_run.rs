@@ -4,6 +4,7 @@ use clap::Args;
 use ekiden_core::prompt::review_task;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
+use ekiden_tracker::of_people;
 
 use super::launch::{Continuing, With};
 use super::task::Task;
@@ -88,7 +89,9 @@ fn from_pull_request(
     let found = trackers
         .open(&pull)
         .and_then(|tracker| tracker.review(&pull.id));
-    let found = found.map_err(|fault| failure("read the pull request", pull.tracker, &fault))?;
+    let mut found =
+        found.map_err(|fault| failure("read the pull request", pull.tracker, &fault))?;
+    found.comments = of_people(found.comments);
     if found.text.trim().is_empty() && found.comments.is_empty() {
         let text = format!("the pull request {} needs no work", one_line(&found.name));
         return Err(Failure::new(Exit::MissingInput, text).hint(

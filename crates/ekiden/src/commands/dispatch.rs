@@ -37,6 +37,7 @@ use jiff::tz::TimeZone;
 use self::begin::words_of_runs;
 use self::place::{IssueWorktree, Standing, trees};
 use self::round::{Step, Wanted, steps};
+use super::issue::warn_of_unusable;
 use super::run::{check_agents, settle_permissions};
 use super::task::Task;
 use super::{Invocation, launch};
@@ -131,8 +132,12 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
             .hint("`git init && git commit --allow-empty -m start` makes one"));
     }
     let trackers = invocation.trackers(&workspace);
+    let kind = trackers.kind().unwrap_or(TrackerKind::Local);
+    if kind == TrackerKind::Local {
+        warn_of_unusable(&trackers, output);
+    }
     let dispatcher = Dispatcher {
-        kind: trackers.kind().unwrap_or(TrackerKind::Local),
+        kind,
         words: words_of_runs(args, &invocation, &settings)?,
         branch: invocation.given.get(&table::TRACKER_BRANCH)?,
         json: invocation.json()?,

@@ -8,7 +8,7 @@ use ekiden_core::text::{clean, shell_word};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::git::branch;
 use ekiden_engine::workspace::Workspace;
-use ekiden_tracker::{NewIssue, Tracker};
+use ekiden_tracker::{NewIssue, Tracker, of_people};
 
 use super::task::Task;
 use super::{Invocation, repository};
@@ -106,6 +106,9 @@ fn list(
         .open_project(kind)
         .and_then(|tracker| tracker.find(label, None));
     let found = found.map_err(|fault| failure("list issues", kind, &fault))?;
+    if kind == TrackerKind::Local {
+        warn_of_unusable(trackers, output);
+    }
     if invocation.json()? {
         return output.answer_json(&Fields::versioned().with("issues", found));
     }
@@ -125,6 +128,16 @@ fn list(
         output.line(line.with(Tone::Quiet, rest).hanging(18));
     }
     Ok(Exit::Done)
+}
+
+/// Files that look like issues, but that nothing can name.
+pub(super) fn warn_of_unusable(trackers: &Trackers, output: &mut Output) {
+    for file in trackers.local().unusable().unwrap_or_default() {
+        output.warn(&format!(
+            "`{}` is left out: rename it, since letters, digits, `-` and `_` name an issue's file",
+            one_line(&file)
+        ));
+    }
 }
 
 fn show(
@@ -293,7 +306,8 @@ impl OfIssue {
     ) -> Result<Self, Failure> {
         let trackers = invocation.trackers(workspace);
         let issue = trackers.named(name)?;
-        let found = read(&trackers, &issue)?;
+        let mut found = read(&trackers, &issue)?;
+        found.comments = of_people(found.comments);
         let own = own.map(|own| Task::read(own, output)).transpose()?;
         let trust = invocation
             .given

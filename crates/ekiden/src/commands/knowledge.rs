@@ -138,8 +138,9 @@ fn check(text: &str, copy: &Path) -> Result<(), Failure> {
     if lost.is_empty() {
         return Ok(());
     }
+    let word = if lost.len() == 1 { "line" } else { "lines" };
     let what = format!(
-        "cannot save the edit: it would lose line {}",
+        "cannot save the edit: it would lose {word} {}",
         lost.join(", ")
     );
     let hint =

@@ -8,6 +8,8 @@ use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_memory::{Filter, Forget, Here, Memory, MemoryError, Query, Stats, ask};
 use ekiden_store::memory::MemoryFiles;
 use ekiden_store::place::ProjectPlace;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 
 use super::Invocation;
 use crate::exit::Exit;
@@ -358,10 +360,17 @@ fn time(text: &str) -> Result<Timestamp, String> {
     });
     let at = ago.map(|ago| SystemClock.now() - ago);
     let at = at.or_else(|| Timestamp::parse_rfc3339(text));
-    at.or_else(|| Timestamp::parse_rfc3339(&format!("{text}T00:00:00Z")))
+    at.or_else(|| midnight(text, TimeZone::system()))
         .ok_or_else(|| {
             "a date such as 2026-11-01, a time in RFC 3339, or how long ago, such as 7d".to_owned()
         })
+}
+
+/// When a day begins where the user is.
+fn midnight(date: &str, zone: TimeZone) -> Option<Timestamp> {
+    let date = Date::strptime("%Y-%m-%d", date).ok()?;
+    let begins = date.to_zoned(zone).ok()?.timestamp();
+    begins.as_millisecond().try_into().ok().map(Timestamp)
 }
 
 fn no_home() -> Failure {
@@ -372,14 +381,33 @@ fn no_home() -> Failure {
 impl From<MemoryError> for Failure {
     fn from(error: MemoryError) -> Self {
         let text = format!("cannot {}", in_full(&error));
+        let takes_nothing = error.takes_nothing();
         match error {
             MemoryError::Unknown(_) | MemoryError::Ambiguous { .. } => {
                 Self::new(Exit::MissingInput, text).hint("`ekiden memory recent` shows ids")
             }
             MemoryError::Disk(error) => error.into(),
             MemoryError::Busy => Self::new(Exit::State, text).hint("try again in a minute"),
+            // An index made anew would not fit either.
+            MemoryError::Index(_) if takes_nothing => Self::new(Exit::State, text),
             MemoryError::Index(_) | MemoryError::OtherVersion => Self::new(Exit::State, text)
                 .hint("`ekiden memory rebuild` makes the index anew; what was recorded stays"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: MEM-006
+    #[test]
+    fn a_date_begins_where_the_user_is() {
+        let zone = || TimeZone::posix("EST5").unwrap();
+        let begins = midnight("2026-11-01", zone()).unwrap();
+        assert_eq!(begins.rfc3339(), "2026-11-01T05:00:00Z");
+        for text in ["2026-11-01T10:00", "2026-13-01", "soon"] {
+            assert_eq!(midnight(text, zone()), None, "{text}");
         }
     }
 }

@@ -39,7 +39,7 @@ enum What {
     },
     /// Send waiting writes now, without waiting for the next try
     ///
-    /// Rate limits of the service still apply. Exits with 69 if something is still waiting.
+    /// Rate limits of the service still apply. If something is still waiting, the exit code says why: 65 refused, 66 missing, 69 unreachable, 77 not permitted.
     Flush {
         #[command(flatten)]
         typed: Typed<Asking>,

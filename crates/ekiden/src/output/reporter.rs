@@ -249,7 +249,14 @@ impl Reporter {
             (None, Some(of)) => format!(" · imported from {of}"),
             (None, None) => String::new(),
         };
-        let rest = format!(" · {length}{budget} · {agent}{model}{levels} · {task}{from}");
+        let issue = header
+            .issue
+            .as_ref()
+            .map(|issue| one_line(&issue.to_string()));
+        // The task of a run that was given its issue begins with it.
+        let issue = issue.filter(|issue| !task.starts_with(issue.as_str()));
+        let reports = issue.map_or(String::new(), |issue| format!(" · reports to {issue}"));
+        let rest = format!(" · {length}{budget} · {agent}{model}{levels} · {task}{reports}{from}");
         entry
             .line(Line::new(Tone::Plain, format!("run {}", self.id(run))).with(Tone::Quiet, rest))
             .lines(committing(branch.map(String::as_str), dirty))

@@ -168,6 +168,15 @@ pub fn text(text: &str) -> Read<String> {
     }
 }
 
+/// A branch's name, in which {issue} and {title} stand for those of an issue.
+pub fn branch(text: &str) -> Read<String> {
+    let rest = text.replace("{issue}", "").replace("{title}", "");
+    match rest.contains(['{', '}']) {
+        true => Err("a name such as feat/{issue}-{title}; it has no other placeholders".to_owned()),
+        false => self::text(text),
+    }
+}
+
 /// Agents that take over from each other; an empty list is a valid answer, too.
 pub fn agents(text: &str) -> Read<Vec<String>> {
     let names = text.split(',').map(str::trim);
@@ -320,6 +329,17 @@ mod tests {
             assert_eq!(number(bad, 1..=10_000), wanted, "{bad}");
         }
         assert_eq!(seconds("90", 0..=3600), Ok(Millis::from_secs(90)));
+    }
+
+    // shows: TRK-07
+    #[test]
+    fn a_branch_has_no_unknown_placeholders() {
+        for good in ["feat/{issue}-{title}", "work"] {
+            assert_eq!(branch(good), Ok(good.to_owned()));
+        }
+        for bad in ["feat/{nonsense}", "feat/{issue", "", "{Issue}"] {
+            assert!(branch(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

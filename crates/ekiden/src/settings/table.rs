@@ -416,7 +416,7 @@ settings! {
     /// The state to which an issue moves at its first checkpoint or handoff
     TRACKER_STATE: String = "tracker.state", One("NAME"), NoFlag, form::text;
     /// The branch that a run on an issue creates and works on, such as feat/{issue}-{title} [default: none]
-    TRACKER_BRANCH: String = "tracker.branch", One("NAME"), NoFlag, form::text;
+    TRACKER_BRANCH: String = "tracker.branch", One("NAME"), NoFlag, form::branch;
     /// What to do with the issue when a run is complete and verified: close, or comment only
     TRACKER_ON_COMPLETE: bool = "tracker.on_complete", One("WHAT"), NoFlag, form::on_complete;
         default: Some("comment"), user_only: true;

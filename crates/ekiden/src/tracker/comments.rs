@@ -9,7 +9,7 @@ use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::Timestamp;
 use ekiden_engine::steering::Sender;
 use ekiden_engine::workspace::Workspace;
-use ekiden_tracker::HEADS;
+use ekiden_tracker::of_people;
 
 use super::Trackers;
 use crate::settings::table;
@@ -31,7 +31,10 @@ impl Listener {
             return;
         };
         let trust = trackers.get(&table::TRACKER_TRUST).unwrap_or_default();
-        for comment in comments.iter().filter(|comment| self.is_new(comment)) {
+        for comment in of_people(comments)
+            .iter()
+            .filter(|comment| self.is_new(comment))
+        {
             // The same comment has the same id, which the run remembers for good.
             let id = format!("{}{}{}", comment.author, comment.at, comment.text);
             let Ok(message) = MessageId::try_from(sha256_hex(id.as_bytes())) else {
@@ -50,7 +53,6 @@ impl Listener {
 
     fn is_new(&self, comment: &Comment) -> bool {
         let at = Timestamp::parse_rfc3339(&comment.at);
-        let is_ours = HEADS.iter().any(|head| comment.text.starts_with(head));
-        at.is_some_and(|at| at > self.since) && !is_ours
+        at.is_some_and(|at| at > self.since)
     }
 }

@@ -253,9 +253,11 @@ impl Feed {
         let place = stage
             .map(|stage| format!("Stage {stage} · "))
             .unwrap_or_default();
-        let how = session
-            .and_then(level)
-            .unwrap_or_else(|| "handed off".to_owned());
+        let how = match last.notes.by {
+            Author::Rescue => "ended without a handoff",
+            Author::Agent | Author::Both | Author::FollowUp => "handed off",
+        };
+        let how = session.and_then(level).unwrap_or_else(|| how.to_owned());
         let lines = |text: &str, heading: Heading| -> Vec<String> {
             said(text, heading.name())
                 .iter()

@@ -298,19 +298,23 @@ fn repo_of(origin: &str, host: &str) -> Option<String> {
 pub fn failure(what: &str, kind: TrackerKind, fault: &Fault) -> Failure {
     let exit = match fault {
         Fault::Missing(_) => Exit::MissingInput,
-        Fault::NoKey(_) | Fault::NotPermitted(_) => Exit::NotPermitted,
-        Fault::Unreachable(_) | Fault::Limited { .. } | Fault::Garbage(_) => Exit::Unreachable,
+        Fault::NoKey(_) | Fault::KeyCommand(_) | Fault::NotPermitted(_) => Exit::NotPermitted,
+        Fault::Unreachable(_) | Fault::Failing(_) | Fault::Limited { .. } | Fault::Garbage(_) => {
+            Exit::Unreachable
+        }
         Fault::Refused(_) => Exit::InvalidInput,
     };
     let failure = Failure::new(exit, format!("cannot {what}: {}: {fault}", kind.name()));
     match fault {
         Fault::NoKey(_) => failure.hint("or let a program print it: `tracker.credential_command`"),
+        Fault::KeyCommand(_) => failure.hint("`tracker.credential_command` must print a key"),
         Fault::NotPermitted(_) => failure.hint("`ekiden doctor` checks the key"),
         Fault::Missing(_) if kind != TrackerKind::Local => {
             failure.hint("or it exists, but the key has no access to it")
         }
         Fault::Missing(_)
         | Fault::Unreachable(_)
+        | Fault::Failing(_)
         | Fault::Limited { .. }
         | Fault::Garbage(_)
         | Fault::Refused(_) => failure,

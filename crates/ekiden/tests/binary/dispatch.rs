@@ -413,6 +413,7 @@ fn settings_that_are_approved_for_the_project_hold_in_its_worktrees() {
     issue(&environment, "b", "ekiden");
     let said = environment.run(&words(&["--once"])).expect(1);
     assert!(said.stdout.contains("b  cannot begin"), "{said}");
+    assert!(trees(&environment).is_empty());
 }
 
 // shows: TRK-10, AGT-14

@@ -427,6 +427,7 @@ fn a_session_on_a_part_of_a_plan_hands_on_to_the_next_part() {
         "{by_file}"
     );
     let none = steps("Read plan.toml");
+    assert!(!none.contains("none named"), "{none}");
     assert!(!none.contains("the next part"), "{none}");
 }
 

@@ -117,18 +117,21 @@ fn an_edit_stands_and_the_next_session_knows_it() {
 // shows: REL-30
 #[test]
 fn an_edit_that_would_lose_words_is_refused_and_kept() {
-    let environment = with_editor(Environment::with_git(), "sed -i '1iA stray remark.'");
+    let environment = with_editor(
+        Environment::with_git(),
+        "sed -i '1iA stray remark.\\nAnother.'",
+    );
     one_session(&environment);
     let before = environment.read(".ekiden/KNOWLEDGE.md");
     insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
     --- standard error
-    error: cannot save the edit: it would lose line 1
+    error: cannot save the edit: it would lose lines 1, 2
     hint: put it under `## Core Knowledge`, or under `### Session N - date` in `## Session Log`
     hint: your text is kept in .ekiden/KNOWLEDGE.edit.md; `ekiden knowledge edit` continues with it
     --- exit code 65
     ");
     assert_eq!(environment.read(".ekiden/KNOWLEDGE.md"), before);
-    let environment = environment.with("VISUAL", "sed -i 1d");
+    let environment = environment.with("VISUAL", "sed -i 1,2d");
     insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
     nothing changed
     --- standard error

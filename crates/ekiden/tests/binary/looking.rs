@@ -249,3 +249,19 @@ fn who_follows_a_run_leaves_with_who_reads() {
     environment.write("go", "");
     run.end().expect(0);
 }
+
+/// A disk that takes nothing is not mended by an index that is made anew.
+// shows: MEM-07
+#[test]
+fn an_index_that_cannot_be_written_is_told_without_a_way_that_fails_too() {
+    let environment = Environment::new();
+    environment.run(&["memory", "stats"]).expect(0);
+    // A new database needs this name.
+    let journal = environment.path("home/.local/state/ekiden/memory/index.db-journal");
+    std::fs::create_dir(journal).unwrap();
+    insta::assert_snapshot!(environment.told(&["memory", "rebuild"]), @r"
+    --- standard error
+    error: cannot use the index of the memory: unable to open database file: Error code 14: unable to open database file
+    --- exit code 74
+    ");
+}

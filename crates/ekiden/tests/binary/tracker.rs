@@ -201,6 +201,14 @@ fn an_issue_that_cannot_be_had_is_told_with_a_way_out() {
     error: cannot read issue ANV-1: linear: there is no key: set LINEAR_API_KEY
     hint: or let a program print it: `tracker.credential_command`
     ");
+    let keyless = keyless.with("EKIDEN_TRACKER_CREDENTIAL_COMMAND", "no-such-program");
+    insta::assert_snapshot!(said(&keyless, "ANV-1", 77), @r"
+    error: cannot read issue ANV-1: linear: there is no key: `no-such-program` is not on PATH
+    hint: `tracker.credential_command` must print a key
+    ");
+    let keyless = keyless.with("EKIDEN_TRACKER_CREDENTIAL_COMMAND", "false");
+    let why = "there is no key: `false` exited with 1\n";
+    assert!(said(&keyless, "ANV-1", 77).contains(why));
     insta::assert_snapshot!(said(&keyless, "no such", 66), @r"
     error: `no such` names no issue: letters, digits, `-` and `_` name an issue's file
     hint: such as ANV-123, owner/name#12, or an issue's address
@@ -259,7 +267,11 @@ fn a_branch_makes_nobody_speak_unless_a_tracker_is_set() {
     environment.run(&run).expect(0);
     assert!(server.fake().asked.is_empty());
     environment = environment.with("EKIDEN_TRACKER_KIND", "linear");
-    environment.run(&run).expect(0);
+    let said = environment.run(&run).expect(0);
+    assert!(
+        said.stdout.contains(" · task.md · reports to ANV-1\n"),
+        "{said}"
+    );
     sent(&environment);
     assert!(body(&server).contains("Run ended"));
     // It was complete with its first handoff, so nothing is to be continued.
@@ -286,6 +298,14 @@ fn issues_in_files_are_listed_shown_and_made() {
     log-in-by-mail    Log in, by mail  open
     send-the-mail     Send the mail  open
     ");
+    environment.write(".issues/v1.2.md", "Bumped.");
+    insta::assert_snapshot!(environment.told(&["issue", "list"]), @r"
+    log-in-by-mail    Log in, by mail  open
+    send-the-mail     Send the mail  open
+    --- standard error
+    warning: `v1.2.md` is left out: rename it, since letters, digits, `-` and `_` name an issue's file
+    --- exit code 0
+    ");
     insta::assert_snapshot!(told(&["issue", "show", "log-in-by-mail"]), @r"
     log-in-by-mail: Log in, by mail
     State: open
@@ -306,6 +326,23 @@ fn issues_in_files_are_listed_shown_and_made() {
         let json: Value = serde_json::from_str(&told(&["issue", "show", name, "--json"])).unwrap();
         assert_eq!(json["issue"]["parent"], "log-in-by-mail", "{name}");
     }
+}
+
+// shows: LIN-002
+#[test]
+fn a_session_without_a_handoff_is_not_said_to_have_handed_off() {
+    let server = linear(&["Five files"]);
+    let environment = with_linear(Environment::new(), &server);
+    environment.script("agent.sh", "cat > /dev/null; date >> file");
+    let agent = ["--agent-command", "./agent.sh", "-m", "1"];
+    let run = [&["run", "--issue", "ANV-1"], &agent[..]].concat();
+    environment.run(&run).expect(3);
+    sent(&environment);
+    let text = body(&server);
+    assert!(
+        text.contains("Session 1 · ended without a handoff"),
+        "{text}"
+    );
 }
 
 /// A kill between two sessions loses no entry: the run that goes on queues what its log says.
@@ -339,6 +376,30 @@ fn a_run_that_goes_on_tells_what_the_first_could_not() {
     ] {
         assert_eq!(text.matches(head).count(), 1, "{head} in {text}");
     }
+}
+
+/// The user's key wrote ekiden's comment, so its author may be one whom the user trusts.
+// shows: TRK-07
+#[test]
+fn what_ekiden_wrote_into_an_issue_is_not_in_the_next_task() {
+    let server = linear(&["Five files"]);
+    let environment =
+        with_linear(Environment::new(), &server).with("EKIDEN_TRACKER_TRUST", "mia@example.org");
+    environment.write("task.md", &items(1));
+    let run = ["run", "task.md", "--issue", "ANV-1", "--agent", "rehearsal"];
+    environment.run(&run).expect(0);
+    sent(&environment);
+    {
+        let comments = &mut server.fake().service.issues[0].comments;
+        let mut own = comments[0].clone();
+        own.body = "Only the first half.".to_owned();
+        comments.push(own);
+    }
+    environment.run(&run).expect(0);
+    let task = environment.read(".ekiden/TASK.md");
+    let trusted = "The user trusts mia@example.org, who says:\nOnly the first half.\n";
+    assert!(task.contains(trusted), "{task}");
+    assert!(!task.contains("ekiden works on this"), "{task}");
 }
 
 /// A comment of a person reaches the session that begins next, as data; one by ekiden reaches nobody.

@@ -109,6 +109,9 @@ impl Dispatcher<'_> {
         let mut words = vec!["run", "--issue", &name, "--branch", &branch, "--detach"];
         words.extend(self.words.iter().map(String::as_str));
         let begun = made.and_then(|()| self.run(&self.within(&tree), &words));
+        if begun.is_err() {
+            self.remove_unused(&tree);
+        }
         self.begun(&named.id, &format!("taken, on {branch}"), begun);
     }
 
@@ -149,15 +152,39 @@ impl Dispatcher<'_> {
         let outbox = self.trackers.outbox();
         let waiting = outbox.and_then(|outbox| outbox.waiting().ok());
         let mut waiting = waiting.iter().flatten().filter_map(Queued::of);
-        if !waiting.any(|write| write.dir == place.workspace.dir) {
-            branch::remove_worktree(&self.workspace.dir, &place.tree);
-            if !place.tree.exists() {
-                self.cleared_micro_usd += place.takes_micro_usd(0);
-                let approvals = Approvals::read(&self.environment);
-                // An approval of something that is gone does no harm.
-                let _ = approvals.and_then(|approvals| approvals.withdraw(&place.workspace.dir));
-            }
+        if !waiting.any(|write| write.dir == place.workspace.dir)
+            && self.remove(&place.tree, &place.workspace.dir)
+        {
+            self.cleared_micro_usd += place.takes_micro_usd(0);
         }
+    }
+
+    /// Removes a worktree whose run could not begin.
+    fn remove_unused(&self, tree: &Path) {
+        let within = self.workspace.git.as_ref().map(|git| git.prefix.as_str());
+        let place = IssueWorktree::look(
+            tree.to_owned(),
+            within.unwrap_or_default(),
+            self.state_dir.as_deref(),
+            self.state_home.clone(),
+        );
+        if let Ok(Some(place)) = place
+            && place.standing == Standing::Empty
+        {
+            self.remove(tree, &place.workspace.dir);
+        }
+    }
+
+    /// Removes a worktree, unless something in it is not committed. Returns whether it is gone.
+    fn remove(&self, tree: &Path, dir: &Path) -> bool {
+        branch::remove_worktree(&self.workspace.dir, tree);
+        let is_gone = !tree.exists();
+        if is_gone {
+            let approvals = Approvals::read(&self.environment);
+            // An approval of something that is gone does no harm.
+            let _ = approvals.and_then(|approvals| approvals.withdraw(dir));
+        }
+        is_gone
     }
 
     /// Runs a command of ekiden in a work dir. Its answer, or why it failed.
