@@ -91,13 +91,13 @@ pub fn refusal(spec: &AgentSpec, environment: &Environment, dir: &Path) -> Resul
     }
 }
 
-fn program(spec: &AgentSpec) -> Check {
+pub(super) fn program(spec: &AgentSpec) -> Check {
     let name = &spec.name;
     match find_agent(spec) {
         Ok(None) => Check::ok("agent", format!("{name}, which is built in")),
         Ok(Some(path)) => Check::ok("agent", format!("{name}: {}", path.display())),
         Err(remedy) => {
-            let found = format!("`{}` is not there", spec.command[0]);
+            let found = format!("{name}: `{}` is not there", spec.command[0]);
             Check::failure("agent", Exit::Unreachable, found, remedy)
         }
     }
