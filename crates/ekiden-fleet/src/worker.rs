@@ -275,17 +275,21 @@ async fn settled<T>(
 
 /// A fault that ends its stage is a result, since a failed activity does not say what the stage has spent.
 fn as_result(error: ActivityError, spent: Spent) -> Result<StageDone, ActivityError> {
-    match error {
-        ActivityError::Application(failure) if failure.is_non_retryable() => Ok(StageDone {
-            outcome: Outcome::NoWorktree {
-                why: failure.source_error().to_string(),
-                on_worker: true,
-            },
-            commit: None,
-            spent,
-        }),
-        error => Err(error),
+    let ActivityError::Application(failure) = &error else {
+        return Err(error);
+    };
+    if !failure.is_non_retryable() {
+        return Err(error);
     }
+    let outcome = Outcome::NoWorktree {
+        why: failure.source_error().to_string(),
+        on_worker: true,
+    };
+    Ok(StageDone {
+        outcome,
+        commit: None,
+        spent,
+    })
 }
 
 /// A client of the server that the environment names by Temporal's own conventions. A worker's client says

@@ -162,13 +162,10 @@ pub(super) fn carry_out(
     warn_of_slips(&slips, output);
     let fleet = how.place.filter(|place| place.is_fleet());
     if fleet.is_none() {
-        let of_stages = manifest.stages.iter();
-        let of_stages = of_stages.filter_map(|stage| stage.part.agent.as_deref());
-        check_agents(
-            settings.agents().chain(of_stages),
-            invocation,
-            &workspace.dir,
-        )?;
+        let stages = manifest.stages.iter();
+        let of_stages = stages.filter_map(|stage| stage.part.agent.as_deref());
+        let agents = settings.agents().chain(of_stages);
+        check_agents(agents, invocation, &workspace.dir)?;
     }
     if !how.yes {
         let can_ask = invocation.can_ask()?;
