@@ -89,6 +89,9 @@ pub enum Outcome {
     /// A stage has no place to work.
     NoWorktree {
         why: String,
+        /// The place is with a fleet's worker, which cannot go on there.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        on_worker: bool,
     },
     /// Git refuses to merge a stage's work.
     NotMerged {
@@ -166,6 +169,9 @@ impl Outcome {
             Self::Stalled { .. } => (false, "nothing changed"),
             Self::Denied { .. } => (true, "the agent may not do what it needs"),
             Self::TooManyCrashes { .. } => (true, "too many sessions in a row crashed"),
+            Self::NoWorktree { on_worker, .. } if *on_worker => {
+                (true, "its worker could not carry it out")
+            }
             Self::NoWorktree { .. } => (true, "it has no place to work"),
             Self::NotMerged { .. } => (true, "it cannot be merged"),
             Self::Unmerged { .. } => (true, "it does not merge with other stages"),
@@ -197,7 +203,7 @@ impl fmt::Display for Outcome {
             Self::Stalled { sessions } => write!(f, " in {sessions} sessions in a row"),
             Self::TooManyCrashes { cause } => write!(f, ", most recently: {cause}"),
             Self::AgentFailed { cause } => write!(f, ": {cause}"),
-            Self::NoWorktree { why } | Self::NotMerged { why } | Self::NotDone { why } => {
+            Self::NoWorktree { why, .. } | Self::NotMerged { why } | Self::NotDone { why } => {
                 write!(f, ": {why}")
             }
             Self::NoCheck { program } => write!(f, ": there is no program `{program}`"),

@@ -210,6 +210,13 @@ impl Settings {
         }
     }
 
+    /// Every agent that may get a session, if a stage names no other.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
+        let reviewer = self.reviewer.as_deref();
+        let others = self.fallback.agents.iter().chain(reviewer);
+        std::iter::once(&self.agent).chain(others)
+    }
+
     /// Applies changed limits, except for those that are counted.
     pub fn change(&mut self, limits: &LimitsChanged) {
         self.guided = limits.guided.unwrap_or(self.guided);

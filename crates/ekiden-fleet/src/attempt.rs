@@ -256,6 +256,7 @@ impl<'a> Attempt<'a> {
         };
         let is_saved = match &done {
             Ok(_) => true,
+            // For `Kept`, the log says that the stage is complete: a resume would merge it without that work.
             Err(Fault::Taken | Fault::Kept(_) | Fault::Cancelled) => false,
             Err(_) => tokio::select! {
                 saved = self.save_at_end(false) => saved.is_ok(),
@@ -270,7 +271,8 @@ impl<'a> Attempt<'a> {
         let place = format!("{} on {}", kept.display(), host());
         crate::say(&format!("kept what was not pushed in {place}"));
         match done {
-            Err(Fault::Kept(why)) => Err(Fault::Kept(format!("{why}; its work is in {place}"))),
+            // A long reason is cut off.
+            Err(Fault::Kept(why)) => Err(Fault::Kept(format!("its work is in {place}: {why}"))),
             done => done,
         }
     }

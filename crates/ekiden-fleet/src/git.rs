@@ -113,7 +113,7 @@ impl Git {
             let from = from.as_deref().unwrap_or_default();
             format!("--force-with-lease={name}:{from}")
         }));
-        args.push(remote.to_owned());
+        args.extend(["--".to_owned(), remote.to_owned()]);
         args.extend(
             moves
                 .iter()

@@ -247,7 +247,10 @@ impl Reader {
         let asked = self.asked.remove(&asked)?;
         let stopped = Some(Box::new(stopped(&asked)));
         let event = match asked {
-            Asked::Stage { stage, .. } => ended(stage, Outcome::NoWorktree { why }),
+            Asked::Stage { stage, .. } => {
+                let on_worker = true;
+                ended(stage, Outcome::NoWorktree { why, on_worker })
+            }
             Asked::Merge(stage) => {
                 let merge = Merge::Failed { error: why };
                 of_worktree(stage, WorktreeEvent::Merged { merge })

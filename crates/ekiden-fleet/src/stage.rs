@@ -111,6 +111,11 @@ fn carry_out(job: StageJob) -> Result<Outcome, Box<dyn Error>> {
     }
 }
 
+fn refused(why: String) -> Outcome {
+    let on_worker = true;
+    Outcome::NoWorktree { why, on_worker }
+}
+
 /// Passes on people's messages while the engine works.
 fn listen(workspace: &Workspace, run: &RunId) {
     let sender = Sender::to(workspace, run);
@@ -152,7 +157,7 @@ fn go_on(workspace: &Workspace, job: StageJob) -> Result<Outcome, Box<dyn Error>
     })?;
     if !is_of_plan(found.run.header(), &job.header) {
         let why = "the stage's log at the remote is not of this plan".to_owned();
-        return Ok(Outcome::NoWorktree { why });
+        return Ok(refused(why));
     }
     if let Some(seq) = foreign {
         if !has_answer {
@@ -161,7 +166,7 @@ fn go_on(workspace: &Workspace, job: StageJob) -> Result<Outcome, Box<dyn Error>
         let why = format!(
             "record {seq} of the stage's log at the remote changes what was approved; no worker writes such a record"
         );
-        return Ok(Outcome::NoWorktree { why });
+        return Ok(refused(why));
     }
     teller.lost = job.charged.since(&spent(&found.run));
     teller.tell_spent(spent(&found.run));

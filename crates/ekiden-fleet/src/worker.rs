@@ -114,7 +114,9 @@ impl Activities {
                 spent: beat.borrow().spent.clone(),
             });
         }
-        settled(&ctx, &self.base, &beat, done).await
+        let done = settled(&ctx, &self.base, &beat, done).await;
+        let spent = beat.borrow().spent.clone();
+        done.or_else(|error| as_result(error, spent))
     }
 
     #[activity]
@@ -269,6 +271,25 @@ async fn settled<T>(
         .non_retryable(is_final)
         .maybe_next_retry_delay(is_given_back.then_some(GIVEN_BACK_PAUSE));
     Err(failure.build().into())
+}
+
+/// A fault that ends its stage is a result, since a failed activity does not say what the stage has spent.
+fn as_result(error: ActivityError, spent: Spent) -> Result<StageDone, ActivityError> {
+    let ActivityError::Application(failure) = &error else {
+        return Err(error);
+    };
+    if !failure.is_non_retryable() {
+        return Err(error);
+    }
+    let outcome = Outcome::NoWorktree {
+        why: failure.source_error().to_string(),
+        on_worker: true,
+    };
+    Ok(StageDone {
+        outcome,
+        commit: None,
+        spent,
+    })
 }
 
 /// A client of the server that the environment names by Temporal's own conventions. A worker's client says

@@ -315,8 +315,9 @@ impl World {
             fs::write(self.path(&file), scenario).unwrap();
             command.env("EKIDEN_REHEARSAL_SCENARIO", self.path(&file));
         }
-        command.args(["--dir", name, "--remote"]);
-        self.start(arg(command, &self.path("remote")), &format!("{name}.log"))
+        // Both seen from where it starts.
+        command.args(["--dir", name, "--remote", "remote"]);
+        self.start(command, &format!("{name}.log"))
     }
 
     fn execute(&self, lease: &str) -> Process {
@@ -474,11 +475,6 @@ impl World {
         let places = processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok());
         places.filter(|place| place.starts_with(&dir)).count()
     }
-}
-
-fn arg(mut command: Command, arg: &Path) -> Command {
-    command.arg(arg);
-    command
 }
 
 /// Five stages; B takes several sessions, each of a few items.
@@ -987,6 +983,37 @@ fn a_budget_holds_for_all_workers_together_and_a_larger_one_lets_the_run_go_on()
     let status = world.status("project");
     assert_eq!(status["state"], "complete", "{status}");
     assert!(spent(&status) > 200_000, "{status}");
+}
+
+// shows: FLT-02, FLT-03, PLN-24
+#[test]
+fn a_stage_that_fails_on_its_worker_costs_what_it_spent_and_its_work_is_found() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
+    let nested = parts[1].replace(
+        "echo 1 >> A.txt",
+        "echo 1 >> A.txt; git init -q app; touch app/x",
+    );
+    let text = [&parts[0], &nested].map(String::as_str).join("[[stage]]");
+    fs::write(world.path("project/plan.toml"), text).unwrap();
+    world.git("project", &["commit", "-qam", "one stage"]);
+    let _server = world.server();
+    let _worker = world.worker("one");
+    let mut execute = world.execute_with("60", &["--run-tokens", "2M"]);
+    assert_eq!(execute.code(), Some(1), "{}", world.log("execute"));
+    let status = world.status("project");
+    let why = status["stages"][0]["why"].to_string();
+    let place = world.path("one").canonicalize().unwrap();
+    for text in [
+        "its worker could not carry it out: its work is in",
+        &place.to_string_lossy(),
+    ] {
+        assert!(status.to_string().contains(text), "{why}: {status:#}");
+    }
+    // The next try has the rest of the budget.
+    let said = world.expect("project", &["resume"], 1);
+    assert!(!said.contains("budget"), "{said}");
 }
 
 // shows: FLT-03

@@ -78,6 +78,8 @@ pub struct Acp {
     /// What the conversation has cost, in US dollars.
     cost_usd: f64,
     charged_usd: f64,
+    /// The cost of turns whose tokens were not reported.
+    without_tokens_usd: f64,
 }
 
 /// How full the context is, as reported and as guessed in between.
@@ -198,6 +200,7 @@ impl Acp {
         let result = TurnResult {
             stop_reason: Some(stopped.to_owned()),
             usage_since_last: self.used(&told["usage"]),
+            total_cost_usd: self.without_tokens_usd,
             ..ended(reason != TerminalReason::Completed, reason)
         };
         self.out.see(ClientEvent::Result(Box::new(result)));
@@ -215,8 +218,11 @@ impl Acp {
             context_window: 0,
         };
         self.charged_usd = self.cost_usd;
-        let is_told = usage.input_tokens + usage.output_tokens > 0 && usage.cost_usd > 0.0;
-        is_told.then(|| [(self.model(), usage)].into())
+        if usage.input_tokens + usage.output_tokens == 0 {
+            self.without_tokens_usd += usage.cost_usd;
+            return None;
+        }
+        (usage.cost_usd > 0.0).then(|| [(self.model(), usage)].into())
     }
 
     fn prompt_failed(&mut self, error: &Value) {

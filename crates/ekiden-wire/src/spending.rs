@@ -202,10 +202,10 @@ impl SpendEstimate {
         // What no figures cover was estimated, and stays an estimate.
         for open in std::mem::take(&mut self.open).into_values() {
             let mut charge = self.charge(&open);
-            if tells_sum {
-                charge.nano_usd = 0;
-            } else if !used.is_empty() {
+            if !used.is_empty() {
                 continue;
+            } else if tells_sum {
+                charge.nano_usd = 0;
             } else {
                 self.guessed = true;
             }

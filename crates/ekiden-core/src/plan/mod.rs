@@ -194,7 +194,8 @@ impl Plan {
             }
             Err(why) => {
                 self.at_work -= 1;
-                self.fail(at, Outcome::NoWorktree { why });
+                let on_worker = false;
+                self.fail(at, Outcome::NoWorktree { why, on_worker });
                 None
             }
         }

@@ -154,6 +154,7 @@ impl Fleet {
                     }
                     Err(error) => Outcome::NoWorktree {
                         why: in_full(&error),
+                        on_worker: true,
                     },
                 };
                 let outcome = bounded(outcome, KEPT_CHARS_MAX);

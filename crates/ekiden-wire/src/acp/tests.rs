@@ -4,6 +4,7 @@
 )]
 
 use ekiden_core::agent::Permissions;
+use ekiden_core::budget::{Price, Prices};
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::time::Timestamp;
 use proptest::prelude::*;
@@ -15,6 +16,7 @@ use crate::hook_output::HookAnswer;
 use crate::lines::Line;
 use crate::rpc::Dialect as _;
 use crate::saved::Saved;
+use crate::spending::SpendEstimate;
 
 fn start() -> Start {
     Start {
@@ -315,6 +317,31 @@ fn cost_of_resumed(charged_usd: f64, replayed: &Value) -> f64 {
         .flat_map(|used| used.values())
         .map(|used| used.cost_usd)
         .sum()
+}
+
+/// Of the first turn the agent reports no tokens, of the second it does.
+// shows: AGT-15, REL-22
+#[test]
+fn a_cost_that_comes_without_tokens_is_charged_once() {
+    let mut acp = at_work(&json!({}));
+    let mut meter = SpendEstimate::new(Prices::default(), Price::usual(15_000));
+    for (usd, usage) in [
+        (2.0, json!(null)),
+        (2.5, json!({"inputTokens": 10, "outputTokens": 1})),
+        (4.0, json!(null)),
+    ] {
+        let cost = json!({"sessionUpdate": "usage_update", "used": 9, "cost": {"currency": "USD", "amount": usd}});
+        update(&mut acp, &cost);
+        let prompt = *acp.prompts.first().unwrap();
+        let ended = json!({"id": prompt, "result": {"stopReason": "end_turn", "usage": usage}});
+        tell(&mut acp, &ended);
+        for event in std::mem::take(&mut acp.out.events) {
+            meter.observe(&event);
+        }
+        let spend = meter.spend();
+        assert_eq!(spend.micro_usd, (usd * 1e6) as u64, "{spend:?}");
+        acp.say("more", "u");
+    }
 }
 
 // shows: AGT-15, REL-22

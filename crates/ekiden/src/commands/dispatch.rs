@@ -111,7 +111,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
     task.transpose()?;
     let mut settings = chosen::settings(&invocation.given, &invocation.here)?;
     launch::check_detached(settings.agent.interface, settings.guided)?;
-    check_agents([&settings.agent], &invocation, &workspace.dir)?;
+    check_agents(settings.agents(), &invocation, &workspace.dir)?;
     let isolated = settings.agent.permissions.isolated;
     let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
     settle_permissions(&invocation, &client, &mut settings.agent, output)?;

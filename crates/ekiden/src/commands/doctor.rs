@@ -99,9 +99,11 @@ impl Check {
 pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let workspace = invocation.workspace_here()?;
-    let spec = chosen::settings(&invocation.given, &invocation.here)?.agent;
+    let settings = chosen::settings(&invocation.given, &invocation.here)?;
     let endpoints = chosen::driving(&invocation.given, &invocation.here)?.endpoints;
-    let mut checks = agent::checks(&spec, &invocation.environment, &workspace.dir);
+    let mut checks = agent::checks(&settings.agent, &invocation.environment, &workspace.dir);
+    let others = settings.agents().filter(|spec| **spec != settings.agent);
+    checks.extend(others.map(agent::program));
     checks.extend(machine::checks(&workspace, &invocation.environment));
     match args.try_notify {
         true => checks.extend(notify::try_each(&workspace.dir, &endpoints)?),

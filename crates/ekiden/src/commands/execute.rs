@@ -160,11 +160,11 @@ pub(super) fn carry_out(
         return Ok(Exit::Done);
     }
     warn_of_slips(&slips, output);
-    let of_stages = manifest.stages.iter();
-    let of_stages = of_stages.filter_map(|stage| stage.part.agent.as_deref());
-    let agents = std::iter::once(&settings.agent).chain(of_stages);
     let fleet = how.place.filter(|place| place.is_fleet());
     if fleet.is_none() {
+        let stages = manifest.stages.iter();
+        let of_stages = stages.filter_map(|stage| stage.part.agent.as_deref());
+        let agents = settings.agents().chain(of_stages);
         check_agents(agents, invocation, &workspace.dir)?;
     }
     if !how.yes {

@@ -161,8 +161,10 @@ pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let agents = args.agents.clone().unwrap_or_else(found);
     let account = args.account.iter().filter(|account| is_label(account));
     let has: BTreeSet<&String> = args.labels.iter().chain(&agents).chain(account).collect();
+    // It works in `dir`, so a path from here would lead elsewhere.
+    let remote = std::fs::canonicalize(&args.remote).unwrap_or_else(|_| args.remote.clone().into());
     let wanted = json!({
-        "remote": args.remote,
+        "remote": remote,
         "dir": dir,
         "slots": args.slots,
         "queue": args.queue,

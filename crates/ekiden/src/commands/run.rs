@@ -132,7 +132,7 @@ pub(super) fn go(
         let settings = &header.settings;
         launch::check_detached(settings.agent.interface, settings.guided)?;
     }
-    check_agents([&header.settings.agent], invocation, &workspace.dir)?;
+    check_agents(header.settings.agents(), invocation, &workspace.dir)?;
     check_terminal(&header.settings.agent, invocation.json()?)?;
     if header.settings.guided {
         guide::check(invocation, header.settings.agent.interface)?;

@@ -186,7 +186,7 @@ impl Description {
 fn said(outcome: &Outcome) -> Option<&str> {
     if let Outcome::TooManyCrashes { cause } = outcome {
         cause.said()
-    } else if let Outcome::NoWorktree { why }
+    } else if let Outcome::NoWorktree { why, .. }
     | Outcome::NotMerged { why }
     | Outcome::NotDone { why }
     | Outcome::NoCheck { program: why } = outcome

@@ -124,6 +124,10 @@ fn an_agent_that_npm_kept_old_is_told_by_its_node() {
     assert_eq!(found(&old, &CHOSEN, 0), one("node", "warning"));
     let others = found(&old, &[&["--agent", "qwen"], &CHOSEN[..]].concat(), 0);
     assert_eq!(others, one("node", "warning"));
+    let mine = "[agents.mine]\nkind = \"acp\"\ncommand = [\"qwen\"]\n";
+    old.write("../home/.config/ekiden/config.toml", mine);
+    let mine = found(&old, &[&["--agent", "mine"], &CHOSEN[..]].concat(), 0);
+    assert_eq!(mine, []);
     assert_eq!(found(&with_node(TESTED, "v20.20.2"), &CHOSEN, 0), []);
     let new = with_node("2.1.197 (Claude Code)", "v22.1.0");
     assert_eq!(found(&new, &CHOSEN, 0), []);

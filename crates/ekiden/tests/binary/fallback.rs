@@ -77,6 +77,49 @@ fn another_account_goes_on_and_everybody_is_told_who_did_what() {
 
 // shows: REL-39
 #[test]
+fn an_agent_that_may_take_over_or_review_must_be_there_before_the_run() {
+    let environment = with_accounts(repository(), "none");
+    environment.write("task.md", &items(1));
+    let rows = environment.read("../home/.config/ekiden/config.toml");
+    let gone = "[agents.gone]\nkind = \"rehearsal\"\ncommand = [\"no-such-program\"]\n";
+    environment.write("../home/.config/ekiden/config.toml", &(rows + gone));
+    environment.write("plan.toml", &plan(&[stage("A", "", "true", "true")]));
+    environment.commit_all();
+    let execute = [
+        "execute",
+        "plan.toml",
+        "--yes",
+        "--agent",
+        "rehearsal",
+        "--fallback",
+        "gone",
+    ];
+    for command in [
+        run("second,gone", &[]),
+        run("second", &["--review=gone"]),
+        execute.into(),
+    ] {
+        let said = environment.run(&command).expect(69).stderr;
+        let why = "agent `gone`: `no-such-program` is not on PATH";
+        assert!(said.contains(why), "{command:?}: {said}");
+    }
+    let doctor = [
+        "doctor",
+        "--agent",
+        "rehearsal",
+        "--fallback",
+        "second,gone",
+    ];
+    let said = environment.run(&doctor).expect(69).stdout;
+    assert!(said.contains("ok       agent       second: "), "{said}");
+    assert!(
+        said.contains("gone: `no-such-program` is not there"),
+        "{said}"
+    );
+}
+
+// shows: REL-39
+#[test]
 fn a_plan_of_twelve_stages_spreads_over_two_accounts() {
     let environment = with_accounts(repository(), "{ limit = 18000 }");
     let stages: Vec<String> = (0..12)

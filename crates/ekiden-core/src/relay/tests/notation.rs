@@ -188,7 +188,7 @@ pub(super) fn end(outcome: &Outcome) -> String {
         Outcome::Stalled { .. } => "stalled".to_owned(),
         Outcome::Denied { rules } => format!("denied {}", rules.join(", ")),
         Outcome::TooManyCrashes { .. } => "too many crashes".to_owned(),
-        Outcome::NoWorktree { why } => format!("no ground: {why}"),
+        Outcome::NoWorktree { why, .. } => format!("no ground: {why}"),
         Outcome::NotMerged { why } => format!("not merged: {why}"),
         Outcome::Unmerged { files } => format!("unmerged {}", files.join(", ")),
         Outcome::NotDone { why } => format!("not done: {why}"),

@@ -24,6 +24,8 @@ const TESTED: [Version; 2] = [Version([2, 1, 197]), Version([2, 1, 330])];
 /// From this version on the client needs Node.js 22.
 const NEEDS_NODE_22: Version = Version([2, 1, 198]);
 const NODE_OF_NEW_AGENTS: Version = Version([22, 0, 0]);
+/// The built-in agents that npm installs, except for Claude Code.
+const NPM_AGENTS: [&str; 5] = ["codex", "opencode", "qwen", "gemini", "copilot"];
 /// How long the client may take to answer.
 const PATIENCE: Millis = Millis::from_secs(20);
 /// The same before a run, which starts without an answer.
@@ -37,7 +39,7 @@ pub(super) fn checks(spec: &AgentSpec, environment: &Environment, dir: &Path) ->
     let program = program(spec);
     let found = program.state == State::Ok;
     let mut checks = vec![program];
-    if spec.kind == AgentKind::Acp && found {
+    if found && NPM_AGENTS.contains(&spec.name.as_str()) {
         checks.extend(old_node(spec, dir));
     }
     if spec.kind == AgentKind::Claude {
@@ -91,13 +93,13 @@ pub fn refusal(spec: &AgentSpec, environment: &Environment, dir: &Path) -> Resul
     }
 }
 
-fn program(spec: &AgentSpec) -> Check {
+pub(super) fn program(spec: &AgentSpec) -> Check {
     let name = &spec.name;
     match find_agent(spec) {
         Ok(None) => Check::ok("agent", format!("{name}, which is built in")),
         Ok(Some(path)) => Check::ok("agent", format!("{name}: {}", path.display())),
         Err(remedy) => {
-            let found = format!("`{}` is not there", spec.command[0]);
+            let found = format!("{name}: `{}` is not there", spec.command[0]);
             Check::failure("agent", Exit::Unreachable, found, remedy)
         }
     }
