@@ -47,16 +47,20 @@ pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report
     let page = Page::new(&timeline, &streams, &heading, &TimeZone::system());
     let layout = layout(workspace, run);
     let disk = RealDisk::fenced(&workspace.dir);
+    let (markdown, html) = match heading.left_out {
+        None => (layout.report_markdown(), layout.report_html()),
+        Some(_) => (layout.partial_markdown(), layout.partial_html()),
+    };
     write_report(
         &disk,
-        &layout,
-        &render::markdown(&page),
-        &render::html(&page),
+        (&markdown, &render::markdown(&page)),
+        (&html, &render::html(&page)),
     )?;
-    let shown = shown_dir(workspace, run);
+    let dir = shown_dir(workspace, run);
+    let shown = |path: &Path| dir.join(path.file_name().unwrap_or_default());
     Ok(Report {
-        markdown: shown.join("report.md"),
-        html: shown.join("report.html"),
+        markdown: shown(&markdown),
+        html: shown(&html),
         left_out: heading.left_out,
     })
 }
@@ -109,23 +113,29 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Headi
         .and_then(|holder| holder.run)
         .as_ref()
         == Some(run);
-    let mut heading = Heading::default();
-    let mut settle = |run: &Run| {
-        timeline.settle(run);
-        heading = tell(&timeline, run, id, is_at_work, None);
-    };
-    match read {
-        Ok(summary) => settle(&summary.run),
+    let heading = match read {
+        Ok(summary) => {
+            timeline.settle(&summary.run);
+            tell(&timeline, &summary.run, id, is_at_work, None)
+        }
         Err(fault) => {
             // Again, for the state of the run after the last readable record.
             let _ = history::read(workspace, run, |record, run| {
                 if record.seq == last {
-                    settle(run);
+                    timeline.settle(run);
                 }
             });
-            heading.left_out = Some(format!("after record {last}: {}", in_full(&fault)));
+            let headline = format!("its log can be read only up to record {last}");
+            // No command could read more of the run, so none is next.
+            Heading {
+                id: id.to_owned(),
+                tone: PageTone::Failed,
+                headline: Text::own(headline),
+                left_out: Some(format!("after record {last}: {}", in_full(&fault))),
+                ..Heading::default()
+            }
         }
-    }
+    };
     Ok((timeline, heading))
 }
 
