@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::outcome::Outcome;
+use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::text::{in_full, shell_word};
+use ekiden_core::time::Timestamp;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
@@ -175,14 +177,28 @@ pub fn tell(
             (tone(ending.tone), ending.head, details.collect())
         }
         None if is_at_work => {
-            next.push(shows("watches it", format!("ekiden attach {named}")));
-            let headline = Text::own("still at work when this was written");
-            (PageTone::Working, headline, Vec::new())
+            let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
+            let (tone, command, doing) = match run.relays().any(|(_, relay)| is_held(relay)) {
+                true => {
+                    let command = shows("lets it continue", format!("ekiden unpause {named}"));
+                    (PageTone::Attention, command, "paused".to_owned())
+                }
+                false => {
+                    let command = shows("watches it", format!("ekiden attach {named}"));
+                    (PageTone::Working, command, at_work(run, timeline.last))
+                }
+            };
+            next.push(command);
+            let headline = Text::own(format!("{doing} when this was written"));
+            (tone, headline, Vec::new())
         }
         None => {
             next.push(shows("continues it", format!("ekiden resume {named}")));
-            let headline = Text::own("ekiden was killed while it worked");
-            (PageTone::Failed, headline, Vec::new())
+            let was = match run.is_paused() {
+                true => "ekiden was killed while the run was paused",
+                false => "ekiden was killed while it worked",
+            };
+            (PageTone::Failed, Text::own(was), Vec::new())
         }
     };
     let stage = run
@@ -211,6 +227,18 @@ pub fn tell(
         details,
         next,
         left_out: None,
+    }
+}
+
+fn at_work(run: &Run, last: Timestamp) -> String {
+    let waits = run.live().map(|(_, relay)| relay.waits_until());
+    // `None` is less than any time: where one relay works, the run does not wait.
+    match waits.min().flatten() {
+        Some(until) => {
+            let until = phrase::future(until, last, &TimeZone::system());
+            format!("waiting until {until}")
+        }
+        None => "still at work".to_owned(),
     }
 }
 
