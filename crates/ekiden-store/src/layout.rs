@@ -122,6 +122,9 @@ files!(RunLayout {
     report_markdown: "report.md",
     /// The same with drawings, for a browser.
     report_html: "report.html",
+    /// What a damaged log still tells. The report from before the damage tells more, and stays.
+    partial_markdown: "report-partial.md",
+    partial_html: "report-partial.html",
     /// What sessions on other machines are doing now.
     at_work: "at-work.json",
     /// The relays of a plan.

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::outcome::Outcome;
+use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::text::{in_full, shell_word};
+use ekiden_core::time::Timestamp;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
@@ -47,16 +49,20 @@ pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report
     let page = Page::new(&timeline, &streams, &heading, &TimeZone::system());
     let layout = layout(workspace, run);
     let disk = RealDisk::fenced(&workspace.dir);
+    let (markdown, html) = match heading.left_out {
+        None => (layout.report_markdown(), layout.report_html()),
+        Some(_) => (layout.partial_markdown(), layout.partial_html()),
+    };
     write_report(
         &disk,
-        &layout,
-        &render::markdown(&page),
-        &render::html(&page),
+        (&markdown, &render::markdown(&page)),
+        (&html, &render::html(&page)),
     )?;
-    let shown = shown_dir(workspace, run);
+    let dir = shown_dir(workspace, run);
+    let shown = |path: &Path| dir.join(path.file_name().unwrap_or_default());
     Ok(Report {
-        markdown: shown.join("report.md"),
-        html: shown.join("report.html"),
+        markdown: shown(&markdown),
+        html: shown(&html),
         left_out: heading.left_out,
     })
 }
@@ -109,23 +115,29 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Headi
         .and_then(|holder| holder.run)
         .as_ref()
         == Some(run);
-    let mut heading = Heading::default();
-    let mut settle = |run: &Run| {
-        timeline.settle(run);
-        heading = tell(&timeline, run, id, is_at_work, None);
-    };
-    match read {
-        Ok(summary) => settle(&summary.run),
+    let heading = match read {
+        Ok(summary) => {
+            timeline.settle(&summary.run);
+            tell(&timeline, &summary.run, id, is_at_work, None)
+        }
         Err(fault) => {
             // Again, for the state of the run after the last readable record.
             let _ = history::read(workspace, run, |record, run| {
                 if record.seq == last {
-                    settle(run);
+                    timeline.settle(run);
                 }
             });
-            heading.left_out = Some(format!("after record {last}: {}", in_full(&fault)));
+            let headline = format!("its log can be read only up to record {last}");
+            // No command could read more of the run, so none is next.
+            Heading {
+                id: id.to_owned(),
+                tone: PageTone::Failed,
+                headline: Text::own(headline),
+                left_out: Some(format!("after record {last}: {}", in_full(&fault))),
+                ..Heading::default()
+            }
         }
-    }
+    };
     Ok((timeline, heading))
 }
 
@@ -165,14 +177,28 @@ pub fn tell(
             (tone(ending.tone), ending.head, details.collect())
         }
         None if is_at_work => {
-            next.push(shows("watches it", format!("ekiden attach {named}")));
-            let headline = Text::own("still at work when this was written");
-            (PageTone::Working, headline, Vec::new())
+            let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
+            let (tone, command, doing) = match run.relays().any(|(_, relay)| is_held(relay)) {
+                true => {
+                    let command = shows("lets it continue", format!("ekiden unpause {named}"));
+                    (PageTone::Attention, command, "paused".to_owned())
+                }
+                false => {
+                    let command = shows("watches it", format!("ekiden attach {named}"));
+                    (PageTone::Working, command, at_work(run, timeline.last))
+                }
+            };
+            next.push(command);
+            let headline = Text::own(format!("{doing} when this was written"));
+            (tone, headline, Vec::new())
         }
         None => {
             next.push(shows("continues it", format!("ekiden resume {named}")));
-            let headline = Text::own("ekiden was killed while it worked");
-            (PageTone::Failed, headline, Vec::new())
+            let was = match run.is_paused() {
+                true => "ekiden was killed while the run was paused",
+                false => "ekiden was killed while it worked",
+            };
+            (PageTone::Failed, Text::own(was), Vec::new())
         }
     };
     let stage = run
@@ -201,6 +227,18 @@ pub fn tell(
         details,
         next,
         left_out: None,
+    }
+}
+
+fn at_work(run: &Run, last: Timestamp) -> String {
+    let waits = run.live().map(|(_, relay)| relay.waits_until());
+    // `None` is less than any time: where one relay works, the run does not wait.
+    match waits.min().flatten() {
+        Some(until) => {
+            let until = phrase::future(until, last, &TimeZone::system());
+            format!("waiting until {until}")
+        }
+        None => "still at work".to_owned(),
     }
 }
 

@@ -218,15 +218,20 @@ fn of_a_damaged_log_the_report_has_what_can_be_read() {
     let half = lines.len() / 2;
     let damaged = [&lines[..half], &["{\"seq\":0}"], &lines[half..]].concat();
     environment.write(&log, &(damaged.join("\n") + "\n"));
+    let before = report(&environment, "report.md");
     let said = environment.run(&["report"]).expect(0);
     assert!(
         said.stderr.contains("part of the log that could be read"),
         "{said}"
     );
-    let report = report(&environment, "report.md");
-    assert!(
-        report.contains("Not all of the log could be read") && report.contains("### session 1")
-    );
+    assert!(said.stdout.contains("/report-partial.html\n"), "{said}");
+    let partial = report(&environment, "report-partial.md");
+    let head = format!("**its log can be read only up to record {}**", half - 1);
+    for part in [&head, "Not all of the log could be read", "### session 1"] {
+        assert!(partial.contains(part), "{part}: {partial}");
+    }
+    assert!(!partial.contains("ekiden resume"), "{partial}");
+    assert_eq!(report(&environment, "report.md"), before, "it stays");
 }
 
 // shows: REL-27

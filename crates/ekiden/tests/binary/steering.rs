@@ -188,6 +188,17 @@ fn a_pause_holds_the_next_session_until_it_is_taken_back() {
     next  ekiden unpause
     --- exit code 0
     ");
+    environment.run(&["report"]).expect(0);
+    let path = format!(".ekiden/runs/{}/report.md", environment.runs()[0]);
+    let report = environment.normal_text(&environment.read(&path));
+    assert!(
+        report.contains("**paused when this was written**"),
+        "{report}"
+    );
+    assert!(
+        report.contains("`ekiden unpause RUN` lets it continue"),
+        "{report}"
+    );
     // The line is told before the file is written.
     let paused = (
         "paused".to_owned(),
