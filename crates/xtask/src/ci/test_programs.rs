@@ -14,9 +14,16 @@ pub(super) const SIMULATION: &str = "simulation";
 /// The tests of the contract with a client.
 const CONTRACT: &str = "contract";
 
-/// Its tests that run with the pinned client only. They are about runs of many sessions, stages and agents; the others are
-/// about what a client says and does in a session.
-const ONE_CLIENT: [&str; 3] = ["plan::", "ralph::", "two_agents::"];
+/// Its tests that run with the pinned client only. They are about how runs of many sessions, stages and agents begin, end and
+/// go on; the others are about what a client says and does in a session.
+const ONE_CLIENT: [&str; 6] = [
+    "both::",
+    "cut_off::",
+    "plan::",
+    "ralph::",
+    "review::",
+    "two_agents::",
+];
 
 /// The test that does what the step `tidy` does.
 const TIDY: &str = "tidy::tests::the_project_is_tidy";

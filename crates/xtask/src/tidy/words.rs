@@ -65,7 +65,8 @@ fn check_file(file: &SourceFile, replaced: &[(String, String)]) -> Vec<Fault> {
         {
             fault(format!("`{left}` is a leftover"));
         }
-        for (word, instead) in replaced.iter().filter(|(word, _)| is_used(line, word)) {
+        let line = line.to_lowercase();
+        for (word, instead) in replaced.iter().filter(|(word, _)| is_used(&line, word)) {
             fault(format!("`{word}`: the glossary says {instead}"));
         }
     }
@@ -100,15 +101,14 @@ fn replaced_words(glossary: &str) -> Vec<(String, String)> {
     words
 }
 
-/// The line has the word of the glossary's table; if it is in backticks, as the name of a type or module.
+/// The line, in lower case, has the word of the glossary's table; if it is in backticks, as the name of a type or module.
 fn is_used(line: &str, word: &str) -> bool {
-    let line = line.to_lowercase();
-    match word.strip_prefix('`') {
-        None => has_word(&line, word),
-        Some(name) => DEFINITIONS
-            .iter()
-            .any(|keyword| has_word(&line, &format!("{keyword} {}", name.trim_end_matches('`')))),
-    }
+    let Some(name) = word.strip_prefix('`') else {
+        return has_word(line, word);
+    };
+    let name = name.trim_end_matches('`');
+    let is_defined = |keyword: &&str| has_word(line, &format!("{keyword} {name}"));
+    line.contains(name) && DEFINITIONS.iter().any(is_defined)
 }
 
 /// The word appears in the line, not as a part of another.
