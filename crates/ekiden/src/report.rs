@@ -177,17 +177,7 @@ pub fn tell(
             (tone(ending.tone), ending.head, details.collect())
         }
         None if is_at_work => {
-            let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
-            let (tone, command, doing) = match run.relays().any(|(_, relay)| is_held(relay)) {
-                true => {
-                    let command = shows("lets it continue", format!("ekiden unpause {named}"));
-                    (PageTone::Attention, command, "paused".to_owned())
-                }
-                false => {
-                    let command = shows("watches it", format!("ekiden attach {named}"));
-                    (PageTone::Working, command, at_work(run, timeline.last))
-                }
-            };
+            let (tone, command, doing) = working(timeline, run, &named);
             next.push(command);
             let headline = Text::own(format!("{doing} when this was written"));
             (tone, headline, Vec::new())
@@ -228,6 +218,18 @@ pub fn tell(
         next,
         left_out: None,
     }
+}
+
+/// What a run that an ekiden carries out does, and the command for it with what that does.
+fn working(timeline: &Timeline, run: &Run, named: &str) -> (PageTone, (String, String), String) {
+    let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
+    if run.relays().any(|(_, relay)| is_held(relay)) {
+        let command = format!("ekiden unpause {named}");
+        let shown = ("lets it continue".to_owned(), command);
+        return (PageTone::Attention, shown, "paused".to_owned());
+    }
+    let shown = ("watches it".to_owned(), format!("ekiden attach {named}"));
+    (PageTone::Working, shown, at_work(run, timeline.last))
 }
 
 fn at_work(run: &Run, last: Timestamp) -> String {
