@@ -39,7 +39,8 @@ enum What {
     },
     /// Send waiting writes now, without waiting for the next try
     ///
-    /// Rate limits of the service still apply. If something is still waiting, the exit code says why: 65 refused, 66 missing, 69 unreachable, 77 not permitted.
+    /// Rate limits of the service still apply. If something is still waiting, the exit code tells why the first of it
+    /// does: 65 refused, 66 missing, 77 not permitted, otherwise 69. With --json it is always 69.
     Flush {
         #[command(flatten)]
         typed: Typed<Asking>,

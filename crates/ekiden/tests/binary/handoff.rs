@@ -397,6 +397,16 @@ fn transcript(environment: &Environment, lines: &[&str]) -> PathBuf {
     path
 }
 
+// shows: HND-003
+#[test]
+fn an_issue_that_nobody_named_is_not_shown() {
+    let environment = Environment::with_git();
+    let document = made(&environment);
+    assert!(document.contains("Issue: none named"), "{document}");
+    let told = environment.told(&["orient"]);
+    assert!(!told.contains("issue"), "{told}");
+}
+
 // shows: SHD-002, HND-004
 #[test]
 fn a_session_on_a_part_of_a_plan_hands_on_to_the_next_part() {
@@ -427,7 +437,6 @@ fn a_session_on_a_part_of_a_plan_hands_on_to_the_next_part() {
         "{by_file}"
     );
     let none = steps("Read plan.toml");
-    assert!(!none.contains("none named"), "{none}");
     assert!(!none.contains("the next part"), "{none}");
 }
 
