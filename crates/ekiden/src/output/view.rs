@@ -33,7 +33,9 @@ pub struct Frame<'a> {
 pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> Vec<Line> {
     let has_room = frame.columns >= COLUMNS_MIN && frame.rows >= ROWS_MIN;
     let Some(summary) = board.summary.as_ref().filter(|_| has_room) else {
-        return board.line(frame.now, frame.zone).into_iter().collect();
+        let line = board.line(frame.now, frame.zone);
+        let below = prompting.and_then(|prompting| prompting.instead_of_keys(frame.columns));
+        return line.into_iter().chain(below).collect();
     };
     let mut lines = match &summary.plan {
         Some(plan) => of_plan(board, summary, plan, frame),
