@@ -172,6 +172,7 @@ fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
         _ if summary.budget != Budget::default() => {
             phrase::spent_of(spend, summary.subscription, summary.budget)
         }
+        (0, 0) if board.is_uncounted() => "not counted".to_owned(),
         (0, 0) => "nothing yet".to_owned(),
         (0, tokens) => phrase::tokens(tokens) + " tokens",
         (cost, _) => phrase::cost(cost, spend.estimated, summary.subscription),
