@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::outcome::Outcome;
-use ekiden_core::relay::{Phase, Relay};
+use ekiden_core::relay::Phase;
 use ekiden_core::run::Run;
 use ekiden_core::text::{in_full, shell_word};
 use ekiden_core::time::Timestamp;
@@ -176,19 +176,10 @@ pub fn tell(
             let details = ending.details.into_iter().filter(|_| !question);
             (tone(ending.tone), ending.head, details.collect())
         }
-        None if is_at_work => {
-            let (tone, command, doing) = working(timeline, run, &named);
-            next.push(command);
-            let headline = Text::own(format!("{doing} when this was written"));
-            (tone, headline, Vec::new())
-        }
         None => {
-            next.push(shows("continues it", format!("ekiden resume {named}")));
-            let was = match run.is_paused() {
-                true => "ekiden was killed while the run was paused",
-                false => "ekiden was killed while it worked",
-            };
-            (PageTone::Failed, Text::own(was), Vec::new())
+            let (tone, headline, what, command) = unfinished(run, timeline.last, is_at_work);
+            next.push(shows(what, format!("ekiden {command} {named}")));
+            (tone, Text::own(headline), Vec::new())
         }
     };
     let stage = run
@@ -220,28 +211,38 @@ pub fn tell(
     }
 }
 
-/// What a run that an ekiden carries out does, and the command for it with what that does.
-fn working(timeline: &Timeline, run: &Run, named: &str) -> (PageTone, (String, String), String) {
-    let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
-    if run.relays().any(|(_, relay)| is_held(relay)) {
-        let command = format!("ekiden unpause {named}");
-        let shown = ("lets it continue".to_owned(), command);
-        return (PageTone::Attention, shown, "paused".to_owned());
+/// How a run without an outcome stands, and the command for it with what that does.
+fn unfinished(
+    run: &Run,
+    last: Timestamp,
+    is_at_work: bool,
+) -> (PageTone, String, &'static str, &'static str) {
+    if !is_at_work {
+        let doing = match run.is_paused() {
+            true => "the run was paused",
+            false => "it worked",
+        };
+        let headline = format!("ekiden was killed while {doing}");
+        return (PageTone::Failed, headline, "continues it", "resume");
     }
-    let shown = ("watches it".to_owned(), format!("ekiden attach {named}"));
-    (PageTone::Working, shown, at_work(run, timeline.last))
-}
-
-fn at_work(run: &Run, last: Timestamp) -> String {
+    if run
+        .relays()
+        .any(|(_, relay)| matches!(relay.phase, Phase::Paused { .. }))
+    {
+        let headline = "paused when this was written".to_owned();
+        return (PageTone::Attention, headline, "lets it continue", "unpause");
+    }
     let waits = run.live().map(|(_, relay)| relay.waits_until());
     // `None` is less than any time: where one relay works, the run does not wait.
-    match waits.min().flatten() {
+    let doing = match waits.min().flatten() {
         Some(until) => {
             let until = phrase::future(until, last, &TimeZone::system());
             format!("waiting until {until}")
         }
         None => "still at work".to_owned(),
-    }
+    };
+    let headline = format!("{doing} when this was written");
+    (PageTone::Working, headline, "watches it", "attach")
 }
 
 fn does(outcome: &Outcome) -> &'static str {

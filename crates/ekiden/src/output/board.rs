@@ -63,6 +63,11 @@ impl Board {
         summary.spend.at_least(seen)
     }
 
+    /// What the relays at work spend is never known.
+    pub fn is_uncounted(&self) -> bool {
+        self.relays.values().all(RelayProgress::reports_nothing)
+    }
+
     pub fn relay(&mut self, stage: &StageId) -> Option<&mut RelayProgress> {
         self.relays.get_mut(stage)
     }

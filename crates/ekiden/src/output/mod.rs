@@ -293,6 +293,12 @@ impl Output {
             return;
         }
         let mut text = screen.to_first();
+        let columns = (screen.columns)();
+        let before = std::mem::replace(&mut screen.columns_drawn, columns);
+        if before != columns && !screen.drawn.is_empty() {
+            // Rows that a terminal has wrapped would join again if it got wider once more.
+            text.push_str(ERASE_BELOW);
+        }
         for line in &lines {
             text.push_str(&format!("\r{line}{ERASE_REST}\n"));
         }
@@ -473,6 +479,7 @@ impl Output {
             utf_8: true,
             reflows: true,
             drawn: Vec::new(),
+            columns_drawn: None,
             went_on: None,
         });
         let writer = Writer::Here {

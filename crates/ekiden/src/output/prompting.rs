@@ -145,12 +145,17 @@ impl Prompting {
 
     /// The keys, on as many lines as they need, or the question, the message or the typed text.
     pub(super) fn lines(&self, summary: &Summary, columns: usize) -> Vec<Line> {
-        if self.state == State::Idle && self.told.is_none() {
-            let rows = rows_of(&self.keys(summary), columns);
-            let line = |row| Line::new(Tone::Quiet, format!("  {row}"));
-            return rows.into_iter().map(line).collect();
+        if let Some(line) = self.instead_of_keys(columns) {
+            return vec![line];
         }
-        vec![self.line(columns)]
+        let rows = rows_of(&self.keys(summary), columns);
+        let line = |row| Line::new(Tone::Quiet, format!("  {row}"));
+        rows.into_iter().map(line).collect()
+    }
+
+    /// The question, the message or the typed text, if there is one.
+    pub(super) fn instead_of_keys(&self, columns: usize) -> Option<Line> {
+        (self.state != State::Idle || self.told.is_some()).then(|| self.line(columns))
     }
 
     /// Shows the end of the typed text if not all of it fits.

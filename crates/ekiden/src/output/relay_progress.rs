@@ -2,6 +2,7 @@
 //!
 //! Nothing here needs to be kept: all of it is printed for good when the session ends.
 
+use ekiden_core::agent::AgentKind;
 use ekiden_core::budget::Spend;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::AttemptEvent;
@@ -29,6 +30,8 @@ pub struct RelayProgress {
     session: u32,
     session_max: u32,
     levels: Option<Levels>,
+    /// The agent reports neither its context nor what it spends.
+    reports_nothing: bool,
     /// The window of the last session that reported one, and why the last attempt ended.
     window: Option<Window>,
     ended: Option<EndCause>,
@@ -99,6 +102,7 @@ impl RelayProgress {
         }
         self.session_max = relay.session_max();
         self.levels = Some(levels);
+        self.reports_nothing = relay.agent().kind == AgentKind::Exec;
     }
 
     /// How full the context is now.
@@ -123,6 +127,10 @@ impl RelayProgress {
         self.spend = seen.spend;
         self.subagents = seen.subagents;
         self.activity = seen.activity.cloned();
+    }
+
+    pub fn reports_nothing(&self) -> bool {
+        self.reports_nothing
     }
 
     pub fn is_working(&self) -> bool {
@@ -181,7 +189,9 @@ impl RelayProgress {
     /// How full the context is.
     fn with_usage(&self, line: Line) -> Line {
         let Some(((tokens, window), levels)) = self.usage.zip(self.levels) else {
-            return line.with(Tone::Plain, " starting");
+            let has_begun = self.reports_nothing || self.activity.is_some();
+            let doing = if has_begun { " working" } else { " starting" };
+            return line.with(Tone::Plain, doing);
         };
         let tone = match window.level(levels, tokens) {
             Level::L3 => Tone::Attention,

@@ -15,6 +15,8 @@ pub struct Screen {
     pub(super) reflows: bool,
     /// The moving lines above the cursor.
     pub(super) drawn: Vec<String>,
+    /// How wide the terminal was then.
+    pub(super) columns_drawn: Option<usize>,
     /// The rows on the whole screen.
     pub(super) full: Vec<String>,
     /// Raised when this process was suspended: the program that had the terminal meanwhile wrote below
@@ -29,6 +31,7 @@ impl Screen {
             utf_8: locale_is_utf_8(),
             reflows: reflows(),
             drawn: Vec::new(),
+            columns_drawn: None,
             full: Vec::new(),
             went_on: SignalFlag::of_going_on().ok(),
         }

@@ -872,6 +872,21 @@ fn a_block_is_written_over_in_place_and_only_if_it_changed() {
     );
 }
 
+// shows: UIX-03
+#[test]
+fn in_a_window_of_another_width_a_block_is_erased_before_it_is_drawn() {
+    let page = Page::default();
+    let mut output = Output::to(page.clone(), true);
+    output.draw(&[Line::new(Tone::Plain, "one")]);
+    output.screen.as_mut().unwrap().columns = || Some(50);
+    output.draw(&[Line::new(Tone::Plain, "two")]);
+    let text = page.text();
+    assert!(
+        text.ends_with("\u{1b}[1A\r\u{1b}[J\rtwo\u{1b}[K\n\u{1b}[J"),
+        "{text:?}"
+    );
+}
+
 // shows: UIX-04
 #[test]
 fn what_an_agent_wrote_cannot_act_on_a_terminal() {

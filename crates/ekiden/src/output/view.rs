@@ -33,7 +33,9 @@ pub struct Frame<'a> {
 pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> Vec<Line> {
     let has_room = frame.columns >= COLUMNS_MIN && frame.rows >= ROWS_MIN;
     let Some(summary) = board.summary.as_ref().filter(|_| has_room) else {
-        return board.line(frame.now, frame.zone).into_iter().collect();
+        let line = board.line(frame.now, frame.zone);
+        let below = prompting.and_then(|prompting| prompting.instead_of_keys(frame.columns));
+        return line.into_iter().chain(below).collect();
     };
     let mut lines = match &summary.plan {
         Some(plan) => of_plan(board, summary, plan, frame),
@@ -170,6 +172,7 @@ fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
         _ if summary.budget != Budget::default() => {
             phrase::spent_of(spend, summary.subscription, summary.budget)
         }
+        (0, 0) if board.is_uncounted() => "not counted".to_owned(),
         (0, 0) => "nothing yet".to_owned(),
         (0, tokens) => phrase::tokens(tokens) + " tokens",
         (cost, _) => phrase::cost(cost, spend.estimated, summary.subscription),

@@ -101,7 +101,7 @@ impl Controls {
         })
     }
 
-    fn press(&mut self, pressed: Vec<Key>, board: &Board) {
+    fn press(&mut self, pressed: Vec<Key>, board: &Board, has_room: bool) {
         let Some(summary) = &board.summary else {
             return;
         };
@@ -121,6 +121,9 @@ impl Controls {
             }
             match self.prompting.press(key, summary) {
                 None => {}
+                Some(Wanted::Full) if !has_room => {
+                    self.prompting.tell(Tone::Attention, full::NEEDS_ROOM);
+                }
                 Some(Wanted::Full) => self.full = Some(Full::new(Arc::clone(&self.open))),
                 Some(Wanted::Read) => self.then = Some(Then::Read),
                 Some(Wanted::Leave) => self.then = Some(Then::Leave),
@@ -233,7 +236,9 @@ fn show_until(shown: &Mutex<Shown<'_>>, mut controls: Option<Controls>, stopped:
             Heard::Nothing => {}
             Heard::Keys(pressed) => {
                 if let Some(controls) = &mut controls {
-                    controls.press(pressed, &board);
+                    let (columns, rows) = lock(shown).output.size();
+                    let has_room = full::has_room(columns, rows + ROWS_KEPT);
+                    controls.press(pressed, &board, has_room);
                 }
             }
         }

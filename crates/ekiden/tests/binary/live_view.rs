@@ -170,10 +170,15 @@ fn views_come_and_go_and_the_run_goes_on() {
     leaves.press("q").unwrap();
     ends(&mut leaves, 0);
     assert!(leaves.written().contains("continues; to stop it"));
+    narrow.press("f").unwrap();
+    shows(&mut narrow, "  the full screen");
     narrow.resize(40, 150).unwrap();
+    shows(&mut narrow, "the full screen needs 60 columns and 12 rows");
+    narrow.press(" ").unwrap();
     shows(&mut narrow, "q leave");
     environment.write("go", "");
     ends(&mut narrow, 0);
+    assert!(!narrow.written().contains("\u{1b}[?1049h"));
     assert_eq!(environment.read("item-5.txt"), "made\n");
 }
 

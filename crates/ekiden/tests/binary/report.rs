@@ -135,6 +135,29 @@ fn of_a_run_that_was_killed_the_report_says_so_and_how_to_go_on() {
 
 // shows: REL-27
 #[test]
+fn of_a_run_that_waits_or_was_killed_in_a_pause_the_report_says_that() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(9));
+    let mut run = environment.start(&[&RUN[..], &["--pause", "3600"]].concat());
+    run.wait_for("session 2 begins in");
+    environment.run(&["report"]).expect(0);
+    let text = report(&environment, "report.md");
+    assert!(text.contains("**waiting until "), "{text}");
+    environment.run(&["pause"]).expect(0);
+    run.signal(Signal::KILL);
+    run.end().expect(137);
+    environment.run(&["report"]).expect(0);
+    says(
+        &environment,
+        &[
+            "**ekiden was killed while the run was paused**",
+            "ekiden resume",
+        ],
+    );
+}
+
+// shows: REL-27
+#[test]
 fn a_run_that_was_stopped_leaves_its_report() {
     let environment = Environment::with_git();
     let run = waiting(&environment);

@@ -131,6 +131,20 @@ fn a_relay_at_work_is_seen_at_each_width() {
 
 // shows: UIX-01
 #[test]
+fn a_session_that_reports_nothing_is_working_and_not_counted() {
+    let scenario = Scenario::of(|header| header.settings.agent.kind = AgentKind::Exec);
+    let watched = Watched::of(scenario);
+    expect_test::expect![[r#"
+        80
+          1 of 3  working  1m
+          cost      not counted · 1m
+          p pause  n next  s stop  f full screen  l limits  m message
+    "#]]
+    .assert_eq(&watched.shown(&Prompting::new(None), 80));
+}
+
+// shows: UIX-01
+#[test]
 fn a_wait_and_a_pause_are_seen() {
     let mut scenario = Scenario::begin(None, false);
     let limited = EndCause::RateLimited {
