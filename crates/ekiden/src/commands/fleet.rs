@@ -161,8 +161,9 @@ pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let agents = args.agents.clone().unwrap_or_else(found);
     let account = args.account.iter().filter(|account| is_label(account));
     let has: BTreeSet<&String> = args.labels.iter().chain(&agents).chain(account).collect();
-    // It works in `dir`, so a path from here would lead elsewhere.
-    let remote = std::fs::canonicalize(&args.remote).unwrap_or_else(|_| args.remote.clone().into());
+    // It works in `dir`, so a path from here would lead elsewhere. Git reads what has no colon as a path.
+    let path = (!args.remote.contains(':')).then(|| std::path::absolute(&args.remote).ok());
+    let remote = path.flatten().unwrap_or_else(|| args.remote.clone().into());
     let wanted = json!({
         "remote": remote,
         "dir": dir,
