@@ -44,6 +44,12 @@ impl fmt::Display for Millis {
     }
 }
 
+impl From<Millis> for u64 {
+    fn from(millis: Millis) -> Self {
+        millis.0
+    }
+}
+
 impl From<Millis> for std::time::Duration {
     fn from(millis: Millis) -> Self {
         Self::from_millis(millis.0)

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ekiden_core::event::Answer;
+use ekiden_core::event::{Answer, RunResumed};
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::limits::OPERATOR_CHARS_MAX;
 use ekiden_core::run::Run;
@@ -157,17 +157,17 @@ fn go_on(
         let answer = Steering::Answer { stage, words };
         return steer::answer_running(invocation, workspace.clone(), running, answer, output);
     }
+    let resumed = RunResumed {
+        answer: Some(Answer { stage, words }),
+        ..launch::resumed(limits)
+    };
     let asked = Continuing {
         prefix: run,
         not_in_plans: None,
         detach: args.detach,
-        with: With::Resume {
-            task: None,
-            answer: Some(Answer { stage, words }),
-            changed_log: ChangedLog::Refuse,
-        },
+        with: With::Resume(resumed, ChangedLog::Refuse),
     };
-    launch::continue_with(invocation, workspace.clone(), asked, limits, output)
+    launch::continue_with(invocation, workspace.clone(), asked, output)
 }
 
 /// What the words mean: a single one that begins a run's id, and is as long as ids are shown, is that run.

@@ -107,15 +107,14 @@ impl<'a> CheckpointCommand<'a> {
             None => "none".to_owned(),
         };
         let orient = self.watched.names(false).orient;
-        say(
-            output,
-            format!("Handoff document: {}", self.watched.shown(&taken.document)),
-        );
-        say(output, format!("Work in progress: {work}"));
-        say(
-            output,
-            format!("A fresh session continues from it: /clear, then {orient}"),
-        );
+        output.line(format!(
+            "Handoff document: {}",
+            self.watched.shown(&taken.document)
+        ));
+        output.line(format!("Work in progress: {work}"));
+        output.line(format!(
+            "A fresh session continues from it: /clear, then {orient}"
+        ));
         Ok(())
     }
 
@@ -125,7 +124,7 @@ impl<'a> CheckpointCommand<'a> {
                 output.json(&fields! { "version": "1.0.0" });
             } else {
                 let text = "Context     unknown: the session has no response yet";
-                say(output, text.to_owned());
+                output.line(text);
             }
             return;
         };
@@ -149,24 +148,21 @@ impl<'a> CheckpointCommand<'a> {
         ]
         .map(phrase::tokens);
         let percent = reading.percent();
-        say(
-            output,
-            format!(
-                "Context     {percent}% {level}: {used} of {usable} usable tokens (window {whole})"
-            ),
-        );
+        output.line(format!(
+            "Context     {percent}% {level}: {used} of {usable} usable tokens (window {whole})"
+        ));
         if let Some(rate) = reading.trend().tokens_per_minute {
             let next = reading.next_level(levels);
             let next = next.map_or(String::new(), |(level, time)| {
                 format!("; {level} in about {time}")
             });
-            say(output, format!("Trend       {rate} tokens a minute{next}"));
+            output.line(format!("Trend       {rate} tokens a minute{next}"));
         }
         let last = self.watch.last.as_ref().map(|last| &last.taken);
         let last = last.map(|last| format!("; last: {} ({})", last.document, last.reason));
         let last = last.unwrap_or_default();
-        say(output, format!("Checkpoint  {}{last}", self.watch.word()));
-        say(output, format!("Advice      {}", self.advice(level)));
+        output.line(format!("Checkpoint  {}{last}", self.watch.word()));
+        output.line(format!("Advice      {}", self.advice(level)));
     }
 
     fn advice(&self, level: Level) -> String {
@@ -195,10 +191,9 @@ impl<'a> CheckpointCommand<'a> {
         }
         let until_percent = limits::CHECKPOINT_LATEST_PERCENT;
         self.record(WatchEvent::Deferred { until_percent })?;
-        say(
-            output,
-            format!("The handoff is put off until {until_percent}% of the usable window."),
-        );
+        output.line(format!(
+            "The handoff is put off until {until_percent}% of the usable window."
+        ));
         Ok(())
     }
 
@@ -222,7 +217,7 @@ impl<'a> CheckpointCommand<'a> {
         } else {
             tell_estimate(&estimate, self.reading.as_ref(), output);
             if let Some(large) = large_spec(&self.watched.place.dir, task, &window) {
-                say(output, large.told());
+                output.line(large.told());
             }
         }
         Ok(())
@@ -240,9 +235,7 @@ fn tell_estimate(estimate: &Estimate, reading: Option<&Reading>, output: &mut Ou
         [estimate.tokens, estimate.text_tokens, estimate.file_tokens].map(phrase::tokens);
     let named = phrase::files(usize::try_from(estimate.files).unwrap_or(usize::MAX));
     let Estimate { percent, items, .. } = estimate;
-    say(
-        output,
-        format!(
+    output.line(format!(
             "Estimate    about {all}, {percent}% of the usable window: {text} for the text, {files} for \
              {named} it names, {items} open items"
         ),
@@ -254,7 +247,7 @@ fn tell_estimate(estimate: &Estimate, reading: Option<&Reading>, output: &mut Ou
             "it may not fit"
         };
         let left = phrase::tokens(reading.remaining_tokens());
-        say(output, format!("Left        {left} tokens: {fits}"));
+        output.line(format!("Left        {left} tokens: {fits}"));
     }
     let parts = estimate.shards();
     let advice = match estimate.advice {
@@ -262,12 +255,8 @@ fn tell_estimate(estimate: &Estimate, reading: Option<&Reading>, output: &mut Ou
         Advice::ConsiderSharding => format!("consider sharding, into {parts} parts"),
         Advice::ShardFirst => format!("shard it first, into {parts} parts"),
     };
-    say(output, format!("Advice      {advice}"));
+    output.line(format!("Advice      {advice}"));
     for choice in estimate.choices() {
-        say(output, format!("  - {choice}"));
+        output.line(format!("  - {choice}"));
     }
-}
-
-fn say(output: &mut Output, text: String) {
-    output.line(text);
 }

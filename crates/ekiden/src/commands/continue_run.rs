@@ -1,6 +1,7 @@
 //! `ekiden continue`: follow-up work on a complete run.
 
 use clap::Args;
+use ekiden_core::event::Continued;
 use ekiden_core::prompt::review_task;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
@@ -56,14 +57,18 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
         (false, task) => task.unwrap_or_default(),
         (true, own) => from_pull_request(&invocation, &workspace, prefix, own.as_ref())?,
     };
+    let continued = Continued {
+        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+        task: task.replacement(),
+        limits: chosen::limits_typed(&invocation.given)?,
+    };
     let asked = Continuing {
         prefix,
         not_in_plans: Some("give it follow-up work"),
         detach: args.detach,
-        with: With::FollowUp(task.replacement()),
+        with: With::FollowUp(continued),
     };
-    let limits = chosen::limits_typed(&invocation.given)?;
-    launch::continue_with(&invocation, workspace, asked, limits, output)
+    launch::continue_with(&invocation, workspace, asked, output)
 }
 
 /// What the pull request of the run's branch waits for, as a task; `own` is what the user wants of it.

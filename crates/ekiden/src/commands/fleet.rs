@@ -214,24 +214,14 @@ pub(super) fn go_on(
     workspace: &Workspace,
     run: &Run,
     asked: &Continuing<'_>,
-    limits: &LimitsChanged,
 ) -> Result<Option<Program>, Failure> {
-    let Some(place) = &run.header().fleet else {
+    // A plan takes neither another task nor follow-up work.
+    let (Some(place), With::Resume(resumed, _)) = (&run.header().fleet, &asked.with) else {
         return Ok(None);
     };
-    refuse_what_is_approved(limits)?;
-    let answer = match &asked.with {
-        With::Resume { answer, .. } => answer.clone(),
-        With::FollowUp(_) => None,
-    };
-    let resumed = RunResumed {
-        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-        limits: limits.clone(),
-        answer,
-        ..RunResumed::default()
-    };
-    let (id, resumed) = (run.header().run.as_str(), Some(&resumed));
-    let program = follow(workspace, id, &place.remote, resumed, asked.detach);
+    refuse_what_is_approved(&resumed.limits)?;
+    let id = run.header().run.as_str();
+    let program = follow(workspace, id, &place.remote, Some(resumed), asked.detach);
     Ok(Some(program))
 }
 

@@ -5,18 +5,15 @@ use std::ops::ControlFlow;
 use ekiden_agent::background::{self, Background, Begun, Detach};
 use ekiden_core::agent::{AgentKind, Interface};
 use ekiden_core::budget::Budget;
-use ekiden_core::event::{Answer, Continued, RunResumed};
+use ekiden_core::event::{Continued, RunResumed};
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::Manifest;
-use ekiden_core::outcome::Outcome;
-use ekiden_core::renewal::NewTask;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
-use ekiden_engine::error::EngineError;
 use ekiden_engine::git::branch;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::observer::Observer as _;
-use ekiden_engine::runner::{self, Driving, Unfinished};
+use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::{history, workspace::Workspace};
 
 use super::fleet::{self, Placement};
@@ -91,45 +88,30 @@ fn detached(run: &RunId, there: &ShownWorkDir, json: bool, output: &mut Output) 
     Exit::Done
 }
 
-/// How a run goes on after the process was split.
-#[derive(Default)]
-struct Split {
-    /// In the background.
-    begun: Option<Begun>,
-    /// On a terminal that it can leave.
-    detach: Option<Detach>,
-}
-
 /// Splits the process where the run is to go on without this terminal, or may. What is not the run is done with
-/// the exit.
+/// the exit. The run goes on in the background, or on a terminal that it can leave.
 fn split(
     invocation: &Invocation,
     workspace: &Workspace,
     run: &RunId,
     (detach, interface): (bool, Interface),
     output: &mut Output,
-) -> Result<ControlFlow<Exit, Split>, Failure> {
+) -> Result<ControlFlow<Exit, (Option<Begun>, Option<Detach>)>, Failure> {
     let failed = |error| Failure::caused(Exit::Bug, "cannot continue in the background", &error);
     let (json, there) = (invocation.json()?, invocation.shown_work_dir(workspace)?);
     if detach {
         return Ok(match background::begin().map_err(failed)? {
-            Background::Here(begun) => ControlFlow::Continue(Split {
-                begun: Some(begun),
-                detach: None,
-            }),
+            Background::Here(begun) => ControlFlow::Continue((Some(begun), None)),
             Background::Works => ControlFlow::Break(detached(run, &there, json, output)),
             Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
         });
     }
     let has_keys = output.has_screen() && !json && invocation.can_ask()?;
     if !has_keys || interface == Interface::Terminal {
-        return Ok(ControlFlow::Continue(Split::default()));
+        return Ok(ControlFlow::Continue((None, None)));
     }
     Ok(match background::begin_on_terminal().map_err(failed)? {
-        Background::Here(detach) => ControlFlow::Continue(Split {
-            begun: None,
-            detach: Some(detach),
-        }),
+        Background::Here(detach) => ControlFlow::Continue((None, Some(detach))),
         Background::Works => {
             let ids = run_ids(workspace)?;
             output.message(&attach::continues(&phrase::short_id(run, &ids), &there));
@@ -177,12 +159,12 @@ pub(super) fn begin(
     let workspace = &mut workspace.clone();
     invocation.settle_state(workspace, None, output)?;
     let (run, interface) = (header.run.clone(), header.settings.agent.interface);
-    let split = match split(invocation, workspace, &run, (detach, interface), output)? {
-        ControlFlow::Continue(split) => split,
+    let how = (detach, interface, true);
+    let mut watched = match Watched::begin(invocation, workspace, &run, how, output)? {
+        ControlFlow::Continue(watched) => watched,
         ControlFlow::Break(exit) => return Ok(exit),
     };
-    let mut live = invocation.live(output, workspace)?;
-    live.begun = split.begun;
+    let live = &mut watched.live;
     live.tracker = Feed::new(trackers, workspace, &header);
     let notes = notes.iter().chain(&warnings);
     notes.for_each(|note| live.warn(note));
@@ -194,17 +176,7 @@ pub(super) fn begin(
         false => Unfinished::Refuse,
     };
     let driving = invocation.driving()?;
-    let watched = Watched {
-        invocation,
-        workspace,
-        run: &run,
-        interface,
-        detach: split.detach,
-        is_here: true,
-    };
-    let outcome = watched.drive(&mut live, |live| {
-        runner::start(workspace, header, unfinished, driving, live)
-    });
+    let outcome = watched.drive(|live| runner::start(workspace, header, unfinished, driving, live));
     Ok(Exit::of(&outcome?))
 }
 
@@ -245,29 +217,21 @@ pub(super) fn with_fleet(
     notes: &[String],
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let (run, interface) = (header.run.clone(), Interface::Headless);
+    let run = header.run.clone();
     let tracker = Feed::new(invocation.trackers(workspace), workspace, &header);
     let program = placement.submit(invocation, header, workspace, (detach, set_aside))?;
     if detach {
         notes.iter().for_each(|note| output.warn(note));
         return program.become_it();
     }
-    let split = match split(invocation, workspace, &run, (false, interface), output)? {
-        ControlFlow::Continue(split) => split,
+    let how = (false, Interface::Headless, false);
+    let mut watched = match Watched::begin(invocation, workspace, &run, how, output)? {
+        ControlFlow::Continue(watched) => watched,
         ControlFlow::Break(exit) => return Ok(exit),
     };
-    let mut live = invocation.live(output, workspace)?;
-    live.tracker = tracker;
-    notes.iter().for_each(|note| live.warn(note));
-    let watched = Watched {
-        invocation,
-        workspace,
-        run: &run,
-        interface,
-        detach: split.detach,
-        is_here: false,
-    };
-    watched.drive(&mut live, |live| program.watch(workspace, 0, live))
+    watched.live.tracker = tracker;
+    notes.iter().for_each(|note| watched.live.warn(note));
+    watched.drive(|live| program.watch(workspace, 0, live))
 }
 
 /// What a command wants of the run that it continues.
@@ -283,49 +247,26 @@ pub(super) struct Continuing<'a> {
 
 /// What a run goes on with.
 pub(super) enum With {
-    Resume {
-        task: Option<NewTask>,
-        answer: Option<Answer>,
-        changed_log: ChangedLog,
-    },
+    Resume(RunResumed, ChangedLog),
     /// It was complete.
-    FollowUp(NewTask),
+    FollowUp(Continued),
 }
 
 impl With {
-    fn carry_on(
-        self,
-        workspace: &Workspace,
-        prefix: Option<&str>,
-        limits: LimitsChanged,
-        driving: Driving,
-        live: &mut Live<'_>,
-    ) -> Result<Outcome, EngineError> {
-        let ekiden = env!("CARGO_PKG_VERSION").to_owned();
+    fn limits(&mut self) -> &mut LimitsChanged {
         match self {
-            Self::Resume {
-                task,
-                answer,
-                changed_log,
-            } => {
-                let resumed = RunResumed {
-                    ekiden,
-                    limits,
-                    task,
-                    answer,
-                    elsewhere: false,
-                };
-                runner::resume(workspace, prefix, resumed, changed_log, driving, live)
-            }
-            Self::FollowUp(task) => {
-                let continued = Continued {
-                    ekiden,
-                    task,
-                    limits,
-                };
-                runner::continue_with(workspace, prefix, continued, driving, live)
-            }
+            Self::Resume(resumed, _) => &mut resumed.limits,
+            Self::FollowUp(continued) => &mut continued.limits,
         }
+    }
+}
+
+/// A run that goes on under these limits.
+pub(super) fn resumed(limits: LimitsChanged) -> RunResumed {
+    RunResumed {
+        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+        limits,
+        ..RunResumed::default()
     }
 }
 
@@ -333,8 +274,7 @@ impl With {
 pub(super) fn continue_with(
     invocation: &Invocation,
     mut workspace: Workspace,
-    asked: Continuing<'_>,
-    mut limits: LimitsChanged,
+    mut asked: Continuing<'_>,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let (run, _) = history::find(&workspace, asked.prefix)?;
@@ -346,27 +286,25 @@ pub(super) fn continue_with(
         refuse_plan(&summary.run, what)?;
     }
     let is_of_run = |name: &str| summary.run.header().has_agent(name);
-    agents::check_budgets(&invocation.given, &limits.bounds.agents, is_of_run)?;
-    let mut program = fleet::go_on(workspace, &summary.run, &asked, &limits)?;
+    agents::check_budgets(
+        &invocation.given,
+        &asked.with.limits().bounds.agents,
+        is_of_run,
+    )?;
+    let mut program = fleet::go_on(workspace, &summary.run, &asked)?;
     if let Some(program) = program.take_if(|_| asked.detach) {
         return program.become_it();
     }
     let interface = summary.run.header().settings.agent.interface;
     if asked.detach {
-        check_detached(interface, limits.guided == Some(true))?;
+        check_detached(interface, asked.with.limits().guided == Some(true))?;
     }
-    let split = match split(
-        invocation,
-        workspace,
-        &run,
-        (asked.detach, interface),
-        output,
-    )? {
-        ControlFlow::Continue(split) => split,
+    let how = (asked.detach, interface, program.is_none());
+    let mut watched = match Watched::begin(invocation, workspace, &run, how, output)? {
+        ControlFlow::Continue(watched) => watched,
         ControlFlow::Break(exit) => return Ok(exit),
     };
-    let mut live = invocation.live(output, workspace)?;
-    live.begun = split.begun;
+    let live = &mut watched.live;
     let header = summary.run.header();
     live.tracker = Feed::new(invocation.trackers(workspace), workspace, header);
     let mut known = 0;
@@ -374,31 +312,28 @@ pub(super) fn continue_with(
         known = record.seq;
         live.catch_up(record, run);
     })?;
-    if guide::goes_on(invocation, &summary, &mut limits, &mut live)? {
+    if guide::goes_on(invocation, &summary, asked.with.limits(), live)? {
         live.guide(guide::listen(workspace, &run));
     }
-    let watched = Watched {
-        invocation,
-        workspace,
-        run: &run,
-        interface,
-        detach: split.detach,
-        is_here: program.is_none(),
-    };
     let (driving, prefix) = (invocation.driving()?, asked.prefix);
-    watched.drive(&mut live, |live| {
+    watched.drive(|live| {
         if let Some(program) = program {
             return program.watch(workspace, known, live);
         }
-        let carry_on = asked
-            .with
-            .carry_on(workspace, prefix, limits, driving, live);
-        Ok(Exit::of(&carry_on?))
+        let outcome = match asked.with {
+            With::Resume(resumed, changed_log) => {
+                runner::resume(workspace, prefix, resumed, changed_log, driving, live)
+            }
+            With::FollowUp(continued) => {
+                runner::continue_with(workspace, prefix, continued, driving, live)
+            }
+        };
+        Ok(Exit::of(&outcome?))
     })
 }
 
 /// A run in the foreground, and the terminal on which it is seen and steered.
-struct Watched<'a> {
+struct Watched<'a, 'o> {
     invocation: &'a Invocation,
     workspace: &'a Workspace,
     run: &'a RunId,
@@ -406,10 +341,38 @@ struct Watched<'a> {
     detach: Option<Detach>,
     /// This process works on it, and no fleet does.
     is_here: bool,
+    live: Live<'o>,
 }
 
-impl Watched<'_> {
-    fn drive<T>(self, live: &mut Live<'_>, drive: impl FnOnce(&mut Live<'_>) -> T) -> T {
+impl<'a, 'o> Watched<'a, 'o> {
+    /// In this process, unless that was split off and is done with the exit.
+    fn begin(
+        invocation: &'a Invocation,
+        workspace: &'a Workspace,
+        run: &'a RunId,
+        (detach, interface, is_here): (bool, Interface, bool),
+        output: &'o mut Output,
+    ) -> Result<ControlFlow<Exit, Self>, Failure> {
+        let (begun, detach) = match split(invocation, workspace, run, (detach, interface), output)?
+        {
+            ControlFlow::Continue(split) => split,
+            ControlFlow::Break(exit) => return Ok(ControlFlow::Break(exit)),
+        };
+        let mut live = invocation.live(output, workspace)?;
+        live.begun = begun;
+        Ok(ControlFlow::Continue(Self {
+            invocation,
+            workspace,
+            run,
+            interface,
+            detach,
+            is_here,
+            live,
+        }))
+    }
+
+    fn drive<T>(mut self, drive: impl FnOnce(&mut Live<'o>) -> T) -> T {
+        let live = &mut self.live;
         let done = match self.interface {
             // The agent has the terminal.
             Interface::Terminal => drive(live),

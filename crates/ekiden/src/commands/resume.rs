@@ -1,6 +1,7 @@
 //! `ekiden resume`: continues an unfinished run.
 
 use clap::Args;
+use ekiden_core::event::RunResumed;
 use ekiden_core::ids::SessionNumber;
 use ekiden_engine::log_check::ChangedLog;
 
@@ -92,15 +93,15 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
         true => ChangedLog::Accept,
         false => ChangedLog::Refuse,
     };
+    let resumed = RunResumed {
+        task: task.map(Task::replacement),
+        ..launch::resumed(limits)
+    };
     let asked = Continuing {
         prefix,
         not_in_plans,
         detach: args.detach,
-        with: With::Resume {
-            task: task.map(Task::replacement),
-            answer: None,
-            changed_log,
-        },
+        with: With::Resume(resumed, changed_log),
     };
-    launch::continue_with(&invocation, workspace, asked, limits, output)
+    launch::continue_with(&invocation, workspace, asked, output)
 }

@@ -141,38 +141,15 @@ impl Row {
     }
 }
 
-/// An amount that can be compared.
-trait Amount: Copy {
-    fn amount(self) -> u64;
-}
-
-impl Amount for u32 {
-    fn amount(self) -> u64 {
-        u64::from(self)
-    }
-}
-
-impl Amount for u64 {
-    fn amount(self) -> u64 {
-        self
-    }
-}
-
-impl Amount for Millis {
-    fn amount(self) -> u64 {
-        self.0
-    }
-}
-
 /// `new` is more than `own`. What cannot be read is more than anything.
-fn is_more<T: Amount>(setting: &Setting<T>, new: &str, own: &str) -> bool {
-    let amount = |text| (setting.read)(text).map_or(u64::MAX, Amount::amount);
+fn is_more<T: Into<u64>>(setting: &Setting<T>, new: &str, own: &str) -> bool {
+    let amount = |text| (setting.read)(text).map_or(u64::MAX, Into::into);
     amount(new) > amount(own)
 }
 
 /// The same of a setting whose zero stands for no limit.
-fn is_more_or_none<T: Amount>(setting: &Setting<T>, new: &str, own: &str) -> bool {
-    let amount = |text| match (setting.read)(text).map(Amount::amount) {
+fn is_more_or_none<T: Into<u64>>(setting: &Setting<T>, new: &str, own: &str) -> bool {
+    let amount = |text| match (setting.read)(text).map(Into::into) {
         Ok(0) | Err(_) => u64::MAX,
         Ok(amount) => amount,
     };

@@ -1,13 +1,11 @@
 //! The planned change, complete before anything is changed, and how it is applied.
 
-use ekiden_core::text::in_full;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::hash::sha256_hex;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::{Disk as _, DiskResult, RealDisk, if_there, parent};
-use ekiden_store::error::StoreError;
 use ekiden_store::receipt::Receipt;
 use ekiden_store::replace::{Durability, replace, replace_foreign};
 use ekiden_wire::client_settings::{self, SettingsFault, StatusLineFate};
@@ -142,16 +140,10 @@ impl Plan {
             let text = format!("cannot change `{path}`: something else changed it just now");
             return Err(Failure::new(Exit::State, text).hint("nothing was changed; try again"));
         }
-        let failed = |error: &dyn std::error::Error| {
-            Failure::new(Exit::State, format!("cannot {}", in_full(error)))
-        };
-        let put = |change| put(&target.disk, change).map_err(|error| failed(&error));
-        // The client's state is never in the project.
-        let put_server = || {
-            let put = self::put(&RealDisk::new(), &self.server);
-            put.map_err(|error| failed(&error))
-        };
         let disk = &target.disk;
+        let put = |change| put(disk, change);
+        // The client's state is never in the project.
+        let put_server = || self::put(&RealDisk::new(), &self.server);
         let Some((receipt, original)) = &self.receipt else {
             put(&self.settings)?;
             put_server()?;
@@ -160,19 +152,18 @@ impl Plan {
                 match disk.remove_dir(dir) {
                     // A person's link to a directory is no directory, and stays.
                     Err(error) if !error.is_absent() && !error.is_not_empty() => {
-                        return Err(failed(&error));
+                        return Err(error.into());
                     }
                     _ => {}
                 }
             }
-            return target.receipt.remove(disk).map_err(|error| failed(&error));
+            return Ok(target.receipt.remove(disk)?);
         };
         let original = original.as_ref().map(String::as_bytes);
-        let kept = target.receipt.write(disk, receipt, original);
-        kept.map_err(|error| failed(&error))?;
+        target.receipt.write(disk, receipt, original)?;
         self.skills.iter().try_for_each(put)?;
         put_server()?;
-        put(&self.settings)
+        Ok(put(&self.settings)?)
     }
 }
 
@@ -247,8 +238,7 @@ fn around(changes: &[FileChange], target: &Target) -> Vec<PathBuf> {
 
 /// The settings and the receipt as they are now.
 fn look(target: &Target) -> Result<(Option<String>, Option<Receipt>), Failure> {
-    let receipt = target.receipt.read(&target.disk);
-    let receipt = receipt.map_err(|error| unreadable(&error))?;
+    let receipt = target.receipt.read(&target.disk)?;
     Ok((read(target, &target.settings)?, receipt))
 }
 
@@ -263,10 +253,9 @@ fn without_us(
         return Ok(None);
     };
     let original = match receipt {
-        Some(_) => target.receipt.read_original(&target.disk, FILE_BYTES_MAX),
-        None => Ok(None),
+        Some(_) => target.receipt.read_original(&target.disk, FILE_BYTES_MAX)?,
+        None => None,
     };
-    let original = original.map_err(|error| unreadable(&error.into()))?;
     let original = original.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let created = receipt.is_some_and(|receipt| receipt.created);
     let unchanged = receipt.is_some_and(|receipt| receipt.wrote(text.as_bytes()));
@@ -301,9 +290,7 @@ pub(super) fn read(target: &Target, path: &Path) -> Result<Option<String>, Failu
     } else {
         FILE_BYTES_MAX
     };
-    let Some(bytes) = if_there(target.disk.read(path, bytes_max))
-        .map_err(|error| Failure::new(Exit::State, format!("cannot {}", in_full(&error))))?
-    else {
+    let Some(bytes) = if_there(target.disk.read(path, bytes_max))? else {
         return Ok(None);
     };
     String::from_utf8(bytes).map(Some).map_err(|_| {
@@ -335,9 +322,4 @@ fn change_of(
 fn not_understood(path: &Path, fault: &SettingsFault) -> Failure {
     let text = format!("cannot change `{}`: {fault}", path.display());
     Failure::new(Exit::Settings, text).hint("nothing was changed; fix the file, then try again")
-}
-
-fn unreadable(error: &StoreError) -> Failure {
-    let failed = Failure::new(Exit::State, format!("cannot {}", in_full(error)));
-    error.hint().into_iter().fold(failed, Failure::hint)
 }
