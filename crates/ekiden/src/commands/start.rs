@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ekiden_core::agent::{AgentKind, AgentSpec};
+use ekiden_core::ids::RunId;
 use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{EngineError, history};
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
 use self::asked::{done_when, extended, issue};
@@ -115,6 +117,15 @@ fn ask(
     let invocation = Invocation::new(flags.clone())?;
     let workspace = invocation.workspace_here()?;
     let mut answers = Answers { invocation, flags };
+    let in_the_way = in_the_way(&workspace)?;
+    if let Some((run, true)) = &in_the_way {
+        let mut words = vec!["ekiden".to_owned(), "resume".to_owned(), run.to_string()];
+        answers
+            .flags
+            .retain(|name, _| *name == table::WORK_DIR.row.name);
+        words.extend(flags::words(&answers.flags));
+        return Ok(Some(words));
+    }
     let goal = goal(&answers, &workspace, draft, output)?;
     let issue = match &goal {
         Goal::Issue(name) => Some(name.clone()),
@@ -136,6 +147,7 @@ fn ask(
     sections.extend(answers.asked(&settings.agent, &goal, &workspace, output)?);
     let goal = extended(goal, &sections, &workspace, output)?;
     let mut words = words(&answers.flags, kind, mode);
+    words.extend(in_the_way.map(|_| "--new".to_owned()));
     words.extend(
         issue
             .into_iter()
@@ -143,6 +155,22 @@ fn ask(
     );
     words.extend(task_words(&goal, &answers.invocation.here));
     finish(words, goal, &workspace, output)
+}
+
+/// The unfinished run here, and whether to continue it instead of starting another.
+fn in_the_way(workspace: &Workspace) -> Result<Option<(RunId, bool)>, Stop> {
+    let run = match history::check_unfinished(workspace, None) {
+        Ok(()) => return Ok(None),
+        Err(EngineError::Unfinished { run, .. }) => run,
+        Err(error) => return Err(Failure::from(error).into()),
+    };
+    let answers = [
+        ("continue it", Some(true)),
+        ("start another; ekiden keeps this one", Some(false)),
+        ("nothing", None),
+    ];
+    let resumes = choose(&format!("Run {run} is unfinished here. What now?"), answers)?;
+    Ok(Some((run, resumes.ok_or(Stop::Left)?)))
 }
 
 /// How a plan is carried out: the flag that says so.

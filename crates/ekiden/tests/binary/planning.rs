@@ -144,6 +144,24 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
         .expect(0);
 }
 
+/// Another run may be anything: a plan of this idea, or something else.
+// shows: RUN-12, PLN-04
+#[test]
+fn an_unfinished_run_is_told_before_the_first_session() {
+    let environment = project();
+    environment.run(&rehearsal(&["run", "Make tea."])).expect(4);
+    insta::assert_snapshot!(environment.told(&rehearsal(&["build", "idea.md", "--yes"])), @r"
+    --- standard error
+    error: a run is unfinished here: RUN
+    hint: `ekiden resume` continues it
+    hint: `--new` starts a new run and keeps that one as it is
+    --- exit code 1
+    ");
+    assert!(!environment.exists("architecture.md"));
+    let build = ["build", "idea.md", "--yes", "--new"];
+    environment.run(&rehearsal(&build)).expect(0);
+}
+
 // shows: PLN-02
 #[test]
 fn a_document_is_split_wherever_the_manifest_goes() {
@@ -287,7 +305,7 @@ fn a_budget_and_a_timeout_hold_for_planning_too() {
         .expect(3);
     assert!(
         said.stderr
-            .contains("planning stopped: the budget is spent"),
+            .contains("planning stopped: the session's budget is spent"),
         "{}",
         said.stderr
     );
