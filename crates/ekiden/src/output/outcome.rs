@@ -55,7 +55,8 @@ impl Description {
             }
             Outcome::RateLimited { until: reset } => {
                 let reset = until(reset);
-                said.why = Text::own(format!("a usage limit is reached, until {reset}"));
+                let why = format!("a usage limit is reached; the next try would be at {reset}");
+                said.why = Text::own(why);
                 said.once = " then";
             }
             Outcome::BudgetSpent {
@@ -109,7 +110,10 @@ impl Description {
     }
 
     fn limit_too_far(&mut self, at_reset: &str, wait: Millis) {
-        let why = format!("the usage limit resets at {at_reset}, later than --max-wait allows");
+        // No reset time may be known: it is when ekiden would try again.
+        let why = format!(
+            "a usage limit is reached, and the next try would be at {at_reset}, later than --max-wait allows"
+        );
         self.why = Text::own(why);
         let hours = wait.as_secs().div_ceil(3600);
         self.flags = format!(" --max-wait {hours}h");
