@@ -133,7 +133,7 @@ impl From<EngineError> for Failure {
         };
         match &error {
             EngineError::Workspace(WorkspaceError::Dir { .. }) => failed(Exit::MissingInput)
-                .hint("create it, or name another directory with `--work-dir`"),
+                .hint("name another directory with `--work-dir`, or create it"),
             EngineError::Store(StoreError::UnknownRun { .. }) => failed(Exit::MissingInput),
             EngineError::Store(StoreError::AmbiguousRun { .. }) => failed(Exit::Usage),
             EngineError::Held { holder } => held("in this directory", "", holder.as_deref()),
