@@ -13,12 +13,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ekiden_core::agent::{AgentKind, AgentSpec};
-use ekiden_core::ids::RunId;
 use ekiden_engine::workspace::Workspace;
-use ekiden_engine::{EngineError, history};
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
-use self::asked::{done_when, extended, issue};
+use self::asked::{done_when, extended, in_the_way, issue};
 use self::draft::Draft;
 use self::question::{Stop, choose, line};
 use super::task::Task;
@@ -155,22 +153,6 @@ fn ask(
     );
     words.extend(task_words(&goal, &answers.invocation.here));
     finish(words, goal, &workspace, output)
-}
-
-/// The unfinished run here, and whether to continue it instead of starting another.
-fn in_the_way(workspace: &Workspace) -> Result<Option<(RunId, bool)>, Stop> {
-    let run = match history::check_unfinished(workspace, None) {
-        Ok(()) => return Ok(None),
-        Err(EngineError::Unfinished { run, .. }) => run,
-        Err(error) => return Err(Failure::from(error).into()),
-    };
-    let answers = [
-        ("continue it", Some(true)),
-        ("start another; ekiden keeps this one", Some(false)),
-        ("nothing", None),
-    ];
-    let resumes = choose(&format!("Run {run} is unfinished here. What now?"), answers)?;
-    Ok(Some((run, resumes.ok_or(Stop::Left)?)))
 }
 
 /// How a plan is carried out: the flag that says so.

@@ -142,10 +142,13 @@ impl Ending {
             .iter()
             .any(|stage| !stage.sessions.is_empty());
         let is_import = ended.run.header().imported.is_some() && !ran;
-        let head = match outcome {
-            _ if outcome.is_complete() => why,
-            Outcome::Stopped { .. } if is_import => Text::own("imported; nothing has run yet"),
-            _ => Text::own(format!("{word} ({}): ", Exit::of(outcome).code())).joined(why),
+        let is_stopped = matches!(outcome, Outcome::Stopped { .. });
+        let head = match (outcome.is_complete(), is_import && is_stopped) {
+            (true, _) => why,
+            (false, true) => Text::own("imported; nothing has run yet"),
+            (false, false) => {
+                Text::own(format!("{word} ({}): ", Exit::of(outcome).code())).joined(why)
+            }
         };
         let command = if !outcome.is_complete() {
             let which = format!("{}{}", ended.which, there.flag());

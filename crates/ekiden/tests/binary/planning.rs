@@ -53,8 +53,8 @@ fn an_idea_becomes_a_plan_that_is_carried_out() {
     insta::assert_snapshot!(environment.told(&rehearsal(&["execute", "plan.json"])), @r"
     --- standard error
     error: this plan runs 1 command of its own, and nobody approved it
-    hint: `ekiden execute MANIFEST --dry-run` shows them
-    hint: run it once on a terminal and answer yes, or add `--yes`
+    hint: `ekiden execute plan.json --dry-run` shows them
+    hint: run it once on a terminal and answer yes, or `ekiden execute plan.json --yes`
     --- exit code 78
     ");
     assert!(
@@ -158,7 +158,12 @@ fn an_unfinished_run_is_told_before_the_first_session() {
     --- exit code 1
     ");
     assert!(!environment.exists("architecture.md"));
-    let build = ["build", "idea.md", "--yes", "--new"];
+    environment.run(&rehearsal(&["plan", "idea.md"])).expect(0);
+    let dry_run = ["execute", "plan.json", "--dry-run"];
+    let shown = environment.run(&rehearsal(&dry_run)).expect(0);
+    let told = "it could not start now: a run of another task is unfinished here";
+    assert!(shown.stderr.contains(told), "{shown}");
+    let build = ["build", "idea.md", "--yes", "--force", "--new"];
     environment.run(&rehearsal(&build)).expect(0);
 }
 
@@ -225,8 +230,9 @@ fn building_plans_asks_and_carries_out() {
         "{}",
         again.stderr
     );
+    // As its hint says: what was planned is not planned again.
     environment
-        .run(&rehearsal(&["build", "idea.md", "--force", "--yes"]))
+        .run(&rehearsal(&["execute", "plan.json", "--yes"]))
         .expect(0);
     assert_eq!(environment.read("table.txt"), "tea\n");
 }
