@@ -161,11 +161,9 @@ impl EndCause {
     pub fn wait(&self, at: Timestamp, waited: Millis) -> Millis {
         match self.resets_at() {
             Some(reset) => Millis(reset.since(at).0.saturating_add(limits::RESET_BUFFER.0)),
-            None if *self == Self::ServerError => Millis(
-                waited
-                    .0
-                    .clamp(limits::CRASH_BACKOFF.0, limits::RESET_UNKNOWN.0),
-            ),
+            None if *self == Self::ServerError => {
+                waited.clamp(limits::CRASH_BACKOFF, limits::RESET_UNKNOWN)
+            }
             None => limits::RESET_UNKNOWN,
         }
     }
@@ -214,7 +212,7 @@ impl EndCause {
             Self::PersonLeft => (Left, "the agent's interface was left"),
             Self::ContextFull => (TooLate, "the context is full: the handoff came too late"),
             Self::TurnLimit => (TooLate, "the limit of turns is reached"),
-            Self::BudgetSpent => (TooLate, "the budget is spent"),
+            Self::BudgetSpent => (TooLate, "the session's budget is spent"),
             Self::TimeUp => (TooLate, "the session's time is up"),
             Self::InvalidRequest => (Retry, "the service does not accept the request"),
             Self::OutputLimit => (Retry, "the answer was cut off at its maximum length"),

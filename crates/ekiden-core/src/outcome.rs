@@ -158,7 +158,7 @@ impl Outcome {
             Self::LimitTooFar { .. } | Self::RateLimited { .. } => {
                 (false, "a usage limit was reached")
             }
-            Self::BudgetSpent { .. } => (false, "the budget is spent"),
+            Self::BudgetSpent { .. } => (false, "the budget has no room for another session"),
             Self::WindowTooFull { .. } => (true, "the window was full before the work began"),
             Self::NoCheck { .. } => (true, "the verification cannot run"),
             Self::AgentFailed { .. } => (true, "the agent cannot work"),

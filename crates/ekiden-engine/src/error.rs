@@ -29,6 +29,8 @@ pub enum UnfinishedTask {
     /// A plan from the same manifest, which has changed since.
     EditedPlan,
     Another,
+    /// What the new run would do is not known yet.
+    Unknown,
 }
 
 /// A run cannot be started, continued or read. Reads well after "cannot".

@@ -221,15 +221,29 @@ pub fn holder(workspace: &Workspace) -> Option<Holder> {
     WorkDirLock::holder_of(&StateLayout::new(&workspace.state_dir).lock(workspace.worktree()))
 }
 
-/// Fails if another run here prevents a run like this from beginning.
-pub fn check_unfinished(workspace: &Workspace, header: &RunStarted) -> Result<(), EngineError> {
-    open(workspace)?.map_or(Ok(()), |state| refuse_unfinished(&state, header))
+/// Fails if another run here prevents a new one from beginning. What the new one does may not be known yet.
+pub fn check_unfinished(
+    workspace: &Workspace,
+    wanted: Option<&Manifest>,
+) -> Result<(), EngineError> {
+    if let Some(holder) = holder(workspace).map(Box::new) {
+        let holder = Some(holder);
+        return Err(EngineError::Held { holder });
+    }
+    let state = open(workspace)?;
+    state.map_or(Ok(()), |state| {
+        refuse_unfinished(&state, workspace.worktree(), wanted)
+    })
 }
 
 /// Fails if an unfinished run is here, or an unreadable one, since it may be unfinished.
-pub(crate) fn refuse_unfinished(state: &StateDir, header: &RunStarted) -> Result<(), EngineError> {
+pub(crate) fn refuse_unfinished(
+    state: &StateDir,
+    worktree: Option<&str>,
+    wanted: Option<&Manifest>,
+) -> Result<(), EngineError> {
     // A new run supersedes what came before it, so only the newest can be unfinished.
-    let Some(newest) = listed(state, header.place.worktree.as_deref())?.pop() else {
+    let Some(newest) = listed(state, worktree)?.pop() else {
         return Ok(());
     };
     let in_the_way = |cause| EngineError::UnreadableInTheWay {
@@ -245,7 +259,9 @@ pub(crate) fn refuse_unfinished(state: &StateDir, header: &RunStarted) -> Result
     }
     Err(EngineError::Unfinished {
         run: newest.run,
-        task: unfinished_task(&last.run, &header.manifest),
+        task: wanted.map_or(UnfinishedTask::Unknown, |wanted| {
+            unfinished_task(&last.run, wanted)
+        }),
     })
 }
 

@@ -4,15 +4,15 @@
 //! directories above, and of the directories below that have an `.ekiden`. Of two runs that start at the same
 //! time, at least one sees the other. Two packages beside each other have nothing in common.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use ekiden_store::layout::StateLayout;
 use ekiden_store::lock::WorkDirLock;
 use ekiden_store::place::{ProjectPlace, project_name};
 
 use crate::error::EngineError;
-use crate::workspace::{OWN_STATE, Workspace};
+use crate::workspace::{GitPlace, OWN_STATE, Workspace, WorkspaceError};
 
 /// How many directories the check looks into. Walking a larger tree costs more than the check is worth.
 const DIRS_MAX: usize = 20_000;
@@ -20,6 +20,17 @@ const DIRS_MAX: usize = 20_000;
 const PASSED_OVER: [&str; 3] = [".git", "node_modules", "target"];
 
 pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
+    let dir = &workspace.dir;
+    // From there, this run's own lock looks like that of a run around it.
+    let is_gits = |git: &GitPlace| {
+        let common = &git.common_dir;
+        git.worktree.is_none() && common.ends_with(".git") && dir.starts_with(common)
+    };
+    if workspace.git.as_ref().is_some_and(is_gits) {
+        let (path, why) = (dir.clone(), "git keeps its own files there");
+        let source = io::Error::other(why);
+        return Err(WorkspaceError::Dir { path, source }.into());
+    }
     let above = workspace.dir.ancestors().skip(1).map(Path::to_owned);
     for dir in above.chain(below(&workspace.dir)) {
         let lock = WorkDirLock::holder_of(&lock_of(&dir, workspace));
@@ -114,6 +125,19 @@ mod tests {
             };
             WorkDirLock::take(&lock_of(&workspace.dir, workspace), holder).unwrap()
         };
+        let common_dir = top.join(".git");
+        let git = GitPlace {
+            common_dir: common_dir.clone(),
+            worktree: None,
+            prefix: String::new(),
+        };
+        let inside_git = Workspace {
+            dir: common_dir.join("hooks"),
+            git: Some(git),
+            ..project.clone()
+        };
+        let error = refuse(&inside_git).unwrap_err();
+        assert!(matches!(error, EngineError::Workspace(_)), "{error}");
         refuse(&project).unwrap();
         let held = hold(&package);
         refuse(&other).unwrap();

@@ -134,7 +134,8 @@ impl RemoteRun {
         let state = &work_dir.state;
         let is_here = state.view().runs()?.contains(&run);
         if !is_here && unfinished == Unfinished::Refuse {
-            history::refuse_unfinished(state.view(), &header)?;
+            let (place, wanted) = (&header.place, Some(&header.manifest));
+            history::refuse_unfinished(state.view(), place.worktree.as_deref(), wanted)?;
         }
         let journal = match is_here {
             true => Journal::open(state, &run)?,

@@ -124,7 +124,8 @@ pub fn start_on(
     let work_dir = LockedWorkDir::take(disk, workspace)?;
     leftovers::tell(work_dir.left_behind, observer);
     if unfinished == Unfinished::Refuse {
-        history::refuse_unfinished(work_dir.state.view(), &header)?;
+        let (place, wanted) = (&header.place, Some(&header.manifest));
+        history::refuse_unfinished(work_dir.state.view(), place.worktree.as_deref(), wanted)?;
     }
     let header = work_dir.ready(header)?;
     let on_hangup = driving.on_hangup.of(&header);

@@ -93,7 +93,7 @@ impl Failure {
             let ways = "`ekiden resume` continues it; `--new` starts a new run and keeps that one";
             match task {
                 UnfinishedTask::Same | UnfinishedTask::SamePlan => (STOPPED_EARLY, ways),
-                UnfinishedTask::Another => (UNFINISHED, ways),
+                UnfinishedTask::Another | UnfinishedTask::Unknown => (UNFINISHED, ways),
                 UnfinishedTask::EditedPlan => (
                     UNFINISHED,
                     "`ekiden resume` continues it with the manifest as it was; `--new` starts a new run with the \

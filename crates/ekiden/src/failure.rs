@@ -133,7 +133,7 @@ impl From<EngineError> for Failure {
         };
         match &error {
             EngineError::Workspace(WorkspaceError::Dir { .. }) => failed(Exit::MissingInput)
-                .hint("create it, or name another directory with `--work-dir`"),
+                .hint("name another directory with `--work-dir`, or create it"),
             EngineError::Store(StoreError::UnknownRun { .. }) => failed(Exit::MissingInput),
             EngineError::Store(StoreError::AmbiguousRun { .. }) => failed(Exit::Usage),
             EngineError::Held { holder } => held("in this directory", "", holder.as_deref()),
@@ -272,12 +272,13 @@ fn branch(error: &BranchError) -> Failure {
 /// If the task is the same, resuming is what the user asked for; so the exit codes differ.
 fn unfinished(run: &str, task: UnfinishedTask) -> Failure {
     let (exit, of) = match task {
-        UnfinishedTask::Same => (Exit::StoppedEarly, "this task"),
-        UnfinishedTask::SamePlan => (Exit::StoppedEarly, "this plan"),
-        UnfinishedTask::EditedPlan => (Exit::Unfinished, "this plan"),
-        UnfinishedTask::Another => (Exit::Unfinished, "another task"),
+        UnfinishedTask::Same => (Exit::StoppedEarly, " of this task"),
+        UnfinishedTask::SamePlan => (Exit::StoppedEarly, " of this plan"),
+        UnfinishedTask::EditedPlan => (Exit::Unfinished, " of this plan"),
+        UnfinishedTask::Another => (Exit::Unfinished, " of another task"),
+        UnfinishedTask::Unknown => (Exit::Unfinished, ""),
     };
-    let text = format!("a run of {of} is unfinished here: {run}");
+    let text = format!("a run{of} is unfinished here: {run}");
     if task == UnfinishedTask::EditedPlan {
         return Failure::new(exit, format!("{text}; its manifest has changed since"))
             .hint("`ekiden resume` continues it with the manifest as it was")

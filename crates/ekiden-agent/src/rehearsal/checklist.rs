@@ -101,7 +101,7 @@ fn tick(text: &str) -> String {
     let letters = text.chars().filter(char::is_ascii_alphanumeric);
     let key = letters.collect::<String>().to_ascii_lowercase();
     format!(
-        r#"awk '{{ k = tolower($0); sub(/^[^a-z0-9[]*\[x\]/, "", k); gsub(/[^a-z0-9]/, "", k) }}
+        r#"awk '{{ k = tolower($0); sub(/^[^a-z0-9[]*([0-9]+[.)][ \t]*)?\[[ x]\]/, "", k); gsub(/[^a-z0-9]/, "", k) }}
 k == "{key}" {{ sub(/\[ \]/, "[x]"); found = 1 }}
 {{ print }}
 END {{ if (!found) print "- [x] {key}" }}' {ITEMS_FILE} > {ITEMS_FILE}.new && mv {ITEMS_FILE}.new {ITEMS_FILE} && echo "done: {key}" >> progress.txt

@@ -17,7 +17,8 @@
 //! - a stage starts only when each stage that it needs is done, or over if the edge is optional, and every stage that
 //!   was done before is known to be done;
 //! - at most `jobs` stages hold a slot; at most one merge is in progress;
-//! - after a halt nothing new begins, and stages that are over stay over until a resume.
+//! - after a halt no stage begins, and stages that are over stay over until a resume. What is done is still merged,
+//!   unless a person stops the run.
 
 mod elsewhere;
 mod ends;
@@ -161,8 +162,10 @@ impl Plan {
     /// What is to be done now; nothing if all that may run runs.
     pub fn next(&mut self, at: Timestamp) -> Vec<PlanDecision> {
         let mut decisions = Vec::new();
-        if self.halt().is_none() {
+        if !self.is_stopping() {
             decisions.extend(self.next_merge());
+        }
+        if self.halt().is_none() {
             while let Some(decision) = self.next_stage(at) {
                 decisions.push(decision);
             }
@@ -258,10 +261,10 @@ impl Plan {
         let Some(at) = self.leave_merge(stage) else {
             return false;
         };
-        let halted = self.halt().is_some();
+        let stops = self.is_stopping();
         let node = &mut self.nodes[at];
         if node.now.mends >= MENDS_MAX {
-            if halted {
+            if stops {
                 self.now.queue.push_front(at);
             } else {
                 self.fail(at, outcome);
@@ -310,7 +313,7 @@ impl Plan {
         self.now.stop.is_some()
     }
 
-    /// Nothing more begins and nothing is merged: it stops, or a stage has failed that stops it.
+    /// No more stage begins: it stops, or a stage has failed that stops it.
     pub fn is_halting(&self) -> bool {
         self.now.halted.is_some() || self.is_stopping()
     }
@@ -386,7 +389,8 @@ impl Plan {
 
     /// Nothing is at work and nothing will be.
     fn is_quiet(&self) -> bool {
-        let waits = self.halt().is_none() && (!self.ready.is_empty() || !self.now.queue.is_empty());
+        let waits = self.halt().is_none() && !self.ready.is_empty()
+            || !self.is_stopping() && !self.now.queue.is_empty();
         self.at_work == 0
             && self.now.merging.is_none()
             && !waits

@@ -123,7 +123,6 @@ impl Relay {
         mut next: NextAttempt,
     ) -> Vec<RelayEffect> {
         let limited = cause.is_limit();
-        let outage = *cause == EndCause::ServerError;
         let length = cause.wait(at, next.waited);
         let until = at + length;
         if limited && self.settings.bounds.on_rate_limit == OnRateLimit::Stop {
@@ -132,15 +131,15 @@ impl Relay {
         next.waited.0 = next.waited.0.saturating_add(length.0);
         if next.waited > self.settings.wait_max {
             let cause = cause.clone();
-            let outcome = match outage {
-                true => Outcome::AgentFailed { cause },
-                false => Outcome::LimitTooFar { until },
+            let outcome = match limited {
+                true => Outcome::LimitTooFar { until },
+                false => Outcome::AgentFailed { cause },
             };
             return self.end(outcome, Next::Attempt(next));
         }
-        let why = match outage || *cause == EndCause::Overloaded {
-            true => WaitCause::Failure,
-            false => WaitCause::UsageLimit,
+        let why = match limited {
+            true => WaitCause::UsageLimit,
+            false => WaitCause::Failure,
         };
         self.wait(at, length, why, next)
     }

@@ -1,6 +1,7 @@
 //! `ekiden build`: plans an idea, asks for approval of the plan, and executes it.
 
 use clap::Args;
+use ekiden_engine::history;
 
 use super::execute::{self, How};
 use super::issue::{OfIssue, PlanIssue};
@@ -55,6 +56,9 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
     execute::without_what_needs_one_place(&mut planner.settings, &planner.invocation, output)?;
     if !args.dry_run {
         // Before anything is spent on a plan that could not be executed.
+        if !args.new {
+            history::check_unfinished(&planner.workspace, None)?;
+        }
         isolation::refuse_changes(&planner.workspace)?;
         planner.refuse_tracked()?;
         if args.issue.pull_request {

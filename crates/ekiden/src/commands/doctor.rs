@@ -11,20 +11,25 @@ mod tracker;
 
 pub use agent::refusal;
 use clap::Args;
+use ekiden_core::agent::AgentSpec;
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::known_limits;
+use ekiden_engine::workspace::Workspace;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::Invocation;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::Output;
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone};
+use crate::output::{Output, phrase};
 use crate::settings::chosen;
 use crate::settings::flags::{Starting, Typed};
 
 /// Check whether a run can work here, and say how to fix it
 ///
-/// Checks the agent's program, its version and login, permissions, hooks and the guard, and also git, the disk, the
+/// Checks the agent's program, its version and login, permissions, hooks and the guard, known usage limits, and also git, the disk, the
 /// terminal, system limits, notifications and the tracker's key. It changes nothing and costs nothing, and sends
 /// notifications only with `--try-notify`.
 ///
@@ -104,6 +109,7 @@ pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
     let mut checks = agent::checks(&settings.agent, &invocation.environment, &workspace.dir);
     let others = settings.agents().filter(|spec| **spec != settings.agent);
     checks.extend(others.map(agent::program));
+    checks.extend(settings.agents().filter_map(|spec| limit(spec, &workspace)));
     checks.extend(machine::checks(&workspace, &invocation.environment));
     match args.try_notify {
         true => checks.extend(notify::try_each(&workspace.dir, &endpoints)?),
@@ -117,6 +123,16 @@ pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
         tell(&checks, output);
     }
     Ok(exit_of(&checks))
+}
+
+/// A usage limit that holds all runs of this account.
+fn limit(spec: &AgentSpec, workspace: &Workspace) -> Option<Check> {
+    let now = SystemClock.now();
+    let cause = known_limits::held(workspace, spec, now)?;
+    let until = phrase::future(cause.resets_at()?, now, &TimeZone::system());
+    let found = format!("{}: {cause}, until {until}", spec.name);
+    let remedy = "runs wait for it; `--fallback` names an agent that takes over";
+    Some(Check::warning("limit", found, remedy))
 }
 
 /// The code that the first failure would end a run with.

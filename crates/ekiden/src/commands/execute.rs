@@ -7,6 +7,7 @@ use ekiden_agent::with_default_signals;
 use ekiden_core::agent::Interface;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::settings::{RunStarted, Settings};
+use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 use ekiden_manifest::Fault;
 
@@ -140,7 +141,7 @@ pub(super) fn carry_out(
         // A dry run still shows the plan.
         Err(failure) if how.dry_run => (
             isolation::shown(&file.document, workspace),
-            Some(format!("it could not start now: {}", failure.error())),
+            Some(cannot_start(&failure)),
         ),
         isolation => isolation?,
     };
@@ -153,26 +154,27 @@ pub(super) fn carry_out(
     let mut manifest = file.into_manifest(how.jobs, isolation);
     select(&mut manifest, &how.selection)?;
     how.done.iter().for_each(|done| done.mark(&mut manifest));
+    let fleet = how.place.filter(|place| place.is_fleet());
+    let mut in_the_way = in_the_way(&manifest, &settings, how, invocation, workspace);
     if how.dry_run {
         show_only(&manifest, invocation.json()?, output);
-        note.iter().for_each(|note| output.warn(note));
+        let notes = note.into_iter();
+        let notes = notes.chain(in_the_way.iter().map(cannot_start));
+        notes.for_each(|note| output.warn(&note));
         warn_of_slips(&slips, output);
         return Ok(Exit::Done);
     }
     warn_of_slips(&slips, output);
-    let fleet = how.place.filter(|place| place.is_fleet());
-    if fleet.is_none() {
-        let stages = manifest.stages.iter();
-        let of_stages = stages.filter_map(|stage| stage.part.agent.as_deref());
-        let agents = settings.agents().chain(of_stages);
-        check_agents(agents, invocation, &workspace.dir)?;
+    if !in_the_way.is_empty() {
+        return Err(in_the_way.remove(0));
     }
     if !how.yes {
-        let can_ask = invocation.can_ask()?;
+        let nobody = !invocation.can_ask()?;
+        let nobody = nobody.then(|| to_approve(path, how, invocation, workspace));
         // A planner may have been listening for signals; a person who is asked may want to leave.
         with_default_signals(|| {
             let setup = setup.as_deref();
-            approve::approve(&manifest, setup, workspace, environment, can_ask, output)
+            approve::approve(&manifest, setup, workspace, environment, nobody, output)
         })?;
     }
     settle_permissions(invocation, &client, &mut settings.agent, output)?;
@@ -191,6 +193,51 @@ pub(super) fn carry_out(
     launch::begin(
         invocation, workspace, header, how.new, how.detach, notes, output,
     )
+}
+
+/// Why the plan cannot begin here now. A fleet has its own agents, and says itself what is in the way.
+fn in_the_way(
+    manifest: &Manifest,
+    settings: &Settings,
+    how: &How<'_>,
+    invocation: &Invocation,
+    workspace: &Workspace,
+) -> Vec<Failure> {
+    if how.place.is_some_and(Placement::is_fleet) {
+        return Vec::new();
+    }
+    let stages = manifest.stages.iter();
+    let of_stages = stages.filter_map(|stage| stage.part.agent.as_deref());
+    let agents = settings.agents().chain(of_stages);
+    let agents = check_agents(agents, invocation, &workspace.dir);
+    let unfinished = match how.new {
+        true => Ok(()),
+        false => history::check_unfinished(workspace, Some(manifest)).map_err(Failure::from),
+    };
+    let checks = [agents, unfinished];
+    checks.into_iter().filter_map(Result::err).collect()
+}
+
+/// What to do where nobody can be asked for an approval. A plan that was just made is not planned again.
+fn to_approve(
+    path: &Path,
+    how: &How<'_>,
+    invocation: &Invocation,
+    workspace: &Workspace,
+) -> [String; 2] {
+    let words = invocation.word(path) + &invocation.in_work_dir(&workspace.dir);
+    let command = match how.done {
+        Some(_) => "ekiden import".to_owned(),
+        None => format!("ekiden execute {words}"),
+    };
+    [
+        format!("`ekiden execute {words} --dry-run` shows them"),
+        format!("run it once on a terminal and answer yes, or `{command} --yes`"),
+    ]
+}
+
+fn cannot_start(failure: &Failure) -> String {
+    format!("it could not start now: {}", failure.error())
 }
 
 fn show_only(manifest: &Manifest, json: bool, output: &mut Output) {

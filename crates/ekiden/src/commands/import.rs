@@ -25,6 +25,7 @@ use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::plan::read;
+use crate::settings::approval::Approvals;
 use crate::settings::chosen;
 use crate::settings::environment::Environment;
 use crate::settings::file::{self, SettingsFile};
@@ -357,11 +358,11 @@ fn take_settings(
             Some(_) | None => became(row, &value, present.as_ref(), &own),
         };
         if matches!(became, Became::New(_)) && first.is_none() && !dry_run {
-            file::set_in_project(
-                file,
-                row,
-                &config::written(row, std::slice::from_ref(&value))?,
-            )?;
+            let written = config::written(row, std::slice::from_ref(&value))?;
+            let hashes = file::set_in_project(file, row, &written)?;
+            if !own.is_raised_by(row, &value) {
+                Approvals::read(environment)?.renew(file, &hashes)?;
+            }
         }
         wanted.push((row.name, value, was.clone()));
         findings.push(Finding::new(was, became));
@@ -420,6 +421,10 @@ fn show(findings: &[Finding], source: &Source, is_next: bool, output: &mut Outpu
         output.line(line.with(tone, one_line(&text)).hanging(names + 2));
     }
     if is_next {
-        output.message("next: ekiden import\n");
+        let words = std::env::args_os().skip(1);
+        let words = words.map(|word| word.to_string_lossy().into_owned());
+        let words: Vec<String> = words.filter(|word| word != "--dry-run").collect();
+        let command = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default();
+        output.message(&format!("next: ekiden {command}\n"));
     }
 }

@@ -169,7 +169,7 @@ fn run(
     let mut header = run::header(invocation, &workspace, task)?;
     if items.open.is_empty() {
         if !new {
-            history::check_unfinished(&workspace, &header)?;
+            history::check_unfinished(&workspace, Some(&header.manifest))?;
         }
         return verified(invocation, &workspace, &items, output);
     }

@@ -16,7 +16,7 @@ use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
-use self::asked::{done_when, extended, issue};
+use self::asked::{done_when, extended, in_the_way, issue};
 use self::draft::Draft;
 use self::question::{Stop, choose, line};
 use super::task::Task;
@@ -115,6 +115,15 @@ fn ask(
     let invocation = Invocation::new(flags.clone())?;
     let workspace = invocation.workspace_here()?;
     let mut answers = Answers { invocation, flags };
+    let in_the_way = in_the_way(&workspace)?;
+    if let Some((run, true)) = &in_the_way {
+        let mut words = vec!["ekiden".to_owned(), "resume".to_owned(), run.to_string()];
+        answers
+            .flags
+            .retain(|name, _| *name == table::WORK_DIR.row.name);
+        words.extend(flags::words(&answers.flags));
+        return Ok(Some(words));
+    }
     let goal = goal(&answers, &workspace, draft, output)?;
     let issue = match &goal {
         Goal::Issue(name) => Some(name.clone()),
@@ -136,6 +145,7 @@ fn ask(
     sections.extend(answers.asked(&settings.agent, &goal, &workspace, output)?);
     let goal = extended(goal, &sections, &workspace, output)?;
     let mut words = words(&answers.flags, kind, mode);
+    words.extend(in_the_way.map(|_| "--new".to_owned()));
     words.extend(
         issue
             .into_iter()

@@ -137,9 +137,18 @@ impl Ending {
         let (tone, word) = outcome::word(outcome);
         let said = Description::of(outcome, at, ended.zone, ended.there);
         let why = ended.special_why(outcome).map_or(said.why, Text::own);
-        let head = match outcome.is_complete() {
-            true => why,
-            false => Text::own(format!("{word} ({}): ", Exit::of(outcome).code())).joined(why),
+        let ran = timeline
+            .stages
+            .iter()
+            .any(|stage| !stage.sessions.is_empty());
+        let is_import = ended.run.header().imported.is_some() && !ran;
+        let is_stopped = matches!(outcome, Outcome::Stopped { .. });
+        let head = match (outcome.is_complete(), is_import && is_stopped) {
+            (true, _) => why,
+            (false, true) => Text::own("imported; nothing has run yet"),
+            (false, false) => {
+                Text::own(format!("{word} ({}): ", Exit::of(outcome).code())).joined(why)
+            }
         };
         let command = if !outcome.is_complete() {
             let which = format!("{}{}", ended.which, there.flag());

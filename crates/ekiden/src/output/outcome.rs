@@ -54,8 +54,7 @@ impl Description {
                 said.limit_too_far(&until(reset), reset.since(at));
             }
             Outcome::RateLimited { until: reset } => {
-                let reset = until(reset);
-                said.why = Text::own(format!("a usage limit is reached, until {reset}"));
+                said.why = Text::own(next_try(&until(reset)));
                 said.once = " then";
             }
             Outcome::BudgetSpent {
@@ -109,7 +108,7 @@ impl Description {
     }
 
     fn limit_too_far(&mut self, at_reset: &str, wait: Millis) {
-        let why = format!("the usage limit resets at {at_reset}, later than --max-wait allows");
+        let why = format!("{}, later than --max-wait allows", next_try(at_reset));
         self.why = Text::own(why);
         let hours = wait.as_secs().div_ceil(3600);
         self.flags = format!(" --max-wait {hours}h");
@@ -180,6 +179,11 @@ impl Description {
             self.once = ", if the check can pass now";
         }
     }
+}
+
+/// The service may not have said when the limit is lifted.
+fn next_try(at: &str) -> String {
+    format!("a usage limit is reached; the next try would be at {at}")
 }
 
 /// Another party's message about an end, at the end of its text.

@@ -354,6 +354,10 @@ fn end_line(
     percent: Option<u64>,
     tool_calls: Option<u32>,
 ) -> Line {
+    if left == Left::Nothing && matches!(ended.cause, EndCause::LimitKnown { .. }) {
+        let text = format!("not started: {}", ended.cause);
+        return Line::labelled("ended", Tone::Plain, text);
+    }
     let counters = &ended.counters;
     let (without, ended_without) = match purpose {
         Purpose::Work => ("without a handoff", "ended without a handoff"),
@@ -366,7 +370,6 @@ fn end_line(
         (Left::Passed, _) => (Tone::Plain, "review passed"),
         (Left::Findings, _) => (Tone::Attention, "review found faults"),
         (Left::Nothing, EndCause::Stopped | EndCause::Interrupted) => (Tone::Plain, "stopped"),
-        (Left::Nothing, EndCause::LimitKnown { .. }) => (Tone::Plain, "not started"),
         (Left::Nothing, EndCause::RateLimited { .. } | EndCause::Overloaded) => {
             (Tone::Plain, "interrupted")
         }

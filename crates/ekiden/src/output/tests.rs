@@ -1028,7 +1028,7 @@ fn a_session_that_has_used_all_is_told_with_a_cost_that_is_a_guess() {
           ! session 1 has used all it may (≈$2.10); its turn is ended
           ! session 1 continued after that (≈$2.10); it is ended
           122k      ended without a handoff after 14m · 38 tool calls · $1.84
-          ! no usable handoff (the budget is spent); rescue handoff written from what ekiden saw (session 1)
+          ! no usable handoff (the session's budget is spent); rescue handoff written from what ekiden saw (session 1)
         session 2 · 22:18"#]].assert_eq(&scenario.text());
 }
 
@@ -1194,7 +1194,7 @@ fn quiet_hours_and_a_limit_that_is_not_waited_for_name_their_time() {
         session 2 · Sun 22 Nov 07:00
           122k      interrupted after 14m · 38 tool calls · $1.84
 
-        stopped (3): a usage limit is reached, until 08:00 EET · 1 session · 9h 10m, of which 8h 42m waiting · $3.68 · 1 of 2 items done
+        stopped (3): a usage limit is reached; the next try would be at 08:00 EET · 1 session · 9h 10m, of which 8h 42m waiting · $3.68 · 1 of 2 items done
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
         to continue then:  ekiden resume"#]].assert_eq(&scenario.text());
 }

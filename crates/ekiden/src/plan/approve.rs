@@ -9,18 +9,19 @@ use ekiden_engine::workspace::Workspace;
 use super::show;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::Output;
 use crate::output::line::Line;
+use crate::output::{Output, phrase};
 use crate::settings::approval::Approvals;
 use crate::settings::environment::Environment;
 
-/// Asks a person to approve the plan, unless somebody has. The plan is shown together with the question.
+/// Asks a person to approve the plan, unless somebody has. The plan is shown together with the question. `nobody` are
+/// the hints if nobody can be asked.
 pub fn approve(
     manifest: &Manifest,
     setup: Option<&str>,
     workspace: &Workspace,
     environment: &Environment,
-    can_ask: bool,
+    nobody: Option<[String; 2]>,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let rules = manifest.plan.as_deref();
@@ -33,8 +34,11 @@ pub fn approve(
     if approvals.has_manifest(&workspace.dir, hash) {
         return Ok(());
     }
-    if !can_ask {
-        return Err(nobody(commands.len()));
+    if let Some(hints) = nobody {
+        let commands = phrase::count(commands.len() as u64, "command");
+        let text = format!("this plan runs {commands} of its own, and nobody approved it");
+        let failure = Failure::new(Exit::Settings, text);
+        return Err(hints.into_iter().fold(failure, Failure::hint));
     }
     let runs = show::commands(manifest);
     let is_new = |command: &show::Command| !runs.iter().any(|run| run.command == command.command);
@@ -56,12 +60,4 @@ pub fn approve(
         output.warn(&text);
     }
     Ok(())
-}
-
-fn nobody(commands: usize) -> Failure {
-    let commands = crate::output::phrase::count(commands as u64, "command");
-    let text = format!("this plan runs {commands} of its own, and nobody approved it");
-    Failure::new(Exit::Settings, text)
-        .hint("`ekiden execute MANIFEST --dry-run` shows them")
-        .hint("run it once on a terminal and answer yes, or add `--yes`")
 }

@@ -34,6 +34,7 @@ fn exit(cause: &EndCause) -> Exit {
         EndClass::Stop(Hint::Permit) => Exit::NotPermitted,
         EndClass::Stop(Hint::Change) => Exit::Settings,
         EndClass::Stop(Hint::LogIn | Hint::Pay | Hint::ChooseModel) => Exit::Unreachable,
+        EndClass::Wait if !cause.is_limit() => Exit::Unreachable,
         EndClass::Wait | EndClass::TooLate => Exit::StoppedEarly,
         EndClass::Retry if matches!(cause, EndCause::NeverStarted(_)) => Exit::Unreachable,
         EndClass::Fine | EndClass::Retry | EndClass::Left => Exit::Unfinished,
@@ -56,6 +57,7 @@ mod tests {
         };
         let code = |cause: &EndCause| stopped(cause).exit().code();
         assert_eq!(code(&limit), 3);
+        assert_eq!(code(&EndCause::Overloaded), 69);
         assert_eq!(code(&EndCause::BudgetSpent), 3);
         assert_eq!(code(&EndCause::TimeUp), 3);
         assert_eq!(code(&EndCause::AuthenticationFailed), 69);

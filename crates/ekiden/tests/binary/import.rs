@@ -83,6 +83,21 @@ fn twice_is_the_same_as_once() {
     environment.run(&["config", "show"]).expect(0);
 }
 
+// shows: RUN-04, SEC-06, SEC-11
+#[test]
+fn what_was_approved_stays_approved_unless_a_limit_is_raised() {
+    for (key, exit) in [("pause", 0), ("max_sessions", 78)] {
+        let variable = format!("CLEAVE_{}", key.to_uppercase());
+        let environment = Environment::new().with(&variable, "90");
+        environment.write(".ekiden/config.toml", "verify = \"true\"\n");
+        environment.run(&["config", "approve"]).expect(0);
+        environment.run(&["import"]).expect(exit);
+        let file = environment.read(".ekiden/config.toml");
+        assert!(file.contains(&format!("{key} = 90")), "{file}");
+        environment.run(&["config", "show"]).expect(exit);
+    }
+}
+
 // shows: RUN-04
 #[test]
 fn a_permission_bypass_is_never_taken_over() {
@@ -182,7 +197,8 @@ fn a_relay_of_cleave_continues_with_its_task_notes_knowledge_and_numbers() {
         let said = environment.run(&REHEARSAL).expect(0);
         let first = format!("a run whose first session is {next}");
         assert!(said.to_string().contains(&first), "{name}: {said}");
-        assert!(said.to_string().contains("· 0 sessions ·"), "{said}");
+        let end = "\nimported; nothing has run yet · 0 sessions ·";
+        assert!(said.to_string().contains(end), "{said}");
         environment.run(&["resume"]).expect(4);
         let prompt = environment.kept(next, "prompt.md");
         // The newest edition keeps no prompt: what it would go on with is the task.
@@ -534,9 +550,10 @@ fn a_stage_that_only_its_program_calls_done_does_not_count() {
 #[test]
 fn a_dry_run_finds_the_faults_that_would_end_the_import() {
     let environment = casm("command");
-    let dry_run = ["import", "--dry-run"];
+    let dry_run = ["import", "--dry-run", ".", "--new"];
     let said = environment.run(&dry_run).expect(0);
-    assert!(said.stderr.ends_with("next: ekiden import\n"), "{said}");
+    let next = "next: ekiden import . --new\n";
+    assert!(said.stderr.ends_with(next), "{said}");
     let manifest = environment.read(".casm/manifest.json");
     let faulty = manifest.replace("[\"S02\"]", "[\"S09\"]");
     environment.write(".casm/manifest.json", &faulty);

@@ -136,10 +136,12 @@ fn a_dry_run_shows_waves_and_commands_and_starts_nothing() {
       test -s c   (C)
       test -s d   (D)
     about 42k tokens in all, as the manifest says
+    --- standard error
+    warning: it could not start now: cannot start a session: agent `claude`: `claude` is not on PATH
     --- exit code 0
     ");
     insta::assert_snapshot!(
-        environment.told(&["execute", "plan.toml", "--dry-run", "--only", "C", "--jobs", "1"]), @r"
+        environment.told(&["execute", "plan.toml", "--dry-run", "--only", "C", "--jobs", "1", "--agent", "rehearsal"]), @r"
     demo · 4 stages, at most 1 at a time, each in a worktree
     wave 1
       A  done before: Stage A   about 12k tokens
@@ -628,8 +630,8 @@ fn commands_of_a_plan_run_only_after_an_approval() {
     insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--agent", "rehearsal"]), @r"
     --- standard error
     error: this plan runs 1 command of its own, and nobody approved it
-    hint: `ekiden execute MANIFEST --dry-run` shows them
-    hint: run it once on a terminal and answer yes, or add `--yes`
+    hint: `ekiden execute plan.toml --dry-run` shows them
+    hint: run it once on a terminal and answer yes, or `ekiden execute plan.toml --yes`
     --- exit code 78
     ");
     assert!(environment.runs().is_empty());

@@ -53,8 +53,8 @@ fn an_idea_becomes_a_plan_that_is_carried_out() {
     insta::assert_snapshot!(environment.told(&rehearsal(&["execute", "plan.json"])), @r"
     --- standard error
     error: this plan runs 1 command of its own, and nobody approved it
-    hint: `ekiden execute MANIFEST --dry-run` shows them
-    hint: run it once on a terminal and answer yes, or add `--yes`
+    hint: `ekiden execute plan.json --dry-run` shows them
+    hint: run it once on a terminal and answer yes, or `ekiden execute plan.json --yes`
     --- exit code 78
     ");
     assert!(
@@ -144,6 +144,29 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
         .expect(0);
 }
 
+/// Another run may be anything: a plan of this idea, or something else.
+// shows: RUN-12, PLN-04
+#[test]
+fn an_unfinished_run_is_told_before_the_first_session() {
+    let environment = project();
+    environment.run(&rehearsal(&["run", "Make tea."])).expect(4);
+    insta::assert_snapshot!(environment.told(&rehearsal(&["build", "idea.md", "--yes"])), @r"
+    --- standard error
+    error: a run is unfinished here: RUN
+    hint: `ekiden resume` continues it
+    hint: `--new` starts a new run and keeps that one as it is
+    --- exit code 1
+    ");
+    assert!(!environment.exists("architecture.md"));
+    environment.run(&rehearsal(&["plan", "idea.md"])).expect(0);
+    let dry_run = ["execute", "plan.json", "--dry-run"];
+    let shown = environment.run(&rehearsal(&dry_run)).expect(0);
+    let told = "it could not start now: a run of another task is unfinished here";
+    assert!(shown.stderr.contains(told), "{shown}");
+    let build = ["build", "idea.md", "--yes", "--force", "--new"];
+    environment.run(&rehearsal(&build)).expect(0);
+}
+
 // shows: PLN-02
 #[test]
 fn a_document_is_split_wherever_the_manifest_goes() {
@@ -207,8 +230,9 @@ fn building_plans_asks_and_carries_out() {
         "{}",
         again.stderr
     );
+    // As its hint says: what was planned is not planned again.
     environment
-        .run(&rehearsal(&["build", "idea.md", "--force", "--yes"]))
+        .run(&rehearsal(&["execute", "plan.json", "--yes"]))
         .expect(0);
     assert_eq!(environment.read("table.txt"), "tea\n");
 }
@@ -287,7 +311,7 @@ fn a_budget_and_a_timeout_hold_for_planning_too() {
         .expect(3);
     assert!(
         said.stderr
-            .contains("planning stopped: the budget is spent"),
+            .contains("planning stopped: the session's budget is spent"),
         "{}",
         said.stderr
     );

@@ -105,6 +105,15 @@ fn a_list_that_is_ticked_is_done_once_it_is_verified() {
     environment.run(&[&run[..], &["--new"]].concat()).expect(0);
 }
 
+// shows: RLP-09
+#[test]
+fn numbered_items_are_ticked_where_they_stand() {
+    let environment = project("1. [ ] one\n2. [ ] two\n");
+    environment.run(&RUN).expect(0);
+    let list = environment.read("fix_plan.md");
+    assert_eq!(list, "1. [x] one\n2. [x] two\n");
+}
+
 /// Killed twice and stopped by a limit once on the way.
 // shows: RLP-09, DUR-03, UIX-09
 #[test]

@@ -445,6 +445,37 @@ fn a_run_without_a_task_offers_the_questions() {
     assert_eq!(environment.runs().len(), 1);
 }
 
+// shows: REL-26, RUN-12
+#[test]
+fn an_unfinished_run_is_asked_about_first() {
+    let environment = project();
+    let unfinished = ["run", "Make tea.", "--agent", "rehearsal"];
+    environment.run(&unfinished).expect(4);
+    let ask = |answers: &str| {
+        let mut pty = asked(&environment, &["start", "--agent", "rehearsal"]);
+        answer(&mut pty, QUESTIONS[0], ENTER);
+        answer(&mut pty, "is unfinished here. What now?", answers);
+        pty
+    };
+    let mut left = ask(&[DOWN, DOWN, ENTER].concat());
+    assert_eq!(code(&mut left, "nothing was started"), Some(130));
+    let mut resumed = ask(ENTER);
+    assert_eq!(code(&mut resumed, "blocked (4)"), Some(4));
+    assert_eq!(environment.runs().len(), 1);
+    let mut another = ask(&[DOWN, ENTER].concat());
+    for question in &QUESTIONS[1..8] {
+        answer(&mut another, question, ENTER);
+    }
+    answer(&mut another, QUESTIONS[8], &[DOWN, ENTER].concat());
+    let line = "only print it\nekiden run --agent rehearsal --new task.md";
+    assert_eq!(
+        code(&mut another, line),
+        Some(0),
+        "{}",
+        screen(&another, 100)
+    );
+}
+
 // shows: REL-26
 #[test]
 fn without_a_terminal_nobody_is_asked() {

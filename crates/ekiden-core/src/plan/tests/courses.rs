@@ -287,14 +287,14 @@ fn what_needs_a_skipped_stage_goes_on_only_if_the_edge_is_optional() {
     check(
         2,
         "A: fail=stop\nB:\nC: B",
-        "A+ B+ A! B. d",
+        "A+ B+ A! B. Bm",
         expect![[r#"
             begin: prepare B, prepare A
             A+: start A
             B+: start B
             A!:
-            B.: end failed A, 0 blocked
-            d:
+            B.: merge B
+            Bm: end failed A, 0 blocked
         "#]],
     );
 }
@@ -457,6 +457,28 @@ fn a_conflict_goes_back_to_the_relay_twice_and_then_to_the_user() {
             B.: merge B
             Bm: deliver
             d: end complete
+        "#]],
+    );
+}
+
+/// Nobody need resume a plan whose budget is spent to see what was done before.
+// shows: PLN-08, PLN-24
+#[test]
+fn what_is_done_is_merged_before_a_halt_ends_the_plan() {
+    check(
+        3,
+        "A:\nB:\nC:\nD: B",
+        "A+ B+ C+ A. C~ B. Am Bm",
+        expect![[r#"
+            begin: prepare B, prepare A, prepare C
+            A+: start A
+            B+: start B
+            C+: start C
+            A.: merge A
+            C~:
+            B.:
+            Am: merge B
+            Bm: end stopped
         "#]],
     );
 }

@@ -356,11 +356,12 @@ fn an_outage_is_waited_out_in_the_same_session() {
     );
 }
 
+// shows: RUN-06
 #[test]
-fn an_outage_that_does_not_end_ends_the_run() {
+fn an_outage_that_does_not_end_ends_the_run_and_is_no_limit() {
     check(
         "wait=3",
-        "up ends:outage wake up ends:outage",
+        "up ends:outage wake up ends:overload",
         expect![[r#"
         publish, start 1.1
         up: -
@@ -369,7 +370,7 @@ fn an_outage_that_does_not_end_ends_the_run() {
         wake: publish, start 1.2
             at work: 1.2
         up: -
-        ends:outage: publish durably, archive 1.2, end
+        ends:overload: publish durably, archive 1.2, end
             ended: agent failed; next: 1.3
     "#]],
     );

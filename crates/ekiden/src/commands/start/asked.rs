@@ -1,9 +1,11 @@
-//! What the wizard adds to the task before it starts: the agent's questions with their answers, and, for a
-//! plan, the command that decides whether it is done.
+//! What the wizard asks about a run in the way, and what it adds to the task before it starts: the agent's questions
+//! with their answers, and, for a plan, the command that decides whether it is done.
 
 use ekiden_core::agent::AgentSpec;
+use ekiden_core::ids::RunId;
 use ekiden_core::prompt::Question;
 use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{EngineError, history};
 
 use super::super::issue::OfIssue;
 use super::super::run::check_agents;
@@ -12,6 +14,7 @@ use super::super::{Invocation, offer, plan};
 use super::question::{Stop, choose, line};
 use super::{Answers, Goal};
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::plan::author;
 use crate::settings::{form, table};
@@ -73,6 +76,22 @@ impl Answers {
         }
         Ok(Some(section))
     }
+}
+
+/// The unfinished run here, and whether to continue it instead of starting another.
+pub(super) fn in_the_way(workspace: &Workspace) -> Result<Option<(RunId, bool)>, Stop> {
+    let run = match history::check_unfinished(workspace, None) {
+        Ok(()) => return Ok(None),
+        Err(EngineError::Unfinished { run, .. }) => run,
+        Err(error) => return Err(Failure::from(error).into()),
+    };
+    let answers = [
+        ("continue it", Some(true)),
+        ("start another; ekiden keeps this one", Some(false)),
+        ("nothing", None),
+    ];
+    let resumes = choose(&format!("Run {run} is unfinished here. What now?"), answers)?;
+    Ok(Some((run, resumes.ok_or(Stop::Left)?)))
 }
 
 /// An issue that can be read.

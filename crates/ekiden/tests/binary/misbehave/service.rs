@@ -175,8 +175,8 @@ fn a_service_without_capacity() {
     session_started attempt=1 conversation="fresh" session=1
     window
     attempt_ended attempt=1 cause="overloaded" goes_on=true left="nothing" session=1
-    run_ended exit_code=3 outcome={"kind":"limit_too_far","until":"TIME"}
-    --- exit code 3
+    run_ended exit_code=69 outcome={"cause":"overloaded","kind":"agent_failed"}
+    --- exit code 69
     "#);
 }
 
@@ -200,6 +200,10 @@ fn a_limit_that_another_run_met() {
     ] {
         assert!(status.stdout.contains(said), "{status}");
     }
+    let doctor = ["doctor", "--agent", "rehearsal"];
+    let doctor = stage.run_in("other", &doctor).expect(0);
+    let limit = "rehearsal: the 5-hour limit is reached (another run met it), until ";
+    assert!(doctor.stdout.contains(limit), "{doctor}");
     run.signal(Signal::INT);
     insta::assert_snapshot!(told(&stage, &run.end()), @r#"
     run_started
@@ -212,6 +216,9 @@ fn a_limit_that_another_run_met() {
     "#);
     let log = stage.run_in("other", &["log", "--json"]).expect(0).stdout;
     assert!(!log.contains("\"pid\""), "a process ran: {log}");
+    let log = stage.run_in("other", &["log"]).expect(0).stdout;
+    let why = "not started: the 5-hour limit is reached (another run met it)";
+    assert!(log.contains(why), "{log}");
     // Whoever met it tries again when a person wants that; what works then is open to all.
     stage.run(&["resume"]).expect(0);
     stage.run_in("other", &["resume"]).expect(0);
