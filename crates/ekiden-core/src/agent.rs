@@ -40,8 +40,12 @@ impl AgentSpec {
 
     /// Both have the same program, model and account, whatever they may do.
     pub fn is_same(&self, other: &Self) -> bool {
-        (self.kind, &self.command, &self.model, &self.account)
-            == (other.kind, &other.command, &other.model, &other.account)
+        self.shares_login(other) && self.model == other.model
+    }
+
+    /// Both have the same program and account.
+    pub fn shares_login(&self, other: &Self) -> bool {
+        (self.kind, &self.command, &self.account) == (other.kind, &other.command, &other.account)
     }
 
     /// Why it cannot keep to these permissions, if it cannot.

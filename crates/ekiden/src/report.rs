@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::outcome::Outcome;
-use ekiden_core::relay::Phase;
 use ekiden_core::run::Run;
 use ekiden_core::text::{in_full, shell_word};
 use ekiden_core::time::Timestamp;
@@ -217,18 +216,17 @@ fn unfinished(
     last: Timestamp,
     is_at_work: bool,
 ) -> (PageTone, String, &'static str, &'static str) {
+    // A person may want a pause while a session still works.
+    let is_paused = run.is_paused() && run.live().all(|(_, relay)| relay.is_idle());
     if !is_at_work {
-        let doing = match run.is_paused() {
+        let doing = match is_paused {
             true => "the run was paused",
             false => "it worked",
         };
         let headline = format!("ekiden was killed while {doing}");
         return (PageTone::Failed, headline, "continues it", "resume");
     }
-    if run
-        .relays()
-        .any(|(_, relay)| matches!(relay.phase, Phase::Paused { .. }))
-    {
+    if is_paused {
         let headline = "paused when this was written".to_owned();
         return (PageTone::Attention, headline, "lets it continue", "unpause");
     }

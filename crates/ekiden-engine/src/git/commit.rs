@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use ekiden_core::event::Commit;
 use ekiden_core::limits;
@@ -30,8 +31,6 @@ use ekiden_core::text::in_full;
 
 /// The trailer by which we find a commit or a merge again.
 pub(crate) const TRAILER: &str = "Ekiden-Effect";
-/// The hooks that can refuse a commit.
-const REFUSING_HOOKS: [&str; 3] = ["pre-commit", "prepare-commit-msg", "commit-msg"];
 /// The newest commits, among which we look for ours: few are made between a crash and a resume.
 const NEWEST: &str = "log -n 200 -z --no-show-signature --format=%H%n%B";
 
@@ -113,9 +112,14 @@ pub(crate) async fn commit_all(
     done.await.map(drop)
 }
 
-/// The end of the output, if a hook refused the commit. Git then ends with 1, and also if there is nothing to
-/// commit, which the caller has ruled out. It ends with 128 without an identity, a lock, a signature or room.
-pub(crate) async fn refusal(git: &Git, error: &GitError) -> Option<String> {
+/// The end of the output, if a hook refused what is in the commit. Git then ends with 1, and also if there is nothing
+/// to commit, which the caller has ruled out. It ends with 128 without an identity, a lock, a signature or room. If
+/// git has written the message since `before`, it was refused for that, and no session writes it.
+pub(crate) async fn refusal(
+    git: &Git,
+    error: &GitError,
+    before: Option<SystemTime>,
+) -> Option<String> {
     let GitError::Failed {
         command,
         code: 1,
@@ -124,7 +128,8 @@ pub(crate) async fn refusal(git: &Git, error: &GitError) -> Option<String> {
     else {
         return None;
     };
-    let refused = command == "commit" && git.has_hook(&REFUSING_HOOKS).await;
+    let refused =
+        command == "commit" && git.message_written() == before && git.has_hook("pre-commit").await;
     refused.then(|| tail(said))
 }
 
@@ -182,6 +187,7 @@ impl Committer<'_> {
         let trailers = issue.unwrap_or_default() + &agent.unwrap_or_default();
         let trailer = trailers + &trailer(&self.job.effect);
         let message = ["-m", &self.job.subject, "-m", &trailer];
+        let before = self.git.message_written();
         let result = if takes_all {
             commit_all(self.git, &message, &changes.stays_out, self.cancelled).await
         } else {
@@ -192,7 +198,7 @@ impl Committer<'_> {
             // Git may have been stopped just after it made the commit.
             Err(error) => match self.find().await? {
                 Some(id) => self.made(&id, changes.left_out).await,
-                None => self.refused(error, changes).await,
+                None => self.refused(error, changes, before).await,
             },
         }
     }
@@ -224,7 +230,12 @@ impl Committer<'_> {
     }
 
     /// Why there is no commit.
-    async fn refused(&self, error: GitError, changes: Changes) -> Result<Commit, GitError> {
+    async fn refused(
+        &self,
+        error: GitError,
+        changes: Changes,
+        before: Option<SystemTime>,
+    ) -> Result<Commit, GitError> {
         let (entries, left_out) = (changes.entries, changes.left_out);
         let commit = match &error {
             GitError::Failed {
@@ -237,7 +248,7 @@ impl Committer<'_> {
                     .to_owned(),
                 "",
             )),
-            GitError::Failed { code, said, .. } => Ok(match refusal(self.git, &error).await {
+            GitError::Failed { code, said, .. } => Ok(match refusal(self.git, &error, before).await {
                 Some(tail) => Commit::Refused { tail },
                 None => failed(format!("git or a hook refused it (exit code {code})"), said),
             }),

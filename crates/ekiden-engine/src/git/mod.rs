@@ -25,7 +25,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ekiden_agent::child::{ChildEnd, ChildSpec, SpawnError, find_program};
 use ekiden_agent::task::{self, Output};
@@ -295,15 +295,20 @@ impl Git {
             && self.run("diff-index --quiet HEAD --", &[]).await.is_ok()
     }
 
-    /// Whether one of these hooks is there and may run.
-    pub(crate) async fn has_hook(&self, names: &[&str]) -> bool {
+    /// When git last wrote the message of a commit here, which it does after the hooks that look at the files.
+    pub(crate) fn message_written(&self) -> Option<SystemTime> {
+        let message = self.git_dir()?.join("COMMIT_EDITMSG");
+        message.metadata().ok()?.modified().ok()
+    }
+
+    /// Whether this hook is there and may run.
+    pub(crate) async fn has_hook(&self, name: &str) -> bool {
         // It knows `core.hooksPath`, and what worktrees share.
         let Ok(hooks) = self.line("rev-parse --git-path hooks", &[]).await else {
             return false;
         };
-        let hooks = self.dir.join(hooks);
-        let runs = |name: &&str| find_program(hooks.join(name).as_os_str(), OsStr::new(""));
-        names.iter().any(|name| runs(name).is_some())
+        let hook = self.dir.join(hooks).join(name);
+        find_program(hook.as_os_str(), OsStr::new("")).is_some()
     }
 
     /// Whether git knows who commits.

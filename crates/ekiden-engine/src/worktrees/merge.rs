@@ -228,7 +228,7 @@ impl<'a> StageMerge<'a> {
         let is_merging = git_dir.join("MERGE_HEAD").exists();
         if !is_clean || is_merging {
             let subject = self.subject();
-            let message = ["-m", &subject[..]];
+            let (message, before) = (["-m", &subject[..]], self.git.message_written());
             let done = commit_all(&self.git, &message, &stays_out, self.cancelled).await;
             // Git may commit none of the differences, such as what a submodule ignores, or a mode.
             let is_nothing = !is_merging
@@ -237,7 +237,7 @@ impl<'a> StageMerge<'a> {
             if let Err(error) = done
                 && !is_nothing
             {
-                let refused = refusal(&self.git, &error).await;
+                let refused = refusal(&self.git, &error, before).await;
                 return refused.map_or(Err(error), |tail| Ok(Some(Merge::Refused { tail })));
             }
         }

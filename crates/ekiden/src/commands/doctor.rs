@@ -107,8 +107,12 @@ pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
     let settings = chosen::settings(&invocation.given, &invocation.here)?;
     let endpoints = chosen::driving(&invocation.given, &invocation.here)?.endpoints;
     let mut checks = agent::checks(&settings.agent, &invocation.environment, &workspace.dir);
-    let others = settings.agents().filter(|spec| **spec != settings.agent);
-    checks.extend(others.map(agent::program));
+    let others = settings
+        .agents()
+        .filter(|spec| !spec.shares_login(&settings.agent));
+    checks.extend(
+        others.flat_map(|spec| agent::other(spec, &invocation.environment, &workspace.dir)),
+    );
     checks.extend(settings.agents().filter_map(|spec| limit(spec, &workspace)));
     checks.extend(machine::checks(&workspace, &invocation.environment));
     match args.try_notify {

@@ -290,11 +290,17 @@ pub(super) fn check_agents<'a>(
 ) -> Result<(), Failure> {
     let mut checked: Vec<&AgentSpec> = Vec::new();
     for agent in agents {
-        if !checked.contains(&agent) {
-            check_agent(agent)?;
-            doctor::refusal(agent, &invocation.environment, dir)?;
-            checked.push(agent);
+        if checked.iter().any(|before| before.shares_login(agent)) {
+            continue;
         }
+        let checked_now = check_agent(agent);
+        let can_work =
+            checked_now.and_then(|()| doctor::refusal(agent, &invocation.environment, dir));
+        can_work.map_err(|failure| match checked.is_empty() {
+            true => failure,
+            false => failure.hint("or take it out of `fallback` or `review`"),
+        })?;
+        checked.push(agent);
     }
     Ok(())
 }

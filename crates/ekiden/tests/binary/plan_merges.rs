@@ -208,7 +208,7 @@ fn what_a_hook_refuses_goes_to_a_session_and_then_to_the_user() {
     );
 
     // The hook is in the tree, and git is told of it there.
-    let left = with_hook("hooks", "commit-msg").stage("A", &["echo bad > a.txt"]);
+    let left = with_hook("hooks", "pre-commit").stage("A", &["echo bad > a.txt"]);
     left.environment
         .shell("git add hooks && git commit -qm hooks && git config core.hooksPath hooks");
     let said = left.run().expect(1);
@@ -225,7 +225,7 @@ fn what_a_hook_refuses_goes_to_a_session_and_then_to_the_user() {
     );
 }
 
-/// No session can mend what git itself refuses, though there is a hook.
+/// No session can mend what git itself refuses, though there is a hook, nor a message that it does not write.
 // shows: PLN-08
 #[test]
 fn what_git_refuses_goes_to_the_user_at_once() {
@@ -238,6 +238,14 @@ fn what_git_refuses_goes_to_the_user_at_once() {
             .contains("A  failed: it cannot be merged: `git commit` failed: "),
         "{said}"
     );
+    assert!(said.stdout.contains("1 session "), "{said}");
+
+    let message = with_hook(".git/hooks", "commit-msg").stage("A", &["echo bad > a.txt"]);
+    message
+        .environment
+        .script(".git/hooks/pre-commit", "exit 0\n");
+    let said = message.run().expect(1);
+    assert!(said.stdout.contains("no bad words"), "{said}");
     assert!(said.stdout.contains("1 session "), "{said}");
 }
 

@@ -115,6 +115,8 @@ fn says(environment: &Environment, parts: &[&str]) {
 fn of_a_run_that_was_killed_the_report_says_so_and_how_to_go_on() {
     let environment = Environment::with_git();
     let run = waiting(&environment);
+    // The session still works.
+    environment.run(&["pause"]).expect(0);
     run.signal(Signal::KILL);
     run.end().expect(137);
     assert_eq!(

@@ -93,7 +93,19 @@ pub fn refusal(spec: &AgentSpec, environment: &Environment, dir: &Path) -> Resul
     }
 }
 
-pub(super) fn program(spec: &AgentSpec) -> Check {
+/// An agent that may take over, or reviews.
+pub(super) fn other(spec: &AgentSpec, environment: &Environment, dir: &Path) -> Vec<Check> {
+    let program = program(spec);
+    let found = program.state == State::Ok;
+    let refused = refusal(spec, environment, dir).err().filter(|_| found);
+    let refused = refused.map(|failure| {
+        let remedy = failure.hints().first().cloned().unwrap_or_default();
+        Check::failure("agent", failure.exit(), failure.error(), remedy)
+    });
+    std::iter::once(program).chain(refused).collect()
+}
+
+fn program(spec: &AgentSpec) -> Check {
     let name = &spec.name;
     match find_agent(spec) {
         Ok(None) => Check::ok("agent", format!("{name}, which is built in")),
