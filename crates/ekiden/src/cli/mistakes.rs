@@ -135,14 +135,15 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         return None;
     };
     let failed = |text: String| Failure::new(Exit::Usage, text);
-    if wrong.starts_with('-') && kind == ErrorKind::UnknownArgument {
-        return no_flag(wrong, words);
-    }
+    let is_flag = wrong.starts_with('-') && kind == ErrorKind::UnknownArgument;
+    let no_flag = is_flag.then(|| no_flag(wrong, words)).flatten();
     let words: Vec<String> = words
         .iter()
         .map(|word| word.to_string_lossy().into())
         .collect();
-    let first = words.get(1).filter(|first| !first.starts_with('-'))?;
+    let Some(first) = words.get(1).filter(|first| !first.starts_with('-')) else {
+        return no_flag;
+    };
     let is_known = names().contains(first);
     let plain = |word: &&String| !word.starts_with('-');
     // A sentence starts with a word that may look like a command's name.
@@ -155,6 +156,9 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     {
         let failure = failed(format!("there is no command `{first}`"));
         return Some(failure.hint(format!("did you mean `ekiden {meant}`?")));
+    }
+    if no_flag.is_some() {
+        return no_flag;
     }
     let takes_words = ["run", "plan", "build", "continue", "answer"].contains(&first.as_str());
     let (command, task) = match is_known {
@@ -198,7 +202,10 @@ fn no_flag(wrong: &str, words: &[OsString]) -> Option<Failure> {
     };
     // A text that begins with a dash can be passed as a value.
     words.iter().find(|word| is_flag(word))?;
-    let (command, name) = named(words);
+    let (command, mut name) = named(words);
+    if name == "ekiden" {
+        name.push_str(" run");
+    }
     let ours = FLAGS.iter().find(|(theirs, _)| *theirs == wrong);
     let flags = command.get_arguments().filter_map(clap::Arg::get_long);
     let hint = match (ours, phrase::nearest(wrong.trim_start_matches('-'), flags)) {
@@ -349,8 +356,8 @@ mod tests {
             hint: did you mean `ekiden run`?
 
             ekiden ls -x
-            error: `ekiden` has no flag `-x`
-            hint: `ekiden --help` lists its flags
+            error: there is no command `ls`
+            hint: did you mean `ekiden status`?
 
             ekiden kill 7f3a
             error: there is no command `kill`
@@ -397,8 +404,8 @@ mod tests {
             hint: `--session-timeout 45m` is for each session, `--verify-timeout SECONDS` for the verification
 
             ekiden task.md -s
-            error: `ekiden` has no flag `-s`
-            hint: `ekiden --help` lists its flags
+            error: `ekiden run` has no flag `-s`
+            hint: `ekiden run --help` lists its flags
 
             ekiden resume --agent codex
             error: `ekiden resume` has no flag `--agent`
