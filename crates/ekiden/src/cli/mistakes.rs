@@ -163,14 +163,7 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     let takes_words = ["run", "plan", "build", "continue", "answer"].contains(&first.as_str());
     let (command, task) = match is_known {
         _ if wrong.starts_with('-') => return None,
-        true if first == "status" => {
-            let failure = failed(format!(
-                "unexpected `{wrong}`: `ekiden status` takes no run"
-            ));
-            return Some(failure.hint(format!(
-                "`ekiden log {wrong}` shows one run, `ekiden attach {wrong}` watches it"
-            )));
-        }
+        true if first == "status" => return Some(no_run(wrong)),
         true if takes_words && error.kind() == ErrorKind::UnknownArgument => {
             (first.as_str(), &words[2..])
         }
@@ -214,6 +207,14 @@ fn no_flag(wrong: &str, words: &[OsString]) -> Option<Failure> {
         (None, None) => format!("`{name} --help` lists its flags"),
     };
     Some(Failure::new(Exit::Usage, format!("`{name}` has no flag `{wrong}`")).hint(hint))
+}
+
+/// `ekiden status 7f3a`.
+fn no_run(run: &str) -> Failure {
+    let text = format!("unexpected `{run}`: `ekiden status` takes no run");
+    Failure::new(Exit::Usage, text).hint(format!(
+        "`ekiden log {run}` shows one run, `ekiden attach {run}` watches it"
+    ))
 }
 
 /// A file's name may be any bytes, and a command line is text.
