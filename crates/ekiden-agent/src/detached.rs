@@ -3,21 +3,21 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
-/// Starts a program without waiting for it, and without input or output.
+/// Starts a program without waiting for it, and without input or output. It runs on if its handle is dropped.
 #[expect(
     clippy::disallowed_methods,
     reason = "processes are created in this crate"
 )]
-pub fn start(program: &Path, args: &[OsString], dir: &Path) -> io::Result<()> {
+pub fn start(program: &Path, args: &[OsString], dir: &Path) -> io::Result<Child> {
     let mut command = Command::new(program);
     command.args(args).current_dir(dir);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    command.spawn().map(drop)
+    command.spawn()
 }
 
 /// Runs a program to its end, without input.

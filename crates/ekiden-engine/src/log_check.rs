@@ -72,12 +72,16 @@ fn difference(workspace: &Workspace, run: &RunId, found: &ChainCheck) -> Result<
             });
         }
         Continuity::Changed { seq } => (seq, format!("record {seq} was changed")),
-        Continuity::Cut { records, held } if held == records + 1 => {
-            (held, format!("record {held} is missing"))
-        }
         Continuity::Cut { records, held } => {
             let first = records + 1;
-            (first, format!("records {first} to {held} are missing"))
+            let missing = match held - records {
+                1 => format!("record {held} is missing"),
+                _ => format!("records {first} to {held} are missing"),
+            };
+            (
+                first,
+                format!("{missing}, or the project was copied before"),
+            )
         }
     };
     Err(EngineError::LogChanged {

@@ -3,6 +3,9 @@
 //! `opentelemetry-otlp` reads the specification's variables itself: addresses, headers, service and
 //! resource. Requests use `ureq`, like notifications: no redirects, and no proxy for this machine.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
 use async_trait::async_trait;
 use ekiden_engine::notify::http_agent;
 use futures_executor::block_on;
@@ -14,6 +17,7 @@ use opentelemetry_otlp::{
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::resource::{EnvResourceDetector, ResourceDetector as _};
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 
 use crate::metrics::{Measure, Metrics};
@@ -88,10 +92,12 @@ impl Endpoints {
         Ok((traces || metrics).then_some(endpoints))
     }
 
-    pub(crate) fn exporters(&self, instance: &str) -> Result<Exporters, Fault> {
+    pub(crate) fn exporters(&self, instance: &str, client: &Client) -> Result<Exporters, Fault> {
         let resource = resource(instance);
-        let spans = self.traces.then(|| self.span_exporter(&resource));
-        let metrics = self.metrics.then(|| self.meter_provider(resource.clone()));
+        let spans = self.traces.then(|| self.span_exporter(&resource, client));
+        let metrics = self
+            .metrics
+            .then(|| self.meter_provider(resource.clone(), client));
         Ok(Exporters {
             spans: spans.transpose()?,
             metrics: metrics
@@ -100,8 +106,10 @@ impl Endpoints {
         })
     }
 
-    fn span_exporter(&self, resource: &Resource) -> Result<SpanExporter, Fault> {
-        let mut builder = SpanExporter::builder().with_http().with_http_client(Client);
+    fn span_exporter(&self, resource: &Resource, client: &Client) -> Result<SpanExporter, Fault> {
+        let mut builder = SpanExporter::builder()
+            .with_http()
+            .with_http_client(client.clone());
         if let Some(base) = &self.base {
             builder = builder.with_endpoint(format!("{base}/v1/traces"));
         }
@@ -110,10 +118,14 @@ impl Endpoints {
         Ok(exporter)
     }
 
-    fn meter_provider(&self, resource: Resource) -> Result<SdkMeterProvider, Fault> {
+    fn meter_provider(
+        &self,
+        resource: Resource,
+        client: &Client,
+    ) -> Result<SdkMeterProvider, Fault> {
         let mut builder = MetricExporter::builder()
             .with_http()
-            .with_http_client(Client);
+            .with_http_client(client.clone());
         if let Some(base) = &self.base {
             builder = builder.with_endpoint(format!("{base}/v1/metrics"));
         }
@@ -165,24 +177,64 @@ fn resource(instance: &str) -> Resource {
     let unnamed = |text: &str| text.starts_with("unknown_service");
     let found = Resource::builder().build();
     let service = found.get(&"service.name".into());
-    let builder = Resource::builder().with_attributes([
-        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-        KeyValue::new("service.instance.id", instance.to_owned()),
-    ]);
+    // The SDK leaves the variable's values encoded. What another variable names is not in it.
+    let encoded = EnvResourceDetector::new().detect();
+    let decoded = encoded
+        .iter()
+        .filter(|(key, value)| found.get(key).as_ref() == Some(*value))
+        .map(|(key, value)| KeyValue::new(key.clone(), decoded(&value.as_str())));
+    let builder = Resource::builder()
+        .with_attributes(decoded)
+        .with_attributes([
+            KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+            KeyValue::new("service.instance.id", instance.to_owned()),
+        ]);
     match service.is_none_or(|name| unnamed(&name.as_str())) {
         true => builder.with_service_name("ekiden").build(),
         false => builder.build(),
     }
 }
 
-#[derive(Debug)]
-struct Client;
+/// A text with `%2C` for a comma, as its author meant it.
+fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let byte = part.get(..2).map(|hex| u8::from_str_radix(hex, 16));
+        let (byte, rest) = match byte {
+            Some(Ok(byte)) => (byte, &part[2..]),
+            Some(Err(_)) | None => (b'%', part),
+        };
+        bytes.push(byte);
+        bytes.extend(rest.as_bytes());
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Client {
+    /// The status of the answer to the newest request; 0 until there is one.
+    status: Arc<AtomicU16>,
+}
+
+impl Client {
+    /// Why nothing is sent, while requests are still repeated.
+    pub(crate) fn why(&self) -> String {
+        match self.status.load(Ordering::Relaxed) {
+            0 => "nobody answers".to_owned(),
+            status => format!("the endpoint answers with status {status}"),
+        }
+    }
+}
 
 #[async_trait]
 impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let agent = http_agent(&request.uri().to_string());
+        self.status.store(0, Ordering::Relaxed);
         let mut answer = agent.run(request.map(|body| body.to_vec()))?;
+        self.status
+            .store(answer.status().as_u16(), Ordering::Relaxed);
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let body = Bytes::from(body.read_to_vec()?);
         Ok(answer.map(|_| body))
@@ -225,6 +277,12 @@ mod tests {
             (false, false)
         );
         assert_eq!(signals(Some("none"), &[all]), (false, false));
+    }
+
+    #[test]
+    fn a_resource_is_what_its_author_meant() {
+        assert_eq!(decoded("a%2Cb%20c"), "a,b c");
+        assert_eq!(decoded("50%, %zz, %é"), "50%, %zz, %é");
     }
 
     // shows: UIX-08

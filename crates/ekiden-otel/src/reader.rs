@@ -20,7 +20,7 @@ use ekiden_engine::workspace::Workspace;
 use opentelemetry_sdk::trace::SpanData;
 
 use crate::calls::Calls;
-use crate::export::{Endpoints, Exporters};
+use crate::export::{Client, Endpoints, Exporters};
 use crate::spans::Trace;
 
 /// How long a finished run waits for what is not sent.
@@ -49,6 +49,7 @@ struct ExportThread {
     over: SyncSender<SpanData>,
     /// Closed when the thread is done.
     done: Receiver<()>,
+    client: Client,
     unsent: Arc<Mutex<Unsent>>,
 }
 
@@ -92,13 +93,14 @@ impl Telemetry {
         let ExportThread {
             nudges,
             done,
+            client,
             unsent,
             ..
         } = self.work?;
         drop(nudges);
         let is_done = done.recv_timeout(AT_END) != Err(RecvTimeoutError::Timeout);
         let unsent = unsent.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = unsent.why.as_deref().unwrap_or("nobody answers");
+        let why = unsent.why.clone().unwrap_or_else(|| client.why());
         match (is_done, unsent.spans) {
             (true, 0) if unsent.why.is_none() => None,
             (true, 0) => Some(format!("telemetry is not sent: {why}")),
@@ -112,13 +114,14 @@ impl Telemetry {
         let (nudges, nudged) = mpsc::sync_channel(1);
         let (over, calls) = mpsc::sync_channel(CALLS_MAX);
         let (ending, done) = mpsc::channel();
-        let unsent = Arc::new(Mutex::new(Unsent::default()));
+        let (client, unsent) = (Client::default(), Arc::new(Mutex::new(Unsent::default())));
         let reader = Reader {
             endpoints: self.endpoints.clone(),
             workspace: self.workspace.clone(),
             run: run.header().run.clone(),
             calls,
             first,
+            client: client.clone(),
             unsent: Arc::clone(&unsent),
         };
         let work = move || {
@@ -134,6 +137,7 @@ impl Telemetry {
             calls: Calls::new(run),
             over,
             done,
+            client,
             unsent,
         })
     }
@@ -145,12 +149,13 @@ struct Reader {
     run: RunId,
     calls: Receiver<SpanData>,
     first: u64,
+    client: Client,
     unsent: Arc<Mutex<Unsent>>,
 }
 
 impl Reader {
     fn work(&self, nudged: &Receiver<()>) -> Result<(), String> {
-        let exporters = self.endpoints.exporters(self.run.as_str());
+        let exporters = self.endpoints.exporters(self.run.as_str(), &self.client);
         let exporters = exporters.map_err(|fault| fault.to_string())?;
         let mut fold = Fold {
             first: self.first,

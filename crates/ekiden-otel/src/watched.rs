@@ -4,7 +4,7 @@ use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::time::Timestamp;
 use opentelemetry::trace::SpanId;
 
-use crate::export::Endpoints;
+use crate::export::{Client, Endpoints};
 use crate::ids::Ids;
 use crate::open::{Open, count, word};
 
@@ -28,7 +28,7 @@ impl WatchedCheckpoint<'_> {
     ///
     /// Why it is not sent, never with an address.
     pub fn send(&self, endpoints: &Endpoints) -> Result<(), String> {
-        let exporters = endpoints.exporters(self.session);
+        let exporters = endpoints.exporters(self.session, &Client::default());
         let exporters = exporters.map_err(|fault| fault.to_string())?;
         let ids = Ids::of_watched(self.session);
         let reason = self.reason.name();

@@ -48,11 +48,8 @@ pub enum FileFault {
     #[error("it belongs to a newer ekiden")]
     ReadOnly,
     /// A line in the middle of a log is damaged, or is not a record.
-    #[error("line {line} is not a record")]
-    BadLine {
-        line: u64,
-        source: serde_json::Error,
-    },
+    #[error("line {line} is not a record: {why}")]
+    BadLine { line: u64, why: String },
     /// A line is longer than any record can be.
     #[error("line {line} is longer than {} MiB", LOG_LINE_BYTES_MAX >> 20)]
     LineTooLong { line: u64 },

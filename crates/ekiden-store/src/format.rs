@@ -113,7 +113,7 @@ impl Format {
     /// The file is another program's, or has lost its header.
     pub fn not_ours(self, path: &Path) -> StoreError {
         let expected = self.name;
-        StoreError::file("use", path, FileFault::NotOurs { expected })
+        StoreError::file("read", path, FileFault::NotOurs { expected })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! No handoff file is ever lost (RUN-12). A file is removed only when the same bytes are durable in the
 //! archive, or in the log. What only the log has, the engine archives once the next session is at work, so that
-//! no agent waits for it. Any other handoff file is first copied whole to the session's `left/`, whatever its
+//! no agent waits for it. Any other handoff file is first copied whole to a directory `left/`, whatever its
 //! size and content. Other files are left alone.
 
 use std::path::{Path, PathBuf};
@@ -17,8 +17,10 @@ use crate::layout::SessionLayout;
 /// Where the content of a handoff directory is safe, or is to be made safe.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping<'a> {
-    /// The sessions that may have left it. A file that is safe nowhere goes to the first one's directory.
+    /// The sessions that may have left it.
     pub sessions: &'a [SessionLayout],
+    /// Where a file goes that is safe nowhere.
+    pub left: &'a Path,
     /// Handoffs whose texts are durable in the log.
     pub recorded: &'a [&'a HandoffFiles],
 }
@@ -60,7 +62,7 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskRe
                 len,
             }) => match take_file(disk, &path, len, file, keeping) {
                 // Nobody can copy an unreadable file.
-                Err(error) if error.is_not_permitted() => out_of_the_way(disk, &path, keeping)?,
+                Err(error) if error.is_not_permitted() => move_out(disk, &path, keeping.left)?,
                 done => done?,
             },
             // A link holds no text, and the agent's next handoff must not be written through it.
@@ -71,18 +73,11 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskRe
             Some(Stat {
                 kind: Kind::Dir | Kind::Other,
                 ..
-            }) => out_of_the_way(disk, &path, keeping)?,
+            }) => move_out(disk, &path, keeping.left)?,
             None => {}
         }
     }
     Ok(())
-}
-
-fn out_of_the_way(disk: &dyn Disk, path: &Path, keeping: Keeping<'_>) -> DiskResult<()> {
-    match keeping.sessions.first() {
-        Some(session) => move_out(disk, path, &session.left()),
-        None => move_aside(disk, path),
-    }
 }
 
 /// Renames what is there, in the same directory. Not synced.
@@ -176,8 +171,8 @@ fn take_file(
     for session in keeping.sessions {
         is_safe = is_safe || same_content(disk, path, &session.handoff(file))?;
     }
-    if let Some(session) = keeping.sessions.first().filter(|_| !is_safe) {
-        keep(disk, path, &session.left())?;
+    if !is_safe {
+        keep(disk, path, keeping.left)?;
     }
     disk.remove(path)
 }

@@ -148,7 +148,7 @@ pub struct RelayLayout {
 
 files!(RelayLayout {
     protocol: PROTOCOL,
-    /// Files that were where the relay publishes when it began, and were not its own.
+    /// Files that were where the relay and its sessions write when it began, and were not its own.
     left: "left",
     /// What the stage hands off to those that need it.
     result: "handoff.md",

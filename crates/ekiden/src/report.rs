@@ -8,7 +8,6 @@ use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_core::text::{in_full, shell_word};
-use ekiden_core::time::Timestamp;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
@@ -176,7 +175,7 @@ pub fn tell(
             (tone(ending.tone), ending.head, details.collect())
         }
         None => {
-            let (tone, headline, what, command) = unfinished(run, timeline.last, is_at_work);
+            let (tone, headline, what, command) = unfinished(run, timeline, is_at_work);
             next.push(shows(what, format!("ekiden {command} {named}")));
             (tone, Text::own(headline), Vec::new())
         }
@@ -213,7 +212,7 @@ pub fn tell(
 /// How a run without an outcome stands, and the command for it with what that does.
 fn unfinished(
     run: &Run,
-    last: Timestamp,
+    timeline: &Timeline,
     is_at_work: bool,
 ) -> (PageTone, String, &'static str, &'static str) {
     // A person may want a pause while a session still works.
@@ -226,20 +225,24 @@ fn unfinished(
         let headline = format!("ekiden was killed while {doing}");
         return (PageTone::Failed, headline, "continues it", "resume");
     }
+    let (last, zone) = (timeline.last, TimeZone::system());
+    // What a session at work has used since is in no record yet.
+    let at = phrase::clock(last, timeline.started, &zone);
+    let written = format!("when this was written; the figures are as of {at}");
     if is_paused {
-        let headline = "paused when this was written".to_owned();
+        let headline = format!("paused {written}");
         return (PageTone::Attention, headline, "lets it continue", "unpause");
     }
     let waits = run.live().map(|(_, relay)| relay.waits_until());
     // `None` is less than any time: where one relay works, the run does not wait.
     let doing = match waits.min().flatten() {
         Some(until) => {
-            let until = phrase::future(until, last, &TimeZone::system());
+            let until = phrase::future(until, last, &zone);
             format!("waiting until {until}")
         }
         None => "still at work".to_owned(),
     };
-    let headline = format!("{doing} when this was written");
+    let headline = format!("{doing} {written}");
     (PageTone::Working, headline, "watches it", "attach")
 }
 

@@ -161,7 +161,8 @@ fn first_paragraph(idea: &str) -> String {
         .skip_while(|line| !is_prose(line));
     let paragraph: Vec<&str> = lines.take_while(is_prose).collect();
     match paragraph.is_empty() {
-        true => one_line(idea, PROJECT_CHARS_MAX),
+        // A heading would end the section that it stands in.
+        true => one_line(idea.trim_start_matches(['#', ' ']), PROJECT_CHARS_MAX),
         false => paragraph.join("\n"),
     }
 }

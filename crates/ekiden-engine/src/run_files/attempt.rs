@@ -138,7 +138,8 @@ impl RunFiles {
         session.dir().join(name)
     }
 
-    /// Empties the handoff directory. What is safe nowhere else is copied to the session that left it.
+    /// Empties the handoff directory. What is safe nowhere else is copied to the session that left it, or to the relay's
+    /// directory if none of its own did.
     fn empty_handoff(
         &mut self,
         journal: &Journal,
@@ -148,14 +149,15 @@ impl RunFiles {
         let (published, relay) = (self.paths.published(stage), self.paths.relay(stage));
         restore_dirs(&*self.disk, &published)?;
         let before = previous(attempt.session);
-        // An earlier attempt of the same session may have left the files. If a run continues from another run's
-        // session, somebody else may have.
         let is_first = attempt.attempt == AttemptNumber::FIRST;
-        let has_before = self.disk.stat(relay.session(before).dir())?.is_some();
-        let left_by = if is_first && has_before {
-            before
-        } else {
-            attempt.session
+        let has_before =
+            before != attempt.session && self.disk.stat(relay.session(before).dir())?.is_some();
+        let (left_by, left) = match (is_first, has_before) {
+            (true, true) => (before, relay.session(before).left()),
+            // An earlier run, or somebody else.
+            (true, false) => (attempt.session, relay.left()),
+            // An earlier attempt of the same session.
+            (false, _) => (attempt.session, relay.session(attempt.session).left()),
         };
         // A power cut may have restored what the session before that had left.
         let sessions: Vec<_> = [left_by, previous(left_by)]
@@ -166,6 +168,7 @@ impl RunFiles {
         let recorded: Vec<_> = journal.unarchived().collect();
         let keeping = Keeping {
             sessions: &sessions,
+            left: &left,
             recorded: &recorded,
         };
         take_handoff(&*self.disk, &published.handoff(), keeping)

@@ -170,6 +170,11 @@ impl View<'_> {
         };
         let subscription = end.is_some_and(|end| end.subscription);
         let check = session.check.as_ref();
+        // Nothing is known yet of an attempt at work.
+        let figure = |figure: String| match session.ends().next() {
+            Some(_) => Text::own(figure),
+            None => Text::default(),
+        };
         vec![
             match &session.agent {
                 Some(agent) => Text::own(self.session(stage, session.number))
@@ -180,9 +185,9 @@ impl View<'_> {
             Text::own(self.clock(session.began)),
             took(session.duration()),
             Text::own(usage.unwrap_or_default()),
-            Text::own(session.tool_calls().to_string()),
+            figure(session.tool_calls().to_string()),
             Text::own(cost(session.spend(), subscription)),
-            Text::own(phrase::tokens(session.spend().tokens)),
+            figure(phrase::tokens(session.spend().tokens)),
             Text::own(check.map_or("", |check| check_word(&check.outcome))),
             ended(session).and(attempts),
         ]

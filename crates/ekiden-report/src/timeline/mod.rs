@@ -440,7 +440,7 @@ impl Session {
         (tokens > 0).then(|| (tokens, window.map(|window| window.percent(tokens))))
     }
 
-    fn ends(&self) -> impl Iterator<Item = &End> {
+    pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
         self.attempts
             .iter()
             .filter_map(|attempt| attempt.end.as_ref())

@@ -142,9 +142,11 @@ impl<R: DeserializeOwned + Numbered> LogReader<R> {
                 self.tail.torn_bytes = line.len() as u64;
                 return Ok(None);
             }
-            Err(source) => {
-                let line = self.line;
-                return Err(self.fault(FileFault::BadLine { line, source }));
+            Err(error) => {
+                let (line, why) = (self.line, error.to_string());
+                // It names a line too: that of the record, which is always 1.
+                let why = why.split(" at line ").next().unwrap_or_default().to_owned();
+                return Err(self.fault(FileFault::BadLine { line, why }));
             }
         };
         self.count(&record)?;

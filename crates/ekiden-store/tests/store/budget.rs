@@ -89,7 +89,8 @@ fn a_session_starts_with_one_sync_and_is_told_its_task_after_five() {
     make_dir(&*disk, second.dir()).unwrap();
     replace(&*disk, &second.prompt(), b"the task", Durability::Derived).unwrap();
     let keeping = Keeping {
-        sessions: &[first],
+        left: &first.left(),
+        sessions: &[first.clone()],
         recorded: &[&recorded],
     };
     take_handoff(&*disk, &published.handoff(), keeping).unwrap();

@@ -44,6 +44,7 @@ fn take(disk: &SimDisk) -> DiskResult<()> {
 fn take_recorded(disk: &SimDisk, recorded: &[&HandoffFiles]) -> DiskResult<()> {
     let keeping = Keeping {
         sessions: &[session()],
+        left: &session().left(),
         recorded,
     };
     take_handoff(disk, Path::new(DIR), keeping)

@@ -221,7 +221,7 @@ fn runs_without_a_format_are_damage_and_not_a_new_state() {
     );
     first_run(&disk).unwrap();
     disk.remove(&layout().format()).unwrap();
-    expect_test::expect!["use `/p/.git/ekiden/main/format`: it is not an `ekiden-state` file"]
+    expect_test::expect!["read `/p/.git/ekiden/main/format`: it is not an `ekiden-state` file"]
         .assert_eq(&in_full(&locked(&disk).unwrap_err()));
 }
 

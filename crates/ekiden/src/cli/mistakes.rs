@@ -26,8 +26,8 @@ const HABITS: [(&str, &str); 11] = [
     ("install", "setup"),
 ];
 
-/// Earlier programs' names for our flags.
-const FLAGS: [(&str, &str); 10] = [
+/// Flags of earlier programs, and of other commands, and ours for the purpose.
+const FLAGS: [(&str, &str); 12] = [
     (
         "--dangerously-skip-permissions",
         "`--skip-permissions` lets the agent do everything without asking, where nothing can be lost",
@@ -67,6 +67,14 @@ const FLAGS: [(&str, &str); 10] = [
     (
         "--interactive-first",
         "`ekiden start` lets the agent ask about the task first",
+    ),
+    (
+        "--timeout",
+        "`--session-timeout 45m` is for each session, `--verify-timeout SECONDS` for the verification",
+    ),
+    (
+        "--agent",
+        "a run keeps its agent; `ekiden run TASK --agent NAME` starts another run",
     ),
 ];
 
@@ -127,15 +135,15 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         return None;
     };
     let failed = |text: String| Failure::new(Exit::Usage, text);
-    let ours = FLAGS.iter().find(|(theirs, _)| theirs == wrong);
-    if let Some((_, ours)) = ours {
-        return Some(failed(format!("there is no flag `{wrong}`")).hint(*ours));
-    }
+    let is_flag = wrong.starts_with('-') && kind == ErrorKind::UnknownArgument;
+    let no_flag = is_flag.then(|| no_flag(wrong, words)).flatten();
     let words: Vec<String> = words
         .iter()
         .map(|word| word.to_string_lossy().into())
         .collect();
-    let first = words.get(1).filter(|first| !first.starts_with('-'))?;
+    let Some(first) = words.get(1).filter(|first| !first.starts_with('-')) else {
+        return no_flag;
+    };
     let is_known = names().contains(first);
     let plain = |word: &&String| !word.starts_with('-');
     // A sentence starts with a word that may look like a command's name.
@@ -149,9 +157,13 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         let failure = failed(format!("there is no command `{first}`"));
         return Some(failure.hint(format!("did you mean `ekiden {meant}`?")));
     }
+    if no_flag.is_some() {
+        return no_flag;
+    }
     let takes_words = ["run", "plan", "build", "continue", "answer"].contains(&first.as_str());
     let (command, task) = match is_known {
         _ if wrong.starts_with('-') => return None,
+        true if first == "status" => return Some(no_run(wrong)),
         true if takes_words && error.kind() == ErrorKind::UnknownArgument => {
             (first.as_str(), &words[2..])
         }
@@ -173,6 +185,36 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         // Flags come first, and we do not know here which words are their values.
         _ => failure.hint(format!("put it in quotes: `ekiden {command} 'WHAT TO DO'`")),
     })
+}
+
+/// A flag that the command does not have. `clap` would suggest the longer name of another flag, or to pass it as a value.
+fn no_flag(wrong: &str, words: &[OsString]) -> Option<Failure> {
+    let is_flag = |word: &OsString| {
+        let rest = word.to_str().and_then(|word| word.strip_prefix(wrong));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    };
+    // A text that begins with a dash can be passed as a value.
+    words.iter().find(|word| is_flag(word))?;
+    let (command, mut name) = named(words);
+    if name == "ekiden" {
+        name.push_str(" run");
+    }
+    let ours = FLAGS.iter().find(|(theirs, _)| *theirs == wrong);
+    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+    let hint = match (ours, phrase::nearest(wrong.trim_start_matches('-'), flags)) {
+        (Some((_, ours)), _) => (*ours).to_owned(),
+        (None, Some(near)) => format!("did you mean `--{near}`?"),
+        (None, None) => format!("`{name} --help` lists its flags"),
+    };
+    Some(Failure::new(Exit::Usage, format!("`{name}` has no flag `{wrong}`")).hint(hint))
+}
+
+/// `ekiden status 7f3a`.
+fn no_run(run: &str) -> Failure {
+    let text = format!("unexpected `{run}`: `ekiden status` takes no run");
+    Failure::new(Exit::Usage, text).hint(format!(
+        "`ekiden log {run}` shows one run, `ekiden attach {run}` watches it"
+    ))
 }
 
 /// A file's name may be any bytes, and a command line is text.
@@ -235,14 +277,7 @@ fn missing(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         return None;
     };
     let missing = missing.join(" ").replace(['<', '>'], "");
-    let (mut command, mut name) = (definition(), "ekiden".to_owned());
-    for word in &words[1..] {
-        let Some(below) = command.find_subcommand(word).cloned() else {
-            break;
-        };
-        name.push_str(&format!(" {}", below.get_name()));
-        command = below;
-    }
+    let (command, name) = named(words);
     let failure = Failure::new(Exit::Usage, format!("`{name}` needs {missing}"));
     let examples = command.get_before_help().map(ToString::to_string);
     // A help may have the examples of several commands.
@@ -257,6 +292,19 @@ fn missing(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         None => failure,
     };
     Some(failure.hint(format!("`{name} --help` tells more")))
+}
+
+/// The command that the first words name, and how it is called.
+fn named(words: &[OsString]) -> (clap::Command, String) {
+    let (mut command, mut name) = (definition(), "ekiden".to_owned());
+    for word in &words[1..] {
+        let Some(below) = command.find_subcommand(word).cloned() else {
+            break;
+        };
+        name.push_str(&format!(" {}", below.get_name()));
+        command = below;
+    }
+    (command, name)
 }
 
 #[cfg(test)]
@@ -291,6 +339,12 @@ mod tests {
             "ekiden execute pipeline.yaml --skip-stage=b",
             "ekiden run task.md --mode tui",
             "ekiden run task.md --verifi x",
+            "ekiden run task.md --timeout 5m",
+            "ekiden task.md -s",
+            "ekiden resume --agent codex",
+            "ekiden config set --max-sessions 3",
+            "ekiden run -x.md",
+            "ekiden status 7f3a",
             "ekiden show 7f3a",
             "ekiden answer don't drop it",
             "ekiden answer --stage S1 keep the column",
@@ -327,23 +381,47 @@ mod tests {
             hint: the task is the file `Cargo.toml`: leave out `too`
 
             ekiden run task.md --dangerously-skip-permissions
-            error: there is no flag `--dangerously-skip-permissions`
+            error: `ekiden run` has no flag `--dangerously-skip-permissions`
             hint: `--skip-permissions` lets the agent do everything without asking, where nothing can be lost
 
             ekiden execute pipeline.yaml --resume-stage b
-            error: there is no flag `--resume-stage`
+            error: `ekiden execute` has no flag `--resume-stage`
             hint: `ekiden resume` continues a plan; `ekiden execute MANIFEST --from ID` starts with a stage
 
             ekiden execute pipeline.yaml --skip-stage=b
-            error: there is no flag `--skip-stage`
+            error: `ekiden execute` has no flag `--skip-stage`
             hint: `ekiden execute MANIFEST --skip ID` leaves a stage out
 
             ekiden run task.md --mode tui
-            error: there is no flag `--mode`
+            error: `ekiden run` has no flag `--mode`
             hint: sessions are headless; `--tui` shows the agent's own interface
 
             ekiden run task.md --verifi x
+            error: `ekiden run` has no flag `--verifi`
+            hint: did you mean `--verify`?
+
+            ekiden run task.md --timeout 5m
+            error: `ekiden run` has no flag `--timeout`
+            hint: `--session-timeout 45m` is for each session, `--verify-timeout SECONDS` for the verification
+
+            ekiden task.md -s
+            error: `ekiden run` has no flag `-s`
+            hint: `ekiden run --help` lists its flags
+
+            ekiden resume --agent codex
+            error: `ekiden resume` has no flag `--agent`
+            hint: a run keeps its agent; `ekiden run TASK --agent NAME` starts another run
+
+            ekiden config set --max-sessions 3
+            error: `ekiden config set` has no flag `--max-sessions`
+            hint: `ekiden config set --help` lists its flags
+
+            ekiden run -x.md
             unexpected argument found
+
+            ekiden status 7f3a
+            error: unexpected `7f3a`: `ekiden status` takes no run
+            hint: `ekiden log 7f3a` shows one run, `ekiden attach 7f3a` watches it
 
             ekiden show 7f3a
             error: `7f3a` is not a session number

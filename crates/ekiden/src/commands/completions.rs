@@ -3,7 +3,7 @@
 //! The script calls ekiden at each completion, so it offers the runs, stages and agents that exist right
 //! now.
 
-use clap::{Arg, Args, Command};
+use clap::{Arg, Args, Command, ValueHint};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, Shell};
@@ -24,7 +24,7 @@ const VARIABLE: &str = "EKIDEN_COMPLETE";
 
 /// Print a completion script for a shell
 ///
-/// It completes commands, options, ids of runs, stages and agents. Start a new shell afterwards. Print the
+/// It completes commands, options, files, ids of runs, stages and agents. Start a new shell afterwards. Print the
 /// script again after an update of ekiden.
 #[derive(Args)]
 pub struct CompletionsArgs {
@@ -61,11 +61,15 @@ fn complete(mut command: Command) -> Command {
 fn with_candidates(command: Command) -> Command {
     let of_arg = |arg: Arg| {
         let value = arg.get_value_names().and_then(|names| names.first());
-        let is_run = value.is_some_and(|name| name == "RUN");
-        match arg.get_id().as_str() {
-            "stage" => arg.add(ArgValueCandidates::new(|| stages().unwrap_or_default())),
-            "agent" => arg.add(ArgValueCandidates::new(|| agents().unwrap_or_default())),
-            _ if is_run => arg.add(ArgValueCandidates::new(|| runs().unwrap_or_default())),
+        let value = value.map_or("", |name| name.as_str());
+        match (arg.get_id().as_str(), value) {
+            ("stage", _) => arg.add(ArgValueCandidates::new(|| stages().unwrap_or_default())),
+            ("agent", _) => arg.add(ArgValueCandidates::new(|| agents().unwrap_or_default())),
+            (_, "RUN") => arg.add(ArgValueCandidates::new(|| runs().unwrap_or_default())),
+            (_, "DIR") => arg.value_hint(ValueHint::DirPath),
+            (_, "FILE" | "PATH" | "TASK" | "IDEA" | "SPEC" | "TASK|PLAN|ISSUE") => {
+                arg.value_hint(ValueHint::AnyPath)
+            }
             _ => arg,
         }
     };
@@ -114,19 +118,40 @@ mod tests {
     use super::*;
     use crate::cli;
 
+    fn offered(words: &[&str]) -> Vec<String> {
+        let mut command = complete(cli::definition());
+        let args = words.iter().map(Into::into).collect();
+        let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let last = words.len() - 1;
+        let offered = clap_complete::engine::complete(&mut command, args, last, Some(here));
+        let offered = offered.unwrap().into_iter();
+        offered
+            .map(|one| one.get_value().to_string_lossy().into_owned())
+            .collect()
+    }
+
     // shows: UIX-07
     #[test]
     fn every_command_is_offered() {
-        let mut command = complete(cli::definition());
-        let args = vec!["ekiden".into(), "".into()];
-        let offered = clap_complete::engine::complete(&mut command, args, 1, None).unwrap();
-        let offered: Vec<_> = offered.iter().map(CompletionCandidate::get_value).collect();
+        let offered = offered(&["ekiden", ""]);
         for name in cli::names() {
-            assert!(
-                offered.iter().any(|one| *one == name.as_str()),
-                "`{name}` is not offered"
-            );
+            assert!(offered.contains(&name), "`{name}` is not offered");
         }
+    }
+
+    // shows: UIX-07
+    #[test]
+    fn files_are_offered_where_one_is_named() {
+        for words in [
+            &["ekiden", "run", "Carg"][..],
+            &["ekiden", "Carg"],
+            &["ekiden", "estimate", "Carg"],
+            &["ekiden", "continue", "--file", "Carg"],
+            &["ekiden", "execute", "Carg"],
+        ] {
+            assert_eq!(offered(words), ["Cargo.toml"], "{words:?}");
+        }
+        assert_eq!(offered(&["ekiden", "status", "-d", "sr"]), ["src/"]);
     }
 
     // shows: UIX-07

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ekiden_core::estimate::{Kind, Learned, Outlook, Past, Sessions, Unit, Windows};
 use ekiden_core::guard::Level;
-use ekiden_core::guard::estimate::{Advice, Estimate};
+use ekiden_core::guard::estimate::Estimate;
 use ekiden_core::manifest::Stage;
-use ekiden_core::shard::Spec;
+use ekiden_core::shard::{MAX_PERCENT, Shards, Spec, Split};
 use ekiden_core::text::shell_word;
 
 use super::Invocation;
@@ -105,6 +105,8 @@ struct Subject {
     stated: Vec<u64>,
     /// What was counted in all of it.
     counted: Estimate,
+    /// How many parts `ekiden shard` makes of it.
+    parts: usize,
     /// The usable window, and the context at which a session hands off.
     window_tokens: u64,
     session_tokens: u64,
@@ -133,6 +135,7 @@ impl Subject {
             units: Vec::new(),
             stated: Vec::new(),
             counted: Estimate::of("", &[], window.usable_tokens(), None),
+            parts: 1,
             window_tokens: window.usable_tokens(),
             session_tokens: window.tokens_of(settings.levels, Level::L2),
             past: past::of_project(&workspace),
@@ -177,6 +180,7 @@ impl Subject {
             window_tokens: self.window_tokens,
         };
         (self.head, self.units) = Unit::of_document(&spec);
+        self.parts = Shards::of(&spec, Split::Max(MAX_PERCENT)).shards.len();
         let sizes: Vec<u64> = file_bytes.values().copied().collect();
         self.counted = Estimate::of(text, &sizes, self.window_tokens, None);
     }
@@ -238,7 +242,7 @@ impl Subject {
     ) -> Result<PathBuf, Failure> {
         if self.kind == Kind::Stage {
             let text = format!(
-                "{} is a plan already: its stages have validations, which sessions would lose",
+                "{} is a plan already; a new one would have nothing but the tasks of its stages",
                 self.name
             );
             return Err(Failure::new(Exit::Settings, text)
@@ -287,7 +291,7 @@ impl Subject {
             format!("ekiden estimate {subjects} --sessions -o {plan}")
         } else if !self.is_document {
             format!("ekiden estimate {subjects} --sessions")
-        } else if self.counted.advice != Advice::Run {
+        } else if self.parts > 1 {
             format!("ekiden shard {subjects}")
         } else if args.subjects.iter().all(|subject| is_task(subject)) {
             format!("ekiden run {subjects}")

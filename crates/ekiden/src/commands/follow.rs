@@ -15,7 +15,7 @@ use ekiden_engine::history::{self, Follower};
 use ekiden_engine::remote_run;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
-use ekiden_wire::lines::LineSplitter;
+use ekiden_wire::lines::{Line, LineSplitter};
 use ekiden_wire::saved::Saved;
 use ekiden_wire::spending::SpendEstimate;
 use ekiden_wire::stream::{Block, ClientEvent};
@@ -110,16 +110,22 @@ impl Tails {
         {
             let is_same = |tail: &Tail| tail.attempt.session == attempt.session;
             let tail = before.remove(stage).filter(is_same);
+            let kind = relay.agent().kind;
             let new = || {
-                let unknown = relay.settings.agent.kind.price_unknown();
-                Tail::new(attempt, SpendEstimate::new(run.prices(), unknown))
+                Tail::new(
+                    attempt,
+                    SpendEstimate::new(run.prices(), kind.price_unknown()),
+                )
             };
             let mut tail = tail.unwrap_or_else(new);
             let of_stage = is_plan.then_some(stage);
             let header = run.header();
             let archive = SessionArchive::of(workspace, &header.run, of_stage, attempt.session);
             let work_dirs = WorkDirs::of(header);
-            tail.read_on(&archive, |target| work_dirs.shorten(of_stage, target));
+            let is_plain = !kind.takes_messages();
+            tail.read_on(&archive, is_plain, |target| {
+                work_dirs.shorten(of_stage, target)
+            });
             if let Some(moving) = board.relay(stage) {
                 moving.see(&tail.seen(), SystemClock.now());
             }
@@ -189,8 +195,14 @@ impl Tail {
         }
     }
 
-    /// Reads what was added. It is only shown, so a stream that cannot be read is one that says nothing.
-    fn read_on(&mut self, archive: &SessionArchive, shorten: impl Fn(&str) -> String) {
+    /// Reads what was added. It is only shown, so a stream that cannot be read is one that says nothing. `is_plain`: it is a
+    /// program's own output.
+    fn read_on(
+        &mut self,
+        archive: &SessionArchive,
+        is_plain: bool,
+        shorten: impl Fn(&str) -> String,
+    ) {
         let stream = archive.reader(Part::Events, self.attempt.attempt, self.read_bytes);
         let Ok(Some(mut stream)) = stream else {
             return;
@@ -205,6 +217,13 @@ impl Tail {
                 (&mut self.context, &mut self.trace, &mut self.activity);
             let (saved, spending) = (&mut self.saved, &mut self.spending);
             self.splitter.push(&piece[..count], |line| {
+                if let Line::Whole(line) = line
+                    && is_plain
+                    && !line.trim_ascii().is_empty()
+                {
+                    let text = String::from_utf8_lossy(line).into_owned();
+                    *activity = Some(Activity { text, since });
+                }
                 saved.read(line, |event| {
                     context.observe(event);
                     spending.observe(event);

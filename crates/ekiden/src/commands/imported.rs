@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ekiden_core::ids::{AttemptNumber, SessionNumber};
 use ekiden_engine::session_archive::{Part, SessionArchive};
 
-use super::ReadRun;
+use super::{ReadRun, show};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::{Fields, fields};
@@ -86,14 +86,13 @@ pub(super) fn show(
         let of = format!(" · imported from {from}, which kept its texts");
         output.line(Line::new(Tone::Plain, head).with(Tone::Quiet, of));
         let sized = |(name, bytes): &(String, u64)| format!("{name} {}", phrase::bytes(*bytes));
-        let files: Vec<String> = files.iter().map(sized).collect();
-        output.line(Line::labelled("kept", Tone::Plain, files.join(", ")));
+        let kept: Vec<String> = files.iter().map(sized).collect();
+        output.line(Line::labelled("kept", Tone::Plain, kept.join(", ")));
         let dir = phrase::path(archive.dir());
         output.line(Line::labelled("in", Tone::Quiet, dir));
-        let more = format!(
-            "ekiden show {number}{} --prompt | --progress | --next-prompt | --knowledge",
-            read.named
-        );
+        let name = |part| archive.name(part, AttemptNumber::FIRST);
+        let parts = show::flags(|part| files.iter().any(|(file, _)| *file == name(part)));
+        let more = format!("ekiden show {number}{} {parts}", read.named);
         output.line(Line::labelled("more", Tone::Quiet, more));
     }
     Ok(Some(Exit::Done))

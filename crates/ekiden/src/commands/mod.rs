@@ -238,10 +238,12 @@ impl Invocation {
         Ok(can_ask() && !self.json()? && !self.environment.is_inside_a_session())
     }
 
-    /// A path as a word of a command line that is typed here.
+    /// A path as a word of a command line that is typed here, and no flag.
     fn word(&self, path: &Path) -> String {
         let path = path.strip_prefix(&self.here).unwrap_or(path);
-        shell_word(&path.to_string_lossy())
+        let path = path.to_string_lossy();
+        let dot = if path.starts_with('-') { "./" } else { "" };
+        shell_word(&format!("{dot}{path}"))
     }
 
     /// How the next commands and paths name this work dir.

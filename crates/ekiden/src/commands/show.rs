@@ -87,19 +87,37 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The parts, with their flags.
+const PARTS: [(&str, Part); 6] = [
+    ("--prompt", Part::Prompt),
+    ("--progress", Part::Handoff(HandoffFile::Progress)),
+    ("--next-prompt", Part::Handoff(HandoffFile::NextPrompt)),
+    ("--knowledge", Part::Handoff(HandoffFile::Knowledge)),
+    ("--events", Part::Events),
+    ("--verify", Part::Verify),
+];
+
+/// The flags of the parts that there are.
+pub(super) fn flags(is_there: impl Fn(Part) -> bool) -> String {
+    let there = PARTS.iter().filter(|(_, part)| is_there(*part));
+    let flags: Vec<&str> = there.map(|(flag, _)| *flag).collect();
+    flags.join(" | ")
+}
+
 impl ShowArgs {
     fn parts(&self) -> Vec<Part> {
-        [
-            (self.prompt, Part::Prompt),
-            (self.progress, Part::Handoff(HandoffFile::Progress)),
-            (self.next_prompt, Part::Handoff(HandoffFile::NextPrompt)),
-            (self.knowledge, Part::Handoff(HandoffFile::Knowledge)),
-            (self.events, Part::Events),
-            (self.verify, Part::Verify),
-        ]
-        .into_iter()
-        .filter_map(|(wanted, part)| wanted.then_some(part))
-        .collect()
+        let wanted = [
+            self.prompt,
+            self.progress,
+            self.next_prompt,
+            self.knowledge,
+            self.events,
+            self.verify,
+        ];
+        let parts = wanted.into_iter().zip(PARTS);
+        parts
+            .filter_map(|(wanted, (_, part))| wanted.then_some(part))
+            .collect()
     }
 }
 
@@ -223,11 +241,19 @@ impl Shown<'_> {
         for line in self.facts() {
             output.line(&line);
         }
-        let parts = "--prompt | --events | --progress | --next-prompt | --knowledge | --verify";
-        let more = format!("ekiden show {number}{named} {parts}");
-        output.line(Line::labelled("more", Tone::Quiet, more));
-        let diff = format!("ekiden diff {number}{named}");
-        output.line(Line::labelled("", Tone::Quiet, diff));
+        let files = self.archive.files().unwrap_or_default();
+        let parts = flags(|part| match part {
+            // It may be long.
+            Part::Events => files.iter().any(|(name, _)| *name == self.name(part)),
+            Part::Prompt | Part::Handoff(_) | Part::Verify => self.find(part).is_ok(),
+        });
+        let more = (!parts.is_empty()).then(|| format!("ekiden show {number}{named} {parts}"));
+        let commands = more
+            .into_iter()
+            .chain([format!("ekiden diff {number}{named}")]);
+        for (label, command) in ["more", ""].into_iter().zip(commands) {
+            output.line(Line::labelled(label, Tone::Quiet, command));
+        }
     }
 
     fn facts(&self) -> Vec<Line> {

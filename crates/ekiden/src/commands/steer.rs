@@ -291,7 +291,8 @@ impl Sent {
         let now = RunStatus::read(&self.workspace, self.running.summary.id(), holder)?;
         // The status does not show all of them.
         let is_told = matches!(self.message.steering, Steering::ChangeLimits(_)) && !self.json;
-        let told = steering::steered(&self.message, &now.summary.run, "").filter(|_| is_told);
+        let told = steering::steered(&self.message, &now.summary.run, false, "");
+        let told = told.filter(|_| is_told);
         let lines = told.iter().flat_map(|entry| &entry.lines);
         lines.for_each(|line| output.line(line));
         now.print(&self.workspace, &self.there, self.json, output)?;

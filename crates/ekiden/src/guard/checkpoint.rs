@@ -111,7 +111,9 @@ fn start_for(role: &str, watched: &Watched) -> io::Result<()> {
 
 fn start(words: &[OsString], dir: &Path) -> io::Result<()> {
     let started = std::env::current_exe().and_then(|own| detached::start(&own, words, dir));
-    started.map_err(|error| io::Error::other(format!("begin a checkpoint: {error}")))
+    started
+        .map(drop)
+        .map_err(|error| io::Error::other(format!("begin a checkpoint: {error}")))
 }
 
 /// The process that writes it.

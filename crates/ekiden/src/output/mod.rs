@@ -271,6 +271,11 @@ impl Output {
         self.broken.as_ref().is_some_and(nobody_reads) || has_hung_up(&io::stdout())
     }
 
+    /// Part of the answer could not be printed.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
     /// There is a terminal on which lines may move.
     pub fn has_screen(&self) -> bool {
         self.screen.is_some()

@@ -20,6 +20,7 @@ use ekiden_core::record::Record;
 use ekiden_core::relay::{NextAttempt, Phase, Purpose, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
+use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::Timestamp;
 use ekiden_report::Timeline;
 use ekiden_report::timeline::Before;
@@ -56,6 +57,10 @@ pub struct Reporter {
     pub(super) tries: BTreeMap<StageId, u32>,
     /// The agents whose spent budget is reported.
     pub(super) spent_agents: BTreeSet<String>,
+    /// It was asked to pause before the record.
+    was_paused: bool,
+    /// The last request for a handoff, until something else begins.
+    handoff_asked: Option<Entry>,
     /// The entries of the record so far.
     entries: Vec<Entry>,
 }
@@ -76,6 +81,8 @@ impl Reporter {
             filled: Level::default(),
             over: BTreeSet::new(),
             tries: BTreeMap::new(),
+            was_paused: false,
+            handoff_asked: None,
             entries: Vec::new(),
         }
     }
@@ -92,6 +99,8 @@ impl Reporter {
         for effect in &record.effects {
             self.of_effect(effect, run);
         }
+        self.was_paused =
+            run.is_paused() || run.relays().any(|(_, relay)| steering::is_held(relay));
         std::mem::take(&mut self.entries)
     }
 
@@ -161,10 +170,7 @@ impl Reporter {
                 self.add(entry.line(Line::attention(text)));
             }
             Event::StopRequested(request) => self.add(steering::stop_requested(*request, run)),
-            Event::Steered(steered) => {
-                let entry = steering::steered(steered, run, &self.clock(run));
-                self.entries.extend(entry);
-            }
+            Event::Steered(steered) => self.steered(steered, run),
             Event::Stage { stage, event } => {
                 if let Some(relay) = run.relay(stage) {
                     self.of_relay(stage, run, relay, event);
@@ -177,10 +183,22 @@ impl Reporter {
         }
     }
 
+    fn steered(&mut self, steered: &Steered, run: &Run) {
+        let entry = steering::steered(steered, run, self.was_paused, &self.clock(run));
+        if steered.steering == Steering::HandOff {
+            if entry == self.handoff_asked {
+                return;
+            }
+            self.handoff_asked.clone_from(&entry);
+        }
+        self.entries.extend(entry);
+    }
+
     fn of_effect(&mut self, effect: &Effect, run: &Run) {
         match effect {
             Effect::Stage { stage, effect } => match (effect, run.relay(stage)) {
                 (RelayEffect::StartAttempt(start), _) => {
+                    self.handoff_asked = None;
                     self.add_of(stage, self.session_started(stage, start, run));
                 }
                 // A wait begins with a durable check of what is published; so does an end.

@@ -20,13 +20,13 @@ use super::phrase;
 pub const NONE_AT_WORK: &str = "no session is running that could hand off";
 
 /// What a message to the run changed: nothing for a late stop or a second pause.
-pub fn steered(steered: &Steered, run: &Run, clock: &str) -> Option<Entry> {
-    let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
+pub fn steered(steered: &Steered, run: &Run, was_paused: bool, clock: &str) -> Option<Entry> {
     match &steered.steering {
         Steering::Stop { .. } => Some(stop_requested(steered.steering.stop()?, run)),
         Steering::HandOff => Some(handoff_requested(run)),
-        Steering::Pause if run.relays().any(|(_, relay)| is_held(relay)) => None,
+        Steering::Pause if was_paused || run.relays().any(|(_, relay)| is_held(relay)) => None,
         Steering::Pause => Some(pause_requested(run)),
+        Steering::Unpause if !was_paused => None,
         Steering::Unpause => {
             let line = Line::new(Tone::Plain, format!("unpaused · {clock}"));
             Some(Entry::new("unpaused").line(line))
@@ -40,6 +40,10 @@ pub fn steered(steered: &Steered, run: &Run, clock: &str) -> Option<Entry> {
         }
         Steering::ChangeLimits(limits) => Some(limits_changed(limits, run)),
     }
+}
+
+pub fn is_held(relay: &Relay) -> bool {
+    matches!(relay.phase, Phase::Paused { .. })
 }
 
 /// Somebody wants the run to stop.
@@ -58,9 +62,10 @@ pub fn stop_requested(request: StopRequest, run: &Run) -> Entry {
         (StopRequest::Gently, None) => "stopping".to_owned(),
         (StopRequest::Now { .. }, _) => "stopping at once".to_owned(),
     };
-    Entry::new("stop_requested")
+    let entry = Entry::new("stop_requested")
         .fields(fields! { "request": request, "session": session })
-        .line(Line::attention(text))
+        .line(Line::attention(text));
+    in_session(entry, run)
 }
 
 fn handoff_requested(run: &Run) -> Entry {
@@ -76,9 +81,17 @@ fn handoff_requested(run: &Run) -> Entry {
             several.len()
         ),
     };
-    Entry::new("handoff_requested")
+    let entry = Entry::new("handoff_requested")
         .fields(fields! { "sessions": sessions })
-        .line(Line::attention(text))
+        .line(Line::attention(text));
+    in_session(entry, run)
+}
+
+/// The entry belongs to the session at work; in a plan there may be several.
+fn in_session(mut entry: Entry, run: &Run) -> Entry {
+    let is_plan = run.header().manifest.plan.is_some();
+    entry.session = working_session(run).filter(|_| !is_plan);
+    entry
 }
 
 fn pause_requested(run: &Run) -> Entry {

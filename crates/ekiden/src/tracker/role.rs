@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(12);
 /// Has a separate process send what waits; it outlives this one.
 pub fn begin(dir: &Path) -> io::Result<()> {
     let own = std::env::current_exe()?;
-    detached::start(&own, &[OsString::from(ROLE)], dir)
+    detached::start(&own, &[OsString::from(ROLE)], dir).map(drop)
 }
 
 /// That process: sends what is due, and checks a few more times.

@@ -83,7 +83,7 @@ fn records_that_are_missing_are_noticed() {
     });
     insta::assert_snapshot!(environment.told(&["resume", "-m", "2"]), @"
     --- standard error
-    error: cannot continue run RUN: its log is not the one that ekiden wrote; records 14 to 15 are missing
+    error: cannot continue run RUN: its log is not the one that ekiden wrote; records 14 to 15 are missing, or the project was copied before
     hint: `ekiden log RUN` shows it as it is now
     hint: to continue from it as it is now: `ekiden resume RUN --accept-log`
     --- exit code 74

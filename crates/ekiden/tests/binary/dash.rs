@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -169,6 +170,22 @@ fn nothing_is_shown_without_the_token_or_to_another_page() {
     let foreign = dash.get(&entry, &[("Host", "evil.example")]);
     assert_eq!(foreign.status(), "403");
     assert_eq!(foreign.header("set-cookie"), None);
+}
+
+#[test]
+fn a_dash_that_nobody_can_open_says_so() {
+    let environment = Environment::new();
+    let dash = format!("'{}' dash --port 0", env!("CARGO_BIN_EXE_ekiden"));
+    let full = format!("{dash} > /dev/full; test $? = 74");
+    environment.shell(&format!("test ! -e /dev/full || {{ {full}; }}"));
+    for opener in ["xdg-open", "open"] {
+        environment.script(opener, "exit 3");
+    }
+    let line = format!("PATH=.:$PATH exec {dash} --open 2>&1");
+    let mut shell = environment.shell_command(&line);
+    let shell = shell.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::of(shell.spawn().unwrap());
+    running.wait_for("open` ended with exit status: 3; open the address");
 }
 
 // shows: SEC-03, UIX-05

@@ -1,7 +1,6 @@
 //! Defects of the programs before ekiden that only the whole program can show to be gone. The others
 //! stand with the code that has to do without them; `docs/design/testing.md` lists them all.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use crate::environment::{Environment, items};
@@ -26,8 +25,13 @@ fn the_program_works_wherever_it_is_copied_to() {
     let environment = Environment::new();
     environment.write("task.md", &items(1));
     let copy = environment.path("copied");
-    std::fs::copy(env!("CARGO_BIN_EXE_ekiden"), &copy).unwrap();
-    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Copied by another process: children that other tests fork meanwhile would inherit our open file for a moment, and
+    // what is open for writing cannot be executed.
+    environment.shell(&format!(
+        "cp '{}' '{}'",
+        env!("CARGO_BIN_EXE_ekiden"),
+        copy.display()
+    ));
     let mut command = Command::new(&copy);
     command
         .args(REHEARSAL)

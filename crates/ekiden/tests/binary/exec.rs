@@ -40,6 +40,21 @@ fn told(environment: &Environment, script: &str, args: &[&str]) -> String {
     )
 }
 
+#[test]
+fn the_last_line_of_a_script_at_work_is_shown() {
+    let environment = Environment::new();
+    let script =
+        "echo the first step; echo the second step; echo; while [ ! -e go ]; do sleep 0.02; done";
+    environment.script("agent.sh", script);
+    let run = environment.start(&["run", "Wait for it.", "--agent-command", "./agent.sh"]);
+    wait_until("its last line", || {
+        let status = environment.run(&["status"]).stdout;
+        status.contains("the second step") && !status.contains("first")
+    });
+    environment.run(&["stop", "--now"]).expect(0);
+    drop(run);
+}
+
 // shows: AGT-06, REL-01, REL-03
 #[test]
 fn a_script_relays_by_files_alone() {

@@ -381,6 +381,14 @@ fn a_new_run_keeps_what_stood_where_it_publishes() {
         !environment.read(".ekiden/KNOWLEDGE.md").contains("Mira"),
         "a new run trusts nothing"
     );
+    // The earlier run's handoff is none of the new run's sessions.
+    assert!(!environment.session(1).join("left").exists());
+}
+
+#[test]
+fn a_file_that_begins_with_a_dash_is_no_flag_of_the_next_command() {
+    let told = Environment::new().told(&["init", "--", "-x.md"]);
+    assert!(told.contains("next  ekiden run ./-x.md --verify"), "{told}");
 }
 
 /// `.ekiden/state` in an archive says which commands a run goes on with.

@@ -47,7 +47,10 @@ fn a_run_that_works_has_a_report_when_it_is_asked_for() {
     let said = environment.run(&["report", "--json"]).expect(0);
     let said: Value = serde_json::from_str(&said.stdout).unwrap();
     assert!(said["html"].as_str().unwrap().ends_with("report.html"));
-    assert!(report(&environment, "report.md").contains("**still at work when this was written**"));
+    assert!(
+        report(&environment, "report.md")
+            .contains("**still at work when this was written; the figures are as of ")
+    );
     environment.write("go", "");
     run.end().expect(0);
     assert!(report(&environment, "report.md").contains("**complete (not verified)**"));

@@ -104,10 +104,14 @@ fn a_session_is_shown_with_all_that_is_kept_of_it() {
         "  items     3 of 5 done\n",
         "  verify    failed",
         "  kept      events.jsonl",
+        "  more      ekiden show 1 --prompt | --progress | --next-prompt | --knowledge | --events | --verify\n",
         "ekiden diff 1",
     ] {
         assert!(overview.contains(said), "{overview}");
     }
+    let last = environment.told(&["show", "2"]);
+    assert!(last.contains("--progress | "), "{last}");
+    assert!(!last.contains("--next-prompt"), "{last}");
 }
 
 // shows: UIX-04
@@ -142,11 +146,11 @@ fn what_is_gone_from_the_archive_is_taken_from_the_log_or_said_to_be_gone() {
     hint: `ekiden show 1` shows what there is
     --- exit code 66
     ");
-    assert!(
-        environment
-            .told(&["show", "1"])
-            .contains("the archive of this session is gone")
-    );
+    let overview = environment.told(&["show", "1"]);
+    let gone = "the archive of this session is gone";
+    assert!(overview.contains(gone), "{overview}");
+    let of_log = "ekiden show 1 --progress | --next-prompt | --knowledge | --verify\n";
+    assert!(overview.contains(of_log), "{overview}");
 }
 
 // shows: UIX-04

@@ -86,11 +86,16 @@ fn next_lets_the_session_hand_off_and_the_run_goes_on() {
     let environment = Environment::with_git();
     let mut run = at_work(&environment);
     environment.run(&["next"]).expect(0);
-    run.wait_for("session 1 is asked to hand off; the next one continues");
+    let asked = "session 1 is asked to hand off; the next one continues";
+    run.wait_for(asked);
+    environment.run(&["next"]).expect(0);
     environment.write("go", "");
     let end = run.end();
     assert_eq!(end.code, 0, "{}", end.stderr);
     let told = &end.stdout;
+    assert_eq!(told.matches(asked).count(), 1, "{told}");
+    let shown = environment.run(&["show", "1"]).expect(0).stdout;
+    assert!(shown.contains(asked), "{shown}");
     let (first, _) = told.split_once("session 2 ·").expect(told);
     assert!(first.contains("items     1 of 4 done"), "{told}");
     assert_eq!(environment.read("item-4.txt"), "made\n");
@@ -180,6 +185,8 @@ fn a_pause_holds_the_next_session_until_it_is_taken_back() {
     RUN  relay  running  session 1 of 10 · since CLOCK, TIME   working, then paused   task.md
     --- exit code 0
     ");
+    // A second one asks nothing new.
+    environment.run(&["pause"]).expect(0);
     assert_eq!(status_word(&environment).0, "running");
     environment.write("go", "");
     run.wait_for("paused before session 2");
@@ -192,7 +199,7 @@ fn a_pause_holds_the_next_session_until_it_is_taken_back() {
     let path = format!(".ekiden/runs/{}/report.md", environment.runs()[0]);
     let report = environment.normal_text(&environment.read(&path));
     assert!(
-        report.contains("**paused when this was written**"),
+        report.contains("**paused when this was written; the figures are as of "),
         "{report}"
     );
     assert!(

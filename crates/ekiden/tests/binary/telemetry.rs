@@ -113,7 +113,7 @@ fn a_run_is_a_trace_and_sums() {
     let environment = Environment::new()
         .with(ENDPOINT, &collector.url(""))
         .with("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret%20word")
-        .with("OTEL_RESOURCE_ATTRIBUTES", "team=night");
+        .with("OTEL_RESOURCE_ATTRIBUTES", "team=night%20shift%2C%202");
     environment.write("task.md", &items(5));
     let verify = [&RUN[..], &["--verify", "test -e item-5.txt"]].concat();
     let said = environment.run(&verify).expect(0);
@@ -142,7 +142,7 @@ fn a_run_is_a_trace_and_sums() {
     );
     let resource = format!("{:?}", request.resource_spans[0].resource);
     assert!(
-        resource.contains("ekiden") && resource.contains("night"),
+        resource.contains("ekiden") && resource.contains("night shift, 2"),
         "{resource}"
     );
     let session = spans
@@ -335,7 +335,7 @@ fn what_fails_for_the_moment_is_sent_again() {
     );
 }
 
-/// A port that takes connections and never answers, one where nobody is, and one that refuses.
+/// A port that takes connections and never answers, one where nobody is, one that refuses, and one that is busy.
 // shows: UIX-08
 #[test]
 fn no_endpoint_delays_a_run_and_what_is_unsent_is_told_once() {
@@ -357,6 +357,11 @@ fn no_endpoint_delays_a_run_and_what_is_unsent_is_told_once() {
     );
     insta::assert_snapshot!(told(&refuses.url("")), @"warning: telemetry: 8 spans are not sent: HTTP export failed with status code: 400");
     assert!(told(&format!("http://{closed}")).starts_with("warning: telemetry"));
+    let busy = Receiver::answering(&["503 Service Unavailable\r\nretry-after: 5"]);
+    assert_eq!(
+        told(&busy.url("")),
+        "warning: telemetry is not sent to its end: the endpoint answers with status 503\n"
+    );
 }
 
 // shows: UIX-08

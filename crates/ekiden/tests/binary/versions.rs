@@ -121,7 +121,7 @@ fn a_damaged_run_hides_no_other() {
         .collect();
     std::fs::write(&log, damaged.join("\n") + "\n").unwrap();
     insta::assert_snapshot!(environment.told(&["status"]), @r"
-    RUN  relay  unreadable   cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq` at line 1 column 2
+    RUN  relay  unreadable   cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq`
     hint  the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`
     RUN  relay  complete  session 1 of 10 · CLOCK to CLOCK   not verified   task.md
     next  ekiden log RUN
@@ -132,14 +132,14 @@ fn a_damaged_run_hides_no_other() {
     run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
     session 1 · CLOCK
     --- standard error
-    error: cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq` at line 1 column 2
+    error: cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq`
     hint: the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`
     hint: name another run by its id; `ekiden status --all` lists them
     --- exit code 74
     ");
     insta::assert_snapshot!(environment.told(&RUN), @r"
     --- standard error
-    error: cannot tell whether run RUN is finished: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq` at line 1 column 2
+    error: cannot tell whether run RUN is finished: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq`
     hint: the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`
     hint: `--new` starts a new run and keeps that one as it is
     --- exit code 74

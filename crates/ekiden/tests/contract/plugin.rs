@@ -274,7 +274,12 @@ fn what_setup_installs_is_called_once_by_the_real_client() {
     };
     let program = program(&fixture.project.path());
     std::fs::create_dir(program.parent().unwrap()).unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_ekiden"), &program).unwrap();
+    // By another process: what this one had open for writing could not be executed while another test forks.
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_ekiden"))
+        .arg(&program)
+        .status();
+    assert!(copied.unwrap().success());
     for scope in ["--user", "--project"] {
         let mut setup = fixture.environment.command(&program);
         expect_done(

@@ -17,6 +17,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::thread;
 
 use clap::Args;
 use ekiden_agent::{detached, lineage};
@@ -81,6 +82,10 @@ pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
         true => output.json(&Fields::versioned().and(fields! { "address": access.address() })),
         false => output.answer(&format!("{}\n", access.address())),
     }
+    if output.is_broken() {
+        // Nobody could open the pages.
+        return Ok(Exit::Done);
+    }
     if args.open {
         open(&access, output);
     }
@@ -112,11 +117,19 @@ fn check_steering(invocation: &Invocation) -> Result<(), Failure> {
 /// It can be opened by hand as well.
 fn open(access: &Access, output: &mut Output) {
     let address = OsString::from(access.address_for_once());
-    let opened = detached::start(OPENER.as_ref(), &[address], Path::new("/"));
-    if let Err(error) = opened {
-        output.warn(&format!(
+    match detached::start(OPENER.as_ref(), &[address], Path::new("/")) {
+        // It may stay as long as the browser.
+        Ok(mut opener) => drop(thread::spawn(move || {
+            if let Ok(status) = opener.wait()
+                && !status.success()
+            {
+                let text = format!("`{OPENER}` ended with {status}; open the address");
+                Output::of_process().warn(&text);
+            }
+        })),
+        Err(error) => output.warn(&format!(
             "cannot start `{OPENER}`: {error}; open the address"
-        ));
+        )),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Prints an estimate for people.
 
 use ekiden_core::estimate::{Kind, Learned, Outlook, Past, Range, Session, Sessions, Unit};
-use ekiden_core::guard::estimate::{Advice, Estimate};
+use ekiden_core::guard::estimate::Estimate;
 use ekiden_core::time::Millis;
 
 use super::Subject;
@@ -64,19 +64,19 @@ impl Subject {
         let mut lines: Vec<Line> = std::iter::once(head).chain(rows).collect();
         lines.push(row("why", self.reasons()));
         lines.push(row("learned", self.learned(&learned, &outlook)));
-        if self.counted.advice != Advice::Run && self.is_document {
+        if self.parts > 1 {
             lines.push(row(
                 "advice",
-                format!(
-                    "shard it, into {}",
-                    phrase::count(self.counted.shards(), "part")
-                ),
+                format!("shard it, into {} parts", self.parts),
             ));
         }
         lines
     }
 
     fn reasons(&self) -> String {
+        if !self.stated.is_empty() && self.stated.iter().all(|stated| *stated > 0) {
+            return "the manifest states it".to_owned();
+        }
         let Estimate {
             tokens,
             text_tokens,
