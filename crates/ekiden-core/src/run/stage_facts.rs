@@ -78,6 +78,11 @@ impl Run {
             },
         });
         let blocked: Vec<StageId> = self.plan.blocked_by(stage);
+        let (run, fleet) = (&self.header.run, self.header.fleet.as_ref());
+        let merged = match fleet {
+            Some(_) => format!("refs/ekiden/fleet/{run}-merged"),
+            None => format!("ekiden/{run}"),
+        };
         Some(diagnosis(&FailureFacts {
             stage,
             name: &of_manifest.task_name,
@@ -93,6 +98,8 @@ impl Run {
             blocked: &blocked,
             left: &self.left(),
             tree,
+            merged: Some(merged.as_str()).filter(|_| self.has_worktrees()),
+            fleet,
             is_skipped: may_be_skipped && blocked.is_empty(),
             asks: matches!(outcome, Outcome::Blocked { .. }),
             is_assumed: of_manifest.part.take == Take::Assume,
