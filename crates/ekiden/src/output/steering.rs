@@ -44,7 +44,8 @@ pub fn steered(steered: &Steered, run: &Run, clock: &str) -> Option<Entry> {
 
 /// Somebody wants the run to stop.
 pub fn stop_requested(request: StopRequest, run: &Run) -> Entry {
-    let relay = working(run).next();
+    // A fleet ends its sessions at once.
+    let relay = working(run).next().filter(|_| run.header().fleet.is_none());
     let session = relay.map(|relay| relay.session().get());
     let text = match (request, relay) {
         (StopRequest::Gently, Some(relay)) => {
@@ -135,7 +136,8 @@ fn instructed(words: &str, run: &Run) -> Entry {
 }
 
 fn limits_changed(limits: &LimitsChanged, run: &Run) -> Entry {
-    let session_max = run.session_max();
+    let is_plan = run.header().manifest.plan.is_some();
+    let session_max = (!is_plan).then(|| run.session_max());
     let mut relays = run.relays();
     let now = relays
         .next()
@@ -163,7 +165,8 @@ fn of_agents(budgets: &BTreeMap<String, Budget>) -> Option<String> {
     (!each.is_empty()).then(|| each.join(", "))
 }
 
-fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
+/// `session_max` is the last session that may begin; a plan counts those of each stage.
+fn changed(limits: &LimitsChanged, session_max: Option<u32>) -> Vec<String> {
     let LimitsChanged {
         sessions_max,
         wait_max,
@@ -182,7 +185,10 @@ fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
     let mode = permissions.mode.as_ref();
     let rules = &permissions.allowed_tools;
     [
-        sessions_max.map(|_| format!("up to session {session_max}")),
+        sessions_max.map(|more| match session_max {
+            Some(session_max) => format!("up to session {session_max}"),
+            None => format!("up to {} a stage", phrase::count(more.into(), "session")),
+        }),
         phrase::budget(bounds.run).map(|budget| format!("at most {budget} in all")),
         phrase::budget(bounds.session).map(|budget| format!("at most {budget} a session")),
         of_agents(&bounds.agents),
@@ -228,4 +234,19 @@ pub fn working(run: &Run) -> impl Iterator<Item = &Relay> {
     run.relays()
         .map(|(_, relay)| relay)
         .filter(|relay| matches!(relay.phase, Phase::Running(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_sessions_is_told_as_it_counts() {
+        let limits = LimitsChanged {
+            sessions_max: Some(3),
+            ..LimitsChanged::default()
+        };
+        assert_eq!(changed(&limits, Some(7)), ["up to session 7"]);
+        assert_eq!(changed(&limits, None), ["up to 3 sessions a stage"]);
+    }
 }
