@@ -92,6 +92,24 @@ impl Prompt {
     }
 }
 
+impl Prompt {
+    /// The items of the task; only if the user named none, those in marked lines, as of an issue.
+    pub(super) fn items(&self) -> Vec<Item> {
+        let own = checklist::items(&self.task);
+        if !own.is_empty() {
+            return own;
+        }
+        let marked = self.task.lines().filter_map(|line| line.strip_prefix(MARK));
+        let marked = checklist::items(&marked.collect::<Vec<_>>().join("\n"));
+        let without_commands = |item: Item| Item {
+            script: None,
+            check: None,
+            ..item
+        };
+        marked.into_iter().map(without_commands).collect()
+    }
+}
+
 /// The texts before and after the last heading of this name.
 fn split_last<'a>(text: &'a str, heading: &str) -> Option<(&'a str, &'a str)> {
     text.rsplit_once(&format!("\n{heading}\n"))
@@ -272,6 +290,22 @@ mod tests {
         assert!(prompt.known.contains("¦ - a fact"));
         assert_eq!(prompt.notes, Notes::default());
         assert!(!read(TASK_TEXT, None, None, &[]).check);
+    }
+
+    // shows: AGT-05
+    #[test]
+    fn an_issue_names_items_and_no_commands() {
+        let items = |task: &str| read(task, None, None, &[]).items();
+        let issue = "¦ - [ ] one\n¦   ```sh\n¦   rm x\n¦   ```\n¦ - [x] two\n";
+        let named = items(issue);
+        let named = named
+            .iter()
+            .map(|item| (item.name.as_str(), item.ticked, &item.script));
+        assert_eq!(
+            named.collect::<Vec<_>>(),
+            [("one", false, &None), ("two", true, &None)]
+        );
+        assert_eq!(items(&format!("- [ ] mine\n\n{issue}")).len(), 1);
     }
 
     #[test]
