@@ -385,7 +385,9 @@ pub(super) fn continue_with(
         detach: split.detach,
         is_here: program.is_none(),
     };
-    let (driving, prefix) = (invocation.driving()?, asked.prefix);
+    let (mut driving, prefix) = (invocation.driving()?, asked.prefix);
+    let unheard = live.tracker.as_ref().map(|feed| feed.unheard(&summary.run));
+    driving.messages = unheard.unwrap_or_default();
     watched.drive(&mut live, |live| {
         if let Some(program) = program {
             return program.watch(workspace, known, live);
