@@ -95,18 +95,15 @@ impl Prompt {
 impl Prompt {
     /// The items of the task; only if the user named none, those in marked lines, as of an issue.
     pub(super) fn items(&self) -> Vec<Item> {
-        let own = checklist::items(&self.task);
-        if !own.is_empty() {
-            return own;
+        let mut items = checklist::items(&self.task);
+        if items.is_empty() {
+            let marked = self.task.lines().filter_map(|line| line.strip_prefix(MARK));
+            items = checklist::items(&marked.collect::<Vec<_>>().join("\n"));
+            for item in &mut items {
+                (item.script, item.check) = (None, None);
+            }
         }
-        let marked = self.task.lines().filter_map(|line| line.strip_prefix(MARK));
-        let marked = checklist::items(&marked.collect::<Vec<_>>().join("\n"));
-        let without_commands = |item: Item| Item {
-            script: None,
-            check: None,
-            ..item
-        };
-        marked.into_iter().map(without_commands).collect()
+        items
     }
 }
 

@@ -12,8 +12,7 @@ use crate::handoff::{Heading, said};
 use crate::ids::StageId;
 use crate::knowledge::Fact;
 use crate::limits;
-use crate::settings::FleetPlace;
-use crate::text::{one_line, shell_word};
+use crate::text::one_line;
 
 /// What is known about a finished stage.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +32,8 @@ pub struct StageFacts<'a> {
 pub struct FailureFacts<'a> {
     pub stage: &'a StageId,
     pub name: &'a str,
-    pub manifest: &'a str,
+    /// The command that carries out stages in a new run, without their names.
+    pub execute: &'a str,
     /// The first one first.
     pub attempts: &'a [FailedAttempt],
     /// The last output of its check or of a hook.
@@ -42,11 +42,10 @@ pub struct FailureFacts<'a> {
     pub blocked: &'a [StageId],
     /// Stages that a new run would have to carry out.
     pub left: &'a [StageId],
-    /// Where the tree of its work is, unless a worker has it.
-    pub tree: &'a str,
+    /// Where the tree of its work is; none if a worker of a fleet has it.
+    pub tree: Option<&'a str>,
     /// Where git has all finished work; none for work in place.
     pub merged: Option<&'a str>,
-    pub fleet: Option<&'a FleetPlace>,
     /// The plan continues without it.
     pub is_skipped: bool,
     /// It ended with a question to the user.
@@ -148,12 +147,7 @@ pub fn diagnosis(facts: &FailureFacts<'_>) -> String {
 }
 
 fn ways_on(facts: &FailureFacts<'_>) -> String {
-    let (stage, manifest) = (facts.stage, shell_word(facts.manifest));
-    let on = facts.fleet.map(|FleetPlace { remote, queue, .. }| {
-        let [remote, queue] = [remote, queue].map(|name| shell_word(name));
-        format!(" --on fleet --remote {remote} --queue {queue}")
-    });
-    let execute = format!("ekiden execute {manifest}{}", on.unwrap_or_default());
+    let (stage, execute) = (facts.stage, facts.execute);
     let sessions = format!(
         "`ekiden sessions --stage {stage}` lists its sessions, and `ekiden show N --stage {stage}` tells what session N \
          saw, said and left"
@@ -184,9 +178,9 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
         ),
         false => String::new(),
     };
-    let place = match facts.fleet {
-        Some(_) => "on the workers".to_owned(),
-        None => format!("in `{}`", one_line(facts.tree, 2 * LINE_CHARS_MAX)),
+    let place = match facts.tree {
+        Some(tree) => format!("in `{}`", one_line(tree, 2 * LINE_CHARS_MAX)),
+        None => "on the workers".to_owned(),
     };
     format!(
         "{answer}- After a repair {place}: `ekiden resume` tries again what the run has left.\n\
