@@ -31,14 +31,17 @@ pub(crate) async fn submission(
         known.stdout
     } else {
         let fetched = base.fetch(&[refs::plan(run)]).await;
-        fetched.map_err(|fault| match fault {
-            // A worker of another project takes from the same queue.
-            Fault::Git { said, .. } if is_gone(&said) => Fault::Remote {
-                what: "find the plan at",
-                said: format!("no {run} there; perhaps this worker belongs to another project"),
-            },
-            fault => fault,
-        })?;
+        // A worker of another project takes from the same queue.
+        if let Err(Fault::Git { said, .. }) = &fetched
+            && is_gone(said)
+        {
+            let (what, said) = (
+                "find the plan at",
+                format!("no {run} there; perhaps this worker belongs to another project"),
+            );
+            return Err(Fault::Remote { what, said });
+        }
+        fetched?;
         mirror.line(&ask).await?
     };
     if let Some(keys) = &base.trusted_keys {

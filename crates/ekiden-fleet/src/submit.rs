@@ -153,9 +153,11 @@ impl Following {
                 resumed: Box::new(resumed),
             })
             .await;
-        told.map_err(|error| match error {
-            WorkflowInteractionError::NotFound(status) => unknown_run(status),
-            error => Failure::unreachable(error),
+        told.map_err(|error| {
+            if let WorkflowInteractionError::NotFound(status) = error {
+                return unknown_run(status);
+            }
+            Failure::unreachable(error)
         })
     }
 }
@@ -248,9 +250,11 @@ async fn order(
         run: header.run.clone(),
         outline: Some(outline).filter(|_| bytes <= OUTLINE_BYTES_MAX),
         base: base.to_owned(),
-        plan: published.map_err(|fault| match fault {
-            Fault::Untrusted(why) => Failure::settings(why),
-            fault => Failure::unreachable_remote(in_full(&fault)),
+        plan: published.map_err(|fault| {
+            if let Fault::Untrusted(why) = fault {
+                return Failure::settings(why);
+            }
+            Failure::unreachable_remote(in_full(&fault))
         })?,
         lease_secs: place.lease_secs,
         budget: header.settings.bounds.run,

@@ -150,9 +150,9 @@ fn flush(
         Some((issue, fault)) if !json => {
             let text = format!("write into {issue}");
             let failed = failure(&text, issue.tracker, fault);
-            let what = match fault {
-                Fault::Missing(_) => "unless it comes back, ekiden drops them after 30 days",
-                _ => "`ekiden tracker status` shows them",
+            let what = match matches!(fault, Fault::Missing(_)) {
+                true => "unless it comes back, ekiden drops them after 30 days",
+                false => "`ekiden tracker status` shows them",
             };
             Err(failed.hint(format!("writes still waiting: {left}; {what}")))
         }
