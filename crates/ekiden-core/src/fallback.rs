@@ -149,11 +149,12 @@ impl Candidates {
         self.agents.len() > 1
     }
 
-    /// Given how the current agent ended: whether another agent is to continue, because it can do so sooner.
+    /// Given how the current agent ended, and whether its program was not even there: whether another agent is to
+    /// continue, because it can do so sooner.
     pub(crate) fn gives_way(
         &mut self,
         at: Timestamp,
-        cause: &EndCause,
+        (cause, is_missing): (&EndCause, bool),
         waited: Millis,
         permissions: &Permissions,
     ) -> bool {
@@ -164,6 +165,7 @@ impl Candidates {
             EndClass::Wait => at + cause.wait(at, waited),
             // Only a person can change that.
             EndClass::Stop(Hint::LogIn | Hint::Pay) => Timestamp(u64::MAX),
+            EndClass::Retry if is_missing => Timestamp(u64::MAX),
             EndClass::Stop(_)
             | EndClass::Fine
             | EndClass::Retry

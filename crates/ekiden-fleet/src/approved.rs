@@ -8,7 +8,7 @@ use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Isolation, Manifest};
 use ekiden_core::settings::RunStarted;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, is_gone};
 use crate::git::Git;
 use crate::order::{StageTask, Submission, refs};
 use crate::worker_context::WorkerContext;
@@ -30,7 +30,18 @@ pub(crate) async fn submission(
     let text = if known.ok {
         known.stdout
     } else {
-        base.fetch(&[refs::plan(run)]).await?;
+        let fetched = base.fetch(&[refs::plan(run)]).await;
+        // A worker of another project takes from the same queue.
+        if let Err(Fault::Git { said, .. }) = &fetched
+            && is_gone(said)
+        {
+            let (what, said) = (
+                "find the plan at",
+                format!("no {run} there; perhaps this worker belongs to another project"),
+            );
+            return Err(Fault::Remote { what, said });
+        }
+        fetched?;
         mirror.line(&ask).await?
     };
     if let Some(keys) = &base.trusted_keys {

@@ -62,6 +62,24 @@ pub(crate) fn sessions(told: &DescribeWorkflowExecutionResponse) -> BTreeMap<Sta
     seen.collect()
 }
 
+/// Why the last try failed, for each stage and merge that is to be tried again.
+pub(crate) fn failures(
+    told: &DescribeWorkflowExecutionResponse,
+) -> impl Iterator<Item = (&str, &str)> {
+    told.pending_activities.iter().filter_map(|activity| {
+        let failure = activity.last_failure.as_ref()?;
+        let is_silent = matches!(
+            failure.failure_info,
+            Some(FailureInfo::TimeoutFailureInfo(_))
+        );
+        let why = match is_silent {
+            true => "the worker fell silent",
+            false => failure.message.as_str(),
+        };
+        Some((activity.activity_id.as_str(), why))
+    })
+}
+
 /// What a worker had spent at its last report, if it fell silent.
 pub(crate) fn last_beat(failure: &Failure) -> Option<Spent> {
     let failures = successors(Some(failure), |failure| failure.cause.as_deref());
@@ -98,6 +116,7 @@ pub(crate) fn note(at_work: &mut AtWork, activity: &Activity, dir: &str) -> bool
 mod tests {
     use ekiden_core::ids::{AttemptId, SessionNumber};
     use temporalio_common::protos::temporal::api::common::v1::{Payload, Payloads};
+    use temporalio_common::protos::temporal::api::failure::v1::TimeoutFailureInfo;
     use temporalio_common::protos::temporal::api::workflow::v1::PendingActivityInfo;
 
     use super::*;
@@ -145,6 +164,35 @@ mod tests {
         let seen = sessions(&told);
         let stage = StageId::try_from("A".to_owned()).unwrap();
         assert_eq!(seen, BTreeMap::from([(stage, at_work())]));
+    }
+
+    // shows: FLT-02, FLT-03
+    #[test]
+    fn what_is_tried_again_says_why() {
+        let failed = |id: &str, message: &str, failure_info| PendingActivityInfo {
+            last_failure: Some(Failure {
+                message: message.to_owned(),
+                failure_info,
+                ..Failure::default()
+            }),
+            ..pending(id, PendingActivityState::Scheduled, &Heartbeat::default())
+        };
+        let silent = FailureInfo::TimeoutFailureInfo(TimeoutFailureInfo::default());
+        let told = DescribeWorkflowExecutionResponse {
+            pending_activities: vec![
+                failed("stage/A/1", "the disk is full", None),
+                failed("merge/B/2", "activity Heartbeat timeout", Some(silent)),
+                pending(
+                    "stage/C/1",
+                    PendingActivityState::Started,
+                    &Heartbeat::default(),
+                ),
+            ],
+            ..DescribeWorkflowExecutionResponse::default()
+        };
+        let failures = failures(&told).collect::<Vec<_>>();
+        let silent = ("merge/B/2", "the worker fell silent");
+        assert_eq!(failures, [("stage/A/1", "the disk is full"), silent]);
     }
 
     // shows: MEM-12

@@ -1,13 +1,18 @@
 //! What can go wrong in a fleet.
 
+use std::error::Error;
 use std::io;
 
 use ekiden_agent::child::SpawnError;
-use ekiden_core::text::in_full;
+use ekiden_core::text::{in_full, one_line};
 use ekiden_engine::EngineError;
-use temporalio_client::errors::WorkflowInteractionError;
+use temporalio_client::errors::{ClientConnectError, WorkflowInteractionError};
+use tonic::{Code, Status};
 
 use crate::Failure;
+
+/// The longest message of the server that is shown.
+const SAID_CHARS: usize = 300;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
@@ -49,10 +54,51 @@ pub(crate) enum Fault {
     /// The follower will not see how it ends.
     #[error("{0}")]
     Lost(&'static str),
-    #[error("the Temporal server does not answer")]
-    Server(#[from] WorkflowInteractionError),
+    #[error("the Temporal server does not answer: {}", of_server(.0).1)]
+    Server(WorkflowInteractionError),
     #[error("cannot {0}")]
     Engine(#[from] EngineError),
+}
+
+/// How the server refused, if it did, and the last cause: those around it are in the words of libraries.
+pub(crate) fn of_server(error: &(dyn Error + 'static)) -> (Option<Code>, String) {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    // These two do not pass it on.
+    let status = if let Some(ClientConnectError::SystemInfoCallError(status)) = cause.downcast_ref()
+    {
+        Some(status)
+    } else if let Some(WorkflowInteractionError::Rpc(status)) = cause.downcast_ref() {
+        Some(status)
+    } else {
+        cause.downcast_ref::<Status>()
+    };
+    match status {
+        Some(status) => (Some(status.code()), one_line(status.message(), SAID_CHARS)),
+        None => (None, cause.to_string()),
+    }
+}
+
+/// The server has no such run, or not even the namespace.
+pub(crate) fn unknown_run(status: Status) -> Failure {
+    if status.message().starts_with("Namespace") {
+        return Failure::unreachable(status);
+    }
+    let text = "the Temporal server knows no such run; perhaps it has forgotten it";
+    Failure::missing(text.to_owned())
+}
+
+/// What git asks for is not at the remote.
+pub(crate) fn is_gone(said: &str) -> bool {
+    said.contains("couldn't find remote ref")
+}
+
+impl From<WorkflowInteractionError> for Fault {
+    fn from(error: WorkflowInteractionError) -> Self {
+        Self::Server(error)
+    }
 }
 
 impl Fault {
@@ -66,12 +112,11 @@ impl Fault {
         let Self::Git { said, .. } = &self else {
             return self;
         };
-        let is_gone = said.contains("couldn't find remote ref");
         let is_ours = ["No space left on device", ".lock'"]
             .iter()
             .any(|text| said.contains(text))
             && !said.contains("remote:");
-        match is_gone || is_ours {
+        match is_gone(said) || is_ours {
             true => self,
             false => Self::Remote {
                 what,
@@ -114,10 +159,7 @@ impl Fault {
     /// Fails the follower of a plan, unless the server or the remote may come back.
     pub(crate) fn for_good(self) -> Result<Self, Failure> {
         match self {
-            Self::Server(WorkflowInteractionError::NotFound(_)) => {
-                let text = "the Temporal server knows no such run; perhaps it has forgotten it";
-                Err(Failure::missing(text.to_owned()))
-            }
+            Self::Server(WorkflowInteractionError::NotFound(status)) => Err(unknown_run(status)),
             Self::Lost(why) => Err(Failure::missing(why.to_owned())),
             Self::Engine(error) => Err(Failure::state(&error)),
             Self::Json(_) | Self::Io { .. } => Err(Failure::bug(in_full(&self))),

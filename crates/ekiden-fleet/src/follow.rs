@@ -133,6 +133,26 @@ pub(crate) struct Seen {
     beginning: Beginning,
     /// Where the stages' logs were, by ref.
     logs: BTreeMap<String, String>,
+    /// Why stages and merges failed on their workers, as it was said last.
+    failures: BTreeMap<String, String>,
+}
+
+impl Seen {
+    /// Says once why something is tried again. That a worker had no slot is no failure.
+    fn tell_failures<'a>(&mut self, failures: impl Iterator<Item = (&'a str, &'a str)>) {
+        for (work, why) in failures.filter(|(_, why)| *why != Fault::NoSlot.to_string()) {
+            if self.failures.get(work).is_some_and(|said| said == why) {
+                continue;
+            }
+            // `stage A`, `merge A`
+            let (place, _round) = work.rsplit_once('/').unwrap_or((work, ""));
+            let place = place.replacen('/', " ", 1);
+            crate::say(&format!(
+                "{place} failed on its worker and is tried again: {why}"
+            ));
+            self.failures.insert(work.to_owned(), why.to_owned());
+        }
+    }
 }
 
 /// What the earlier histories said.
@@ -218,6 +238,7 @@ impl Following {
             .describe(WorkflowDescribeOptions::default())
             .await?;
         self.run.show(at_work::sessions(told.raw()));
+        self.seen.tell_failures(at_work::failures(told.raw()));
         let reached = (told.run_id().to_owned(), told.history_length());
         let is_due =
             self.seen.looks.is_multiple_of(LOOKS_PER_FETCH) || reached != self.seen.history;

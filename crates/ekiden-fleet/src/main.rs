@@ -43,6 +43,7 @@ use ekiden_core::text::in_full;
 use ekiden_engine::{EngineError, UnfinishedTask};
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
+use tonic::Code;
 
 /// Exit codes, as in `ekiden`.
 const UNFINISHED: u8 = 1;
@@ -74,11 +75,20 @@ impl Failure {
         Self { code, text, hint }
     }
 
-    pub(crate) fn unreachable(error: impl std::error::Error) -> Self {
-        Self {
-            code: UNREACHABLE,
-            text: format!("the Temporal server does not answer: {}", in_full(&error)),
-            hint: "TEMPORAL_ADDRESS names it; `ekiden fleet dev` starts one to try",
+    /// The server cannot be reached, or refuses us as whom we come.
+    pub(crate) fn unreachable(error: impl std::error::Error + 'static) -> Self {
+        let (code, said) = fault::of_server(&error);
+        match code {
+            Some(Code::NotFound | Code::Unauthenticated | Code::PermissionDenied) => Self {
+                code: SETTINGS,
+                text: format!("the Temporal server refuses it: {said}"),
+                hint: "TEMPORAL_NAMESPACE, TEMPORAL_API_KEY or a profile says who you are there",
+            },
+            _ => Self {
+                code: UNREACHABLE,
+                text: format!("the Temporal server does not answer: {said}"),
+                hint: "TEMPORAL_ADDRESS names it; `ekiden fleet dev` starts one to try",
+            },
         }
     }
 

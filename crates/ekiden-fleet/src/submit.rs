@@ -15,10 +15,11 @@ use ekiden_engine::remote_run::{RemoteRun, TakenWorkDir};
 use ekiden_engine::runner::Unfinished;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, globs, history};
+use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 
 use crate::approved::PLAN_FILE;
-use crate::fault::Fault;
+use crate::fault::{Fault, unknown_run};
 use crate::follow::{Following, Known, Seen};
 use crate::git::{Git, Move};
 use crate::order::{
@@ -152,9 +153,11 @@ impl Following {
                 resumed: Box::new(resumed),
             })
             .await;
-        told.map_err(|error| match Fault::from(error).for_good() {
-            Err(failure) => failure,
-            Ok(fault) => Failure::unreachable(fault),
+        told.map_err(|error| {
+            if let WorkflowInteractionError::NotFound(status) = error {
+                return unknown_run(status);
+            }
+            Failure::unreachable(error)
         })
     }
 }
@@ -247,7 +250,12 @@ async fn order(
         run: header.run.clone(),
         outline: Some(outline).filter(|_| bytes <= OUTLINE_BYTES_MAX),
         base: base.to_owned(),
-        plan: published.map_err(|fault| Failure::unreachable_remote(in_full(&fault)))?,
+        plan: published.map_err(|fault| {
+            if let Fault::Untrusted(why) = fault {
+                return Failure::settings(why);
+            }
+            Failure::unreachable_remote(in_full(&fault))
+        })?,
         lease_secs: place.lease_secs,
         budget: header.settings.bounds.run,
         agents: header.settings.bounds.agents.clone(),
@@ -317,7 +325,14 @@ async fn publish(git: &Git, wanted: &Wanted, remote: &str, base: &str) -> Result
     }
     args.extend(["commit-tree", &tree, "-m", &subject]);
     args.extend(key.as_ref().map(|_| "-S"));
-    let plan = git.line(&args).await?;
+    let plan = git.line(&args).await;
+    let plan = plan.map_err(|fault| match (fault, &wanted.sign_key) {
+        (Fault::Git { said, .. }, Some(key)) => Fault::Untrusted(format!(
+            "`fleet.sign_key` {} cannot sign the plan: {said}",
+            key.display()
+        )),
+        (fault, _) => fault,
+    })?;
     let new = |name, to: &str| Move {
         name,
         from: None,

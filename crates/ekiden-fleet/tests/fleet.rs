@@ -1533,4 +1533,5 @@ fn without_a_server_it_says_what_to_do() {
         "{said}"
     );
     assert!(said.contains("ekiden fleet dev"), "{said}");
+    assert!(said.contains("answer: Connection refused"), "{said}");
 }

@@ -1,7 +1,7 @@
 //! The items of a task: `- [ ] text`, each with the fenced shell blocks below it.
 //!
-//! Only the user's own words are read here. A block belongs to the nearest item above it, indented or not,
-//! unless a heading comes between them. Text in fences and in quotes is never an item.
+//! Only the user's own words are read here, except the names of items in an issue. A block belongs to the nearest
+//! item above it, indented or not, unless a heading comes between them. Text in fences and in quotes is never an item.
 
 use ekiden_core::relay::ITEMS_FILE;
 use ekiden_core::text::{letters, one_line};

@@ -92,6 +92,21 @@ impl Prompt {
     }
 }
 
+impl Prompt {
+    /// The items of the task; only if the user named none, those in marked lines, as of an issue.
+    pub(super) fn items(&self) -> Vec<Item> {
+        let mut items = checklist::items(&self.task);
+        if items.is_empty() {
+            let marked = self.task.lines().filter_map(|line| line.strip_prefix(MARK));
+            items = checklist::items(&marked.collect::<Vec<_>>().join("\n"));
+            for item in &mut items {
+                (item.script, item.check) = (None, None);
+            }
+        }
+        items
+    }
+}
+
 /// The texts before and after the last heading of this name.
 fn split_last<'a>(text: &'a str, heading: &str) -> Option<(&'a str, &'a str)> {
     text.rsplit_once(&format!("\n{heading}\n"))
@@ -272,6 +287,22 @@ mod tests {
         assert!(prompt.known.contains("¦ - a fact"));
         assert_eq!(prompt.notes, Notes::default());
         assert!(!read(TASK_TEXT, None, None, &[]).check);
+    }
+
+    // shows: AGT-05
+    #[test]
+    fn an_issue_names_items_and_no_commands() {
+        let items = |task: &str| read(task, None, None, &[]).items();
+        let issue = "¦ - [ ] one\n¦   ```sh\n¦   rm x\n¦   ```\n¦ - [x] two\n";
+        let named = items(issue);
+        let named = named
+            .iter()
+            .map(|item| (item.name.as_str(), item.ticked, &item.script));
+        assert_eq!(
+            named.collect::<Vec<_>>(),
+            [("one", false, &None), ("two", true, &None)]
+        );
+        assert_eq!(items(&format!("- [ ] mine\n\n{issue}")).len(), 1);
     }
 
     #[test]

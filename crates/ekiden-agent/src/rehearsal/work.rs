@@ -231,7 +231,7 @@ impl Work {
     }
 
     fn begin(&mut self, prompt: Prompt) {
-        let mut items = checklist::items(&prompt.task);
+        let mut items = prompt.items();
         if let Some(item) = &prompt.item {
             items = vec![checklist::of_list(items, item)];
         }

@@ -9,10 +9,10 @@ use super::page::{QUOTE, foreign, section, within};
 use super::quote::outcome_line;
 use super::rescue::CheckFacts;
 use crate::handoff::{Heading, said};
-use crate::ids::{RunId, StageId};
+use crate::ids::StageId;
 use crate::knowledge::Fact;
 use crate::limits;
-use crate::text::{one_line, shell_word};
+use crate::text::one_line;
 
 /// What is known about a finished stage.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,8 @@ pub struct StageFacts<'a> {
 pub struct FailureFacts<'a> {
     pub stage: &'a StageId,
     pub name: &'a str,
-    pub manifest: &'a str,
+    /// The command that carries out stages in a new run, without their names.
+    pub execute: &'a str,
     /// The first one first.
     pub attempts: &'a [FailedAttempt],
     /// The last output of its check or of a hook.
@@ -41,8 +42,10 @@ pub struct FailureFacts<'a> {
     pub blocked: &'a [StageId],
     /// Stages that a new run would have to carry out.
     pub left: &'a [StageId],
-    /// Where the tree of its work is.
-    pub tree: &'a str,
+    /// Where the tree of its work is; none if a worker of a fleet has it.
+    pub tree: Option<&'a str>,
+    /// Where git has all finished work; none for work in place.
+    pub merged: Option<&'a str>,
     /// The plan continues without it.
     pub is_skipped: bool,
     /// It ended with a question to the user.
@@ -144,7 +147,7 @@ pub fn diagnosis(facts: &FailureFacts<'_>) -> String {
 }
 
 fn ways_on(facts: &FailureFacts<'_>) -> String {
-    let (stage, manifest) = (facts.stage, shell_word(facts.manifest));
+    let (stage, execute) = (facts.stage, facts.execute);
     let sessions = format!(
         "`ekiden sessions --stage {stage}` lists its sessions, and `ekiden show N --stage {stage}` tells what session N \
          saw, said and left"
@@ -152,13 +155,13 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
     if facts.is_skipped {
         return format!(
             "- The plan does without it, as its manifest says. {sessions}.\n\
-             - To have it done after all, once the run is over: `ekiden execute {manifest} --only {stage}`.\n"
+             - To have it done after all, once the run is over: `{execute} --only {stage}`.\n"
         );
     }
     let left = facts.left.iter();
     let only: String = left.map(|stage| format!(" --only {stage}")).collect();
-    let anew = format!("`ekiden execute {manifest} --new{only}`");
-    let merge = match branch(facts.tree, stage) {
+    let anew = format!("`{execute} --new{only}`");
+    let merge = match facts.merged {
         // The run keeps to the commit that it began from, which no repair changes.
         Some(_) if facts.is_assumed => {
             return format!(
@@ -166,7 +169,7 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
                  - If the cause is outside of the repository: `ekiden resume` checks again once it is repaired.\n"
             );
         }
-        Some(branch) => format!("first `git merge {branch}`, which has what is done; then "),
+        Some(merged) => format!("first `git merge {merged}`, which has what is done; then "),
         None => String::new(),
     };
     let answer = match facts.asks {
@@ -175,23 +178,15 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
         ),
         false => String::new(),
     };
-    format!(
-        "{answer}- After a repair in `{}`: `ekiden resume` tries again what the run has left.\n\
-         - {sessions}.\n\
-         - In a new run instead: {merge}{anew}.\n",
-        one_line(facts.tree, 2 * LINE_CHARS_MAX)
-    )
-}
-
-/// The branch with all finished work; the stage's worktree is named after it. None for work in place.
-fn branch(tree: &str, stage: &StageId) -> Option<String> {
-    let run = |name: &str| {
-        let run = name.strip_suffix(stage.as_str())?.strip_suffix('-')?;
-        RunId::try_from(run.to_owned()).ok()
+    let place = match facts.tree {
+        Some(tree) => format!("in `{}`", one_line(tree, 2 * LINE_CHARS_MAX)),
+        None => "on the workers".to_owned(),
     };
-    tree.rsplit('/')
-        .find_map(run)
-        .map(|run| format!("ekiden/{run}"))
+    format!(
+        "{answer}- After a repair {place}: `ekiden resume` tries again what the run has left.\n\
+         - {sessions}.\n\
+         - In a new run instead: {merge}{anew}.\n"
+    )
 }
 
 fn attempt_lines(attempt: &FailedAttempt) -> String {

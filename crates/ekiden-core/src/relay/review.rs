@@ -70,7 +70,8 @@ impl Relay {
         if let Some(outcome) = session.window_too_full() {
             return self.end(outcome, Next::Attempt(next));
         }
-        if next.purpose.is_work() && self.gives_way(at, &ended.cause, &next) {
+        let is_missing = session.never_ran(&ended.cause);
+        if next.purpose.is_work() && self.gives_way(at, &ended.cause, is_missing, &next) {
             if ended.counters.tool_calls > 0 || is_cut_off || self.is_out_of_budget(&next) {
                 return self.session_over(at, session, ended, Err(left));
             }
@@ -94,7 +95,7 @@ impl Relay {
             EndClass::Wait => self.wait_for_limit(at, &ended.cause, next),
             EndClass::Retry if ended.cause == EndCause::EngineLost => self.admit(at, next),
             // No process at all: the program or the disk is not in order, and waiting helps neither.
-            EndClass::Retry if session.never_ran(&ended.cause) => self.agent_failed(ended, next),
+            EndClass::Retry if is_missing => self.agent_failed(ended, next),
             EndClass::Retry if !given_up => {
                 let pause = backoff(self.crashes_in_a_row + next.failures);
                 self.wait(at, pause, WaitCause::Failure, next)

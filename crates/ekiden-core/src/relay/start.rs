@@ -79,12 +79,14 @@ impl Relay {
         &mut self,
         at: Timestamp,
         cause: &EndCause,
+        is_missing: bool,
         next: &NextAttempt,
     ) -> bool {
         self.look_at_agent_budgets(next);
         let permissions = &self.settings.agent.permissions;
         let waited = next.waited;
-        self.candidates.gives_way(at, cause, waited, permissions)
+        let candidates = &mut self.candidates;
+        candidates.gives_way(at, (cause, is_missing), waited, permissions)
     }
 
     /// The same session in a new conversation: another agent does not have the old one.

@@ -12,6 +12,8 @@ use crate::prompt::{
 };
 use crate::relay::{Relay, check_facts};
 use crate::run::Run;
+use crate::settings::FleetPlace;
+use crate::text::shell_word;
 
 impl Run {
     /// The prompt section for a stage whose changes conflict with those of others.
@@ -78,21 +80,34 @@ impl Run {
             },
         });
         let blocked: Vec<StageId> = self.plan.blocked_by(stage);
+        let rules = self.header.manifest.plan.as_ref();
+        let manifest = shell_word(rules.map_or("", |rules| &rules.file));
+        let (run, fleet) = (&self.header.run, self.header.fleet.as_ref());
+        let (execute, merged) = match fleet {
+            Some(FleetPlace { remote, queue, .. }) => {
+                let [remote, queue] = [remote, queue].map(|name| shell_word(name));
+                (
+                    format!(
+                        "ekiden execute {manifest} --on fleet --remote {remote} --queue {queue}"
+                    ),
+                    format!("refs/ekiden/fleet/{run}-merged"),
+                )
+            }
+            None => (
+                format!("ekiden execute {manifest}"),
+                format!("ekiden/{run}"),
+            ),
+        };
         Some(diagnosis(&FailureFacts {
             stage,
             name: &of_manifest.task_name,
-            manifest: self
-                .header
-                .manifest
-                .plan
-                .as_ref()
-                .map(|rules| rules.file.as_str())
-                .unwrap_or_default(),
+            execute: &execute,
             attempts: &attempts,
             output,
             blocked: &blocked,
             left: &self.left(),
-            tree,
+            tree: Some(tree).filter(|_| fleet.is_none()),
+            merged: Some(merged.as_str()).filter(|_| self.has_worktrees()),
             is_skipped: may_be_skipped && blocked.is_empty(),
             asks: matches!(outcome, Outcome::Blocked { .. }),
             is_assumed: of_manifest.part.take == Take::Assume,

@@ -269,30 +269,32 @@ fn after_a_repair_of_what_was_only_checked_a_new_run_begins() {
     });
     header.manifest.stages[0].part.take = Take::Assume;
     let stage = header.manifest.stages[0].id.clone();
-    let at = Timestamp(1_795_291_440_000);
-    let (mut run, _) = Run::begin(at, &header);
-    let result = Err("its validation failed".to_owned());
-    let event = WorktreeEvent::Confirmed { result };
-    let effect = EffectId { seq: 1, index: 0 };
-    run.step(
-        at,
-        &Event::Worktree {
+    let diagnosed = |header: &RunStarted| {
+        let at = Timestamp(1_795_291_440_000);
+        let (mut run, _) = Run::begin(at, header);
+        let event = Event::Worktree {
             stage: stage.clone(),
-            effect,
-            event,
-        },
-    );
-    let ways = |tree: &str| {
-        let diagnosis = run.diagnosis(&stage, tree).unwrap();
+            effect: EffectId { seq: 1, index: 0 },
+            event: WorktreeEvent::Confirmed {
+                result: Err("its validation failed".to_owned()),
+            },
+        };
+        run.step(at, &event);
+        let diagnosis = run.diagnosis(&stage, "/p").unwrap();
         let (_, ways) = diagnosis.split_once("What you can do\n\n").unwrap();
         ways.split("\n\n").next().unwrap().to_owned()
     };
     expect_test::expect![[r"
         - Commit a repair on your branch, then `ekiden execute demo.toml --new --only S1`.
         - If the cause is outside of the repository: `ekiden resume` checks again once it is repaired."]]
-    .assert_eq(&ways("/trees/00007f3a-S0"));
+    .assert_eq(&diagnosed(&header));
     // Without worktrees it is checked in the work dir itself.
-    assert!(ways("/p").starts_with("- After a repair in `/p`: `ekiden resume` tries again"));
+    header.manifest.plan.as_mut().unwrap().isolation = Isolation::InPlace;
+    let ways = diagnosed(&header);
+    assert!(
+        ways.starts_with("- After a repair in `/p`: `ekiden resume` tries again"),
+        "{ways}"
+    );
 }
 
 // shows: PLN-08, PLN-12
@@ -331,6 +333,13 @@ fn a_diagnosis_quotes_what_failed_in_the_last_merge() {
             }
         }
         let diagnosis = run.diagnosis(&stage, "/p").unwrap();
+        for way in [
+            "- After a repair on the workers: `ekiden resume` tries again",
+            "first `git merge refs/ekiden/fleet/00007f3a-merged`, which",
+            "`ekiden execute demo.toml --on fleet --remote origin --queue ekiden --new --only S0`",
+        ] {
+            assert!(diagnosis.contains(way), "{diagnosis}");
+        }
         let mut sections = diagnosis.split("\n## ").skip(2);
         sections.next().unwrap().to_owned() + sections.next().unwrap()
     };

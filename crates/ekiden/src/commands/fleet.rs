@@ -16,6 +16,7 @@ use ekiden_agent::foreground::{self, Companion, CompanionLine};
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::RunId;
 use ekiden_core::label::{LABEL_RULE, is_label};
+use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{FleetPlace, LimitsChanged, RunStarted};
@@ -102,9 +103,9 @@ struct FollowArgs {
     /// The beginning of the run's id
     #[arg(value_name = "RUN")]
     run: String,
-    /// The git repository that all workers reach, or its name here
-    #[arg(long, value_name = "URL", default_value = "origin")]
-    remote: String,
+    /// The git repository that all workers reach, or its name here [default: the run's, if it is known here, otherwise origin]
+    #[arg(long, value_name = "URL")]
+    remote: Option<String>,
     #[command(flatten)]
     typed: Typed<Asking>,
 }
@@ -182,7 +183,14 @@ pub fn fleet(args: &FleetArgs, output: &mut Output) -> Result<Exit, Failure> {
         FleetCommand::Follow(args) => {
             let invocation = Invocation::new(args.typed.flags())?;
             let workspace = invocation.workspace_here()?;
-            let program = follow(&workspace, &args.run, &args.remote, None, false);
+            let known = history::find(&workspace, Some(&args.run)).ok();
+            let known = known.and_then(|(run, _)| history::read(&workspace, &run, |_, _| {}).ok());
+            let place = known
+                .as_ref()
+                .and_then(|known| known.run.header().fleet.as_ref());
+            let remote = args.remote.as_ref().or(place.map(|place| &place.remote));
+            let remote = remote.map_or("origin", String::as_str);
+            let program = follow(&workspace, &args.run, remote, None, false);
             let mut live = Live::new(output, invocation.json()?, false, run_ids(&workspace)?);
             live.is_in(invocation.shown_work_dir(&workspace)?);
             live.reports = Reports::WriteIn(workspace.clone());
@@ -219,6 +227,10 @@ pub(super) fn go_on(
     let (Some(place), With::Resume(resumed, _)) = (&run.header().fleet, &asked.with) else {
         return Ok(None);
     };
+    if run.outcome().is_some_and(Outcome::is_complete) {
+        let run = run.header().run.clone();
+        return Err(EngineError::Complete { run }.into());
+    }
     refuse_what_is_approved(&resumed.limits)?;
     let id = run.header().run.as_str();
     let program = follow(workspace, id, &place.remote, Some(resumed), asked.detach);

@@ -315,7 +315,9 @@ pub(super) fn continue_with(
     if guide::goes_on(invocation, &summary, asked.with.limits(), live)? {
         live.guide(guide::listen(workspace, &run));
     }
-    let (driving, prefix) = (invocation.driving()?, asked.prefix);
+    let (mut driving, prefix) = (invocation.driving()?, asked.prefix);
+    let unheard = live.tracker.as_ref().map(|feed| feed.unheard(&summary.run));
+    driving.messages = unheard.unwrap_or_default();
     watched.drive(|live| {
         if let Some(program) = program {
             return program.watch(workspace, known, live);

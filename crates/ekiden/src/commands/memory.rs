@@ -318,7 +318,9 @@ impl MemoryQuery<'_> {
         };
         line("kept", phrase::count(stats.observations, "observation"));
         if let (Some(first), Some(last)) = (stats.first, stats.last) {
-            line("from", format!("{} to {}", first.date(), last.date()));
+            let [first, last] =
+                [first, last].map(|at| phrase::zoned(at, &TimeZone::system()).date());
+            line("from", format!("{first} to {last}"));
             line("types", listed(&stats.types));
             line("projects", listed(&stats.projects));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_store::outbox::Outbox;
-use ekiden_tracker::{Standing, Waiting, standing};
+use ekiden_tracker::{Fault, Standing, Waiting, standing};
 use jiff::tz::TimeZone;
 
 use super::Invocation;
@@ -150,9 +150,11 @@ fn flush(
         Some((issue, fault)) if !json => {
             let text = format!("write into {issue}");
             let failed = failure(&text, issue.tracker, fault);
-            Err(failed.hint(format!(
-                "writes still waiting: {left}; `ekiden tracker status` shows them"
-            )))
+            let what = match matches!(fault, Fault::Missing(_)) {
+                true => "unless it comes back, ekiden drops them after 30 days",
+                false => "`ekiden tracker status` shows them",
+            };
+            Err(failed.hint(format!("writes still waiting: {left}; {what}")))
         }
         None if left == 0 => Ok(Exit::Done),
         Some(_) | None => Ok(Exit::Unreachable),

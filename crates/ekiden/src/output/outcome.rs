@@ -139,8 +139,8 @@ impl Description {
             "the agent was refused permissions that it needed, and a run cannot ask for them",
         );
         self.details = vec![
-            "what to do:  allow what the task needs: in permissions.allow of the agent's settings for good".to_owned(),
-            "             (.claude/settings.local.json), or for this run alone as below".to_owned(),
+            "what to do:  allow what the task needs: for good in the agent's own settings (of Claude Code:".to_owned(),
+            "             permissions.allow in .claude/settings.local.json), or for this run alone as below".to_owned(),
         ];
         for rule in rules.iter().map(|rule| one_line(rule)) {
             self.details.push(format!("  {rule}"));
@@ -264,7 +264,7 @@ fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (Text, 
     (Text::own(why), flag)
 }
 
-/// The token limit, if less is left of it than of the money limit: that one ended the budget.
+/// The token limit, if there is no other, or less is left of it than of the money limit: that one ended the budget.
 fn tokens_ended(spent: Spend, budget: Budget) -> Option<u64> {
     let part = |spent: u64, limit: Option<u64>| {
         limit.map_or(0, |limit| {
@@ -273,7 +273,8 @@ fn tokens_ended(spent: Spend, budget: Budget) -> Option<u64> {
     };
     let money = part(spent.micro_usd, budget.micro_usd);
     let tokens = budget.tokens;
-    tokens.filter(|_| part(spent.tokens, tokens) > money)
+    let is_alone = budget.micro_usd.is_none();
+    tokens.filter(|_| is_alone || part(spent.tokens, tokens) > money)
 }
 
 /// Says that none of them starts another session.
@@ -428,6 +429,14 @@ mod tests {
         };
         let (_, flag) = budget_spent(spent(DOLLAR, 1001), tokens, &[]);
         assert_eq!(flag, " --run-tokens 2002");
+        // As if a stage's part was too small to begin.
+        let alone = Budget {
+            micro_usd: None,
+            ..tokens
+        };
+        let (why, flag) = budget_spent(spent(0, 0), alone, &[]);
+        assert_eq!(flag, " --run-tokens 1000");
+        assert!(why.plain().ends_with("0 of 1k tokens are used"));
         // One session took 18 times what was allowed.
         let (_, flag) = budget_spent(spent(DOLLAR, 18_000), tokens, &[]);
         assert_eq!(flag, " --run-tokens 36000");

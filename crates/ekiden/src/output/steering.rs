@@ -48,7 +48,8 @@ pub fn is_held(relay: &Relay) -> bool {
 
 /// Somebody wants the run to stop.
 pub fn stop_requested(request: StopRequest, run: &Run) -> Entry {
-    let relay = working(run).next();
+    // A fleet ends its sessions at once.
+    let relay = working(run).next().filter(|_| run.header().fleet.is_none());
     let session = relay.map(|relay| relay.session().get());
     let text = match (request, relay) {
         (StopRequest::Gently, Some(relay)) => {
@@ -148,7 +149,8 @@ fn instructed(words: &str, run: &Run) -> Entry {
 }
 
 fn limits_changed(limits: &LimitsChanged, run: &Run) -> Entry {
-    let session_max = run.session_max();
+    let is_plan = run.header().manifest.plan.is_some();
+    let session_max = (!is_plan).then(|| run.session_max());
     let mut relays = run.relays();
     let now = relays
         .next()
@@ -176,7 +178,8 @@ fn of_agents(budgets: &BTreeMap<String, Budget>) -> Option<String> {
     (!each.is_empty()).then(|| each.join(", "))
 }
 
-fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
+/// `session_max` is the last session that may begin; a plan counts those of each stage.
+fn changed(limits: &LimitsChanged, session_max: Option<u32>) -> Vec<String> {
     let LimitsChanged {
         sessions_max,
         wait_max,
@@ -195,7 +198,10 @@ fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
     let mode = permissions.mode.as_ref();
     let rules = &permissions.allowed_tools;
     [
-        sessions_max.map(|_| format!("up to session {session_max}")),
+        sessions_max.map(|more| match session_max {
+            Some(session_max) => format!("up to session {session_max}"),
+            None => format!("up to {} a stage", phrase::count(more.into(), "session")),
+        }),
         phrase::budget(bounds.run).map(|budget| format!("at most {budget} in all")),
         phrase::budget(bounds.session).map(|budget| format!("at most {budget} a session")),
         of_agents(&bounds.agents),
@@ -241,4 +247,19 @@ pub fn working(run: &Run) -> impl Iterator<Item = &Relay> {
     run.relays()
         .map(|(_, relay)| relay)
         .filter(|relay| matches!(relay.phase, Phase::Running(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_sessions_is_told_as_it_counts() {
+        let limits = LimitsChanged {
+            sessions_max: Some(3),
+            ..LimitsChanged::default()
+        };
+        assert_eq!(changed(&limits, Some(7)), ["up to session 7"]);
+        assert_eq!(changed(&limits, None), ["up to 3 sessions a stage"]);
+    }
 }

@@ -24,31 +24,32 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Asks once. What fails is asked again at the next poll.
+    /// Asks once, and tells the run. What fails is asked again at the next poll.
     pub(super) fn look(&self, trackers: &Trackers) {
-        let tracker = trackers.open(&self.issue);
-        let Ok(comments) = tracker.and_then(|tracker| tracker.comments(&self.issue.id)) else {
-            return;
-        };
-        let trust = trackers.get(&table::TRACKER_TRUST).unwrap_or_default();
-        for comment in of_people(comments)
-            .iter()
-            .filter(|comment| self.is_new(comment))
-        {
-            // The same comment has the same id, which the run remembers for good.
-            let id = format!("{}{}{}", comment.author, comment.at, comment.text);
-            let Ok(message) = MessageId::try_from(sha256_hex(id.as_bytes())) else {
-                continue;
-            };
-            let words = comment_note(comment, &trust);
-            let message = Steered {
-                message,
-                from: None,
-                steering: Steering::Instruct { words },
-            };
+        for message in self.messages(trackers) {
             let sender = Sender::to(&self.workspace, &self.run);
             let _ = sender.send(&message, limits::STEER_PATIENCE);
         }
+    }
+
+    /// The comments since then, as messages to the run.
+    pub(super) fn messages(&self, trackers: &Trackers) -> Vec<Steered> {
+        let tracker = trackers.open(&self.issue);
+        let comments = tracker.and_then(|tracker| tracker.comments(&self.issue.id));
+        let trust = trackers.get(&table::TRACKER_TRUST).unwrap_or_default();
+        let comments = of_people(comments.unwrap_or_default());
+        let new = comments.iter().filter(|comment| self.is_new(comment));
+        let messages = new.filter_map(|comment| {
+            // The same comment has the same id, which the run remembers for good.
+            let id = format!("{}{}{}", comment.author, comment.at, comment.text);
+            let words = comment_note(comment, &trust);
+            Some(Steered {
+                message: MessageId::try_from(sha256_hex(id.as_bytes())).ok()?,
+                from: None,
+                steering: Steering::Instruct { words },
+            })
+        });
+        messages.collect()
     }
 
     fn is_new(&self, comment: &Comment) -> bool {

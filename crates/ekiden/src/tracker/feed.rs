@@ -21,6 +21,7 @@ use ekiden_core::renewal::LastSession;
 use ekiden_core::run::Run;
 use ekiden_core::secrets::mask;
 use ekiden_core::settings::RunStarted;
+use ekiden_core::steering::Steered;
 use ekiden_core::text::{in_full, one_line};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
@@ -91,6 +92,20 @@ impl Feed {
             has_failed: false,
             past: past::of_project(workspace),
         })
+    }
+
+    /// What people wrote in the issue since the run began, and it has not heard: for the session that continues it.
+    pub fn unheard(&self, run: &Run) -> Vec<Steered> {
+        let Some(mut listener) = self.listener.clone() else {
+            return Vec::new();
+        };
+        listener.since = run.started_at();
+        let asked = self
+            .trackers
+            .in_time(move |trackers| listener.messages(trackers));
+        let mut messages = asked.unwrap_or_default();
+        messages.retain(|message| !run.has_heard(&message.message));
+        messages
     }
 
     /// Queues what follows from a record that is on disk. Reports an error once.
@@ -225,7 +240,11 @@ impl Feed {
             let mut stages = run.header().manifest.stages.iter();
             let is_list = stages.any(|of_it| of_it.id == *stage && of_it.part.items);
             let word = if is_list { "Iteration" } else { "Session" };
-            let mut entry = self.entry(name, (word, number), session, last, record.time);
+            let mut entry = Self::entry(name, (word, number), session, last, record.time);
+            let place = name.map(|stage| format!("-{stage}")).unwrap_or_default();
+            let document = format!("{}{place}-session-{number}", run.header().run);
+            let whole = format!("{}\n\n{}", last.notes.progress, last.notes.next_prompt);
+            entry.document = self.trackers.document(&document, whole);
             if let Some(left) = past::left(run, &self.past, record.time) {
                 let left = phrase::range(left, |millis| phrase::duration(Millis(millis)));
                 entry
@@ -243,7 +262,6 @@ impl Feed {
     }
 
     fn entry(
-        &self,
         stage: Option<&StageId>,
         (word, number): (&str, u32),
         session: Option<&Session>,
@@ -265,7 +283,6 @@ impl Feed {
                 .map(str::to_owned)
                 .collect()
         };
-        let whole = format!("{}\n\n{}", last.notes.progress, last.notes.next_prompt);
         let next = lines(&last.notes.next_prompt, Heading::ResumeAt);
         Entry {
             head: format!("{place}{word} {number} · {how}"),
@@ -274,7 +291,7 @@ impl Feed {
             done: lines(&last.notes.progress, Heading::Done),
             next,
             asks: Vec::new(),
-            document: self.trackers.document(&format!("session-{number}"), whole),
+            document: Document::None,
         }
     }
 

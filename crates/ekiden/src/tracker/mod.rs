@@ -203,27 +203,32 @@ impl Trackers {
     /// What the tracker says about an issue, in a few lines, or why it says nothing. Waits [`ASK_PATIENCE`]
     /// at most.
     pub fn ask(&self, issue: &IssueRef) -> Result<Issue, String> {
-        let (trackers, issue) = (self.clone(), issue.clone());
-        let (sender, answer) = mpsc::channel();
-        let ask = move || {
-            let asked = trackers
-                .open(&issue)
-                .and_then(|tracker| tracker.issue(&issue.id));
-            let named = asked.map(|found| Issue {
+        let issue = issue.clone();
+        let asked = self.in_time(move |trackers| {
+            let tracker = trackers.open(&issue)?;
+            tracker.issue(&issue.id).map(|found| Issue {
                 name: issue.to_string(),
                 ..found
-            });
-            // Perhaps nobody waits any more.
-            let _ = sender.send(named);
-        };
+            })
+        });
+        asked?.map_err(|fault| fault.to_string())
+    }
+
+    /// What they answer within [`ASK_PATIENCE`].
+    fn in_time<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let trackers = self.clone();
+        let (sender, answer) = mpsc::channel();
+        // Perhaps nobody waits any more.
+        let ask = move || drop(sender.send(ask(&trackers)));
         let started = std::thread::Builder::new()
             .name("tracker".to_owned())
             .spawn(ask);
         started.map_err(|error| error.to_string())?;
-        match answer.recv_timeout(ASK_PATIENCE) {
-            Ok(asked) => asked.map_err(|fault| fault.to_string()),
-            Err(_) => Err("no answer".to_owned()),
-        }
+        let answer = answer.recv_timeout(ASK_PATIENCE);
+        answer.map_err(|_| "no answer".to_owned())
     }
 
     /// Sends what is due, for all projects. Call it under the outbox's lock.

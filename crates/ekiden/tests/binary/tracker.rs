@@ -440,6 +440,38 @@ fn a_later_comment_reaches_the_next_session_as_data() {
     assert_eq!(heard.count(), 1);
 }
 
+/// Nobody worked on the run when it was written.
+// shows: TRK-07
+#[test]
+fn a_comment_on_a_stopped_run_reaches_the_session_that_continues_it() {
+    let server = TrackerServer::start(FakeGitHub::with("me/app", &["Five files"]));
+    let environment = Environment::new()
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    environment.write("task.md", &items(9));
+    let run = ["run", "task.md", "--issue", "#1", "--agent", "rehearsal"];
+    environment
+        .run(&[&run[..], &["-m", "1"]].concat())
+        .expect(3);
+    let said = "Only the first half.";
+    server.fake().service.comment(1, "eve", said);
+    for comment in &mut server.fake().service.issues[0].comments {
+        comment.at = "2099-01-01T00:00:00Z".to_owned();
+    }
+    environment.run(&["resume", "-m", "1"]).expect(3);
+    let prompt = environment.kept(2, "prompt.md");
+    assert!(prompt.contains(&format!("¦ {said}")), "{prompt}");
+    let heard = |environment: &Environment| {
+        let log = environment.log().into_iter();
+        log.filter(|record| record["event"]["kind"] == "steered")
+            .count()
+    };
+    assert_eq!(heard(&environment), 1);
+    environment.run(&["resume", "-m", "5"]).expect(0);
+    assert_eq!(heard(&environment), 1);
+}
+
 /// A repository with `origin`, and an agent that writes one file.
 fn with_origin(environment: Environment) -> Environment {
     environment.git(&["config", "user.name", "Me"]);

@@ -429,12 +429,13 @@ fn a_diagnosis_reads_so() {
     let text = diagnosis(&FailureFacts {
         stage: &id("S03"),
         name: "Login page",
-        manifest: "plans/my shop.json",
+        execute: "ekiden execute 'plans/my shop.json'",
         attempts: &attempts,
         output: Some(LastOutput::Check(&check_facts("expected 200\ngot 500\n"))),
         blocked: &[id("S04"), id("S05")],
         left: &[id("S02"), id("S03"), id("S04"), id("S05")],
-        tree: "/home/me/.local/state/ekiden/worktrees/7f3a0b1c-S03",
+        tree: Some("/home/me/.local/state/ekiden/worktrees/7f3a0b1c-S03"),
+        merged: Some("ekiden/7f3a0b1c"),
         is_skipped: false,
         asks: false,
         is_assumed: false,
@@ -734,8 +735,8 @@ proptest! {
         prop_assert!(sections(&result).iter().all(|heading| known.contains(&heading.as_str())), "{result}");
         let attempts = vec![FailedAttempt { cause: long.clone(), notes: Some(notes) }; times];
         let diagnosis = diagnosis(&FailureFacts {
-            stage: &id("S1"), name: &long, manifest: &long, attempts: &attempts, output: Some(LastOutput::CheckOnMerge(&check_facts(&long))),
-            blocked: &vec![id("S2"); times], left: &vec![id("S2"); times], tree: &long, is_skipped: false, asks: true, is_assumed: false,
+            stage: &id("S1"), name: &long, execute: &long, attempts: &attempts, output: Some(LastOutput::CheckOnMerge(&check_facts(&long))),
+            blocked: &vec![id("S2"); times], left: &vec![id("S2"); times], tree: Some(&long), merged: Some(&long), is_skipped: false, asks: true, is_assumed: false,
         });
         prop_assert!(tokens(&diagnosis) <= limits::STAGE_DIAGNOSIS_TOKENS_MAX);
         prop_assert!(tokens(&mend_manifest(&files)) <= limits::PLANNING_FAULTS_TOKENS_MAX + limits::MESSAGE_TOKENS_MAX);

@@ -273,9 +273,12 @@ fn nobody_gives_way_to_an_agent_that_is_out_too() {
                 at work: 2.2
         "#]],
     );
-    // Its limit is lifted at a known time, and only a person can log in.
-    let events = "up ends:limit=600 up ends:login wake";
-    assert_eq!(at_work("fallback=codex", events), "claude");
+    // Its limit is lifted at a known time, and only a person can log in, or install what is missing.
+    for end in ["up ends:login", "ends:never"] {
+        let events = format!("up ends:limit=600 {end} wake");
+        assert_eq!(at_work("fallback=codex", &events), "claude");
+    }
+    assert_eq!(at_work("fallback=codex", "ends:never"), "codex");
 }
 
 // shows: REL-11
