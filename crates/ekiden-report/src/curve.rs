@@ -127,7 +127,10 @@ fn shares<'a, 'b>(session: &'a Session, rest: &mut &'b [u64]) -> Vec<(&'a Attemp
     let attempts = session.attempts.iter().enumerate();
     attempts
         .map(|(index, attempt)| {
-            let turns = attempt.end.as_ref().map_or(0, |end| end.turns as usize);
+            let turns = attempt
+                .end
+                .as_ref()
+                .map_or(0, |end| end.counters.turns as usize);
             let count = if index == last {
                 rest.len()
             } else {
@@ -150,7 +153,7 @@ fn points_of(attempt: &Attempt, responses: &[u64], now: Timestamp) -> Vec<(Times
     let crossings = attempt.crossings.iter();
     if responses.is_empty() {
         points.extend(crossings.map(|crossing| (crossing.at, crossing.usage_tokens)));
-        points.extend(end.map(|end| (over, end.usage_tokens)));
+        points.extend(end.map(|end| (over, end.counters.usage_tokens)));
         return points;
     }
     // Known times, each with the number of responses by then.

@@ -43,7 +43,6 @@ pub mod published;
 pub mod ralph;
 pub mod receipt;
 pub mod replace;
-pub mod report;
 pub mod state;
 pub mod status;
 pub mod stream;

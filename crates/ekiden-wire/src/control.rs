@@ -9,24 +9,6 @@ use serde_json::{Value, json};
 use crate::hooks::HookEvent;
 use crate::typed_line::typed_line;
 
-/// A piece of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TextBlock<'a> {
-    /// The text. The client expands `@path` in the *last* block of a message.
-    pub text: &'a str,
-    /// The service may cache everything up to here. At most one block of a message.
-    pub cached: bool,
-}
-
-impl<'a> From<&'a str> for TextBlock<'a> {
-    fn from(text: &'a str) -> Self {
-        Self {
-            text,
-            cached: false,
-        }
-    }
-}
-
 /// Begins the protocol and registers our hooks. If a hook is not answered in time, its call does not run, and
 /// the turn ends.
 pub fn initialize(request_id: &str, hooks: &[HookEvent], timeout_secs: u32) -> String {
@@ -43,9 +25,14 @@ pub fn initialize(request_id: &str, hooks: &[HookEvent], timeout_secs: u32) -> S
 }
 
 /// A message from the user. While a turn runs, it is delivered after the next tool result. The client
-/// returns `uuid` when it echoes the message.
-pub fn user_message(blocks: &[TextBlock<'_>], uuid: Option<&str>) -> String {
-    let content: Vec<Value> = blocks.iter().map(text_block).collect();
+/// returns `uuid` when it echoes the message, and expands `@path` in the *last* block. The service may cache the first
+/// one if another session begins with it, too.
+pub fn user_message(blocks: &[&str], caches_first: bool, uuid: Option<&str>) -> String {
+    let block = |(index, text): (usize, &&str)| match caches_first && index == 0 {
+        true => json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}),
+        false => json!({"type": "text", "text": text}),
+    };
+    let content: Vec<Value> = blocks.iter().enumerate().map(block).collect();
     let mut body = json!({
         "message": {"role": "user", "content": content},
         "parent_tool_use_id": null,
@@ -99,14 +86,6 @@ pub(crate) fn request(request_id: &str, request: &Value) -> String {
     )
 }
 
-fn text_block(block: &TextBlock<'_>) -> Value {
-    if block.cached {
-        json!({"type": "text", "text": block.text, "cache_control": {"type": "ephemeral"}})
-    } else {
-        json!({"type": "text", "text": block.text})
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
@@ -145,21 +124,14 @@ mod tests {
 
     #[test]
     fn our_messages() {
-        let blocks = [
-            TextBlock {
-                text: "# Task\nbuild",
-                cached: true,
-            },
-            "# Now".into(),
-        ];
         check(
-            &user_message(&blocks, Some("u1")),
+            &user_message(&["# Task\nbuild", "# Now"], true, Some("u1")),
             &expect![[r##"
             {"type":"user","message":{"content":[{"cache_control":{"type":"ephemeral"},"text":"# Task\nbuild","type":"text"},{"text":"# Now","type":"text"}],"role":"user"},"parent_tool_use_id":null,"session_id":"","uuid":"u1"}
         "##]],
         );
         check(
-            &user_message(&["go".into()], None),
+            &user_message(&["go"], false, None),
             &expect![[r#"
             {"type":"user","message":{"content":[{"text":"go","type":"text"}],"role":"user"},"parent_tool_use_id":null,"session_id":""}
         "#]],

@@ -15,7 +15,7 @@ use ekiden_report::page::{Heading, Text, Tone as PageTone};
 use ekiden_report::{Page, Streams, Timeline, render};
 use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::layout::{RunLayout, StateLayout};
-use ekiden_store::report::write_report;
+use ekiden_store::replace::replace_at_once;
 use jiff::tz::TimeZone;
 
 use crate::output::ending::{Ended, Ending};
@@ -51,11 +51,9 @@ pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report
         None => (layout.report_markdown(), layout.report_html()),
         Some(_) => (layout.partial_markdown(), layout.partial_html()),
     };
-    write_report(
-        &disk,
-        (&markdown, &render::markdown(&page)),
-        (&html, &render::html(&page)),
-    )?;
+    // The engine of a run and `ekiden report` may write at the same time: the last one counts, whole.
+    replace_at_once(&disk, &markdown, render::markdown(&page).as_bytes())?;
+    replace_at_once(&disk, &html, render::html(&page).as_bytes())?;
     let dir = shown_dir(workspace, run);
     let shown = |path: &Path| dir.join(path.file_name().unwrap_or_default());
     Ok(Report {

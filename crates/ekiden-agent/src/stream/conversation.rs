@@ -10,7 +10,7 @@ use ekiden_core::prompt;
 use ekiden_core::relay::Prompt;
 use ekiden_core::text::one_line;
 use ekiden_core::time::Millis;
-use ekiden_wire::control::{self, TextBlock};
+use ekiden_wire::control;
 use ekiden_wire::ends::{self, EndedByUs, Exit, Observed};
 use ekiden_wire::hooks::HookEvent;
 use ekiden_wire::lines::Line;
@@ -134,21 +134,10 @@ impl Conversation {
         ));
         self.lines.push_back(control::get_context_usage(USAGE));
         let uuid = self.next_uuid();
-        let blocks: Vec<TextBlock<'_>> = match message {
-            // The first part stays the same in the next session, so the service may cache it.
-            Prompt::Fresh(prompt) => {
-                let blocks = prompt.blocks().enumerate();
-                blocks
-                    .map(|(index, text)| TextBlock {
-                        text,
-                        cached: index == 0,
-                    })
-                    .collect()
-            }
-            Prompt::Resume(text) => vec![text.as_str().into()],
-        };
-        self.lines
-            .push_back(control::user_message(&blocks, Some(&uuid)));
+        // The first part stays the same in the next session.
+        let is_fresh = matches!(message, Prompt::Fresh(_));
+        let opening = control::user_message(&texts("", message), is_fresh, Some(&uuid));
+        self.lines.push_back(opening);
     }
 
     /// Sends a message into the conversation. The client looks for `@path` in the last block of a
@@ -163,9 +152,8 @@ impl Conversation {
             dialect.say(text, &uuid);
             return self.take_in();
         }
-        let blocks = [text.into(), prompt::SIGNATURE.into()];
-        self.lines
-            .push_back(control::user_message(&blocks, Some(&uuid)));
+        let message = control::user_message(&[text, prompt::SIGNATURE], false, Some(&uuid));
+        self.lines.push_back(message);
     }
 
     /// A message waits although no turn is running: the client should begin one at once.

@@ -168,7 +168,7 @@ impl View<'_> {
             0 | 1 => String::new(),
             attempts => format!(" in {attempts} attempts"),
         };
-        let subscription = end.is_some_and(|end| end.subscription);
+        let subscription = end.is_some_and(|end| end.counters.subscription);
         let check = session.check.as_ref();
         // Nothing is known yet of an attempt at work.
         let figure = |figure: String| match session.ends().next() {

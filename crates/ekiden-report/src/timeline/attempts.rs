@@ -74,7 +74,11 @@ impl Timeline {
                 ),
             },
             AttemptEvent::Ended(ended) => {
-                attempt.end = Some(End::of(at, ended));
+                attempt.end = Some(End {
+                    at,
+                    cause: ended.cause.clone(),
+                    counters: ended.counters.clone(),
+                });
                 return self.attempt_ended(place, relay, id, ended);
             }
             AttemptEvent::Started { .. }

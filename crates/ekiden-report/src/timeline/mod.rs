@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use ekiden_core::budget::{AgentBudget, Budget, Spend, TokenCounts};
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::{AttemptEnded, Check, Commit, Delivery, Merge};
+use ekiden_core::event::{Check, Commit, Counters, Delivery, Merge};
 use ekiden_core::guard::{Level, Levels, Window};
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::manifest::{Stage as Planned, Verification};
@@ -190,17 +190,7 @@ pub struct Crossing {
 pub struct End {
     pub at: Timestamp,
     pub cause: EndCause,
-    pub duration: Millis,
-    pub tool_calls: u32,
-    pub usage_tokens: u64,
-    /// Responses of the model.
-    pub turns: u32,
-    pub spend: Spend,
-    /// Each model's part of the spend, as far as the agent reported it.
-    pub models: BTreeMap<String, Spend>,
-    /// Its tokens by kind, as far as the agent reported them.
-    pub kinds: TokenCounts,
-    pub subscription: bool,
+    pub counters: Counters,
 }
 
 #[derive(Debug)]
@@ -380,20 +370,21 @@ impl Stage {
 impl Session {
     pub fn spend(&self) -> Spend {
         self.ends()
-            .fold(Spend::default(), |sum, end| sum.plus(end.spend))
+            .fold(Spend::default(), |sum, end| sum.plus(end.counters.spend))
     }
 
     pub fn kinds(&self) -> TokenCounts {
-        self.ends()
-            .fold(TokenCounts::default(), |sum, end| sum.plus(end.kinds))
+        self.ends().fold(TokenCounts::default(), |sum, end| {
+            sum.plus(end.counters.kinds.unwrap_or_default())
+        })
     }
 
     pub fn duration(&self) -> Millis {
-        Millis(self.ends().map(|end| end.duration.0).sum())
+        Millis(self.ends().map(|end| end.counters.duration.0).sum())
     }
 
     pub fn tool_calls(&self) -> u32 {
-        self.ends().map(|end| end.tool_calls).sum()
+        self.ends().map(|end| end.counters.tool_calls).sum()
     }
 
     /// How its last attempt ended, if it did.
@@ -417,12 +408,13 @@ impl Session {
             *sum = sum.plus(spend);
         };
         for end in self.ends() {
-            let told = end.models.values().copied();
-            let rest = end.spend.since(told.fold(Spend::default(), Spend::plus));
-            if end.models.is_empty() || rest.micro_usd > 0 || rest.tokens > 0 {
+            let (spend, models) = (end.counters.spend, &end.counters.models);
+            let told = models.values().copied();
+            let rest = spend.since(told.fold(Spend::default(), Spend::plus));
+            if models.is_empty() || rest.micro_usd > 0 || rest.tokens > 0 {
                 book(self.model().unwrap_or("unknown model"), rest);
             }
-            for (model, spend) in &end.models {
+            for (model, spend) in models {
                 book(model, *spend);
             }
         }
@@ -431,7 +423,7 @@ impl Session {
 
     /// Context use at its end in tokens, and the share of the window if that is known.
     pub fn usage(&self) -> Option<(u64, Option<u64>)> {
-        let tokens = self.end()?.usage_tokens;
+        let tokens = self.end()?.counters.usage_tokens;
         let window = self
             .attempts
             .iter()
@@ -444,24 +436,6 @@ impl Session {
         self.attempts
             .iter()
             .filter_map(|attempt| attempt.end.as_ref())
-    }
-}
-
-impl End {
-    fn of(at: Timestamp, ended: &AttemptEnded) -> Self {
-        let counters = &ended.counters;
-        Self {
-            at,
-            cause: ended.cause.clone(),
-            duration: counters.duration,
-            tool_calls: counters.tool_calls,
-            usage_tokens: counters.usage_tokens,
-            turns: counters.turns,
-            spend: counters.spend,
-            models: counters.models.clone(),
-            kinds: counters.kinds.unwrap_or_default(),
-            subscription: counters.subscription,
-        }
     }
 }
 

@@ -90,7 +90,7 @@ fn a_session_starts_with_one_sync_and_is_told_its_task_after_five() {
     replace(&*disk, &second.prompt(), b"the task", Durability::Derived).unwrap();
     let keeping = Keeping {
         left: &first.left(),
-        sessions: &[first.clone()],
+        sessions: std::slice::from_ref(&first),
         recorded: &[&recorded],
     };
     take_handoff(&*disk, &published.handoff(), keeping).unwrap();

@@ -49,10 +49,7 @@ fn the_agent_understands_the_host() {
         }
     );
     assert_eq!(
-        HostMessage::parse(&control::user_message(
-            &["a\nb".into(), "c".into()],
-            Some("u")
-        )),
+        HostMessage::parse(&control::user_message(&["a\nb", "c"], false, Some("u"))),
         HostMessage::User {
             blocks: vec!["a\nb".to_owned(), "c".to_owned()],
             uuid: Some("u".to_owned())

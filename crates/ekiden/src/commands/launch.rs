@@ -88,15 +88,18 @@ fn detached(run: &RunId, there: &ShownWorkDir, json: bool, output: &mut Output) 
     Exit::Done
 }
 
+/// Where a run goes on: in the background, or on a terminal that it can leave.
+type Split = (Option<Begun>, Option<Detach>);
+
 /// Splits the process where the run is to go on without this terminal, or may. What is not the run is done with
-/// the exit. The run goes on in the background, or on a terminal that it can leave.
+/// the exit.
 fn split(
     invocation: &Invocation,
     workspace: &Workspace,
     run: &RunId,
     (detach, interface): (bool, Interface),
     output: &mut Output,
-) -> Result<ControlFlow<Exit, (Option<Begun>, Option<Detach>)>, Failure> {
+) -> Result<ControlFlow<Exit, Split>, Failure> {
     let failed = |error| Failure::caused(Exit::Bug, "cannot continue in the background", &error);
     let (json, there) = (invocation.json()?, invocation.shown_work_dir(workspace)?);
     if detach {

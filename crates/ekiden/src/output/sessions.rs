@@ -191,7 +191,7 @@ impl Session<'_> {
     pub fn usage_tokens(&self) -> u64 {
         let mut ends = self.told.attempts.iter().rev();
         let last = ends.find_map(|attempt| attempt.end.as_ref());
-        last.map_or(0, |end| end.usage_tokens)
+        last.map_or(0, |end| end.counters.usage_tokens)
     }
 
     /// It said that everything is done, but the verification does not pass.

@@ -197,11 +197,8 @@ fn compacted(trouble: &[Problem]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use ekiden_core::budget::{Spend, TokenCounts};
     use ekiden_core::ends::EndCause;
-    use ekiden_core::time::Millis;
+    use ekiden_core::event::Counters;
     use ekiden_report::timeline::{Attempt, End};
     use ekiden_wire::requests::{Compaction, Request};
 
@@ -273,14 +270,7 @@ mod tests {
         let end = End {
             at: Timestamp(0),
             cause: EndCause::Completed,
-            duration: Millis(0),
-            tool_calls: 0,
-            usage_tokens: 0,
-            turns: 0,
-            spend: Spend::default(),
-            models: BTreeMap::new(),
-            kinds: TokenCounts::default(),
-            subscription: false,
+            counters: Counters::default(),
         };
         Attempt {
             number: 1,

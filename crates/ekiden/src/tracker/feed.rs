@@ -395,6 +395,6 @@ fn level(session: &Session) -> Option<String> {
 /// `14m, 38 tool calls`
 fn fact(session: &Session) -> Option<String> {
     let end = session.attempts.last()?.end.as_ref()?;
-    let calls = phrase::count(u64::from(end.tool_calls), "tool call");
-    Some(format!("Worked for {}, {calls}.", end.duration))
+    let calls = phrase::count(u64::from(end.counters.tool_calls), "tool call");
+    Some(format!("Worked for {}, {calls}.", end.counters.duration))
 }

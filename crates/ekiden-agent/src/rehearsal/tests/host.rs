@@ -98,8 +98,8 @@ impl Host {
     }
 
     pub(super) fn say<T: AsRef<str>>(&mut self, uuid: &str, blocks: &[T]) {
-        let blocks: Vec<_> = blocks.iter().map(|text| text.as_ref().into()).collect();
-        self.write(&control::user_message(&blocks, Some(uuid)));
+        let blocks: Vec<_> = blocks.iter().map(AsRef::as_ref).collect();
+        self.write(&control::user_message(&blocks, false, Some(uuid)));
     }
 
     /// Reads on until a line says this, and answers questions on the way.
