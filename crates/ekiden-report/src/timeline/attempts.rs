@@ -74,11 +74,7 @@ impl Timeline {
                 ),
             },
             AttemptEvent::Ended(ended) => {
-                attempt.end = Some(End {
-                    at,
-                    cause: ended.cause.clone(),
-                    counters: ended.counters.clone(),
-                });
+                attempt.end = Some(End::of(at, ended));
                 return self.attempt_ended(place, relay, id, ended);
             }
             AttemptEvent::Started { .. }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use ekiden_core::budget::{AgentBudget, Budget, Spend, TokenCounts};
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::{Check, Commit, Counters, Delivery, Merge};
+use ekiden_core::event::{AttemptEnded, Check, Commit, Counters, Delivery, Merge};
 use ekiden_core::guard::{Level, Levels, Window};
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::manifest::{Stage as Planned, Verification};
@@ -436,6 +436,16 @@ impl Session {
         self.attempts
             .iter()
             .filter_map(|attempt| attempt.end.as_ref())
+    }
+}
+
+impl End {
+    fn of(at: Timestamp, ended: &AttemptEnded) -> Self {
+        Self {
+            at,
+            cause: ended.cause.clone(),
+            counters: ended.counters.clone(),
+        }
     }
 }
 
