@@ -19,6 +19,7 @@ use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::resource::{EnvResourceDetector, ResourceDetector as _};
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use percent_encoding::percent_decode_str;
 
 use crate::metrics::{Measure, Metrics};
 
@@ -197,18 +198,7 @@ fn resource(instance: &str) -> Resource {
 
 /// A text with `%2C` for a comma, as its author meant it.
 fn decoded(text: &str) -> String {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let byte = part.get(..2).map(|hex| u8::from_str_radix(hex, 16));
-        let (byte, rest) = match byte {
-            Some(Ok(byte)) => (byte, &part[2..]),
-            Some(Err(_)) | None => (b'%', part),
-        };
-        bytes.push(byte);
-        bytes.extend(rest.as_bytes());
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[derive(Debug, Clone, Default)]

@@ -211,11 +211,16 @@ impl LockedStateDir {
 /// What may be done here; `None` if nothing ever ran.
 fn read_format(disk: &dyn Disk, layout: &StateLayout) -> Result<Option<Access>, StoreError> {
     let path = layout.format();
-    match if_there(disk.read(&path, SMALL_FILE_BYTES_MAX))? {
-        Some(bytes) => Ok(Some(format::STATE.check_line(&path, &bytes)?)),
-        None if is_dir(disk, &layout.runs())? => Err(format::STATE.not_ours(&path)),
-        None => Ok(None),
-    }
+    let read = || if_there(disk.read(&path, SMALL_FILE_BYTES_MAX));
+    let bytes = match read()? {
+        // A run in another worktree may have just begun, and makes the file first.
+        None if is_dir(disk, &layout.runs())? => {
+            Some(read()?.ok_or_else(|| format::STATE.not_ours(&path))?)
+        }
+        bytes => bytes,
+    };
+    let check = |bytes: Vec<u8>| format::STATE.check_line(&path, &bytes);
+    bytes.map(check).transpose()
 }
 
 /// Two worktrees may begin at the same time, each under its own lock, so each has its own temporary

@@ -150,7 +150,7 @@ fn the_plan_quotes_each_part_whole_and_is_carried_out() {
     hint: it was left as it is; `--force` writes over it, `--output` names another manifest
     --- exit code 78
     ");
-    insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--dry-run"]), @r"
+    insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--dry-run", "--agent", "rehearsal"]), @r"
     spec.md · 2 stages, at most 3 at a time, each in a worktree
     wave 1
       S01  Small letters   about 14k tokens · no validation
@@ -187,7 +187,7 @@ fn a_part_too_long_for_a_task_goes_into_a_file_that_its_stage_is_shown() {
             .read("plan.parts/S01.md")
             .starts_with("# Letters\n\nIn short.\n\n## Small letters\n")
     );
-    let told = environment.told(&["execute", "plan.toml", "--dry-run"]);
+    let told = environment.told(&["execute", "plan.toml", "--dry-run", "--agent", "rehearsal"]);
     assert!(told.trim_end().ends_with("--- exit code 0"), "{told}");
     insta::assert_snapshot!(environment.told(&["shard", "spec.md", "-o", "../plan.toml"]), @r"
     --- standard error

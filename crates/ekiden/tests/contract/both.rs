@@ -337,7 +337,7 @@ fn check_waited(stage: &Stage) {
 /// same session again.
 const ANSWERS: [(u16, &str, &str, Option<i32>); 10] = [
     (429, "rate_limit_error", "rate_limited", Some(3)),
-    (529, "overloaded_error", "overloaded", Some(3)),
+    (529, "overloaded_error", "overloaded", Some(69)),
     (
         401,
         "authentication_error",

@@ -178,10 +178,11 @@ fn each_limit_is_told_by_its_event_and_waited_for() {
             limited("unknown", None),
         )
         .on(subscribed),
-        case(
+        Case::new(
             "529",
             |_| error(529, "overloaded_error", "Overloaded"),
             json!("overloaded"),
+            Then::Exit(69),
         ),
     ]);
 }
