@@ -115,6 +115,13 @@ pub struct FleetPlace {
     pub signed: bool,
 }
 
+impl FleetPlace {
+    /// The ref with all finished work, in a clone that follows the run.
+    pub fn merged(run: &RunId) -> String {
+        format!("refs/ekiden/fleet/{run}-merged")
+    }
+}
+
 /// The origin of an imported run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imported {

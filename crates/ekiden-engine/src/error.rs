@@ -111,6 +111,8 @@ pub enum EngineError {
     },
     #[error("start a plan: there is a branch `{branch}`, so git can make none below it")]
     BranchInTheWay { branch: String },
+    #[error("work in {}: git keeps its own files there", dir.display())]
+    InsideGit { dir: PathBuf },
     #[error("read run {run}")]
     Unreadable {
         run: RunId,
@@ -160,6 +162,12 @@ impl EngineError {
     pub fn hint(&self) -> Option<&'static str> {
         if let Self::Unreadable { cause, .. } | Self::UnreadableInTheWay { cause, .. } = self {
             return cause.hint();
+        }
+        if let Self::Workspace(WorkspaceError::Dir { .. }) = self {
+            return Some("create it, or name another directory with `--work-dir`");
+        }
+        if let Self::InsideGit { .. } = self {
+            return Some("name another directory with `--work-dir`");
         }
         if let Self::Empty { .. } = self {
             return Some(

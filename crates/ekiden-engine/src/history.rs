@@ -226,8 +226,8 @@ pub fn check_unfinished(
     workspace: &Workspace,
     wanted: Option<&Manifest>,
 ) -> Result<(), EngineError> {
-    if let Some(holder) = holder(workspace).map(Box::new) {
-        let holder = Some(holder);
+    let holder = holder(workspace).map(Box::new);
+    if holder.is_some() {
         return Err(EngineError::Held { holder });
     }
     let state = open(workspace)?;

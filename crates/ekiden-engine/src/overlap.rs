@@ -4,15 +4,15 @@
 //! directories above, and of the directories below that have an `.ekiden`. Of two runs that start at the same
 //! time, at least one sees the other. Two packages beside each other have nothing in common.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use ekiden_store::layout::StateLayout;
 use ekiden_store::lock::WorkDirLock;
 use ekiden_store::place::{ProjectPlace, project_name};
 
 use crate::error::EngineError;
-use crate::workspace::{GitPlace, OWN_STATE, Workspace, WorkspaceError};
+use crate::workspace::{GitPlace, OWN_STATE, Workspace};
 
 /// How many directories the check looks into. Walking a larger tree costs more than the check is worth.
 const DIRS_MAX: usize = 20_000;
@@ -27,9 +27,7 @@ pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
         git.worktree.is_none() && common.ends_with(".git") && dir.starts_with(common)
     };
     if workspace.git.as_ref().is_some_and(is_gits) {
-        let (path, why) = (dir.clone(), "git keeps its own files there");
-        let source = io::Error::other(why);
-        return Err(WorkspaceError::Dir { path, source }.into());
+        return Err(EngineError::InsideGit { dir: dir.clone() });
     }
     let above = workspace.dir.ancestors().skip(1).map(Path::to_owned);
     for dir in above.chain(below(&workspace.dir)) {
@@ -137,7 +135,7 @@ mod tests {
             ..project.clone()
         };
         let error = refuse(&inside_git).unwrap_err();
-        assert!(matches!(error, EngineError::Workspace(_)), "{error}");
+        assert!(matches!(error, EngineError::InsideGit { .. }), "{error}");
         refuse(&project).unwrap();
         let held = hold(&package);
         refuse(&other).unwrap();

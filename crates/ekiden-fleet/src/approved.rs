@@ -35,11 +35,11 @@ pub(crate) async fn submission(
         if let Err(Fault::Git { said, .. }) = &fetched
             && is_gone(said)
         {
-            let (what, said) = (
-                "find the plan at",
-                format!("no {run} there; perhaps this worker belongs to another project"),
-            );
-            return Err(Fault::Remote { what, said });
+            let said = format!("no {run} there; perhaps this worker belongs to another project");
+            return Err(Fault::Remote {
+                what: "find the plan at",
+                said,
+            });
         }
         fetched?;
         mirror.line(&ask).await?

@@ -2,6 +2,7 @@
 
 use ekiden_core::event::Delivery;
 use ekiden_core::manifest::Isolation;
+use ekiden_core::settings::FleetPlace;
 
 use crate::fault::Fault;
 use crate::git::Git;
@@ -26,7 +27,7 @@ pub(crate) async fn deliver(
     };
     let kept = format!("ekiden/{run}");
     // Not into the branch at once: that may fail permanently.
-    let followed = format!("{}-merged", refs::followed(run));
+    let followed = FleetPlace::merged(run);
     let spec = format!("+{}:{followed}", refs::merged(run));
     let fetch = ["fetch", "--quiet", "--no-tags", "--", remote, &spec];
     let fetched = git.line(&fetch).await;

@@ -19,6 +19,7 @@ use std::time::Duration;
 use ekiden_core::effect::{Effect, WorktreeEffect};
 use ekiden_core::event::{Elsewhere, Event, Merge, RelayEvent, WorktreeEvent};
 use ekiden_core::ids::{MessageId, RunId, StageId};
+use ekiden_core::settings::FleetPlace;
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
@@ -319,7 +320,7 @@ impl Following {
         let run = &self.submission.header.run;
         let (theirs, ours) = (refs::handoffs(run), refs::followed(run));
         let spec = format!("+{theirs}/*:{ours}/*");
-        let merged = format!("+{}:{ours}-merged", refs::merged(run));
+        let merged = format!("+{}:{}", refs::merged(run), FleetPlace::merged(run));
         let fetch = [
             "fetch",
             "--quiet",

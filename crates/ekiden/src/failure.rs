@@ -132,9 +132,9 @@ impl From<EngineError> for Failure {
             error.hint().into_iter().fold(failure, Self::hint)
         };
         match &error {
-            EngineError::Workspace(WorkspaceError::Dir { .. }) => failed(Exit::MissingInput)
-                .hint("name another directory with `--work-dir`, or create it"),
-            EngineError::Store(StoreError::UnknownRun { .. }) => failed(Exit::MissingInput),
+            EngineError::Workspace(WorkspaceError::Dir { .. })
+            | EngineError::InsideGit { .. }
+            | EngineError::Store(StoreError::UnknownRun { .. }) => failed(Exit::MissingInput),
             EngineError::Store(StoreError::AmbiguousRun { .. }) => failed(Exit::Usage),
             EngineError::Held { holder } => held("in this directory", "", holder.as_deref()),
             EngineError::Overlaps { dir, holder } => overlaps(dir, holder),

@@ -90,9 +90,7 @@ impl Prompt {
             conflicts: foreign.iter().flat_map(|block| conflicts(block)).collect(),
         })
     }
-}
 
-impl Prompt {
     /// The items of the task; only if the user named none, those in marked lines, as of an issue.
     pub(super) fn items(&self) -> Vec<Item> {
         let mut items = checklist::items(&self.task);

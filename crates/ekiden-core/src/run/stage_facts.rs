@@ -83,21 +83,13 @@ impl Run {
         let rules = self.header.manifest.plan.as_ref();
         let manifest = shell_word(rules.map_or("", |rules| &rules.file));
         let (run, fleet) = (&self.header.run, self.header.fleet.as_ref());
-        let (execute, merged) = match fleet {
-            Some(FleetPlace { remote, queue, .. }) => {
-                let [remote, queue] = [remote, queue].map(|name| shell_word(name));
-                (
-                    format!(
-                        "ekiden execute {manifest} --on fleet --remote {remote} --queue {queue}"
-                    ),
-                    format!("refs/ekiden/fleet/{run}-merged"),
-                )
-            }
-            None => (
-                format!("ekiden execute {manifest}"),
-                format!("ekiden/{run}"),
-            ),
-        };
+        let mut execute = format!("ekiden execute {manifest}");
+        let mut merged = format!("ekiden/{run}");
+        if let Some(FleetPlace { remote, queue, .. }) = fleet {
+            let [remote, queue] = [remote, queue].map(|name| shell_word(name));
+            execute += &format!(" --on fleet --remote {remote} --queue {queue}");
+            merged = FleetPlace::merged(run);
+        }
         Some(diagnosis(&FailureFacts {
             stage,
             name: &of_manifest.task_name,

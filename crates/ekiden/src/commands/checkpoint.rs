@@ -236,10 +236,9 @@ fn tell_estimate(estimate: &Estimate, reading: Option<&Reading>, output: &mut Ou
     let named = phrase::files(usize::try_from(estimate.files).unwrap_or(usize::MAX));
     let Estimate { percent, items, .. } = estimate;
     output.line(format!(
-            "Estimate    about {all}, {percent}% of the usable window: {text} for the text, {files} for \
-             {named} it names, {items} open items"
-        ),
-    );
+        "Estimate    about {all}, {percent}% of the usable window: {text} for the text, {files} for \
+         {named} it names, {items} open items"
+    ));
     if let Some(reading) = reading {
         let fits = if estimate.fits == Some(true) {
             "it fits"

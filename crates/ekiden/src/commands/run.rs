@@ -293,12 +293,11 @@ pub(super) fn check_agents<'a>(
         if checked.iter().any(|before| before.shares_login(agent)) {
             continue;
         }
-        let checked_now = check_agent(agent);
-        let can_work =
-            checked_now.and_then(|()| doctor::refusal(agent, &invocation.environment, dir));
+        let is_there = check_agent(agent);
+        let can_work = is_there.and_then(|()| doctor::refusal(agent, &invocation.environment, dir));
         can_work.map_err(|failure| match checked.is_empty() {
             true => failure,
-            false => failure.hint("or take it out of `fallback` or `review`"),
+            false => failure.hint("or take it out of `fallback`, `review` or the manifest"),
         })?;
         checked.push(agent);
     }

@@ -87,37 +87,41 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The parts, with their flags.
-const PARTS: [(&str, Part); 6] = [
-    ("--prompt", Part::Prompt),
-    ("--progress", Part::Handoff(HandoffFile::Progress)),
-    ("--next-prompt", Part::Handoff(HandoffFile::NextPrompt)),
-    ("--knowledge", Part::Handoff(HandoffFile::Knowledge)),
-    ("--events", Part::Events),
-    ("--verify", Part::Verify),
+/// A flag, whether it was typed, and its part.
+type PartFlag = (&'static str, fn(&ShowArgs) -> bool, Part);
+
+const PARTS: [PartFlag; 6] = [
+    ("--prompt", |args| args.prompt, Part::Prompt),
+    (
+        "--progress",
+        |args| args.progress,
+        Part::Handoff(HandoffFile::Progress),
+    ),
+    (
+        "--next-prompt",
+        |args| args.next_prompt,
+        Part::Handoff(HandoffFile::NextPrompt),
+    ),
+    (
+        "--knowledge",
+        |args| args.knowledge,
+        Part::Handoff(HandoffFile::Knowledge),
+    ),
+    ("--events", |args| args.events, Part::Events),
+    ("--verify", |args| args.verify, Part::Verify),
 ];
 
 /// The flags of the parts that there are.
 pub(super) fn flags(is_there: impl Fn(Part) -> bool) -> String {
-    let there = PARTS.iter().filter(|(_, part)| is_there(*part));
-    let flags: Vec<&str> = there.map(|(flag, _)| *flag).collect();
+    let there = PARTS.iter().filter(|(_, _, part)| is_there(*part));
+    let flags: Vec<&str> = there.map(|(flag, _, _)| *flag).collect();
     flags.join(" | ")
 }
 
 impl ShowArgs {
     fn parts(&self) -> Vec<Part> {
-        let wanted = [
-            self.prompt,
-            self.progress,
-            self.next_prompt,
-            self.knowledge,
-            self.events,
-            self.verify,
-        ];
-        let parts = wanted.into_iter().zip(PARTS);
-        parts
-            .filter_map(|(wanted, (_, part))| wanted.then_some(part))
-            .collect()
+        let typed = PARTS.iter().filter(|(_, is_typed, _)| is_typed(self));
+        typed.map(|(_, _, part)| *part).collect()
     }
 }
 
@@ -247,13 +251,14 @@ impl Shown<'_> {
             Part::Events => files.iter().any(|(name, _)| *name == self.name(part)),
             Part::Prompt | Part::Handoff(_) | Part::Verify => self.find(part).is_ok(),
         });
-        let more = (!parts.is_empty()).then(|| format!("ekiden show {number}{named} {parts}"));
-        let commands = more
-            .into_iter()
-            .chain([format!("ekiden diff {number}{named}")]);
-        for (label, command) in ["more", ""].into_iter().zip(commands) {
-            output.line(Line::labelled(label, Tone::Quiet, command));
+        let mut label = "more";
+        if !parts.is_empty() {
+            let more = format!("ekiden show {number}{named} {parts}");
+            output.line(Line::labelled(label, Tone::Quiet, more));
+            label = "";
         }
+        let diff = format!("ekiden diff {number}{named}");
+        output.line(Line::labelled(label, Tone::Quiet, diff));
     }
 
     fn facts(&self) -> Vec<Line> {

@@ -102,7 +102,10 @@ fn an_agent_that_may_take_over_or_review_must_be_there_before_the_run() {
         let said = environment.run(&command).expect(69).stderr;
         let why = "agent `gone`: `no-such-program` is not on PATH";
         assert!(said.contains(why), "{command:?}: {said}");
-        assert!(said.contains("take it out of `fallback`"), "{said}");
+        assert!(
+            said.contains("take it out of `fallback`, `review` or the manifest"),
+            "{said}"
+        );
     }
     let doctor = [
         "doctor",

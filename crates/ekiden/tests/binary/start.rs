@@ -162,7 +162,7 @@ fn what_cannot_begin_says_why_and_creates_nothing() {
     insta::assert_snapshot!(told(&["run", "task.md", "--work-dir", "elsewhere"]), @r"
     --- standard error
     error: cannot work in elsewhere: No such file or directory (os error 2)
-    hint: name another directory with `--work-dir`, or create it
+    hint: create it, or name another directory with `--work-dir`
     --- exit code 66
     ");
     insta::assert_snapshot!(told(&["run", "task.md", "-m", "0"]), @r"
