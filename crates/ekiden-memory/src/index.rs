@@ -132,7 +132,13 @@ impl Memory {
         let lock = files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         set_aside(files);
         drop(lock);
-        let memory = Self::open(files.clone()).inspect_err(|_| put_back(files))?;
+        let memory = Self::open(files.clone()).inspect_err(|error| {
+            // Another process is writing the new one, if it is busy.
+            match matches!(error, MemoryError::Busy) {
+                true => remove_aside(files),
+                false => put_back(files),
+            }
+        })?;
         remove_aside(files);
         Ok(memory)
     }

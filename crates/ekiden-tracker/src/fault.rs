@@ -13,8 +13,8 @@ pub enum Fault {
     #[error("no answer: {0}")]
     Unreachable(String),
     /// The same: its server is at fault.
-    #[error("it fails with status {0}")]
-    Failing(u16),
+    #[error("it fails with {0}")]
+    Failing(String),
     #[error("it takes no more requests for {wait}")]
     Limited { wait: Millis },
     #[error("there is no key: {0}")]

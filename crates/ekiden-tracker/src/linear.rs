@@ -103,7 +103,7 @@ impl<W: Web> Linear<W> {
             return Err(match error["extensions"]["code"].as_str() {
                 Some("RATELIMITED") => limited(),
                 Some("AUTHENTICATION_ERROR" | "FORBIDDEN") => Fault::not_permitted(said),
-                Some("INTERNAL_SERVER_ERROR") => Fault::Unreachable("it has an error".to_owned()),
+                Some(code @ "INTERNAL_SERVER_ERROR") => Fault::Failing(code.to_owned()),
                 _ if said.to_lowercase().contains("not found") => Fault::Missing(what.to_owned()),
                 _ => Fault::refused(said),
             });

@@ -97,7 +97,7 @@ pub(crate) fn check(answer: &Answer, what: &str, said: &str) -> Result<(), Fault
         300..=399 => Err(Fault::refused("it redirects: check its address")),
         401 | 403 => Err(Fault::not_permitted(said)),
         404 | 410 => Err(Fault::Missing(what.to_owned())),
-        status @ (408 | 500..) => Err(Fault::Failing(status)),
+        status @ (408 | 500..) => Err(Fault::Failing(format!("status {status}"))),
         status => Err(Fault::refused(&format!("{status} {said}"))),
     }
 }
