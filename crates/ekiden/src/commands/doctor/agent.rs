@@ -70,13 +70,13 @@ pub fn refusal(spec: &AgentSpec, environment: &Environment, dir: &Path) -> Resul
         return Ok(());
     }
     let (version, login) = std::thread::scope(|scope| {
-        let login = scope.spawn(|| login(spec, dir, PATIENCE_BEFORE_RUN));
+        // A gateway may need no login.
+        let has_gateway = environment.variable("ANTHROPIC_BASE_URL").is_some();
+        let login = (!has_gateway).then(|| scope.spawn(|| login(spec, dir, PATIENCE_BEFORE_RUN)));
         let version = said(spec, dir, &["--version"], PATIENCE_BEFORE_RUN);
         let version = version.ok().map(|(_, text)| judge_version(&text));
-        (version, login.join().ok())
+        (version, login.and_then(|asked| asked.join().ok()))
     });
-    // A gateway may need no login.
-    let login = login.filter(|_| environment.variable("ANTHROPIC_BASE_URL").is_none());
     let is_refused = |check: &Check| check.state == State::Failure;
     match [version, login].into_iter().flatten().find(is_refused) {
         None => Ok(()),
