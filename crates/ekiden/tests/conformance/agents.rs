@@ -128,6 +128,8 @@ impl Agent {
                 ("OPENAI_BASE_URL", format!("{url}/v1")),
                 ("OPENAI_API_KEY", KEY.into()),
                 ("OPENAI_MODEL", "fake-model".into()),
+                // Else it starts itself once more, to have more memory.
+                ("QWEN_CODE_NO_RELAUNCH", "true".into()),
             ],
             "gemini" => vec![
                 ("GOOGLE_GEMINI_BASE_URL", url.into()),

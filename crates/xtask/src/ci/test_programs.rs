@@ -13,6 +13,8 @@ use crate::shell::{self, Program};
 pub(super) const SIMULATION: &str = "simulation";
 /// The tests of the contract with a client.
 const CONTRACT: &str = "contract";
+/// Their tests mostly wait, for a server or for an agent that tries again.
+const WAITING: [&str; 2] = ["conformance", "fleet"];
 
 /// Its tests that run with the pinned client only. They are about how runs of many sessions, stages and agents begin, end and
 /// go on; the others are about what a client says and does in a session.
@@ -114,7 +116,7 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
     let suite = |found: &TestProgram| Suite {
         name: found.name.clone(),
         program: seeded(Program::new(&found.program, &[]))
-            .with("RUST_TEST_THREADS", threads().to_string())
+            .with("RUST_TEST_THREADS", threads(&found.name).to_string())
             .within(&found.dir)
             .with("CARGO_MANIFEST_DIR", &found.dir),
         before: &[],
@@ -170,9 +172,10 @@ fn may_execute(mounts: &str, dir: &str) -> bool {
     options.is_some_and(|options| !options.split(',').any(|option| option == "noexec"))
 }
 
-/// One more than there are cores, since tests spend about a third of their time waiting.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from) + 1
+/// More than there are cores, since tests spend about a third of their time waiting, some of them far more.
+fn threads(program: &str) -> usize {
+    let more = if WAITING.contains(&program) { 3 } else { 1 };
+    std::thread::available_parallelism().map_or(1, usize::from) + more
 }
 
 /// Tests that run together.
