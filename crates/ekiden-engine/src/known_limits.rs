@@ -184,7 +184,7 @@ impl KnownLimits {
 #[cfg(test)]
 mod tests {
     use ekiden_core::agent::{AgentKind, Interface, Permissions};
-    use ekiden_testkit::sim::SimDisk;
+    use ekiden_sim::SimDisk;
 
     use super::*;
 

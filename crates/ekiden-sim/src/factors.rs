@@ -64,7 +64,7 @@ struct Outcome {
 impl SimDisk {
     /// The disks that may be found after a power cut now, where `derived` tells the files that are
     /// written again from others and decide nothing. What that leaves out stands at the top of the
-    /// module `sim/factors.rs`.
+    /// module `factors.rs`.
     pub fn factored(&self, derived: impl Fn(&Path) -> bool) -> Factored {
         let disk = self.after_kill();
         let tree = disk.lock().tree.clone();

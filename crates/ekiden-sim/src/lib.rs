@@ -35,6 +35,7 @@
 //! those that decide in every combination and the others one by one. Long worlds take
 //! [`SimDisk::survive_seeded`].
 
+mod chance;
 mod explore;
 mod factors;
 mod file;
@@ -49,6 +50,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ekiden_store::disk::{Cause, Operation};
 use ekiden_store::lock::{Holder, WorkDirLock};
+
+pub use chance::Chance;
 pub use explore::{CrashPoint, Explored, every_crash};
 pub use factors::{Factored, Survivor};
 use file::SimFile;

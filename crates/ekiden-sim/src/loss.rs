@@ -2,7 +2,7 @@
 
 use super::file::FileLoss;
 use super::tree::{Ino, Tree};
-use crate::fuzz::Chance;
+use crate::chance::Chance;
 
 /// With more pending name changes than this their subsets are drawn instead of enumerated.
 const NAMES_ENUMERATED_MAX: usize = 10;

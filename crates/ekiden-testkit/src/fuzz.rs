@@ -5,6 +5,8 @@
 
 use std::panic::{RefUnwindSafe, catch_unwind};
 
+use ekiden_sim::Chance;
+
 /// Inputs of each reader, unless the environment says otherwise.
 const INPUTS: u64 = 500;
 /// No input is longer, in bytes.
@@ -60,7 +62,7 @@ pub fn fuzz(name: &str, samples: &[Vec<u8>], reader: impl Fn(&[u8]) + RefUnwindS
 fn changed(samples: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
     let mut text = samples[chance.below(samples.len())].clone();
     for _ in 0..=chance.below(6) {
-        let (from, to) = chance.range(text.len());
+        let (from, to) = stretch(chance, text.len());
         match chance.below(7) {
             0 => text[from..to]
                 .iter_mut()
@@ -73,7 +75,7 @@ fn changed(samples: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
             }
             4 => {
                 let other = &samples[chance.below(samples.len())];
-                let (begin, end) = chance.range(other.len());
+                let (begin, end) = stretch(chance, other.len());
                 text.splice(from..to, other[begin..end].iter().copied());
             }
             _ => {
@@ -86,26 +88,10 @@ fn changed(samples: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
     text
 }
 
-/// A small generator of pseudo-random numbers (splitmix64): the same seed, the same input.
-#[derive(Debug)]
-pub struct Chance(pub u64);
-
-impl Chance {
-    /// A number below the count; 0 where that is 0.
-    pub fn below(&mut self, count: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let bound = count.max(1) as u64;
-        usize::try_from((bits ^ (bits >> 31)) % bound).unwrap_or(0)
-    }
-
-    /// A stretch of a text, mostly a short one.
-    fn range(&mut self, length: usize) -> (usize, usize) {
-        let from = self.below(length + 1);
-        let most = if self.below(4) == 0 { length } else { 16 };
-        let to = (from + self.below(most + 1)).min(length);
-        (from, to)
-    }
+/// A stretch of a text of this length, mostly a short one.
+fn stretch(chance: &mut Chance, length: usize) -> (usize, usize) {
+    let from = chance.below(length + 1);
+    let most = if chance.below(4) == 0 { length } else { 16 };
+    let to = (from + chance.below(most + 1)).min(length);
+    (from, to)
 }

@@ -26,6 +26,5 @@ pub mod fuzz;
 pub mod messages_api;
 pub mod model_apis;
 pub mod pty;
-pub mod sim;
 pub mod stream_sample;
 pub mod trackers;

@@ -15,9 +15,9 @@ use ekiden_core::record::{Record, numbered};
 use ekiden_core::run::Run;
 use ekiden_core::steering::Steering;
 use ekiden_engine::journal::RunSummary;
+use ekiden_sim::SimDisk;
 use ekiden_store::disk::Disk;
 use ekiden_store::state::StateDir;
-use ekiden_testkit::sim::SimDisk;
 
 use crate::world::{Scenario, World, layout, published};
 

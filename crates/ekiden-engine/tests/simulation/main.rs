@@ -26,7 +26,7 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::steering::Steering;
 use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
-use ekiden_testkit::sim::{AtCrash, Fault, SimDisk, Survivor};
+use ekiden_sim::{AtCrash, Fault, SimDisk, Survivor};
 
 use seeds::{Dice, Disturbance, for_each_seed};
 use world::{Deed, Scenario, World, live_unless, machine, published};

@@ -1,6 +1,6 @@
 //! Worlds that are drawn by chance, and what goes wrong in them.
 
-use ekiden_testkit::sim::{AtCrash, Fault, SimDisk};
+use ekiden_sim::{AtCrash, Fault, SimDisk};
 
 /// Operations of the disk within which something goes wrong.
 const SOON: u32 = 900;

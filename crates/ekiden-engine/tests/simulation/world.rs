@@ -43,12 +43,12 @@ use ekiden_engine::paths::RunPaths;
 use ekiden_engine::run_files::RunFiles;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::worktrees::StageJob;
+use ekiden_sim::{SimDisk, lock};
 use ekiden_store::disk::{Disk, Reach};
 use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::lock::Holder;
 use ekiden_store::published::prepare_published;
 use ekiden_store::state::{LockedStateDir, create_state_root};
-use ekiden_testkit::sim::{SimDisk, lock};
 use tokio::sync::oneshot;
 
 /// The task of a follow-up.

@@ -1,11 +1,11 @@
 use std::path::Path;
 
+use ekiden_sim::{SimDisk, every_crash};
 use ekiden_store::archive::*;
 use ekiden_store::disk::{Disk, Reach, parent};
 use ekiden_store::error::{FileFault, StoreError};
 use ekiden_store::handoff::keep;
 use ekiden_store::replace::{Durability, replace};
-use ekiden_testkit::sim::{SimDisk, every_crash};
 
 const PROMPT: (&str, &str) = ("prompt.md", "the task, word for word");
 const PROTOCOL: (&str, &str) = ("protocol.md", "the fixed instructions");

@@ -2,9 +2,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ekiden_core::time::Timestamp;
+use ekiden_sim::{SimDisk, every_crash};
 use ekiden_store::disk::Disk;
 use ekiden_store::documents::*;
-use ekiden_testkit::sim::{SimDisk, every_crash};
 
 const MINUTE: &str = "2026-01-07-1045";
 

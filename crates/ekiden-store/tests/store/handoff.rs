@@ -4,12 +4,12 @@ use std::path::Path;
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles, NotText};
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
+use ekiden_sim::{SimDisk, every_crash};
 use ekiden_store::archive::archive_dir;
 use ekiden_store::disk::{Disk, DiskResult, Kind};
 use ekiden_store::handoff::*;
 use ekiden_store::layout::SessionLayout;
 use ekiden_store::layout::StateLayout;
-use ekiden_testkit::sim::{SimDisk, every_crash};
 
 const DIR: &str = "/p/.ekiden/handoff";
 

@@ -2,10 +2,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ekiden_core::text::in_full;
+use ekiden_sim::{Fault, SimDisk, every_crash};
 use ekiden_store::disk::{Disk, Reach};
 use ekiden_store::error::{FileFault, StoreError};
 use ekiden_store::log::*;
-use ekiden_testkit::sim::{Fault, SimDisk, every_crash};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 

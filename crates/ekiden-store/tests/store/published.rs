@@ -2,11 +2,11 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
 
+use ekiden_sim::{SimDisk, every_crash};
 use ekiden_store::disk::{Disk, DiskResult, Kind, Reach, RealDisk};
 use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::published::*;
 use ekiden_store::replace::{Durability, replace};
-use ekiden_testkit::sim::{SimDisk, every_crash};
 
 const EXCLUDE: &str = "/p/.git/info/exclude";
 

@@ -4,8 +4,8 @@ use std::fs::{self};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
+use ekiden_sim::SimDisk;
 use ekiden_store::disk::*;
-use ekiden_testkit::sim::SimDisk;
 
 /// Does a list of operations, good and bad, and tells how each went.
 fn told(disk: &dyn Disk, root: &Path) -> Vec<String> {

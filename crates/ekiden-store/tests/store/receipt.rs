@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::hash::sha256_hex;
+use ekiden_sim::{SimDisk, every_crash};
 use ekiden_store::disk::Disk;
 use ekiden_store::error::{FileFault, StoreError};
 use ekiden_store::receipt::*;
-use ekiden_testkit::sim::{SimDisk, every_crash};
 
 fn place() -> ReceiptDir {
     ReceiptDir::of(

@@ -1,8 +1,8 @@
 use std::path::Path;
 
+use ekiden_sim::{SimDisk, every_crash};
 use ekiden_store::disk::Disk;
 use ekiden_store::replace::*;
-use ekiden_testkit::sim::{SimDisk, every_crash};
 
 const FILE: &str = "/p/status.json";
 const OLD: &[u8] = b"old content";
@@ -103,7 +103,7 @@ fn what_a_crash_leaves_behind_is_in_nobodys_way() {
 fn a_full_disk_keeps_the_old_file_and_no_half_one() {
     for op in 0..4 {
         let disk = with_old();
-        disk.fail_at(op, ekiden_testkit::sim::Fault::DiskFull);
+        disk.fail_at(op, ekiden_sim::Fault::DiskFull);
         replace(&disk, Path::new(FILE), NEW, Durability::Full).unwrap_err();
         assert_eq!(disk.read(Path::new(FILE), 100).unwrap(), OLD);
         assert_eq!(

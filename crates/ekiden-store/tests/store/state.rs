@@ -4,13 +4,13 @@ use std::sync::Arc;
 use ekiden_core::ids::RunId;
 use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
+use ekiden_sim::{SimDisk, every_crash, lock};
 use ekiden_store::disk::Disk;
 use ekiden_store::error::{FileFault, StoreError};
 use ekiden_store::layout::StateLayout;
 use ekiden_store::lock::Holder;
 use ekiden_store::log::Numbered;
 use ekiden_store::state::*;
-use ekiden_testkit::sim::{SimDisk, every_crash, lock};
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -94,7 +94,7 @@ fn what_a_killed_process_left_in_the_cache_is_made_durable_by_the_next() {
     first_run(&whole).unwrap();
     for op in 0..whole.ops() {
         let disk = Arc::new(project());
-        disk.crash_at(op, ekiden_testkit::sim::AtCrash::Done);
+        disk.crash_at(op, ekiden_sim::AtCrash::Done);
         first_run(&disk).unwrap_err();
         let next = Arc::new(disk.after_kill());
         let state = locked(&next).unwrap();
@@ -123,7 +123,7 @@ fn a_second_crash_while_the_first_is_mended_does_no_harm() {
     locked(&whole).unwrap();
     for op in 0..whole.ops() {
         let disk = Arc::new(project());
-        disk.crash_at(op, ekiden_testkit::sim::AtCrash::Done);
+        disk.crash_at(op, ekiden_sim::AtCrash::Done);
         locked(&disk).unwrap_err();
         every_crash(
             &disk.after_kill(),

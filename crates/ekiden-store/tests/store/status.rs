@@ -2,10 +2,10 @@ use std::path::Path;
 
 use ekiden_core::ids::RunId;
 use ekiden_core::time::Timestamp;
+use ekiden_sim::SimDisk;
 use ekiden_store::disk::Disk;
 use ekiden_store::error::{FileFault, StoreError};
 use ekiden_store::status::*;
-use ekiden_testkit::sim::SimDisk;
 
 const PATH: &str = "/p/.ekiden/status.json";
 

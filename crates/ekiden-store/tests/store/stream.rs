@@ -1,10 +1,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ekiden_sim::{Fault, SimDisk};
 use ekiden_store::disk::Disk;
 use ekiden_store::limits::STREAM_BYTES_MAX;
 use ekiden_store::stream::*;
-use ekiden_testkit::sim::{Fault, SimDisk};
 
 const PATH: &str = "/run/events.jsonl";
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ekiden_core::ids::{MessageId, RunId, SessionNumber};
 use ekiden_core::time::Timestamp;
+use ekiden_sim::{AtCrash, SimDisk, lock};
 use ekiden_store::archive::archive_dir;
 use ekiden_store::disk::Disk as _;
 use ekiden_store::layout::{Published, SessionLayout, StateLayout};
@@ -15,7 +16,6 @@ use ekiden_store::log::{LogWriter, Numbered, read_log};
 use ekiden_store::published::{exclude_from_git, prepare_published};
 use ekiden_store::replace::{Durability, replace};
 use ekiden_store::state::{LockedStateDir, create_state_root};
-use ekiden_testkit::sim::{AtCrash, SimDisk, lock};
 use serde::{Deserialize, Serialize};
 
 const WORLDS: u64 = 500;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ekiden_core::issue::{IssueRef, TrackerKind};
+use ekiden_sim::{SimDisk, every_crash};
 use ekiden_store::disk::Disk;
 use ekiden_store::outbox::Outbox;
-use ekiden_testkit::sim::{SimDisk, every_crash};
 use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, ServiceFault};
 use ekiden_tracker::{NewState, Open, Queued, Sender, Write};
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::time::Timestamp;
-use ekiden_testkit::sim::SimDisk;
+use ekiden_sim::SimDisk;
 use ekiden_testkit::trackers::{Asked, Fake, FakeGitHub, FakeLinear, Service};
 use ekiden_tracker::{Answer, Document, Entry, GitHub, Linear, Queued, Web, Write};
 use ureq::http::{Request, Response};

@@ -7,7 +7,7 @@ use ekiden_core::issue::IssueRef;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::Outbox;
 
-use ekiden_testkit::sim::SimDisk;
+use ekiden_sim::SimDisk;
 use ekiden_testkit::trackers::{FakeLinear, ServiceFault};
 use ekiden_tracker::{Fault, NewState, Queued, Sender, Sent, Tracker, Write, standing};
 

@@ -45,7 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 /// Crates that only help to build and test: they may know any, and none may know them.
-pub(crate) const NEVER_SHIPPED: &[&str] = &["ekiden-testkit", "xtask"];
+pub(crate) const NEVER_SHIPPED: &[&str] = &["ekiden-sim", "ekiden-testkit", "xtask"];
 /// Where a runtime may be known. Everything else is ordinary Rust that can be called without one.
 const ASYNC_CRATES: &[&str] = &[
     "ekiden-agent",

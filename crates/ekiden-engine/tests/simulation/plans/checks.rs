@@ -14,9 +14,9 @@ use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::journal::RunSummary;
 use ekiden_engine::paths::RunPaths;
+use ekiden_sim::SimDisk;
 use ekiden_store::disk::Disk;
 use ekiden_store::state::StateDir;
-use ekiden_testkit::sim::SimDisk;
 
 use super::PlanScenario;
 use super::world::PlanWorld;

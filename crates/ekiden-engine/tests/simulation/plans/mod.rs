@@ -23,8 +23,8 @@ use ekiden_engine::engine::Engine;
 use ekiden_engine::journal::Journal;
 use ekiden_engine::paths::RunPaths;
 use ekiden_engine::run_files::RunFiles;
+use ekiden_sim::{AtCrash, Fault, SimDisk};
 use ekiden_store::disk::Disk;
-use ekiden_testkit::sim::{AtCrash, Fault, SimDisk};
 
 use crate::losses_max;
 use crate::seeds::{Dice, Disturbance, for_each_seed};

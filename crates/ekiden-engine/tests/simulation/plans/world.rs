@@ -24,10 +24,10 @@ use ekiden_engine::git::commit::CommitJob;
 use ekiden_engine::notify::Notice;
 use ekiden_engine::paths::RunPaths;
 use ekiden_engine::worktrees::StageJob;
+use ekiden_sim::SimDisk;
 use ekiden_store::disk::{Disk, DiskResult};
 use ekiden_store::layout::Published;
 use ekiden_store::published::prepare_published;
-use ekiden_testkit::sim::SimDisk;
 
 use super::PlanScenario;
 use crate::world::{Deed, handoff_texts, layout, write};
