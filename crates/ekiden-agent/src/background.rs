@@ -20,7 +20,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::process::{Pid, WaitOptions, getpid, getppid, setsid, waitpid};
+use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, getppid, setsid, waitpid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use crate::unix::{Forked, fork, pass_on_requests};
@@ -34,6 +34,8 @@ pub enum Background<T> {
     Works,
     /// It ended, with this exit code.
     Ended(u8),
+    /// This signal ended it. Itself it ends with an exit code, whatever it was asked.
+    Killed(i32),
 }
 
 /// Reports that the background process works.
@@ -117,10 +119,10 @@ fn split<T>(
         return Ok(Background::Works);
     }
     let end = rustix::io::retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
-    let code = end.and_then(|(_, status)| {
-        let signal = || status.terminating_signal().map(|signal| 128 + signal);
-        status.exit_status().or_else(signal)
-    });
-    let code = code.and_then(|code| u8::try_from(code).ok());
+    let status = end.map(|(_, status)| status);
+    if let Some(signal) = status.and_then(WaitStatus::terminating_signal) {
+        return Ok(Background::Killed(signal));
+    }
+    let code = status.and_then(|status| u8::try_from(status.exit_status()?).ok());
     Ok(Background::Ended(code.unwrap_or(70)))
 }

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::memory;
 use crate::output::Output;
 use crate::output::json::Fields;
+use crate::output::keys;
 use crate::output::line::one_line;
 use crate::output::live::Live;
 use crate::output::phrase;
@@ -107,12 +108,14 @@ fn split(
             Background::Here(begun) => ControlFlow::Continue((Some(begun), None)),
             Background::Works => ControlFlow::Break(detached(run, &there, json, output)),
             Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
+            Background::Killed(signal) => return Err(killed(signal, &there)),
         });
     }
     let has_keys = output.has_screen() && !json && invocation.can_ask()?;
     if !has_keys || interface == Interface::Terminal {
         return Ok(ControlFlow::Continue((None, None)));
     }
+    let restore = keys::restorer();
     Ok(match background::begin_on_terminal().map_err(failed)? {
         Background::Here(detach) => ControlFlow::Continue((None, Some(detach))),
         Background::Works => {
@@ -121,7 +124,18 @@ fn split(
             ControlFlow::Break(Exit::Done)
         }
         Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
+        Background::Killed(signal) => {
+            restore();
+            return Err(killed(signal, &there));
+        }
     })
+}
+
+/// The process that worked on the run is gone: by `kill -9`, or for lack of memory.
+fn killed(signal: i32, there: &ShownWorkDir) -> Failure {
+    let text = format!("ekiden was killed (signal {signal})");
+    let hint = format!("`ekiden resume{}` continues the run", there.flag());
+    Failure::new(Exit::Signal(signal), text).hint(hint)
 }
 
 /// Starts a run and shows it until it ends. `set_aside` keeps an unfinished run here as it is. `detach` lets

@@ -2,7 +2,7 @@
 //!
 //! Nothing else changes: ctrl-c, ctrl-z and ctrl-\ stay signals, as without a live view. A process in the
 //! background reads and sets nothing, since that would suspend the whole process. At the end the terminal
-//! gets its old settings back. If the program is killed, the shell restores them.
+//! gets its old settings back, even if the process that took them is killed: see [`restorer`].
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,6 +20,8 @@ use rustix::termios::{
 use super::prompting::{Key, Move};
 
 const BYTES_MAX: usize = 4096;
+/// Shows the cursor, and leaves a full screen. Where there is none, nothing moves.
+const LEAVE_SCREEN: &str = "\u{1b}[?25h\u{1b}[?1047l";
 /// A signal that has no key.
 const NO_KEY: u8 = if cfg!(target_os = "macos") { 0xff } else { 0 };
 
@@ -148,6 +150,16 @@ pub fn wait(keys: Option<&mut Keys>, stopped: &OwnedFd, length: Duration) -> Hea
 /// Only then may the terminal be read and set.
 fn is_in_foreground() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
+}
+
+/// Remembers the terminal's mode. The returned function sets it again, after a process that was killed while it used
+/// the terminal, perhaps all of the screen.
+pub fn restorer() -> impl FnOnce() {
+    let before = tcgetattr(stdin()).ok();
+    move || {
+        before.iter().for_each(set);
+        let _ = rustix::io::write(stdout(), LEAVE_SCREEN.as_bytes());
+    }
 }
 
 /// If a panic ends the process at once, nothing is dropped.

@@ -18,7 +18,7 @@ pub mod full;
 mod growth;
 mod handed_off;
 pub mod json;
-mod keys;
+pub mod keys;
 pub mod line;
 pub mod live;
 pub mod outcome;

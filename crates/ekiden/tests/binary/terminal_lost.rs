@@ -142,6 +142,34 @@ fn what_needs_a_terminal_is_not_detached() {
     assert!(!environment.exists(".ekiden"), "nothing was begun");
 }
 
+/// By `kill -9`, or for lack of memory.
+// shows: RUN-18
+#[test]
+fn a_run_that_is_killed_gives_the_terminal_back_and_says_how_to_continue() {
+    let environment = waiting().with("TERM", "xterm");
+    let mut pty = Pty::spawn(environment.command(&RUN)).unwrap();
+    wait_until("work", || environment.exists("started"));
+    wait_until("keys", || !pty.is_sane());
+    let mut works = pty.processes();
+    works.retain(|pid| *pid != pty.pid());
+    let [works] = works[..] else {
+        panic!("{works:?}")
+    };
+    kill_process(Pid::from_raw(works.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    let end = pty.wait(PATIENCE);
+    let written = pty.written();
+    assert_eq!(end.and_then(|end| end.code()), Some(137), "{written}");
+    assert!(pty.is_sane(), "{written}");
+    let told = [
+        "ekiden was killed (signal 9)",
+        "`ekiden resume` continues the run",
+    ];
+    assert!(told.iter().all(|told| written.contains(told)), "{written}");
+    environment.write("go", "");
+    environment.run(&["resume"]).expect(0);
+    expect_complete(&environment);
+}
+
 // shows: RUN-18
 #[test]
 fn attach_to_a_run_whose_ekiden_was_killed_says_so() {
