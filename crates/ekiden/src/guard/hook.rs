@@ -26,7 +26,8 @@ use crate::specs::large_spec;
 
 /// How long a call waits for another one that decides about the same session.
 const LOCK_PATIENCE: Duration = Duration::from_millis(5);
-const COMPACTION_LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// The same where what is not decided now is lost, or nobody waits.
+const LONG_LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// How much of the memory a session reads at its start: about 1,000 tokens.
 const CONTEXT_CHARS_MAX: usize = 3_000;
 /// How the client's own prompts begin, which report on background tasks.
@@ -334,9 +335,13 @@ pub(super) fn settle(
         return (watch, first);
     }
     // Held until the records are appended: a temporary in the condition below would be dropped too early.
-    // Without its checkpoint, a compaction loses what was not written down.
-    let patience = if *trigger == Trigger::Compacts {
-        COMPACTION_LOCK_PATIENCE
+    // Without its checkpoint, a compaction loses what was not written down; and a turn's end is judged once.
+    let must = matches!(
+        trigger,
+        Trigger::Compacts | Trigger::Stops { background: true }
+    );
+    let patience = if must {
+        LONG_LOCK_PATIENCE
     } else {
         LOCK_PATIENCE
     };

@@ -383,7 +383,12 @@ fn the_end_of_a_turn_is_judged_by_its_last_response() {
     assert!(!person(&answer).contains("87%"), "{answer}");
     assert!(!session.log().contains("\"writing\""));
     std::thread::sleep(std::time::Duration::from_millis(300));
+    // Another hook decides meanwhile, on a busy machine.
+    let busy = std::fs::File::create(session.guard(&format!("{SESSION}.lock"))).unwrap();
+    busy.lock().unwrap();
     std::fs::write(session.transcript(), format!("{early}{asked}\n{late}")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    drop(busy);
     session.checkpointed();
     assert!(
         session.log().contains("\"percent\":87"),
