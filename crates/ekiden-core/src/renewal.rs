@@ -16,7 +16,7 @@ use crate::ids::{RunId, SessionNumber};
 use crate::prompt::{Author, Notes};
 
 /// A task that replaces another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewTask {
     pub text: String,
     /// Where the words came from, for people.

@@ -10,8 +10,7 @@ use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber};
 use ekiden_core::manifest::{Manifest, Stage};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
-use ekiden_core::relay::Relay;
-use ekiden_core::renewal::{LastSession, StartingPoint};
+use ekiden_core::renewal::{LastSession, NewTask, StartingPoint};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::time::Timestamp;
@@ -122,28 +121,38 @@ pub fn log_bytes(workspace: &Workspace, run: &RunId) -> Result<u64, EngineError>
     stat.map(|stat| stat.len).ok_or(EngineError::NoRuns)
 }
 
-/// What a session of a run left for another run to continue from, and that run. The texts come from the log, at
-/// the record after which the session's handoff was accepted or its rescue written.
+/// What a session of a run left for another run to continue from, the task of that time, and that run. The texts come
+/// from the log, at the record after which the session's handoff was accepted or its rescue written.
 pub fn starting_point(
     workspace: &Workspace,
     prefix: Option<&str>,
     session: SessionNumber,
-) -> Result<(StartingPoint, RunSummary), EngineError> {
+) -> Result<(StartingPoint, NewTask, RunSummary), EngineError> {
     let (run, _) = find(workspace, prefix)?;
     let (mut points, mut overtaken) = (BTreeMap::new(), false);
+    let (mut task, mut is_followed_up) = (NewTask::default(), false);
     let summary = read(workspace, &run, |record, run| {
         overtaken |= starts_after(record, session);
-        let relay = run.relays().next().map(|(_, relay)| relay);
-        if let Some(last) = relay.and_then(|relay| relay.last.as_ref()) {
+        let Some((_, relay)) = run.relays().next() else {
+            return;
+        };
+        // A task that was only edited is still the task.
+        let is_follow_up = matches!(record.event, Event::Continued(_));
+        let newest = points.last_key_value().map(|(session, _)| *session);
+        is_followed_up |= is_follow_up && newest >= Some(session);
+        if !is_followed_up && task.text != relay.stage.task {
+            task = relay.task();
+        }
+        if let Some(last) = relay.last.as_ref() {
             points
                 .entry(last.session)
-                .or_insert_with(|| relay.and_then(Relay::starting_point));
+                .or_insert_with(|| relay.starting_point());
         }
     })?;
     match points.remove(&session).flatten() {
-        Some(point) => Ok((StartingPoint { overtaken, ..point }, summary)),
+        Some(point) => Ok((StartingPoint { overtaken, ..point }, task, summary)),
         None => match imported_point(workspace, &summary.run, session)? {
-            Some(point) => Ok((point, summary)),
+            Some(point) => Ok((point, task, summary)),
             None => Err(EngineError::NoHandoff {
                 run,
                 session,

@@ -50,6 +50,14 @@ impl Relay {
         self.prepare(at)
     }
 
+    /// What it works on now.
+    pub fn task(&self) -> NewTask {
+        NewTask {
+            text: self.stage.task.clone(),
+            name: self.stage.task_name.clone(),
+        }
+    }
+
     /// The point from which another run can continue.
     pub fn starting_point(&self) -> Option<StartingPoint> {
         Some(StartingPoint {

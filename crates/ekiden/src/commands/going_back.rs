@@ -2,8 +2,7 @@
 
 use ekiden_core::ids::SessionNumber;
 use ekiden_core::manifest::Manifest;
-use ekiden_core::renewal::StartingPoint;
-use ekiden_core::run::Run;
+use ekiden_core::renewal::{NewTask, StartingPoint};
 use ekiden_core::settings::{LimitsChanged, Place, RunStarted};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{history, log_check};
@@ -23,18 +22,18 @@ pub fn from(
     manifest: &Manifest,
     output: &mut Output,
 ) -> Result<StartingPoint, Failure> {
-    let (point, summary) = history::starting_point(workspace, None, session)?;
+    let (point, then, summary) = history::starting_point(workspace, None, session)?;
     invocation.settle_state(workspace, Some(summary.id()), output)?;
     log_check::refuse_changed(workspace, summary.id())?;
     refuse_plan(&summary.run, "go back to a session")?;
     Ok(StartingPoint {
-        task_changed: differ(&summary.run, manifest),
+        task_changed: differ(&then, manifest),
         ..point
     })
 }
 
-/// A new run that continues from a session of another run, with that run's settings and task except for what
-/// is given here.
+/// A new run that continues from a session of another run, with that run's settings and the task of that session,
+/// except for what is given here.
 pub fn header(
     invocation: &Invocation,
     workspace: &mut Workspace,
@@ -44,7 +43,7 @@ pub fn header(
     limits: &LimitsChanged,
     output: &mut Output,
 ) -> Result<RunStarted, Failure> {
-    let (point, summary) = history::starting_point(workspace, run, session)?;
+    let (point, then, summary) = history::starting_point(workspace, run, session)?;
     invocation.refuse_a_persons_run(&summary.run)?;
     invocation.settle_state(workspace, Some(summary.id()), output)?;
     log_check::refuse_changed(workspace, summary.id())?;
@@ -56,10 +55,12 @@ pub fn header(
         if let Some(relay) = summary.run.relay(&stage.id) {
             stage.clone_from(&relay.stage);
         }
-        if let Some(task) = task {
-            stage.task.clone_from(&task.text);
-            stage.task_name.clone_from(&task.name);
-        }
+        let (text, name) = match task {
+            Some(task) => (&task.text, &task.name),
+            None => (&then.text, &then.name),
+        };
+        stage.task.clone_from(text);
+        stage.task_name.clone_from(name);
         stage.sessions_max = limits.sessions_max.unwrap_or(stage.sessions_max);
     }
     header.settings.change(limits);
@@ -67,7 +68,7 @@ pub fn header(
         judging.stall_sessions = limits.stall_sessions.unwrap_or(judging.stall_sessions);
         judging.research = limits.research.unwrap_or(judging.research);
     }
-    let task_changed = differ(&summary.run, &header.manifest);
+    let task_changed = differ(&then, &header.manifest);
     Ok(RunStarted {
         run: new_id(),
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
@@ -85,8 +86,7 @@ pub fn header(
     })
 }
 
-/// Whether a run's current tasks differ from those of a manifest.
-fn differ(run: &Run, manifest: &Manifest) -> bool {
-    let now = run.relays().map(|(_, relay)| &relay.stage.task);
-    !now.eq(manifest.stages.iter().map(|stage| &stage.task))
+/// Whether a manifest has another task than the run had then.
+fn differ(then: &NewTask, manifest: &Manifest) -> bool {
+    manifest.stages.iter().any(|stage| stage.task != then.text)
 }

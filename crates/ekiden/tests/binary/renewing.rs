@@ -277,3 +277,26 @@ fn going_back_is_a_run_of_its_own() {
             .contains("The user has changed the task")
     );
 }
+
+// shows: RUN-16
+#[test]
+fn going_back_to_before_follow_up_work_is_to_the_task_of_then() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(6));
+    environment
+        .run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1]])
+        .expect(0);
+    environment
+        .run(&["continue", "And then:\n\n- [ ] Summary\n"])
+        .expect(0);
+    let said = environment.run(&["resume", "-r", "1"]).expect(0);
+    assert!(
+        said.stdout.contains("task.md · from session 1 of"),
+        "{said}"
+    );
+    let prompt = environment.kept(2, "prompt.md");
+    assert!(
+        prompt.contains("Item 6") && !prompt.contains("The user has changed the task"),
+        "{prompt}"
+    );
+}
