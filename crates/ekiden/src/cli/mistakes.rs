@@ -12,12 +12,13 @@ use crate::failure::Failure;
 use crate::output::phrase;
 
 /// Other programs' names for our commands.
-const HABITS: [(&str, &str); 11] = [
+const HABITS: [(&str, &str); 12] = [
     ("ls", "status"),
     ("list", "status --all"),
     ("ps", "status"),
     ("logs", "log"),
     ("exec", "execute"),
+    ("pipeline", "execute"),
     ("kill", "stop --now"),
     ("cancel", "stop"),
     ("abort", "stop --now"),
@@ -27,7 +28,7 @@ const HABITS: [(&str, &str); 11] = [
 ];
 
 /// Flags of earlier programs, and of other commands, and ours for the purpose.
-const FLAGS: [(&str, &str); 12] = [
+const FLAGS: [(&str, &str); 17] = [
     (
         "--dangerously-skip-permissions",
         "`--skip-permissions` lets the agent do everything without asking, where nothing can be lost",
@@ -59,6 +60,20 @@ const FLAGS: [(&str, &str); 12] = [
     (
         "--budget",
         "`--session-budget USD` is for each session, `--run-budget USD` for all",
+    ),
+    (
+        "-b",
+        "`--session-budget USD` is for each session, `--run-budget USD` for all",
+    ),
+    ("-s", "`-m NUMBER` allows so many sessions"),
+    ("--file", "the task is an argument: `ekiden run FILE`"),
+    (
+        "--install-hooks",
+        "`ekiden setup` installs the guard's hooks",
+    ),
+    (
+        "--uninstall",
+        "`ekiden setup --remove` removes the guard's hooks",
     ),
     (
         "--allowed-tools",

@@ -215,8 +215,11 @@ impl<'a> CheckpointCommand<'a> {
         if self.json {
             output.json(&estimate);
         } else {
-            tell_estimate(&estimate, self.reading.as_ref(), output);
-            if let Some(large) = large_spec(&self.watched.place.dir, task, &window) {
+            let large = large_spec(&self.watched.place.dir, task, &window);
+            // Its parts are listed below.
+            let parts = large.is_none().then(|| estimate.shards());
+            tell_estimate(&estimate, parts, self.reading.as_ref(), output);
+            if let Some(large) = large {
                 output.line(large.told());
             }
         }
@@ -230,7 +233,12 @@ impl<'a> CheckpointCommand<'a> {
     }
 }
 
-fn tell_estimate(estimate: &Estimate, reading: Option<&Reading>, output: &mut Output) {
+fn tell_estimate(
+    estimate: &Estimate,
+    parts: Option<u64>,
+    reading: Option<&Reading>,
+    output: &mut Output,
+) {
     let [all, text, files] =
         [estimate.tokens, estimate.text_tokens, estimate.file_tokens].map(phrase::tokens);
     let named = phrase::files(usize::try_from(estimate.files).unwrap_or(usize::MAX));
@@ -248,11 +256,11 @@ fn tell_estimate(estimate: &Estimate, reading: Option<&Reading>, output: &mut Ou
         let left = phrase::tokens(reading.remaining_tokens());
         output.line(format!("Left        {left} tokens: {fits}"));
     }
-    let parts = estimate.shards();
+    let into = parts.map_or(String::new(), |parts| format!(", into {parts} parts"));
     let advice = match estimate.advice {
         Advice::Run => "small enough to run as it is".to_owned(),
-        Advice::ConsiderSharding => format!("consider sharding, into {parts} parts"),
-        Advice::ShardFirst => format!("shard it first, into {parts} parts"),
+        Advice::ConsiderSharding => format!("consider sharding{into}"),
+        Advice::ShardFirst => format!("shard it first{into}"),
     };
     output.line(format!("Advice      {advice}"));
     for choice in estimate.choices() {

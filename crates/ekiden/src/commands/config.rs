@@ -126,7 +126,7 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     if is_json(&args.typed.flags()) {
         let answer = Fields::versioned().with("key", key).with("value", value);
-        return output.answer_json(&answer.with("file", phrase::path(&file)));
+        return output.answer_json(&answer.with("file", file.display().to_string()));
     }
     let line = Line::new(Tone::Plain, format!("{key} = {}  ", one_line(&value)));
     output.line(line.with(Tone::Quiet, phrase::path(&file)));
@@ -210,7 +210,7 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     approvals.approve(&file)?;
     if is_json(&flags) {
-        let answer = Fields::versioned().with("file", shown);
+        let answer = Fields::versioned().with("file", path.display().to_string());
         return output.answer_json(&answer.with("approved", approved));
     }
     for one in approved {
@@ -321,7 +321,7 @@ fn agent(row: &AgentRow) -> Fields {
         "name": row.name,
         "kind": row.kind.map(AgentKind::name),
         "command": row.command,
-        "file": phrase::path(&row.path),
+        "file": row.path.display().to_string(),
         "line": row.line,
     }
 }

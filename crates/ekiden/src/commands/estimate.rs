@@ -312,7 +312,9 @@ fn is_manifest(name: &str) -> bool {
 
 /// A file or words; anything else names an issue.
 fn is_task(subject: &str) -> bool {
-    subject == "-" || Path::new(subject).exists() || subject.contains(char::is_whitespace)
+    let path = Path::new(subject);
+    let is_named_as_file = path.extension().is_some_and(|ending| ending == "md");
+    subject == "-" || is_named_as_file || path.exists() || subject.contains(char::is_whitespace)
 }
 
 fn read_task(subject: &str, invocation: &Invocation, output: &mut Output) -> Result<Task, Failure> {

@@ -10,6 +10,8 @@ use ekiden_core::{secrets, text};
 
 /// The narrowest terminal that lines are laid out for, in columns.
 pub const COLUMNS_MIN: usize = 60;
+/// Lines are not wrapped closer than this.
+const WRAP_COLUMNS_MIN: usize = 20;
 /// How much of a text from outside is shown on one line, in characters.
 const FOREIGN_CHARS_MAX: usize = 200;
 
@@ -164,7 +166,7 @@ impl Line {
                 line
             });
         match columns {
-            Some(columns) => wrap(&styled, columns.max(COLUMNS_MIN), self.hang),
+            Some(columns) => wrap(&styled, columns.max(WRAP_COLUMNS_MIN), self.hang),
             None => styled,
         }
     }

@@ -203,7 +203,7 @@ fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
     let environment = environment(1, 12);
     insta::assert_snapshot!(environment.told(&["checkpoint", "--estimate", "spec.md"]), @r"
     Estimate    about 102k, 62% of the usable window: 410 for the text, 0 for 0 files it names, 24 open items
-    Advice      shard it first, into 3 parts
+    Advice      shard it first
       - shard: split it into smaller tasks, each under 30% of the window
       - checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with /orient
       - proceed: do it in this session all the same
