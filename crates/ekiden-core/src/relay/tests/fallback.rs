@@ -209,7 +209,7 @@ fn budgets_of_agents_and_of_the_run_hold_beside_each_other() {
     assert_eq!(at_work(given, spent), "codex");
     let given = "fallback=codex of-claude=20 of-codex=9 budget=21";
     let share = after(given, spent).relay().share();
-    // The run has three dollars left, a sixth of what a session cost, so the run's budget is spent.
+    // The run has three dollars left, a sixth of what a session cost, so the run ends for lack of budget.
     assert_eq!(share, None);
     let given = "fallback=codex of-claude=20 of-codex=9 budget=24";
     let share = after(given, spent).relay().share().unwrap();
