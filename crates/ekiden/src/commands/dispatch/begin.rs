@@ -147,7 +147,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Removes a worktree that is no longer needed, unless something in it is not committed or not pushed.
+    /// Removes a worktree that nobody needs, unless something in it is not committed or its branch is not pushed.
     pub(super) fn clear(&mut self, place: &IssueWorktree) {
         let outbox = self.trackers.outbox();
         let waiting = outbox.and_then(|outbox| outbox.waiting().ok());
