@@ -445,7 +445,7 @@ fn blocked_without_more_words_is_a_handoff_like_any_other() {
     );
 }
 
-/// After it the agent knows only a summary, so it hands off at once, and is told so once.
+/// After a compaction the agent knows only a summary, so it hands off at once, and is told so once.
 // shows: AGT-04
 #[test]
 fn a_compaction_is_a_handoff_that_came_too_late() {

@@ -1,9 +1,9 @@
 //! What the pages show. One thread reads it: no page waits for another page's log, and no engine waits for
 //! a page.
 //!
-//! The thread looks only while somebody asks or watches. It folds each run that is at work or was
-//! requested only once, and from then on reads only what is new. Of all other runs it keeps only a row,
-//! and makes that again when their log has grown.
+//! The thread looks only while somebody asks or watches. It folds a run once, if it is at work or was
+//! requested, and from then on reads only what is new. Of all other runs it keeps only a row, and makes
+//! that again when their log has grown.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

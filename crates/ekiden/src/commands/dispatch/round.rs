@@ -24,7 +24,7 @@ pub(super) enum Wanted {
     Unknown,
 }
 
-/// The steps of a round. `wanted` are the ids of issues that want work, those to begin with first; Each place comes
+/// The steps of a round. `wanted` are the ids of issues that want work, those to begin with first. Each place comes
 /// with whether its issue is wanted. At most `jobs` runs work at a time; the budget has room for `room` new ones.
 pub(super) fn steps(
     wanted: &[String],
