@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, getpgrp, kill_process, kill_process_group};
 
 use crate::unix::Deadline;
 
-/// How long after the last newly seen process the rounds give up. All that we may kill are dead
-/// within milliseconds.
+/// How long after the last newly seen process the rounds give up. Every process that we may kill is
+/// dead within milliseconds.
 const GIVE_UP: Duration = Duration::from_secs(2);
 /// The pause before the second round, unless a child's end comes first; doubled each time.
 const PAUSE_FIRST: Duration = Duration::from_millis(5);

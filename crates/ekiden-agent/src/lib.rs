@@ -3,8 +3,8 @@
 //! Every process that a run starts, be it an agent, a verification or git, runs under a [`keeper`], so that
 //! nothing outlives ekiden. Two kinds run without one: [`foreground`] programs (an editor, a pager), which a
 //! person ends, and [`detached`] ones, which are meant to outlive the command that started them. [`child`] is
-//! the engine's handle on one process under a keeper. [`task`] is for commands of which only the end and the
-//! output matter. [`attempt`] is what the engine sees of an agent at work: `stream`, `terminal` and `exec` are
+//! the engine's handle on one process under a keeper. [`task`] is for commands whose end and output are all
+//! that matters. [`attempt`] is what the engine sees of an agent at work: `stream`, `terminal` and `exec` are
 //! its drivers.
 //!
 //! ```text

@@ -15,10 +15,10 @@ pub const OUTER_AGENT_ENV: [&str; 10] = [
     "CLAUDE_PLUGIN_DATA",
 ];
 
-/// Variables by which git, if it started ekiden in a hook, knows its repository, index and objects. With them
-/// git in a child would work there, wherever it runs. `git rev-parse --local-env-vars` lists them. Git's settings
+/// Variables by which git, if it started ekiden in a hook, knows its repository, index and objects. With them git in a
+/// child would work there, wherever it runs. `git rev-parse --local-env-vars` lists them. Git's settings
 /// (`GIT_CONFIG_PARAMETERS`, `GIT_CONFIG_COUNT`) stay, as git itself leaves them to other repositories. The variables
-/// that say how git reads paths do not: an editor that commits with `--literal-pathspecs` leaves that to its hooks.
+/// that say how git reads paths do not: an editor that commits with `--literal-pathspecs` passes that on to its hooks.
 pub const OUTER_GIT_ENV: [&str; 19] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",

@@ -4,7 +4,7 @@ use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
 
 use crate::{stream, terminal};
 
-/// By their paths beside the protocol's file.
+/// Our files for an agent, by their paths beside the protocol's file.
 pub fn own_files(agent: &AgentSpec) -> &'static [(&'static str, &'static str)] {
     match agent.interface {
         Interface::Terminal => &terminal::MOD,

@@ -80,7 +80,7 @@ pub enum EngineError {
         run: RunId,
         /// How it ended, if it did.
         outcome: Option<Box<Outcome>>,
-        /// Processes that it had left behind and that have now been ended.
+        /// How many processes it had left behind, which have now been ended.
         ended: usize,
     },
     #[error("steer run {run}: {}", why.in_words())]
@@ -127,7 +127,7 @@ pub enum EngineError {
     },
     #[error("read run {run}: its log has no records")]
     Empty { run: RunId },
-    /// Somebody has put another log in the place of a run's own.
+    /// Somebody has put another log in place of the run's own.
     #[error("use its log, which is that of run {found}")]
     LogOfAnother { found: RunId },
     #[error(transparent)]

@@ -278,7 +278,7 @@ fn unfinished_task(run: &Run, wanted: &Manifest) -> UnfinishedTask {
     let begun = &run.header().manifest;
     match (&begun.plan, &wanted.plan) {
         (Some(before), Some(now)) => {
-            // Prompts may stand in files of their own.
+            // Prompts may be in separate files.
             let same_tasks = tasks(&begun.stages).eq(tasks(&wanted.stages));
             match (
                 before.hash == now.hash && same_tasks,

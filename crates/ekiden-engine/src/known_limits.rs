@@ -269,7 +269,7 @@ mod tests {
         );
     }
 
-    /// Nothing that stands there blocks anybody for good.
+    /// Nothing in a note blocks anybody for good.
     // shows: AGT-14
     #[test]
     fn what_cannot_be_a_limit_holds_nobody() {

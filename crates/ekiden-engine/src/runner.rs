@@ -85,7 +85,7 @@ pub struct Driving {
 }
 
 impl Driving {
-    /// Stays when the terminal goes away, and notifies nobody.
+    /// Continues when the terminal goes away, and notifies nobody.
     pub fn alone() -> Self {
         Self {
             on_hangup: OnHangup::Continue,
@@ -282,7 +282,7 @@ impl LockedWorkDir {
         Ok(header)
     }
 
-    /// Drives what `begin` starts to its end.
+    /// Drives the run that `begin` starts to its end.
     fn drive<'o>(
         mut self,
         run: RunId,
@@ -375,7 +375,7 @@ impl LockedWorkDir {
         )
     }
 
-    /// Publishes again if another run has worked here since: its files must not pass for a person's edits.
+    /// Publishes again if another run has worked here since: its files must not be taken for a person's edits.
     fn reclaim(&self, journal: &Journal) -> Result<(), EngineError> {
         if !history::is_superseded(self.state.view(), journal)? {
             return Ok(());

@@ -91,7 +91,7 @@ fn asker(caller: &UnixStream) -> Result<Asker, Refusal> {
     }
 }
 
-/// Such a text reaches the next session as the user's.
+/// A session may not send a text that the next session reads as the user's.
 fn may_say(asker: Asker, steering: &Steering) -> Result<(), Refusal> {
     match (asker, steering) {
         (Asker::Session { .. }, Steering::Instruct { .. } | Steering::Answer { .. }) => {

@@ -1,8 +1,8 @@
 //! Where a run works, and where its state is kept.
 //!
-//! In a git repository the state is in the common git directory: there it survives `git clean -fdx`, moves with
-//! the project, and all worktrees share it. Elsewhere it is in `.ekiden/state/`. There it stays if the directory becomes
-//! a repository: many a task begins with `git init`.
+//! In a git repository the state is in the common git directory: there it survives `git clean -fdx`, moves with the
+//! project, and all worktrees share it. Elsewhere it is in `.ekiden/state/`. It stays there if the directory becomes a
+//! repository, since many tasks begin with `git init`.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -266,7 +266,7 @@ impl<'a> Attempt<'a> {
         if is_saved {
             return done;
         }
-        // What is nowhere else stays here.
+        // Work that is nowhere else stays here.
         let kept = self.place.keep();
         let place = format!("{} on {}", kept.display(), host());
         crate::say(&format!("kept what was not pushed in {place}"));

@@ -75,7 +75,7 @@ impl Failure {
         Self { code, text, hint }
     }
 
-    /// The server cannot be reached, or refuses us as whom we come.
+    /// The server cannot be reached, or does not accept our credentials.
     pub(crate) fn unreachable(error: impl std::error::Error + 'static) -> Self {
         let (code, said) = fault::of_server(&error);
         match code {
@@ -177,7 +177,7 @@ fn read<T: DeserializeOwned>() -> Result<T, Failure> {
     T::deserialize(&mut read).map_err(|error| Failure::bug(in_full(&error)))
 }
 
-/// Does this. If `ekiden` shows the result, stops once `ekiden` is gone.
+/// Runs the work. If `ekiden` shows the result, stops once `ekiden` is gone.
 pub(crate) async fn unless_alone(
     is_shown: bool,
     work: impl Future<Output = Result<u8, Failure>>,

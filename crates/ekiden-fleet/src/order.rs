@@ -291,8 +291,8 @@ impl PlanSignal {
     }
 }
 
-/// Keeps text from others within bounds: each text, each list, and the total. A stage stops by its worker's
-/// signal, but it is a person who asked for that.
+/// Keeps text from others within bounds: each text, each list, and the total. The worker's signal stops a
+/// stage, but a person asked for that.
 pub(crate) fn bounded(outcome: Outcome, chars: usize) -> Outcome {
     if matches!(outcome, Outcome::Stopped { .. }) {
         let request = StopRequest::Gently;

@@ -199,7 +199,7 @@ fn driving(messages: &Messages, is_new: impl Fn(&Steered) -> bool) -> Driving {
     driving
 }
 
-/// The log comes from the remote. What it has run must be the plan's all the same.
+/// The log comes from the remote. Even so, what it has run must be the plan's.
 fn is_of_plan(theirs: &RunStarted, ours: &RunStarted) -> bool {
     (&theirs.run, &theirs.manifest) == (&ours.run, &ours.manifest)
         && approved(&theirs.settings) == approved(&ours.settings)
@@ -418,7 +418,7 @@ mod tests {
             task,
             limits: LimitsChanged::default(),
         });
-        // By this a relay of another agent would take the stage's place.
+        // This would put a relay of another agent in the stage's place.
         let stage = StageId::try_from("A".to_owned()).unwrap();
         let elsewhere = Event::Woke.elsewhere(&stage, 1);
         for event in [other_task, continued, elsewhere] {

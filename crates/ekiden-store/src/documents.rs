@@ -14,7 +14,7 @@
 //! 2. A document is loaded once: by the session that creates `consumed/<name>`.
 //! 3. Only documents that ekiden made here are loaded without being asked for. WHY: a cloned repository may contain
 //!    a file in `.ekiden/handoffs/`, and a session would then begin with a stranger's words. For the same reason
-//!    only they are carried into a session's successor, whatever the agent made of their head.
+//!    only they are carried into a session's successor, whatever the agent did to their front matter.
 //!
 //! Only the document itself is synced. After a power cut it may be loaded twice, or only when somebody asks for it;
 //! it is still there to read.
@@ -123,7 +123,7 @@ impl Documents {
     }
 
     /// The names of all documents, oldest first. Other files there do not count. Documents with a known time
-    /// are in that order among themselves; for all others the minute in the name must do.
+    /// are in that order among themselves; for all others the minute in the name decides.
     pub fn names(&self) -> DiskResult<Vec<String>> {
         let dir = self.published.handoffs();
         match self.disk.stat(&dir)?.map(|found| found.kind) {

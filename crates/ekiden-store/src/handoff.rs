@@ -19,7 +19,7 @@ use crate::layout::SessionLayout;
 pub struct Keeping<'a> {
     /// The sessions that may have left it.
     pub sessions: &'a [SessionLayout],
-    /// Where a file goes that is safe nowhere.
+    /// Where a file goes that is not safe anywhere else.
     pub left: &'a Path,
     /// Handoffs whose texts are durable in the log.
     pub recorded: &'a [&'a HandoffFiles],

@@ -18,7 +18,7 @@ pub const STREAM_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub const GUARD_LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The first pause between two checks of a lock that is still held.
 pub const LOCK_PAUSE_MIN: Duration = Duration::from_millis(1);
-/// The longest pause between two checks: how much too long a restart may wait.
+/// The longest pause between two checks: a restart may wait this much longer than it needs to.
 pub const LOCK_PAUSE_MAX: Duration = Duration::from_millis(50);
 /// How long a process waits for a work dir that another process holds, before it is refused.
 pub const HELD_PATIENCE: Duration = Duration::from_millis(500);

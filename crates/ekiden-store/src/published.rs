@@ -25,7 +25,7 @@ const GITIGNORE: &str = "\
 /// The patterns that the exclude file of a repository must have.
 const EXCLUDES: [&str; 2] = ["**/.ekiden/*", "!**/.ekiden/config.toml"];
 
-/// Makes `.ekiden/`, its `handoff/`, its `.gitignore` and the link to the runs, as far as they are missing.
+/// Makes `.ekiden/`, its `handoff/`, its `.gitignore` and the link to the runs, if they are missing.
 /// Anything that a person has put there stays. Safe to repeat. Nothing is synced, since the next start makes
 /// all of it again. Several processes may do it at once: hooks of one session do.
 pub fn prepare_published(
@@ -53,7 +53,7 @@ pub fn prepare_project(
     create_state_root(disk, &state)?;
     prepare_published(disk, &Published::new(work_dir), &state)?;
     if let Some(git) = common_dir {
-        // If the repository is not writable, the `.gitignore` beside the documents must do.
+        // If the repository is not writable, the `.gitignore` beside the documents has to be enough.
         let _ = exclude_from_git(disk, &git.join("info").join("exclude"));
     }
     Ok(())

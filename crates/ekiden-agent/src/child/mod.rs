@@ -99,7 +99,7 @@ impl Child {
         })
     }
 
-    /// Waits until the program runs, and returns its pid. None: it never will, and
+    /// Waits until the program runs, and returns its pid. None if it never will;
     /// [`wait`](Self::wait) says why. May be cancelled and called again.
     pub async fn started(&mut self) -> Option<u32> {
         while self.agent.is_none() && self.end.is_none() && self.hear().await {}

@@ -80,7 +80,7 @@ impl ChildFiles {
         let mut length = Length::default();
         rustix::io::retry_on_intr(|| {
             let mut into = [IoSliceMut::new(&mut length)];
-            // So few bytes arrive whole.
+            // Such a small message arrives whole.
             recvmsg(socket, &mut into, &mut ancillary, RecvFlags::empty())
         })?;
         let mut fds = Vec::new();

@@ -2,8 +2,8 @@
 //!
 //! It only copies. The document repeats the idea's first paragraph and its items with their blocks. Each item becomes
 //! a stage, and the item is the stage's prompt. An item that says `(after: 1)` waits for the first one; all others are
-//! independent. A block marked `check` is the stage's validation. If the task has not begun, it asks back those
-//! lines of it that end with a question mark. It approves what it reviews unless a scenario says otherwise.
+//! independent. A block marked `check` is the stage's validation. Before a task begins, it asks the user those lines
+//! of the task that end with a question mark. It approves what it reviews unless a scenario says otherwise.
 //!
 //! In the prompt the document's lines are marked as data. They stay data: the text of a manifest that a person
 //! approves.
@@ -130,7 +130,7 @@ fn in_a_row(quoted: &str) -> Value {
     json!({"parts": parts.collect::<Vec<_>>()})
 }
 
-/// Asks back a line of the task that ends with a question mark.
+/// Asks the user a line of the task that ends with a question mark.
 fn asked_back(task: &str) -> Value {
     let asked = task.lines().filter(|line| line.ends_with('?'));
     let asked = asked.map(|line| json!({"question": line, "default": "As you think best."}));

@@ -131,7 +131,7 @@ fn session(dir: &TempDir, prompt: &[String]) -> (HandoffFiles, Inspection) {
     (files, inspection)
 }
 
-/// A relay in small, with a check that fails after these sessions.
+/// A small relay, with a check that fails after these sessions.
 fn relay(dir: &TempDir, task: &str, vetoes: &[usize]) -> Vec<Status> {
     relay_from(dir, task, vetoes, &mut None)
 }

@@ -238,7 +238,7 @@ impl<W: Write> Agent<W> {
         Ok(outcome)
     }
 
-    /// Asks whether the turn may end. The agent reads the reason why not as a message, alone.
+    /// Asks whether the turn may end. If it may not, the agent reads the reason as a separate message.
     async fn may_stop(&mut self, turn: &mut Turn, words: &str) -> Result<bool, Halt> {
         let details = json!({
             "stop_hook_active": turn.stop_blocks > 0, "last_assistant_message": words,

@@ -558,8 +558,8 @@ mod tests {
         format!(r#"{{"type":"assistant","message":{{"id":"{id}","model":"m","content":[]}}}}"#)
     }
 
-    /// As Claude Code 2.1.197 was seen to do: it takes the message with the next request, and says nothing
-    /// of it.
+    /// As Claude Code 2.1.197 was seen to do: it takes the message with the next request, and does not
+    /// report that.
     // shows: AGT-09, RUN-20
     #[test]
     fn an_older_clients_next_response_shows_that_a_message_is_delivered() {
@@ -649,7 +649,7 @@ mod tests {
         );
     }
 
-    /// A client that says what becomes of a message is believed, and nothing is guessed.
+    /// If a client reports what becomes of a message, ekiden believes it and guesses nothing.
     #[test]
     fn a_newer_client_says_itself_that_a_message_is_delivered() {
         let mut talk = conversation();

@@ -21,7 +21,7 @@ const WRITING_TOOLS: &str = "Bash,Edit,MultiEdit,Write,NotebookEdit";
 const SETTINGS: &str = r#"{"includeGitInstructions":false}"#;
 
 /// A compaction would lose what the handoff keeps. Background work would start turns that nobody asked for. And
-/// in the client's own memory neither a person nor another worktree would find the facts.
+/// neither a person nor another worktree would find facts in the client's own memory.
 pub(crate) const CLAUDE_ENV: [(&str, &str); 3] = [
     ("DISABLE_AUTO_COMPACT", "1"),
     ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),

@@ -146,7 +146,7 @@ impl Driver {
         }
     }
 
-    /// A message reaches a client that waits for its person only through its command line.
+    /// A client that waits for its person gets a message only through its command line.
     fn end_to_start_anew(&mut self) {
         self.anew = self.conversation.say_anew();
         self.patience = UNHEARD_AGAIN;
@@ -192,8 +192,8 @@ impl Driver {
         self.child.terminate();
     }
 
-    /// The transcript is what an event stream is headless: it is kept, and read for what it shows. A failure
-    /// costs only that.
+    /// The transcript takes the place of the headless event stream: it is kept, and read for what it shows.
+    /// A failure loses only that.
     fn keep_transcript(&self, spec: &mut AttemptSpec) -> Trace {
         let hooked = self.conversation.transcript.as_ref();
         let found = hooked.or(self.unhooked.transcript.as_ref());

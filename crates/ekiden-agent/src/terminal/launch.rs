@@ -27,7 +27,7 @@ const HOOKS: [HookEvent; 8] = [
 ];
 /// How long the client waits for our hook, in seconds: the engine may be suspended with it.
 const HOOK_TIMEOUT_SECS: u32 = 3600;
-/// Leads the mod to the engine.
+/// Tells the mod where the engine is.
 const MOD_VARIABLE: &str = "EKIDEN_TERMINAL";
 /// The client's own interface would choose a mode that decides by itself what is allowed, so the mode is always named.
 const MODE_DEFAULT: &str = "default";
@@ -159,7 +159,7 @@ mod tests {
             settings["statusLine"]["command"],
             r"'/bin/it'\''s' '__hook' '/s/sock' 'status-line'"
         );
-        // Whoever has switched all hooks off keeps them off.
+        // If the user has switched all hooks off, they stay off.
         assert_eq!(settings.get("disableAllHooks"), None);
     }
 

@@ -111,7 +111,7 @@ fn find_transcript(conversation: &str, account: Option<&str>) -> Option<PathBuf>
 mod tests {
     use super::*;
 
-    /// Else every resumed session would be said to have no hooks, and its turn to be over, before the client has started.
+    /// Otherwise every resumed session would seem to have no hooks and a finished turn before the client has started.
     // shows: AGT-03, RUN-11
     #[test]
     #[expect(

@@ -21,7 +21,7 @@ pub struct Excerpt {
     /// Where to read the whole, on one line.
     pub place: String,
     pub text: String,
-    /// Lines that are left out behind them.
+    /// How many lines are left out after them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: usize,
 }
@@ -29,7 +29,7 @@ pub struct Excerpt {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Excerpts {
     pub items: Vec<Excerpt>,
-    /// How many more there are, without a name.
+    /// How many more there are that are not named.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
 }

@@ -1,8 +1,8 @@
 //! Copies of our own texts, and of a predecessor's, in text that an agent wrote.
 //!
-//! An agent that copies its instructions into a handoff would pass them to the next session as news. A line
-//! counts as a copy if its letters and digits match a line of ours, with anything in the slots, or if it
-//! contains a word that only a predecessor's protocol uses.
+//! An agent that copies its instructions into a handoff would pass them to the next session as if they were
+//! new. A line counts as a copy if its letters and digits match a line of ours, with anything in the slots,
+//! or if it contains a word that only a predecessor's protocol uses.
 
 use std::sync::OnceLock;
 

@@ -1,6 +1,6 @@
 //! The JSON object in a model's reply, even inside a fence or with text around it.
 
-/// Objects that are tried before the reply is given up: each costs a walk to its end.
+/// How many objects are tried before ekiden gives up on the reply: each costs a scan to its end.
 const TRIES_MAX: usize = 256;
 
 /// The largest object in the reply that is inside no other. An object at the beginning of a JSON fence, or of

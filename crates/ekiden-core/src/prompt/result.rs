@@ -34,7 +34,7 @@ pub struct FailureFacts<'a> {
     pub name: &'a str,
     /// The command that carries out stages in a new run, without their names.
     pub execute: &'a str,
-    /// The first one first.
+    /// Oldest first.
     pub attempts: &'a [FailedAttempt],
     /// The last output of its check or of a hook.
     pub output: Option<LastOutput<'a>>,

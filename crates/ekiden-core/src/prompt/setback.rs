@@ -87,7 +87,7 @@ pub(super) fn conflict(merged: &[MergeSide], files: &[String]) -> String {
     format!("{CONFLICT}\n\n{CONFLICT_INTRO}\n{names}{sides}\n")
 }
 
-/// A merge on which the check fails, within the same.
+/// A merge on which the check fails, within the same bound.
 pub(super) fn broke(merged: &[MergeSide], check: &CheckFacts) -> String {
     let used = 2 * LABELS_TOKENS_MAX + BROKE_OUTPUT_TOKENS_MAX + CHECK_TOKENS_MAX;
     let sides = sides(merged, limits::STAGE_MERGE_TOKENS_MAX - used);

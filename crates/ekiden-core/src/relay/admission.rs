@@ -1,4 +1,4 @@
-//! Whether an attempt may start now: the last question before every start.
+//! Whether an attempt may start now: the last check before every start.
 //!
 //! It may if nobody wants a pause, the budget has enough left for a session, and no quiet hours apply. The
 //! session's share is then reserved: nothing else in the relay spends until the session is over. If other
@@ -19,7 +19,7 @@ pub(super) enum Room {
     Enough,
     /// Other stages have reserved it, and may return it.
     Reserved,
-    /// None, which ends the run with this outcome.
+    /// No budget is left, which ends the run with this outcome.
     None(Outcome),
 }
 
@@ -101,7 +101,7 @@ impl Relay {
         }
     }
 
-    /// Whether the rest of the run's budget, and that of an agent that may begin, is enough.
+    /// Whether enough is left of the run's budget, and of the budget of an agent that may begin.
     fn budget_for(&self, next: &NextAttempt) -> Room {
         if !is_too_little(self.part_of_run(), self.least_share(), next) {
             return self.budget_of_agents(next);

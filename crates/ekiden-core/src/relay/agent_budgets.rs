@@ -28,7 +28,7 @@ impl Relay {
         budget.map_or_else(Budget::default, |budget| budget.after(spent))
     }
 
-    /// This relay's part of the rest of an agent's budget, computed like that of the run's.
+    /// This relay's part of what is left of an agent's budget, computed like its part of the run's budget.
     pub(super) fn part_of_agent(&self, agent: &str) -> Budget {
         let shared = &self.shared;
         let left = self.unspent_of_agent(agent);

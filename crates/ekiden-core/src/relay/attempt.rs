@@ -1,8 +1,8 @@
 //! The conversation with the agent while a session is at work.
 //!
-//! The order to hand off goes into the running turn as soon as measured context use reaches L2. When a turn
-//! wants to end, ekiden judges it by the files it leaves: first through the Stop callback, if the agent has
-//! one, and by messages after the turn is over. Each way has its own limit, so every conversation ends.
+//! The order to hand off goes into the running turn as soon as measured context use reaches L2. When the agent wants to
+//! end its turn, ekiden judges the files that it left: first in the Stop callback, if the agent has one, then by
+//! messages after the turn is over. Each way has its own limit, so every conversation ends.
 
 use super::spending::Bound;
 use super::start::HANDOFF_DIR;
@@ -50,7 +50,7 @@ pub struct Session {
     pub(super) compacted: bool,
     /// A reviewer's last answer.
     pub(super) answer: Option<String>,
-    /// The agent that has its conversation is on another machine.
+    /// Its conversation is with an agent on another machine.
     pub(super) is_elsewhere: bool,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Open {
     calls_at_go_on: Option<u32>,
     asks: u32,
     holds: u32,
-    /// The agent was asked about the faults that are asked about once.
+    /// The agent was asked to correct the faults that ekiden mentions only once.
     asked: bool,
 }
 
@@ -187,7 +187,7 @@ impl Session {
         self.process.is_none() && matches!(cause, EndCause::NeverStarted(_))
     }
 
-    /// The effect as one for this attempt.
+    /// Wraps the effect as one for this attempt.
     pub(super) fn tell(&self, effect: Option<AttemptEffect>) -> Vec<RelayEffect> {
         let attempt = self.attempt.id;
         let effect = effect.map(|effect| RelayEffect::Attempt { attempt, effect });
@@ -232,7 +232,7 @@ impl Session {
                 filled_by,
             } => self.baseline(at, *level, *usage_tokens, filled_by),
             AttemptEvent::SpendCrossed { crossing } => self.spend_crossed(at, *crossing, settings),
-            // Its knowledge of the work is only a summary, and gets no better.
+            // The agent knows the work only from a summary now, and that does not improve.
             AttemptEvent::Compacted { .. } => {
                 self.compacted = true;
                 self.order(OrderReason::Context, settings)

@@ -23,7 +23,7 @@ use crate::ralph::{self, Checkpoint, FileInProgress, Iteration};
 use crate::text::one_line;
 use crate::time::Timestamp;
 
-/// How much of the place to resume is kept, in characters.
+/// How much is kept of the text that says where to resume, in characters.
 const SUMMARY_CHARS_MAX: usize = 200;
 
 /// The list, from the work dir.
@@ -33,7 +33,7 @@ pub const ITEMS_FILE: &str = "fix_plan.md";
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ItemList {
     pub items: Vec<ListItem>,
-    /// The item that the session works on, by its place.
+    /// The index of the item that the session works on.
     pub(super) in_hand: Option<usize>,
     /// How many more items agents may add. `None` before the run begins: the user's own list has no bound.
     room: Option<usize>,
@@ -41,7 +41,7 @@ pub struct ItemList {
     gone: Vec<String>,
     /// Those of them that were in the file before the last session.
     pub(super) vanished: Vec<String>,
-    /// The check has passed, so that a failure says something about an item.
+    /// The check has passed before, so a failure now says something about an item.
     judges: bool,
     /// The window of the last session that reported one.
     window: Option<Window>,
@@ -187,7 +187,7 @@ impl ItemList {
         }
     }
 
-    /// The list's status of the whole, which replaces the agent's. The agent's question to a person is kept.
+    /// The task's status by the list, which replaces the agent's. The agent's question to a person is kept.
     pub(super) fn status(&self, said: Option<Status>) -> Option<Status> {
         if matches!(said, Some(Status::Blocked { .. })) {
             return said;

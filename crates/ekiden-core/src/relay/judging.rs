@@ -23,7 +23,7 @@ pub struct Seen {
     pub(super) judge: Option<Judge>,
     /// The commit that was checked out before the run began.
     pub first_commit: Option<String>,
-    /// Signs that existed before the run began: not its doing.
+    /// Weakened tests that existed before the run began, so the run did not cause them.
     weakened_before: Vec<WeakenedTest>,
     /// The number of facts that were left out at the last warning about it.
     left_out: usize,
@@ -101,7 +101,7 @@ impl Seen {
         }
     }
 
-    /// The tree is the one that the judge saw last, or that is unknown.
+    /// The tree is the one that the judge saw last, or nobody can tell.
     fn is_unchanged(&self) -> bool {
         let tree = self.survey.as_ref().map(Survey::substance);
         let judge = self.judge.as_ref();
@@ -156,8 +156,8 @@ impl Relay {
         judgement
     }
 
-    /// Warnings for people in addition to the judgement. `passed` is a verification that passes beside a
-    /// claim, or that ends the run.
+    /// Warnings for people in addition to the judgement. `passed`: the verification passes together with
+    /// a claim, or ends the run.
     pub(super) fn warnings(&mut self, judged: Judgement, passed: bool) -> Vec<RelayEffect> {
         let (Some(last), true) = (&self.last, self.seen.judge.is_some()) else {
             return Vec::new();

@@ -78,7 +78,7 @@ pub struct Relay {
     run: RunId,
     pub stage: Stage,
     pub settings: Settings,
-    /// The work tree is surveyed: git has something to tell, or sessions are judged by it.
+    /// The work tree is surveyed: git can report on it, or sessions are judged by it.
     surveys: bool,
     commits: bool,
     pub phase: Phase,
@@ -99,7 +99,7 @@ pub struct Relay {
     pub prices: Prices,
     /// The most that a handoff cost, from its order to the end.
     handoff_spend: Spend,
-    /// The same as the run before has learned it: it counts until this relay has handed off.
+    /// The same, as the previous run learned it. It counts until this relay has handed off.
     handoff_spend_before: Spend,
     /// A claim of completion that a reviewer looks at.
     claim: Option<Box<Claim>>,
@@ -109,15 +109,15 @@ pub struct Relay {
     answer: Option<String>,
     /// Its place in a plan, if it belongs to one.
     member: Option<Member>,
-    /// What the others of the plan mean for it.
+    /// How the plan's other relays affect it.
     pub(crate) shared: SharedLimits,
 }
 
 /// What the verification said before session 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Baseline {
-    /// Not looked at yet, or it came to no result: it took too long, say, since all had to be built
-    /// first. A later pass alone proves nothing then.
+    /// It has not run yet, or came to no result: for example, it took too long because everything
+    /// had to be built first. Then a later pass alone proves nothing.
     Unknown,
     /// It fails, so a later pass proves something.
     Fails,
@@ -141,10 +141,10 @@ pub struct Totals {
     pub sessions: u32,
     pub spend: Spend,
     pub running: Millis,
-    /// Time spent waiting, with the whole of a wait that has begun.
+    /// Time spent waiting, including all of a wait that has begun.
     pub waiting: Millis,
     pub tool_calls: u64,
-    /// Part of the cost is what others would pay: the account has a subscription.
+    /// Part of the cost is the API price, which nobody pays: the account has a subscription.
     pub subscription: bool,
 }
 
@@ -236,22 +236,22 @@ impl Relay {
         self.review(at, None, ReviewStep::Survey)
     }
 
-    /// Takes the settings of a resume; what has ended begins when the plan says so. Sessions count anew
-    /// from an end, and from any resume that names a number.
+    /// Takes the settings of a resume; a relay that has ended begins when the plan says so. The count
+    /// of sessions starts again after an end, and after any resume that names a number.
     pub fn resume(&mut self, at: Timestamp, resumed: &RunResumed) {
         self.wishes.stop = None;
         let ended = self.outcome().is_some();
         if ended {
             self.candidates.outages.forgive();
         }
-        // It may be sent back to work all the same, by its merge.
+        // Its merge may still send it back to work.
         if self.outcome().is_some_and(Outcome::is_complete) {
             return;
         }
         if let Phase::Running(session) = &mut self.phase {
             session.stop_by = None;
         }
-        // The time in which nobody worked on the run is no pause.
+        // The time in which nobody worked on the run does not count as a pause.
         if let Phase::Paused { since, .. } = &mut self.phase {
             *since = at;
         }
@@ -272,8 +272,8 @@ impl Relay {
         self.wishes.paused &= !ended;
     }
 
-    /// The conversation is on another machine: the next attempt begins one. One that was only to hand off is asked for all
-    /// the same: if it is gone, its session is rescued and not begun again.
+    /// The conversation is on another machine: the next attempt begins a new one. One that was only to hand off is
+    /// still requested: if it is gone, its session is rescued and not started again.
     fn leave_conversation(&mut self) {
         let next = match &mut self.phase {
             Phase::Running(session) => {
@@ -298,7 +298,7 @@ impl Relay {
         }
     }
 
-    /// Takes new limits. Sessions count anew if somebody says how many, or if it is a new beginning.
+    /// Takes new limits. The count of sessions starts again if somebody gives their number, or if `anew`.
     fn change_limits(&mut self, limits: &LimitsChanged, anew: bool) {
         let sessions_max = limits.sessions_max;
         self.settings.change(limits);
@@ -353,8 +353,8 @@ impl Relay {
         }
     }
 
-    /// The next time at which something is to be done though nothing happens. After a crash timers
-    /// follow from state, so they are never recorded.
+    /// The next time at which something is due even if nothing happens. Timers follow from state,
+    /// also after a crash, so they are never recorded.
     pub fn wakes_at(&self) -> Option<Timestamp> {
         let session = self.at_work().and_then(Session::wakes_at);
         session.or(self.waits_until())
@@ -378,8 +378,8 @@ impl Relay {
         }
     }
 
-    /// A person's edit stands, but what was corrected stays in the archive. While a session runs the
-    /// edit cannot be told from the agent's doing, and the prompt that is in use must not change.
+    /// A person's edit counts, but what was corrected stays in the archive. While a session runs, an edit cannot be
+    /// told from the agent's own changes, and the prompt that is in use must not change.
     fn knowledge_edited(&mut self, text: &str) -> Vec<RelayEffect> {
         if !matches!(self.phase, Phase::Running(_)) {
             let archived = std::mem::take(&mut self.knowledge.archived);
@@ -413,7 +413,7 @@ impl Relay {
         next: NextAttempt,
     ) -> Vec<RelayEffect> {
         self.totals.waiting.0 = self.totals.waiting.0.saturating_add(length.0);
-        // A limit without a reset time is tried again and again, but told once.
+        // A limit without a reset time is retried again and again, but announced once.
         let first = next.waited <= length;
         let notice = notice::of_wait(cause, length, next.id.session).filter(|_| first);
         self.phase = Phase::Waiting {

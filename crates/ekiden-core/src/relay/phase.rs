@@ -29,7 +29,7 @@ pub enum Phase {
     },
     /// A person wants nothing to begin.
     Paused {
-        /// The beginning of the pause; each engine counts again.
+        /// When the pause began; each engine starts to count again.
         since: Timestamp,
         next: NextAttempt,
     },
@@ -66,10 +66,10 @@ pub struct NextAttempt {
     pub mode: StartMode,
     /// The conversation continues only to hand off: it was cut off at or above L2.
     pub hand_off: bool,
-    /// Attempts at this session that the agent lost by its own fault.
+    /// Attempts at this session that failed through the agent's own fault.
     pub failures: u32,
-    /// Total waits for a limit since the agent last did something: a limit that is never lifted ends the run
-    /// like a late one.
+    /// The sum of waits for a limit since the agent last did something. So a limit that is never lifted ends
+    /// the run, as one that is lifted too late does.
     pub waited: Millis,
     /// The usage of earlier attempts at this session.
     pub consumed: Consumed,

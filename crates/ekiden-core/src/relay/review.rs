@@ -94,7 +94,7 @@ impl Relay {
             }
             EndClass::Wait => self.wait_for_limit(at, &ended.cause, next),
             EndClass::Retry if ended.cause == EndCause::EngineLost => self.admit(at, next),
-            // No process at all: the program or the disk is not in order, and waiting helps neither.
+            // No process at all: something is wrong with the program or the disk, and waiting fixes neither.
             EndClass::Retry if is_missing => self.agent_failed(ended, next),
             EndClass::Retry if !given_up => {
                 let pause = backoff(self.crashes_in_a_row + next.failures);
@@ -302,7 +302,7 @@ impl Relay {
             return self.stopped(request, Next::Review(after));
         }
         if after.is_none() {
-            // A stage before may still install it; alone, the relay would work for nothing.
+            // An earlier stage may still install it; a single relay would work for nothing.
             if let CheckOutcome::NoProgram { program } = &check.outcome
                 && self.member.is_none()
             {
@@ -435,7 +435,7 @@ impl Relay {
             }
         }
         if is_try && list.next().is_some() {
-            // An item has few tries. The one that no session moves is set aside, and the others are still to be done.
+            // An item has few tries. One that no session advances is set aside, and the others remain to be done.
             judged.standstill = None;
         }
         list.status(said)

@@ -1,10 +1,10 @@
-//! What a session may use, and what follows when it is used up: money, tokens, turns, time, and a window that
+//! The bounds of a session, and what happens at each of them: money, tokens, turns, time, and a window that
 //! is full before the work begins.
 //!
 //! Each bound first leads to a handoff. At [`limits::SPEND_ORDER_PERCENT`] of the share, after the last turn,
-//! or when the time is up, ekiden orders the handoff. Then money and tokens end the turn when everything is
-//! spent, and the process when it spends still more; time and turns leave a grace. Whatever the session has
-//! written by then counts; otherwise there is a rescue.
+//! or when the time is up, ekiden orders the handoff. When all money or tokens are spent, ekiden ends the
+//! turn, and the process if it spends still more; for time and turns there is a grace. Whatever the session
+//! has written by then counts; otherwise there is a rescue.
 
 use super::attempt::Channel;
 use super::{Consumed, NextAttempt, Relay, Session};
@@ -194,7 +194,7 @@ impl Session {
         }
     }
 
-    /// Its duration, up to the last sign of it.
+    /// Its duration, up to when it was last heard of.
     fn heard_for(&self) -> Millis {
         let process = self.process;
         process.map_or(Millis(0), |process| process.heard.since(process.since))

@@ -74,7 +74,7 @@ impl Relay {
         self.session_limit.over - self.session_limit.from >= self.session_limit.max
     }
 
-    /// Given how the agent ended: whether another one can continue sooner.
+    /// Whether another agent can continue sooner, given how this one ended.
     pub(super) fn gives_way(
         &mut self,
         at: Timestamp,

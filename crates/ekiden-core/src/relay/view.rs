@@ -15,8 +15,8 @@ impl Relay {
         Some(session)
     }
 
-    /// The session that is working, waiting or interrupted, or the last finished one; the first before there
-    /// is one.
+    /// The session that is working, waiting or interrupted, or the last finished one; before there is any,
+    /// the first.
     pub fn session(&self) -> SessionNumber {
         let last = self.last.as_ref().map(|_| self.newest());
         match &self.phase {

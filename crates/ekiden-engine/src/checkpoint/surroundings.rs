@@ -16,7 +16,7 @@ const NAMES: [&str; 4] = [
     "AGENTS.md",
 ];
 
-/// Those that are there, each once, with their sections.
+/// The files that exist, each once, with their sections.
 pub(super) fn instructions(dir: &Path) -> Vec<Instructions> {
     let mut seen = Vec::new();
     let mut found = Vec::new();

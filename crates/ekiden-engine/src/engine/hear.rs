@@ -107,7 +107,7 @@ impl<R: EffectRunner> Engine<'_, R> {
         match self.attempts.get_mut(stage).filter(|_| refused) {
             Some(live) => {
                 live.refusals += 1;
-                // Each time anew, so that an agent that also ignores an interrupt still comes to an end.
+                // At every multiple, so that an agent that also ignores an interrupt still comes to an end.
                 let too_often = live.refusals.is_multiple_of(limits::REFUSALS_MAX);
                 too_often
                     .then_some(AttemptEvent::RefusalsSpent)

@@ -54,7 +54,7 @@ pub struct CommitJob {
     pub own_tree: bool,
     /// What the session should make, from the repository's root. The number of files does not matter.
     pub declared: Vec<String>,
-    /// What the worktree was lent.
+    /// The user's files that the worktree was lent.
     pub lent: Lent,
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn commit_all(
 
 /// The end of the output, if a hook refused what is in the commit. Git then ends with 1, and also if there is nothing
 /// to commit, which the caller has ruled out. It ends with 128 without an identity, a lock, a signature or room. If
-/// git has written the message since `before`, it was refused for that, and no session writes it.
+/// git has written the message since `before`, a hook refused the message, which no session writes.
 pub(crate) async fn refusal(
     git: &Git,
     error: &GitError,

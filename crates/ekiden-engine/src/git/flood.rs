@@ -31,7 +31,7 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// The lent ones among these entries. What only a stage has is its work, whatever its name.
+    /// The lent ones among these entries. A file that only the stage has is its own work, whatever its name.
     pub(crate) fn among(&self, entries: &[Entry]) -> Result<BTreeSet<String>, GitError> {
         if self.names.is_empty() {
             return Ok(BTreeSet::new());

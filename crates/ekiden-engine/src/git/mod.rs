@@ -55,7 +55,7 @@ const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 const WRITING: [&str; 4] = ["checkout", "push", "switch", "worktree"];
 
 /// Git looks for a repository only below this directory. Otherwise a worktree that has lost its `.git` would
-/// pass for a part of whatever repository is above it.
+/// look like a part of whatever repository is above it.
 pub(crate) const CEILING: &str = "GIT_CEILING_DIRECTORIES";
 
 /// Git tidies up after some commands, in the background, where we would kill it halfway. The user's own

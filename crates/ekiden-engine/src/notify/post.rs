@@ -58,7 +58,7 @@ pub fn is_address(text: &str) -> bool {
     is_web && uri.host().is_some_and(|host| !host.is_empty())
 }
 
-/// Where the events for an address wait, and since when one must be.
+/// Where the events for an address wait, and the time before which one is too old.
 pub(super) struct Queue {
     outbox: Outbox,
     since: Timestamp,

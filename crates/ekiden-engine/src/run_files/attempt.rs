@@ -138,8 +138,8 @@ impl RunFiles {
         session.dir().join(name)
     }
 
-    /// Empties the handoff directory. What is safe nowhere else is copied to the session that left it, or to the relay's
-    /// directory if none of its own did.
+    /// Empties the handoff directory. Files that are safe nowhere else are copied to the session that left them, or to
+    /// the relay's directory if none of its sessions did.
     fn empty_handoff(
         &mut self,
         journal: &Journal,

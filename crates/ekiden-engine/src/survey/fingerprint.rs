@@ -51,7 +51,7 @@ async fn describe(git: &Git, dir: &Path, changed: &Changed, depth: usize) -> Des
     };
     let (repositories, files): (Vec<_>, Vec<_>) = changed.present().into_iter().partition(is_dir);
     let (hashed, many) = files.split_at(files.len().min(HASHED_FILES_MAX));
-    // For files that cannot be hashed, such as one that is gone by now, the name must do.
+    // Files that cannot be hashed, such as one that is gone by now, count by name only.
     let hashes = git.contents(hashed).await;
     for (hash, timeless) in hashes.into_iter().zip(substances(dir, hashed).await) {
         let hash = hash.unwrap_or_default();

@@ -27,8 +27,8 @@ const FILES_MAX: usize = 20_000;
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Directories in which other programs keep their files.
 const NOT_OURS: &[&str] = &[".git", ".hg", ".svn", ".jj", ".ekiden"];
-/// The files that hold ignore rules. Reading one that is a pipe or a device would never end, and reading a large
-/// one hardly ever.
+/// The files that hold ignore rules. Reading one that is a pipe or a device would never end, and reading a huge
+/// one would take far too long.
 const RULE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 const RULE_BYTES_MAX: u64 = 256 * 1024;
 

@@ -151,7 +151,7 @@ fn bring(
     aside: &[PathBuf],
     has_changes: bool,
 ) -> String {
-    // A shell cannot be given a name that is not UTF-8, and that we therefore do not know.
+    // We do not know a name that is not UTF-8, so we cannot give it to a shell.
     let is_known = |path: &PathBuf| !path.to_string_lossy().contains(char::REPLACEMENT_CHARACTER);
     let fits = aside.len() <= ASIDE_MAX && aside.iter().all(is_known);
     let stash = match (fits, has_changes) {

@@ -195,8 +195,8 @@ impl<'a> StageMerge<'a> {
         self.done(commit, &changed)
     }
 
-    /// Commits what the stage left, on its branch. None, or what the stage's agent has to mend before: a merge that it
-    /// left unfinished, or what a hook refuses.
+    /// Commits what the stage left, on its branch. Returns none, or what the stage's agent has to fix first: a merge
+    /// that it left unfinished, or what a hook refuses.
     async fn commit_stage(&self) -> Result<Option<Merge>, GitError> {
         let git_dir = self.trees.git_dir(&self.tree);
         let git_dir =

@@ -195,7 +195,7 @@ fn temporal() -> Option<PathBuf> {
         .find(|program| program.is_file())
         .filter(|_| std::env::var_os("EKIDEN_NO_FLEET").is_none());
     if found.is_none() {
-        // Past the test harness, which would keep it from view.
+        // Bypasses the test harness, which would hide it.
         let line = "left out: there is no `temporal`, or EKIDEN_NO_FLEET is set";
         let _ = writeln!(std::io::stderr(), "{line}");
     }
@@ -246,7 +246,7 @@ struct Ran {
     took: Duration,
 }
 
-/// Carries a plan out with so many workers, each with a slot. `beside` goes on until the plan has ended.
+/// Carries a plan out with this many workers, each with a slot. `beside` goes on until the plan has ended.
 async fn run<B: Future<Output = ()>>(
     server: &Server,
     world: &Arc<World>,

@@ -31,7 +31,7 @@ use crate::settings::flags::{Resuming, Typed};
 /// What begins each line of the question in the editor.
 const QUOTE: &str = "> ";
 const KEPT: &str = "what you wrote is kept: `ekiden answer` opens it again";
-/// As short as ids are shown. A shorter word is an answer: many are hex digits.
+/// The length of the shortest shown id. A shorter word is an answer: many consist of hex digits.
 const RUN_CHARS_MIN: usize = 4;
 /// What is read of an answer from the editor; far more than a prompt has room for.
 const DRAFT_BYTES_MAX: u64 = 1 << 20;
@@ -170,7 +170,7 @@ fn go_on(
     launch::continue_with(invocation, workspace.clone(), asked, output)
 }
 
-/// What the words mean: a single one that begins a run's id, and is as long as ids are shown, is that run.
+/// What the words mean: a single word that begins a run's id, and is as long as a shown id, names that run.
 fn run_and_text<'a>(
     runs: &[RunId],
     words: &'a [String],
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(meant(&[]), Ok((None, None)));
         assert_eq!(meant(&["7f3a"]), Ok((some("7f3a"), None)));
         assert_eq!(meant(&["yes"]), Ok((None, some("yes"))));
-        // Short answers are often of hex digits.
+        // Short answers often consist of hex digits.
         assert_eq!(meant(&["7"]), Ok((None, some("7"))));
         assert_eq!(meant(&["7f3"]), Ok((None, some("7f3"))));
         assert_eq!(meant(&["7", "yes"]), Ok((some("7"), some("yes"))));

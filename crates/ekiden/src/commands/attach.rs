@@ -48,13 +48,13 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
     Ok(show(&invocation, &workspace, &run, json, output)?.unwrap_or(Exit::Done))
 }
 
-/// For who leaves a run alone.
+/// The message for a person who leaves a run alone.
 pub(super) fn continues(id: &str, there: &ShownWorkDir) -> String {
     let flag = there.flag();
     format!("run {id} continues; to stop it: ekiden stop {id}{flag}\n")
 }
 
-/// Shows a run until it is over; none if whoever watches left before.
+/// Shows a run until it is over; none if the person who watches left earlier.
 pub(super) fn show(
     invocation: &Invocation,
     workspace: &Workspace,

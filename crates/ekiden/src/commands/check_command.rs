@@ -22,7 +22,7 @@ const SPECIAL: &[char] = &[
     '$', '`', '"', '\'', '\\', '*', '?', '[', '(', ')', '{', '}', '<', '>', '|', '&', ';', '~', '#',
 ];
 
-/// Refuses a verification whose program is nowhere. Returns a note about one that the work has to make.
+/// Refuses a verification whose program does not exist. Returns a note about one that the work has to make.
 pub(super) fn check(verification: &Verification, dir: &Path) -> Result<Option<String>, Failure> {
     let mut note = None;
     for (command, _) in verification.commands() {

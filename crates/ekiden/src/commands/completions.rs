@@ -43,7 +43,7 @@ pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// Answers a shell that asks for completions. Nothing happens where none asks.
+/// Answers a shell that asks for completions. Does nothing if none asks.
 pub fn answer(definition: fn() -> Command) {
     if std::env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(|| complete(definition()))

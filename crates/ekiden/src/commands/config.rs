@@ -134,7 +134,7 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The files are not read for it: they may be what is being repaired.
+/// Does not read the files: they may be what the person is repairing.
 fn is_json(flags: &Flags) -> bool {
     flags
         .get(table::JSON.row.name)

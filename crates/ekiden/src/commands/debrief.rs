@@ -18,7 +18,7 @@ const DOCUMENT: &str = "DEBRIEF.md";
 /// What the session may cost unless the user says otherwise, in millionths of a US dollar.
 const MICRO_USD: u64 = 1_000_000;
 
-/// Has the document written by the agent of the run, with the permissions that it had.
+/// Has the run's agent write the document, with the permissions that it had.
 pub(super) fn write(
     flags: Flags,
     run: &Run,

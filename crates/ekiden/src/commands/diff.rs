@@ -163,7 +163,7 @@ impl Commits {
     }
 }
 
-/// Names that were not committed at its end, and whether they were so before already.
+/// Files that were not committed at its end, each with whether it already was uncommitted before.
 fn open(session: &SessionParts) -> impl Iterator<Item = (&String, bool)> {
     let (before, after) = (session.survey_before.as_ref(), session.survey.as_ref());
     let names = after.into_iter().flat_map(|after| &after.status);

@@ -54,9 +54,9 @@ use crate::settings::table;
 use crate::settings::{chosen, form};
 use crate::tracker::{Trackers, failure};
 
-/// How often it looks for signals, and whether a run has ended.
+/// How often it checks for signals and for runs that have ended.
 const LOOK: Duration = Duration::from_millis(250);
-/// Looks between two looks at everything, at least.
+/// The least number of such checks between two rounds.
 const LOOKS: u32 = 4;
 
 /// Start a run for each labelled issue of a tracker, as issues come in
@@ -177,17 +177,17 @@ struct Dispatcher<'a> {
     /// The form of a run's branch, if the user set one.
     branch: Option<String>,
     json: bool,
-    /// How each worktree stood when it was last looked at.
+    /// The state of each worktree at the last look.
     shown: BTreeMap<PathBuf, Standing>,
     /// Issues whose runs could not be started: how often, and when to try again.
     failed: BTreeMap<String, (u32, Timestamp)>,
     /// What the runs of worktrees that were removed had spent.
     cleared_micro_usd: u64,
-    /// No run fits in the budget of all.
+    /// The total budget has no room for another run.
     is_spent: bool,
-    /// The tracker has answered once, so that a fault of it passes.
+    /// The tracker has answered before, so a fault of it does not end the dispatcher.
     has_found: bool,
-    /// Why nothing begins now, as it was said.
+    /// Why nothing begins now, as last reported.
     obstacle: Option<String>,
     output: &'a mut Output,
 }
@@ -220,7 +220,7 @@ impl Dispatcher<'_> {
         })
     }
 
-    /// Waits until the tracker is to be asked again, or a run has ended. Whether somebody wants an end.
+    /// Waits until the tracker is to be asked again, or a run has ended. Returns whether somebody wants it to end.
     fn rest(&self, places: &[IssueWorktree], signals: &SignalFlag) -> bool {
         let mut waited = Duration::ZERO;
         while waited < Duration::from(self.args.every).max(LOOK * LOOKS) {
@@ -236,7 +236,7 @@ impl Dispatcher<'_> {
         false
     }
 
-    /// Looks at everything and does what is to be done. The worktrees as they were, and whether something was done.
+    /// Looks at everything and does what is due. Returns the worktrees as they were, and whether something was done.
     fn round(&mut self) -> Result<(Vec<IssueWorktree>, bool), Failure> {
         let places = self.look()?;
         let found = match self.find() {
@@ -311,7 +311,7 @@ impl Dispatcher<'_> {
         Ok(found)
     }
 
-    /// For how many more runs the budget of all has room.
+    /// How many more runs the total budget has room for.
     fn room(&self, places: &[IssueWorktree]) -> usize {
         let each = self.settings.bounds.run.micro_usd;
         let Some((total, each)) = self.args.total_budget.zip(each) else {
@@ -334,7 +334,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// An issue that is not among those that were found is asked for by itself: a list may be cut.
+    /// Whether an issue is still wanted. If it is not in the list, it is looked up separately: the list may be cut.
     fn wants(&self, place: &IssueWorktree, found: &[String]) -> Wanted {
         if found.contains(&place.issue) {
             return Wanted::Yes;
@@ -361,7 +361,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// The worktrees as they are; what changed since the last look is said.
+    /// The worktrees as they are. Reports what changed since the last look.
     fn look(&mut self) -> Result<Vec<IssueWorktree>, Failure> {
         let within = self.workspace.git.as_ref().map(|git| git.prefix.clone());
         let within = within.unwrap_or_default();

@@ -101,7 +101,7 @@ struct Subject {
     is_document: bool,
     head: String,
     units: Vec<Unit>,
-    /// What the manifest itself says of its stages; 0 where it says nothing.
+    /// The estimates that the manifest itself gives for its stages; 0 where it gives none.
     stated: Vec<u64>,
     /// What was counted in all of it.
     counted: Estimate,

@@ -123,7 +123,7 @@ pub(super) fn everywhere(
     Ok(Exit::Done)
 }
 
-/// The runs, each below its project unless the one before is of the same.
+/// Prints the runs, each below its project's name unless the run before has the same project.
 fn print(runs: Vec<Found>, output: &mut Output) {
     let (zone, mut above) = (TimeZone::system(), None);
     for found in runs {

@@ -195,7 +195,7 @@ pub(super) fn carry_out(
     )
 }
 
-/// Why the plan cannot begin here now. A fleet has its own agents, and says itself what is in the way.
+/// Why the plan cannot begin here now. A fleet has its own agents, and reports obstacles itself.
 fn in_the_way(
     manifest: &Manifest,
     settings: &Settings,
@@ -260,7 +260,7 @@ fn warn_of_slips(slips: &[Fault], output: &mut Output) {
 }
 
 /// Several agents cannot share one terminal, nobody can guide several relays at once, and a stage has a branch
-/// and a validation of its own. Typed it is refused; settings that are there for other runs are passed over.
+/// and a validation of its own. A typed flag is refused; settings that are meant for other runs are ignored.
 pub(super) fn without_what_needs_one_place(
     settings: &mut Settings,
     invocation: &Invocation,

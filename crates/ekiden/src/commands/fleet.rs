@@ -217,7 +217,7 @@ fn installed(rows: &[AgentRow]) -> Vec<String> {
     found.filter(|program| is_label(program)).collect()
 }
 
-/// What lets a fleet's run go on that has ended, if it is one.
+/// What continues a fleet's run that has ended, if this is one.
 pub(super) fn go_on(
     workspace: &Workspace,
     run: &Run,
@@ -237,7 +237,7 @@ pub(super) fn go_on(
     Ok(Some(program))
 }
 
-/// A run on which nothing works here is perhaps with a fleet, which does not hear of anything then.
+/// The failure for a run on which nothing works here. A fleet may have it, but then nobody passes the message on.
 pub(super) fn or_not_followed(workspace: &Workspace, error: EngineError) -> Failure {
     if let EngineError::NotRunning {
         run, outcome: None, ..
@@ -253,7 +253,7 @@ pub(super) fn or_not_followed(workspace: &Workspace, error: EngineError) -> Fail
     error.into()
 }
 
-/// Refuses words to the sessions of a plan that is signed: they would have an agent do what nobody has signed.
+/// Refuses words for the sessions of a signed plan: they would make an agent do what nobody has signed.
 pub(super) fn takes(run: &Run, steering: &Steering) -> Result<(), Failure> {
     let is_signed = run
         .header()
@@ -267,7 +267,7 @@ pub(super) fn takes(run: &Run, steering: &Steering) -> Result<(), Failure> {
     Err(Failure::new(Exit::Settings, text).hint("other commands reach it, such as `ekiden next`"))
 }
 
-/// Refuses to change by a resume what only whoever approves a plan may change, and what needs a terminal.
+/// Refuses to change in a resume what only the person who approves a plan may change, or what needs a terminal.
 fn refuse_what_is_approved(limits: &LimitsChanged) -> Result<(), Failure> {
     if limits.permissions.is_empty() && !limits.no_review && limits.guided.is_none() {
         return Ok(());
@@ -315,7 +315,7 @@ impl Placement {
         self.on == On::Fleet
     }
 
-    /// What passes a plan on.
+    /// The program and its input that submit a plan.
     pub(super) fn submit(
         &self,
         invocation: &Invocation,
@@ -357,7 +357,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Becomes it, where nobody waits for the run's end.
+    /// Replaces this process with it, if nobody waits for the run's end.
     pub(super) fn become_it(self) -> Result<Exit, Failure> {
         let input = in_a_file(self.wanted.to_string().as_bytes());
         let input = input.or_fail(Exit::State, "cannot pass it on to the fleet")?;
@@ -411,7 +411,7 @@ impl Program {
     }
 }
 
-/// The exit of the run, or of the program where that ended before it.
+/// The exit of the run, or of the program if that ended first.
 fn ended_with(run: Option<&Run>, status: ExitStatus, live: &mut Live<'_>) -> Exit {
     let outcome = run.and_then(Run::outcome);
     if let (Some(outcome), Some(0)) = (outcome, status.code()) {

@@ -54,8 +54,8 @@ pub fn check(invocation: &Invocation, interface: Interface) -> Result<(), Failur
     Err(Failure::new(Exit::Settings, format!("cannot be guided {what}")).hint(hint))
 }
 
-/// Whether a run that goes on is guided: as it was, unless somebody says otherwise. One that was and has no
-/// terminal now goes on by itself.
+/// Whether a run that goes on is guided: as before, unless somebody says otherwise. A guided run that has
+/// no terminal now continues unguided.
 pub fn goes_on(
     invocation: &Invocation,
     summary: &RunSummary,
@@ -76,7 +76,7 @@ pub fn goes_on(
     }
 }
 
-/// Listens to what is typed for a run. What a line asks for that cannot be done comes back as text.
+/// Listens to what is typed for a run. A request that cannot be carried out comes back as text.
 pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     let sender = Sender::to(workspace, run);
     let is_of_run = agents_of(workspace, run);
@@ -93,7 +93,7 @@ pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     heard
 }
 
-/// Where a person sits who steers a run by keys; none where nobody does.
+/// The controls of a person who steers a run by keys; none if there is nobody.
 fn controls(
     invocation: &Invocation,
     (workspace, run): (&Workspace, &RunId),

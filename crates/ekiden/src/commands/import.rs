@@ -240,7 +240,7 @@ fn take_documents(
     Ok(findings)
 }
 
-/// Finds the faults of a manifest that an import would end with.
+/// Finds the faults in a manifest that would make the import fail at its end.
 fn check_plan(
     begun: &plan::Begun,
     invocation: &Invocation,

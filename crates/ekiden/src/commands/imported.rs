@@ -32,7 +32,7 @@ pub(super) fn json(number: SessionNumber, from: &str) -> Fields {
     fields! { "session": number, "state": "imported", "imported": from }
 }
 
-/// Shows the session with this number, or the newest where the run had none yet; nothing if it is no such session.
+/// Shows the session with this number, or the newest if the run had none yet; nothing if it is not such a session.
 pub(super) fn show(
     read: &ReadRun,
     asked: Option<u32>,

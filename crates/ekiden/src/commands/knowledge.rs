@@ -17,7 +17,7 @@ use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
-/// Facts that an edit would take out are named up to this many.
+/// How many of the facts that an edit would remove are named.
 const FACTS_SHOWN_MAX: usize = 10;
 /// How often to look whether a run has written its knowledge, which takes it some milliseconds.
 const LOOKS_MAX: u32 = 40;

@@ -63,7 +63,7 @@ pub fn new_id() -> RunId {
     RunId::from_bits(bits)
 }
 
-/// Nobody sits at a run in the background.
+/// Refuses what needs a person: nobody sits at a run in the background.
 pub(super) fn check_detached(interface: Interface, guided: bool) -> Result<(), Failure> {
     let flag = match (interface, guided) {
         (Interface::Terminal, _) => "--tui",
@@ -92,8 +92,8 @@ fn detached(run: &RunId, there: &ShownWorkDir, json: bool, output: &mut Output) 
 /// Where a run goes on: in the background, or on a terminal that it can leave.
 type Split = (Option<Begun>, Option<Detach>);
 
-/// Splits the process where the run is to go on without this terminal, or may. What is not the run is done with
-/// the exit.
+/// Splits the process if the run is to continue without this terminal, or may do so. Breaks with the exit in
+/// the process that is not the run.
 fn split(
     invocation: &Invocation,
     workspace: &Workspace,
@@ -197,7 +197,7 @@ pub(super) fn begin(
     Ok(Exit::of(&outcome?))
 }
 
-/// What a program that reports and asks nothing cannot be held to, although the user wants it.
+/// What the user wants, but ekiden cannot enforce on a program that reports and asks nothing.
 fn held_to_nothing(invocation: &Invocation, settings: &Settings) -> Vec<String> {
     let (agent, bounds) = (&settings.agent, &settings.bounds);
     if agent.kind != AgentKind::Exec {
@@ -364,7 +364,7 @@ struct Watched<'a, 'o> {
 }
 
 impl<'a, 'o> Watched<'a, 'o> {
-    /// In this process, unless that was split off and is done with the exit.
+    /// Breaks with the exit in the process that is not the run after a split.
     fn begin(
         invocation: &'a Invocation,
         workspace: &'a Workspace,

@@ -269,7 +269,7 @@ impl MemoryQuery<'_> {
         })
     }
 
-    /// The project of a directory; of one that is gone the name as it was given.
+    /// The project of a directory; for a directory that is gone, its name as given.
     fn project(&self, dir: &str) -> Result<String, Failure> {
         let dir = match dir {
             "." => self.invocation.workspace_here()?.dir,

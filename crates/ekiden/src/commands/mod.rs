@@ -198,8 +198,8 @@ impl Invocation {
         Ok(live)
     }
 
-    /// Asks whether a state that was moved or unpacked is to be believed, or a log that nothing is known of,
-    /// before anything goes on from it.
+    /// Asks whether to trust a state that was moved or unpacked, or a log of which nothing is known, before
+    /// anything continues from it.
     fn settle_state(
         &self,
         workspace: &mut Workspace,
@@ -225,7 +225,7 @@ impl Invocation {
         }
     }
 
-    /// Refuses to go on with a person's run from inside a session: no engine is there that could look who asks.
+    /// Refuses to continue a person's run from inside a session: no engine is there that could check who asks.
     fn refuse_a_persons_run(&self, run: &Run) -> Result<(), Failure> {
         match run.header().in_session {
             true => Ok(()),
@@ -233,7 +233,7 @@ impl Invocation {
         }
     }
 
-    /// Whether a person sits here who can decide something. An agent can make a terminal, too.
+    /// Whether a person is here who can decide something. An agent can open a terminal, too.
     fn can_ask(&self) -> Result<bool, Failure> {
         Ok(can_ask() && !self.json()? && !self.environment.is_inside_a_session())
     }
@@ -258,7 +258,7 @@ impl Invocation {
         })
     }
 
-    /// The flag that names this work dir, where it is another one than here.
+    /// The flag that names this work dir, if it is not the current directory.
     fn in_work_dir(&self, dir: &Path) -> String {
         match self.here.canonicalize().is_ok_and(|here| here == dir) {
             true => String::new(),

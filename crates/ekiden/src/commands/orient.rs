@@ -84,7 +84,7 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The points with what the issue's tracker says now. What it said when the document was made stays where it does not answer.
+/// The points with what the issue's tracker says now. If it does not answer, what it said before stays.
 fn with_issue(mut points: KeyPoints, trackers: &Trackers) -> KeyPoints {
     if let Some(issue) = points
         .issue

@@ -120,7 +120,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Makes both of an idea.
+    /// Makes the document and the manifest from an idea.
     pub(super) fn plan_idea(
         &mut self,
         idea: &Task,
@@ -158,7 +158,7 @@ impl<'a> Planner<'a> {
         Ok([document, manifest])
     }
 
-    /// Refuses to write over what git knows: stages would not see the plan.
+    /// Refuses to overwrite files that git tracks: stages would not see the new ones.
     pub(super) fn refuse_tracked(&self) -> Result<(), Failure> {
         let [document, manifest] = self.files()?;
         let invocation = &self.invocation;
@@ -173,7 +173,7 @@ impl<'a> Planner<'a> {
         isolation::refuse_tracked(&self.workspace, &[&document, &manifest], &instead)
     }
 
-    /// Makes a manifest of a document.
+    /// Makes a manifest from a document.
     pub(super) fn split_document(
         &mut self,
         document: &Path,

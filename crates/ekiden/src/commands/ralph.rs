@@ -37,7 +37,7 @@ const FILES: [(&str, &str); 3] = [
     (ITEMS_FILE, include_str!("ralph/fix_plan.md")),
     (PROGRESS_FILE, ""),
 ];
-/// Sessions for each open item, where nobody says how many: some items take more than one.
+/// Sessions for each open item, if nobody says how many: some items take more than one.
 const SESSIONS_AN_ITEM: u32 = 3;
 
 /// Work through a list of items, one a session, until all are done

@@ -268,7 +268,7 @@ pub(super) fn settle_permissions(
     Ok(())
 }
 
-/// WHY: driven by a program, the client does not say that it left a file out, and with it rules that deny.
+/// WHY: when a program drives the client, it does not say that it ignored a file, and with it rules that deny.
 fn warn_of_ignored(invocation: &Invocation, output: &mut Output) -> Result<(), Failure> {
     let (_, ignored) = look(&invocation.environment, &invocation.workspace_here()?.dir);
     for file in ignored {

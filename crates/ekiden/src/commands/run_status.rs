@@ -99,7 +99,7 @@ pub(super) struct RunStatus {
     holder: Option<Holder>,
     /// What it does just now.
     pub(super) board: Board,
-    /// How much longer it works, in milliseconds, where somebody asked.
+    /// How much longer it will work, in milliseconds, if somebody asked.
     pub(super) left: Option<Range>,
 }
 
@@ -165,7 +165,7 @@ impl RunStatus {
         self.holder.is_some()
     }
 
-    /// How a command exits that watched it to its end. Where ekiden was killed, as for one that can be resumed.
+    /// The exit of a command that watched it to its end. If ekiden was killed, that of a run that can be resumed.
     pub(super) fn exit(&self) -> Exit {
         let outcome = self.summary.run.outcome();
         outcome.map_or(Exit::StoppedEarly, Exit::of)
@@ -325,7 +325,7 @@ impl RunStatus {
         }
     }
 
-    /// Since when it works, or from when to when it did.
+    /// Since when it has been working, or from when to when it did.
     fn span(&self, zone: &TimeZone) -> String {
         let (began, last) = (self.summary.run.started_at(), self.summary.last.time);
         let now = SystemClock.now();

@@ -29,7 +29,7 @@ use crate::settings::flags::{Planning, Typed};
 use crate::specs::file_bytes;
 use crate::tracker::{Trackers, failure};
 
-/// Sub-issues that were made this long ago are found again, and not made twice.
+/// Sub-issues that were made within this time are found again, and not made twice.
 const MADE_WITHIN: Millis = Millis::from_secs(90 * 24 * 60 * 60);
 
 /// Split a long document into parts that fit a session each
@@ -188,7 +188,7 @@ impl<'i> SubIssues<'i> {
         })
     }
 
-    /// Makes them once somebody agreed. Those of the same parts of the same issue are made once.
+    /// Makes them once somebody has agreed, and only once for the same parts of the same issue.
     fn make(
         &self,
         shards: &Shards,
@@ -284,7 +284,7 @@ impl OutputPaths {
         })
     }
 
-    /// What would be written, unless something is there.
+    /// Returns what would be written. Refuses if something is there already.
     fn refuse_existing(
         &self,
         shards: &Shards,

@@ -324,7 +324,7 @@ impl Answers {
         value.map(|value| value.text.clone())
     }
 
-    /// Takes an answer, unless it holds anyway.
+    /// Takes an answer, unless it is the default anyway.
     fn take(&mut self, row: &'static Row, text: String) {
         if self.value(row).as_ref() != Some(&text) {
             self.flags.insert(row.name, text);

@@ -447,7 +447,7 @@ fn best_lines(best: &Best, levels: Levels) -> Vec<Line> {
     lines
 }
 
-/// What became of reminders to hand off; nothing where none came.
+/// What became of reminders to hand off; nothing if there were none.
 fn deferral_lines(deferrals: &Deferrals, suggestion: Option<[u8; 3]>) -> Vec<Line> {
     if deferrals.deferred.of == 0 {
         return Vec::new();

@@ -144,7 +144,7 @@ pub fn limits(args: &LimitsArgs, output: &mut Output) -> Result<Exit, Failure> {
     args.steer.steer(limits, output)
 }
 
-/// Answers a stage of a plan that runs, whose other stages go on.
+/// Answers a stage of a running plan, while its other stages continue.
 pub(super) fn answer_running(
     invocation: &Invocation,
     workspace: Workspace,
@@ -175,7 +175,7 @@ impl<C: Takers> SteerArgs<C> {
         sent.print(output)
     }
 
-    /// Finds the run, sends the message and waits for the answer. A run that ends first is told later.
+    /// Finds the run, sends the message and waits for the answer. If the run ends first, the caller reports that.
     fn send(
         &self,
         patience: Millis,

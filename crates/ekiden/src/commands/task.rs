@@ -198,7 +198,7 @@ pub fn is_passed_on(path: &Path) -> bool {
         || of_a_process
 }
 
-/// Opening a pipe waits for somebody who writes, which is meant only where a shell passed it on. `what` is not done then.
+/// Refuses a pipe that no shell passed on: opening it would wait for a writer. `what` names what is then not done.
 pub fn refuse_endless(what: &str, path: &Path, hint: &str) -> Result<(), Failure> {
     let Ok(found) = path.metadata() else {
         return Ok(());

@@ -94,7 +94,7 @@ fn status(invocation: &Invocation, outbox: &Outbox, output: &mut Output) -> Resu
         let what = format!("{}  {}", one_line(&write.issue), one_line(&write.what));
         let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
         output.line(Line::new(Tone::Plain, what).with(Tone::Quiet, since));
-        // What several writes of an issue wait for is printed once, below them.
+        // If several writes of an issue wait for the same thing, it is printed once, below them.
         let is_last =
             next.is_none_or(|next| (&next.issue, &next.why) != (&write.issue, &write.why));
         if let Some(why) = write.why.as_ref().filter(|_| is_last) {

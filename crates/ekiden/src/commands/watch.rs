@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// How often it is looked.
+/// How often to look at the run.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Watches the newest run to its end: then exits as that run did.

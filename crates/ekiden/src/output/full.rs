@@ -581,7 +581,7 @@ mod tests {
         assert_eq!(full.press(Key::Char('f')), Pressed::Back);
     }
 
-    /// Of a stream of a gigabyte its end is read, and of that as much as is kept.
+    /// Only the end of a stream of a gigabyte is read, and only as much as is kept.
     // shows: UIX-01
     #[test]
     fn a_stream_of_a_gigabyte_is_read_from_near_its_end() {
@@ -646,7 +646,7 @@ mod tests {
     fn streams_of_all_agents_are_shown() {
         let prints = printed(view(opening("one\ntwo\n"), Form::Text), false);
         assert!(prints.contains("says      one"), "{prints}");
-        // Of the end of a stream the beginning may be another agent's, or of another conversation.
+        // The end of a stream may begin with lines of another agent or another conversation.
         let call = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"ls","kind":"execute","status":"pending","rawInput":{"command":"ls"}}}}"#;
         let thought = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_thought_chunk","content":{"text":"hm"}}}}"#;
         let filler = format!("{thought}\n").repeat(50_000);

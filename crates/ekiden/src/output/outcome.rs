@@ -231,7 +231,7 @@ fn whole(question: &str) -> Vec<String> {
         .collect()
 }
 
-/// A limit with its own amount on top of what is spent. A limit that is too small for a session would not do.
+/// A limit with its own amount on top of what is spent. A limit that is too small for a session would not help.
 fn raised(limit: u64, spent: u64) -> u64 {
     spent.saturating_add(limit.max(spent))
 }

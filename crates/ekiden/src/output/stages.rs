@@ -30,7 +30,7 @@ impl Reporter {
             self.retried(stage, run);
         }
         if run.plan().over() != self.over.len() {
-            // A resume or an answer lets a stage go on, and its next end is news again.
+            // A resume or an answer lets a stage continue, and its next end is reported again.
             let is_over =
                 |stage: &StageId| matches!(run.plan().state(stage), Some(StageState::Over(_)));
             self.over.retain(is_over);

@@ -1,4 +1,4 @@
-//! Whole runs: what a person reads of those that go well and of those that do not.
+//! Whole runs: what a person reads about those that go well and those that do not.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ mod view;
 const START: Timestamp = Timestamp(1_795_291_440_000);
 const EFFECT: EffectId = EffectId { seq: 0, index: 0 };
 
-/// A run to which things happen, and what is reported of them.
+/// A run that is driven by events, and what is reported about them.
 struct Scenario {
     run: Run,
     reporter: Reporter,
@@ -808,7 +808,7 @@ fn the_moving_line_is_erased_before_any_other_and_drawn_only_if_it_moved() {
     );
 }
 
-/// What moves is found again in a window that became narrower, where its lines take more rows.
+/// The moving lines are found again in a window that became narrower, where they take more rows.
 // shows: UIX-01
 #[test]
 fn lines_that_were_broken_by_a_narrower_window_are_erased_whole() {
@@ -1079,7 +1079,7 @@ fn an_agent_that_cannot_be_asked_to_hand_off_is_not_said_to_be() {
     .assert_eq(&scenario.text());
 }
 
-/// Every share is of the same: what may be used of the window.
+/// Every percentage has the same base: the usable window.
 // shows: UIX-02
 #[test]
 fn a_share_names_the_cap_where_it_would_surprise() {

@@ -1,4 +1,4 @@
-//! A host of few words, and the agent that it talks to, on the two ends of two pipes.
+//! A minimal host and the agent that it talks to, at the two ends of two pipes.
 
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(super) struct Host {
     pub(super) usage: u64,
 }
 
-/// The agent's input, which tells by its end that the agent has read it whole.
+/// The agent's input. Dropping it shows that the agent has read all of it.
 struct AgentInput {
     pipe: PipeReader,
     _listening: Sender<()>,

@@ -23,7 +23,7 @@ fn recorded(name: &str) -> Vec<String> {
 }
 
 /// The kinds of the lines up to the first result. How many files a model writes, and what it says
-/// before a call, is its own affair.
+/// before a call, does not matter here.
 fn kinds(lines: &[String]) -> Vec<&str> {
     let turn = lines.iter().take_while(|line| !line.starts_with("end "));
     let kinds = turn.map(|line| match line.split_once(' ') {

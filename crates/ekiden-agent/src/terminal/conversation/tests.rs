@@ -160,7 +160,7 @@ fn the_prompt_may_be_read_and_what_is_refused_is_refused() {
     assert_eq!(talk.tool_calls, 2);
 }
 
-/// A hook tells it at once; without hooks the transcript does, at the end, and once.
+/// A hook reports it at once; without hooks the transcript does, once, at the end.
 // shows: AGT-04
 #[test]
 fn a_compaction_is_told_once() {

@@ -315,7 +315,7 @@ proptest! {
                     let ended = told_to_end(&track);
                     match (begun, ended) {
                         (false, _) => track.words("up"),
-                        // The world does what it is told: who is ended makes no other turn.
+                        // The simulated world obeys: an agent that was ended makes no other turn.
                         (true, true) => {
                             track.words("turn");
                             // A message that waits opens a turn, unless the process is ended first.
@@ -428,7 +428,7 @@ fn the_agents_own_figure_replaces_the_estimate() {
     let spent = |words: &str| after("budget=10", words).relay().totals.spend;
     let told = spent("up works guesses:9 costs:2 writes turn ends:done");
     assert_eq!((told.micro_usd, told.estimated), (2_000_000, false));
-    // Of an engine that was killed the end of the stream may be missing.
+    // If an engine was killed, the end of the stream may be missing.
     let told = spent("up works guesses:9 costs:2 ends:lost");
     assert_eq!((told.micro_usd, told.estimated), (9_000_000, true));
 }

@@ -139,7 +139,7 @@ fn an_agent_that_goes_on_beyond_its_budget_is_ended_and_another_works_from_a_res
 #[test]
 fn a_spent_budget_is_an_outage_without_an_end() {
     let spent = "up works spends:9 heard writes turn ends:done";
-    // No reset brings it back, and whoever is at a limit is waited for alone.
+    // A reset does not bring it back, so ekiden waits only for the agent that is at a limit.
     check(
         "fallback=codex of-claude=10",
         &format!("{spent} up works ends:limit=600 wake"),
@@ -209,7 +209,7 @@ fn budgets_of_agents_and_of_the_run_hold_beside_each_other() {
     assert_eq!(at_work(given, spent), "codex");
     let given = "fallback=codex of-claude=20 of-codex=9 budget=21";
     let share = after(given, spent).relay().share();
-    // The run has three dollars left, a sixth of what a session cost, so it ends for it.
+    // The run has three dollars left, a sixth of what a session cost, so the run ends for lack of budget.
     assert_eq!(share, None);
     let given = "fallback=codex of-claude=20 of-codex=9 budget=24";
     let share = after(given, spent).relay().share().unwrap();

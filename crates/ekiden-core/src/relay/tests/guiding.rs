@@ -285,7 +285,7 @@ fn limits_hold_for_a_wait_that_has_begun() {
     );
 }
 
-/// Sessions count from where somebody says how many, and from nowhere else.
+/// The count of sessions starts again only where somebody gives their number.
 // shows: REL-25
 #[test]
 fn other_limits_do_not_count_sessions_anew() {

@@ -7,7 +7,7 @@ use super::{after, check};
 use crate::handoff::tests::{NEXT_PROMPT, PROGRESS};
 use crate::outcome::Outcome;
 
-/// The same handoff with the same tree, so many times.
+/// The same handoff with the same tree, this many times.
 pub(super) fn same(times: usize) -> String {
     "up works writes:same turn heard turn ends:done survey: verify:fail ".repeat(times)
 }
@@ -390,7 +390,7 @@ fn a_session_that_only_confirms_is_not_idle() {
     let claim = "up works writes:claim turn ends:done survey";
     let words = format!("{first} {claim}");
     assert_eq!(warned("judged git", &words), Vec::<String>::new());
-    // A claim that is vetoed has moved nothing.
+    // A claim that is vetoed is no progress.
     let claim = "up works writes:claim turn ends:done survey verify:fail";
     let words = format!("survey verify:fail {claim} {claim}");
     assert_eq!(warned("judged git check", &words), ["2 idle (1 of 3)"]);

@@ -1,8 +1,8 @@
-//! A log of version 1, kept as it was written: whoever reads logs must still read this one.
+//! A log of version 1, kept as it was written: every reader of logs must still be able to read it.
 //!
-//! `fixtures/log-v1.jsonl` is of the first days. The others are logs of real runs with `rehearsal`, in which paths and
-//! process ids were replaced: what plans, commits, spending, steering, reviews and loops write. Until the first release a
-//! change of the format converts them; after that they stay, and a new version adds logs beside them.
+//! `fixtures/log-v1.jsonl` is from the first days. The others are logs of real runs with `rehearsal`, in which paths
+//! and process ids were replaced: what plans, commits, spending, steering, reviews and loops write. Until the first
+//! release a change of the format converts them; after that they stay, and a new version adds logs beside them.
 
 use std::collections::BTreeSet;
 
@@ -136,7 +136,7 @@ fn a_log_of_version_1_has_nothing_outstanding_at_its_end() {
     }
 }
 
-/// What a kept line says and its reader drops: fields that have another name now.
+/// What a kept line says and its reader drops, such as fields that have another name now.
 fn dropped(place: &str, kept: &Value, read: &Value) -> Vec<String> {
     match (kept, read) {
         (Value::Object(kept), Value::Object(read)) => {

@@ -1,4 +1,4 @@
-//! The relay by short cases: what is given, what happens, what follows.
+//! Tests of the relay as short cases: settings, events, results.
 //!
 //! ```text
 //! check("git check max=2", "survey verify:fail up L2 ...", expect![[...]])

@@ -1,4 +1,4 @@
-//! What a person who is elsewhere is told, and when.
+//! Which notices a person who is elsewhere gets, and when.
 
 use expect_test::expect;
 

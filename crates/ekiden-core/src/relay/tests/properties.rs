@@ -1,4 +1,4 @@
-//! What holds whatever happens, in whatever order.
+//! Properties that hold for any events in any order.
 
 use std::collections::BTreeSet;
 
@@ -323,7 +323,7 @@ struct Promises {
     undelivered: bool,
     closed: bool,
     ended: bool,
-    /// All was done when it ended last.
+    /// Everything was done when it last ended.
     complete: bool,
     /// A person wants nothing to begin, and what they said so far.
     paused: bool,

@@ -426,7 +426,7 @@ fn a_late_session_that_cannot_be_resumed_is_rescued_and_not_begun_again() {
         "up window works L2 ends:lost",
         "up window works L2 ends:refusal+",
         "up window works L2 ctrl-c ends:lost resume",
-        // How large its window is nobody knows.
+        // Nobody knows how large its window is.
         "up works L3 ends:lost+",
     ] {
         let track = after("max=3", words);
@@ -452,7 +452,7 @@ fn an_answer_continues_a_blocked_run_and_stands_in_the_next_prompt_as_the_users(
     assert!(!track.prompt().contains("blue"));
 }
 
-/// As by a worker of a fleet: no agent there has the conversations of before.
+/// As a worker of a fleet does: no agent there has the earlier conversations.
 // shows: FLT-02
 #[test]
 fn on_another_machine_no_conversation_goes_on() {
@@ -505,7 +505,7 @@ fn on_another_machine_no_conversation_goes_on() {
                 at work: 2.1
         "#]],
     );
-    // What it knew is told to the next session instead.
+    // The next session gets what it knew instead.
     let track = after("max=3", "up window works L2 resume:elsewhere ends:lost+");
     assert!(track.prompt().contains("last words of 1.1"));
 }

@@ -189,7 +189,7 @@ fn a_reviewer_that_writes_has_no_say() {
         "{}",
         question(&track)
     );
-    // The answer of a person has all looked at again.
+    // After a person's answer everything is looked at again.
     let mut track = track;
     track.words("resume:answer survey");
     assert!(

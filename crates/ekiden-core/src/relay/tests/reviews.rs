@@ -122,7 +122,7 @@ fn where_it_passed_already_claim_and_pass_end_the_run() {
 // shows: REL-08
 #[test]
 fn a_verification_that_took_too_long_before_has_not_failed() {
-    // All had to be built first, say.
+    // For example, everything had to be built first.
     check(
         "check",
         "verify:late well verify:pass",

@@ -1,4 +1,4 @@
-//! A run to which things happen, word by word.
+//! A run that is driven by events, one word each.
 
 use std::collections::BTreeMap;
 
@@ -483,7 +483,7 @@ impl Track {
                 duration: Millis::from_secs(60),
                 tool_calls: self.calls,
                 usage_tokens: 90_000,
-                // Whose spending is told is charged for that alone.
+                // If spend was reported, only that is charged.
                 spend: Spend {
                     micro_usd: if self.turns > 0 {
                         self.spend.micro_usd

@@ -88,7 +88,7 @@ fn a_level_that_was_crossed_before_the_process_was_told_of_waits_for_it() {
 // shows: REL-02
 #[test]
 fn an_order_waits_for_the_message_before_it() {
-    // The word to go on is on its way when L2 is crossed.
+    // The message to go on is on its way when L2 is crossed.
     check(
         "",
         "up turn L2 heard",
@@ -445,7 +445,7 @@ fn blocked_without_more_words_is_a_handoff_like_any_other() {
     );
 }
 
-/// What the agent knows after it is a summary, so it hands off at once, and is told so once.
+/// After a compaction the agent knows only a summary, so it hands off at once, and is told so once.
 // shows: AGT-04
 #[test]
 fn a_compaction_is_a_handoff_that_came_too_late() {

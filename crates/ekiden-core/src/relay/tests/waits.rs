@@ -324,7 +324,7 @@ fn an_agent_that_never_got_a_process_is_not_waited_for() {
     );
 }
 
-/// An outage is no crash of the session's: it is asked after at once, then ever more seldom.
+/// An outage is not a crash of the session: ekiden tries again at once, then less and less often.
 // shows: REL-10, REL-15
 #[test]
 fn an_outage_is_waited_out_in_the_same_session() {
@@ -376,7 +376,7 @@ fn an_outage_that_does_not_end_ends_the_run_and_is_no_limit() {
     );
 }
 
-/// What the model refuses it refuses again in the same conversation.
+/// In the same conversation the model would refuse the same thing again.
 // shows: REL-10
 #[test]
 fn a_refusal_is_asked_anew_in_a_fresh_conversation() {
@@ -394,7 +394,7 @@ fn a_refusal_is_asked_anew_in_a_fresh_conversation() {
     );
 }
 
-/// A client that does not even start has nothing that a rescue could tell of.
+/// A client that does not even start leaves nothing for a rescue to report.
 #[test]
 fn an_agent_that_never_starts_ends_the_run_after_three_attempts() {
     check(
@@ -450,7 +450,7 @@ fn a_session_that_was_refused_and_changed_nothing_ends_the_run_without_a_rescue(
     );
 }
 
-/// What it left or claims counts before what it was refused.
+/// Its handoff or claim counts before what it was refused.
 // shows: AGT-13
 #[test]
 fn a_claim_or_a_question_comes_before_refusals() {

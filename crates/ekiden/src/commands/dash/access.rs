@@ -21,10 +21,10 @@ const COOKIE_NAME: &str = "ekiden";
 pub(super) struct Access {
     at: SocketAddr,
     token: String,
-    /// Stands for the token once: the command line of whatever opens a browser can be read by other users.
+    /// Replaces the token once: other users can read the command line of the program that opens a browser.
     ticket: Mutex<Option<String>>,
     cookie: String,
-    /// In each form, so that a request that some page made up is told from one of ours.
+    /// Is in each form, so that ekiden can tell our forms from requests that other pages made up.
     pub(super) form: String,
     /// The first part of every path, without slashes.
     pub(super) base: String,
@@ -47,7 +47,7 @@ impl Access {
         format!("http://{}/?t={}", self.at, self.token)
     }
 
-    /// What a browser is started with; it works once.
+    /// The address with which a browser is started; it works once.
     pub(super) fn address_for_once(&self) -> String {
         let ticket = random();
         let address = format!("http://{}/?t={ticket}", self.at);
@@ -69,7 +69,7 @@ impl Access {
         format!("{COOKIE_NAME}={cookie}; Path=/{base}/; HttpOnly; SameSite=Strict")
     }
 
-    /// Refuses what comes by another name or from another page.
+    /// Refuses requests to another name or from another page.
     pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let host = text(HOST.as_str()).unwrap_or_default();
@@ -91,7 +91,7 @@ impl Access {
         }
     }
 
-    /// A name can be made to lead here; an address cannot.
+    /// Somebody can make a name lead here, but not an address.
     fn is_our_host(&self, host: &str) -> bool {
         let port = self.at.port();
         let named = host == format!("localhost:{port}");
@@ -104,7 +104,7 @@ impl Access {
         named || address.is_some_and(is_ours)
     }
 
-    /// Refuses whoever has no cookie of ours.
+    /// Refuses requests without a cookie of ours.
     pub(super) fn check_cookie(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
         let lines = headers.get_all(COOKIE).iter();
         let mut cookies = lines
@@ -118,7 +118,7 @@ impl Access {
     }
 }
 
-/// Compares in a time that does not tell where they differ.
+/// Compares in a time that does not reveal where they differ.
 fn is_same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }

@@ -16,7 +16,7 @@ pub(super) fn index(index: &Index) -> String {
     )
 }
 
-/// A run's page, which leads to its steering if there is one.
+/// A run's page, with a link to its steering if there is one.
 pub(super) fn run(run: &Shown, steer: bool) -> String {
     let main = Value::from_safe_string(run.main.clone());
     rendered(
@@ -33,7 +33,7 @@ pub(super) fn steering(run: &Shown, token: &str) -> String {
     )
 }
 
-/// Asks whether that was meant.
+/// Asks for a confirmation.
 pub(super) fn confirmation(run: &Shown, asked: &SteerForm, command: &str, token: &str) -> String {
     let (title, asked) = (asked.title(), Value::from(Serde(asked)));
     let run = Value::from(Serde(run));
@@ -51,7 +51,7 @@ pub(super) fn failure(run: &Shown, why: &str) -> String {
     )
 }
 
-/// Something to say and nothing to show.
+/// A page with a message only.
 pub(super) fn message(text: &str) -> String {
     rendered("message.html", context! { text })
 }

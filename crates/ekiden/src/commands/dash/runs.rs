@@ -1,9 +1,9 @@
 //! What the pages show. One thread reads it: no page waits for another page's log, and no engine waits for
 //! a page.
 //!
-//! The thread looks only while somebody asks or watches. It folds a run that is at work or was asked for
-//! once, and then reads only what is new. Of all other runs it keeps only a row, and makes that again when
-//! their log has grown.
+//! The thread looks only while somebody asks or watches. It folds a run once, if it is at work or was
+//! requested, and from then on reads only what is new. Of all other runs it keeps only a row, and makes
+//! that again when their log has grown.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -73,10 +73,10 @@ struct Row {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Shown {
     pub(super) run: String,
-    /// What it is called in the addresses of its pages.
+    /// Its name in the addresses of its pages.
     pub(super) address: String,
     pub(super) id: String,
-    /// By what a command names it.
+    /// How a command names it.
     named: String,
     pub(super) project: String,
     #[serde(skip)]
@@ -319,7 +319,7 @@ impl Followed {
         })
     }
 
-    /// Reads on; whether there is something new to see. A log that cannot be read on stays as it was.
+    /// Reads on, and returns whether there is something new to see. A log that cannot be read on stays as it was.
     fn look(&mut self) -> bool {
         let timeline = &mut self.timeline;
         let _ = self.follow.look(|record, run| timeline.take(record, run));
@@ -341,7 +341,7 @@ impl Followed {
         self.told(|board, frame| vec![view::line(board, frame)], |_| 0)
     }
 
-    /// Lines about a run at work, and what it asks but for the first so many.
+    /// Lines about a run at work, and its questions except the first ones, whose number `told` gives.
     fn told(
         &self,
         lines: impl FnOnce(&Board, Frame<'_>) -> Vec<Line>,

@@ -41,7 +41,7 @@ const HEAD_MAX: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 
-/// On every answer: nothing but our own style and script, nothing kept, nothing told to others.
+/// On every answer: only our own style and script, nothing cached, nothing revealed to other sites.
 const HEADERS: [(header::HeaderName, &str); 4] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -243,7 +243,7 @@ async fn steering(State(site): State<Arc<Site>>, Path(run): Path<String>) -> Res
     }
 }
 
-/// A form was sent: asks whether it was meant, or has it done.
+/// Handles a form: asks for a confirmation, or carries it out.
 async fn steered(
     State(site): State<Arc<Site>>,
     Path(run): Path<String>,

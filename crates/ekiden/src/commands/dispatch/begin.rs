@@ -138,7 +138,7 @@ impl Dispatcher<'_> {
         self.begun(&place.issue, "goes on", begun);
     }
 
-    /// Asks a run to hand off and stop, by a message that shows whose it is.
+    /// Asks a run to hand off and stop, by a message that shows who sent it.
     pub(super) fn stop(&mut self, place: &IssueWorktree) {
         let sent = stop(&place.workspace);
         match sent {
@@ -147,7 +147,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Removes a worktree that has served, unless something in it is not committed, or its branch is still to be pushed.
+    /// Removes a worktree that nobody needs, unless something in it is not committed or its branch is not pushed.
     pub(super) fn clear(&mut self, place: &IssueWorktree) {
         let outbox = self.trackers.outbox();
         let waiting = outbox.and_then(|outbox| outbox.waiting().ok());
@@ -204,7 +204,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// A run began, or could not begin and is tried again later, and later.
+    /// Records that a run began, or could not begin and is retried after ever longer pauses.
     fn begun(&mut self, issue: &str, what: &str, begun: Result<String, String>) {
         match begun {
             Ok(_) => {

@@ -15,7 +15,7 @@ use ekiden_engine::workspace::Workspace;
 
 use crate::failure::Failure;
 
-/// What the ids of messages of a dispatcher begin with: so it knows its own stops in a log.
+/// The prefix of the ids of a dispatcher's messages, by which it recognizes its own stops in a log.
 pub(super) const SENDER: &str = "dispatch-";
 
 /// The worktree of an issue.
@@ -53,7 +53,7 @@ pub(super) struct IssueRun {
 }
 
 impl IssueWorktree {
-    /// What its run takes of the budget of all runs, where each has a budget: one that is over has taken what it spent.
+    /// How much its run takes of the total budget, if each run has a budget; a run that is over takes what it spent.
     pub(super) fn takes_micro_usd(&self, budget: u64) -> u64 {
         match &self.standing {
             Standing::Empty | Standing::Unreadable(_) => 0,
@@ -143,7 +143,7 @@ fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
     })
 }
 
-/// No person need see to a run that ended so. `is_ours`: a dispatcher was the last who stopped it.
+/// A run that ended like this needs no person. `is_ours`: a dispatcher was the last to stop it.
 fn goes_on(outcome: &Outcome, is_ours: bool, now: Timestamp) -> bool {
     if let Outcome::LimitTooFar { until } | Outcome::RateLimited { until } = outcome {
         return *until <= now;

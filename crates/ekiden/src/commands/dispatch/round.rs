@@ -7,7 +7,7 @@ use super::place::{IssueWorktree, Standing};
 pub(super) enum Step {
     /// The place's run hands off and stops: nobody wants it any more.
     Stop(usize),
-    /// The place has served.
+    /// The place is no longer needed.
     Clear(usize),
     /// The place's run goes on.
     Resume(usize),
@@ -24,8 +24,8 @@ pub(super) enum Wanted {
     Unknown,
 }
 
-/// The steps of a round. `wanted` are the ids of issues that want work, those to begin with first; `places` come with whether
-/// their issue is wanted. At most `jobs` runs are at work at a time; for `room` new ones there is money.
+/// The steps of a round. `wanted` are the ids of issues that want work, those to begin with first. Each place comes
+/// with whether its issue is wanted. At most `jobs` runs work at a time; the budget has room for `room` new ones.
 pub(super) fn steps(
     wanted: &[String],
     places: &[(&IssueWorktree, Wanted)],

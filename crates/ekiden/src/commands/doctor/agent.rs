@@ -63,8 +63,8 @@ pub(super) fn checks(spec: &AgentSpec, environment: &Environment, dir: &Path) ->
     checks
 }
 
-/// What the client itself says that no session can get past: it is too old, or not logged in. Whatever else
-/// it says passes, and so does silence: a wrapper need not know these commands.
+/// Why no session can work, by what the client itself says: it is too old, or not logged in. Any other
+/// answer passes, and so does none: a wrapper need not know these commands.
 pub fn refusal(spec: &AgentSpec, environment: &Environment, dir: &Path) -> Result<(), Failure> {
     if spec.kind != AgentKind::Claude {
         return Ok(());

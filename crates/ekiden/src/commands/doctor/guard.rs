@@ -68,7 +68,7 @@ pub(super) fn checks(environment: &Environment, dir: &Path) -> Vec<Check> {
     checks
 }
 
-/// What hooks and capture had to leave out was told to nobody when it happened.
+/// When hooks and capture had to leave something out, nobody was told.
 fn last_error(environment: &Environment, dir: &Path) -> Option<Check> {
     let named = environment
         .variable(&table::STATE_DIR.row.env())

@@ -43,7 +43,7 @@ fn is_there(program: &str, environment: &Environment) -> bool {
     find_program(OsStr::new(program), OsStr::new(path)).is_some()
 }
 
-/// Sends one by each way, and tells what became of it.
+/// Sends a notification by each way, and reports the results.
 pub(super) fn try_each(dir: &Path, endpoints: &[Endpoint]) -> Result<Vec<Check>, EngineError> {
     let told = try_out(dir, endpoints)?;
     let told = told.into_iter().map(|(way, failed)| match failed {

@@ -4,7 +4,7 @@ use super::Check;
 use crate::output::line::one_line;
 use crate::tracker::Trackers;
 
-/// None where no tracker is set. A run never fails by it.
+/// None if no tracker is set. A run never fails because of it.
 pub(super) fn check(trackers: &Trackers) -> Option<Check> {
     let kind = trackers.kind()?;
     let asked = trackers.open_project(kind);

@@ -26,7 +26,7 @@ pub(super) fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit,
     let (_, mut items) = look(&workspace, output)?;
     if items.open.is_empty() {
         let failed = verify(invocation, &workspace)?;
-        // That may have taken hours, in which the list may have been written.
+        // That may have taken hours, and somebody may have changed the list meanwhile.
         let (list, now) = look(&workspace, output)?;
         items = now;
         if items.open.is_empty()
@@ -88,7 +88,7 @@ fn put_back(
     Ok(open)
 }
 
-/// Changes what the loop knows of itself.
+/// Changes the recorded state of the loop.
 fn note(workspace: &Workspace, change: impl FnOnce(&mut RalphState)) -> Result<(), Failure> {
     let disk = RealDisk::fenced(&workspace.dir);
     let common_dir = workspace.git.as_ref().map(|git| git.common_dir.as_path());
@@ -97,7 +97,7 @@ fn note(workspace: &Workspace, change: impl FnOnce(&mut RalphState)) -> Result<(
     Ok(())
 }
 
-/// The verification passes: how often it failed before is forgotten.
+/// The verification passes: forgets how often it failed before.
 pub(super) fn note_passed(workspace: &Workspace) -> Result<(), Failure> {
     if loop_state(workspace)?.is_some() {
         note(workspace, |state| state.unverified = None)?;
@@ -141,8 +141,8 @@ fn try_again(
     add(workspace, list, &[item])
 }
 
-/// Adds items to the list, and gives what is open in it then. That is noted first, since an agent may delete them, and as the
-/// list reads it: long items and Markdown read differently.
+/// Adds items to the list, and returns what is open in it then. Notes that first, since an agent may delete the items,
+/// and as the list reads it: long items and Markdown read differently.
 fn add(workspace: &Workspace, list: &str, items: &[String]) -> Result<Vec<String>, Failure> {
     let text = with_items(list, items);
     let open = open_items(&text).open;

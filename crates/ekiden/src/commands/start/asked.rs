@@ -134,7 +134,7 @@ pub(super) fn extended(
     Ok(Goal::New { path, text })
 }
 
-/// What a plan is told of the command that decides about all of it; a relay has a flag for it.
+/// The sentence that tells a plan which command decides whether all of it is done; a relay has a flag for it.
 pub(super) fn done_when(command: &str) -> String {
     format!(
         "## Done\n\nAll of it is done when this exits with 0; it is the validation of the last stage:\n\n```sh\n{command}\n```\n"

@@ -19,7 +19,7 @@ use crate::output::Output;
 pub(super) struct Draft(Option<PathBuf>);
 
 impl Draft {
-    /// Has it written in the editor. Nothing is kept of an empty template.
+    /// Has the person write it in the editor. An empty template is not kept.
     pub(super) fn write(
         &mut self,
         workspace: &Workspace,

@@ -306,7 +306,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
     .assert_eq(&watched.at_each_width());
 }
 
-/// A stage that asks is told with its question, and the key that answers.
+/// A stage that asks is shown with its question and the key that answers it.
 // shows: UIX-01
 #[test]
 fn a_plan_that_is_blocked_shows_what_is_asked() {

@@ -24,7 +24,7 @@ use crate::relay::{Phase, ReviewStep};
 
 type Row = (&'static str, &'static str, &'static str, &'static str);
 
-/// Relays that get somewhere. None of them may be stopped.
+/// Relays that make progress. None of them may be stopped.
 const GOOD: &[Row] = &[
     (
         "a file a session, one number of the notes changes",
@@ -286,7 +286,7 @@ const GOOD: &[Row] = &[
     ),
 ];
 
-/// Relays that only go on. Each must be stopped, no later than this.
+/// Relays that make no progress. Each must be stopped, no later than this.
 const BAD: &[Row] = &[
     (
         "the very same handoff",
@@ -543,7 +543,7 @@ const BAD: &[Row] = &[
     ),
 ];
 
-/// What cannot be seen decides nothing: the limit of sessions must do.
+/// What cannot be seen decides nothing, so only the limit of sessions ends these.
 const UNSEEN: &[Row] = &[
     (
         "the tree cannot be looked at",
@@ -711,7 +711,7 @@ impl Player {
         self.trees.push(tree);
     }
 
-    /// Whatever is looked at is looked at, and waits pass, until the next session begins.
+    /// Answers every survey and check, and lets waits pass, until the next session begins.
     fn look(&mut self, survey: &str, check: char) {
         let check = match check {
             'f' => "verify:fail",
