@@ -210,6 +210,7 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     approvals.approve(&file)?;
     if is_json(&flags) {
+        let path = std::path::absolute(&path).unwrap_or(path);
         let answer = Fields::versioned().with("file", path.display().to_string());
         return output.answer_json(&answer.with("approved", approved));
     }
