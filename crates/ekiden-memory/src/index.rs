@@ -133,7 +133,7 @@ impl Memory {
         set_aside(files);
         drop(lock);
         let memory = Self::open(files.clone()).inspect_err(|error| {
-            // Another process is writing the new one, if it is busy.
+            // `Busy`: another process is writing the new one.
             match matches!(error, MemoryError::Busy) {
                 true => remove_aside(files),
                 false => put_back(files),

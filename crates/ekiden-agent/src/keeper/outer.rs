@@ -79,7 +79,7 @@ impl<'a> Outer<'a> {
         }
     }
 
-    /// Waits until something happens. Returns whether the engine has died, if that is not known yet.
+    /// Waits until something happens. Returns true if the engine has died and that was not known.
     fn engine_ended(&self, is_known: bool, until: Option<Deadline>) -> bool {
         let watched = if is_known { 1 } else { 2 };
         let mut fds = [

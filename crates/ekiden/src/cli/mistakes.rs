@@ -356,6 +356,8 @@ mod tests {
             "ekiden run task.md --verifi x",
             "ekiden run task.md --timeout 5m",
             "ekiden task.md -s",
+            "ekiden run --file task.md",
+            "ekiden pipeline pipeline.yaml",
             "ekiden resume --agent codex",
             "ekiden config set --max-sessions 3",
             "ekiden run -x.md",
@@ -421,7 +423,15 @@ mod tests {
 
             ekiden task.md -s
             error: `ekiden run` has no flag `-s`
-            hint: `ekiden run --help` lists its flags
+            hint: `-m NUMBER` allows so many sessions
+
+            ekiden run --file task.md
+            error: `ekiden run` has no flag `--file`
+            hint: the task is an argument: `ekiden run FILE`
+
+            ekiden pipeline pipeline.yaml
+            error: there is no command `pipeline`
+            hint: did you mean `ekiden execute`?
 
             ekiden resume --agent codex
             error: `ekiden resume` has no flag `--agent`

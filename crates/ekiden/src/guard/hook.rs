@@ -336,11 +336,11 @@ pub(super) fn settle(
     }
     // Held until the records are appended: a temporary in the condition below would be dropped too early.
     // Without its checkpoint, a compaction loses what was not written down; and a turn's end is judged once.
-    let must = matches!(
+    let is_last_chance = matches!(
         trigger,
         Trigger::Compacts | Trigger::Stops { background: true }
     );
-    let patience = if must {
+    let patience = if is_last_chance {
         LONG_LOCK_PATIENCE
     } else {
         LOCK_PATIENCE

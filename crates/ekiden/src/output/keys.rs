@@ -20,8 +20,9 @@ use rustix::termios::{
 use super::prompting::{Key, Move};
 
 const BYTES_MAX: usize = 4096;
-/// Shows the cursor, and leaves a full screen. Where there is none, nothing moves.
-const LEAVE_SCREEN: &str = "\u{1b}[?25h\u{1b}[?1047l";
+/// Shows the cursor and leaves a full screen, which does nothing if there is none. Then it erases from the start of the
+/// line on.
+const LEAVE_SCREEN: &str = "\u{1b}[?25h\u{1b}[?1047l\r\u{1b}[J";
 /// A signal that has no key.
 const NO_KEY: u8 = if cfg!(target_os = "macos") { 0xff } else { 0 };
 

@@ -288,6 +288,9 @@ mod tests {
             "  next      convert tests/test_billing; the fixtures are in"
         );
         assert_eq!(rest, "            conftest");
+        let narrow = anstream::adapter::strip_str(&line.styled(Some(40))).to_string();
+        let fits = |line: &str| textwrap::core::display_width(line) <= 40;
+        assert!(narrow.lines().all(fits), "{narrow}");
         assert!(!line.styled(None).contains('\n'));
     }
 

@@ -181,4 +181,6 @@ fn an_issue_is_estimated_and_the_next_command_runs_it() {
         told.ends_with("next  ekiden run --issue port-it\n"),
         "{told}"
     );
+    let told = environment.told(&["estimate", "nope.md"]);
+    assert!(told.contains("error: there is no file `nope.md`"), "{told}");
 }

@@ -24,7 +24,7 @@ pub(super) struct Access {
     /// Replaces the token once: other users can read the command line of the program that opens a browser.
     ticket: Mutex<Option<String>>,
     cookie: String,
-    /// Is in each form, so that ekiden can tell our forms from requests that other pages made up.
+    /// Every form has it, so that ekiden can tell our forms from requests that other pages make up.
     pub(super) form: String,
     /// The first part of every path, without slashes.
     pub(super) base: String,
