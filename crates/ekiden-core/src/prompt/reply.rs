@@ -93,8 +93,8 @@ mod tests {
 
     #[test]
     fn many_braces_are_given_up() {
-        assert_eq!(extract_json(&"{".repeat(1_000_000)), None);
-        assert_eq!(extract_json(&"{\"".repeat(500_000)), None);
+        assert_eq!(extract_json(&"{".repeat(100_000)), None);
+        assert_eq!(extract_json(&"{\"".repeat(50_000)), None);
     }
 
     proptest! {
