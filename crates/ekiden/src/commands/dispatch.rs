@@ -236,7 +236,7 @@ impl Dispatcher<'_> {
         false
     }
 
-    /// Looks at everything and does what is due. Returns the worktrees as they were, and whether something was done.
+    /// Looks at everything and does what is due. Returns the worktrees as they are then, and whether something was done.
     fn round(&mut self) -> Result<(Vec<IssueWorktree>, bool), Failure> {
         let places = self.look()?;
         let found = match self.find() {
@@ -296,6 +296,8 @@ impl Dispatcher<'_> {
             }
         }
         let begun = steps.iter().any(|step| !matches!(step, Step::Clear(_)));
+        // A run that has just begun may end before the tracker is asked again.
+        let places = if begun { self.look()? } else { places };
         Ok((places, begun))
     }
 

@@ -28,6 +28,10 @@ fn issue(environment: &Environment, name: &str, labels: &str) {
 }
 
 fn words<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    every("1s", args)
+}
+
+fn every<'a>(interval: &'a str, args: &[&'a str]) -> Vec<&'a str> {
     [
         &[
             "dispatch",
@@ -35,7 +39,7 @@ fn words<'a>(args: &[&'a str]) -> Vec<&'a str> {
             "--agent",
             "rehearsal",
             "--every",
-            "1s",
+            interval,
         ],
         args,
     ]
@@ -79,14 +83,9 @@ fn each_issue_with_the_label_gets_one_run_in_a_place_of_its_own() {
         ("other", "ui"),
     ]);
     let before = environment.git(&["status", "--porcelain"]);
-    let said = environment
-        .run(&words(&[
-            "--once",
-            "--verify",
-            "test -e item-1.txt",
-            "--pull-request",
-        ]))
-        .expect(0);
+    // The end of each run is noticed at once.
+    let args = ["--once", "--verify", "test -e item-1.txt", "--pull-request"];
+    let said = environment.run(&every("10m", &args)).expect(0);
     for line in [
         "login  taken, on ekiden/login-make-login",
         "search  taken, on ",
