@@ -70,6 +70,8 @@ impl Observed {
             // What a subagent in the background says or asks belongs to no turn of the main thread.
             self.turn_open = true;
             self.api_error = response.error;
+            // From 2.1.332 on, no event tells of a limit whose reset has passed by the local clock.
+            self.rate_limit = response.limit.clone().or(self.rate_limit.take());
         } else if let ClientEvent::Result(result) = event {
             self.turn_ended(result);
         } else if let ClientEvent::RateLimit(info) = event {

@@ -186,6 +186,7 @@ impl Outbox {
             synthetic: false,
             blocks: block.into_iter().collect(),
             error: None,
+            limit: None,
             content_bytes: size as u64,
         })));
     }
@@ -214,6 +215,7 @@ impl Outbox {
             synthetic: true,
             blocks: vec![Block::Text(excerpt::of_text(words, limits::WORDS))],
             error: Some(error),
+            limit: None,
             content_bytes: 0,
         })));
         self.see(ClientEvent::Result(Box::new(TurnResult {

@@ -323,6 +323,7 @@ mod tests {
             synthetic: false,
             blocks: Vec::new(),
             error: None,
+            limit: None,
             content_bytes,
         }))
     }

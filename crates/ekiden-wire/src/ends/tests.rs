@@ -142,6 +142,22 @@ fn an_older_clients_api_errors_have_the_same_causes() {
     assert_eq!(cause_of("server_error", 529), EndCause::Overloaded);
 }
 
+/// Claude Code 2.1.332, as it was measured, with a reset that has passed by the local clock.
+// shows: REL-11, RUN-20
+#[test]
+fn a_limit_without_an_event_of_its_own_is_known_by_the_message_about_it() {
+    let events = [
+        init(),
+        ClientEvent::parse(br#"{"type":"assistant","message":{"id":"m1","model":"<synthetic>","content":[{"type":"text","text":"You've hit your 5-hour limit"}],"usage":{"input_tokens":0,"output_tokens":0}},"parent_tool_use_id":null,"error":"rate_limit","is_api_error_message":true,"api_error_status":429,"api_error":"usage_limit_reached","api_error_params":{"rate_limit_info":{"status":"rejected","resetsAt":1700000000,"rateLimitType":"five_hour","isUsingOverage":false}},"api_error_type":"rate_limit_error"}"#),
+        ClientEvent::parse(br#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"num_turns":1,"stop_reason":"stop_sequence","terminal_reason":"api_error"}"#),
+    ];
+    let limited = EndCause::RateLimited {
+        resets_at: Some(timestamp(1_700_000_000)),
+        kind: LimitKind::FiveHour,
+    };
+    assert_eq!(cause(&ended(&events, Some(Exit::Code(1)))), limited);
+}
+
 /// 2.1.197 gives no reason where the budget is spent.
 // shows: AGT-08, RUN-20
 #[test]

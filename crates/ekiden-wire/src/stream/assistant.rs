@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ClientEvent;
+use super::system::{self, RateLimitInfo};
 use crate::tools::Call;
 use crate::usage::Usage;
 use crate::{excerpt, json, limits};
@@ -24,6 +25,8 @@ pub struct Assistant {
     /// What was said and called.
     pub blocks: Vec<Block>,
     pub error: Option<ApiError>,
+    /// The usage limit that the error is about.
+    pub limit: Option<RateLimitInfo>,
     /// The size of what was said and called in this line, in bytes.
     pub content_bytes: u64,
 }
@@ -112,6 +115,7 @@ pub(super) fn parse(line: &Value) -> Option<ClientEvent> {
         blocks: json::elements(content).iter().filter_map(block).collect(),
         error: (!line["error"].is_null())
             .then(|| api_error(&line["error"], &line["api_error_status"])),
+        limit: system::rate_limit(&line["api_error_params"]),
     })))
 }
 

@@ -174,7 +174,7 @@ impl ClientEvent {
         }
         // The limit accompanies a failure; in the stream it is a separate event.
         if let Some(limit) = system::rate_limit(&line["apiErrorParams"]) {
-            return limit;
+            return Self::RateLimit(limit);
         }
         let is_compaction = line["subtype"] == "compact_boundary";
         let event = match line["type"].as_str() {
@@ -193,7 +193,7 @@ fn of_stream(line: &Value) -> Option<ClientEvent> {
         "user" => tool_results(line),
         "system" => Some(system::parse(line)),
         "result" => Some(ClientEvent::Result(Box::new(result::parse(line)))),
-        "rate_limit_event" => system::rate_limit(line),
+        "rate_limit_event" => system::rate_limit(line).map(ClientEvent::RateLimit),
         "control_request" => request(line),
         "control_response" => response(&line["response"]),
         "control_cancel_request" => Some(ClientEvent::ControlCancel {

@@ -67,14 +67,14 @@ pub(super) fn parse(line: &Value) -> ClientEvent {
 }
 
 /// The rate limit of a line, if it has one.
-pub(super) fn rate_limit(line: &Value) -> Option<ClientEvent> {
+pub(super) fn rate_limit(line: &Value) -> Option<RateLimitInfo> {
     let info = line["rate_limit_info"].as_object()?;
     let get = |name: &str| info.get(name).unwrap_or(&Value::Null);
     let named = get("rateLimitType").as_str();
     let known = LIMIT_NAMES.iter().find(|(name, _)| Some(*name) == named);
-    Some(ClientEvent::RateLimit(RateLimitInfo {
+    Some(RateLimitInfo {
         status: json::field(get("status")),
         resets_at: json::field(get("resetsAt")),
         kind: known.map_or(LimitKind::Unknown, |(_, kind)| *kind),
-    }))
+    })
 }
