@@ -315,11 +315,11 @@ impl Run {
         let limits: Vec<Timestamp> = limits.collect();
         limits.into_iter().for_each(|until| self.plan.hold(until));
         self.plan.pause(self.paused);
-        if self.header.fleet.is_none() {
-            let relays = self.relays.values_mut();
-            relays.for_each(|relay| relay.resume(at, resumed));
-        }
-        Vec::new()
+        let stages: Vec<StageId> = self.relays.keys().cloned().collect();
+        stages
+            .iter()
+            .flat_map(|stage| self.of_relay(at, stage, |relay| relay.resume(at, resumed)))
+            .collect()
     }
 
     /// Only a complete run of a single relay continues like this.
