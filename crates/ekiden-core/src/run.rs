@@ -216,9 +216,10 @@ impl Run {
         self.plan.ended()
     }
 
-    /// The questions with which stages ended as blocked, for [`crate::event::Answer`].
+    /// The open questions with which stages ended as blocked, for [`crate::event::Answer`].
     pub fn questions(&self) -> impl Iterator<Item = (&StageId, &str)> {
-        self.relays.iter().filter_map(|(stage, relay)| {
+        let asking = self.relays.iter().filter(|(id, _)| self.plan.asks(id));
+        asking.filter_map(|(stage, relay)| {
             let Some(Outcome::Blocked { question }) = relay.outcome() else {
                 return None;
             };

@@ -29,10 +29,9 @@ impl Plan {
     }
 
     /// A stage that ended with a question gets its answer while the plan runs: it continues, with the stages that
-    /// wait for it. False if it asked nothing, or if nothing begins any more.
+    /// wait for it; in a halt, after the resume. False if it asked nothing, or if the plan has ended.
     pub fn answered(&mut self, stage: &StageId) -> bool {
-        if self.now.ended.is_some() || self.halt().is_some() || !self.state(stage).is_some_and(asks)
-        {
+        if self.now.ended.is_some() || !self.asks(stage) {
             return false;
         }
         let mut revived = self.blocked_by(stage);
@@ -47,6 +46,11 @@ impl Plan {
         self.over = self.nodes.iter().filter(|node| node.is_over()).count();
         self.open();
         true
+    }
+
+    /// The stage ended with a question, and nobody has answered it.
+    pub fn asks(&self, stage: &StageId) -> bool {
+        self.state(stage).is_some_and(asks)
     }
 
     /// The stages that asked a question other than the answered one, and those that they block.
