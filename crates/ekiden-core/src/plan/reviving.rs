@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ids::StageId;
-use crate::manifest::Take;
+use crate::manifest::{OnFail, Take};
 use crate::outcome::Outcome;
 use crate::plan::node::Node;
 use crate::plan::{Plan, StageEnd, StageState};
@@ -29,7 +29,7 @@ impl Plan {
     }
 
     /// A stage that ended with a question gets its answer while the plan runs: it continues, with the stages that
-    /// wait for it; in a halt, after the resume. False if it asked nothing, or if the plan has ended.
+    /// wait for it, also if it has stopped the plan; in any other halt, after the resume. False if it asked nothing, or if the plan has ended.
     pub fn answered(&mut self, stage: &StageId) -> bool {
         if self.now.ended.is_some() || !self.asks(stage) {
             return false;
@@ -43,9 +43,28 @@ impl Plan {
         {
             self.revive(at);
         }
+        self.lift_halt();
         self.over = self.nodes.iter().filter(|node| node.is_over()).count();
         self.open();
         true
+    }
+
+    /// Ends a halt if none of the failures that led to it is left: what it interrupted continues.
+    fn lift_halt(&mut self) {
+        let halts = |node: &Node| {
+            let stops = node.on_fail == OnFail::Stop || node.take == Take::Assume;
+            stops && node.now.state.failure().is_some()
+        };
+        let by_failure = matches!(self.now.halted, Some(Outcome::StagesFailed { .. }));
+        if !by_failure || self.nodes.iter().any(halts) {
+            return;
+        }
+        self.now.halted = None;
+        for at in 0..self.nodes.len() {
+            if let StageState::Interrupted(_) = self.nodes[at].now.state {
+                self.revive(at);
+            }
+        }
     }
 
     /// The stage ended with a question, and nobody has answered it.
