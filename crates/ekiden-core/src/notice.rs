@@ -41,6 +41,7 @@ impl NoticeKind {
     fn of_end(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Complete { .. } => Self::Done,
+            Outcome::StagesFailed { .. } if outcome.asks() => Self::NeedsYou,
             Outcome::Undelivered { .. }
             | Outcome::Blocked { .. }
             | Outcome::Denied { .. }
@@ -120,7 +121,7 @@ fn text_of_end(outcome: &Outcome, sessions: u32, with_question: bool) -> String 
     let (failed, why) = outcome.brief();
     let how = match failed {
         true => "failed",
-        false if matches!(outcome, Outcome::Blocked { .. }) => "blocked",
+        false if outcome.asks() => "blocked",
         false => "stopped",
     };
     format!("{how}: {why}")
@@ -154,6 +155,26 @@ pub(crate) fn of_warning(warning: &Warning) -> Option<Notice> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::StageId;
+    use crate::outcome::StageFailed;
+
+    // shows: UIX-10
+    #[test]
+    fn a_plan_that_only_waits_for_answers_needs_you() {
+        let ended = |outcome| {
+            let failed = vec![StageFailed {
+                stage: StageId::only(),
+                outcome: Box::new(outcome),
+            }];
+            let notice = of_end(&Outcome::StagesFailed { failed, blocked: 0 }, 2, true);
+            notice.map(|notice| (notice.about, notice.text)).unwrap()
+        };
+        let question = "Which?".to_owned();
+        let (about, text) = ended(Outcome::Blocked { question });
+        assert_eq!(about, NoticeKind::NeedsYou);
+        assert_eq!(text, "blocked: stages need your input");
+        assert_eq!(ended(Outcome::SessionLimit).0, NoticeKind::Failed);
+    }
 
     // shows: UIX-10
     #[test]

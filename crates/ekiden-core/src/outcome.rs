@@ -176,6 +176,7 @@ impl Outcome {
             Self::NotMerged { .. } => (true, "it cannot be merged"),
             Self::Unmerged { .. } => (true, "it does not merge with other stages"),
             Self::NotDone { .. } => (true, "it was marked as done and is not"),
+            Self::StagesFailed { .. } if self.asks() => (false, "stages need your input"),
             Self::StagesFailed { .. } => (false, "stages failed"),
         }
     }
@@ -183,6 +184,12 @@ impl Outcome {
     /// It failed, rather than being stopped or waiting for something.
     pub fn is_failure(&self) -> bool {
         self.brief().0
+    }
+
+    /// Nothing went wrong: it waits for a person's answers.
+    pub fn asks(&self) -> bool {
+        matches!(self, Self::Blocked { .. })
+            || matches!(self, Self::StagesFailed { failed, .. } if failed.iter().all(|one| one.outcome.asks()))
     }
 
     pub fn is_delivered(&self) -> bool {

@@ -216,9 +216,10 @@ impl Run {
         self.plan.ended()
     }
 
-    /// The questions with which stages ended as blocked, for [`crate::event::Answer`].
+    /// The open questions with which stages ended as blocked, for [`crate::event::Answer`].
     pub fn questions(&self) -> impl Iterator<Item = (&StageId, &str)> {
-        self.relays.iter().filter_map(|(stage, relay)| {
+        let asking = self.relays.iter().filter(|(id, _)| self.plan.asks(id));
+        asking.filter_map(|(stage, relay)| {
             let Some(Outcome::Blocked { question }) = relay.outcome() else {
                 return None;
             };
@@ -315,11 +316,11 @@ impl Run {
         let limits: Vec<Timestamp> = limits.collect();
         limits.into_iter().for_each(|until| self.plan.hold(until));
         self.plan.pause(self.paused);
-        if self.header.fleet.is_none() {
-            let relays = self.relays.values_mut();
-            relays.for_each(|relay| relay.resume(at, resumed));
-        }
-        Vec::new()
+        let stages: Vec<StageId> = self.relays.keys().cloned().collect();
+        stages
+            .iter()
+            .flat_map(|stage| self.of_relay(at, stage, |relay| relay.resume(at, resumed)))
+            .collect()
     }
 
     /// Only a complete run of a single relay continues like this.

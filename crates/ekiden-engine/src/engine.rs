@@ -205,7 +205,7 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
         self.record_one(event)
     }
 
-    /// Records a new UTC offset if the run has quiet hours.
+    /// Records a new UTC offset if the run has quiet hours. These may end by that, so edits of the knowledge come first.
     fn check_utc_offset(&mut self) -> Result<(), EngineError> {
         let relays = self.journal.run().relays();
         let mut known = relays
@@ -219,6 +219,7 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
         let is_new = known.any(|known| known != utc_offset_secs);
         drop(known);
         if is_new {
+            self.take_edits()?;
             self.record_one(Event::UtcOffsetChanged { utc_offset_secs })?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Finds files by the paths and globs of a manifest, within a work dir.
 //!
-//! A name without special characters is a file or a whole directory. A file whose path reads exactly
+//! A name without special characters is a file or a whole directory. A file or directory whose path reads exactly
 //! like a pattern is always included: some frameworks have names like `[id].tsx`. A walk does not follow the links it meets;
 //! the name itself may pass through links that stay in the project. Nothing in `.git` or `.ekiden` is ever found.
 
@@ -80,10 +80,6 @@ pub(crate) fn unmatched(dir: &Path, names: &[String]) -> Result<Vec<String>, Str
 /// The paths that no name covers.
 pub(crate) fn undeclared(paths: &[String], names: &[String]) -> Result<Vec<String>, String> {
     let globs = globs(names)?;
-    let is_in = |path: &str, name: &str| {
-        path.strip_prefix(plain(name))
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
     let is_named =
         |path: &&String| globs.is_match(path) || names.iter().any(|name| is_in(path, name));
     Ok(paths
@@ -118,7 +114,7 @@ fn walk(dir: &Path, name: &str, files_max: usize, found: &mut Found) -> Result<(
         };
         if globs
             .as_ref()
-            .is_some_and(|globs| path != name && !globs.is_match(path))
+            .is_some_and(|globs| !is_in(path, name) && !globs.is_match(path))
         {
             continue;
         }
@@ -129,6 +125,14 @@ fn walk(dir: &Path, name: &str, files_max: usize, found: &mut Found) -> Result<(
         found.files.push(path.to_owned());
     }
     Ok(())
+}
+
+/// A file has this name, or is in the directory of this name. The manifest's reader makes `a/**` of `a/`.
+fn is_in(path: &str, name: &str) -> bool {
+    let name = plain(name);
+    let dir = name.strip_suffix("/**");
+    let rest = path.strip_prefix(dir.unwrap_or(name));
+    rest.is_some_and(|rest| rest.starts_with('/') || rest.is_empty() && dir.is_none())
 }
 
 /// Compiles the patterns among the names, as the manifest's reader checked them.
@@ -182,6 +186,7 @@ mod tests {
             "src/deep/c.rs",
             "src/d.txt",
             "app/[id].tsx",
+            "app/[id]/e.tsx",
             ".git/x.rs",
             ".ekiden/y.rs",
         ] {
@@ -211,6 +216,8 @@ mod tests {
             files(&["app/[id].tsx", "{,s}rc/d*"]),
             ["app/[id].tsx", "src/d.txt"]
         );
+        assert_eq!(files(&["app/[id]/**"]), ["app/[id]/e.tsx"]);
+        assert_eq!(files(&["app/[id]"]), ["app/[id]/e.tsx"]);
         let found = find(dir.path(), &names(&["none.rs", "none/*.rs", "a.rs"]), 100).unwrap();
         assert_eq!(
             (found.files, found.missing),
@@ -274,6 +281,11 @@ mod tests {
     #[test]
     fn what_was_not_declared_is_found() {
         let changed = names(&["src/b.rs", "docs/a/b.md", "Makefile"]);
+        let brackets = names(&["app/[id]/e.tsx", "app/[id]"]);
+        assert_eq!(
+            undeclared(&brackets, &names(&["app/[id]/**"])).unwrap(),
+            ["app/[id]"]
+        );
         assert_eq!(
             undeclared(&changed, &names(&["src/*.rs", "docs"])).unwrap(),
             ["Makefile"]

@@ -44,7 +44,7 @@ pub struct RunFiles {
     status: StatusFile,
     /// The protocol of each stage that has begun.
     protocols: BTreeMap<(StageId, &'static str), String>,
-    /// The stages whose results were written.
+    /// The stages that are done and whose results were written.
     results: BTreeSet<StageId>,
     /// The session that was prepared last. In a work dir that stages share, its files may still be in the
     /// handoff directory.

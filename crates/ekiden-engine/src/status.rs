@@ -100,6 +100,7 @@ fn ended(outcome: &Outcome) -> (StatusWord, String) {
         Outcome::Complete { verified: false } | Outcome::Undelivered { .. } => StatusWord::Complete,
         Outcome::Stuck { .. } | Outcome::Stalled { .. } => StatusWord::Stuck,
         Outcome::SessionLimit => StatusWord::MaxSessions,
+        Outcome::StagesFailed { .. } if outcome.asks() => StatusWord::Paused,
         Outcome::Blocked { .. }
         | Outcome::Stopped { .. }
         | Outcome::LimitTooFar { .. }

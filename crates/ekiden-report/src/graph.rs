@@ -124,7 +124,7 @@ fn node(stage: &Stage, (x, y): (u64, u64)) -> Value {
     let class = match stage.state {
         State::Done => "done",
         State::Failed => "failed",
-        State::Blocked | State::Interrupted => "attention",
+        State::Asks | State::Blocked | State::Interrupted => "attention",
         State::Working => "working",
         State::Waiting | State::Skipped => "quiet",
     };

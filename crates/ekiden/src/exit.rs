@@ -69,14 +69,7 @@ impl Exit {
             Outcome::Complete { .. } => Self::Done,
             Outcome::Undelivered { .. } => Self::Undelivered,
             Outcome::Blocked { .. } => Self::Blocked,
-            // Nothing went wrong: each of these waits for a person.
-            Outcome::StagesFailed { failed, .. }
-                if failed
-                    .iter()
-                    .all(|one| matches!(*one.outcome, Outcome::Blocked { .. })) =>
-            {
-                Self::Blocked
-            }
+            Outcome::StagesFailed { .. } if outcome.asks() => Self::Blocked,
             Outcome::SessionLimit
             | Outcome::LimitTooFar { .. }
             | Outcome::Stuck { .. }

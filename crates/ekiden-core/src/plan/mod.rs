@@ -17,8 +17,8 @@
 //! - a stage starts only when each stage that it needs is done, or over if the edge is optional, and every stage that
 //!   was done before is known to be done;
 //! - at most `jobs` stages hold a slot; at most one merge is in progress;
-//! - after a halt no stage begins, and stages that are over stay over until a resume. What is done is still merged,
-//!   unless a person stops the run.
+//! - after a halt no stage begins, and stages that are over stay over until a resume, unless their question is
+//!   answered. What is done is still merged, unless a person stops the run.
 
 mod elsewhere;
 mod ends;

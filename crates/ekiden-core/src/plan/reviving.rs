@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ids::StageId;
-use crate::manifest::Take;
+use crate::manifest::{OnFail, Take};
 use crate::outcome::Outcome;
 use crate::plan::node::Node;
 use crate::plan::{Plan, StageEnd, StageState};
@@ -29,10 +29,9 @@ impl Plan {
     }
 
     /// A stage that ended with a question gets its answer while the plan runs: it continues, with the stages that
-    /// wait for it. False if it asked nothing, or if nothing begins any more.
+    /// wait for it, also if it has stopped the plan; in any other halt, after the resume. False if it asked nothing, or if the plan has ended.
     pub fn answered(&mut self, stage: &StageId) -> bool {
-        if self.now.ended.is_some() || self.halt().is_some() || !self.state(stage).is_some_and(asks)
-        {
+        if self.now.ended.is_some() || !self.asks(stage) {
             return false;
         }
         let mut revived = self.blocked_by(stage);
@@ -44,9 +43,33 @@ impl Plan {
         {
             self.revive(at);
         }
+        self.lift_halt();
         self.over = self.nodes.iter().filter(|node| node.is_over()).count();
         self.open();
         true
+    }
+
+    /// Ends a halt if none of the failures that led to it is left: what it interrupted continues.
+    fn lift_halt(&mut self) {
+        let halts = |node: &Node| {
+            let stops = node.on_fail == OnFail::Stop || node.take == Take::Assume;
+            stops && node.now.state.failure().is_some()
+        };
+        let by_failure = matches!(self.now.halted, Some(Outcome::StagesFailed { .. }));
+        if !by_failure || self.nodes.iter().any(halts) {
+            return;
+        }
+        self.now.halted = None;
+        for at in 0..self.nodes.len() {
+            if let StageState::Interrupted(_) = self.nodes[at].now.state {
+                self.revive(at);
+            }
+        }
+    }
+
+    /// The stage ended with a question, and nobody has answered it.
+    pub fn asks(&self, stage: &StageId) -> bool {
+        self.state(stage).is_some_and(asks)
     }
 
     /// The stages that asked a question other than the answered one, and those that they block.

@@ -117,7 +117,11 @@ pub fn stage_result(facts: &StageFacts<'_>) -> String {
 /// [`limits::STAGE_DIAGNOSIS_TOKENS_MAX`] tokens.
 pub fn diagnosis(facts: &FailureFacts<'_>) -> String {
     let name = one_line(facts.name, LINE_CHARS_MAX);
-    let mut page = format!("# Stage {} failed: {name}\n\n", facts.stage);
+    let how = match facts.asks && !facts.is_skipped {
+        true => "asks you",
+        false => "failed",
+    };
+    let mut page = format!("# Stage {} {how}: {name}\n\n", facts.stage);
     page.push_str(&match facts.attempts.len() {
         1 => "It was tried once.\n".to_owned(),
         times => format!("It was tried {times} times.\n"),

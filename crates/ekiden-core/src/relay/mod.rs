@@ -237,8 +237,9 @@ impl Relay {
     }
 
     /// Takes the settings of a resume; a relay that has ended begins when the plan says so. The count
-    /// of sessions starts again after an end, and after any resume that names a number.
-    pub fn resume(&mut self, at: Timestamp, resumed: &RunResumed) {
+    /// of sessions starts again after an end, and after any resume that names a number. New limits also count for a
+    /// wait that a crash cut off.
+    pub fn resume(&mut self, at: Timestamp, resumed: &RunResumed) -> Vec<RelayEffect> {
         self.wishes.stop = None;
         let ended = self.outcome().is_some();
         if ended {
@@ -246,7 +247,7 @@ impl Relay {
         }
         // Its merge may still send it back to work.
         if self.outcome().is_some_and(Outcome::is_complete) {
-            return;
+            return Vec::new();
         }
         if let Phase::Running(session) = &mut self.phase {
             session.stop_by = None;
@@ -258,6 +259,7 @@ impl Relay {
         if resumed.elsewhere {
             self.leave_conversation();
         }
+        let pause = self.settings.pause;
         self.change_limits(&resumed.limits, ended);
         if let Some(task) = &resumed.task {
             self.edit_task(task);
@@ -270,6 +272,10 @@ impl Relay {
             list.forgive();
         }
         self.wishes.paused &= !ended;
+        match self.waits_for(WaitCause::Guided) {
+            Some(_) => Vec::new(),
+            None => self.wait_by_new_limits(at, &resumed.limits, pause),
+        }
     }
 
     /// The conversation is on another machine: the next attempt begins a new one. One that was only to hand off is

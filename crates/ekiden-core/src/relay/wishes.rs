@@ -152,7 +152,7 @@ impl Relay {
     }
 
     /// Applies changed limits to a wait that has begun. `pause` is the pause between sessions before the change.
-    fn wait_by_new_limits(
+    pub(super) fn wait_by_new_limits(
         &mut self,
         at: Timestamp,
         limits: &LimitsChanged,

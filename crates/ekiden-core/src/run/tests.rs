@@ -586,6 +586,71 @@ fn what_a_plan_is_told_reaches_the_stages_that_begin_later() {
     panic!("the second stage never began");
 }
 
+/// S0 has asked something, and S1 has the only slot.
+fn asked() -> (World, StageId) {
+    let given = Given {
+        stages: vec![(0, false, 0, 3); 2],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    };
+    let mut world = World::begin(&given);
+    let stage = StageId::try_from("S0".to_owned()).unwrap();
+    while !world.agents.contains_key(&stage) {
+        world.settle(0);
+    }
+    let asks = PROGRESS.replace("IN_PROGRESS", "BLOCKED");
+    world.agents.get_mut(&stage).unwrap().files = files(&asks, NEXT_PROMPT, "");
+    world.ends(&stage, EndCause::Completed);
+    while world.agents.is_empty() {
+        world.settle(0);
+    }
+    assert_eq!(world.run.questions().count(), 1);
+    (world, stage)
+}
+
+fn answer(stage: &StageId) -> Steering {
+    Steering::Answer {
+        stage: stage.clone(),
+        words: "by trigger".to_owned(),
+    }
+}
+
+/// Another answer would be lost.
+// shows: REL-35
+#[test]
+fn an_answered_stage_that_waits_for_a_slot_asks_nothing() {
+    let (mut world, stage) = asked();
+    world.steer(answer(&stage));
+    assert_eq!(world.run.plan().state(&stage), Some(&StageState::Ready));
+    assert_eq!(world.run.questions().count(), 0);
+}
+
+// shows: REL-35
+#[test]
+fn an_answer_to_a_run_that_is_stopping_waits_for_its_resume() {
+    let (mut world, stage) = asked();
+    let other = world.agents.keys().next().cloned().unwrap();
+    world.step(Event::StopRequested(StopRequest::Gently));
+    world.steer(answer(&stage));
+    while !world.is_over {
+        match world.outstanding_tasks() {
+            0 => world.works(&other, 0, true),
+            _ => world.settle(0),
+        }
+    }
+    assert!(!world.agents.contains_key(&stage), "nothing begins");
+    world.resume();
+    while !world.agents.contains_key(&stage) {
+        match world.agents.keys().next().cloned() {
+            Some(stage) if world.outstanding_tasks() == 0 => world.works(&stage, 0, true),
+            _ => world.settle(0),
+        }
+    }
+    let prompt = world.run.relay(&stage).and_then(Relay::prompt);
+    assert!(format!("{prompt:?}").contains("by trigger"));
+}
+
 /// The wish came while it worked, and it was complete in its grace.
 // shows: PLN-08, PLN-16
 #[test]

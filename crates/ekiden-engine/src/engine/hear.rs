@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ekiden_agent::attempt::{Activity, AgentCommand, Answer, HookAnswer, Report};
 use ekiden_core::agent::AgentKind;
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::{AttemptEnded, AttemptEvent, RelayEvent};
+use ekiden_core::event::{AttemptEnded, AttemptEvent, Event, RelayEvent};
 use ekiden_core::guard::{self, Denial, GuardView, HookInput, Level, Profile, Verdict};
 use ekiden_core::handoff::{Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Inspection};
 use ekiden_core::ids::{AttemptId, StageId};
@@ -218,7 +218,8 @@ impl<R: EffectRunner> Engine<'_, R> {
         for (stage, edit) in self.files.edited_knowledge(&self.journal) {
             self.keep_unused(&stage, &edit)?;
             if let FileText::Text(text) = edit.text {
-                self.record_of(&stage, RelayEvent::KnowledgeEdited { text })?;
+                let event = RelayEvent::KnowledgeEdited { text };
+                self.record_one(Event::Stage { stage, event })?;
             }
         }
         Ok(())

@@ -197,7 +197,7 @@ impl RunFiles {
             let StageState::Over(end) = state else {
                 continue;
             };
-            if !self.results.insert(stage.clone()) && *end == StageEnd::Done {
+            if *end == StageEnd::Done && !self.results.insert(stage.clone()) {
                 continue;
             }
             let tree = self.paths.dir(stage).display().to_string();

@@ -22,11 +22,13 @@ use std::sync::Arc;
 
 use ekiden_core::bounds::Bounds;
 use ekiden_core::budget::Budget;
+use ekiden_core::handoff::HandoffFile;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::steering::Steering;
 use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
 use ekiden_sim::{AtCrash, Fault, SimDisk, Survivor};
+use ekiden_store::disk::Disk as _;
 
 use seeds::{Dice, Disturbance, for_each_seed};
 use world::{Deed, Scenario, World, live_unless, machine, published};
@@ -405,6 +407,29 @@ fn budgets_and_quiet_hours() {
         deeds,
         ..Scenario::of_items(2)
     });
+}
+
+/// Quiet hours that end because the clocks change begin a session, after a person's edit was read.
+// shows: REL-12, REL-30
+#[test]
+fn an_edit_before_quiet_hours_end_early_counts() {
+    let scenario = Scenario {
+        edits: true,
+        bounds: Bounds {
+            quiet_hours: "01:00-01:30".parse().unwrap(),
+            ..Bounds::default()
+        },
+        ..Scenario::of_items(30)
+    };
+    let disk = Arc::new(machine(&scenario));
+    live_on(&disk, &Rc::default(), &scenario).expect("a run that ends");
+    let log = checks::log_of(&disk);
+    let mut records = log.lines();
+    let changes = |line: &&str| line.contains("utc_offset") && line.contains("start_attempt");
+    assert!(records.any(|line| changes(&line)), "{log}");
+    let path = published().file(HandoffFile::Knowledge);
+    let text = String::from_utf8(disk.read(&path, u64::MAX).unwrap()).unwrap();
+    assert!(text.contains(world::EDIT), "{text}");
 }
 
 /// A clock that goes back an hour again and again: nothing is lost or done twice, and every wait ends.

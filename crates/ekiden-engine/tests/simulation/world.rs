@@ -48,11 +48,14 @@ use ekiden_store::disk::{Disk, Reach};
 use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::lock::Holder;
 use ekiden_store::published::prepare_published;
+use ekiden_store::replace::{Durability, replace};
 use ekiden_store::state::{LockedStateDir, create_state_root};
 use tokio::sync::oneshot;
 
 /// The task of a follow-up.
 const MORE: &str = "Make as many more.";
+/// What a person knows.
+pub(crate) const EDIT: &str = "A person says so.";
 pub(crate) const WORK_DIR: &str = "/p";
 pub(crate) const STATE_DIR: &str = "/p/.git/ekiden/root";
 
@@ -89,6 +92,8 @@ pub(crate) struct Scenario {
     pub(crate) steering: Vec<(u32, Steering)>,
     /// What stands where `KNOWLEDGE.md` is published before the run begins.
     pub(crate) found: Option<&'static str>,
+    /// A person writes into `KNOWLEDGE.md` while the run waits.
+    pub(crate) edits: bool,
     pub(crate) bounds: Bounds,
     /// A limit of sessions that ends the run before all is done.
     pub(crate) sessions_max: Option<u32>,
@@ -115,6 +120,7 @@ impl Scenario {
             deeds,
             steering,
             found: None,
+            edits: false,
             follow_up: false,
             bounds: Bounds::default(),
             sessions_max: None,
@@ -708,6 +714,9 @@ fn run_to_end(
             None => match (engine.outcome().cloned(), engine.wakes_at()) {
                 (Some(outcome), _) => return Ok(Some(outcome)),
                 (None, Some(wakes)) => {
+                    if engine.runner.scenario.edits {
+                        edit(&engine.runner.disk);
+                    }
                     world.borrow_mut().now = wakes.0.max(now.0);
                     engine.take(wakes.max(now), Input::Tick)?;
                 }
@@ -716,6 +725,17 @@ fn run_to_end(
         }
     }
     panic!("the run does not end");
+}
+
+/// A fact of a person's in the published knowledge.
+fn edit(disk: &SimDisk) {
+    let path = published().file(HandoffFile::Knowledge);
+    let text = String::from_utf8(disk.read(&path, u64::MAX).unwrap()).unwrap();
+    if !text.contains(EDIT) {
+        let (head, rest) = text.split_once("## Core Knowledge\n").unwrap();
+        let text = format!("{head}## Core Knowledge\n\n- {EDIT}{rest}");
+        replace(disk, &path, text.as_bytes(), Durability::Derived).unwrap();
+    }
 }
 
 /// The promise of few syncs is one for runs without a look at the tree, verification, stop or pause.

@@ -97,5 +97,5 @@ pub(super) fn is_error(outcome: &Outcome) -> bool {
         outcome,
         Outcome::StagesFailed { .. } | Outcome::Stuck { .. } | Outcome::Stalled { .. }
     );
-    failed || outcome.is_failure()
+    failed && !outcome.asks() || outcome.is_failure()
 }

@@ -139,6 +139,7 @@ impl View<'_> {
         let mut text = format!("{} of {all}", count(&[State::Done]));
         for (states, what) in [
             (&[State::Working][..], "at work"),
+            (&[State::Asks], "waiting for your answer"),
             (&[State::Failed], "failed"),
             (&[State::Blocked], "blocked"),
             (&[State::Skipped], "skipped or left out"),

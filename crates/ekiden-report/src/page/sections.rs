@@ -399,6 +399,7 @@ pub(crate) fn state_word(state: State) -> &'static str {
         State::Working => "working",
         State::Interrupted => "interrupted",
         State::Done => "done",
+        State::Asks => "asks",
         State::Failed => "failed",
         State::Skipped => "left out",
         State::Blocked => "blocked",

@@ -19,7 +19,7 @@ use expect_test::{expect, expect_file};
 
 use crate::page::Heading;
 use crate::render;
-use crate::timeline::State;
+use crate::timeline::{Kind, State};
 use scenario::{Scenario, attempt, complete, handoff, nothing, stages, with_words};
 
 fn relay() -> Scenario {
@@ -269,6 +269,53 @@ fn a_plan_of_six_stages() {
     expect_file!["pages/plan.html"].assert_eq(&html);
     assert_eq!(html.matches(r#"class="edge""#).count(), 7);
     assert!(html.contains(r#"class="stage done""#) && html.contains(r#"class="stage working""#));
+}
+
+// shows: REL-27
+#[test]
+fn each_retry_is_told_also_after_a_resume() {
+    let mut all = stages(&[("S01", &[])]);
+    all[0].sessions_max = 1;
+    all[0].part.retries = 1;
+    let mut run = Scenario::plan(all);
+    prepared(&mut run, "S01");
+    let failed = || CheckOutcome::Failed { code: 2 };
+    run.of_stage("S01").survey(&[], &[]).check(failed(), "");
+    for session in 1..5 {
+        run.ends(
+            attempt(session, 1),
+            EndCause::Completed,
+            handoff("IN_PROGRESS"),
+        );
+        run.commit(made()).survey(&[], &[]).check(failed(), "");
+        if session == 2 {
+            run.event(Event::RunResumed(RunResumed::default()));
+        }
+    }
+    let timeline = run.timeline();
+    assert_eq!(timeline.stages[0].sessions.len(), 4);
+    let retries = timeline.problems.iter();
+    assert_eq!(retries.filter(|one| one.kind == Kind::Retry).count(), 2);
+}
+
+// shows: REL-35
+#[test]
+fn a_stage_that_asks_has_not_failed() {
+    let mut run = Scenario::plan(stages(&[("S01", &[])]));
+    prepared(&mut run, "S01");
+    run.of_stage("S01")
+        .survey(&[], &[])
+        .check(CheckOutcome::Failed { code: 2 }, "");
+    run.ends(attempt(1, 1), EndCause::Completed, handoff("BLOCKED"));
+    run.commit(made())
+        .survey(&[], &[])
+        .check(CheckOutcome::Failed { code: 2 }, "");
+    assert_eq!(run.timeline().stages[0].state, State::Asks);
+    let markdown = run.markdown();
+    assert!(
+        markdown.contains("0 of 1 stage, 1 waiting for your answer"),
+        "{markdown}"
+    );
 }
 
 /// A plan of so many stages; each needs the one before the last.

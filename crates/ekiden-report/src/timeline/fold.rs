@@ -276,8 +276,8 @@ impl Timeline {
             session.words = Some(Words::of(&last.notes));
         }
         let tries = run.plan().tries(stage);
-        if tries > self.stages[place].tries {
-            self.stages[place].tries = tries;
+        // A resume counts the tries anew.
+        if tries > std::mem::replace(&mut self.stages[place].tries, tries) {
             let why = run.last_failure(stage).unwrap_or("it failed").to_owned();
             self.note(Some(place), None, Kind::Retry, why);
         }

@@ -132,6 +132,8 @@ pub enum State {
     /// It was working when the run ended or was killed.
     Interrupted,
     Done,
+    /// It ended with a question, and nobody has answered it.
+    Asks,
     Failed,
     /// It failed or was left out, which was allowed.
     Skipped,
@@ -464,6 +466,7 @@ fn state(run: &Run, stage: &StageId) -> (State, String) {
         StageState::Interrupted(outcome) => (State::Interrupted, outcome.to_string()),
         StageState::Over(end) => match end {
             StageEnd::Done => (State::Done, String::new()),
+            StageEnd::Failed(outcome) if outcome.asks() => (State::Asks, outcome.to_string()),
             StageEnd::Failed(outcome) => (State::Failed, outcome.to_string()),
             StageEnd::Skipped(outcome) => (State::Skipped, format!("failed: {outcome}")),
             StageEnd::Blocked { by } => (State::Blocked, format!("needs {by}")),

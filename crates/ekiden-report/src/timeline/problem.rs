@@ -74,7 +74,7 @@ impl Kind {
                 "session removed items unticked",
                 "sessions removed items unticked",
             ),
-            Self::SetAside => ("item set aside", "items set aside"),
+            Self::SetAside => ("item set aside", "times an item was set aside"),
             Self::TestsWeakened => ("sign of weakened tests", "signs of weakened tests"),
             Self::TestsUnread => (
                 "session whose tests could not be compared",

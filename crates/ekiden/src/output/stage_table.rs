@@ -43,8 +43,6 @@ enum State {
     Ready,
     Waiting,
     Interrupted,
-    /// For programs it failed, until somebody answers.
-    #[serde(rename = "failed")]
     Asks,
     Failed,
     Blocked,

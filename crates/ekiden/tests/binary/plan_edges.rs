@@ -285,6 +285,32 @@ fn what_a_plan_does_not_take_is_not_listed_and_settings_for_runs_do_not_stop_it(
     );
 }
 
+/// Otherwise a second answer would be lost.
+// shows: REL-35
+#[test]
+fn an_answered_stage_that_waits_for_a_slot_asks_nothing() {
+    let environment = repository();
+    let go = environment.dir().join("go");
+    let wait = format!("while ! test -e {}; do sleep 0.1; done", go.display());
+    let stages = [
+        stage("A", "", "test -e never", "test -s a"),
+        stage("B", "", &format!("{wait}; echo b > b"), "test -s b"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let mut run = environment.start(&[&EXECUTE[..], &["--jobs", "1"]].concat());
+    run.wait_for("B  session 1");
+    let answer = ["answer", "--stage", "A", "once"];
+    let status = environment.run(&answer).expect(0).stdout;
+    assert!(status.contains("A  ready"), "{status}");
+    assert!(!status.contains("A  asks"), "{status}");
+    environment.run(&answer).expect(66);
+    environment.write("go", "");
+    run.end().expect(4);
+    let status = environment.read(".ekiden/status.json");
+    assert!(status.contains(r#""status": "paused""#), "{status}");
+}
+
 // shows: REL-35
 #[test]
 fn a_stage_is_answered_while_others_work() {
@@ -306,7 +332,11 @@ fn a_stage_is_answered_while_others_work() {
         status.contains("in full  .ekiden/handoffs/A.md"),
         "{status}"
     );
+    let json = environment.run(&["status", "--json"]).expect(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["runs"][0]["stages"][0]["state"], "asks", "{json}");
     let whole = environment.read(".ekiden/handoffs/A.md");
+    assert!(whole.starts_with("# Stage A asks you: "), "{whole}");
     assert!(whole.contains("> - failed: It"), "{whole}");
     assert!(whole.contains("`ekiden answer --stage A"), "{whole}");
     assert!(status.contains("next  ekiden answer --stage A"), "{status}");
@@ -326,6 +356,8 @@ fn a_stage_is_answered_while_others_work() {
     let at = |line: &str| said.stdout.find(line).unwrap();
     assert!(at("A  session 3") < at("B  done"), "{said}");
     assert_eq!(environment.read("c"), "a\n");
+    let result = environment.read(".ekiden/handoffs/A.md");
+    assert!(result.starts_with("# Stage A: "), "{result}");
 }
 
 // shows: PLN-25

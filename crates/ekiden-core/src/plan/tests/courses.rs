@@ -72,8 +72,9 @@ pub(super) fn manifest(jobs: u32, stages: Vec<Stage>) -> Manifest {
 }
 
 /// Lets a plan run as the words say, and writes down what it wants. Words: `A+` its ground is ready, `A-`
-/// cannot be made, `A.` its relay is done, `A!` fails, `A?` asks, `A=` is answered, `A~` is stopped, `Am` merged, `Ac` conflicts, `An`
-/// cannot be merged, `d` delivered, `stop`, `resume`, `pause`, `unpause`, `hold`.
+/// cannot be made, `A.` its relay is done, `A!` fails, `A?` asks, `A=` is answered by a resume,
+/// `A^` while others work, `A~` is stopped, `Am` merged, `Ac` conflicts, `An` cannot be merged, `d` delivered, `stop`,
+/// `resume`, `pause`, `unpause`, `hold`.
 fn course(jobs: u32, stages: &str, words: &str) -> String {
     let stages = stages
         .lines()
@@ -132,6 +133,7 @@ fn of_stage(plan: &mut Plan, stage: &StageId, what: &str) -> Option<PlanDecision
             return plan.stage_ended(stage, &Outcome::Blocked { question });
         }
         "=" => plan.resume(Some(stage)),
+        "^" => assert!(plan.answered(stage)),
         "~" => {
             let stopped = Outcome::Stopped {
                 request: StopRequest::Gently,
@@ -548,6 +550,59 @@ fn an_answer_starts_only_the_stage_that_asked() {
             B=: start B
             B+:
         "#]],
+    );
+}
+
+// shows: REL-35
+#[test]
+fn an_answer_ends_the_halt_that_its_question_led_to() {
+    check(
+        3,
+        "A: fail=stop\nB:\nD:",
+        "A+ B+ A? D+ A^ D+ A. Am",
+        expect![[r#"
+            begin: prepare A, prepare B, prepare D
+            A+: start A
+            B+: start B
+            A?:
+            D+:
+            A^: start A, prepare D
+            D+: start D
+            A.: merge A
+            Am:
+        "#]],
+    );
+    check(
+        3,
+        "A: fail=stop\nB: fail=stop\nC:",
+        "A+ B+ C+ A? B! A^ C. Cm resume",
+        expect![[r#"
+            begin: prepare A, prepare B, prepare C
+            A+: start A
+            B+: start B
+            C+: start C
+            A?:
+            B!:
+            A^:
+            C.: merge C
+            Cm: end failed A, 0 blocked
+            resume: start A, start B
+        "#]],
+    );
+    check(
+        2,
+        "A:\nB:\nC:",
+        "A+ B+ A? stop A^ B~ resume",
+        expect![[r#"
+        begin: prepare A, prepare B
+        A+: start A
+        B+: start B
+        A?: prepare C
+        stop:
+        A^:
+        B~:
+        resume: start A
+    "#]],
     );
 }
 

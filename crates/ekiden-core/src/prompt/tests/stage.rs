@@ -426,7 +426,7 @@ fn a_diagnosis_reads_so() {
             notes: None,
         },
     ];
-    let text = diagnosis(&FailureFacts {
+    let facts = FailureFacts {
         stage: &id("S03"),
         name: "Login page",
         execute: "ekiden execute 'plans/my shop.json'",
@@ -439,11 +439,19 @@ fn a_diagnosis_reads_so() {
         is_skipped: false,
         asks: false,
         is_assumed: false,
-    });
+    };
     golden(
         &expect_file!["../golden/stage_diagnosis.md"],
-        &text,
+        &diagnosis(&facts),
         limits::STAGE_DIAGNOSIS_TOKENS_MAX,
+    );
+    let text = diagnosis(&FailureFacts {
+        asks: true,
+        ..facts
+    });
+    assert!(
+        text.starts_with("# Stage S03 asks you: Login page\n"),
+        "{text}"
     );
 }
 

@@ -102,6 +102,64 @@ fn a_crash_during_a_review_goes_on_with_it() {
     );
 }
 
+// shows: RUN-11, REL-12
+#[test]
+fn limits_of_a_resume_count_for_a_wait_that_a_crash_cut_off() {
+    check(
+        "quiet=20:00-21:00",
+        "resume:quiet=20:00-20:30 resume:5 resume:quiet=01:00-02:00",
+        expect![[r#"
+            publish durably
+            resume:quiet=20:00-20:30: publish durably
+                waiting 26m (quiethours) for 1.1
+            resume:5: -
+            resume:quiet=01:00-02:00: publish, start 1.1
+                at work: 1.1
+        "#]],
+    );
+    check(
+        "pause=600",
+        "well resume:pause=60 resume:pause=0",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            turn: close
+            ends:done: publish durably, archive 1.1
+                waiting 10m (pause) for 2.1
+            resume:pause=60: publish durably
+                waiting 60s (pause) for 2.1
+            resume:pause=0: publish, start 2.1
+                at work: 2.1
+        "#]],
+    );
+    check(
+        "",
+        "up works ends:limit=600 resume:budget=5 resume:no-waiting",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            ends:limit=600: publish durably, archive 1.1
+                waiting 11m (usagelimit) for 1.2
+            resume:budget=5: -
+            resume:no-waiting: publish durably, end
+                ended: rate limited; next: 1.2
+        "#]],
+    );
+    check(
+        "guided",
+        "well resume:budget=5 resume:pause=60",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            turn: close
+            ends:done: publish durably, archive 1.1
+                waiting 10s (guided) for 2.1
+            resume:budget=5: -
+            resume:pause=60: -
+        "#]],
+    );
+}
+
 // shows: RUN-11
 #[test]
 fn a_crash_before_session_1_goes_on_with_the_first_look() {
