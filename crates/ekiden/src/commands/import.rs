@@ -30,7 +30,7 @@ use crate::settings::chosen;
 use crate::settings::environment::Environment;
 use crate::settings::file::{self, SettingsFile};
 use crate::settings::flags::{Starting, Typed};
-use crate::settings::given::Given;
+use crate::settings::given::{Given, Origin};
 use crate::settings::table::{self, Row};
 
 /// A longer name moves its place to the right.
@@ -86,7 +86,12 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     let relay = cleave::left(&source, &marker)?;
     let earlier = relay.as_ref();
     let earlier = earlier.map(|left| (left.hash.clone(), Rc::clone(&left.earlier)));
+    let (work, found) = work(plan, relay, args, &workspace)?;
     if !args.dry_run {
+        if work.is_some() {
+            let settings = chosen::settings(&invocation.given, &invocation.here)?;
+            run::check_agents(settings.agents(), &invocation, &workspace.dir)?;
+        }
         end_leftovers(&workspace, output);
     }
     let file = file::settings_file(&workspace.dir);
@@ -94,7 +99,6 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     findings.extend(take_documents(documents, &workspace, args.dry_run)?);
     findings.extend(not_documents);
     findings.extend(ralph::take(&source, &workspace, args.dry_run)?);
-    let (work, found) = work(plan, relay, args, &workspace)?;
     findings.extend(found);
     let readable = if let (Some(UnfinishedWork::Plan(begun)), true) = (&work, args.dry_run) {
         check_plan(begun, &invocation, &workspace)
@@ -186,6 +190,9 @@ fn work(
         let number = left.last.session.get();
         let was = format!(".cleave: {}", phrase::count(number.into(), "session"));
         let became = match known(&left.hash)? {
+            Some(run) if args.task.is_some() => Became::Nothing(format!(
+                "run {run} was made of it; `--new` makes another one with that task"
+            )),
             Some(run) => Became::Known(format!("run {run}")),
             None if left.is_complete && args.task.is_none() => Became::Nothing(
                 "its task is complete; `ekiden import --task TASK` starts other work from what it knows".to_owned(),
@@ -297,6 +304,7 @@ fn take_relay(
     let task = given.or_else(|| {
         let (text, name) = found?;
         let name = name.to_owned();
+        output.message(&format!("the task is taken from {name}\n"));
         Some(Task { text, name })
     });
     let Some(task) = task else {
@@ -306,7 +314,6 @@ fn take_relay(
         )
         .hint("name it: `ekiden import --task FILE`"));
     };
-    output.message(&format!("the task is taken from {}\n", task.name));
     let mut header = run::header(invocation, workspace, task)?;
     header.imported = Some(Imported {
         from: ".cleave".to_owned(),
@@ -391,7 +398,11 @@ fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -
             there.text, there.line
         )),
         None if own.value(row).is_some_and(|own| own.text == value) => {
-            Became::Known(format!("{name} = {value}"))
+            let text = format!("{name} = {value}");
+            match own.origin(row) == Origin::Default {
+                true => Became::Default(text),
+                false => Became::Known(text),
+            }
         }
         None if own.is_raised_by(row, value) => Became::New(format!(
             "{name} = {value}; it is more than you allow, so it holds after `ekiden config approve`"
@@ -415,6 +426,7 @@ fn show(findings: &[Finding], source: &Source, is_next: bool, output: &mut Outpu
         let (tone, text) = match &finding.became {
             Became::New(text) => (Tone::Done, text.clone()),
             Became::Known(text) => (Tone::Quiet, format!("{text} (already there)")),
+            Became::Default(text) => (Tone::Quiet, format!("{text} (the default)")),
             Became::Nothing(why) => (Tone::Attention, format!("not taken over: {why}")),
         };
         let line = Line::new(Tone::Plain, format!("{was:<names$}  "));
