@@ -87,7 +87,11 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     let earlier = relay.as_ref();
     let earlier = earlier.map(|left| (left.hash.clone(), Rc::clone(&left.earlier)));
     let (work, found) = work(plan, relay, args, &workspace)?;
+    let mut task = None;
     if !args.dry_run {
+        if let Some(UnfinishedWork::Relay(left)) = &work {
+            task = Some(task_of(left, args, &workspace, output)?);
+        }
         if work.is_some() {
             let settings = chosen::settings(&invocation.given, &invocation.here)?;
             run::check_agents(settings.agents(), &invocation, &workspace.dir)?;
@@ -117,14 +121,14 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     // The imported settings apply to the run.
     let invocation = Invocation::new(args.typed.flags())?;
-    match work {
-        None => Ok(Exit::Done),
-        Some(UnfinishedWork::Plan(begun)) => {
+    match (work, task) {
+        (Some(UnfinishedWork::Plan(begun)), _) => {
             take_plan(&begun, args, &invocation, &workspace, output)
         }
-        Some(UnfinishedWork::Relay(left)) => {
-            take_relay(*left, args, &invocation, &workspace, output)
+        (Some(UnfinishedWork::Relay(left)), Some(task)) => {
+            take_relay(*left, task, args, &invocation, &workspace, output)
         }
+        (_, _) => Ok(Exit::Done),
     }?;
     // Includes those of an import that was interrupted here.
     if let Some((hash, earlier)) = earlier
@@ -283,37 +287,43 @@ fn take_plan(
     )
 }
 
+/// The task of their relay: the one that was given, or the one that is found there.
+fn task_of(
+    left: &cleave::Left,
+    args: &ImportArgs,
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Task, Failure> {
+    if let Some(given) = &args.task {
+        return Task::of_run(given, &workspace.dir, output);
+    }
+    let notes = &left.last.notes.next_prompt;
+    let (text, name) = match &left.task {
+        Some(text) => (text, ".cleave/logs/session_1_prompt.md"),
+        None if !notes.is_empty() => (notes, ".cleave/NEXT_PROMPT.md"),
+        None => {
+            let text = "the task of the relay is not in .cleave/";
+            return Err(
+                Failure::new(Exit::MissingInput, text).hint("name it: `ekiden import --task FILE`")
+            );
+        }
+    };
+    output.message(&format!("the task is taken from {name}\n"));
+    Ok(Task {
+        text: text.clone(),
+        name: name.to_owned(),
+    })
+}
+
 fn take_relay(
     left: cleave::Left,
+    task: Task,
     args: &ImportArgs,
     invocation: &Invocation,
     workspace: &Workspace,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let given = args.task.as_deref();
-    let given = given.map(|task| Task::of_run(task, &workspace.dir, output));
-    let given = given.transpose()?;
-    let task_changed = given
-        .as_ref()
-        .is_some_and(|task| left.task.as_ref() != Some(&task.text));
-    let found = left
-        .task
-        .map(|text| (text, ".cleave/logs/session_1_prompt.md"));
-    let notes = left.last.notes.next_prompt.clone();
-    let found = found.or_else(|| (!notes.is_empty()).then_some((notes, ".cleave/NEXT_PROMPT.md")));
-    let task = given.or_else(|| {
-        let (text, name) = found?;
-        let name = name.to_owned();
-        output.message(&format!("the task is taken from {name}\n"));
-        Some(Task { text, name })
-    });
-    let Some(task) = task else {
-        return Err(Failure::new(
-            Exit::MissingInput,
-            "the task of the relay is not in .cleave/",
-        )
-        .hint("name it: `ekiden import --task FILE`"));
-    };
+    let task_changed = args.task.is_some() && left.task.as_ref() != Some(&task.text);
     let mut header = run::header(invocation, workspace, task)?;
     header.imported = Some(Imported {
         from: ".cleave".to_owned(),

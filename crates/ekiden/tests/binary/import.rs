@@ -245,6 +245,8 @@ fn an_import_without_its_agent_writes_nothing_and_a_new_task_needs_a_new_run() {
         .with("CLEAVE_PAUSE", "7");
     let missing = environment.run(&["import", "--agent-command", "/nowhere/agent"]);
     missing.expect(69);
+    let task = [&REHEARSAL[..], &["--task", "nowhere.md"]].concat();
+    environment.run(&task).expect(66);
     assert!(!environment.exists(".ekiden/config.toml"));
     let said = environment.run(&REHEARSAL).expect(0);
     let default = "max_sessions = 10 (the default)\n";
