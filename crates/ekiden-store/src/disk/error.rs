@@ -137,7 +137,26 @@ impl DiskError {
             return Some("a file is where a directory has to be; move it away");
         }
         if self.is_not_permitted() {
-            return Some("it may be another user's; `ls -ld` with its path shows whose it is");
+            return Some(match self.operation {
+                // There is nothing of that name yet, or the directory decides.
+                Operation::CreateDir
+                | Operation::Create
+                | Operation::Rename
+                | Operation::Remove
+                | Operation::Link => {
+                    "its directory may be another user's; `ls -ld` with the directory's path shows whose it is"
+                }
+                Operation::Look
+                | Operation::Read
+                | Operation::List
+                | Operation::Append
+                | Operation::Truncate
+                | Operation::CopyMode
+                | Operation::Sync
+                | Operation::Lock => {
+                    "it may be another user's; `ls -ld` with its path shows whose it is"
+                }
+            });
         }
         matches!(self.cause, Cause::IsLink { .. })
             .then_some("nothing was written; remove the link, or put what it leads to in its place")
@@ -145,5 +164,27 @@ impl DiskError {
 
     fn has_kind(&self, kind: io::ErrorKind) -> bool {
         matches!(&self.cause, Cause::Io(error) if error.kind() == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: DUR-04
+    #[test]
+    fn where_nothing_can_be_made_the_hint_is_about_the_directory() {
+        let hint = |operation| {
+            let cause = Cause::Io(io::ErrorKind::PermissionDenied.into());
+            let path = PathBuf::from("/a/b");
+            let error = DiskError {
+                operation,
+                path,
+                cause,
+            };
+            error.hint().unwrap_or_default()
+        };
+        assert!(hint(Operation::CreateDir).contains("the directory's path"));
+        assert!(hint(Operation::Read).contains("with its path"));
     }
 }

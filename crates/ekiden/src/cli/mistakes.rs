@@ -28,7 +28,7 @@ const HABITS: [(&str, &str); 12] = [
 ];
 
 /// Flags of earlier programs, and of other commands, and ours for the purpose.
-const FLAGS: [(&str, &str); 17] = [
+const FLAGS: [(&str, &str); 16] = [
     (
         "--dangerously-skip-permissions",
         "`--skip-permissions` lets the agent do everything without asking, where nothing can be lost",
@@ -87,11 +87,10 @@ const FLAGS: [(&str, &str); 17] = [
         "--timeout",
         "`--session-timeout 45m` is for each session, `--verify-timeout SECONDS` for the verification",
     ),
-    (
-        "--agent",
-        "a run keeps its agent; `ekiden run TASK --agent NAME` starts another run",
-    ),
 ];
+
+/// The commands that continue a run, which keeps its agent.
+const OF_A_RUN: [&str; 3] = ["ekiden resume", "ekiden continue", "ekiden answer"];
 
 /// The programs before ekiden: a request for help on them is one for help with moving from them.
 const BEFORE_US: [&str; 5] = ["cleave", "casm", "ccs", "anvil", "migrating"];
@@ -215,9 +214,13 @@ fn no_flag(wrong: &str, words: &[OsString]) -> Option<Failure> {
         name.push_str(" run");
     }
     let ours = FLAGS.iter().find(|(theirs, _)| *theirs == wrong);
+    let keeps_its_agent = wrong == "--agent" && OF_A_RUN.contains(&name.as_str());
     let flags = command.get_arguments().filter_map(clap::Arg::get_long);
     let hint = match (ours, phrase::nearest(wrong.trim_start_matches('-'), flags)) {
         (Some((_, ours)), _) => (*ours).to_owned(),
+        (None, _) if keeps_its_agent => {
+            "a run keeps its agent; `ekiden run TASK --agent NAME` starts another run".to_owned()
+        }
         (None, Some(near)) => format!("did you mean `--{near}`?"),
         (None, None) => format!("`{name} --help` lists its flags"),
     };
@@ -291,15 +294,18 @@ fn missing(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
+    let flag = missing.iter().find(|missing| missing.starts_with("--"));
     let missing = missing.join(" ").replace(['<', '>'], "");
     let (command, name) = named(words);
     let failure = Failure::new(Exit::Usage, format!("`{name}` needs {missing}"));
     let examples = command.get_before_help().map(ToString::to_string);
     // A help may have the examples of several commands.
-    let is_its = |line: &&str| line.trim_start().starts_with(&name);
-    let example = examples
-        .as_deref()
-        .and_then(|text| text.lines().find(is_its));
+    let examples = examples.as_deref().unwrap_or_default();
+    let mut its = examples
+        .lines()
+        .filter(|line| line.trim_start().starts_with(&name));
+    let has_flag = |line: &&str| flag.is_some_and(|flag| line.contains(flag.as_str()));
+    let example = its.clone().find(has_flag).or_else(|| its.next());
     // The purpose of an example comes after it.
     let example = example.and_then(|line| line.trim().split("  ").next());
     let failure = match example {
@@ -359,6 +365,7 @@ mod tests {
             "ekiden run --file task.md",
             "ekiden pipeline pipeline.yaml",
             "ekiden resume --agent codex",
+            "ekiden estimate spec.md --agent codex",
             "ekiden config set --max-sessions 3",
             "ekiden run -x.md",
             "ekiden status 7f3a",
@@ -437,6 +444,10 @@ mod tests {
             error: `ekiden resume` has no flag `--agent`
             hint: a run keeps its agent; `ekiden run TASK --agent NAME` starts another run
 
+            ekiden estimate spec.md --agent codex
+            error: `ekiden estimate` has no flag `--agent`
+            hint: `ekiden estimate --help` lists its flags
+
             ekiden config set --max-sessions 3
             error: `ekiden config set` has no flag `--max-sessions`
             hint: `ekiden config set --help` lists its flags
@@ -476,6 +487,7 @@ mod tests {
             "ekiden config set max_sessions",
             "ekiden completions",
             "ekiden continue -m 3",
+            "ekiden estimate spec.md -o plan.toml",
         ];
         let told = lines.map(|line| format!("{line}\n{}\n", said(line)));
         expect_test::expect![[r#"
@@ -503,6 +515,11 @@ mod tests {
             error: `ekiden continue` needs PROMPT
             hint: for example `ekiden continue 'Now add rate limiting to the API'`
             hint: `ekiden continue --help` tells more
+
+            ekiden estimate spec.md -o plan.toml
+            error: `ekiden estimate` needs --sessions
+            hint: for example `ekiden estimate spec.md --sessions`
+            hint: `ekiden estimate --help` tells more
         "#]]
         .assert_eq(&told.join("\n"));
         let mut whole = definition();

@@ -196,6 +196,7 @@ impl Dispatcher<'_> {
     fn dispatch(mut self) -> Result<Exit, Failure> {
         let _lock = self.lock()?;
         let signals = SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?;
+        let mut is_first = true;
         loop {
             let (places, did_something) = self.round()?;
             let is_idle = !places.iter().any(IssueWorktree::is_at_work) && !did_something;
@@ -205,6 +206,19 @@ impl Dispatcher<'_> {
                     false => Exit::Unfinished,
                 });
             }
+            // Otherwise a misspelled label would look like a program that hangs.
+            let is_free = self.obstacle.is_none() && !self.is_spent && self.failed.is_empty();
+            if is_first && is_idle && is_free && !self.json {
+                let (label, every) = (
+                    one_line(&self.args.label),
+                    phrase::duration(self.args.every),
+                );
+                let text = format!(
+                    "no issue with the label `{label}` needs a run; ekiden looks again every {every}"
+                );
+                self.output.line(Line::new(Tone::Quiet, text));
+            }
+            is_first = false;
             if self.rest(&places, &signals) {
                 return self.drain(&signals);
             }

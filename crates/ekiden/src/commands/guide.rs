@@ -45,8 +45,7 @@ pub fn check(invocation: &Invocation, interface: Interface) -> Result<(), Failur
         let hint = "leave out `--guided`: with `--tui` you type to the agent itself";
         ("in the agent's own interface", hint)
     } else if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let hint =
-            "leave out `--guided`; `ekiden pause` and `ekiden limits` work from any other terminal";
+        let hint = "leave out `--guided`, or set `guided` to false; `ekiden pause` and `ekiden limits` work from any other terminal";
         ("without a terminal", hint)
     } else {
         return Ok(());

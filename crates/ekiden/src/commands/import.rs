@@ -30,7 +30,7 @@ use crate::settings::chosen;
 use crate::settings::environment::Environment;
 use crate::settings::file::{self, SettingsFile};
 use crate::settings::flags::{Starting, Typed};
-use crate::settings::given::Given;
+use crate::settings::given::{Given, Origin};
 use crate::settings::table::{self, Row};
 
 /// A longer name moves its place to the right.
@@ -86,7 +86,16 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     let relay = cleave::left(&source, &marker)?;
     let earlier = relay.as_ref();
     let earlier = earlier.map(|left| (left.hash.clone(), Rc::clone(&left.earlier)));
+    let (work, found) = work(plan, relay, args, &workspace)?;
+    let mut task = None;
     if !args.dry_run {
+        if let Some(UnfinishedWork::Relay(left)) = &work {
+            task = Some(task_of(left, args, &workspace, output)?);
+        }
+        if work.is_some() {
+            let settings = chosen::settings(&invocation.given, &invocation.here)?;
+            run::check_agents(settings.agents(), &invocation, &workspace.dir)?;
+        }
         end_leftovers(&workspace, output);
     }
     let file = file::settings_file(&workspace.dir);
@@ -94,7 +103,6 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     findings.extend(take_documents(documents, &workspace, args.dry_run)?);
     findings.extend(not_documents);
     findings.extend(ralph::take(&source, &workspace, args.dry_run)?);
-    let (work, found) = work(plan, relay, args, &workspace)?;
     findings.extend(found);
     let readable = if let (Some(UnfinishedWork::Plan(begun)), true) = (&work, args.dry_run) {
         check_plan(begun, &invocation, &workspace)
@@ -113,14 +121,14 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     // The imported settings apply to the run.
     let invocation = Invocation::new(args.typed.flags())?;
-    match work {
-        None => Ok(Exit::Done),
-        Some(UnfinishedWork::Plan(begun)) => {
+    match (work, task) {
+        (Some(UnfinishedWork::Plan(begun)), _) => {
             take_plan(&begun, args, &invocation, &workspace, output)
         }
-        Some(UnfinishedWork::Relay(left)) => {
-            take_relay(*left, args, &invocation, &workspace, output)
+        (Some(UnfinishedWork::Relay(left)), Some(task)) => {
+            take_relay(*left, task, args, &invocation, &workspace, output)
         }
+        (_, _) => Ok(Exit::Done),
     }?;
     // Includes those of an import that was interrupted here.
     if let Some((hash, earlier)) = earlier
@@ -186,6 +194,9 @@ fn work(
         let number = left.last.session.get();
         let was = format!(".cleave: {}", phrase::count(number.into(), "session"));
         let became = match known(&left.hash)? {
+            Some(run) if args.task.is_some() => Became::Nothing(format!(
+                "run {run} was made of it; `--new` makes another one with that task"
+            )),
             Some(run) => Became::Known(format!("run {run}")),
             None if left.is_complete && args.task.is_none() => Became::Nothing(
                 "its task is complete; `ekiden import --task TASK` starts other work from what it knows".to_owned(),
@@ -276,37 +287,43 @@ fn take_plan(
     )
 }
 
+/// The task of their relay: the one that was given, or the one that is found there.
+fn task_of(
+    left: &cleave::Left,
+    args: &ImportArgs,
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Task, Failure> {
+    if let Some(given) = &args.task {
+        return Task::of_run(given, &workspace.dir, output);
+    }
+    let notes = &left.last.notes.next_prompt;
+    let (text, name) = match &left.task {
+        Some(text) => (text, ".cleave/logs/session_1_prompt.md"),
+        None if !notes.is_empty() => (notes, ".cleave/NEXT_PROMPT.md"),
+        None => {
+            let text = "the task of the relay is not in .cleave/";
+            return Err(
+                Failure::new(Exit::MissingInput, text).hint("name it: `ekiden import --task FILE`")
+            );
+        }
+    };
+    output.message(&format!("the task is taken from {name}\n"));
+    Ok(Task {
+        text: text.clone(),
+        name: name.to_owned(),
+    })
+}
+
 fn take_relay(
     left: cleave::Left,
+    task: Task,
     args: &ImportArgs,
     invocation: &Invocation,
     workspace: &Workspace,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let given = args.task.as_deref();
-    let given = given.map(|task| Task::of_run(task, &workspace.dir, output));
-    let given = given.transpose()?;
-    let task_changed = given
-        .as_ref()
-        .is_some_and(|task| left.task.as_ref() != Some(&task.text));
-    let found = left
-        .task
-        .map(|text| (text, ".cleave/logs/session_1_prompt.md"));
-    let notes = left.last.notes.next_prompt.clone();
-    let found = found.or_else(|| (!notes.is_empty()).then_some((notes, ".cleave/NEXT_PROMPT.md")));
-    let task = given.or_else(|| {
-        let (text, name) = found?;
-        let name = name.to_owned();
-        Some(Task { text, name })
-    });
-    let Some(task) = task else {
-        return Err(Failure::new(
-            Exit::MissingInput,
-            "the task of the relay is not in .cleave/",
-        )
-        .hint("name it: `ekiden import --task FILE`"));
-    };
-    output.message(&format!("the task is taken from {}\n", task.name));
+    let task_changed = args.task.is_some() && left.task.as_ref() != Some(&task.text);
     let mut header = run::header(invocation, workspace, task)?;
     header.imported = Some(Imported {
         from: ".cleave".to_owned(),
@@ -391,7 +408,11 @@ fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -
             there.text, there.line
         )),
         None if own.value(row).is_some_and(|own| own.text == value) => {
-            Became::Known(format!("{name} = {value}"))
+            let text = format!("{name} = {value}");
+            match own.origin(row) == Origin::Default {
+                true => Became::Default(text),
+                false => Became::Known(text),
+            }
         }
         None if own.is_raised_by(row, value) => Became::New(format!(
             "{name} = {value}; it is more than you allow, so it holds after `ekiden config approve`"
@@ -415,6 +436,7 @@ fn show(findings: &[Finding], source: &Source, is_next: bool, output: &mut Outpu
         let (tone, text) = match &finding.became {
             Became::New(text) => (Tone::Done, text.clone()),
             Became::Known(text) => (Tone::Quiet, format!("{text} (already there)")),
+            Became::Default(text) => (Tone::Quiet, format!("{text} (the default)")),
             Became::Nothing(why) => (Tone::Attention, format!("not taken over: {why}")),
         };
         let line = Line::new(Tone::Plain, format!("{was:<names$}  "));

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use ekiden_core::text::one_line;
@@ -47,7 +47,7 @@ pub fn init(args: &InitArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let workspace = invocation.workspace_here()?;
     end_leftovers(&workspace, output);
-    let path = workspace.dir.join(&args.file);
+    let path = without_climbing(workspace.dir.join(&args.file));
     let disk = RealDisk::fenced(&workspace.dir);
     let template = template(&workspace.dir);
     disk.create_file(&path, template.as_bytes(), Reach::Disk)
@@ -69,6 +69,17 @@ pub fn init(args: &InitArgs, output: &mut Output) -> Result<Exit, Failure> {
     let next = format!("ekiden run {named}{there} --verify 'COMMAND' --agent rehearsal");
     output.line(Line::next(next));
     Ok(Exit::Done)
+}
+
+/// The same file by a path without `..`, which no write follows in a project.
+fn without_climbing(path: PathBuf) -> PathBuf {
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    let dir = path.parent().filter(|_| climbs);
+    let dir = dir.and_then(|dir| dir.canonicalize().ok());
+    match (dir, path.file_name()) {
+        (Some(dir), Some(name)) => dir.join(name),
+        (_, _) => path,
+    }
 }
 
 /// The template, with the scripts of the project, so that no session writes one again.

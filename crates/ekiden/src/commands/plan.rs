@@ -127,17 +127,15 @@ impl<'a> Planner<'a> {
         output: &mut Output,
     ) -> Result<Written, Failure> {
         let [document, manifest] = self.files()?;
-        author::refuse_existing(&[&document, &manifest], self.writing.force).map_err(
-            |failure| {
-                match manifest.symlink_metadata() {
-                    Ok(_) => failure,
-                    // Such as when planning was killed between its two sessions.
-                    Err(_) => failure.hint(format!(
-                        "`ekiden split {DOCUMENT}` continues from the document"
-                    )),
-                }
-            },
-        )?;
+        author::refuse_existing(&[&manifest], self.writing.force)?;
+        if !self.writing.force && document.symlink_metadata().is_ok() {
+            let text = format!("{} exists already", phrase::path(&document));
+            // Such as when planning was killed between its two sessions.
+            let split = format!("`ekiden split {DOCUMENT}` continues from the document");
+            return Err(Failure::new(Exit::Settings, text)
+                .hint("it was left as it is; `--force` writes over it")
+                .hint(split));
+        }
         let mut author = self.author(output)?;
         author.architecture(&idea.text, DOCUMENT, &document)?;
         let planned = author

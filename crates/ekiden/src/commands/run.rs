@@ -27,6 +27,7 @@ use crate::failure::Failure;
 use crate::guard::{Compaction, WINDOW_UNKNOWN};
 use crate::output::{Output, phrase};
 use crate::settings::approval::{Approvals, WITHDRAW};
+use crate::settings::chosen::WITHOUT_INTERFACE;
 use crate::settings::file;
 use crate::settings::flags::{Starting, Typed};
 use crate::settings::given::Flags;
@@ -343,7 +344,7 @@ fn check_terminal(agent: &AgentSpec, json: bool) -> Result<(), Failure> {
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let (what, hint) = match agent.interface {
         Interface::Terminal if json => ("and print JSON lines", "leave out `--tui` or `--json`"),
-        Interface::Terminal if !has_terminal => ("without a terminal", "leave out `--tui`"),
+        Interface::Terminal if !has_terminal => ("without a terminal", WITHOUT_INTERFACE),
         Interface::Terminal | Interface::Headless => return Ok(()),
     };
     let text = format!("cannot show the agent's interface {what}");

@@ -29,6 +29,9 @@ pub enum Became {
     New(String),
     /// It was here before.
     Known(String),
+    /// It is so without being set.
+    #[serde(rename = "known")]
+    Default(String),
     /// It stays where it is: why, and what to do instead.
     Nothing(String),
 }

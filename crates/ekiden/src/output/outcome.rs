@@ -394,7 +394,15 @@ pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp, which: &str) 
         let relays = run.relays().map(|(_, relay)| relay.stage.sessions_max);
         return format!("ekiden resume{which} -m {}", relays.sum::<u32>());
     }
-    let flags = Description::of(outcome, at, &TimeZone::UTC, &ShownWorkDir::default()).flags;
+    let mut flags = Description::of(outcome, at, &TimeZone::UTC, &ShownWorkDir::default()).flags;
+    if let Outcome::LimitTooFar { until } = outcome
+        && run
+            .relays()
+            .any(|(_, relay)| until.since(at) <= relay.settings.wait_max)
+    {
+        // Several waits together were too long, and they count anew.
+        flags.clear();
+    }
     format!("ekiden resume{which}{flags}")
 }
 

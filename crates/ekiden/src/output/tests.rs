@@ -1,5 +1,6 @@
 //! Whole runs: what a person reads about those that go well and those that do not.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
@@ -16,15 +17,19 @@ use ekiden_core::handoff::{FileText, HandoffFiles, Marker};
 use ekiden_core::ids::{AttemptId, AttemptNumber, EffectId, RunId, SessionNumber, StageId};
 use ekiden_core::limits;
 use ekiden_core::manifest::{Manifest, Part, Stage, Verification};
+use ekiden_core::outcome::Outcome;
 use ekiden_core::record::{LOGIC, Record};
 use ekiden_core::renewal::NewTask;
 use ekiden_core::run::Run;
-use ekiden_core::settings::{CommitPlan, DirtyFile, LimitsChanged, Place, RunStarted, Settings};
+use ekiden_core::settings::{
+    CommitPlan, DirtyFile, Imported, LimitsChanged, Place, RunStarted, Settings,
+};
 use ekiden_core::steering::StopRequest;
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
 
 use super::line::{Line, Tone};
+use super::outcome::resume_command;
 use super::reporter::Reporter;
 use super::session::Left;
 use super::sessions::Sessions;
@@ -1164,6 +1169,44 @@ fn a_window_that_is_full_from_the_start_is_told_with_what_fills_it() {
         what fills it: MCP tools 81k, Memory files 30k
         what to do:  give the agent fewer tools, servers and standing files, a shorter task, or a larger window (--model, --context-cap-tokens)
         to continue after that:  ekiden resume"#]].assert_eq(&scenario.text());
+}
+
+// shows: REL-11
+#[test]
+fn a_longer_wait_is_suggested_only_where_one_wait_is_too_long() {
+    let scenario = Scenario::of(|header| header.settings.wait_max = Millis::from_secs(3600));
+    let command = |secs| {
+        let until = scenario.now + Millis::from_secs(secs);
+        let outcome = Outcome::LimitTooFar { until };
+        resume_command(&outcome, &scenario.run, scenario.now, "")
+    };
+    assert_eq!(command(3601), "ekiden resume --max-wait 2h");
+    // Several waits without a known reset time.
+    assert_eq!(command(300), "ekiden resume");
+}
+
+// shows: RUN-15
+#[test]
+fn an_imported_run_is_not_said_to_be_stopping() {
+    let stop = || Event::StopRequested(StopRequest::Gently);
+    let mut scenario = Scenario::of(|header| {
+        header.imported = Some(Imported {
+            from: ".cleave".to_owned(),
+            hash: String::new(),
+            sessions: Vec::new(),
+            stages: BTreeMap::new(),
+        });
+    });
+    scenario.event(stop());
+    assert!(!scenario.text().contains("  ! "), "{}", scenario.text());
+    let told = scenario
+        .json
+        .iter()
+        .any(|line| line.contains("stop_requested"));
+    assert!(told);
+    // Later a person asks for it.
+    scenario.event(stop());
+    assert!(scenario.text().contains("  ! "), "{}", scenario.text());
 }
 
 // shows: REL-12

@@ -40,6 +40,7 @@ use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::waits::Wait;
 use crate::output::{Output, activity, phrase};
+use crate::settings::chosen::WITHOUT_INTERFACE;
 
 /// How much of a document is read, in bytes.
 const DOCUMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -83,7 +84,7 @@ pub fn check_planner(agent: &AgentSpec) -> Result<(), Failure> {
         ),
         (AgentKind::Claude | AgentKind::Rehearsal, Interface::Terminal) => refuse(
             "planning cannot show the agent's interface".to_owned(),
-            "leave out `--tui`",
+            WITHOUT_INTERFACE,
         ),
         (AgentKind::Claude | AgentKind::Rehearsal, Interface::Headless) => Ok(()),
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::graph::Graph;
-use ekiden_core::manifest::{Manifest, Need, Take};
+use ekiden_core::manifest::{Manifest, Need, Stage, Take};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -43,7 +43,13 @@ pub fn select(manifest: &mut Manifest, selection: &Selection<'_>) -> Result<(), 
     for at in places(manifest, selection.skip)? {
         manifest.stages[at].part.take = Take::Skip;
     }
-    Ok(())
+    let left_out = left_out(manifest);
+    let runs = |stage: &Stage| stage.part.take == Take::Run && !left_out.contains(&stage.id);
+    if selection.skip.is_empty() || manifest.stages.iter().any(runs) {
+        return Ok(());
+    }
+    let text = "`--skip` leaves out every stage: those that it names, and those that need them";
+    Err(Failure::new(Exit::Usage, text).hint("`--dry-run` without `--skip` shows what needs what"))
 }
 
 /// Refuses a stage that is both wanted and left out.

@@ -266,6 +266,9 @@ fn reviewer(given: &Given, of_run: &AgentSpec) -> Result<Option<Box<AgentSpec>>,
     Ok(Some(Box::new(reviewer.read_only())))
 }
 
+/// What to do where the agent cannot be shown in its own interface; the wish may come from a file or a variable.
+pub const WITHOUT_INTERFACE: &str = "leave out `--tui`, or set `tui` to false";
+
 /// Only Claude Code has an interface that hooks can lead.
 fn interface(given: &Given, kind: AgentKind) -> Result<Interface, Failure> {
     match given.need(&table::TUI)? {
@@ -274,7 +277,7 @@ fn interface(given: &Given, kind: AgentKind) -> Result<Interface, Failure> {
         true => {
             let kind = kind.name();
             let text = format!("cannot start a session: agents of kind `{kind}` have no interface");
-            Err(Failure::new(Exit::Settings, text).hint("leave out `--tui`"))
+            Err(Failure::new(Exit::Settings, text).hint(WITHOUT_INTERFACE))
         }
     }
 }

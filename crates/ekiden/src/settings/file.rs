@@ -290,19 +290,21 @@ impl Parser<'_> {
 
     fn unknown(&self, span: Range<usize>, name: &str, meant: Option<&str>) -> Failure {
         let failure = self.failure(span, &format!("there is no setting `{name}`"));
-        failure.hint(hint_of_unknown(name, meant))
+        // `config show` reads this file, too.
+        let all = "take it out; then `ekiden config show` lists all settings";
+        failure.hint(hint_of_unknown(name, meant).unwrap_or_else(|| all.to_owned()))
     }
 }
 
-/// What to do about a name that a file cannot set.
-pub fn hint_of_unknown(name: &str, meant: Option<&str>) -> String {
+/// What was probably meant by a name that a file cannot set.
+pub fn hint_of_unknown(name: &str, meant: Option<&str>) -> Option<String> {
     let typed = table::find(name).and_then(|row| Some((row.long()?, row.env())));
     match (typed, meant) {
-        (Some((flag, variable)), _) => {
-            format!("it is only a flag and a variable: `--{flag}`, {variable}")
-        }
-        (None, Some(meant)) => format!("did you mean `{meant}`?"),
-        (None, None) => "`ekiden config show` lists all settings".to_owned(),
+        (Some((flag, variable)), _) => Some(format!(
+            "it is only a flag and a variable: `--{flag}`, {variable}"
+        )),
+        (None, Some(meant)) => Some(format!("did you mean `{meant}`?")),
+        (None, None) => None,
     }
 }
 
@@ -393,7 +395,7 @@ mod tests {
         .assert_eq(&fails("\nmax_session = 3\n"));
         expect_test::expect![[r"
             error: config.toml:1: there is no setting `context.colour`
-            hint: `ekiden config show` lists all settings"]]
+            hint: take it out; then `ekiden config show` lists all settings"]]
         .assert_eq(&fails("context.colour = 3"));
         assert!(fails("work_dir = 'x'").contains("no setting `work_dir`"));
         assert!(fails("agents.x.knd = 'exec'").contains("did you mean `kind`?"));

@@ -148,6 +148,22 @@ fn a_worktree_of_the_users_that_is_not_there_now_stays_known() {
     assert!(known.contains(theirs), "{known}");
 }
 
+/// It waits for issues that come in, and does not look as if it hung.
+// shows: TRK-10
+#[test]
+fn a_dispatcher_with_nothing_to_do_says_what_it_waits_for() {
+    let environment = project(&[("login", "ekidn")]);
+    let mut dispatcher = environment.start(&words(&[]));
+    dispatcher
+        .wait_for("no issue with the label `ekiden` needs a run; ekiden looks again every 1s");
+    issue(&environment, "login", "ekiden");
+    dispatcher.wait_for("login  taken");
+    dispatcher.wait_for("login  run");
+    dispatcher.signal(Signal::INT);
+    let said = dispatcher.end().expect(0);
+    assert_eq!(said.stdout.matches("no issue").count(), 1, "{said}");
+}
+
 /// The label goes and comes, and the dispatcher goes with a run at work.
 // shows: TRK-10
 #[test]

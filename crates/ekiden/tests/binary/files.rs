@@ -385,6 +385,17 @@ fn a_new_run_keeps_what_stood_where_it_publishes() {
     assert!(!environment.session(1).join("left").exists());
 }
 
+// shows: OPS-06
+#[test]
+fn a_template_goes_into_a_directory_above() {
+    let environment = Environment::new();
+    environment.shell("mkdir below");
+    environment
+        .run(&["init", "-d", "below", "../above.md"])
+        .expect(0);
+    assert!(environment.exists("above.md"));
+}
+
 #[test]
 fn a_file_that_begins_with_a_dash_is_no_flag_of_the_next_command() {
     let told = Environment::new().told(&["init", "--", "-x.md"]);

@@ -59,7 +59,7 @@ fn nobody_guides_without_a_terminal() {
     insta::assert_snapshot!(environment.told(&[&RUN[..], &["--guided"]].concat()), @r"
     --- standard error
     error: cannot be guided without a terminal
-    hint: leave out `--guided`; `ekiden pause` and `ekiden limits` work from any other terminal
+    hint: leave out `--guided`, or set `guided` to false; `ekiden pause` and `ekiden limits` work from any other terminal
     --- exit code 78
     ");
     insta::assert_snapshot!(environment.told(&[&RUN[..], &["--guided", "--json"]].concat()), @r"

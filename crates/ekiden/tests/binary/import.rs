@@ -236,6 +236,31 @@ fn a_relay_of_cleave_continues_with_its_task_notes_knowledge_and_numbers() {
     }
 }
 
+/// The agent is looked for before anything is written, and a second import says how a new task gets its run.
+// shows: RUN-07, RUN-15
+#[test]
+fn an_import_without_its_agent_writes_nothing_and_a_new_task_needs_a_new_run() {
+    let environment = with_fixture("shell-waits", ".cleave")
+        .with("CLEAVE_MAX_SESSIONS", "10")
+        .with("CLEAVE_PAUSE", "7");
+    let missing = environment.run(&["import", "--agent-command", "/nowhere/agent"]);
+    missing.expect(69);
+    let task = [&REHEARSAL[..], &["--task", "nowhere.md"]].concat();
+    environment.run(&task).expect(66);
+    assert!(!environment.exists(".ekiden/config.toml"));
+    let said = environment.run(&REHEARSAL).expect(0);
+    let default = "max_sessions = 10 (the default)\n";
+    assert!(said.stdout.contains(default), "{said}");
+    assert!(!said.stdout.contains("stopping"), "{said}");
+    let task = [&REHEARSAL[..], &["--task", "Make part 9"]].concat();
+    let again = environment.run(&task).expect(0);
+    let told = "`--new` makes another one with that task";
+    assert!(again.stdout.contains(told), "{again}");
+    assert_eq!(environment.runs().len(), 1);
+    environment.run(&[&task[..], &["--new"]].concat()).expect(0);
+    assert_eq!(environment.runs().len(), 2);
+}
+
 // shows: RUN-15
 #[test]
 fn a_finished_relay_is_not_begun_again_unless_there_is_another_task() {

@@ -834,3 +834,26 @@ fn programs_are_told_what_a_plan_at_work_asks() {
     std::fs::write(go, "").unwrap();
     run.end();
 }
+
+// shows: PLN-03
+#[test]
+fn a_run_that_would_leave_out_every_stage_does_not_begin() {
+    let environment = repository();
+    let needs = "needs = [\"A\"]";
+    environment.write(
+        "plan.toml",
+        &plan(&[
+            stage("A", "", "true", "false"),
+            stage("B", needs, "true", "false"),
+        ]),
+    );
+    environment.commit_all();
+    let run = [&EXECUTE[..], &["--skip", "A"]].concat();
+    insta::assert_snapshot!(environment.told(&run), @r"
+    --- standard error
+    error: `--skip` leaves out every stage: those that it names, and those that need them
+    hint: `--dry-run` without `--skip` shows what needs what
+    --- exit code 2
+    ");
+    assert!(environment.runs().is_empty());
+}

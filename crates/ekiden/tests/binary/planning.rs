@@ -75,7 +75,7 @@ fn what_exists_is_left_as_it_is() {
     insta::assert_snapshot!(environment.told(&rehearsal(&["plan", "idea.md"])), @r"
     --- standard error
     error: architecture.md exists already
-    hint: it was left as it is; `--force` writes over it, `--output` names another manifest
+    hint: it was left as it is; `--force` writes over it
     hint: `ekiden split architecture.md` continues from the document
     --- exit code 78
     ");
