@@ -193,7 +193,8 @@ struct Broken;
 
 impl Web for Broken {
     fn send(&self, _: Request<Vec<u8>>) -> Result<Answer, String> {
-        let body = r#"{"errors":[{"message":"Oops","extensions":{"code":"INTERNAL_SERVER_ERROR"}}]}"#;
+        let body =
+            r#"{"errors":[{"message":"Oops","extensions":{"code":"INTERNAL_SERVER_ERROR"}}]}"#;
         Ok(Response::new(body.into()))
     }
 }

@@ -8,9 +8,7 @@ use jsonc_parser::json;
 use serde_json::Value;
 
 use super::commands::is_ekiden;
-use super::edit::{
-    SettingsFault, object, options, remove_property, split_mark, string, syntax,
-};
+use super::edit::{SettingsFault, object, options, remove_property, split_mark, string, syntax};
 
 /// Its name among the client's servers.
 const NAME: &str = "ekiden";
