@@ -51,9 +51,13 @@ pub(crate) fn set_aside(files: &MemoryFiles) {
     shift(files, DATABASE, ASIDE);
 }
 
-/// Makes the database that was set aside the one in use again.
-pub(crate) fn put_back(files: &MemoryFiles) {
-    shift(files, ASIDE, DATABASE);
+/// A new database could not be built: makes the one that was set aside the one in use again, unless another process is
+/// writing the new one.
+pub(crate) fn keep_one(files: &MemoryFiles, error: &MemoryError) {
+    match matches!(error, MemoryError::Busy) {
+        true => remove_aside(files),
+        false => shift(files, ASIDE, DATABASE),
+    }
 }
 
 pub(crate) fn remove_aside(files: &MemoryFiles) {
@@ -80,5 +84,32 @@ fn shift(files: &MemoryFiles, from: &str, to: &str) {
 fn remove(files: &MemoryFiles, name: &str) {
     for end in ENDS {
         let _ = std::fs::remove_file(files.path(&format!("{name}{end}")));
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test lays out the databases"
+)]
+mod tests {
+    use super::*;
+
+    // shows: MEM-07
+    #[test]
+    fn a_rebuild_that_fails_leaves_what_another_process_writes() {
+        let home = tempfile::tempdir().unwrap();
+        let files = MemoryFiles::of(home.path());
+        let left = |error| {
+            files.make_private(ASIDE).unwrap();
+            std::fs::write(files.path(ASIDE), "old").unwrap();
+            std::fs::write(files.path(DATABASE), "of another process").unwrap();
+            keep_one(&files, &error);
+            assert!(!files.path(ASIDE).exists());
+            std::fs::read_to_string(files.path(DATABASE)).unwrap()
+        };
+        assert_eq!(left(MemoryError::Busy), "of another process");
+        assert_eq!(left(MemoryError::OtherVersion), "old");
     }
 }

@@ -30,11 +30,12 @@ impl Memory {
     pub fn forget(&mut self, what: &Forget) -> Result<usize, MemoryError> {
         // An index that was set aside contains the same words.
         remove_aside(&self.files);
+        let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+        // Whoever had the lock may have given the rows other numbers.
         let seqs = self.seqs(what)?;
         if seqs.is_empty() {
             return Ok(0);
         }
-        let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         self.db.execute("INSERT INTO forgetting VALUES(1)", [])?;
         let mut lines: HashMap<i64, Vec<(u64, Vec<u8>)>> = HashMap::new();
         let mut words: HashMap<i64, HashMap<String, Vec<u16>>> = HashMap::new();

@@ -18,7 +18,7 @@ use ekiden_core::time::Timestamp;
 use ekiden_store::memory::MemoryFiles;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
-use crate::ask::{ASIDE, put_back, remove_aside, set_aside};
+use crate::ask::{ASIDE, keep_one, remove_aside, set_aside};
 use crate::error::MemoryError;
 use crate::postings::{Postings, block_of, blocks_of, row_of};
 use crate::reading::{LinePlace, Texts};
@@ -132,13 +132,7 @@ impl Memory {
         let lock = files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         set_aside(files);
         drop(lock);
-        let memory = Self::open(files.clone()).inspect_err(|error| {
-            // `Busy`: another process is writing the new one.
-            match matches!(error, MemoryError::Busy) {
-                true => remove_aside(files),
-                false => put_back(files),
-            }
-        })?;
+        let memory = Self::open(files.clone()).inspect_err(|error| keep_one(files, error))?;
         remove_aside(files);
         Ok(memory)
     }

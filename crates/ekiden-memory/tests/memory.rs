@@ -9,6 +9,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use ekiden_core::observation::{Observation, ObservationKind as Kind, Origin};
 use ekiden_core::time::Timestamp;
@@ -413,6 +414,32 @@ fn what_is_forgotten_is_in_no_file_any_more() {
     );
     assert_eq!(memory.forget(&Forget::Project("/p".to_owned())).unwrap(), 1);
     assert_eq!(memory.stats().unwrap().observations, 0);
+}
+
+/// Another process had the right to write, and built the index again.
+// shows: MEM-07
+#[test]
+fn rows_that_got_other_numbers_while_one_waited_are_not_forgotten_for_others() {
+    let home = Home::new();
+    home.add("gone before", "", 1);
+    let two = home.add("two", "", 2);
+    home.add("three", "", 3);
+    let mut memory = Memory::open(home.files.clone()).unwrap();
+    let lock = home.files.lock(Duration::ZERO).unwrap();
+    std::thread::scope(|scope| {
+        let forgotten = Forget::These(vec![two.id.to_string()]);
+        let waits = scope.spawn(move || memory.forget(&forgotten).unwrap());
+        // Long enough to look rows up, if it does that before it has the lock.
+        std::thread::sleep(Duration::from_millis(200));
+        Connection::open(home.database())
+            .unwrap()
+            .execute_batch("DELETE FROM obs WHERE seq = 1; UPDATE obs SET seq = seq - 1;")
+            .unwrap();
+        drop(lock);
+        assert_eq!(waits.join().unwrap(), 1);
+    });
+    let text = std::fs::read_to_string(home.segment()).unwrap();
+    assert!(text.contains("three") && !text.contains("two"), "{text}");
 }
 
 // shows: MEM-07

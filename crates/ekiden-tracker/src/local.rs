@@ -430,9 +430,12 @@ impl File {
     }
 }
 
-/// Where the first block is whose mark begins like this.
+/// Where the first block is whose mark begins like this. A mark whose end a person removed begins none: what they
+/// wrote below it would be taken for a part of the block.
 fn block(text: &str, start: &str) -> Option<Range<usize>> {
-    let from = text.find(start)?;
-    let end = from + text[from..].find(END)? + END.len();
-    Some(from..end)
+    text.match_indices(END).find_map(|(end, _)| {
+        let from = text[..end].rfind(START)?;
+        let is_it = text[from..].starts_with(start);
+        is_it.then_some(from..end + END.len())
+    })
 }

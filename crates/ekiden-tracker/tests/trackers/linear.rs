@@ -188,6 +188,25 @@ fn a_list_has_all_pages_and_says_what_is_urgent_and_what_is_blocked() {
     );
 }
 
+/// Its server is at fault, as it says itself.
+struct Broken;
+
+impl Web for Broken {
+    fn send(&self, _: Request<Vec<u8>>) -> Result<Answer, String> {
+        let body =
+            r#"{"errors":[{"message":"Oops","extensions":{"code":"INTERNAL_SERVER_ERROR"}}]}"#;
+        Ok(Response::new(body.into()))
+    }
+}
+
+// shows: TRK-05
+#[test]
+fn a_server_that_says_it_is_at_fault_refuses_nothing() {
+    let fault = Linear::new(Broken, LINEAR.to_owned(), "lin_api_key").check();
+    let failing = Fault::Failing("INTERNAL_SERVER_ERROR".to_owned());
+    assert_eq!(fault, Err(failing));
+}
+
 /// All that may be asked for in an hour was asked for, in few requests.
 struct Spent;
 

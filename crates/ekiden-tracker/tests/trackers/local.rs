@@ -149,6 +149,27 @@ fn a_mark_within_a_text_does_not_end_its_block() {
 
 // shows: TRK-05
 #[test]
+fn a_block_whose_end_a_person_removed_takes_nothing_of_theirs() {
+    let temp = tempfile::tempdir().unwrap();
+    let mark = "<!-- ekiden:e691d0079f79eca4304219d11ee5e5ff -->";
+    let text = format!("By mail.\n\n{mark}\none\n\nOnly by mail.\n");
+    put(temp.path(), "login.md", &text);
+    let tracker = tracker(temp.path());
+    for body in ["two", "three"] {
+        tracker.put_comment("login", &living(body)).unwrap();
+    }
+    let path = temp.path().join(".issues/login.md");
+    let written = std::fs::read_to_string(path).unwrap();
+    assert_eq!(
+        written,
+        format!("{text}\n{mark}\nthree\n<!-- /ekiden -->\n")
+    );
+    let read = tracker.issue("login").unwrap().text;
+    assert!(read.ends_with("Only by mail."), "{read}");
+}
+
+// shows: TRK-05
+#[test]
 fn a_new_issue_is_made_once_and_takes_no_others_name() {
     let temp = tempfile::tempdir().unwrap();
     let tracker = tracker(temp.path());

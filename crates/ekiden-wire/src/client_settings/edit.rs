@@ -337,7 +337,7 @@ fn ours(entry: &CstObject) -> Option<(CstStringLit, GuardCommand)> {
     Some((literal, GuardCommand::parse(&command)?))
 }
 
-fn string(object: &CstObject, name: &str) -> Option<(CstStringLit, String)> {
+pub(super) fn string(object: &CstObject, name: &str) -> Option<(CstStringLit, String)> {
     let literal = object.get(name)?.value()?.as_string_lit()?;
     let value = literal.decoded_value().ok()?;
     Some((literal, value))

@@ -8,7 +8,7 @@ use jsonc_parser::json;
 use serde_json::Value;
 
 use super::commands::is_ekiden;
-use super::edit::{SettingsFault, object, options, remove_property, split_mark, syntax};
+use super::edit::{SettingsFault, object, options, remove_property, split_mark, string, syntax};
 
 /// Its name among the client's servers.
 const NAME: &str = "ekiden";
@@ -241,10 +241,16 @@ fn parse(body: &str) -> Result<(CstRootNode, CstObject), SettingsFault> {
     Ok((root, top))
 }
 
-/// The entry's program, if the entry is ours.
+/// The entry's program, if the entry is ours. It need not be plain JSON: ours gets a comma after its end where the file
+/// has such commas.
 fn own(list: &CstObject) -> Option<String> {
-    let entry = list.object_value(NAME)?.to_string();
-    program_of(&serde_json::from_str(&entry).ok()?)
+    let entry = list.object_value(NAME)?;
+    let (_, program) = string(&entry, "command")?;
+    let args = entry.array_value("args")?.elements().into_iter();
+    let args: Option<Vec<_>> = args
+        .map(|arg| arg.as_string_lit()?.decoded_value().ok())
+        .collect();
+    (is_ekiden(&program) && args? == ["mcp"]).then_some(program)
 }
 
 fn program_of(entry: &Value) -> Option<String> {

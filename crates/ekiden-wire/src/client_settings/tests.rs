@@ -582,6 +582,16 @@ fn a_state_file_on_one_line_stays_on_one_line() {
 
 // shows: OPS-02
 #[test]
+fn a_server_in_a_file_with_commas_after_last_entries_is_known_again() {
+    let other = "\"other\": {\n      \"command\": \"y\",\n    },";
+    let text = format!("{{\n  \"mcpServers\": {{\n    {other}\n  }},\n}}\n");
+    let once = register(&text, None, PROGRAM).unwrap();
+    assert_eq!(register(&once.text, None, PROGRAM), Ok(once.clone()));
+    assert_eq!(unregister(&once.text, None, once.made).unwrap(), text);
+}
+
+// shows: OPS-02
+#[test]
 fn a_server_of_somebody_else_keeps_its_name() {
     let text = r#"{"mcpServers": {"ekiden": {"command": "road-race", "args": ["mcp"]}}}"#;
     let with = register(text, None, PROGRAM).unwrap();

@@ -191,7 +191,7 @@ pub static TABLE: &[Row] = rows! { end:
         end.failed_with(&[Kind::AccountOnHold], &[]) => EndCause::AccountOnHold;
     "`api_error`: `model_not_found`; 404":
         end.failed_with(&[Kind::ModelNotFound], &[404]) => EndCause::ModelNotFound;
-    "`api_error`: `rate_limit`; 429. The limit and its reset come from a `rate_limit_event` that says `rejected`":
+    "`api_error`: `rate_limit`; 429. The limit and its reset come from a `rate_limit_event` that says `rejected`, or from `api_error_params`":
         end.failed_with(&[Kind::RateLimit], &[429]) => rate_limited(end);
     "`api_error`: `overloaded`; 529":
         end.failed_with(&[Kind::Overloaded], &[529]) => EndCause::Overloaded;

@@ -206,18 +206,22 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
     let own = Given::of_user(&environment)?;
     let raises = |row: &Row, text: &str| own.is_raised_by(row, text);
     let approved = approval::needing(&file, &environment, raises);
-    if approved.is_empty() {
-        return say(format!("{shown} sets nothing that needs an approval"));
+    let is_json = is_json(&flags);
+    match approved.is_empty() {
+        true if !is_json => {
+            return say(format!("{shown} sets nothing that needs an approval"));
+        }
+        true => {}
+        false => approvals.approve(&file)?,
     }
-    approvals.approve(&file)?;
-    if is_json(&flags) {
+    if is_json {
         let path = std::path::absolute(&path).unwrap_or(path);
         let answer = Fields::versioned().with("file", path.display().to_string());
         return output.answer_json(&answer.with("approved", approved));
     }
     for one in approved {
         let line = Line::new(Tone::Quiet, format!("{shown}:{}  ", one.line));
-        let value = one_line(&format!("{} {}", one.what, visible(&one.value)));
+        let value = format!("{} {}", visible(&one.what), visible(&one.value));
         output.line(line.with(Tone::Plain, value));
     }
     output.line(Line::new(Tone::Done, "approved until the file changes"));

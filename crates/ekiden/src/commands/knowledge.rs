@@ -91,7 +91,7 @@ fn show(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     if invocation.json()? {
         output.json(&Fields::versioned().and(fields! { "run": file.run, "text": file.text }));
     } else {
-        output.answer(&file.text);
+        output.foreign(file.text.as_bytes());
     }
     Ok(Exit::Done)
 }

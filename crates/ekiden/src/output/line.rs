@@ -116,13 +116,11 @@ impl Line {
         self
     }
 
-    /// The same without its secrets.
+    /// The same without its secrets, and without anything that could act on a terminal.
     pub fn masked(&self) -> Self {
         let parts = self.parts.iter();
         Self {
-            parts: parts
-                .map(|(tone, text)| (*tone, secrets::mask(text).into_owned()))
-                .collect(),
+            parts: parts.map(|(tone, text)| (*tone, masked(text))).collect(),
             hang: self.hang,
         }
     }

@@ -256,12 +256,15 @@ impl Output {
 
     /// Why a command ends without its result.
     pub fn failure(&mut self, failure: &Failure) {
-        let mut text = labelled("error", AnsiColor::Red.on_default(), failure.error());
+        // A value in the settings of a cloned project may hold what acts on a terminal.
+        let clean = |text: &str| ekiden_core::text::clean(text).text;
+        let red = AnsiColor::Red.on_default();
+        let mut text = labelled("error", red, &clean(failure.error()));
         for line in failure.lines() {
-            text.push_str(&format!("{line}\n"));
+            text.push_str(&format!("{}\n", clean(line)));
         }
         for hint in failure.hints() {
-            text.push_str(&labelled("hint", Style::new().dimmed(), hint));
+            text.push_str(&labelled("hint", Style::new().dimmed(), &clean(hint)));
         }
         self.message(&text);
     }

@@ -901,6 +901,24 @@ fn what_an_agent_wrote_cannot_act_on_a_terminal() {
     assert_eq!(page.text(), "abcde\n\tf\n");
 }
 
+/// A directory's name, or a value in its settings.
+// shows: UIX-04
+#[test]
+fn what_a_cloned_project_holds_cannot_act_on_a_terminal() {
+    let hostile = "a\u{1b}]0;title\u{7}b\u{1b}[8mc";
+    let page = Page::default();
+    let mut output = Output::nowhere();
+    output.coloured = (true, true);
+    output.writer = Writer::Here {
+        answer: Box::new(page.clone()),
+        messages: Box::new(page.clone()),
+    };
+    output.line(hostile);
+    let failure = Failure::new(Exit::Settings, hostile).hint(hostile);
+    output.failure(&failure.details([hostile.to_owned()]));
+    assert_eq!(page.text().matches("abc").count(), 4, "{:?}", page.text());
+}
+
 // shows: MEM-12
 #[test]
 fn secrets_are_masked_in_all_that_is_printed() {

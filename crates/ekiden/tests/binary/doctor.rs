@@ -239,7 +239,7 @@ cat > /dev/null"#;
 #[test]
 fn a_run_starts_with_a_client_that_does_not_say() {
     let refused = format!(
-        "case $1 in --version) exit 1;; auth) echo '{{\"loggedIn\":false}}';; *) {REFUSED_LOGIN};; esac\n"
+        "case $1 in --version) exit 1;; auth) touch asked; echo '{{\"loggedIn\":false}}';; *) {REFUSED_LOGIN};; esac\n"
     );
     let environment = client(TESTED, LOGGED_IN).with("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
     environment.script("bin/claude", &refused);
@@ -251,6 +251,7 @@ fn a_run_starts_with_a_client_that_does_not_say() {
         "{said}"
     );
     assert!(environment.exists(".git/ekiden"));
+    assert!(!environment.exists("asked"), "the answer decides nothing");
 }
 
 /// A session's facts belong into its handoff, where a person and the next session find them.

@@ -346,6 +346,12 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     .ekiden/config.toml sets nothing that needs an approval
     --- exit code 0
     ");
+    let approved = environment.told(&["config", "approve", "--json"]);
+    assert!(approved.contains("\"approved\":[]}"), "{approved}");
+    let long = format!("true {} && sh agent.sh", "very ".repeat(60));
+    environment.write(".ekiden/config.toml", &format!("verify = '{long}'\n"));
+    let approved = environment.told(&["config", "approve"]);
+    assert!(approved.contains(&long), "{approved}");
 }
 
 // shows: SEC-06

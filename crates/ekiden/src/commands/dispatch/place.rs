@@ -56,8 +56,9 @@ impl IssueWorktree {
     /// How much its run takes of the total budget, if each run has a budget; a run that is over takes what it spent.
     pub(super) fn takes_micro_usd(&self, budget: u64) -> u64 {
         match &self.standing {
-            Standing::Empty | Standing::Unreadable(_) => 0,
-            Standing::Begins => budget,
+            Standing::Empty => 0,
+            // Nobody knows what an unreadable one spent.
+            Standing::Begins | Standing::Unreadable(_) => budget,
             Standing::Works(work) | Standing::Stops(work) | Standing::CutOff(work) => {
                 work.spent_micro_usd.max(budget)
             }

@@ -142,6 +142,7 @@ mod tests {
         let takes = |standing| place("a", standing).takes_micro_usd(10);
         assert_eq!((takes(Standing::Begins), takes(Standing::Empty)), (10, 0));
         assert_eq!(takes(Standing::CutOff(work())), 10);
+        assert_eq!(takes(Standing::Unreadable("damaged".to_owned())), 10);
         assert_eq!(takes(over(Outcome::SessionLimit)), 3);
     }
 
