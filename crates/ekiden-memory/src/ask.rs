@@ -88,11 +88,7 @@ fn remove(files: &MemoryFiles, name: &str) {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test lays out the databases"
-)]
+#[expect(clippy::disallowed_methods, reason = "a test lays out the databases")]
 mod tests {
     use super::*;
 
