@@ -20,7 +20,7 @@ use crate::limits;
 use crate::outcome::Outcome;
 use crate::prompt::FailedCommand;
 use crate::renewal::NewTask;
-use crate::settings::{LimitsChanged, RunStarted};
+use crate::settings::{CommitPlan, LimitsChanged, RunStarted};
 use crate::steering::{Steered, StopRequest};
 use crate::time::Millis;
 
@@ -33,7 +33,6 @@ pub enum Event {
     RunStarted(Box<RunStarted>),
     /// An engine resumed the run, after a crash or after an end.
     RunResumed(RunResumed),
-    /// The run was complete, and continues with follow-up work.
     Continued(Continued),
     /// The log was written by other decision logic; its recorded effects win.
     LogicChanged {
@@ -100,7 +99,6 @@ pub enum Elsewhere {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunResumed {
     pub ekiden: String,
-    /// Changed limits for the resumed run.
     #[serde(flatten)]
     pub limits: LimitsChanged,
     /// The task as the user has edited it.
@@ -124,7 +122,9 @@ pub struct Answer {
 pub struct Continued {
     pub ekiden: String,
     pub task: NewTask,
-    /// Changed limits for the continued run.
+    /// The files that have changes now, if the run commits: a person's, since the run's own work is committed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<CommitPlan>,
     #[serde(flatten)]
     pub limits: LimitsChanged,
 }

@@ -21,7 +21,7 @@ use ekiden_core::limits;
 use ekiden_core::manifest::Isolation;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
-use ekiden_core::settings::RunStarted;
+use ekiden_core::settings::{CommitPlan, RunStarted};
 use ekiden_core::steering::{Steered, StopRequest};
 use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
@@ -173,13 +173,17 @@ pub fn resume(
 pub fn continue_with(
     workspace: &Workspace,
     prefix: Option<&str>,
-    continued: Continued,
+    mut continued: Continued,
     driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
     let mut work_dir = LockedWorkDir::take(fenced(workspace), workspace)?;
     let found = history::continuable(work_dir.state.view(), workspace, prefix)?;
     work_dir.check_log(found.id(), ChangedLog::Refuse)?;
+    work_dir.switch(found.run.header())?;
+    if found.run.header().settings.commit.is_some() {
+        continued.commit = Some(work_dir.uncommitted()?);
+    }
     let event = Event::Continued(continued);
     go_on(work_dir, &found.run, Vec::new(), event, driving, observer)
 }
@@ -196,9 +200,7 @@ fn go_on(
     let on_hangup = driving.on_hangup.of(header);
     let run = header.run.clone();
     work_dir.disk = real_disk(&work_dir.workspace, header);
-    if let Some(branch) = &header.place.branch {
-        branch::switch(&work_dir.workspace, branch)?;
-    }
+    work_dir.switch(header)?;
     let journal = Journal::open(&work_dir.state, &run)?;
     let ended = work_dir.end_leftovers(&journal)?;
     leftovers::tell(work_dir.left_behind + ended, observer);
@@ -269,17 +271,27 @@ impl LockedWorkDir {
 
     /// Switches to the run's branch, and notes which files commits will leave alone.
     fn ready(&self, mut header: RunStarted) -> Result<RunStarted, EngineError> {
+        self.switch(&header)?;
+        runtime()?.block_on(self.worktrees(&header).check(&header.manifest))?;
+        if header.settings.commit.is_some() {
+            header.settings.commit = Some(self.uncommitted()?);
+        }
+        Ok(header)
+    }
+
+    fn switch(&self, header: &RunStarted) -> Result<(), EngineError> {
         if let Some(branch) = &header.place.branch {
             branch::switch(&self.workspace, branch)?;
         }
-        runtime()?.block_on(self.worktrees(&header).check(&header.manifest))?;
-        if header.settings.commit.is_some() {
-            let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
-            let plan = runtime()?.block_on(dirty::plan(&git));
-            let plan = plan.map_err(std::io::Error::other);
-            header.settings.commit = Some(plan.map_err(system("tell what is not committed yet"))?);
-        }
-        Ok(header)
+        Ok(())
+    }
+
+    /// The files that commits will leave alone.
+    fn uncommitted(&self) -> Result<CommitPlan, EngineError> {
+        let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
+        let plan = runtime()?.block_on(dirty::plan(&git));
+        let plan = plan.map_err(std::io::Error::other);
+        plan.map_err(system("tell what is not committed yet"))
     }
 
     /// Drives the run that `begin` starts to its end.

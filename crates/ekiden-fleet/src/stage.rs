@@ -416,6 +416,7 @@ mod tests {
         let continued = Event::Continued(Continued {
             ekiden: String::new(),
             task,
+            commit: None,
             limits: LimitsChanged::default(),
         });
         // This would put a relay of another agent in the stage's place.

@@ -23,6 +23,8 @@ pub struct Seen {
     pub(super) judge: Option<Judge>,
     /// The commit that was checked out before the run began.
     pub first_commit: Option<String>,
+    /// The last commit was not made, so the tree holds uncommitted work of sessions.
+    pub(super) is_uncommitted: bool,
     /// Weakened tests that existed before the run began, so the run did not cause them.
     weakened_before: Vec<WeakenedTest>,
     /// The number of facts that were left out at the last warning about it.
@@ -66,6 +68,7 @@ impl Seen {
             check: None,
             judge: rules.map(|rules| Judge::new(rules, task, None)),
             first_commit: None,
+            is_uncommitted: false,
             weakened_before: Vec::new(),
             left_out: 0,
         }

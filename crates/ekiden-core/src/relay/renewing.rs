@@ -45,6 +45,9 @@ impl Relay {
         self.seen.baseline = Baseline::Unknown;
         self.seen.check = None;
         self.sections = vec![PromptSection::NewTask];
+        if continued.commit.is_some() && !self.seen.is_uncommitted {
+            self.settings.commit.clone_from(&continued.commit);
+        }
         self.set_task(&continued.task);
         self.change_limits(&continued.limits, true);
         self.prepare(at)

@@ -765,6 +765,7 @@ fn more() -> Continued {
     Continued {
         ekiden: "0.1.0".to_owned(),
         task,
+        commit: None,
         limits: LimitsChanged::default(),
     }
 }

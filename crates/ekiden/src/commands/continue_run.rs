@@ -60,6 +60,7 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
     let continued = Continued {
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
         task: task.replacement(),
+        commit: None,
         limits: chosen::limits_typed(&invocation.given)?,
     };
     let asked = Continuing {

@@ -319,10 +319,18 @@ impl Reporter {
         let (task, session_max) = (one_line(&run.task_names()), run.session_max());
         let text = format!("run {} continues · {}", self.id(run), self.clock(run));
         let rest = format!(" · up to session {session_max} · {task}");
-        let entry = Entry::new("run_continued").fields(
-            fields! { "ekiden": continued.ekiden, "task": task, "session_max": session_max },
-        );
-        self.add(entry.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest)));
+        let commit = run
+            .relays()
+            .find_map(|(_, relay)| relay.settings.commit.as_ref());
+        let dirty = commit.map(|commit| commit.dirty.len());
+        let branch = run.header().place.branch.as_deref();
+        let entry = Entry::new("run_continued")
+            .fields(
+                fields! { "ekiden": continued.ekiden, "task": task, "session_max": session_max },
+            )
+            .fields(dirty.map(|dirty| fields! { "left_alone": dirty }));
+        let entry = entry.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest));
+        self.add(entry.lines(dirty.and_then(|_| committing(branch, dirty))));
     }
 
     fn session_started(&self, stage: &StageId, start: &StartAttempt, run: &Run) -> Entry {

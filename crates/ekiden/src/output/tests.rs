@@ -381,6 +381,7 @@ fn a_look_at_the_tree_and_a_check_belong_to_the_session_before_or_after_which_th
                 text: "More.".to_owned(),
                 name: "more.md".to_owned(),
             },
+            commit: None,
             limits: LimitsChanged::default(),
         }))
         .survey(&[" M c"])

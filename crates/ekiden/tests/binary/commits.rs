@@ -74,6 +74,39 @@ fn a_hook_that_hangs_is_shown_while_it_hangs() {
     assert!(commits(&environment).contains("session 1 checkpoint"));
 }
 
+/// What a person does after a run is not the work of its follow-up.
+// shows: REL-18
+#[test]
+fn follow_up_work_leaves_what_was_changed_since_out_of_its_commits() {
+    let environment = repository();
+    environment.write("task.md", &items(1));
+    environment.write("mine.txt", "one\n");
+    environment.commit_all();
+    environment.run(&RUN).expect(0);
+    environment.write("mine.txt", "two\n");
+    environment.write("new.txt", "a note\n");
+    environment.write("more.md", &item("echo x > made.txt"));
+    let said = environment.run(&["continue", "-f", "more.md"]).expect(0);
+    assert!(
+        said.stdout
+            .contains("commits after each session; 3 files with earlier changes stay out of it"),
+        "{said}"
+    );
+    let last = environment.git(&["show", "--format=", "--name-only", "HEAD"]);
+    assert_eq!(last.trim(), "made.txt");
+    assert_eq!(status(&environment).lines().count(), 3, "{said}");
+
+    // What a hook refused is the run's own work.
+    hook(&environment, "pre-commit", "#!/bin/sh\nexit 1\n");
+    environment.write("more.md", &item("echo x > refused.txt"));
+    environment.run(&["continue", "-f", "more.md"]).expect(0);
+    hook(&environment, "pre-commit", "#!/bin/sh\n");
+    environment.write("more.md", &item("echo x > last.txt"));
+    environment.run(&["continue", "-f", "more.md"]).expect(0);
+    let last = environment.git(&["show", "--format=", "--name-only", "HEAD"]);
+    assert_eq!(last.trim(), "last.txt\nrefused.txt");
+}
+
 // shows: REL-18
 #[test]
 fn each_session_is_committed_and_what_was_there_before_is_not() {

@@ -267,6 +267,7 @@ impl Track {
                     Event::Continued(Continued {
                         ekiden,
                         task,
+                        commit: None,
                         limits,
                     }),
                 );
