@@ -71,7 +71,9 @@ impl Observed {
             self.turn_open = true;
             self.api_error = response.error;
             // From 2.1.332 on, no event tells of a limit whose reset has passed by the local clock.
-            self.rate_limit = response.limit.clone().or(self.rate_limit.take());
+            if response.limit.is_some() {
+                self.rate_limit.clone_from(&response.limit);
+            }
         } else if let ClientEvent::Result(result) = event {
             self.turn_ended(result);
         } else if let ClientEvent::RateLimit(info) = event {

@@ -29,7 +29,8 @@ impl Plan {
     }
 
     /// A stage that ended with a question gets its answer while the plan runs: it continues, with the stages that
-    /// wait for it, also if it has stopped the plan; in any other halt, after the resume. False if it asked nothing, or if the plan has ended.
+    /// wait for it. If only its question halted the plan, the halt ends; otherwise it waits for the resume. False if
+    /// it asked nothing, or if the plan has ended.
     pub fn answered(&mut self, stage: &StageId) -> bool {
         if self.now.ended.is_some() || !self.asks(stage) {
             return false;

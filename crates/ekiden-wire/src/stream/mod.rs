@@ -172,7 +172,7 @@ impl ClientEvent {
         if line["isSidechain"] == true {
             return Self::Ignored;
         }
-        // The limit accompanies a failure; in the stream it is a separate event.
+        // The limit accompanies a failure. In the stream there is usually an event of its own, too.
         if let Some(limit) = system::rate_limit(&line["apiErrorParams"]) {
             return Self::RateLimit(limit);
         }
