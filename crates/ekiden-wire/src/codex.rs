@@ -335,8 +335,8 @@ impl Dialect for Codex {
 
     fn say(&mut self, text: &str, uuid: &str) {
         self.sent = Some((uuid.to_owned(), text.to_owned()));
-        if self.thread.is_empty() {
-            // There is no conversation yet: the text comes with the first turn.
+        if !self.first.is_empty() {
+            // The thread is not there yet: the text comes with the first turn.
             return self.first.push(text.to_owned());
         }
         let Some(turn) = &self.turn else {

@@ -47,28 +47,34 @@ fn end_of(codex: &Codex) -> EndCause {
     cause(&seen)
 }
 
-/// It was ordered before there was a thread.
+/// It was ordered before the thread was there, or before the one to resume was.
 // shows: AGT-16, REL-02
 #[test]
 fn a_message_before_the_thread_comes_with_the_first_turn() {
-    let mut codex = Codex::new(Start::default());
-    codex.begin(&["protocol", "task"]);
-    codex.say("hand off", "u");
-    tell(&mut codex, &json!({"id": 1, "result": {"userAgent": "x"}}));
-    let told = json!({"id": 2, "result": {"thread": {"id": "t"}, "model": "m"}});
-    tell(&mut codex, &told);
-    let turns = sent(&mut codex);
-    let turns = turns.iter().filter(|line| line["method"] == "turn/start");
-    let [turn] = turns.collect::<Vec<_>>()[..] else {
-        panic!("one turn");
-    };
-    let params = &turn["params"];
-    assert_eq!(
-        (&params["threadId"], &params["clientUserMessageId"]),
-        (&json!("t"), &json!("u"))
-    );
-    let texts = params["input"].as_array().unwrap();
-    assert_eq!(texts.last().unwrap()["text"], "hand off");
+    for resume in [None, Some("t".to_owned())] {
+        let mut codex = Codex::new(Start {
+            resume,
+            ..Start::default()
+        });
+        codex.begin(&["protocol", "task"]);
+        codex.say("hand off", "u");
+        tell(&mut codex, &json!({"id": 1, "result": {"userAgent": "x"}}));
+        let opening = sent(&mut codex);
+        assert!(opening.iter().all(|line| line["method"] != "turn/start"));
+        let told = json!({"id": 2, "result": {"thread": {"id": "t"}, "model": "m"}});
+        tell(&mut codex, &told);
+        let turns = sent(&mut codex);
+        let [turn] = &turns[..] else {
+            panic!("one turn: {turns:?}");
+        };
+        let params = &turn["params"];
+        assert_eq!(
+            (&params["threadId"], &params["clientUserMessageId"]),
+            (&json!("t"), &json!("u"))
+        );
+        let texts = params["input"].as_array().unwrap();
+        assert_eq!(texts.last().unwrap()["text"], "hand off");
+    }
 }
 
 // shows: AGT-16
