@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::agent::AgentSpec;
+use crate::bounds::OnRateLimit;
 use crate::budget::{AgentBudget, AgentSpends, Budget, Prices, Spend};
 use crate::effect::Effect;
 use crate::event::RelayEvent;
@@ -89,9 +90,11 @@ impl Run {
     }
 
     /// A usage limit holds all stages, even if the session that hit it had already handed off and its relay
-    /// need not wait. With fallbacks, a relay waits only when all agents are out.
+    /// need not wait. With fallbacks, a relay waits only when all agents are out. If a limit is to stop the run, the
+    /// next session that hits it does.
     pub(super) fn learn_limit(&mut self, at: Timestamp, event: &RelayEvent) {
-        if !self.settings.fallback.is_empty() {
+        let waits = self.settings.bounds.on_rate_limit == OnRateLimit::Wait;
+        if !waits || !self.settings.fallback.is_empty() {
             return;
         }
         let Some((_, ended)) = event.ended() else {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use crate::agent::{AgentKind, AgentSpec, Interface, Permissions, Purpose};
-use crate::bounds::{Bounds, BoundsChange};
+use crate::bounds::{Bounds, BoundsChange, OnRateLimit};
 use crate::budget::{Budget, Prices, Spend, SpendMeter};
 use crate::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, WorktreeEffect};
 use crate::ends::{EndCause, LimitKind};
@@ -734,6 +734,39 @@ fn a_reviewers_limit_holds_no_work_where_others_can_go_on() {
     // Its worktree is made only now.
     while world.settle_as(of(&later), 0) {}
     assert!(world.agents.contains_key(&later));
+}
+
+/// Its next session meets the limit, and that ends the run.
+// shows: REL-11
+#[test]
+fn a_limit_that_is_to_stop_the_run_holds_no_stage() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 0)],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    });
+    header.settings.bounds.on_rate_limit = OnRateLimit::Stop;
+    let mut world = World::of(&header, 1);
+    let stage = StageId::try_from("S0".to_owned()).unwrap();
+    while !world.agents.contains_key(&stage) {
+        world.settle(0);
+    }
+    world.works(&stage, 0, true);
+    world.works(&stage, 4, true);
+    let resets_at = Some(world.now + Millis::from_secs(3600));
+    let kind = LimitKind::FiveHour;
+    world.ends(&stage, EndCause::RateLimited { resets_at, kind });
+    while world.settle_as(of(&stage), 0) {}
+    let relay = world.run.relay(&stage).unwrap();
+    assert!(world.agents.contains_key(&stage), "{:?}", relay.phase);
+    world.ends(&stage, EndCause::RateLimited { resets_at, kind });
+    let relay = world.run.relay(&stage).unwrap();
+    assert!(
+        matches!(relay.outcome(), Some(Outcome::RateLimited { .. })),
+        "{:?}",
+        relay.phase
+    );
 }
 
 // shows: REL-11, REL-38
