@@ -123,6 +123,9 @@ impl Relay {
         if let Some(request) = self.wishes.stop {
             return self.stopped(request, Next::Attempt(next));
         }
+        if self.wishes.paused {
+            return self.hold_back(at, next);
+        }
         let Ok(survey) = survey else {
             return self.no_verdict(prompt::NO_TREE.to_owned(), end);
         };

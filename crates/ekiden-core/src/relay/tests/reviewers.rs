@@ -4,6 +4,7 @@ use expect_test::expect;
 
 use super::{after, check};
 use crate::outcome::Outcome;
+use crate::relay::Phase;
 use crate::time::Millis;
 
 /// A first session that claims, verified.
@@ -358,4 +359,19 @@ fn an_agent_without_messages_answers_by_its_last_words() {
         &reviewed("survey up ends:done survey"),
     );
     assert!(track.told().contains("waiting"), "{}", track.told());
+}
+
+/// A person pauses while ekiden looks at the tree for it.
+// shows: RUN-14, REL-38
+#[test]
+fn no_reviewer_begins_in_a_pause() {
+    let mut track = after("git check reviewed", &reviewed("pause survey"));
+    assert!(
+        matches!(track.relay().phase, Phase::Paused { .. }),
+        "{}",
+        track.told()
+    );
+    track.words("unpause survey up answers:pass turn ends:done survey");
+    let complete = Outcome::Complete { verified: true };
+    assert_eq!(track.relay().outcome(), Some(&complete));
 }
