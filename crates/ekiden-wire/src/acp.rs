@@ -75,6 +75,8 @@ pub struct Acp {
     context: Context,
     /// The turn was ended because its service refuses it, so the turn's own end says nothing new.
     is_given_up: bool,
+    /// The turn was ended, and not for a message.
+    is_interrupted: bool,
     /// What the conversation has cost, in US dollars.
     cost_usd: f64,
     charged_usd: f64,
@@ -178,7 +180,8 @@ impl Acp {
             return;
         }
         let stopped = told["stopReason"].as_str().unwrap_or_default();
-        if self.send_waiting() && stopped == "cancelled" {
+        let is_for_message = !std::mem::take(&mut self.is_interrupted);
+        if self.send_waiting() && stopped == "cancelled" && is_for_message {
             return;
         }
         self.turn_over();

@@ -98,6 +98,7 @@ impl Dialect for Acp {
     }
 
     fn interrupt(&mut self) {
+        self.is_interrupted = true;
         let params = json!({"sessionId": self.session});
         self.out.notify("session/cancel", &params);
     }

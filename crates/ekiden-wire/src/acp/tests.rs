@@ -392,6 +392,21 @@ fn a_message_that_the_agent_does_not_take_ends_the_turn_and_opens_the_next() {
     }
 }
 
+/// Whether the message may still open a turn is not for the protocol to say: the budget may be spent.
+// shows: AGT-15, REL-22
+#[test]
+fn a_turn_that_is_interrupted_is_over_even_if_a_message_waits() {
+    let mut acp = at_work(&json!({}));
+    call(&mut acp, "a", "in_progress");
+    acp.say("hand off", "u");
+    acp.interrupt();
+    let first = *acp.prompts.first().unwrap();
+    let cancelled = json!({"id": first, "result": {"stopReason": "cancelled"}});
+    tell(&mut acp, &cancelled);
+    let is_result = |event: &ClientEvent| matches!(event, ClientEvent::Result(_));
+    assert!(acp.out.events.iter().any(is_result));
+}
+
 // shows: AGT-15, REL-03
 #[test]
 fn a_steered_message_is_delivered_by_the_answer_alone() {
