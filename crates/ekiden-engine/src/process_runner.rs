@@ -12,12 +12,13 @@ use ekiden_agent::attempt::{AgentCommand, AttemptHandle, AttemptSpec, Report};
 use ekiden_agent::child::ChildSpec;
 use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::event::{AttemptEnded, Event, TaskOutcome};
-use ekiden_core::ids::{EffectId, RunId, StageId};
+use ekiden_core::ids::{AttemptNumber, EffectId, RunId, StageId};
 use ekiden_core::limits;
 use ekiden_store::disk::{Disk, DiskResult, parent};
 use ekiden_store::lock::lock_attempt;
 use ekiden_store::replace::{Durability, replace};
 use ekiden_store::stream::StreamWriter;
+use ekiden_wire::rpc::attempt_mark;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -131,6 +132,12 @@ impl ProcessRunner {
         let relay = self.paths.relay(&launch.stage);
         let session = relay.session(launch.attempt.session);
         let handoff_dir = self.paths.published(&launch.stage).handoff();
+        let mut raw = raw_stream(Arc::clone(&self.disk), &session.events())?;
+        let is_again = launch.attempt.attempt > AttemptNumber::FIRST;
+        if is_again && launch.agent.kind.takes_messages() {
+            // If it fails, so does the next write, which tells the user.
+            let _ = raw.write_all(attempt_mark().as_bytes());
+        }
         let mut env = vec![
             ("EKIDEN_RUN".to_owned(), launch.run.to_string()),
             (
@@ -174,7 +181,7 @@ impl ProcessRunner {
             schema: launch.schema,
             // The keepers get it.
             lock: Some(lock_attempt(&relay.attempt_lock(), Duration::ZERO)?),
-            raw: raw_stream(Arc::clone(&self.disk), &session.events())?,
+            raw,
         })
     }
 

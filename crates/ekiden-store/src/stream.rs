@@ -3,6 +3,7 @@
 //! Each piece is written at once, so readers see it. It is never synced, because no decision depends on it: a
 //! crash may lose the end or cut it in the middle of a line.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,11 +20,20 @@ pub struct StreamWriter {
 }
 
 impl StreamWriter {
-    /// Continues at the file's end. The first bytes create a missing file.
+    /// Continues at the file's end, on a line of its own. The first bytes create a missing file.
     pub fn open(disk: Arc<dyn Disk>, path: &Path) -> DiskResult<Self> {
         let len = disk.stat(path)?.map(|found| found.len);
         let path = path.to_owned();
-        Ok(Self { disk, path, len })
+        let mut stream = Self { disk, path, len };
+        if let Some(last) = len.unwrap_or(0).checked_sub(1) {
+            let mut end = *b"\n";
+            let read = stream.disk.reader(&stream.path, last)?.read(&mut end);
+            if read.is_ok() && end != *b"\n" {
+                // A full stream takes no more, as the next write says.
+                let _ = stream.write(b"\n");
+            }
+        }
+        Ok(stream)
     }
 
     /// Appends bytes. After an error the stream continues behind the gap. A stream at its maximum length takes

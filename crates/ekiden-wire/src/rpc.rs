@@ -15,7 +15,7 @@ use crate::stream::{
     ApiError, ApiErrorKind, Assistant, Block, ClientEvent, Lifecycle, TerminalReason, TurnResult,
 };
 use crate::usage::Usage;
-use crate::{excerpt, json, limits};
+use crate::{control, excerpt, json, limits};
 
 /// The ids of our first requests. They are the same in each process, so that a saved stream of answers is readable.
 pub(crate) const INITIALIZE: u64 = 1;
@@ -30,6 +30,11 @@ pub const BEGUN: &str = "initialize";
 /// A process answers our first request. Attempts at one session share its saved stream.
 pub fn begins_attempt(event: &ClientEvent) -> bool {
     matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == BEGUN)
+}
+
+/// The line that begins another attempt in that stream, in case its process never answers.
+pub fn attempt_mark() -> String {
+    control::answer(BEGUN, &json!({}))
 }
 
 /// A dialect's lines and events on their way.

@@ -32,6 +32,19 @@ fn bytes_are_there_at_once_and_continue_at_the_end() {
     assert_eq!(disk.syncs(), 0);
 }
 
+/// A kill may cut a line; what comes next is not taken for the rest of it.
+// shows: AGT-08, DUR-01
+#[test]
+fn what_continues_a_stream_begins_its_own_line() {
+    let (disk, mut stream) = stream();
+    stream.write(b"whole\ncut in the mid").unwrap();
+    let open = || StreamWriter::open(disk.clone(), Path::new(PATH)).unwrap();
+    open().write(b"next\n").unwrap();
+    open().write(b"last\n").unwrap();
+    let content = disk.read(Path::new(PATH), 1 << 20).unwrap();
+    assert_eq!(content, b"whole\ncut in the mid\nnext\nlast\n");
+}
+
 // shows: AGT-08
 #[test]
 fn a_stream_ends_before_it_fills_the_disk() {

@@ -1,8 +1,11 @@
 //! Codex by its app-server: here, a script made from recorded streams.
 
+use rustix::process::Signal;
+
 use crate::acp::{RUN, heard, scripted};
 use crate::environment::Environment;
 use crate::processes::expect_nothing_alive;
+use crate::running::wait_until;
 
 fn with(fake: &str) -> Environment {
     let script = include_str!("../../../ekiden-testkit/src/agents/codex.sh");
@@ -88,4 +91,29 @@ fn one_that_does_not_hand_off_and_one_that_says_too_much() {
         said.contains("complete (not verified) · 3 sessions"),
         "{said}"
     );
+}
+
+/// The attempts at a session share its stream. One that is lost before it says anything did nothing and cost nothing.
+// shows: REL-22, RUN-11
+#[test]
+fn what_an_attempt_spent_is_not_charged_to_a_lost_one_after_it() {
+    let environment = with("killed");
+    let counts = "echo $n > .count\n";
+    let stalls = format!("{counts}[ $n != 2 ] || {{ : > stalled; sleep 1000; }}\n");
+    let script = environment.read("agent.sh").replacen(counts, &stalls, 1);
+    environment.script("agent.sh", &script);
+    let run = environment.start(&RUN);
+    wait_until("the second attempt", || environment.exists("stalled"));
+    run.signal(Signal::KILL);
+    run.end();
+    environment.run(&["resume"]).expect(0);
+    let log = environment.log();
+    let tokens = log.iter().filter_map(|record| {
+        let of_attempt = &record["event"]["event"]["event"];
+        of_attempt["counters"]["spend"]["tokens"].as_u64()
+    });
+    let [first, lost, _] = tokens.collect::<Vec<_>>()[..] else {
+        panic!("three attempts: {log:?}");
+    };
+    assert!(first > 0 && lost == 0, "{first} {lost}");
 }
