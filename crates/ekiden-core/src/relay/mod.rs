@@ -221,6 +221,7 @@ impl Relay {
                 Next::Review(after) => self.review(at, after, ReviewStep::Commit),
                 Next::Attempt(mut next) => {
                     (next.waited, next.consumed) = (Millis(0), Consumed::default());
+                    next.failures = 0;
                     self.admit(at, next)
                 }
             },

@@ -61,6 +61,21 @@ fn a_crash_forgets_that_the_handoff_was_asked_for() {
     );
 }
 
+/// A person who resumes the run has put something right.
+// shows: RUN-11, REL-15
+#[test]
+fn a_resumed_session_has_three_attempts_again() {
+    let track = after(
+        "",
+        "up ends:never wake up ends:never wake up ends:never resume up works ends:crash+",
+    );
+    let told = track.told();
+    assert!(
+        told.ends_with("waiting 2s (failure) for 1.5 in the same conversation\n"),
+        "{told}"
+    );
+}
+
 // shows: RUN-11
 #[test]
 fn a_handoff_that_lies_there_after_a_crash_is_accepted() {
