@@ -200,7 +200,7 @@ impl Relay {
             purpose: before.purpose,
             conversation,
             mode,
-            hand_off: is_late && mode == StartMode::Resume,
+            hand_off: (is_late || session.is_compacted()) && mode == StartMode::Resume,
             failures: before.failures + u32::from(failed),
             waited,
             consumed,

@@ -463,6 +463,13 @@ fn a_compaction_is_a_handoff_that_came_too_late() {
     );
 }
 
+// shows: AGT-04, RUN-11
+#[test]
+fn a_compacted_conversation_is_resumed_only_to_hand_off() {
+    let track = after("", "up window works compacts heard ends:crash+ wake");
+    assert!(track.prompt().contains("hand off"), "{}", track.prompt());
+}
+
 // shows: AGT-04, REL-06
 #[test]
 fn a_rescue_tells_of_a_compaction_in_an_earlier_attempt_too() {
