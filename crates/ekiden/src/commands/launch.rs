@@ -29,7 +29,7 @@ use crate::output::live::Live;
 use crate::output::phrase;
 use crate::output::shown_work_dir::ShownWorkDir;
 use crate::past;
-use crate::settings::given::Origin;
+use crate::settings::given::{Given, Origin};
 use crate::settings::{agents, table};
 use crate::tracker::Feed;
 
@@ -167,7 +167,7 @@ pub(super) fn begin(
     let past = past::of_project(workspace);
     past::expect(&mut header, workspace, &past);
     let mut warnings = past::warnings(&header, &past);
-    warnings.extend(held_to_nothing(invocation, &header.settings));
+    warnings.extend(held_to_nothing(&invocation.given, &header.settings));
     let header = RunStarted {
         in_session: invocation.environment.is_inside_a_session(),
         issue,
@@ -197,15 +197,20 @@ pub(super) fn begin(
     Ok(Exit::of(&outcome?))
 }
 
-/// What the user wants, but ekiden cannot enforce on a program that reports and asks nothing.
-fn held_to_nothing(invocation: &Invocation, settings: &Settings) -> Vec<String> {
+/// What the user wants, but ekiden cannot enforce on a program that reports little or nothing.
+fn held_to_nothing(given: &Given, settings: &Settings) -> Vec<String> {
     let (agent, bounds) = (&settings.agent, &settings.bounds);
+    let of_agent = bounds.agents.get(&agent.name).copied();
+    let budgets = [bounds.run, bounds.session, of_agent.unwrap_or_default()];
+    if agent.interface == Interface::Terminal {
+        let is_limited = bounds.turns_max.is_some() || budgets.iter().any(|of| of.tokens.is_some());
+        let text = "with `--tui` the agent reports neither tokens nor turns, so no limit of them ends its work; `--session-timeout` and budgets in dollars do";
+        return Vec::from_iter(is_limited.then(|| text.to_owned()));
+    }
     if agent.kind != AgentKind::Exec {
         return Vec::new();
     }
     let name = one_line(&agent.name);
-    let of_agent = bounds.agents.get(&agent.name).copied();
-    let budgets = [bounds.run, bounds.session, of_agent.unwrap_or_default()];
     let mut told = Vec::new();
     if budgets != [Budget::default(); 3] {
         told.push(format!(
@@ -213,10 +218,7 @@ fn held_to_nothing(invocation: &Invocation, settings: &Settings) -> Vec<String> 
         ));
     }
     let rules = [&table::PERMISSION_MODE.row, &table::ALLOWED_TOOL.row];
-    if rules
-        .iter()
-        .any(|row| invocation.given.origin(row) == Origin::Flag)
-    {
+    if rules.iter().any(|row| given.origin(row) == Origin::Flag) {
         told.push(format!(
             "`{name}` asks nobody, so `--permission-mode` and `--allowed-tool` change nothing"
         ));
@@ -409,7 +411,25 @@ impl<'a, 'o> Watched<'a, 'o> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::settings::chosen;
+
+    // shows: REL-22, AGT-02
+    #[test]
+    fn limits_that_the_agents_own_interface_cannot_be_held_to_are_told() {
+        let told = |limit: (&'static str, &str)| {
+            let given = chosen::tests::given(&[("tui", "true"), limit], &[]);
+            let settings = chosen::settings(&given, Path::new("/p")).unwrap();
+            held_to_nothing(&given, &settings)
+        };
+        for limit in ["run_tokens", "session_tokens", "max_turns"] {
+            let told = told((limit, "9000"));
+            assert!(told[0].contains("neither tokens nor turns"), "{told:?}");
+        }
+        assert_eq!(told(("run_budget", "5")), [""; 0]);
+    }
 
     #[test]
     fn two_runs_have_two_ids() {

@@ -314,7 +314,7 @@ fn named(given: &Given) -> Result<Agent, Failure> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::super::given::Flags;
     use super::*;
 
