@@ -125,10 +125,12 @@ impl Dialect for Acp {
             }
             Message::Request { id, method, .. } => self.out.refuse(&id, &method),
             Message::Odd => {
-                // It may have been the end of a call.
-                self.calls.clear();
                 self.out.see(ClientEvent::Malformed);
-                self.make_way();
+                // One that is too long to read may have been the end of a call.
+                if matches!(line, Line::Oversized { .. }) {
+                    self.calls.clear();
+                    self.make_way();
+                }
             }
         }
     }

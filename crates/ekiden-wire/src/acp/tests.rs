@@ -671,6 +671,19 @@ fn an_oversized_result_does_not_hold_up_a_message() {
     assert!(acp.out.events.contains(&ClientEvent::Malformed));
 }
 
+/// An agent's library, or what its command calls, may print there.
+// shows: AGT-08, AGT-15
+#[test]
+fn a_printed_line_ends_no_call() {
+    let mut acp = at_work(&json!({}));
+    call(&mut acp, "a", "in_progress");
+    acp.say("hand off", "u");
+    acp.hear(Line::Whole(b"warning: a new version is available"));
+    assert_eq!(methods(&mut acp), [""; 0], "the call is still at work");
+    call(&mut acp, "a", "completed");
+    assert_eq!(methods(&mut acp), ["session/cancel"]);
+}
+
 // shows: AGT-08
 #[test]
 fn a_request_that_is_too_long_is_refused() {
