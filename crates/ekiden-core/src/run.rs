@@ -12,7 +12,7 @@ use crate::fallback::Outages;
 use crate::ids::{MessageId, StageId};
 use crate::knowledge::Knowledge;
 use crate::manifest::{Isolation, Stage};
-use crate::notice;
+use crate::notice::{self, Notice};
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision};
 use crate::prompt::{FailedAttempt, PromptSection, StageContext};
@@ -371,9 +371,16 @@ impl Run {
                 self.live.insert(stage.clone());
             }
             Some(outcome) => {
-                self.live.remove(stage);
+                let was_live = self.live.remove(stage);
                 let was_done = self.plan.is_done(stage);
                 self.decided.extend(self.plan.stage_ended(stage, outcome));
+                // The plan notifies of its end, which may be hours away.
+                if was_live && self.plan.asks(stage) && self.plan.goes_on() && relay.settings.notify
+                {
+                    let (sessions, text) = (relay.totals.sessions, relay.settings.notify_text);
+                    let notice = notice::of_end(outcome, sessions, text);
+                    effects.extend(notice.map(Notice::effect));
+                }
                 if self.plan.is_done(stage) && !was_done && self.header.manifest.plan.is_some() {
                     let declared = self.stage(stage).map(|stage| stage.part.outputs.clone());
                     self.keep_result(stage, &declared.unwrap_or_default(), &[]);

@@ -387,6 +387,11 @@ impl Plan {
             .or(self.now.stop.map(|request| Outcome::Stopped { request }))
     }
 
+    /// Stages work or will, and nobody wants it to stop.
+    pub fn goes_on(&self) -> bool {
+        !self.is_stopping() && !self.is_quiet()
+    }
+
     /// Nothing is at work and nothing will be.
     fn is_quiet(&self) -> bool {
         let waits = self.halt().is_none() && !self.ready.is_empty()

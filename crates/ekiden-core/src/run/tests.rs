@@ -594,7 +594,9 @@ fn asked() -> (World, StageId) {
         budget: None,
         of_agent: None,
     };
-    let mut world = World::begin(&given);
+    let mut header = header(&given);
+    header.settings.notify = true;
+    let mut world = World::of(&header, 1);
     let stage = StageId::try_from("S0".to_owned()).unwrap();
     while !world.agents.contains_key(&stage) {
         world.settle(0);
@@ -607,6 +609,18 @@ fn asked() -> (World, StageId) {
     }
     assert_eq!(world.run.questions().count(), 1);
     (world, stage)
+}
+
+/// The plan works on for hours, and says nothing before its end.
+// shows: UIX-10
+#[test]
+fn a_question_is_told_once_when_it_comes_while_other_stages_work() {
+    let (mut world, _) = asked();
+    let told = "needs_you: blocked: it needs your input";
+    assert_eq!(world.notices(), [told]);
+    world.comes_to_its_end();
+    let at_the_end = "needs_you: blocked: stages need your input";
+    assert_eq!(world.notices(), [told, at_the_end]);
 }
 
 fn answer(stage: &StageId) -> Steering {
@@ -899,6 +913,21 @@ impl World {
         };
         world.note(Event::RunStarted(Box::new(header.clone())), effects);
         world
+    }
+
+    fn notices(&self) -> Vec<String> {
+        let effects = self.records.iter().flat_map(|record| &record.effects);
+        let notices = effects.filter_map(|effect| match effect {
+            Effect::Stage {
+                effect: RelayEffect::Notify { about, text },
+                ..
+            } => Some(format!("{about}: {text}")),
+            Effect::Stage { .. }
+            | Effect::Worktree { .. }
+            | Effect::Deliver
+            | Effect::EndRun { .. } => None,
+        });
+        notices.collect()
     }
 
     /// One of all the things that could happen.
