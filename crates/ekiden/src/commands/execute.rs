@@ -268,10 +268,7 @@ pub(super) fn without_what_needs_one_place(
 ) -> Result<(), Failure> {
     let given = &invocation.given;
     let asked = [
-        (
-            &table::TUI.row,
-            settings.agent.interface == Interface::Terminal,
-        ),
+        (&table::TUI.row, given.need(&table::TUI)?),
         (&table::GUIDED.row, settings.guided),
         (&table::BRANCH.row, given.get(&table::BRANCH)?.is_some()),
         (&table::VERIFY.row, given.get(&table::VERIFY)?.is_some()),

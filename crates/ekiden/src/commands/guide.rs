@@ -40,7 +40,8 @@ use crate::settings::{agents, chosen, form};
 /// Somebody must be able to see the countdown and to type.
 pub fn check(invocation: &Invocation, interface: Interface) -> Result<(), Failure> {
     let (what, hint) = if invocation.json()? {
-        ("and print JSON lines", "leave out `--guided` or `--json`")
+        let hint = "leave out `--json`; or leave out `--guided`, or set `guided` to false";
+        ("and print JSON lines", hint)
     } else if interface == Interface::Terminal {
         let hint = "leave out `--guided`: with `--tui` you type to the agent itself";
         ("in the agent's own interface", hint)

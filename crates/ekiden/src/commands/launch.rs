@@ -65,13 +65,14 @@ pub fn new_id() -> RunId {
 
 /// Refuses what needs a person: nobody sits at a run in the background.
 pub(super) fn check_detached(interface: Interface, guided: bool) -> Result<(), Failure> {
-    let flag = match (interface, guided) {
-        (Interface::Terminal, _) => "--tui",
-        (Interface::Headless, true) => "--guided",
+    let name = match (interface, guided) {
+        (Interface::Terminal, _) => "tui",
+        (Interface::Headless, true) => "guided",
         (Interface::Headless, false) => return Ok(()),
     };
-    let text = format!("`{flag}` needs a terminal, and `--detach` gives it up");
-    Err(Failure::new(Exit::Settings, text).hint("leave out one of them"))
+    let text = format!("`{name}` needs a terminal, and a run in the background has none");
+    let hint = format!("leave out `--{name}`, or set `{name}` to false");
+    Err(Failure::new(Exit::Settings, text).hint(hint))
 }
 
 /// The id is the answer, so that a script can use it; how to go on is for people.

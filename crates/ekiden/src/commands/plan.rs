@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ekiden_core::agent::{AgentSpec, Permissions};
+use ekiden_core::agent::{AgentSpec, Interface, Permissions};
 use ekiden_core::prompt::Question;
 use ekiden_core::settings::Settings;
 use ekiden_core::time::Millis;
@@ -108,9 +108,12 @@ pub(super) struct Written {
 impl<'a> Planner<'a> {
     pub(super) fn new(flags: Flags, writing: &'a Writing) -> Result<Self, Failure> {
         let invocation = Invocation::new(flags)?;
+        let mut settings = chosen::settings(&invocation.given, &invocation.here)?;
+        // The setting is for runs.
+        settings.agent.interface = Interface::Headless;
         Ok(Self {
             workspace: invocation.workspace_here()?,
-            settings: chosen::settings(&invocation.given, &invocation.here)?,
+            settings,
             model: match &writing.planning_model {
                 Some(typed) => Some(typed.clone()),
                 None => chosen::model(&invocation.given, &table::MODELS_PLAN)?,

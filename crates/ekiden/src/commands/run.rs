@@ -339,11 +339,19 @@ pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, &'static 
     })
 }
 
-/// The agent's own interface needs the whole terminal.
+/// Only Claude Code has an interface that hooks can lead, and it needs the whole terminal.
 fn check_terminal(agent: &AgentSpec, json: bool) -> Result<(), Failure> {
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let (what, hint) = match agent.interface {
-        Interface::Terminal if json => ("and print JSON lines", "leave out `--tui` or `--json`"),
+        Interface::Terminal if agent.kind != AgentKind::Claude => {
+            let kind = agent.kind.name();
+            let text = format!("cannot start a session: agents of kind `{kind}` have no interface");
+            return Err(Failure::new(Exit::Settings, text).hint(WITHOUT_INTERFACE));
+        }
+        Interface::Terminal if json => (
+            "and print JSON lines",
+            "leave out `--json`; or leave out `--tui`, or set `tui` to false",
+        ),
         Interface::Terminal if !has_terminal => ("without a terminal", WITHOUT_INTERFACE),
         Interface::Terminal | Interface::Headless => return Ok(()),
     };
@@ -367,6 +375,19 @@ mod tests {
             permissions: Permissions::default(),
             interface: Interface::Headless,
         }
+    }
+
+    // shows: AGT-02
+    #[test]
+    fn only_claude_code_has_an_interface() {
+        let agent = AgentSpec {
+            interface: Interface::Terminal,
+            ..agent("sh", AgentKind::Exec)
+        };
+        expect_test::expect![[r"
+            error: cannot start a session: agents of kind `exec` have no interface
+            hint: leave out `--tui`, or set `tui` to false"]]
+        .assert_eq(&check_terminal(&agent, false).unwrap_err().to_string());
     }
 
     // shows: RUN-07

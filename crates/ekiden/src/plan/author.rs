@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ekiden_agent::attempt::{Activity, Answer};
-use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
+use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::ids::StageId;
@@ -40,7 +40,6 @@ use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::waits::Wait;
 use crate::output::{Output, activity, phrase};
-use crate::settings::chosen::WITHOUT_INTERFACE;
 
 /// How much of a document is read, in bytes.
 const DOCUMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -73,20 +72,17 @@ pub struct Voice<'a> {
 
 /// Refuses an agent that cannot plan, before anything is created.
 pub fn check_planner(agent: &AgentSpec) -> Result<(), Failure> {
-    let refuse = |text: String, hint: &str| Err(Failure::new(Exit::Settings, text).hint(hint));
-    match (agent.kind, agent.interface) {
-        (AgentKind::Exec | AgentKind::Acp | AgentKind::Codex, _) => refuse(
-            format!(
-                "agent `{}` cannot plan: its answers cannot be checked against a schema",
-                agent.name
-            ),
-            "name another with `--agent`, or write the manifest yourself (docs/manifests.md)",
-        ),
-        (AgentKind::Claude | AgentKind::Rehearsal, Interface::Terminal) => refuse(
-            "planning cannot show the agent's interface".to_owned(),
-            WITHOUT_INTERFACE,
-        ),
-        (AgentKind::Claude | AgentKind::Rehearsal, Interface::Headless) => Ok(()),
+    match agent.kind {
+        AgentKind::Exec | AgentKind::Acp | AgentKind::Codex => {
+            let name = &agent.name;
+            let text = format!(
+                "agent `{name}` cannot plan: its answers cannot be checked against a schema"
+            );
+            let hint =
+                "name another with `--agent`, or write the manifest yourself (docs/manifests.md)";
+            Err(Failure::new(Exit::Settings, text).hint(hint))
+        }
+        AgentKind::Claude | AgentKind::Rehearsal => Ok(()),
     }
 }
 

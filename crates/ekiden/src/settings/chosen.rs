@@ -214,7 +214,10 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
             mcp: kind == AgentKind::Claude && given.need(&table::MCP)?,
             read_only: false,
         },
-        interface: interface(given, kind)?,
+        interface: match given.need(&table::TUI)? {
+            true => Interface::Terminal,
+            false => Interface::Headless,
+        },
     })
 }
 
@@ -268,19 +271,6 @@ fn reviewer(given: &Given, of_run: &AgentSpec) -> Result<Option<Box<AgentSpec>>,
 
 /// What to do where the agent cannot be shown in its own interface; the wish may come from a file or a variable.
 pub const WITHOUT_INTERFACE: &str = "leave out `--tui`, or set `tui` to false";
-
-/// Only Claude Code has an interface that hooks can lead.
-fn interface(given: &Given, kind: AgentKind) -> Result<Interface, Failure> {
-    match given.need(&table::TUI)? {
-        false => Ok(Interface::Headless),
-        true if kind == AgentKind::Claude => Ok(Interface::Terminal),
-        true => {
-            let kind = kind.name();
-            let text = format!("cannot start a session: agents of kind `{kind}` have no interface");
-            Err(Failure::new(Exit::Settings, text).hint(WITHOUT_INTERFACE))
-        }
-    }
-}
 
 /// In plan mode Claude Code writes nothing, no matter what a hook allows, so no session could hand off.
 fn refuse_plan_mode(mode: Option<&str>) -> Result<(), Failure> {
@@ -458,17 +448,6 @@ pub(crate) mod tests {
             typed(&[("permission_mode", "plan")]).unwrap_err().exit(),
             Exit::Settings
         );
-    }
-
-    // shows: AGT-02
-    #[test]
-    fn only_claude_code_has_an_interface() {
-        assert_eq!(
-            chosen(&[("tui", "true")], &[]).unwrap().agent.interface,
-            Interface::Terminal
-        );
-        let failure = chosen(&[("tui", "true"), ("agent", "rehearsal")], &[]).unwrap_err();
-        assert_eq!(failure.exit(), Exit::Settings);
     }
 
     // shows: RUN-02

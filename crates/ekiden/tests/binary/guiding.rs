@@ -65,7 +65,7 @@ fn nobody_guides_without_a_terminal() {
     insta::assert_snapshot!(environment.told(&[&RUN[..], &["--guided", "--json"]].concat()), @r"
     --- standard error
     error: cannot be guided and print JSON lines
-    hint: leave out `--guided` or `--json`
+    hint: leave out `--json`; or leave out `--guided`, or set `guided` to false
     --- exit code 78
     ");
     assert!(!environment.exists(".ekiden/TASK.md"), "nothing was begun");

@@ -165,13 +165,19 @@ fn a_dry_run_shows_waves_and_commands_and_starts_nothing() {
     assert_eq!(answer["commands"].as_array().unwrap().len(), 4);
     let environment = environment
         .with("EKIDEN_PLAN_JOBS", "2")
-        .with("EKIDEN_VALIDATION_LINT", "true");
+        .with("EKIDEN_VALIDATION_LINT", "true")
+        .with("EKIDEN_AGENT", "rehearsal")
+        .with("EKIDEN_TUI", "true");
     let said = environment.told(&["execute", "plan.toml", "--dry-run"]);
     assert!(
         said.starts_with("demo · 4 stages, at most 2 at a time"),
         "{said}"
     );
     assert!(said.contains("\n  true   (A, B, C, D)\n"), "{said}");
+    assert!(
+        said.contains("the setting `tui` is for `ekiden run`"),
+        "{said}"
+    );
 }
 
 // shows: PLN-06, SEC-01

@@ -133,8 +133,8 @@ fn what_needs_a_terminal_is_not_detached() {
     environment.write("task.md", &items(1));
     insta::assert_snapshot!(environment.told(&[&RUN[..], &["--detach", "--guided"]].concat()), @r"
     --- standard error
-    error: `--guided` needs a terminal, and `--detach` gives it up
-    hint: leave out one of them
+    error: `guided` needs a terminal, and a run in the background has none
+    hint: leave out `--guided`, or set `guided` to false
     --- exit code 78
     ");
     let tui = ["run", "task.md", "--detach", "--tui"];

@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::plan::author;
-use crate::settings::{form, table};
+use crate::settings::form;
 
 impl Answers {
     /// What the agent asks about the task and what the person answers, if they want to be asked.
@@ -48,9 +48,7 @@ impl Answers {
                 read?.task.text
             }
         };
-        let mut flags = self.flags.clone();
-        flags.remove(table::TUI.row.name);
-        let questions = match plan::questions(flags, &text, output) {
+        let questions = match plan::questions(self.flags.clone(), &text, output) {
             Ok(questions) => questions,
             Err(failure) if matches!(failure.exit(), Exit::Signal(_)) => return Err(failure.into()),
             Err(failure) => {
