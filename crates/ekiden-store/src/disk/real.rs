@@ -188,7 +188,10 @@ impl Disk for RealDisk {
     fn create_file(&self, path: &Path, bytes: &[u8], reach: Reach) -> DiskResult<()> {
         perform(Operation::Create, path, || {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-            self.write(&self.open_entry(path, flags, FILE_MODE)?, bytes, reach)
+            let file = self.open_entry(path, flags, FILE_MODE)?;
+            self.write(&file, bytes, reach).inspect_err(|_| {
+                let _ = self.remove(path);
+            })
         })
     }
 

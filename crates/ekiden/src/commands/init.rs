@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
@@ -47,6 +48,11 @@ pub fn init(args: &InitArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let workspace = invocation.workspace_here()?;
     end_leftovers(&workspace, output);
+    if args.file.as_os_str().as_bytes().ends_with(b"/") {
+        let text = format!("{} names a directory", phrase::path(&args.file));
+        let hint = "name the file in it, or `-` for standard output";
+        return Err(Failure::new(Exit::Usage, text).hint(hint));
+    }
     let path = without_climbing(workspace.dir.join(&args.file));
     let disk = RealDisk::fenced(&workspace.dir);
     let template = template(&workspace.dir);

@@ -396,6 +396,25 @@ fn a_template_goes_into_a_directory_above() {
     assert!(environment.exists("above.md"));
 }
 
+// shows: OPS-06
+#[test]
+fn a_template_that_cannot_be_written_leaves_nothing() {
+    let environment = Environment::new();
+    insta::assert_snapshot!(environment.told(&["init", "new/"]), @r"
+    --- standard error
+    error: new/ names a directory
+    hint: name the file in it, or `-` for standard output
+    --- exit code 2
+    ");
+    assert!(!environment.exists("new"));
+    let ekiden = env!("CARGO_BIN_EXE_ekiden");
+    // As on a full disk: the file can be made, and nothing written into it.
+    environment.shell(&format!(
+        "trap '' XFSZ; ulimit -f 0; {ekiden} init; test $? = 74"
+    ));
+    assert!(!environment.exists("task.md"));
+}
+
 #[test]
 fn a_file_that_begins_with_a_dash_is_no_flag_of_the_next_command() {
     let told = Environment::new().told(&["init", "--", "-x.md"]);
