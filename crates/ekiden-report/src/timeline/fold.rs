@@ -115,6 +115,9 @@ impl Timeline {
                 let why = format!("another version of ekiden decides from record {seq} on");
                 self.note(None, None, Kind::Log, why);
             }
+            // An imported run stops by itself until somebody resumes it.
+            Event::StopRequested(_) if run.header().imported.is_some() && self.asked.is_empty() => {
+            }
             Event::StopRequested(request) => self.ask(stop(*request), ""),
             Event::Steered(steered) => self.steered(&steered.steering),
             Event::Delivered { delivery, .. } => self.delivery = Some(delivery.clone()),

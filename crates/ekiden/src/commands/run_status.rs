@@ -350,6 +350,11 @@ impl RunStatus {
 
     fn doing(&self, zone: &TimeZone) -> String {
         let run = &self.summary.run;
+        let stopped = matches!(run.outcome(), Some(Outcome::Stopped { .. }));
+        if stopped && run.header().imported.is_some() && run.totals().running.0 == 0 {
+            // Nobody asked it to stop.
+            return "imported".to_owned();
+        }
         let first = run.live().chain(run.relays()).next();
         let doing = first.map_or(String::new(), |(_, relay)| phrase::doing(relay));
         match self.waits_until().filter(|_| !self.is_over()) {

@@ -33,9 +33,6 @@ use super::shown_work_dir::ShownWorkDir;
 use super::waits::Wait;
 use super::{phrase, stage_table, steering};
 
-/// The record with which an imported run asks itself to stop, right after its first.
-const STOP_OF_IMPORT: u64 = 2;
-
 pub struct Reporter {
     /// The runs that the run's short id must differ from.
     ids: Vec<RunId>,
@@ -95,10 +92,10 @@ impl Reporter {
         self.at = record.time;
         let timeline = self.timeline.get_or_insert_with(|| Timeline::new(run));
         timeline.take(record, run);
+        let is_asked = !timeline.asked.is_empty();
         self.of_event(&record.event, run);
-        let is_stop = matches!(record.event, Event::StopRequested(_));
-        if is_stop && record.seq == STOP_OF_IMPORT && run.header().imported.is_some() {
-            // Nobody asked for it, and nothing runs.
+        if matches!(record.event, Event::StopRequested(_)) && !is_asked {
+            // An import's own, and nothing runs.
             self.entries
                 .iter_mut()
                 .for_each(|entry| entry.lines.clear());

@@ -1223,7 +1223,8 @@ fn an_imported_run_is_not_said_to_be_stopping() {
         .iter()
         .any(|line| line.contains("stop_requested"));
     assert!(told);
-    // Later a person asks for it.
+    // Later a person continues it, and asks for it.
+    scenario.event(Event::RunResumed(RunResumed::default()));
     scenario.event(stop());
     assert!(scenario.text().contains("  ! "), "{}", scenario.text());
 }

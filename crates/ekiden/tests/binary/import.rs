@@ -199,6 +199,12 @@ fn a_relay_of_cleave_continues_with_its_task_notes_knowledge_and_numbers() {
         assert!(said.to_string().contains(&first), "{name}: {said}");
         let end = "\nimported; nothing has run yet · 0 sessions ·";
         assert!(said.to_string().contains(end), "{said}");
+        let status = environment.told(&["status"]);
+        assert!(status.contains("   imported   "), "{status}");
+        environment.run(&["report"]).expect(0);
+        let report = format!(".ekiden/runs/{}/report.md", environment.runs()[0]);
+        let report = environment.read(&report);
+        assert!(!report.contains("asked to stop"), "{report}");
         environment.run(&["resume"]).expect(4);
         let prompt = environment.kept(next, "prompt.md");
         // The newest edition keeps no prompt: what it would go on with is the task.
