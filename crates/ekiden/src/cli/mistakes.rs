@@ -130,8 +130,8 @@ const OF_KIND: [(ErrorKind, Explain); 5] = [
     (ErrorKind::ValueValidation, no_session),
     (ErrorKind::InvalidUtf8, |_, words| not_text(words)),
     (ErrorKind::TooManyValues, |_, words| unquoted_answer(words)),
-    (ErrorKind::InvalidSubcommand, |_, words| {
-        no_single_setting(words)
+    (ErrorKind::InvalidSubcommand, |error, words| {
+        no_single_setting(words).or_else(|| no_subcommand(error, words))
     }),
 ];
 
@@ -274,6 +274,18 @@ fn no_single_setting(words: &[OsString]) -> Option<Failure> {
     Some(failure.hint("`ekiden config show` prints all of them"))
 }
 
+/// `ekiden memory serch`.
+fn no_subcommand(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let (command, name) = named(words);
+    let below = command.get_subcommands().map(clap::Command::get_name);
+    let lists = format!("`{name} --help` lists its commands");
+    let failure = Failure::new(Exit::Usage, format!("`{name}` has no command `{wrong}`"));
+    Some(failure.suggest(wrong, below, &lists))
+}
+
 /// A run's id where a session's number belongs.
 fn no_session(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     let text = |kind| match error.get(kind) {
@@ -373,6 +385,8 @@ mod tests {
             "ekiden answer don't drop it",
             "ekiden answer --stage S1 keep the column",
             "ekiden config get max_sessions",
+            "ekiden memory serch lock",
+            "ekiden issue close 3",
         ];
         let said = lines.map(|line| format!("{line}\n{}\n", said(line)));
         expect_test::expect![[r#"
@@ -474,6 +488,14 @@ mod tests {
             ekiden config get max_sessions
             error: `ekiden config` reads no single setting
             hint: `ekiden config show` prints all of them
+
+            ekiden memory serch lock
+            error: `ekiden memory` has no command `serch`
+            hint: did you mean `search`?
+
+            ekiden issue close 3
+            error: `ekiden issue` has no command `close`
+            hint: `ekiden issue --help` lists its commands
         "#]]
         .assert_eq(&said.join("\n"));
     }
