@@ -418,23 +418,22 @@ fn check_stage(
     known: Option<&StageId>,
 ) -> Result<(), Failure> {
     let is_plan = run.header().manifest.plan.is_some();
-    let failed = |text: String| Failure::new(Exit::MissingInput, text);
     let lists = "`ekiden status` lists its stages";
     match stage {
         None if is_plan => {
             let text = format!("run {id} is a plan: name the stage with `--stage ID`");
-            Err(failed(text).hint(lists))
+            Err(Failure::new(Exit::Usage, text).hint(lists))
         }
         None => Ok(()),
         Some(_) if known.is_some_and(|stage| run.plan().state(stage).is_some()) => Ok(()),
         Some(_) if !is_plan => {
             let text = format!("run {id} is not a plan, so it has no stages");
-            Err(failed(text).hint("leave out `--stage`"))
+            Err(Failure::new(Exit::Usage, text).hint("leave out `--stage`"))
         }
         Some(stage) => {
             let names = run.plan().states().map(|(stage, _)| stage.as_str());
             let text = format!("run {id} has no stage `{stage}`");
-            Err(failed(text).suggest(stage, names, lists))
+            Err(Failure::new(Exit::MissingInput, text).suggest(stage, names, lists))
         }
     }
 }

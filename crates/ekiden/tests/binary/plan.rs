@@ -393,7 +393,7 @@ fn stages_work_side_by_side_hand_off_and_are_merged() {
     --- standard error
     error: run RUN is a plan: name the stage with `--stage ID`
     hint: `ekiden status` lists its stages
-    --- exit code 66
+    --- exit code 2
     ");
     let status = environment.run(&["status", "--json"]).expect(0);
     let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
