@@ -30,7 +30,13 @@ impl Memory {
     pub fn forget(&mut self, what: &Forget) -> Result<usize, MemoryError> {
         // An index that was set aside contains the same words.
         remove_aside(&self.files);
-        let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+        let mut lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+        while self.is_aside() {
+            // The new index has the same words.
+            drop(lock);
+            *self = Self::open(self.files.clone())?;
+            lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+        }
         // Whoever had the lock may have given the rows other numbers.
         let seqs = self.seqs(what)?;
         if seqs.is_empty() {

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ PRAGMA user_version = 2;
 pub struct Memory {
     pub(crate) files: MemoryFiles,
     pub(crate) db: Connection,
+    /// The database's file before it was opened.
+    inode: Option<u64>,
     pub(crate) texts: Texts,
 }
 
@@ -75,6 +78,7 @@ impl Memory {
     /// Opens the index and follows the files. Waits for other processes that index.
     pub fn open(files: MemoryFiles) -> Result<Self, MemoryError> {
         files.make_private(DATABASE)?;
+        let inode = inode(&files);
         let db = Connection::open(files.path(DATABASE))?;
         db.busy_timeout(PATIENCE)?;
         db.execute_batch(
@@ -88,6 +92,7 @@ impl Memory {
             texts: Texts::new(files.clone()),
             files,
             db,
+            inode,
         };
         if version == 0 {
             memory.create()?;
@@ -107,6 +112,7 @@ impl Memory {
         let mut memory = Self {
             db: Connection::open_with_flags(format!("file:{path}?immutable=1"), flags)?,
             texts: Texts::new(files.clone()),
+            inode: inode(&files),
             files,
         };
         memory.new_segments()?;
@@ -135,6 +141,11 @@ impl Memory {
         let memory = Self::open(files.clone()).inspect_err(|error| keep_one(files, error))?;
         remove_aside(files);
         Ok(memory)
+    }
+
+    /// Another process set this database aside while it was open, and writes a new one.
+    pub(crate) fn is_aside(&self) -> bool {
+        inode(&self.files) != self.inode
     }
 
     /// Indexes what is new in the files.
@@ -311,6 +322,11 @@ impl Memory {
             set_aside: aside.exists().then(|| aside.display().to_string()),
         })
     }
+}
+
+fn inode(files: &MemoryFiles) -> Option<u64> {
+    let found = files.path(DATABASE).metadata();
+    found.ok().map(|found| found.ino())
 }
 
 /// A file that has grown.

@@ -1,5 +1,7 @@
 //! A query.
 
+use std::path::{Component, Path};
+
 use ekiden_core::observation::{Observation, ObservationKind};
 use ekiden_core::time::Timestamp;
 
@@ -95,6 +97,27 @@ fn words(text: &str) -> Vec<String> {
 }
 
 impl Filter {
+    /// The same, only about these files: each by any part of its path, or absolute. They are recorded as they are
+    /// called from the project.
+    pub fn about(mut self, files: &[String]) -> Self {
+        let project = self.project.as_deref().unwrap_or("/");
+        let recorded = |file: &String| {
+            let path = Path::new(file);
+            let path = path.strip_prefix(project).unwrap_or(path);
+            let names = path.components().filter_map(|part| match part {
+                Component::Normal(name) => Some(name.to_string_lossy()),
+                Component::Prefix(_)
+                | Component::RootDir
+                | Component::CurDir
+                | Component::ParentDir => None,
+            });
+            names.collect::<Vec<_>>().join("/")
+        };
+        let recorded = files.iter().map(recorded);
+        self.files = recorded.filter(|file| !file.is_empty()).collect();
+        self
+    }
+
     pub(crate) fn accepts(&self, found: &Observation) -> bool {
         let file = |wanted: &String| found.files.iter().any(|file| is_within(file, wanted));
         self.project

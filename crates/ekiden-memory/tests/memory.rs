@@ -145,10 +145,7 @@ fn filters_hold_by_project_type_concept_file_and_date() {
         project: Some(path.to_owned()),
         ..Filter::default()
     };
-    let file = |path: &str| Filter {
-        files: vec![path.to_owned()],
-        ..Filter::default()
-    };
+    let file = |path: &str| Filter::default().about(&[path.to_owned()]);
     let with = |filter| home.titles("checkpoint", filter);
     assert_eq!(with(all.clone()).len(), 3);
     assert_eq!(with(project("/q")), ["checkpoint failed"]);
@@ -171,10 +168,21 @@ fn filters_hold_by_project_type_concept_file_and_date() {
         ),
         ["Context Checkpoint L2 at 87%"]
     );
-    for path in ["a.rs", "core/src", "crates/core/src/a.rs", "b.md"] {
+    for path in [
+        "a.rs",
+        "core/src",
+        "crates/core/src/a.rs",
+        "b.md",
+        "./b.md",
+        "../core/src/",
+    ] {
         assert_eq!(with(file(path)), ["with a file"], "{path}");
     }
+    let absolute = |path| with(project(path).about(&["/p/b.md".to_owned()]));
+    assert_eq!(absolute("/p"), ["with a file"]);
+    assert!(absolute("/q").is_empty());
     assert!(with(file("src/core")).is_empty());
+    assert_eq!(with(file(".")).len(), 3, "the project");
     let (since, until) = (
         Some(Timestamp(START + 15 * DAY)),
         Some(Timestamp(START + 25 * DAY)),
@@ -414,6 +422,21 @@ fn what_is_forgotten_is_in_no_file_any_more() {
     );
     assert_eq!(memory.forget(&Forget::Project("/p".to_owned())).unwrap(), 1);
     assert_eq!(memory.stats().unwrap().observations, 0);
+}
+
+/// It was open when the index in use was set aside.
+// shows: MEM-08
+#[test]
+fn what_is_forgotten_beside_a_rebuild_is_not_in_the_new_index() {
+    let home = Home::new();
+    let secret = home.add("Xylophone", "", 1);
+    home.add("other", "", 2);
+    let mut memory = Memory::open(home.files.clone()).unwrap();
+    Memory::rebuild(&home.files).unwrap();
+    let these = Forget::These(vec![secret.id.to_string()]);
+    assert_eq!(memory.forget(&these).unwrap(), 1);
+    let stats = Memory::open(home.files.clone()).unwrap().stats().unwrap();
+    assert_eq!(stats.observations, 1);
 }
 
 /// Another process had the right to write, and built the index again.

@@ -259,14 +259,15 @@ impl MemoryQuery<'_> {
             _ if which.all_projects => None,
             dir => Some(self.project(dir.as_deref().unwrap_or("."))?),
         };
-        Ok(Filter {
+        let filter = Filter {
             project,
             kind: which.kind,
             concepts: which.concept.clone(),
-            files: which.file.clone(),
             since: which.since,
             until: which.until,
-        })
+            ..Filter::default()
+        };
+        Ok(filter.about(&which.file))
     }
 
     /// The project of a directory; for a directory that is gone, its name as given.

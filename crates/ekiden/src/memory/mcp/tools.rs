@@ -130,11 +130,11 @@ impl Tools {
                     .transpose()
                     .map_err(|error| format!("type must be {error}"))?,
                 concepts: arguments.list("concepts"),
-                files: arguments.list("files"),
                 since,
                 until,
                 ..self.of_project(everywhere)
-            },
+            }
+            .about(&arguments.list("files")),
             here: Here::default(),
             limit: arguments.limit(),
             now: SystemClock.now(),
