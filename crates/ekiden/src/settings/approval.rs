@@ -5,10 +5,12 @@
 //! `KIND HASH PROJECT`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ekiden_core::hash::sha256_hex;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::{RealDisk, parent};
+use ekiden_store::lock::lock_attempt;
 use ekiden_store::replace::{Durability, replace};
 use serde::Serialize;
 
@@ -24,6 +26,8 @@ const SETTINGS: &str = "settings";
 const MANIFEST: &str = "manifest";
 /// The agent may do everything in this project. WHY not a setting: it would hold for every project.
 const EVERYTHING: &str = "everything -";
+/// How long another process may need to write its approval.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The command that withdraws a project's approvals.
 pub const WITHDRAW: &str = "ekiden config approve --remove";
 
@@ -111,17 +115,8 @@ impl Approvals {
     pub fn read(environment: &Environment) -> Result<Self, Failure> {
         let file = environment.user_file();
         let path = file.map(|path| path.with_file_name(FILE_NAME));
-        let mut text = String::new();
-        if let Some(path) = &path {
-            match std::fs::read_to_string(path) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                read => {
-                    let what = format!("cannot read {}", phrase::path(path));
-                    text = read.or_fail(Exit::Settings, what)?;
-                }
-            }
-        }
-        let lines = text.lines().map(str::to_owned).collect();
+        let lines = path.as_deref().map(lines_of).transpose()?;
+        let lines = lines.unwrap_or_default();
         Ok(Self { path, lines })
     }
 
@@ -136,10 +131,9 @@ impl Approvals {
     }
 
     /// Approves a manifest with these bytes for this project. Durable.
-    pub fn approve_manifest(mut self, project: &Path, hash: &str) -> Result<(), Failure> {
-        let project = project_name(project);
-        self.lines.push(format!("{MANIFEST} {hash} {project}"));
-        self.write()
+    pub fn approve_manifest(self, project: &Path, hash: &str) -> Result<(), Failure> {
+        let line = format!("{MANIFEST} {hash} {}", project_name(project));
+        self.change(|lines| lines.push(line))
     }
 
     /// The file that holds them, if the user has a home.
@@ -154,10 +148,9 @@ impl Approvals {
     }
 
     /// Keeps that choice, durably.
-    pub fn allow_everything(mut self, project: &Path) -> Result<(), Failure> {
-        self.lines
-            .push(format!("{EVERYTHING} {}", project_name(project)));
-        self.write()
+    pub fn allow_everything(self, project: &Path) -> Result<(), Failure> {
+        let line = format!("{EVERYTHING} {}", project_name(project));
+        self.change(|lines| lines.push(line))
     }
 
     /// Approves a settings file as it is. Durable.
@@ -174,11 +167,12 @@ impl Approvals {
         }
     }
 
-    fn approve_bytes(mut self, file: &Path, hash: &str) -> Result<(), Failure> {
+    fn approve_bytes(self, file: &Path, hash: &str) -> Result<(), Failure> {
         let project = project_name(&project_of(file));
-        self.lines.retain(|line| !is_for(line, &project));
-        self.lines.push(format!("{SETTINGS} {hash} {project}"));
-        self.write()
+        self.change(|lines| {
+            lines.retain(|line| !is_for(line, &project));
+            lines.push(format!("{SETTINGS} {hash} {project}"));
+        })
     }
 
     /// Approves the settings file of a worktree if it has the bytes that are approved for its project. Durable.
@@ -191,15 +185,13 @@ impl Approvals {
     }
 
     /// Withdraws every approval of a project, durably. Returns what they were for.
-    pub fn withdraw(mut self, project: &Path) -> Result<Vec<&'static str>, Failure> {
+    pub fn withdraw(self, project: &Path) -> Result<Vec<&'static str>, Failure> {
         let project = project_name(project);
-        let (of_it, kept): (Vec<_>, Vec<_>) = self.lines.into_iter().partition(|line| {
-            let mut words = line.splitn(3, ' ');
-            words.nth(2) == Some(&*project)
-        });
-        self.lines = kept;
+        let is_of_it = |line: &String| line.splitn(3, ' ').nth(2) == Some(&*project);
+        let of_it = self.lines.iter().filter(|line| is_of_it(line));
+        let of_it: Vec<String> = of_it.cloned().collect();
         if !of_it.is_empty() {
-            self.write()?;
+            self.change(|lines| lines.retain(|line| !is_of_it(line)))?;
         }
         let kinds = [
             (SETTINGS, "its config.toml"),
@@ -217,17 +209,33 @@ impl Approvals {
         self.lines.contains(&format!("{kind} {hash} {project}"))
     }
 
-    fn write(&self) -> Result<(), Failure> {
+    /// Changes what is kept now: another process may have changed it since it was read.
+    fn change(self, change: impl FnOnce(&mut Vec<String>)) -> Result<(), Failure> {
         let Some(path) = &self.path else {
             let text = "no approval can be kept without a home directory";
             return Err(Failure::new(Exit::Settings, text));
         };
-        let text: String = self.lines.iter().map(|line| format!("{line}\n")).collect();
+        let what = || format!("cannot write {}", phrase::path(path));
         let disk = RealDisk::new();
-        ensure_dir(&disk, parent(path))
-            .and_then(|()| replace(&disk, path, text.as_bytes(), Durability::Full))
-            .or_fail(Exit::State, format!("cannot write {}", phrase::path(path)))
+        ensure_dir(&disk, parent(path)).or_fail(Exit::State, what())?;
+        let lock = lock_attempt(&path.with_extension("lock"), PATIENCE);
+        let _lock = lock.or_fail(Exit::State, what())?;
+        let mut lines = lines_of(path)?;
+        change(&mut lines);
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        replace(&disk, path, text.as_bytes(), Durability::Full).or_fail(Exit::State, what())
     }
+}
+
+fn lines_of(path: &Path) -> Result<Vec<String>, Failure> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        read => {
+            let what = format!("cannot read {}", phrase::path(path));
+            read.or_fail(Exit::Settings, what)?
+        }
+    };
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// A line approves this project's settings, whatever the hash.
@@ -353,7 +361,10 @@ mod tests {
         let (here, there) = (home.path().join("here"), home.path().join("there"));
         let approvals = || Approvals::read(&environment).unwrap();
         assert!(!approvals().has_manifest(&here, "abc"));
+        // Another process approves at the same time.
+        let before = approvals();
         approvals().approve_manifest(&here, "abc").unwrap();
+        before.approve_manifest(home.path(), "abc").unwrap();
         assert!(approvals().has_manifest(&here, "abc"));
         assert!(
             !approvals().has_manifest(&here, "abd") && !approvals().has_manifest(&there, "abc")
