@@ -72,7 +72,11 @@ fn below(dir: &Path) -> impl Iterator<Item = PathBuf> {
 
 fn modified(path: &Path) -> Option<Timestamp> {
     let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
-    let since = modified.ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    timestamp(modified.ok()?)
+}
+
+fn timestamp(time: SystemTime) -> Option<Timestamp> {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some(Timestamp(u64::try_from(since.as_millis()).ok()?))
 }
 
@@ -80,9 +84,12 @@ fn modified(path: &Path) -> Option<Timestamp> {
 pub fn setup_at(environment: &Environment) -> Option<Timestamp> {
     let setups = environment.state_home()?.join("ekiden/setup");
     let receipts = fs::read_dir(setups).ok()?.flatten();
+    // A later call renews the files in a directory.
     let times = receipts.flat_map(|receipt| {
         let files = fs::read_dir(receipt.path()).into_iter().flatten().flatten();
-        files.filter_map(|file| modified(&file.path()))
+        let files = files.filter_map(|file| modified(&file.path()));
+        let made = fs::metadata(receipt.path()).and_then(|found| found.created());
+        files.chain(made.ok().and_then(timestamp))
     });
     times.min()
 }
@@ -134,4 +141,33 @@ pub fn watched(workspace: &Workspace, since: Timestamp) -> impl Iterator<Item = 
             .ok()
     });
     records.filter(move |records| records.last().is_some_and(|record| record.time >= since))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    // shows: UIX-09
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test lays out what setup keeps"
+    )]
+    fn a_later_call_of_setup_is_not_the_first() {
+        let home = tempfile::tempdir().unwrap();
+        let receipt = home.path().join("ekiden/setup/of-a-file");
+        fs::create_dir_all(&receipt).unwrap();
+        let first = fs::metadata(&receipt).unwrap();
+        // Not every file system keeps it.
+        let first = first.created().or(first.modified()).unwrap();
+        let renewed = File::create(receipt.join("receipt")).unwrap();
+        renewed
+            .set_modified(first + Duration::from_secs(1000))
+            .unwrap();
+        let home = home.path().to_string_lossy();
+        let environment = Environment::of([("XDG_STATE_HOME", &*home)]);
+        assert_eq!(setup_at(&environment), timestamp(first));
+    }
 }
