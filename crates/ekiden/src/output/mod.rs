@@ -389,10 +389,13 @@ impl Output {
             self.writer = Writer::here();
         }
         match self.broken.take() {
-            Some(error) if !nobody_reads(&error) && exit == Exit::Done => {
+            Some(error) if !nobody_reads(&error) => {
                 let failure = Failure::caused(Exit::State, "cannot print the answer", &error);
                 self.failure(&failure);
-                failure.exit()
+                match exit == Exit::Done {
+                    true => failure.exit(),
+                    false => exit,
+                }
             }
             Some(_) | None => exit,
         }

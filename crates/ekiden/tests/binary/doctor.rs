@@ -471,3 +471,11 @@ fn tools_without_the_one_that_writes_are_refused() {
         "{found:?}"
     );
 }
+
+#[test]
+fn a_report_that_cannot_be_printed_says_so_whatever_it_found() {
+    let environment = client(TESTED, r#"{"loggedIn":false}"#);
+    let doctor = format!("'{}' doctor", env!("CARGO_BIN_EXE_ekiden"));
+    let line = format!("{doctor} > /dev/full 2> said; test $? = 69 && grep 'cannot print' said");
+    environment.shell(&format!("test ! -e /dev/full || {{ {line}; }}"));
+}
