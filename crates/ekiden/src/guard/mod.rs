@@ -38,7 +38,7 @@ pub use watched::Watched;
 pub use window::{Compaction, WINDOW_UNKNOWN};
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
+use std::io::{IsTerminal as _, Read};
 
 use crate::exit::Exit;
 
@@ -53,8 +53,10 @@ pub fn run_if_asked() -> Option<Exit> {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (role, rest) = args.split_first()?;
     let asks_for_help = rest.iter().any(|arg| arg == "--help" || arg == "-h");
+    let is_called = || !rest.is_empty() || !std::io::stdin().is_terminal();
     match role.to_str()? {
-        "hook" if !asks_for_help && !rest.is_empty() => {
+        // A person at a terminal is told what is missing.
+        "hook" if !asks_for_help && is_called() => {
             let has = |flag: &str| rest.iter().any(|arg| arg == flag);
             Some(hook(Called {
                 by_plugin: has("--plugin"),

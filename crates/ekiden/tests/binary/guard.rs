@@ -717,6 +717,7 @@ fn rubbish_fails_open_and_never_with_2() {
         for args in [
             &["hook", "PostToolBatch"][..],
             &["hook", "nonsense", "--wat"],
+            &["hook"],
             &["statusline", "--wat"],
         ] {
             let said = environment.fed(args, input).expect(0);
