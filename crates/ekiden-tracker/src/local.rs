@@ -98,11 +98,20 @@ impl Local {
         }
     }
 
-    /// The files whose names cannot name an issue. They are left out of everything else.
-    pub fn unusable(&self) -> Result<Vec<String>, Fault> {
-        let ids = self.ids()?.into_iter();
-        let unusable = ids.filter(|id| !is_file_name(id));
-        Ok(unusable.map(|id| format!("{id}.md")).collect())
+    /// The files that are left out of everything else, each with the reason: nothing can name or read them.
+    pub fn unusable(&self) -> Result<Vec<(String, String)>, Fault> {
+        let unusable = self.ids()?.into_iter().filter_map(|id| {
+            let why = match is_file_name(&id).then(|| self.read(&id)) {
+                None => {
+                    "rename it, since letters, digits, `-` and `_` name an issue's file".to_owned()
+                }
+                Some(Ok(_)) => return None,
+                Some(Err(Fault::Garbage(why) | Fault::Refused(why))) => why,
+                Some(Err(fault)) => fault.to_string(),
+            };
+            Some((format!("{id}.md"), why))
+        });
+        Ok(unusable.collect())
     }
 
     fn ids(&self) -> Result<Vec<String>, Fault> {

@@ -130,12 +130,13 @@ fn list(
     Ok(Exit::Done)
 }
 
-/// Files that look like issues, but that nothing can name.
+/// Files that look like issues, but that nothing can name or read.
 pub(super) fn warn_of_unusable(trackers: &Trackers, output: &mut Output) {
-    for file in trackers.local().unusable().unwrap_or_default() {
+    for (file, why) in trackers.local().unusable().unwrap_or_default() {
         output.warn(&format!(
-            "`{}` is left out: rename it, since letters, digits, `-` and `_` name an issue's file",
-            one_line(&file)
+            "`{}` is left out: {}",
+            one_line(&file),
+            one_line(&why)
         ));
     }
 }

@@ -307,6 +307,8 @@ pub fn failure(what: &str, kind: TrackerKind, fault: &Fault) -> Failure {
         Fault::Unreachable(_) | Fault::Failing(_) | Fault::Limited { .. } | Fault::Garbage(_) => {
             Exit::Unreachable
         }
+        // Its files cannot be read or written.
+        Fault::Refused(_) if kind == TrackerKind::Local => Exit::State,
         Fault::Refused(_) => Exit::InvalidInput,
     };
     let failure = Failure::new(exit, format!("cannot {what}: {}: {fault}", kind.name()));

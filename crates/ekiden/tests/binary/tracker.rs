@@ -299,10 +299,12 @@ fn issues_in_files_are_listed_shown_and_made() {
     send-the-mail     Send the mail  open
     ");
     environment.write(".issues/v1.2.md", "Bumped.");
+    environment.shell("printf '\\351' > .issues/caf.md");
     insta::assert_snapshot!(environment.told(&["issue", "list"]), @r"
     log-in-by-mail    Log in, by mail  open
     send-the-mail     Send the mail  open
     --- standard error
+    warning: `caf.md` is left out: the file is not UTF-8 text
     warning: `v1.2.md` is left out: rename it, since letters, digits, `-` and `_` name an issue's file
     --- exit code 0
     ");
