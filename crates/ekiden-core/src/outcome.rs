@@ -189,7 +189,8 @@ impl Outcome {
     /// Nothing went wrong: it waits for a person's answers.
     pub fn asks(&self) -> bool {
         matches!(self, Self::Blocked { .. })
-            || matches!(self, Self::StagesFailed { failed, .. } if failed.iter().all(|one| one.outcome.asks()))
+            || matches!(self, Self::StagesFailed { failed, .. }
+                if !failed.is_empty() && failed.iter().all(|one| one.outcome.asks()))
     }
 
     pub fn is_delivered(&self) -> bool {

@@ -30,10 +30,13 @@ impl Plan {
 
     /// The plan's outcome if it ends now.
     fn outcome(&self) -> Outcome {
-        if let Some(halt) = self.halt().filter(|_| self.over < self.nodes.len()) {
-            return halt;
-        }
         let mut failed = self.failed();
+        match self.halt().filter(|_| self.over < self.nodes.len()) {
+            // Others may have failed since, and an answer may have ended the failure that came first.
+            Some(Outcome::StagesFailed { .. }) if !failed.is_empty() => {}
+            Some(halt) => return halt,
+            None => {}
+        }
         match failed.pop() {
             None => {
                 let mut done = self.nodes.iter().filter(|node| node.is_done()).peekable();

@@ -401,7 +401,7 @@ fn nothing_begins_before_all_is_confirmed_or_if_one_is_not() {
         expect![[r#"
         begin: confirm A
         An: confirm B
-        Bm: end failed A, 0 blocked
+        Bm: end failed A, 1 blocked
         resume: confirm A
         Am: prepare C, prepare D
         C+: start C
@@ -585,7 +585,7 @@ fn an_answer_ends_the_halt_that_its_question_led_to() {
             B!:
             A^:
             C.: merge C
-            Cm: end failed A, 0 blocked
+            Cm: end failed B, 0 blocked
             resume: start A, start B
         "#]],
     );
@@ -602,6 +602,71 @@ fn an_answer_ends_the_halt_that_its_question_led_to() {
         A^:
         B~:
         resume: start A
+    "#]],
+    );
+}
+
+// shows: REL-35
+#[test]
+fn a_stage_that_needs_two_that_failed_stays_blocked_when_one_is_answered() {
+    let words = "A+ B+ K+ A? B! A^ A. Am K. Km d";
+    check(
+        3,
+        "A:\nB: fail=skip\nC: A B\nD: C\nK:",
+        words,
+        expect![[r#"
+        begin: prepare A, prepare B, prepare K
+        A+: start A
+        B+: start B
+        K+: start K
+        A?:
+        B!:
+        A^: start A
+        A.: merge A
+        Am:
+        K.: merge K
+        Km: end failed B, 2 blocked
+        d:
+    "#]],
+    );
+    check(
+        3,
+        "A:\nK:\nX: K take=skip\nB: A X\nC:",
+        "A+ K+ C+ A? K. Km A^ A. Am C. Cm",
+        expect![[r#"
+        begin: prepare K, prepare A, prepare C
+        A+: start A
+        K+: start K
+        C+: start C
+        A?:
+        K.: merge K
+        Km:
+        A^: start A
+        A.: merge A
+        Am:
+        C.: merge C
+        Cm: deliver
+    "#]],
+    );
+    let stages = "A:\nB:\nD: C\nC: A B";
+    check(
+        2,
+        stages,
+        "A+ B+ A? B? A= A+ A. Am B= B. Bm C+",
+        expect![[r#"
+        begin: prepare A, prepare B
+        A+: start A
+        B+: start B
+        A?:
+        B?: end failed A B, 2 blocked
+        A=: start A
+        A+:
+        A.: merge A
+        Am: end failed B, 2 blocked
+        B=: start B
+        B.: merge B
+        Bm: prepare C
+        C+: start C
     "#]],
     );
 }
