@@ -150,10 +150,16 @@ fn globs(names: &[String]) -> Result<GlobSet, String> {
 
 /// Where to look for the files that a name stands for: the part before its first special character.
 fn start_of(name: &str) -> &str {
-    match name.find(SPECIAL) {
-        Some(at) => name[..at].rsplit_once('/').map_or("", |(start, _)| start),
-        None => name,
-    }
+    certain_part(name).trim_end_matches('/')
+}
+
+/// What is known of a path without looking: all of a plain name, or the directory of a pattern, with a slash at its end.
+pub fn certain_part(name: &str) -> &str {
+    let pattern = name.find(SPECIAL);
+    let end = pattern.map_or(name.len(), |at| {
+        name[..at].rfind('/').map_or(0, |at| at + 1)
+    });
+    &name[..end]
 }
 
 fn is_never_found(name: &str) -> bool {

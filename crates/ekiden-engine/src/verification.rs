@@ -1,5 +1,6 @@
 //! Runs a verification: its commands one after the other, then a check for its files.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use ekiden_agent::child::{ChildEnd, ChildSpec};
@@ -12,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::error::EngineError;
+use crate::git::Git;
 use crate::globs;
 use crate::runtime::{runtime, system};
 use ekiden_core::text::in_full;
@@ -26,6 +28,14 @@ pub fn check_now(dir: &Path, verification: &Verification) -> Result<Check, Engin
     let (_never, cancelled) = watch::channel(0);
     let (check, _) = runtime()?.block_on(run(sh, dir, verification, cancelled));
     Ok(check)
+}
+
+/// Which of these paths git ignores, so that no check behind a merge finds them, each with the file and line of the
+/// rule. Panics within a runtime.
+pub fn ignored(dir: &Path, paths: &[&str]) -> Result<BTreeMap<String, String>, EngineError> {
+    let keeper = keeper::executable().map_err(system("find this program"))?;
+    let ignored = runtime()?.block_on(Git::new(keeper, dir.to_owned()).ignored(paths));
+    Ok(ignored.into_iter().collect())
 }
 
 /// Runs a verification in `dir`, each command as `sh` makes it. Returns the result, without its tree, and as much

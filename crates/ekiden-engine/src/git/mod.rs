@@ -276,6 +276,20 @@ impl Git {
         Some(ids.lines().map(|id| Some(id.to_owned())).collect())
     }
 
+    /// Which of these paths git ignores, each with the file and line of the rule.
+    pub(crate) async fn ignored(&self, paths: &[&str]) -> Vec<(String, String)> {
+        let asked: String = paths.iter().map(|path| format!("{path}\0")).collect();
+        let ask = self.fed("check-ignore -v -z --stdin", &[], asked.as_bytes());
+        // Git also reports failure if it ignores none of them.
+        let told = lossy(ask.await.unwrap_or_default());
+        let fields: Vec<&str> = told.split_terminator('\0').collect();
+        let rules = fields.as_chunks().0.iter();
+        let ignores = rules.filter(|[_, _, rule, _]| !rule.starts_with('!'));
+        ignores
+            .map(|[file, line, _, path]| ((*path).to_owned(), format!("{file}:{line}")))
+            .collect()
+    }
+
     /// The root of the work tree.
     pub(crate) async fn top(&self) -> Result<PathBuf, GitError> {
         let top = self.run("rev-parse --show-toplevel", &[]).await?;

@@ -205,12 +205,9 @@ async fn ignored(git: &Git, top: &Path, new: &str) -> Vec<String> {
     let new = new.split_terminator('\0').map(Path::new);
     let there = new.flat_map(Path::ancestors).filter(is_file);
     let there: BTreeSet<&str> = there.filter_map(Path::to_str).collect();
-    let there: String = there.iter().map(|path| format!("{path}\0")).collect();
-    let git = git.within(top.to_owned());
-    let asked = git.fed("check-ignore -z --stdin", &[], there.as_bytes());
-    // Git also reports failure if none of them is ignored.
-    let ignored = String::from_utf8(asked.await.unwrap_or_default()).unwrap_or_default();
-    ignored.split_terminator('\0').map(str::to_owned).collect()
+    let there: Vec<&str> = there.into_iter().collect();
+    let ignored = git.within(top.to_owned()).ignored(&there).await;
+    ignored.into_iter().map(|(path, _)| path).collect()
 }
 
 /// The command that renames a file to a name that is free.

@@ -181,6 +181,8 @@ impl<'a> StageMerge<'a> {
                 if let Some(why) = not_set_up {
                     check.tail = format!("{why}\n{}", check.tail);
                 }
+                let ignored = self.ignored(&dir, &verification.files).await;
+                check.tail.push_str(&ignored);
                 let subject = "ekiden: changes of other stages";
                 self.give(&merged.tree, &stage, &tip, subject).await?;
                 return Ok(Merge::Broken { check });
@@ -193,6 +195,33 @@ impl<'a> StageMerge<'a> {
                 .await?;
         }
         self.done(commit, &changed)
+    }
+
+    /// Names the files that the stage has and the merge lacks because git ignores them, each on a line.
+    async fn ignored(&self, merged: &Path, names: &[String]) -> String {
+        let dir = self.trees.paths.within(&self.tree);
+        let (git, merged, names) = (
+            self.git.within(dir.clone()),
+            merged.to_owned(),
+            names.to_vec(),
+        );
+        let made = tokio::task::spawn_blocking(move || {
+            let missing = globs::unmatched(&merged, &names).unwrap_or_default();
+            let first = |name| globs::find(&dir, &[name], 1).ok()?.files.pop();
+            missing
+                .into_iter()
+                .filter_map(first)
+                .collect::<Vec<String>>()
+        });
+        let made = made.await.unwrap_or_default();
+        let made: Vec<&str> = made.iter().map(String::as_str).collect();
+        let told = |(file, rule)| {
+            format!(
+                "\n{file} is in the stage's worktree, but git ignores it ({rule}), so it is not merged; \
+                 change the rule, or `git add --force` it"
+            )
+        };
+        git.ignored(&made).await.into_iter().map(told).collect()
     }
 
     /// Commits what the stage left, on its branch. Returns none, or what the stage's agent has to fix first: a merge

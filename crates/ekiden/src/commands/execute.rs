@@ -137,11 +137,11 @@ pub(super) fn carry_out(
     let state_dir = chosen::state_dir(given, &invocation.here)?;
     let environment = &invocation.environment;
     let isolation = isolation::isolation(&file.document, workspace, environment, state_dir);
-    let (isolation, note) = match isolation {
+    let (isolation, mut notes) = match isolation {
         // A dry run still shows the plan.
         Err(failure) if how.dry_run => (
             isolation::shown(&file.document, workspace),
-            Some(cannot_start(&failure)),
+            vec![cannot_start(&failure)],
         ),
         isolation => isolation?,
     };
@@ -155,12 +155,12 @@ pub(super) fn carry_out(
     select(&mut manifest, &how.selection)?;
     how.done.iter().for_each(|done| done.mark(&mut manifest));
     let fleet = how.place.filter(|place| place.is_fleet());
+    notes.extend(isolation::ignored(&manifest, workspace));
     let mut in_the_way = in_the_way(&manifest, &settings, how, invocation, workspace);
     if how.dry_run {
         show_only(&manifest, invocation.json()?, output);
-        let notes = note.into_iter();
-        let notes = notes.chain(in_the_way.iter().map(cannot_start));
-        notes.for_each(|note| output.warn(&note));
+        notes.extend(in_the_way.iter().map(cannot_start));
+        notes.iter().for_each(|note| output.warn(note));
         warn_of_slips(&slips, output);
         return Ok(Exit::Done);
     }
@@ -185,7 +185,7 @@ pub(super) fn carry_out(
     if let Some(issue) = how.issue {
         issue.settle(&mut header, invocation, workspace)?;
     }
-    let notes = note.as_slice();
+    let notes = notes.as_slice();
     if let Some(placement) = fleet {
         let how = (how.new, how.detach);
         return launch::with_fleet(invocation, workspace, header, placement, how, notes, output);

@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use ekiden_core::manifest::Isolation;
+use ekiden_core::ids::StageId;
+use ekiden_core::manifest::{Isolation, Manifest, PlanRules, Stage, Take};
 use ekiden_engine::git::branch;
+use ekiden_engine::globs::certain_part;
 use ekiden_engine::workspace::Workspace;
 use ekiden_manifest::Document;
 use ekiden_store::place::project_name;
 
+use super::select::left_out;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::line::one_line;
@@ -23,15 +26,15 @@ pub fn isolation(
     workspace: &Workspace,
     environment: &Environment,
     state_dir: Option<PathBuf>,
-) -> Result<(Isolation, Option<String>), Failure> {
+) -> Result<(Isolation, Vec<String>), Failure> {
     if workspace.git.is_none() {
         let note = "the work dir is not in a git repository: stages work in it one at a time, and nothing is merged";
-        return Ok((Isolation::InPlace, Some(note.to_owned())));
+        return Ok((Isolation::InPlace, vec![note.to_owned()]));
     }
     let Some(base) = branch::base(workspace)? else {
         let note = "the repository has no commit yet: stages work in the work dir one at a time; a first commit \
                     (`git commit --allow-empty -m start`) lets them work side by side";
-        return Ok((Isolation::InPlace, Some(note.to_owned())));
+        return Ok((Isolation::InPlace, vec![note.to_owned()]));
     };
     if !base.changed.is_empty() {
         return Err(changed(&base.changed));
@@ -44,7 +47,7 @@ pub fn isolation(
         copy: document.copy.clone(),
         setup: document.setup.clone(),
     };
-    Ok((isolation, None))
+    Ok((isolation, Vec::new()))
 }
 
 /// A directory outside the project for worktrees of one kind.
@@ -87,6 +90,40 @@ pub fn shown(document: &Document, workspace: &Workspace) -> Isolation {
         copy: document.copy.clone(),
         setup: document.setup.clone(),
     }
+}
+
+/// Outputs that would not be merged as the project is now. A stage may change that, so the plan may begin.
+pub fn ignored(manifest: &Manifest, workspace: &Workspace) -> Vec<String> {
+    let in_place = |rules: &PlanRules| rules.isolation == Isolation::InPlace;
+    if manifest.plan.as_deref().is_none_or(in_place) {
+        return Vec::new();
+    }
+    let left_out = left_out(manifest);
+    let runs = |stage: &&Stage| stage.part.take == Take::Run && !left_out.contains(&stage.id);
+    let runs = manifest.stages.iter().filter(runs);
+    let outputs = runs.flat_map(|stage| {
+        let outputs = stage.part.outputs.iter();
+        outputs.map(|output| (&stage.id, certain_part(output)))
+    });
+    let outputs: Vec<(&StageId, &str)> = outputs.collect();
+    let paths: Vec<&str> = outputs
+        .iter()
+        .map(|(_, path)| *path)
+        .filter(|path| !path.is_empty())
+        .collect();
+    let rules = ekiden_engine::ignored(&workspace.dir, &paths).unwrap_or_default();
+    let told = |(stage, path): (&StageId, &str)| {
+        let (rule, path) = (rules.get(path)?, one_line(path));
+        Some(format!(
+            "{stage}: git ignores its output `{path}` ({rule}), so it would not reach your branch; change the \
+             rule, or take it out of `outputs`"
+        ))
+    };
+    outputs
+        .into_iter()
+        .filter_map(told)
+        .take(FILES_SHOWN)
+        .collect()
 }
 
 /// Refuses changes that stages would not see.

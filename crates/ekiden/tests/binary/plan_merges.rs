@@ -135,6 +135,21 @@ fn conflicts_that_an_agent_left_are_never_merged() {
     }
 }
 
+// shows: PLN-08
+#[test]
+fn an_output_that_git_ignores_is_told_before_the_plan_begins_and_to_the_stage() {
+    let make = "mkdir dist; echo 1 > dist/x";
+    let mend = "grep -rq 'git ignores it (.gitignore:2), so' $EKIDEN_RELAY; git add --force dist/x";
+    let mut fixture = Fixture::new("printf '#\\ndist/\\n' > .gitignore").stage("A", &[make, mend]);
+    fixture.plan.push_str("outputs = [\"dist/**\"]\n");
+    let said = fixture.run().expect(0);
+    let warned = "A: git ignores its output `dist/` (.gitignore:2)";
+    assert!(said.stderr.contains(warned), "{said}");
+    fixture
+        .environment
+        .shell("git cat-file -e main:dist/x; test ! -e ../scripts/A.3");
+}
+
 /// Each of two stages passes alone, and both together do not: whoever is merged last is told and mends it, or
 /// ends as failed, and the whole stays as it was.
 // shows: PLN-08
