@@ -37,8 +37,9 @@ impl Relay {
             vanished,
             next_prompt: None,
         });
-        // The list is done; the new task decides what follows.
+        // The list is done, the question was about the old task; the new one decides what follows.
         self.items = None;
+        self.answer = None;
         self.wishes.stop = None;
         self.wishes.paused = false;
         self.candidates.outages.forgive();

@@ -91,6 +91,24 @@ fn findings_go_to_the_next_session_twice_then_a_person_is_asked() {
     assert_eq!(track.relay().totals.sessions, 6);
 }
 
+// shows: REL-38, RUN-13
+#[test]
+fn the_reviewer_of_a_follow_up_hears_no_answer_to_a_question_about_the_old_task() {
+    let claim = "up works writes:claim turn ends:done survey verify:pass survey";
+    let answered = format!(
+        "survey verify:fail up works writes:blocked turn ends:done survey verify:fail resume:answer=blue {claim}"
+    );
+    let mut track = after("git check reviewed", &answered);
+    assert!(track.prompt().contains("blue"), "{}", track.told());
+    track.words("up answers:pass turn ends:done survey continue survey verify:pass");
+    track.words(claim);
+    let prompt = track.prompt();
+    assert!(
+        prompt.contains("# Check") && !prompt.contains("blue"),
+        "{prompt}"
+    );
+}
+
 // shows: REL-38
 #[test]
 fn a_reviewer_hears_the_task_the_changes_and_the_check_and_no_word_of_the_worker() {
