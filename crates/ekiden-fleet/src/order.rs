@@ -244,7 +244,7 @@ pub(crate) struct StageDone {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MergeTask {
-    /// What is merged; its base is where the integration branch began.
+    /// What is merged; its base is where the integration branch began, or, without a result, where that is now.
     pub(crate) task: StageTask,
     /// Its result; `None` if it was done before and only needs to be confirmed.
     pub(crate) commit: Option<String>,

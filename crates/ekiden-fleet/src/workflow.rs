@@ -320,7 +320,7 @@ impl Fleet {
                 }
                 Some(self.merge(ctx, &stage, made))
             }
-            // The commit where the plan begins has its result.
+            // What is merged by now has its result.
             PlanDecision::Worktree(stage, WorktreeEffect::Confirm) => {
                 Some(self.merge(ctx, &stage, None))
             }
@@ -371,7 +371,11 @@ impl Fleet {
         stage: &StageId,
         commit: Option<String>,
     ) -> Work<'a> {
-        let task = self.task(stage, self.order.base.clone());
+        let base = match commit {
+            Some(_) => self.order.base.clone(),
+            None => self.state.tip.clone(),
+        };
+        let task = self.task(stage, base);
         let id = self.order.names();
         let id = id.then(|| format!("merge/{stage}/{}", task.round));
         let merges = matching::merges(ctx.task_queue());

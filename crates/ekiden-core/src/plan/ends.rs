@@ -110,9 +110,9 @@ impl Plan {
             let node = &mut self.nodes[at];
             let passes = end == StageEnd::Done;
             let left_out = matches!(end, StageEnd::LeftOut { .. });
-            node.now.state = StageState::Over(end);
+            let was = std::mem::replace(&mut node.now.state, StageState::Over(end));
             self.over += 1;
-            if node.take == Take::Assume {
+            if node.take == Take::Assume && was == StageState::Merging {
                 self.confirmed();
             }
             let dependants = std::mem::take(&mut self.nodes[at].dependants);
@@ -168,6 +168,7 @@ impl Plan {
         if node.take == Take::Assume {
             node.now.state = StageState::Merging;
             self.now.queue.push_back(at);
+            self.unconfirmed += 1;
         } else {
             node.now.state = StageState::Ready;
             self.ready.insert((Reverse(self.behind[at]), at));

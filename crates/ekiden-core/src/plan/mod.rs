@@ -15,7 +15,7 @@
 //!
 //! Invariants:
 //! - a stage starts only when each stage that it needs is done, or over if the edge is optional, and every stage that
-//!   was done before is known to be done;
+//!   was done before, and needs no stage that runs, is known to be done;
 //! - at most `jobs` stages hold a slot; at most one merge is in progress;
 //! - after a halt no stage begins, and stages that are over stay over until a resume, unless their question is
 //!   answered. What is done is still merged, unless a person stops the run.
@@ -68,7 +68,8 @@ pub struct Plan {
     /// Stages that hold a slot.
     at_work: usize,
     over: usize,
-    /// Stages that the user says were done, of which that is not known yet. Nothing begins before.
+    /// Stages that the user says were done and that are being confirmed. Nothing begins before. One that needs a stage
+    /// that runs is confirmed behind that.
     unconfirmed: usize,
     now: PlanNow,
 }

@@ -96,7 +96,8 @@ impl Plan {
 
     /// Counts the open needs of each waiting stage, and opens the stages without any.
     pub(super) fn open(&mut self) {
-        let assumed = |node: &&Node| node.take == Take::Assume && !node.is_over();
+        let assumed =
+            |node: &&Node| node.take == Take::Assume && node.now.state == StageState::Merging;
         self.unconfirmed = self.nodes.iter().filter(assumed).count();
         for at in 0..self.nodes.len() {
             if self.nodes[at].now.state != StageState::Waiting {

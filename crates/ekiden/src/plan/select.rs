@@ -73,8 +73,7 @@ pub fn left_out(manifest: &Manifest) -> BTreeSet<StageId> {
         let mut required = stage.part.needs.iter().filter(|need| !need.optional);
         let is_left_out = match stage.part.take {
             Take::Skip => true,
-            Take::Run => required.any(|need| left_out.contains(&need.stage)),
-            Take::Assume => false,
+            Take::Run | Take::Assume => required.any(|need| left_out.contains(&need.stage)),
         };
         if is_left_out {
             left_out.insert(stage.id.clone());

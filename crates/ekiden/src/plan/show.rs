@@ -185,7 +185,7 @@ pub fn command_lines(title: &str, commands: &[Command]) -> Vec<Line> {
 fn stage_line(stage: &Stage, width: usize, left_out: &BTreeSet<StageId>) -> Line {
     let id = stage.id.as_str();
     let take = match stage.part.take {
-        Take::Run | Take::Skip if left_out.contains(&stage.id) => "left out: ",
+        Take::Run | Take::Skip | Take::Assume if left_out.contains(&stage.id) => "left out: ",
         Take::Run | Take::Skip => "",
         Take::Assume => "done before: ",
     };

@@ -851,15 +851,20 @@ fn a_run_that_would_leave_out_every_stage_does_not_begin() {
         &plan(&[
             stage("A", "", "true", "false"),
             stage("B", needs, "true", "false"),
+            stage("C", "needs = [\"B\"]", "true", "false"),
         ]),
     );
     environment.commit_all();
     let run = [&EXECUTE[..], &["--skip", "A"]].concat();
-    insta::assert_snapshot!(environment.told(&run), @r"
+    let told = environment.told(&run);
+    insta::assert_snapshot!(told, @r"
     --- standard error
     error: `--skip` leaves out every stage: those that it names, and those that need them
     hint: `--dry-run` without `--skip` shows what needs what
     --- exit code 2
     ");
+    // What lies between was done before, and needs it.
+    let from = [&EXECUTE[..], &["--from", "C", "--skip", "A"]].concat();
+    assert_eq!(environment.told(&from), told);
     assert!(environment.runs().is_empty());
 }

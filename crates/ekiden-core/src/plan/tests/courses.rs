@@ -381,6 +381,54 @@ fn a_plan_of_which_nothing_is_done_or_something_is_blocked_is_not_complete() {
 
 // shows: PLN-16
 #[test]
+fn what_was_done_before_and_needs_a_stage_that_runs_is_confirmed_behind_it() {
+    let stages = "A:\nC: A take=assume\nB: C\nD: take=assume";
+    check(
+        2,
+        stages,
+        "Dm A+ A. Am Cm B+",
+        expect![[r#"
+        begin: confirm D
+        Dm: prepare A
+        A+: start A
+        A.: merge A
+        Am: confirm C
+        Cm: prepare B
+        B+: start B
+    "#]],
+    );
+    check(
+        2,
+        stages,
+        "Dm A+ A. Am Cn",
+        expect![[r#"
+        begin: confirm D
+        Dm: prepare A
+        A+: start A
+        A.: merge A
+        Am: confirm C
+        Cn: end failed C, 1 blocked
+    "#]],
+    );
+    check(
+        2,
+        stages,
+        "Dm A+ A! resume A. Am Cm",
+        expect![[r#"
+        begin: confirm D
+        Dm: prepare A
+        A+: start A
+        A!: end failed A, 2 blocked
+        resume: start A
+        A.: merge A
+        Am: confirm C
+        Cm: prepare B
+    "#]],
+    );
+}
+
+// shows: PLN-16
+#[test]
 fn nothing_begins_before_all_is_confirmed_or_if_one_is_not() {
     check(
         3,
