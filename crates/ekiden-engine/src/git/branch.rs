@@ -215,7 +215,7 @@ fn obstacle(dir: &Path, name: &str) -> Result<Option<String>, GitError> {
 }
 
 /// The worktree in which a branch is checked out. The answer has a paragraph for each.
-fn elsewhere<'a>(worktrees: &'a str, branch: &str) -> Option<&'a str> {
+pub(crate) fn elsewhere<'a>(worktrees: &'a str, branch: &str) -> Option<&'a str> {
     let line = format!("branch {branch}");
     let mut paragraphs = worktrees.split("\n\n");
     let worktree = paragraphs.find(|worktree| worktree.lines().any(|said| said == line))?;

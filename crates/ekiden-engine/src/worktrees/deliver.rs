@@ -221,7 +221,11 @@ fn set_aside(path: &Path) -> String {
 }
 
 /// Moves a clean checkout forward and nothing else, whatever the user's git settings do on a merge.
-async fn fast_forward(git: &Git, to: &str, branch: Option<&str>) -> Result<(), GitError> {
+pub(super) async fn fast_forward(
+    git: &Git,
+    to: &str,
+    branch: Option<&str>,
+) -> Result<(), GitError> {
     let options = branch.map(|branch| format!("branch.{branch}.mergeOptions="));
     // A name with `=` cannot be passed like this.
     let options = options.filter(|options| options.matches('=').count() == 1);

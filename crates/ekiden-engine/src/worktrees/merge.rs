@@ -16,8 +16,10 @@ use ekiden_core::event::{Check, CheckOutcome, Merge};
 use ekiden_core::manifest::Verification;
 use ekiden_core::text::{in_full, one_line};
 
+use super::deliver::fast_forward;
 use super::trees::Branch;
 use super::{StageJob, Worktrees};
+use crate::git::branch::elsewhere;
 use crate::git::commit::{commit_all, find_effect, refusal, trailer};
 use crate::git::flood::{is_in, stays_out};
 use crate::git::status::{Entry, MOVING_HEAD, Scope, Status, in_dir};
@@ -189,12 +191,30 @@ impl<'a> StageMerge<'a> {
             }
         }
         if commit != tip.commit {
-            let name = format!("refs/heads/{}", self.integration);
-            let reason = "ekiden: a stage is merged";
-            self.long("update-ref -m", &[reason, &name, &commit, &tip.commit])
-                .await?;
+            self.take(&commit, &tip).await?;
         }
         self.done(commit, &changed)
+    }
+
+    /// Makes a merge the integration branch. If a person looks at that branch, their checkout moves with it: otherwise
+    /// what is merged would seem to be taken out there.
+    async fn take(&self, commit: &str, tip: &Branch) -> Result<(), GitError> {
+        let name = format!("refs/heads/{}", self.integration);
+        let trees = self.git.run("worktree list --porcelain", &[]).await?;
+        let Some(dir) = elsewhere(&trees, &name) else {
+            let reason = "ekiden: a stage is merged";
+            let args = [reason, &name, commit, &tip.commit];
+            return self.long("update-ref -m", &args).await;
+        };
+        let git = self.trees.git(Path::new(dir)).marked(&self.job.mark);
+        let moved = fast_forward(&git, commit, Some(&self.integration)).await;
+        moved.or_else(|error| {
+            GitError::refused(format!(
+                "{} is checked out in {dir} and cannot move forward there: {}; switch to another branch there",
+                self.integration,
+                in_full(&error)
+            ))
+        })
     }
 
     /// Names the files that the stage has and the merge lacks because git ignores them, each on a line.

@@ -150,6 +150,26 @@ fn an_output_that_git_ignores_is_told_before_the_plan_begins_and_to_the_stage() 
         .shell("git cat-file -e main:dist/x; test ! -e ../scripts/A.3");
 }
 
+// shows: PLN-08
+#[test]
+fn a_checkout_of_the_branch_with_what_is_merged_moves_with_it() {
+    let look = "here=$PWD; cd \"$SCRIPTS/../project\"; git switch -q $(git for-each-ref \
+         --format='%(refname:short)' 'refs/heads/ekiden/????????'); cd \"$here\"; echo 2 > b";
+    let mut fixture = Fixture::new("true")
+        .stage("A", &["echo 1 > a"])
+        .stage("B", &[look]);
+    fixture.plan.push_str("needs = [\"A\"]\n");
+    let said = fixture.run().expect(5);
+    assert!(
+        said.stdout
+            .contains("next       git switch main && git merge ekiden/"),
+        "{said}"
+    );
+    fixture
+        .environment
+        .shell("test -z \"$(git status --porcelain)\"; test -e a -a -e b");
+}
+
 /// Each of two stages passes alone, and both together do not: whoever is merged last is told and mends it, or
 /// ends as failed, and the whole stays as it was.
 // shows: PLN-08
