@@ -47,7 +47,7 @@ pub(crate) async fn deliver(
         ),
         (Ok(_), None) => (
             forward(git, base, branch, &kept).await,
-            format!("git merge {kept}"),
+            format!("git merge --no-overwrite-ignore {kept}"),
         ),
     };
     Ok(match given {
@@ -90,6 +90,8 @@ async fn forward(git: &Git, base: &str, branch: Option<&str>, kept: &str) -> Res
     if here != base || !git.line(&dirty).await?.is_empty() {
         return Err(moved());
     }
-    git.line(&["merge", "--quiet", "--ff-only", kept]).await?;
+    // A file of the user's that git ignores is theirs.
+    let merge = ["merge", "--quiet", "--ff-only", "--no-overwrite-ignore"];
+    git.line(&[&merge[..], &[kept]].concat()).await?;
     git.line(&["rev-parse", "HEAD"]).await
 }

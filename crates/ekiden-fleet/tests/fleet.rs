@@ -1016,6 +1016,33 @@ fn a_stage_that_fails_on_its_worker_costs_what_it_spent_and_its_work_is_found() 
     assert!(!said.contains("budget"), "{said}");
 }
 
+// shows: FLT-02
+#[test]
+fn a_file_of_the_users_that_git_ignores_is_not_overwritten_at_the_end() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let one: Vec<String> = plan()
+        .split("[[stage]]")
+        .take(2)
+        .map(str::to_owned)
+        .collect();
+    fs::write(world.path("project/plan.toml"), one.join("[[stage]]")).unwrap();
+    world.git("project", &["commit", "-qam", "one stage"]);
+    fs::write(world.path("project/.git/info/exclude"), "A.txt\n").unwrap();
+    fs::write(world.path("project/A.txt"), "mine").unwrap();
+    let _server = world.server();
+    let _worker = world.worker("one");
+    let mut execute = world.execute("60");
+    assert_eq!(execute.code(), Some(5), "{}", world.log("execute"));
+    let said = world.log("execute");
+    assert!(
+        said.contains("git merge --no-overwrite-ignore ekiden/"),
+        "{said}"
+    );
+    let kept = fs::read_to_string(world.path("project/A.txt")).unwrap();
+    assert_eq!(kept, "mine");
+}
+
 // shows: FLT-03
 #[test]
 fn a_usage_limit_holds_the_workers_of_its_account_and_no_others() {
