@@ -201,7 +201,9 @@ impl<'a> StageMerge<'a> {
     async fn take(&self, commit: &str, tip: &Branch) -> Result<(), GitError> {
         let name = format!("refs/heads/{}", self.integration);
         let trees = self.git.run("worktree list --porcelain", &[]).await?;
-        let Some(dir) = elsewhere(&trees, &name) else {
+        // Git also lists a worktree whose directory is gone.
+        let dir = elsewhere(&trees, &name).filter(|dir| Path::new(dir).exists());
+        let Some(dir) = dir else {
             let reason = "ekiden: a stage is merged";
             let args = [reason, &name, commit, &tip.commit];
             return self.long("update-ref -m", &args).await;
@@ -210,7 +212,7 @@ impl<'a> StageMerge<'a> {
         let moved = fast_forward(&git, commit, Some(&self.integration)).await;
         moved.or_else(|error| {
             GitError::refused(format!(
-                "{} is checked out in {dir} and cannot move forward there: {}; switch to another branch there",
+                "switch to another branch in {dir}, where {} is checked out and cannot move forward: {}",
                 self.integration,
                 in_full(&error)
             ))

@@ -168,6 +168,28 @@ fn a_checkout_of_the_branch_with_what_is_merged_moves_with_it() {
     fixture
         .environment
         .shell("test -z \"$(git status --porcelain)\"; test -e a -a -e b");
+
+    let gone = "git worktree add -q ../gone $(git for-each-ref \
+         --format='%(refname:short)' 'refs/heads/ekiden/????????'); rm -r ../gone; echo 2 > b";
+    let mut fixture = Fixture::new("true")
+        .stage("A", &["echo 1 > a"])
+        .stage("B", &[gone]);
+    fixture.plan.push_str("needs = [\"A\"]\n");
+    fixture.run().expect(0);
+    assert!(fixture.environment.exists("b"));
+
+    let in_the_way = format!("{look}; echo mine > \"$SCRIPTS/../project/b\"");
+    let mut fixture = Fixture::new("true")
+        .stage("A", &["echo 1 > a"])
+        .stage("B", &[&in_the_way]);
+    fixture.plan.push_str("needs = [\"A\"]\n");
+    let said = fixture.run().expect(1);
+    assert!(
+        said.stdout
+            .contains("failed: it cannot be merged: switch to another branch in "),
+        "{said}"
+    );
+    assert_eq!(fixture.environment.read("b"), "mine\n");
 }
 
 /// Each of two stages passes alone, and both together do not: whoever is merged last is told and mends it, or

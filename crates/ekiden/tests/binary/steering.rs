@@ -13,11 +13,11 @@ use crate::environment::{Environment, items, slow_items};
 use crate::processes::expect_nothing_alive;
 use crate::running::{Running, wait_until};
 
-/// A run whose first item is done as soon as there is a file `go`.
+/// A run whose first item is done soon after there is a file `go`: what the run has said by then has reached the agent.
 fn at_work(environment: &Environment) -> Running {
     let task = items(4).replacen(
         "echo made",
-        "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made",
+        "touch started; while [ ! -e go ]; do sleep 0.02; done; sleep 0.5; echo made",
         1,
     );
     environment.write("task.md", &task);
