@@ -30,8 +30,8 @@ pub fn check_now(dir: &Path, verification: &Verification) -> Result<Check, Engin
     Ok(check)
 }
 
-/// Which of these paths git ignores, so that no check behind a merge finds them, each with the file and line of the
-/// rule. Panics within a runtime.
+/// Which of these paths git ignores, so that a check after a merge does not find them, each with the file and line of
+/// the rule. Panics within a runtime.
 pub fn ignored(dir: &Path, paths: &[&str]) -> Result<BTreeMap<String, String>, EngineError> {
     let keeper = keeper::executable().map_err(system("find this program"))?;
     let ignored = runtime()?.block_on(Git::new(keeper, dir.to_owned()).ignored(paths));

@@ -97,8 +97,8 @@ fn words(text: &str) -> Vec<String> {
 }
 
 impl Filter {
-    /// The same, only about these files: each by any part of its path, or absolute. They are recorded as they are
-    /// called from the project.
+    /// The same filter, only for these files. Each is an absolute path or any part of a path; observations record
+    /// paths relative to the project.
     pub fn about(mut self, files: &[String]) -> Self {
         let project = self.project.as_deref().unwrap_or("/");
         let recorded = |file: &String| {

@@ -20,7 +20,7 @@ pub struct StreamWriter {
 }
 
 impl StreamWriter {
-    /// Continues at the file's end, on a line of its own. The first bytes create a missing file.
+    /// Continues at the end of the file, on a new line. The first bytes create a missing file.
     pub fn open(disk: Arc<dyn Disk>, path: &Path) -> DiskResult<Self> {
         let len = disk.stat(path)?.map(|found| found.len);
         let path = path.to_owned();

@@ -109,7 +109,6 @@ impl Plan {
         while let Some((at, end)) = ends.pop() {
             let node = &mut self.nodes[at];
             let passes = end == StageEnd::Done;
-            let left_out = matches!(end, StageEnd::LeftOut { .. });
             let was = std::mem::replace(&mut node.now.state, StageState::Over(end));
             self.over += 1;
             if node.take == Take::Assume && was == StageState::Merging {
@@ -129,16 +128,27 @@ impl Plan {
                         0 => self.make_ready(dependant),
                         _ => {}
                     }
-                } else if left_out {
-                    let with = Some(self.nodes[at].id.clone());
-                    ends.push((dependant, StageEnd::LeftOut { with }));
                 } else {
-                    let by = self.nodes[at].id.clone();
-                    ends.push((dependant, StageEnd::Blocked { by }));
+                    let end = self.end_by_need(dependant);
+                    ends.extend(end.map(|end| (dependant, end)));
                 }
             }
             self.nodes[at].dependants = dependants;
         }
+    }
+
+    /// How a waiting stage ends because a stage that it needs is over and not done; none if there is no such stage.
+    pub(super) fn end_by_need(&self, at: usize) -> Option<StageEnd> {
+        let node = &self.nodes[at];
+        let required = node.needs.iter().filter(|(_, optional)| !optional);
+        let mut required = required.map(|(need, _)| &self.nodes[*need]);
+        let need = required.find(|need| need.is_over() && !need.is_done())?;
+        let is_left_out = matches!(need.now.state, StageState::Over(StageEnd::LeftOut { .. }));
+        let by = need.id.clone();
+        Some(match is_left_out {
+            true => StageEnd::LeftOut { with: Some(by) },
+            false => StageEnd::Blocked { by },
+        })
     }
 
     /// One more stage is now known to have been done before, or not. Nothing begins if one was not.

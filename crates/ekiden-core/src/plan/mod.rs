@@ -69,7 +69,7 @@ pub struct Plan {
     at_work: usize,
     over: usize,
     /// Stages that the user says were done and that are being confirmed. Nothing begins before. One that needs a stage
-    /// that runs is confirmed behind that.
+    /// that runs is confirmed after it.
     unconfirmed: usize,
     now: PlanNow,
 }
@@ -388,7 +388,7 @@ impl Plan {
             .or(self.now.stop.map(|request| Outcome::Stopped { request }))
     }
 
-    /// Stages work or will, and nobody wants it to stop.
+    /// Stages work or will work, and nobody asked the plan to stop.
     pub fn goes_on(&self) -> bool {
         !self.is_stopping() && !self.is_quiet()
     }

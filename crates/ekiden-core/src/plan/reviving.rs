@@ -126,25 +126,12 @@ impl Plan {
                 0 => self.make_ready(at),
                 _ if is_skipped => {}
                 _ => {
-                    let end = self.end_by_need(at);
-                    end.into_iter().for_each(|end| self.finish(at, end));
+                    if let Some(end) = self.end_by_need(at) {
+                        self.finish(at, end);
+                    }
                 }
             }
         }
-    }
-
-    /// How a waiting stage ends if a stage that it needs is over and not done: one of several that blocked it.
-    fn end_by_need(&self, at: usize) -> Option<StageEnd> {
-        let node = &self.nodes[at];
-        let required = node.needs.iter().filter(|(_, optional)| !optional);
-        let mut required = required.map(|(need, _)| &self.nodes[*need]);
-        let need = required.find(|need| need.is_over() && !need.is_done())?;
-        let is_left_out = matches!(need.now.state, StageState::Over(StageEnd::LeftOut { .. }));
-        let by = need.id.clone();
-        Some(match is_left_out {
-            true => StageEnd::LeftOut { with: Some(by) },
-            false => StageEnd::Blocked { by },
-        })
     }
 
     /// Resets a stage that is not done, so that a resume continues with it.

@@ -611,7 +611,7 @@ fn asked() -> (World, StageId) {
     (world, stage)
 }
 
-/// The plan works on for hours, and says nothing before its end.
+/// Without this, the user would learn of the question only when the plan ends.
 // shows: UIX-10
 #[test]
 fn a_question_is_told_once_when_it_comes_while_other_stages_work() {

@@ -196,8 +196,8 @@ impl<'a> StageMerge<'a> {
         self.done(commit, &changed)
     }
 
-    /// Makes a merge the integration branch. If a person looks at that branch, their checkout moves with it: otherwise
-    /// what is merged would seem to be taken out there.
+    /// Moves the integration branch to a merge. If a person has it checked out, their checkout moves too; otherwise
+    /// the merged changes would look reverted there.
     async fn take(&self, commit: &str, tip: &Branch) -> Result<(), GitError> {
         let name = format!("refs/heads/{}", self.integration);
         let trees = self.git.run("worktree list --porcelain", &[]).await?;

@@ -109,7 +109,7 @@ impl<'a> Planner<'a> {
     pub(super) fn new(flags: Flags, writing: &'a Writing) -> Result<Self, Failure> {
         let invocation = Invocation::new(flags)?;
         let mut settings = chosen::settings(&invocation.given, &invocation.here)?;
-        // The setting is for runs.
+        // The setting `tui` is for runs.
         settings.agent.interface = Interface::Headless;
         Ok(Self {
             workspace: invocation.workspace_here()?,

@@ -26,7 +26,7 @@ const SETTINGS: &str = "settings";
 const MANIFEST: &str = "manifest";
 /// The agent may do everything in this project. WHY not a setting: it would hold for every project.
 const EVERYTHING: &str = "everything -";
-/// How long another process may need to write its approval.
+/// How long to wait for another process that writes an approval.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The command that withdraws a project's approvals.
 pub const WITHDRAW: &str = "ekiden config approve --remove";
@@ -209,7 +209,7 @@ impl Approvals {
         self.lines.contains(&format!("{kind} {hash} {project}"))
     }
 
-    /// Changes what is kept now: another process may have changed it since it was read.
+    /// Changes the file as it is now, since another process may have written it after we read it.
     fn change(self, change: impl FnOnce(&mut Vec<String>)) -> Result<(), Failure> {
         let Some(path) = &self.path else {
             let text = "no approval can be kept without a home directory";

@@ -13,7 +13,7 @@ use crate::environment::{Environment, items, slow_items};
 use crate::processes::expect_nothing_alive;
 use crate::running::{Running, wait_until};
 
-/// A run whose first item is done soon after there is a file `go`: what the run has said by then has reached the agent.
+/// A run whose first item ends half a second after a file `go` appears, so that the agent has read earlier messages.
 fn at_work(environment: &Environment) -> Running {
     let task = items(4).replacen(
         "echo made",
