@@ -1,7 +1,6 @@
 //! What can happen to a run.
 //!
-//! An event holds everything that a decision needs: replaying the log's events through [`crate::run::Run`]
-//! gives the state without reading any other file.
+//! An event holds all that a decision needs: [`crate::run::Run`] gives the state from the log's events alone.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -80,8 +79,7 @@ pub enum Event {
     },
 }
 
-/// News about a stage that another machine runs, as a separate run. Events of the stage itself come as
-/// [`Event::Stage`], as in any run.
+/// News about a stage that another machine runs, as a separate run. Its own events come as [`Event::Stage`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Elsewhere {
@@ -173,8 +171,7 @@ pub enum TaskOutcome {
     Archived,
 }
 
-/// Something that happened in an attempt: an agent's report that decides something, with the measurements and
-/// the content of the handoff files at that time.
+/// An agent's report that decides something, with the measurements and the handoff files at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AttemptEvent {
@@ -358,6 +355,9 @@ pub struct Survey {
     /// Tests that are weaker than at the run's first commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weakened: Vec<WeakenedTest>,
+    /// How many commits of the run's first survey the one that is checked out does not contain; none if it has them all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u32>,
     /// Why the weakened tests are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests_unread: Option<String>,

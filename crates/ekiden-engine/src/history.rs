@@ -10,6 +10,7 @@ use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber};
 use ekiden_core::manifest::{Manifest, Stage};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
+use ekiden_core::relay::goal_of_list;
 use ekiden_core::renewal::{LastSession, NewTask, StartingPoint};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
@@ -292,8 +293,8 @@ fn unfinished_task(run: &Run, wanted: &Manifest) -> UnfinishedTask {
         (Some(_), None) | (None, Some(_)) => UnfinishedTask::Another,
         (None, None) => {
             // The task of a single relay may have changed since.
-            let now = run.relays().map(|(_, relay)| &relay.stage.task);
-            match now.eq(tasks(&wanted.stages)) {
+            let now = run.relays().map(|(_, relay)| told_apart_by(&relay.stage));
+            match now.eq(wanted.stages.iter().map(told_apart_by)) {
                 true => UnfinishedTask::Same,
                 false => UnfinishedTask::Another,
             }
@@ -424,6 +425,14 @@ pub(crate) fn open(workspace: &Workspace) -> Result<Option<StateDir>, EngineErro
         disk,
         StateLayout::new(&workspace.state_dir),
     )?)
+}
+
+fn told_apart_by(stage: &Stage) -> (bool, &str) {
+    let task = &stage.task;
+    match stage.part.items {
+        true => (true, goal_of_list(task)),
+        false => (false, task),
+    }
 }
 
 fn tasks(stages: &[Stage]) -> impl Iterator<Item = &String> {

@@ -27,7 +27,7 @@ const FIND: &str = "query Find($filter: IssueFilter, $after: String) { issues(fi
     nodes { identifier title url priority state { name type } labels(first: 20) { nodes { name } } \
     inverseRelations(first: 20) { nodes { type issue { state { type } } } } } pageInfo { hasNextPage endCursor } } }";
 const PLACE: &str = "query Place($id: String!) { issue(id: $id) { id team { id states(first: 100) { nodes { id name type position } } } } }";
-const TEAM: &str = "query Team { teams(first: 1) { nodes { id } } }";
+const TEAM: &str = "query Team { teams(first: 10) { nodes { id key } } }";
 const LABELS: &str = "query Labels($name: String!) { issueLabels(first: 50, filter: { name: { eqIgnoreCase: $name } }) { \
     nodes { id team { id } } } }";
 const MADE_ISSUE: &str = "query MadeIssue($id: String!) { issue(id: $id) { identifier } }";
@@ -275,8 +275,17 @@ impl<W: Web> Tracker for Linear<W> {
                 (place["team"]["id"].clone(), place["id"].clone())
             }
             None => {
-                let data = self.ask(TEAM, &json!({}), "a team")?;
-                (data["teams"]["nodes"][0]["id"].clone(), Value::Null)
+                let teams = nodes(&self.ask(TEAM, &json!({}), "a team")?["teams"]);
+                if teams.len() > 1 {
+                    let keys: Vec<String> = teams.iter().map(|team| text(&team["key"])).collect();
+                    let keys = keys.join(", ");
+                    let said = format!("the key sees several teams ({keys}); name a parent issue");
+                    return Err(Fault::refused(&said));
+                }
+                (
+                    teams.first().map_or(Value::Null, |team| team["id"].clone()),
+                    Value::Null,
+                )
             }
         };
         let made = uuid_of(new.key);

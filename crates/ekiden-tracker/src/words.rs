@@ -39,7 +39,7 @@ pub enum Markup {
 /// One checkpoint or handoff in the living comment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// `Session 3 · L2 at 86 %`
+    /// `Session 3 · L2 at 86 %`; the end of a run may quote what an agent said.
     pub head: String,
     pub at: Timestamp,
     /// Further text from us.
@@ -76,6 +76,7 @@ impl Entry {
                 .collect()
         };
         Self {
+            head: one_line(&mask(&self.head), LINE_CHARS_MAX),
             facts: lines(self.facts),
             done: lines(self.done),
             next: lines(self.next),
@@ -109,20 +110,23 @@ pub fn comment(head: &str, entries: &[&Entry], markup: Markup) -> String {
             Document::Text(text) => Some(text.as_str()),
             Document::Link(_) | Document::None => None,
         });
-    let newest = format!("### {}\n\n{}", newest.head, body(newest, document, markup));
+    let newest = format!(
+        "### {}\n\n{}",
+        defused(&newest.head),
+        body(newest, document, markup)
+    );
     let room = COMMENT_BYTES_MAX.saturating_sub(head.len() + newest.len());
     // The oldest lose their text first, but never their line.
     let mut folded = Vec::new();
-    let mut used = older
-        .iter()
-        .map(|entry| entry.head.len() + 2)
-        .sum::<usize>();
-    for entry in older.iter().rev() {
-        let whole = fold(&entry.head, &body(entry, None, markup), markup);
+    let heads = older.iter().map(|entry| defused(&entry.head));
+    let heads: Vec<String> = heads.collect();
+    let mut used = heads.iter().map(|head| head.len() + 2).sum::<usize>();
+    for (entry, head) in older.iter().zip(heads).rev() {
+        let whole = fold(&head, &body(entry, None, markup), markup);
         used += whole.len();
         folded.push(match used <= room {
             true => whole,
-            false => format!("{}\n\n", entry.head),
+            false => format!("{head}\n\n"),
         });
     }
     folded.reverse();
@@ -330,5 +334,15 @@ mod tests {
         let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
         let all = comment("x", &[&entry(1, &secret).bounded()], Markup::Html);
         assert!(!all.contains(&secret), "{all}");
+        // What an agent says as it fails is in the heading of the run's end.
+        let end = Entry {
+            head: format!("Run ended · {hostile} {secret}"),
+            ..entry(1, "")
+        };
+        let end = end.bounded();
+        let all = comment("x", &[&end, &end], Markup::Html);
+        for live in ["#12", "@mia", "://", "</details> !", &*secret] {
+            assert!(!all.contains(live), "{live} in {all}");
+        }
     }
 }

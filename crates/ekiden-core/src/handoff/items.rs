@@ -59,15 +59,37 @@ pub fn open_items(text: &str) -> OpenItems {
 
 /// The items that were open before and are now neither open nor ticked. `None` means no list at all.
 pub fn vanished(before: Option<&OpenItems>, now: Option<&OpenItems>) -> Vec<String> {
-    let kept: BTreeSet<String> = now
+    let keys = |items: Option<&OpenItems>| -> BTreeSet<String> {
+        let items = items.into_iter();
+        let texts = items.flat_map(|items| items.open.iter().chain(&items.done));
+        texts.map(|text| item_key(text)).collect()
+    };
+    let (known, mut kept) = (keys(before), keys(now));
+    let noted: Vec<String> = now
         .into_iter()
-        .flat_map(|now| now.open.iter().chain(&now.done))
-        .map(|text| item_key(text))
+        .flat_map(|now| &now.done)
+        .filter(|text| !known.contains(&item_key(text)))
+        .filter_map(|text| noted(text, |key| known.contains(key) && !kept.contains(key)))
         .collect();
+    kept.extend(noted);
     let open = before.into_iter().flat_map(|before| &before.open);
     open.filter(|text| !kept.contains(&item_key(text)))
         .cloned()
         .collect()
+}
+
+/// The key of the item with which a line begins before a note: agents tick `- [x] Log in (see mail.rs)`.
+pub fn noted(line: &str, is_item: impl Fn(&str) -> bool) -> Option<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let begins_note = |word: &str| {
+        word.starts_with(['(', '[', '→', '✅', '✓', '✔'])
+            || word.chars().all(|c| matches!(c, '-' | '–' | '—' | ':'))
+    };
+    let ends_item = |word: &str| word.ends_with([':', '.', ';', ',']);
+    let is_end = |at: &usize| begins_note(words[*at]) || ends_item(words[*at - 1]);
+    let items = (1..words.len()).rev().filter(is_end);
+    let mut keys = items.map(|end| item_key(&words[..end].join(" ")));
+    keys.find(|key| is_item(key))
 }
 
 /// An item's letters and digits: added emphasis or a full stop does not change the item.
@@ -100,5 +122,29 @@ mod tests {
         assert_eq!(vanished(Some(&before), Some(&now)), ["vanish"]);
         assert_eq!(vanished(Some(&before), None), ["keep", "tick me", "vanish"]);
         assert_eq!(vanished(None, Some(&now)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_tick_with_a_note_is_the_tick_of_its_item() {
+        let before = items("- [ ] Log in\n- [ ] Fix 1\n- [ ] Read\n- [ ] Read: errors\n");
+        let gone = |now: &str| vanished(Some(&before), Some(&items(now)));
+        let kept = "- [ ] Fix 1\n- [ ] Read\n- [ ] Read: errors\n";
+        for ticked in [
+            "Log in (see `mail.rs`)",
+            "**Log in** — done in 3f2a",
+            "Log in: by mail.",
+            "~~Log in~~ ✅ done",
+        ] {
+            assert!(
+                gone(&format!("{kept}- [x] {ticked}\n")).is_empty(),
+                "{ticked}"
+            );
+        }
+        for other in ["Log in by mail", "Logged in (done)"] {
+            assert_eq!(gone(&format!("{kept}- [x] {other}\n")), ["Log in"]);
+        }
+        assert_eq!(gone(&format!("{kept}- [ ] Log in (mail)\n")), ["Log in"]);
+        let now = "- [x] Log in\n- [x] Fix 10\n- [x] Read: errors\n";
+        assert_eq!(gone(now), ["Fix 1", "Read"], "other items");
     }
 }

@@ -51,6 +51,14 @@ pub enum Warning {
         session: SessionNumber,
         why: String,
     },
+    /// What is checked out no longer contains commits from before the run.
+    CommitsDropped {
+        /// The session that is over.
+        session: SessionNumber,
+        count: u32,
+        /// The newest of them.
+        commit: String,
+    },
     /// Core Knowledge is larger than its share of a prompt.
     KnowledgeCut {
         /// Facts that the next session does not get.

@@ -7,7 +7,6 @@
 //! is to blame for a failure. If an item is given up while the check fails, that failure does not count
 //! against later items.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Relay, Session};
@@ -15,7 +14,7 @@ use crate::estimate::{Kind, Model, Past, Range, Sample, Took};
 use crate::event::{AttemptEnded, Survey};
 use crate::guard::estimate::Estimate;
 use crate::guard::{Level, Window};
-use crate::handoff::{Handoff, HandoffFile, Heading, OpenItems, Status, item_key, vanished};
+use crate::handoff::{Handoff, HandoffFile, Heading, OpenItems, Status, item_key, noted, vanished};
 use crate::ids::SessionNumber;
 use crate::limits;
 use crate::markdown::sections_named;
@@ -28,6 +27,18 @@ const SUMMARY_CHARS_MAX: usize = 200;
 
 /// The list, from the work dir.
 pub const ITEMS_FILE: &str = "fix_plan.md";
+/// What is between the goal and the list in the task of such a relay.
+const LIST_HEADING: &str = "\n\n# fix_plan.md\n\n";
+
+/// The task of a relay that works through a list: its goal, and the list as it is at the start.
+pub fn list_task(goal: &str, list: &str) -> String {
+    format!("{}{LIST_HEADING}{list}", goal.trim_end())
+}
+
+/// The goal of such a task. Sessions change the list, so it does not tell two tasks apart.
+pub fn goal_of_list(task: &str) -> &str {
+    task.split_once(LIST_HEADING).map_or(task, |(goal, _)| goal)
+}
 
 /// What is known about the list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -93,10 +104,14 @@ impl ItemList {
 
     /// Updates the list from the file. An unreadable file holds no items.
     fn read(&mut self, now: Option<&OpenItems>, sizes: &BTreeMap<String, Vec<u64>>) {
-        let open = self.texts(ItemState::Open);
+        let open = self.texts(ItemState::Open).map(str::to_owned).collect();
+        let others = self
+            .items
+            .iter()
+            .filter(|item| item.state != ItemState::Open);
         let before = OpenItems {
-            open: open.map(str::to_owned).collect(),
-            done: Vec::new(),
+            open,
+            done: others.map(|item| item.text.clone()).collect(),
         };
         let gone = vanished(Some(&before), now);
         let told: BTreeSet<&String> = self.gone.iter().collect();
@@ -104,36 +119,58 @@ impl ItemList {
         self.vanished = gone.iter().filter(is_new).cloned().collect();
         self.gone = gone;
         let none = OpenItems::default();
-        let now = now.unwrap_or(&none);
-        let ticked = now.done.iter().map(|text| (text, true));
-        // Where each item is. An agent may write tens of thousands, and every command reads the log again.
-        let mut places = BTreeMap::new();
-        for (at, item) in self.items.iter().enumerate() {
-            places.entry(item_key(&item.text)).or_insert(at);
-        }
-        // Of two items with the same words, the open one counts.
-        for (text, ticked) in ticked.chain(now.open.iter().map(|text| (text, false))) {
-            match places.entry(item_key(text)) {
-                Entry::Occupied(at) => self.items[*at.get()].ticked = ticked,
-                Entry::Vacant(place) if self.room != Some(0) => {
-                    self.room = self.room.map(|room| room - 1);
-                    place.insert(self.items.len());
-                    self.items.push(ListItem {
-                        text: text.clone(),
-                        state: ItemState::Open,
-                        ticked,
-                        tries: 0,
-                        files: Vec::new(),
-                        took: Took::default(),
-                    });
-                }
-                Entry::Vacant(_) => {}
-            }
-        }
+        self.tick(now.unwrap_or(&none));
         // Only the files of open items are measured; the sizes of a done one stay as they were.
         for item in &mut self.items {
             if let Some(sizes) = sizes.get(&item.text) {
                 item.files.clone_from(sizes);
+            }
+        }
+    }
+
+    /// Takes over the file's ticks and new items. If several items have the same words, such as "write tests", the file
+    /// says how many of them are ticked, and the one in hand is the next.
+    fn tick(&mut self, now: &OpenItems) {
+        // Where each item is. An agent may write tens of thousands, and every command reads the log again.
+        let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, item) in self.items.iter().enumerate() {
+            places.entry(item_key(&item.text)).or_default().push(at);
+        }
+        let texts = now.open.iter().chain(&now.done);
+        let there: BTreeSet<String> = texts.map(|text| item_key(text)).collect();
+        let is_gone = |key: &str| places.contains_key(key) && !there.contains(key);
+        let of_done = |text: &String| match item_key(text) {
+            key if places.contains_key(&key) => key,
+            key => noted(text, is_gone).unwrap_or(key),
+        };
+        let done = now.done.iter().map(|text| (of_done(text), text, true));
+        let open = now.open.iter().map(|text| (item_key(text), text, false));
+        let lines: Vec<(String, &String, bool)> = done.chain(open).collect();
+        let mut counts: BTreeMap<&String, [usize; 2]> = BTreeMap::new();
+        for (key, text, ticked) in &lines {
+            let count = counts.entry(key).or_default();
+            count[usize::from(*ticked)] += 1;
+            let known = places.entry(key.clone()).or_default();
+            if known.len() < count[0] + count[1] && self.room != Some(0) {
+                self.room = self.room.map(|room| room - 1);
+                known.push(self.items.len());
+                self.items.push(ListItem {
+                    text: (*text).clone(),
+                    state: ItemState::Open,
+                    ticked: false,
+                    tries: 0,
+                    files: Vec::new(),
+                    took: Took::default(),
+                });
+            }
+        }
+        for (key, [open, done]) in counts {
+            let known = places.entry(key.clone()).or_default();
+            known.sort_by_key(|at| (!self.items[*at].ticked, self.in_hand != Some(*at), *at));
+            let before = known.iter().filter(|at| self.items[**at].ticked).count();
+            let ticked = done.max(before.min(known.len().saturating_sub(open)));
+            for (number, at) in known.iter().enumerate() {
+                self.items[*at].ticked = number < ticked;
             }
         }
     }
@@ -145,7 +182,7 @@ impl ItemList {
         for item in &mut self.items {
             item.state = match (item.state, item.ticked) {
                 (ItemState::Open, true) if !contradicted => ItemState::Done,
-                (ItemState::SetAside, true) if passed == Some(true) => ItemState::Done,
+                (ItemState::SetAside, true) if passed != Some(false) => ItemState::Done,
                 (ItemState::Done, false) => ItemState::Open,
                 (state, _) => state,
             };
@@ -395,6 +432,58 @@ mod tests {
         assert_eq!(shown(&list), "a done 0, b open 0", "the check never passed");
         let reopened = after(ALL, None, &[(ticked, None), (ALL, None)]);
         assert_eq!(shown(&reopened), "a open 0, b open 1");
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn items_with_the_same_words_are_done_one_by_one() {
+        let tests = |done: usize| "- [x] tests\n".repeat(done) + &"- [ ] tests\n".repeat(5 - done);
+        let files: Vec<String> = (1..=5).map(tests).collect();
+        let sessions: Vec<_> = files.iter().map(|file| (file.as_str(), None)).collect();
+        let list = after(&tests(0), None, &sessions[..4]);
+        assert_eq!(
+            shown(&list),
+            "tests done 0, tests done 0, tests done 0, tests done 0, tests open 0"
+        );
+        let list = after(&tests(0), None, &sessions);
+        assert_eq!(list.status(None), Some(Status::Complete));
+        let two = "- [ ] tests\n- [ ] tests\n- [ ] b\n";
+        let list = after(two, None, &[("- [x] tests\n- [ ] b\n", None)]);
+        assert_eq!(
+            shown(&list),
+            "tests done 0, tests open 0, b open 0",
+            "one is gone"
+        );
+        let aside: Vec<_> = std::iter::repeat_n((two, None), 3).collect();
+        let last = ("- [x] tests\n- [ ] tests\n- [ ] b\n", None);
+        let list = after(two, None, &[aside, vec![last]].concat());
+        assert_eq!(
+            shown(&list),
+            "tests aside 3, tests done 0, b open 0",
+            "that in hand"
+        );
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn an_item_that_is_ticked_with_a_note_is_done() {
+        let noted = "- [x] a (see a.rs)\n- [ ] b\n";
+        let list = after(ALL, None, &[(noted, None)]);
+        assert_eq!(shown(&list), "a done 0, b open 0");
+        assert!(list.vanished.is_empty());
+        let list = after(ALL, None, &[("- [x] a\n- [ ] b\n", None), (noted, None)]);
+        assert_eq!(shown(&list), "a done 0, b open 1");
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn an_item_that_is_ticked_after_it_was_set_aside_is_done_unless_the_check_fails() {
+        let vain = [(ALL, None), (ALL, None), (ALL, None)];
+        let both = "- [x] a\n- [x] b\n";
+        let list = after(ALL, None, &[&vain[..], &[(both, None)]].concat());
+        assert_eq!(list.status(None), Some(Status::Complete));
+        let list = after(ALL, None, &[&vain[..], &[(both, Some(false))]].concat());
+        assert_eq!(shown(&list), "a aside 3, b done 0");
     }
 
     // shows: RLP-09

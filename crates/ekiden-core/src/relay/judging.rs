@@ -27,6 +27,8 @@ pub struct Seen {
     pub(super) is_uncommitted: bool,
     /// Weakened tests that existed before the run began, so the run did not cause them.
     weakened_before: Vec<WeakenedTest>,
+    /// The number of dropped commits at the last warning about them.
+    dropped: Option<u32>,
     /// The number of facts that were left out at the last warning about it.
     left_out: usize,
 }
@@ -70,6 +72,7 @@ impl Seen {
             first_commit: None,
             is_uncommitted: false,
             weakened_before: Vec::new(),
+            dropped: None,
             left_out: 0,
         }
     }
@@ -88,6 +91,7 @@ impl Seen {
         if let Some(survey) = self.survey.as_ref().filter(|_| self.judge.is_some()) {
             self.first_commit.clone_from(&survey.head);
             self.weakened_before.clone_from(&survey.weakened);
+            self.dropped = None;
         }
     }
 
@@ -168,7 +172,11 @@ impl Relay {
         let budget = limits::KNOWLEDGE_TOKENS_MAX;
         let left_out = self.knowledge.for_prompt(budget).left_out;
         let before = std::mem::replace(&mut self.seen.left_out, left_out);
-        let survey = self.seen.survey.as_ref().filter(|_| passed);
+        let survey = self.seen.survey.as_ref();
+        let dropped = survey.and_then(|survey| survey.dropped);
+        let before_this = std::mem::replace(&mut self.seen.dropped, dropped);
+        let dropped = dropped.filter(|_| dropped > before_this);
+        let survey = survey.filter(|_| passed);
         let unread = survey.and_then(|survey| survey.tests_unread.clone());
         let tests: Vec<_> = survey
             .iter()
@@ -188,6 +196,11 @@ impl Relay {
             }),
             (!tests.is_empty()).then_some(Warning::TestsWeakened { session, tests }),
             unread.map(|why| Warning::TestsUnread { session, why }),
+            dropped.map(|count| Warning::CommitsDropped {
+                session,
+                count,
+                commit: self.seen.first_commit.clone().unwrap_or_default(),
+            }),
             (left_out > 0 && left_out != before)
                 .then_some(Warning::KnowledgeCut { left_out, facts }),
         ];

@@ -62,7 +62,7 @@ use crate::time::{Millis, Timestamp};
 
 pub use crate::agent::Purpose;
 pub use attempt::Session;
-pub use items::{ITEMS_FILE, ItemList, ItemState, ListItem};
+pub use items::{ITEMS_FILE, ItemList, ItemState, ListItem, goal_of_list, list_task};
 pub use judging::Seen;
 pub(crate) use notes::check_facts;
 pub use phase::{Consumed, Next, NextAttempt, Phase, ReviewStep, Reviewed, SessionEnd};

@@ -40,8 +40,9 @@ pub(super) async fn survey(
 ) -> Result<Survey, GitError> {
     let changed = Changed::find(git, to_root).await?;
     let (tree, substance) = fingerprints(git, dir, &changed).await;
-    let (commits, committed, diff_stat, weakened, diff) = tokio::join!(
+    let (commits, dropped, committed, diff_stat, weakened, diff) = tokio::join!(
         commits(git, since, &changed),
+        dropped(git, since, &changed),
         committed(git, since, &changed),
         diff_stat(git, since, &changed),
         weakened(git, dir, since, &changed),
@@ -61,6 +62,7 @@ pub(super) async fn survey(
         substance: (substance != tree).then_some(substance),
         tree,
         weakened,
+        dropped,
         tests_unread,
         items: None,
         item_files: BTreeMap::new(),
@@ -132,6 +134,14 @@ async fn commits(git: &Git, since: &Since, changed: &Changed) -> Vec<String> {
     };
     let log = git.run(LOG, &[&format!("{last}..HEAD")]).await;
     log.map(|text| bounded(&text)).unwrap_or_default()
+}
+
+/// What an agent lost that reset or rewrote the branch, or switched to another.
+async fn dropped(git: &Git, since: &Since, changed: &Changed) -> Option<u32> {
+    let first = earlier(&since.first, changed)?;
+    let range = format!("HEAD..{first}");
+    let count = git.line("rev-list --count", &[&range]).await;
+    count.ok()?.parse().ok().filter(|count| *count > 0)
 }
 
 /// The files that these commits changed.

@@ -6,6 +6,9 @@ use ekiden_core::time::Timestamp;
 
 use crate::phrase;
 
+/// How much of a commit's id names it for git, as long as nobody looks for a collision.
+const COMMIT_CHARS: usize = 12;
+
 /// Something that a person should know.
 #[derive(Debug)]
 pub struct Problem {
@@ -35,6 +38,7 @@ pub enum Kind {
     TestsWeakened,
     /// Nobody knows whether tests were weakened.
     TestsUnread,
+    CommitsDropped,
     /// The session could not be committed.
     Uncommitted,
     /// The agent summarised its conversation: the handoff came too late.
@@ -79,6 +83,10 @@ impl Kind {
             Self::TestsUnread => (
                 "session whose tests could not be compared",
                 "sessions whose tests could not be compared",
+            ),
+            Self::CommitsDropped => (
+                "session that dropped your commits",
+                "sessions that dropped your commits",
             ),
             Self::Uncommitted => ("session not committed", "sessions not committed"),
             Self::Compaction => ("compaction", "compactions"),
@@ -156,12 +164,28 @@ pub fn of_warning(warning: &Warning) -> (Kind, Option<u32>, String) {
             );
             (Kind::TestsUnread, Some(session.get()), why)
         }
+        Warning::CommitsDropped {
+            session,
+            count,
+            commit,
+        } => {
+            let why = dropped(*count, commit);
+            (Kind::CommitsDropped, Some(session.get()), why)
+        }
         Warning::KnowledgeCut { left_out, facts } => {
             let facts = phrase::count(*facts as u64, "fact");
             let why = format!("{left_out} of {facts} have no room in a prompt");
             (Kind::KnowledgeCut, None, why)
         }
     }
+}
+
+fn dropped(count: u32, newest: &str) -> String {
+    let count = phrase::count(u64::from(count), "commit");
+    let newest: String = newest.chars().take(COMMIT_CHARS).collect();
+    format!(
+        "what is checked out no longer contains {count} from before the run; `git branch NAME {newest}` keeps them"
+    )
 }
 
 /// How a test was weakened.

@@ -21,6 +21,8 @@ pub struct FakeLinear {
     pub issues: Vec<LinearIssue>,
     /// Id and name.
     pub labels: Vec<(String, String)>,
+    /// The keys of teams to which nothing belongs.
+    pub other_teams: Vec<String>,
     /// What keys may do nothing.
     pub refused_key: Option<String>,
 }
@@ -106,7 +108,12 @@ impl FakeLinear {
         let input = arg("input");
         match field {
             "viewer" => Ok(json!({ "name": "Mia" })),
-            "teams" => Ok(all([json!({ "id": TEAM })])),
+            "teams" => {
+                let others = self.other_teams.iter();
+                let others = others.map(|key| json!({ "id": key, "key": key }));
+                let own = json!({ "id": TEAM, "key": "ANV" });
+                Ok(all([own].into_iter().chain(others)))
+            }
             "issue" => Ok(self.shown(self.find(&arg("id"))?)),
             "issues" => Ok(all(self.listed(&arg("filter")))),
             "issueLabels" => Ok(all(self.labels_named(&arg("filter")))),

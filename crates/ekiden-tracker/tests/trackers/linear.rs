@@ -114,6 +114,28 @@ fn what_arrived_without_an_answer_is_not_made_again() {
     assert_eq!(fake.service.issues.len(), 2);
 }
 
+// shows: TRK-05
+#[test]
+fn an_issue_without_a_parent_is_made_only_where_there_is_one_team() {
+    let mut fake = FakeLinear::with(&["Accounts"]);
+    fake.other_teams = vec!["OPS".to_owned()];
+    let near = Near::new(fake);
+    let new = |parent| NewIssue {
+        key: "new",
+        title: "Log in",
+        text: "",
+        parent,
+        since: AT,
+    };
+    let fault = linear(&near).create(&new(None)).unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "it refuses: the key sees several teams (ANV, OPS); name a parent issue"
+    );
+    assert_eq!(near.0.lock().unwrap().service.issues.len(), 1);
+    linear(&near).create(&new(Some("ANV-1"))).unwrap();
+}
+
 // shows: LIN-002
 #[test]
 fn a_comment_that_a_person_deleted_is_written_anew() {

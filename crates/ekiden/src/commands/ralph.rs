@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use ekiden_core::handoff::{OpenItems, open_items};
 use ekiden_core::limits::{ITEM_TRIES_MAX as TRIES, SESSIONS_MAX_MAX};
 use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState, without_resume};
-use ekiden_core::relay::{ITEMS_FILE, ItemState};
+use ekiden_core::relay::{ITEMS_FILE, ItemState, list_task};
 use ekiden_core::run::Run;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{check_now, history};
@@ -163,10 +163,13 @@ fn run(
     let items = items_of(&list)?;
     let prompt = without_resume(&prompt.text);
     let task = Task {
-        text: format!("{}\n\n# {ITEMS_FILE}\n\n{}", prompt.trim_end(), list.text),
+        text: list_task(&prompt, &list.text),
         name: PROMPT_FILE.to_owned(),
     };
     let mut header = run::header(invocation, &workspace, task)?;
+    for stage in &mut header.manifest.stages {
+        stage.part.items = true;
+    }
     if items.open.is_empty() {
         if !new {
             history::check_unfinished(&workspace, Some(&header.manifest))?;
@@ -174,7 +177,6 @@ fn run(
         return verified(invocation, &workspace, &items, output);
     }
     for stage in &mut header.manifest.stages {
-        stage.part.items = true;
         if invocation.given.origin(&table::MAX_SESSIONS.row) == Origin::Default {
             let open = u32::try_from(items.open.len()).unwrap_or(u32::MAX);
             stage.sessions_max = open.saturating_mul(SESSIONS_AN_ITEM).min(SESSIONS_MAX_MAX);

@@ -16,7 +16,7 @@ use super::phrase;
 const SESSIONS_SHOWN_MAX: usize = 8;
 
 /// The kinds that are shown, in order, with their names for programs. The others are in the report.
-const TOLD: [(Kind, &str); 13] = [
+const TOLD: [(Kind, &str); 14] = [
     (Kind::Crash, "crashes"),
     (Kind::Lost, "lost"),
     (Kind::Rescue, "rescues"),
@@ -26,6 +26,7 @@ const TOLD: [(Kind, &str); 13] = [
     (Kind::SetAside, "set_aside"),
     (Kind::TestsWeakened, "tests_weakened"),
     (Kind::TestsUnread, "tests_unread"),
+    (Kind::CommitsDropped, "commits_dropped"),
     (Kind::Caution, "cautions"),
     (Kind::Uncommitted, "uncommitted"),
     (Kind::Compaction, "compactions"),

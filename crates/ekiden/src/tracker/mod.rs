@@ -281,7 +281,7 @@ impl Trackers {
         if let Some(repo) = self.get(&table::TRACKER_GITHUB_REPO) {
             return Some(repo);
         }
-        let args = ["config", "--get", "remote.origin.url"];
+        let args = ["remote", "get-url", "origin"];
         let origin = run_quick("git", &args, &self.dir, limits::NOTIFY_TIMEOUT).ok()?;
         repo_of(String::from_utf8_lossy(&origin.stdout).trim(), host)
     }
@@ -293,10 +293,18 @@ impl Trackers {
 
 /// `git@HOST:owner/name.git`, `https://HOST/owner/name`
 fn repo_of(origin: &str, host: &str) -> Option<String> {
-    let (_, rest) = origin.split_once(host)?;
-    let repo = rest.trim_start_matches([':', '/']).trim_end_matches('/');
+    let (at, path) = match origin.split_once("://") {
+        Some((_, rest)) => rest.split_once('/')?,
+        None => origin.split_once(':')?,
+    };
+    let at = at.rsplit_once('@').map_or(at, |(_, at)| at);
+    let found = at.split_once(':').map_or(at, |(found, _)| found);
+    // GitHub's name for SSH on the port of HTTPS.
+    let found = found.strip_prefix("ssh.").unwrap_or(found);
+    let repo = path.trim_matches('/');
     let repo = repo.strip_suffix(".git").unwrap_or(repo);
-    ekiden_core::issue::is_repo(repo).then(|| repo.to_owned())
+    let is_it = found.eq_ignore_ascii_case(host) && ekiden_core::issue::is_repo(repo);
+    is_it.then(|| repo.to_owned())
 }
 
 /// A fault as a failure of a command; `what` reads well after "cannot".
@@ -343,6 +351,18 @@ mod tests {
                 "github.corp",
                 Some("me/app"),
             ),
+            (
+                "ssh://git@ssh.github.com:443/me/app.git",
+                "github.com",
+                Some("me/app"),
+            ),
+            (
+                "https://x:token@GitHub.com/me/app.git",
+                "github.com",
+                Some("me/app"),
+            ),
+            ("https://notgithub.com/me/app", "github.com", None),
+            ("/srv/github.com/me/app", "github.com", None),
             ("https://gitlab.com/me/app", "github.com", None),
             ("", "github.com", None),
         ] {

@@ -105,6 +105,21 @@ fn a_list_that_is_ticked_is_done_once_it_is_verified() {
     environment.run(&[&run[..], &["--new"]].concat()).expect(0);
 }
 
+/// The run itself has ticked an item of the list since.
+// shows: RLP-09
+#[test]
+fn a_list_that_is_run_again_is_the_same_task() {
+    let environment = project(&list(2));
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    let said = environment.run(&RUN).expect(3);
+    assert!(said.stderr.contains("a run of this task"), "{said}");
+    environment.write("PROMPT.md", "Something else.\n");
+    let said = environment.run(&RUN).expect(1);
+    assert!(said.stderr.contains("a run of another task"), "{said}");
+}
+
 // shows: RLP-09
 #[test]
 fn numbered_items_are_ticked_where_they_stand() {

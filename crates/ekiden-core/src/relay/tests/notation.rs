@@ -88,6 +88,9 @@ pub(super) fn warning(warning: &Warning) -> String {
         Warning::ItemSetAside { session, item, .. } => format!("{session} sets aside {item}"),
         Warning::TestsWeakened { session, tests } => format!("{session} weakened {}", tests.len()),
         Warning::TestsUnread { session, why } => format!("{session} unread: {why}"),
+        Warning::CommitsDropped { session, count, .. } => {
+            format!("{session} drops {count} commits")
+        }
         Warning::KnowledgeCut { left_out, facts } => {
             format!("{left_out} of {facts} facts left out")
         }
