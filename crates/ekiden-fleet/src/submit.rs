@@ -19,7 +19,7 @@ use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 
 use crate::approved::PLAN_FILE;
-use crate::fault::{Fault, unknown_run};
+use crate::fault::Fault;
 use crate::follow::{Following, Known, Seen};
 use crate::git::{Git, Move};
 use crate::order::{
@@ -127,18 +127,17 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
             stops: wanted.resumed.is_some(),
             seen: Seen::default(),
         };
-        match wanted.resumed {
-            Some(resumed) => {
-                following.resume(resumed).await?;
-                if wanted.detach {
-                    return Ok(0);
+        crate::say(&match wanted.resumed {
+            None => format!("run {id} is with the fleet; ctrl-c leaves it alone"),
+            Some(resumed) => match following.resume(resumed).await? {
+                true if wanted.detach => return Ok(0),
+                true => format!("run {id} goes on with the fleet; ctrl-c stops it"),
+                // What follows shows how it ended.
+                false => {
+                    format!("the server takes nothing more for run {id}: it is over, or forgotten")
                 }
-                crate::say(&format!("run {id} goes on with the fleet; ctrl-c stops it"));
-            }
-            None => crate::say(&format!(
-                "run {id} is with the fleet; ctrl-c leaves it alone"
-            )),
-        }
+            },
+        });
         crate::can_be_read(&id);
         following.follow().await
     };
@@ -146,19 +145,14 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
 }
 
 impl Following {
-    /// Resumes a plan that has ended.
-    async fn resume(&self, resumed: RunResumed) -> Result<(), Failure> {
-        let told = self
-            .tell(PlanSignal::Resumed {
-                resumed: Box::new(resumed),
-            })
-            .await;
-        told.map_err(|error| {
-            if let WorkflowInteractionError::NotFound(status) = error {
-                return unknown_run(status);
-            }
-            Failure::unreachable(error)
-        })
+    /// Resumes a plan that has ended. False if it has ended for good, or if the server has forgotten it.
+    async fn resume(&self, resumed: RunResumed) -> Result<bool, Failure> {
+        let resumed = Box::new(resumed);
+        match self.tell(PlanSignal::Resumed { resumed }).await {
+            Ok(()) => Ok(true),
+            Err(WorkflowInteractionError::NotFound(_)) => Ok(false),
+            Err(error) => Err(Failure::unreachable(error)),
+        }
     }
 }
 
