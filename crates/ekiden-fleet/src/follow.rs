@@ -14,11 +14,15 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::discriminant;
 use std::time::Duration;
 
 use ekiden_core::effect::{Effect, WorktreeEffect};
 use ekiden_core::event::{Elsewhere, Event, Merge, RelayEvent, WorktreeEvent};
 use ekiden_core::ids::{MessageId, RunId, StageId};
+use ekiden_core::outcome::Outcome;
+use ekiden_core::relay::Relay;
+use ekiden_core::run::Run;
 use ekiden_core::settings::FleetPlace;
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::text::in_full;
@@ -247,11 +251,12 @@ impl Following {
         if !is_due {
             return Ok(());
         }
-        let (of_plan, beginning) = self.of_plan(&reached.0).await?;
+        let (mut of_plan, beginning) = self.of_plan(&reached.0).await?;
         // After the history: everything that it mentions has been pushed.
-        let (mut sources, logs) = self.of_stages().await?;
-        sources.push(of_plan);
-        while let Some(next) = earliest(&mut sources) {
+        let (mut of_stages, logs) = self.of_stages().await?;
+        while let Some(next) = earliest(&mut of_plan, &mut of_stages, |stage, outcome| {
+            is_known(self.run.run(), stage, outcome)
+        }) {
             self.take(next).await?;
         }
         self.run.publish(SystemClock.now())?;
@@ -316,7 +321,9 @@ impl Following {
     }
 
     /// What the stages did since, and where their logs are now. Also fetches the files that they left.
-    async fn of_stages(&self) -> Result<(Vec<Pending>, BTreeMap<String, String>), Fault> {
+    async fn of_stages(
+        &self,
+    ) -> Result<(BTreeMap<StageId, Pending>, BTreeMap<String, String>), Fault> {
         let run = &self.submission.header.run;
         let (theirs, ours) = (refs::handoffs(run), refs::followed(run));
         let spec = format!("+{theirs}/*:{ours}/*");
@@ -368,7 +375,7 @@ impl Following {
             self.bring_files(run, commit).await?;
             logs.insert(name.to_owned(), commit.to_owned());
         }
-        Ok((pending.into_values().collect(), logs))
+        Ok((pending, logs))
     }
 
     /// Handoffs, prompts and streams, for everything that shows sessions.
@@ -470,12 +477,37 @@ impl Following {
     }
 }
 
-/// The earliest of the next events of all sources. Clocks of machines may differ; the events of one source
-/// keep their order.
-fn earliest(sources: &mut [Pending]) -> Option<(Timestamp, Event)> {
-    let more = sources.iter_mut().filter(|source| !source.is_empty());
-    let first = more.min_by_key(|source| source.front().map(|(at, _)| *at));
-    first?.pop_front()
+/// The earliest of the next events. Clocks of machines may differ; the events of one source keep their
+/// order, and what a stage did comes before the end that it led to.
+fn earliest(
+    of_plan: &mut Pending,
+    of_stages: &mut BTreeMap<StageId, Pending>,
+    is_known: impl Fn(&StageId, &Outcome) -> bool,
+) -> Option<(Timestamp, Event)> {
+    let next_at = |source: &Pending| source.front().map(|(at, _)| *at);
+    let first = of_stages.values().filter_map(next_at).min();
+    if next_at(of_plan).is_none_or(|at| first.is_some_and(|first| first <= at)) {
+        let mut sources = of_stages.values_mut();
+        return sources.find(|source| next_at(source) == first)?.pop_front();
+    }
+    if let (_, Event::Elsewhere { stage, event }) = of_plan.front()?
+        && let Elsewhere::Ended { outcome } = event
+        && !is_known(stage, outcome)
+        && let Some(before) = of_stages.get_mut(stage).and_then(Pending::pop_front)
+    {
+        return Some(before);
+    }
+    of_plan.pop_front()
+}
+
+/// Our log has this end of the stage's own log, or that log has no such end.
+fn is_known(run: &Run, stage: &StageId, outcome: &Outcome) -> bool {
+    let is_of_worker = matches!(
+        outcome,
+        Outcome::Stopped { .. } | Outcome::NoWorktree { .. }
+    );
+    let own = run.relay(stage).and_then(Relay::outcome);
+    is_of_worker || own.is_some_and(|own| discriminant(own) == discriminant(outcome))
 }
 
 fn stop() -> Result<Steered, Failure> {
@@ -511,6 +543,28 @@ mod tests {
         let known = &known.stages[&stage];
         assert_eq!((known.of_round(3), known.of_round(6)), (None, Some(0)));
         assert_eq!(known.records, [10, 11, 12]);
+    }
+
+    /// As if the stage's worker were an hour ahead of the server.
+    // shows: FLT-03
+    #[test]
+    fn what_a_stage_did_comes_before_its_end_whatever_its_clock_says() {
+        let stage = StageId::try_from("A".to_owned()).unwrap();
+        let outcome = Outcome::Complete { verified: true };
+        let ended = Elsewhere::Ended { outcome };
+        let ended = Event::Elsewhere {
+            stage: stage.clone(),
+            event: ended,
+        };
+        let mut of_plan = Pending::from([(Timestamp(1), Event::Woke), (Timestamp(9), ended)]);
+        let did = |at: u64| (Timestamp(3_600_000 + at), Event::Woke.elsewhere(&stage, 1));
+        // The last one is of the next round.
+        let mut of_stages = BTreeMap::from([(stage.clone(), Pending::from([2, 8, 20].map(did)))]);
+        let mut order = Vec::new();
+        while let Some((at, _)) = earliest(&mut of_plan, &mut of_stages, |_, _| order.len() > 2) {
+            order.push(at.0 % 3_600_000);
+        }
+        assert_eq!(order, [1, 2, 8, 9, 20]);
     }
 
     /// As in a log that an earlier program kept.
