@@ -110,13 +110,13 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
     place.remote.clone_from(&wanted.remote);
     let work_dir = TakenWorkDir::take(&workspace).map_err(|error| Failure::state(&error))?;
     let id = submission.header.run.clone();
-    let known = known(&workspace, &id)?;
+    let (known, unfinished) = known(&workspace, &id)?;
     let is_shown = !wanted.detach;
     let work = async {
         let git = Git::at(&workspace.dir);
         let client = connect(None).await?;
         let (header, now) = (submission.header.clone(), SystemClock.now());
-        let opened = RemoteRun::open(work_dir, now, header, Unfinished::Refuse);
+        let opened = RemoteRun::open(work_dir, now, header, unfinished);
         let following = Following {
             handle: handle(&client, &id),
             run: opened.map_err(|error| Failure::state(&error))?,
@@ -172,16 +172,24 @@ fn handle(client: &Client, run: &RunId) -> WorkflowHandle<Client, FleetPlan> {
     client.get_workflow_handle(workflow(run))
 }
 
-/// What this work dir's log already has of the run.
-fn known(workspace: &Workspace, run: &RunId) -> Result<Known, Failure> {
+/// What this work dir's log already has of the run, and whether an unfinished run may be in the way.
+fn known(workspace: &Workspace, run: &RunId) -> Result<(Known, Unfinished), Failure> {
+    let failed = |error: EngineError| Failure::state(&error);
     let mut known = Known::default();
-    let listed = history::list(workspace).map_err(|error| Failure::state(&error))?;
+    let listed = history::list(workspace).map_err(failed)?;
     if listed.iter().any(|listed| listed.run == *run) {
         let note = |record: &Record, _: &Run| known.note(record.seq, &record.event);
-        let read = history::read(workspace, run, note);
-        read.map_err(|error| Failure::state(&error))?;
+        history::read(workspace, run, note).map_err(failed)?;
     }
-    Ok(known)
+    let newest = listed.last();
+    let newest = newest.and_then(|newest| history::read(workspace, &newest.run, |_, _| {}).ok());
+    // A fleet goes on with its run, whatever is followed here.
+    let is_elsewhere = newest.is_some_and(|newest| newest.run.header().fleet.is_some());
+    let unfinished = match is_elsewhere {
+        true => Unfinished::SetAside,
+        false => Unfinished::Refuse,
+    };
+    Ok((known, unfinished))
 }
 
 /// The plan of a run, as stored at the remote.
