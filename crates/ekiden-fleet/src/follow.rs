@@ -20,7 +20,9 @@ use std::time::Duration;
 use ekiden_core::effect::{Effect, WorktreeEffect};
 use ekiden_core::event::{Elsewhere, Event, Merge, RelayEvent, WorktreeEvent};
 use ekiden_core::ids::{MessageId, RunId, StageId};
+use ekiden_core::manifest::Stage;
 use ekiden_core::outcome::Outcome;
+use ekiden_core::plan::StageState;
 use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_core::settings::FleetPlace;
@@ -43,6 +45,7 @@ use crate::earlier;
 use crate::fault::Fault;
 use crate::git::Git;
 use crate::history::{self, is_of_plan};
+use crate::matching;
 use crate::order::{PlanSignal, Submission, refs};
 use crate::stage::STATE;
 use crate::worker::Leave;
@@ -140,6 +143,8 @@ pub(crate) struct Seen {
     logs: BTreeMap<String, String>,
     /// Why stages and merges failed on their workers, as it was said last.
     failures: BTreeMap<String, String>,
+    /// Why a stage waits for a worker.
+    missing: Option<String>,
 }
 
 impl Seen {
@@ -245,8 +250,11 @@ impl Following {
         self.run.show(at_work::sessions(told.raw()));
         self.seen.tell_failures(at_work::failures(told.raw()));
         let reached = (told.run_id().to_owned(), told.history_length());
-        let is_due =
-            self.seen.looks.is_multiple_of(LOOKS_PER_FETCH) || reached != self.seen.history;
+        let is_turn = self.seen.looks.is_multiple_of(LOOKS_PER_FETCH);
+        let is_due = is_turn || reached != self.seen.history;
+        if is_turn && self.seen.looks > 0 {
+            self.tell_missing().await;
+        }
         self.seen.looks += 1;
         if !is_due {
             return Ok(());
@@ -275,6 +283,27 @@ impl Following {
             return Err(Fault::Lost(why));
         }
         Ok(())
+    }
+
+    /// Says once that no worker can do a stage whose turn it is.
+    async fn tell_missing(&mut self) {
+        let header = &self.submission.header;
+        let plan = self.run.run().plan();
+        let is_turn = |stage: &&Stage| {
+            matches!(
+                plan.state(&stage.id),
+                Some(StageState::Preparing | StageState::Working | StageState::Merging)
+            )
+        };
+        let stages = header.manifest.stages.iter().filter(is_turn);
+        let queue = header.fleet.as_ref().map_or("", |place| &place.queue);
+        let Ok(missing) = matching::missing(self.handle.client(), queue, stages).await else {
+            return;
+        };
+        if let Some(why) = missing.as_ref().filter(|_| missing != self.seen.missing) {
+            crate::say(&format!("{why}; the plan waits for one"));
+        }
+        self.seen.missing = missing;
     }
 
     /// What the plan decided since, and how its last history begins. A long plan has several histories;
