@@ -12,7 +12,8 @@
 //! machines can follow one plan. A person's messages go through the history, so that all followers see
 //! them.
 
-use std::cmp::Ordering;
+mod known;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::discriminant;
 use std::time::Duration;
@@ -44,12 +45,14 @@ use crate::deliver::deliver;
 use crate::earlier;
 use crate::fault::Fault;
 use crate::git::Git;
-use crate::history::{self, is_of_plan};
+use crate::history;
 use crate::matching;
 use crate::order::{PlanSignal, Submission, refs};
 use crate::stage::STATE;
 use crate::worker::Leave;
 use crate::workflow::FleetPlan;
+
+pub(crate) use known::Known;
 
 /// How often the server is polled.
 const LOOK: Duration = Duration::from_secs(1);
@@ -57,58 +60,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const SIGNALLED: u8 = 128;
 /// If the server has no news, the remote is asked once in this many polls.
 const LOOKS_PER_FETCH: u32 = 10;
-
-/// How much of the other logs our log already has.
-#[derive(Debug, Default)]
-pub(crate) struct Known {
-    /// Events of the plan's history.
-    of_plan: usize,
-    stages: BTreeMap<StageId, KnownStage>,
-}
-
-/// How much of a stage's own logs; it has one for each round.
-#[derive(Debug, Default)]
-struct KnownStage {
-    /// The last round that began. Numbers may be skipped: each failed merge counts as one, even if nothing
-    /// was done after it.
-    round: u32,
-    /// For each of its records, the record that it became in our log.
-    records: Vec<u64>,
-}
-
-impl KnownStage {
-    /// How many records of a round's log are known; `None` if the round is over.
-    fn of_round(&self, round: u32) -> Option<usize> {
-        match round.cmp(&self.round) {
-            Ordering::Less => None,
-            Ordering::Equal => Some(self.records.len()),
-            Ordering::Greater => Some(0),
-        }
-    }
-}
-
-impl Known {
-    pub(crate) fn note(&mut self, seq: u64, event: &Event) {
-        self.of_plan += usize::from(is_of_plan(event));
-        if let Event::Elsewhere {
-            stage,
-            event: Elsewhere::Recorded { event, round },
-        } = event
-        {
-            let known = self.stages.entry(stage.clone()).or_default();
-            let begins = matches!(**event, Event::RunStarted(_)).then_some(known.round + 1);
-            let round = round.or(begins).unwrap_or(known.round);
-            if round != known.round {
-                known.round = round;
-                known.records.clear();
-            }
-            known.records.push(seq);
-        } else if let Event::Stage { stage, .. } = event {
-            let known = self.stages.entry(stage.clone()).or_default();
-            known.records.push(seq);
-        }
-    }
-}
 
 pub(crate) struct Following {
     pub(crate) handle: WorkflowHandle<Client, FleetPlan>,
@@ -250,13 +201,10 @@ impl Following {
         self.run.show(at_work::sessions(told.raw()));
         self.seen.tell_failures(at_work::failures(told.raw()));
         let reached = (told.run_id().to_owned(), told.history_length());
-        let is_turn = self.seen.looks.is_multiple_of(LOOKS_PER_FETCH);
-        let is_due = is_turn || reached != self.seen.history;
-        if is_turn && self.seen.looks > 0 {
-            self.tell_missing().await;
-        }
         self.seen.looks += 1;
-        if !is_due {
+        if self.seen.looks.is_multiple_of(LOOKS_PER_FETCH) {
+            self.tell_missing().await;
+        } else if reached == self.seen.history {
             return Ok(());
         }
         let (mut of_plan, beginning) = self.of_plan(&reached.0).await?;
@@ -553,27 +501,6 @@ fn stop() -> Result<Steered, Failure> {
 mod tests {
     use super::*;
 
-    /// After three merges that failed, a resume merges once more, and the next round has the number after that.
-    // shows: FLT-01
-    #[test]
-    fn a_round_is_recorded_once_though_the_number_before_it_was_left_out() {
-        let stage = StageId::try_from("A".to_owned()).unwrap();
-        let mut known = Known::default();
-        let mut seq = 0;
-        for round in [1, 2, 3, 5] {
-            for records in 0..3 {
-                let skip = known.stages.get(&stage);
-                let skip = skip.map_or(Some(0), |known| known.of_round(round));
-                assert_eq!(skip, Some(records), "round {round}");
-                seq += 1;
-                known.note(seq, &Event::Woke.elsewhere(&stage, round));
-            }
-        }
-        let known = &known.stages[&stage];
-        assert_eq!((known.of_round(3), known.of_round(6)), (None, Some(0)));
-        assert_eq!(known.records, [10, 11, 12]);
-    }
-
     /// As if the stage's worker were an hour ahead of the server.
     // shows: FLT-03
     #[test]
@@ -594,23 +521,5 @@ mod tests {
             order.push(at.0 % 3_600_000);
         }
         assert_eq!(order, [1, 2, 8, 9, 20]);
-    }
-
-    /// As in a log that an earlier program kept.
-    #[test]
-    fn a_record_without_a_number_is_of_the_last_round() {
-        let stage = StageId::try_from("A".to_owned()).unwrap();
-        let text = r#"{"kind":"recorded","event":{"kind":"woke"}}"#;
-        let event: Elsewhere = serde_json::from_str(text).unwrap();
-        let mut known = Known::default();
-        known.note(1, &Event::Woke.elsewhere(&stage, 2));
-        known.note(
-            2,
-            &Event::Elsewhere {
-                stage: stage.clone(),
-                event,
-            },
-        );
-        assert_eq!(known.stages[&stage].of_round(2), Some(2));
     }
 }

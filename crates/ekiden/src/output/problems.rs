@@ -86,10 +86,11 @@ pub fn line(timeline: &Timeline, of: Option<&StageId>) -> Option<Line> {
     Some(line.hanging(11))
 }
 
-type Told = (Kind, &'static str, Vec<(Option<usize>, u32)>);
+/// A kind, its name for programs, and the sessions that had it, each with the place of its stage.
+type OfKind = (Kind, &'static str, Vec<(Option<usize>, u32)>);
 
 /// The sessions that had each kind of problem, with the places of their stages.
-fn told(timeline: &Timeline, of: Option<&StageId>) -> Vec<Told> {
+fn told(timeline: &Timeline, of: Option<&StageId>) -> Vec<OfKind> {
     let of_kind = |(kind, name)| {
         let all = timeline.problems.iter().filter(|one| one.kind == kind);
         let all = all.filter(|one| is_of(timeline, of, one.stage));
