@@ -82,7 +82,7 @@ pub(crate) fn of_server(error: &(dyn Error + 'static)) -> (Option<Code>, String)
 }
 
 /// The server has no such run, or not even the namespace.
-pub(crate) fn unknown_run(status: Status) -> Failure {
+fn unknown_run(status: Status) -> Failure {
     if status.message().starts_with("Namespace") {
         return Failure::unreachable(status);
     }

@@ -12,13 +12,20 @@
 //! machines can follow one plan. A person's messages go through the history, so that all followers see
 //! them.
 
-use std::cmp::Ordering;
+mod known;
+
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::discriminant;
 use std::time::Duration;
 
 use ekiden_core::effect::{Effect, WorktreeEffect};
 use ekiden_core::event::{Elsewhere, Event, Merge, RelayEvent, WorktreeEvent};
 use ekiden_core::ids::{MessageId, RunId, StageId};
+use ekiden_core::manifest::Stage;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::plan::StageState;
+use ekiden_core::relay::Relay;
+use ekiden_core::run::Run;
 use ekiden_core::settings::FleetPlace;
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::text::in_full;
@@ -38,11 +45,14 @@ use crate::deliver::deliver;
 use crate::earlier;
 use crate::fault::Fault;
 use crate::git::Git;
-use crate::history::{self, is_of_plan};
+use crate::history;
+use crate::matching;
 use crate::order::{PlanSignal, Submission, refs};
 use crate::stage::STATE;
 use crate::worker::Leave;
 use crate::workflow::FleetPlan;
+
+pub(crate) use known::Known;
 
 /// How often the server is polled.
 const LOOK: Duration = Duration::from_secs(1);
@@ -50,58 +60,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const SIGNALLED: u8 = 128;
 /// If the server has no news, the remote is asked once in this many polls.
 const LOOKS_PER_FETCH: u32 = 10;
-
-/// How much of the other logs our log already has.
-#[derive(Debug, Default)]
-pub(crate) struct Known {
-    /// Events of the plan's history.
-    of_plan: usize,
-    stages: BTreeMap<StageId, KnownStage>,
-}
-
-/// How much of a stage's own logs; it has one for each round.
-#[derive(Debug, Default)]
-struct KnownStage {
-    /// The last round that began. Numbers may be skipped: each failed merge counts as one, even if nothing
-    /// was done after it.
-    round: u32,
-    /// For each of its records, the record that it became in our log.
-    records: Vec<u64>,
-}
-
-impl KnownStage {
-    /// How many records of a round's log are known; `None` if the round is over.
-    fn of_round(&self, round: u32) -> Option<usize> {
-        match round.cmp(&self.round) {
-            Ordering::Less => None,
-            Ordering::Equal => Some(self.records.len()),
-            Ordering::Greater => Some(0),
-        }
-    }
-}
-
-impl Known {
-    pub(crate) fn note(&mut self, seq: u64, event: &Event) {
-        self.of_plan += usize::from(is_of_plan(event));
-        if let Event::Elsewhere {
-            stage,
-            event: Elsewhere::Recorded { event, round },
-        } = event
-        {
-            let known = self.stages.entry(stage.clone()).or_default();
-            let begins = matches!(**event, Event::RunStarted(_)).then_some(known.round + 1);
-            let round = round.or(begins).unwrap_or(known.round);
-            if round != known.round {
-                known.round = round;
-                known.records.clear();
-            }
-            known.records.push(seq);
-        } else if let Event::Stage { stage, .. } = event {
-            let known = self.stages.entry(stage.clone()).or_default();
-            known.records.push(seq);
-        }
-    }
-}
 
 pub(crate) struct Following {
     pub(crate) handle: WorkflowHandle<Client, FleetPlan>,
@@ -136,6 +94,8 @@ pub(crate) struct Seen {
     logs: BTreeMap<String, String>,
     /// Why stages and merges failed on their workers, as it was said last.
     failures: BTreeMap<String, String>,
+    /// Why a stage waits for a worker.
+    missing: Option<String>,
 }
 
 impl Seen {
@@ -241,17 +201,18 @@ impl Following {
         self.run.show(at_work::sessions(told.raw()));
         self.seen.tell_failures(at_work::failures(told.raw()));
         let reached = (told.run_id().to_owned(), told.history_length());
-        let is_due =
-            self.seen.looks.is_multiple_of(LOOKS_PER_FETCH) || reached != self.seen.history;
         self.seen.looks += 1;
-        if !is_due {
+        if self.seen.looks.is_multiple_of(LOOKS_PER_FETCH) {
+            self.tell_missing().await;
+        } else if reached == self.seen.history {
             return Ok(());
         }
-        let (of_plan, beginning) = self.of_plan(&reached.0).await?;
+        let (mut of_plan, beginning) = self.of_plan(&reached.0).await?;
         // After the history: everything that it mentions has been pushed.
-        let (mut sources, logs) = self.of_stages().await?;
-        sources.push(of_plan);
-        while let Some(next) = earliest(&mut sources) {
+        let (mut of_stages, logs) = self.of_stages().await?;
+        while let Some(next) = earliest(&mut of_plan, &mut of_stages, |stage, outcome| {
+            is_known(self.run.run(), stage, outcome)
+        }) {
             self.take(next).await?;
         }
         self.run.publish(SystemClock.now())?;
@@ -270,6 +231,27 @@ impl Following {
             return Err(Fault::Lost(why));
         }
         Ok(())
+    }
+
+    /// Says once that no worker can do a stage whose turn it is.
+    async fn tell_missing(&mut self) {
+        let header = &self.submission.header;
+        let plan = self.run.run().plan();
+        let is_turn = |stage: &&Stage| {
+            matches!(
+                plan.state(&stage.id),
+                Some(StageState::Preparing | StageState::Working | StageState::Merging)
+            )
+        };
+        let stages = header.manifest.stages.iter().filter(is_turn);
+        let queue = header.fleet.as_ref().map_or("", |place| &place.queue);
+        let Ok(missing) = matching::missing(self.handle.client(), queue, stages).await else {
+            return;
+        };
+        if let Some(why) = missing.as_ref().filter(|_| missing != self.seen.missing) {
+            crate::say(&format!("{why}; the plan waits for one"));
+        }
+        self.seen.missing = missing;
     }
 
     /// What the plan decided since, and how its last history begins. A long plan has several histories;
@@ -316,7 +298,9 @@ impl Following {
     }
 
     /// What the stages did since, and where their logs are now. Also fetches the files that they left.
-    async fn of_stages(&self) -> Result<(Vec<Pending>, BTreeMap<String, String>), Fault> {
+    async fn of_stages(
+        &self,
+    ) -> Result<(BTreeMap<StageId, Pending>, BTreeMap<String, String>), Fault> {
         let run = &self.submission.header.run;
         let (theirs, ours) = (refs::handoffs(run), refs::followed(run));
         let spec = format!("+{theirs}/*:{ours}/*");
@@ -368,7 +352,7 @@ impl Following {
             self.bring_files(run, commit).await?;
             logs.insert(name.to_owned(), commit.to_owned());
         }
-        Ok((pending.into_values().collect(), logs))
+        Ok((pending, logs))
     }
 
     /// Handoffs, prompts and streams, for everything that shows sessions.
@@ -470,12 +454,37 @@ impl Following {
     }
 }
 
-/// The earliest of the next events of all sources. Clocks of machines may differ; the events of one source
-/// keep their order.
-fn earliest(sources: &mut [Pending]) -> Option<(Timestamp, Event)> {
-    let more = sources.iter_mut().filter(|source| !source.is_empty());
-    let first = more.min_by_key(|source| source.front().map(|(at, _)| *at));
-    first?.pop_front()
+/// The earliest of the next events. Clocks of machines may differ; the events of one source keep their
+/// order, and what a stage did comes before the end that it led to.
+fn earliest(
+    of_plan: &mut Pending,
+    of_stages: &mut BTreeMap<StageId, Pending>,
+    is_known: impl Fn(&StageId, &Outcome) -> bool,
+) -> Option<(Timestamp, Event)> {
+    let next_at = |source: &Pending| source.front().map(|(at, _)| *at);
+    let first = of_stages.values().filter_map(next_at).min();
+    if next_at(of_plan).is_none_or(|at| first.is_some_and(|first| first <= at)) {
+        let mut sources = of_stages.values_mut();
+        return sources.find(|source| next_at(source) == first)?.pop_front();
+    }
+    if let (_, Event::Elsewhere { stage, event }) = of_plan.front()?
+        && let Elsewhere::Ended { outcome } = event
+        && !is_known(stage, outcome)
+        && let Some(before) = of_stages.get_mut(stage).and_then(Pending::pop_front)
+    {
+        return Some(before);
+    }
+    of_plan.pop_front()
+}
+
+/// Our log has this end of the stage's own log, or that log has no such end.
+fn is_known(run: &Run, stage: &StageId, outcome: &Outcome) -> bool {
+    let is_of_worker = matches!(
+        outcome,
+        Outcome::Stopped { .. } | Outcome::NoWorktree { .. }
+    );
+    let own = run.relay(stage).and_then(Relay::outcome);
+    is_of_worker || own.is_some_and(|own| discriminant(own) == discriminant(outcome))
 }
 
 fn stop() -> Result<Steered, Failure> {
@@ -492,42 +501,25 @@ fn stop() -> Result<Steered, Failure> {
 mod tests {
     use super::*;
 
-    /// After three merges that failed, a resume merges once more, and the next round has the number after that.
-    // shows: FLT-01
+    /// As if the stage's worker were an hour ahead of the server.
+    // shows: FLT-03
     #[test]
-    fn a_round_is_recorded_once_though_the_number_before_it_was_left_out() {
+    fn what_a_stage_did_comes_before_its_end_whatever_its_clock_says() {
         let stage = StageId::try_from("A".to_owned()).unwrap();
-        let mut known = Known::default();
-        let mut seq = 0;
-        for round in [1, 2, 3, 5] {
-            for records in 0..3 {
-                let skip = known.stages.get(&stage);
-                let skip = skip.map_or(Some(0), |known| known.of_round(round));
-                assert_eq!(skip, Some(records), "round {round}");
-                seq += 1;
-                known.note(seq, &Event::Woke.elsewhere(&stage, round));
-            }
+        let outcome = Outcome::Complete { verified: true };
+        let ended = Elsewhere::Ended { outcome };
+        let ended = Event::Elsewhere {
+            stage: stage.clone(),
+            event: ended,
+        };
+        let mut of_plan = Pending::from([(Timestamp(1), Event::Woke), (Timestamp(9), ended)]);
+        let did = |at: u64| (Timestamp(3_600_000 + at), Event::Woke.elsewhere(&stage, 1));
+        // The last one is of the next round.
+        let mut of_stages = BTreeMap::from([(stage.clone(), Pending::from([2, 8, 20].map(did)))]);
+        let mut order = Vec::new();
+        while let Some((at, _)) = earliest(&mut of_plan, &mut of_stages, |_, _| order.len() > 2) {
+            order.push(at.0 % 3_600_000);
         }
-        let known = &known.stages[&stage];
-        assert_eq!((known.of_round(3), known.of_round(6)), (None, Some(0)));
-        assert_eq!(known.records, [10, 11, 12]);
-    }
-
-    /// As in a log that an earlier program kept.
-    #[test]
-    fn a_record_without_a_number_is_of_the_last_round() {
-        let stage = StageId::try_from("A".to_owned()).unwrap();
-        let text = r#"{"kind":"recorded","event":{"kind":"woke"}}"#;
-        let event: Elsewhere = serde_json::from_str(text).unwrap();
-        let mut known = Known::default();
-        known.note(1, &Event::Woke.elsewhere(&stage, 2));
-        known.note(
-            2,
-            &Event::Elsewhere {
-                stage: stage.clone(),
-                event,
-            },
-        );
-        assert_eq!(known.stages[&stage].of_round(2), Some(2));
+        assert_eq!(order, [1, 2, 8, 9, 20]);
     }
 }

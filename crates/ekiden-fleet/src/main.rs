@@ -40,7 +40,7 @@ use std::process::ExitCode;
 
 use ekiden_core::ids::RunId;
 use ekiden_core::text::in_full;
-use ekiden_engine::{EngineError, UnfinishedTask};
+use ekiden_engine::EngineError;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tonic::Code;
@@ -48,7 +48,6 @@ use tonic::Code;
 /// Exit codes, as in `ekiden`.
 const UNFINISHED: u8 = 1;
 const USAGE: u8 = 2;
-const STOPPED_EARLY: u8 = 3;
 const MISSING: u8 = 66;
 const UNREACHABLE: u8 = 69;
 const BUG: u8 = 70;
@@ -99,17 +98,10 @@ impl Failure {
 
     /// What the engine reports about this work dir.
     pub(crate) fn state(error: &EngineError) -> Self {
-        let (code, hint) = if let EngineError::Unfinished { task, .. } = error {
-            let ways = "`ekiden resume` continues it; `--new` starts a new run and keeps that one";
-            match task {
-                UnfinishedTask::Same | UnfinishedTask::SamePlan => (STOPPED_EARLY, ways),
-                UnfinishedTask::Another | UnfinishedTask::Unknown => (UNFINISHED, ways),
-                UnfinishedTask::EditedPlan => (
-                    UNFINISHED,
-                    "`ekiden resume` continues it with the manifest as it was; `--new` starts a new run with the \
-                     manifest as it is now",
-                ),
-            }
+        let (code, hint) = if let EngineError::Unfinished { .. } = error {
+            let hint =
+                "`ekiden status` shows it; meanwhile another clone of the project can follow a run";
+            (UNFINISHED, hint)
         } else if matches!(
             error,
             EngineError::Held { .. } | EngineError::Overlaps { .. }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ekiden_core::agent::AgentSpec;
-use ekiden_core::manifest::{Manifest, Take};
+use ekiden_core::manifest::{Manifest, Stage, Take};
 use ekiden_core::settings::RunStarted;
 use temporalio_client::{Client, NamespacedClient as _};
 use temporalio_common::protos::temporal::api::enums::v1::TaskQueueType;
@@ -101,7 +101,7 @@ pub(crate) async fn check(
     let until = Instant::now() + BEGINNING_MAX;
     loop {
         let workers = workers(client, plans).await?;
-        let Some(why) = nobody(manifest, &workers) else {
+        let Some(why) = nobody(manifest.stages.iter(), &workers) else {
             return Ok(());
         };
         if Instant::now() <= until {
@@ -117,9 +117,25 @@ pub(crate) async fn check(
     }
 }
 
+/// Why stages whose turn it is wait, if no worker can do one of them.
+pub(crate) async fn missing(
+    client: &Client,
+    plans: &str,
+    stages: impl Iterator<Item = &Stage>,
+) -> Result<Option<String>, Failure> {
+    let workers = workers(client, plans).await?;
+    let why = nobody(stages, &workers);
+    Ok(why.map(|why| match workers.is_empty() {
+        true => format!("no worker takes stages from `{plans}`"),
+        false => why,
+    }))
+}
+
 /// The stage that none of these workers can do, and what they lack.
-fn nobody(manifest: &Manifest, workers: &BTreeSet<BTreeSet<String>>) -> Option<String> {
-    let mut stages = manifest.stages.iter();
+fn nobody<'a>(
+    mut stages: impl Iterator<Item = &'a Stage>,
+    workers: &BTreeSet<BTreeSet<String>>,
+) -> Option<String> {
     let stage = stages.find(|stage| {
         let runs_on = &stage.part.runs_on;
         let can = workers.iter().any(|has| runs_on.is_subset(has));
@@ -190,7 +206,7 @@ mod tests {
         let mut manifest = plan_of(3, 1, |_| None);
         manifest.stages[1].part.runs_on = set(&["gpu", "claude"]);
         let workers = |all: &[&[&str]]| all.iter().map(|has| set(has)).collect();
-        let told = |all: &[&[&str]]| nobody(&manifest, &workers(all));
+        let told = |all: &[&[&str]]| nobody(manifest.stages.iter(), &workers(all));
         assert_eq!(told(&[&[], &["claude", "gpu", "linux"]]), None);
         let why = told(&[&[], &["claude"], &["gpu", "linux"]]);
         let wanted = "no worker can do the stage S1: it runs on claude, gpu, and the workers have: claude; gpu, linux";
@@ -198,7 +214,7 @@ mod tests {
         let why = told(&[&[]]).unwrap();
         assert!(why.ends_with("and no worker has any of that"), "{why}");
         manifest.stages[1].part.take = Take::Assume;
-        assert_eq!(nobody(&manifest, &workers(&[&[]])), None);
+        assert_eq!(nobody(manifest.stages.iter(), &workers(&[&[]])), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 
 use crate::approved::PLAN_FILE;
-use crate::fault::{Fault, unknown_run};
+use crate::fault::Fault;
 use crate::follow::{Following, Known, Seen};
 use crate::git::{Git, Move};
 use crate::order::{
@@ -110,13 +110,13 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
     place.remote.clone_from(&wanted.remote);
     let work_dir = TakenWorkDir::take(&workspace).map_err(|error| Failure::state(&error))?;
     let id = submission.header.run.clone();
-    let known = known(&workspace, &id)?;
+    let (known, unfinished) = known(&workspace, &id)?;
     let is_shown = !wanted.detach;
     let work = async {
         let git = Git::at(&workspace.dir);
         let client = connect(None).await?;
         let (header, now) = (submission.header.clone(), SystemClock.now());
-        let opened = RemoteRun::open(work_dir, now, header, Unfinished::Refuse);
+        let opened = RemoteRun::open(work_dir, now, header, unfinished);
         let following = Following {
             handle: handle(&client, &id),
             run: opened.map_err(|error| Failure::state(&error))?,
@@ -127,18 +127,17 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
             stops: wanted.resumed.is_some(),
             seen: Seen::default(),
         };
-        match wanted.resumed {
-            Some(resumed) => {
-                following.resume(resumed).await?;
-                if wanted.detach {
-                    return Ok(0);
+        crate::say(&match wanted.resumed {
+            None => format!("run {id} is with the fleet; ctrl-c leaves it alone"),
+            Some(resumed) => match following.resume(resumed).await? {
+                true if wanted.detach => return Ok(0),
+                true => format!("run {id} goes on with the fleet; ctrl-c stops it"),
+                // What follows shows how it ended.
+                false => {
+                    format!("the server takes nothing more for run {id}: it is over, or forgotten")
                 }
-                crate::say(&format!("run {id} goes on with the fleet; ctrl-c stops it"));
-            }
-            None => crate::say(&format!(
-                "run {id} is with the fleet; ctrl-c leaves it alone"
-            )),
-        }
+            },
+        });
         crate::can_be_read(&id);
         following.follow().await
     };
@@ -146,19 +145,14 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
 }
 
 impl Following {
-    /// Resumes a plan that has ended.
-    async fn resume(&self, resumed: RunResumed) -> Result<(), Failure> {
-        let told = self
-            .tell(PlanSignal::Resumed {
-                resumed: Box::new(resumed),
-            })
-            .await;
-        told.map_err(|error| {
-            if let WorkflowInteractionError::NotFound(status) = error {
-                return unknown_run(status);
-            }
-            Failure::unreachable(error)
-        })
+    /// Resumes a plan that has ended. False if it has ended for good, or if the server has forgotten it.
+    async fn resume(&self, resumed: RunResumed) -> Result<bool, Failure> {
+        let resumed = Box::new(resumed);
+        match self.tell(PlanSignal::Resumed { resumed }).await {
+            Ok(()) => Ok(true),
+            Err(WorkflowInteractionError::NotFound(_)) => Ok(false),
+            Err(error) => Err(Failure::unreachable(error)),
+        }
     }
 }
 
@@ -178,16 +172,24 @@ fn handle(client: &Client, run: &RunId) -> WorkflowHandle<Client, FleetPlan> {
     client.get_workflow_handle(workflow(run))
 }
 
-/// What this work dir's log already has of the run.
-fn known(workspace: &Workspace, run: &RunId) -> Result<Known, Failure> {
+/// What this work dir's log already has of the run, and whether an unfinished run may be in the way.
+fn known(workspace: &Workspace, run: &RunId) -> Result<(Known, Unfinished), Failure> {
+    let failed = |error: EngineError| Failure::state(&error);
     let mut known = Known::default();
-    let listed = history::list(workspace).map_err(|error| Failure::state(&error))?;
+    let listed = history::list(workspace).map_err(failed)?;
     if listed.iter().any(|listed| listed.run == *run) {
         let note = |record: &Record, _: &Run| known.note(record.seq, &record.event);
-        let read = history::read(workspace, run, note);
-        read.map_err(|error| Failure::state(&error))?;
+        history::read(workspace, run, note).map_err(failed)?;
     }
-    Ok(known)
+    let newest = listed.last();
+    let newest = newest.and_then(|newest| history::read(workspace, &newest.run, |_, _| {}).ok());
+    // A fleet goes on with its run, whatever is followed here.
+    let is_elsewhere = newest.is_some_and(|newest| newest.run.header().fleet.is_some());
+    let unfinished = match is_elsewhere {
+        true => Unfinished::SetAside,
+        false => Unfinished::Refuse,
+    };
+    Ok((known, unfinished))
 }
 
 /// The plan of a run, as stored at the remote.

@@ -440,7 +440,7 @@ fn time(ctx: &WorkflowContext<FleetPlan>) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use ekiden_core::steering::Steering;
+    use ekiden_core::steering::{Steering, StopRequest};
     use prost::Message as _;
     use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
     use temporalio_common::protos::temporal::api::history::v1::{History, HistoryEvent};
@@ -517,6 +517,27 @@ mod tests {
         };
         assert_eq!(limits.sessions_max, Some(9));
         assert!(limits.bounds.run.is_unlimited());
+    }
+
+    /// Somebody resumes a plan that is at work, since its follower was killed.
+    // shows: FLT-03
+    #[test]
+    fn a_pause_ends_with_a_resume_only_if_the_plan_has_ended() {
+        let order = serde_json::json!({
+            "ekiden": "", "run": "01234567", "base": "", "plan": "", "lease_secs": 60,
+        });
+        let order = serde_json::from_value(order).unwrap();
+        let mut fleet = Fleet::new(order, plan_of(2, 1, |_| None));
+        let resume = |fleet: &mut Fleet| {
+            let resumed = Box::default();
+            fleet.hear(Timestamp(5), PlanSignal::Resumed { resumed });
+            fleet.state.is_paused
+        };
+        fleet.state.is_paused = true;
+        assert!(resume(&mut fleet));
+        fleet.plan.stop(StopRequest::Gently);
+        fleet.plan.next(Timestamp(5));
+        assert!(!resume(&mut fleet));
     }
 
     #[tokio::test]

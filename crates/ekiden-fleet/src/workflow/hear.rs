@@ -22,7 +22,8 @@ impl Fleet {
             PlanSignal::Limited { limit } => self.state.limits.note(limit, now),
             PlanSignal::Resumed { resumed } => {
                 self.resumes += 1;
-                self.state.is_paused = false;
+                // A pause outlives a follower that was killed.
+                self.state.is_paused &= self.plan.ended().is_none();
                 self.state.shares.change(&resumed.limits.bounds);
                 let id = format!("resume-{}-{}", now.0, self.resumes);
                 if let Ok(message) = MessageId::try_from(id) {

@@ -6,7 +6,7 @@ mod scenario;
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::effect::Effect;
 use ekiden_core::ends::{EndCause, LimitKind};
-use ekiden_core::event::{CheckOutcome, Commit, Event, RunResumed, WorktreeEvent};
+use ekiden_core::event::{CheckOutcome, Commit, Delivery, Event, RunResumed, WorktreeEvent};
 use ekiden_core::event::{Merge, PreparedWorktree};
 use ekiden_core::guard::Level;
 use ekiden_core::handoff::{FileText, HandoffFiles, OpenItems};
@@ -14,13 +14,15 @@ use ekiden_core::ids::{EffectId, SessionNumber, StageId};
 use ekiden_core::manifest::Manifest;
 use ekiden_core::prompt::{Author, Notes};
 use ekiden_core::renewal::{LastSession, StartingPoint};
-use ekiden_core::time::Timestamp;
+use ekiden_core::settings::{FleetPlace, RunStarted};
+use ekiden_core::steering::Steering;
+use ekiden_core::time::{Millis, Timestamp};
 use expect_test::{expect, expect_file};
 
 use crate::page::Heading;
 use crate::render;
 use crate::timeline::{Kind, State};
-use scenario::{Scenario, attempt, complete, handoff, nothing, stages, with_words};
+use scenario::{Scenario, attempt, complete, handoff, nothing, stage, stages, with_words};
 
 fn relay() -> Scenario {
     let mut run = Scenario::relay(Some("pytest -q"));
@@ -445,6 +447,39 @@ fn twice_as_many_sessions_fit_into_the_same_page_and_memory() {
     let timeline = run.timeline();
     let speaking = timeline.sessions().filter(|(_, one)| one.words.is_some());
     assert!(speaking.count() < 50, "their words are the most of them");
+}
+
+// shows: FLT-03
+#[test]
+fn how_long_a_fleet_worked_is_told_by_its_server_alone() {
+    let id: StageId = "A".parse().unwrap();
+    let plan = Scenario::plan(vec![stage(id.clone(), &[])]);
+    let Event::RunStarted(header) = &plan.records[0].event else {
+        panic!("{:?}", plan.records);
+    };
+    let fleet = FleetPlace {
+        remote: String::new(),
+        queue: String::new(),
+        lease_secs: 60,
+        signed: false,
+    };
+    let mut run = Scenario::of(RunStarted {
+        fleet: Some(fleet),
+        ..(**header).clone()
+    });
+    run.pass(10).steer(Steering::Pause);
+    assert_eq!(run.timeline().worked, Millis::from_secs(10));
+    // As the clock of its worker says.
+    run.pass(3_600).event(Event::Woke.elsewhere(&id, 1));
+    // Somebody brings the result on the next day.
+    let delivery = Delivery::Given {
+        branch: None,
+        commit: String::new(),
+    };
+    let effect = EffectId { seq: 1, index: 0 };
+    run.pass(86_400)
+        .event(Event::Delivered { effect, delivery });
+    assert_eq!(run.timeline().worked, Millis::from_secs(10));
 }
 
 // shows: REL-27

@@ -282,7 +282,7 @@ fn check_by(command: &str) -> Verification {
     Verification::by_command(command.to_owned(), limits::VERIFY_TIMEOUT_DEFAULT)
 }
 
-fn stage(id: StageId, needs: &[&str]) -> Stage {
+pub(super) fn stage(id: StageId, needs: &[&str]) -> Stage {
     let needs = needs.iter().map(|need| Need {
         stage: need.parse().unwrap(),
         optional: false,

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::ends::{EndCause, EndClass};
-use ekiden_core::event::{CheckOutcome, Event, RelayEvent, Survey, TaskOutcome, WorktreeEvent};
+use ekiden_core::event::{
+    CheckOutcome, Elsewhere, Event, RelayEvent, Survey, TaskOutcome, WorktreeEvent,
+};
 use ekiden_core::handoff::Status;
 use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::outcome::WaitCause;
@@ -57,7 +59,7 @@ impl Timeline {
     /// Folds the next record; `run` is the state after it.
     pub fn take(&mut self, record: &Record, run: &Run) {
         self.before.append(&mut self.after);
-        self.pass_time(record);
+        self.pass_time(record, run);
         self.of_event(&record.event, run);
         for effect in &record.effects {
             self.of_effect(effect, run);
@@ -69,25 +71,34 @@ impl Timeline {
         }
     }
 
-    /// Time in which nobody worked on the run does not count.
-    fn pass_time(&mut self, record: &Record) {
+    /// Time in which nobody worked on the run does not count. In a fleet, whose machines' clocks differ, what its
+    /// server tells counts: a plan goes on while nobody follows it, and its result may be brought days later.
+    fn pass_time(&mut self, record: &Record, run: &Run) {
+        self.last = record.time;
+        let is_of_fleet = run.header().fleet.is_some();
         let is_idle = match &record.event {
-            Event::RunStarted(_) | Event::RunResumed(_) | Event::Continued(_) => true,
+            Event::Stage { .. } if is_of_fleet => return,
+            Event::Elsewhere {
+                event: Elsewhere::Recorded { .. },
+                ..
+            } => return,
+            Event::RunStarted(_) | Event::Continued(_) => true,
+            Event::RunResumed(_) => !is_of_fleet,
+            Event::Delivered { .. } => is_of_fleet,
             Event::Stage { event, .. } => matches!(event, RelayEvent::KnowledgeEdited { .. }),
             Event::LogicChanged { .. }
             | Event::LogAccepted { .. }
             | Event::UtcOffsetChanged { .. }
             | Event::Woke
             | Event::Worktree { .. }
-            | Event::Delivered { .. }
             | Event::StopRequested(_)
             | Event::Steered(_)
             | Event::Elsewhere { .. } => false,
         };
         if !is_idle && self.ended.is_none() {
-            self.worked.0 += record.time.since(self.last).0;
+            self.worked.0 += record.time.since(self.worked_until).0;
         }
-        self.last = record.time;
+        self.worked_until = record.time;
     }
 
     fn of_event(&mut self, event: &Event, run: &Run) {

@@ -72,6 +72,8 @@ pub struct Timeline {
     pub ended: Option<Timestamp>,
     /// How long ekiden worked on it, waits included.
     pub worked: Millis,
+    /// Until when that is counted.
+    worked_until: Timestamp,
     pub standing: Standing,
     /// The place of each stage, by its id.
     index: BTreeMap<StageId, usize>,
@@ -263,6 +265,7 @@ impl Timeline {
             last: at,
             ended: None,
             worked: Millis(0),
+            worked_until: at,
             standing: Standing::default(),
             index,
             before: BTreeMap::new(),

@@ -195,7 +195,7 @@ pub(super) fn carry_out(
     )
 }
 
-/// Why the plan cannot begin here now. A fleet has its own agents, and reports obstacles itself.
+/// Why the plan cannot begin here now. A fleet has its own agents.
 fn in_the_way(
     manifest: &Manifest,
     settings: &Settings,
@@ -203,13 +203,13 @@ fn in_the_way(
     invocation: &Invocation,
     workspace: &Workspace,
 ) -> Vec<Failure> {
-    if how.place.is_some_and(Placement::is_fleet) {
-        return Vec::new();
-    }
     let stages = manifest.stages.iter();
     let of_stages = stages.filter_map(|stage| stage.part.agent.as_deref());
     let agents = settings.agents().chain(of_stages);
-    let agents = check_agents(agents, invocation, &workspace.dir);
+    let agents = match how.place.is_some_and(Placement::is_fleet) {
+        true => Ok(()),
+        false => check_agents(agents, invocation, &workspace.dir),
+    };
     let unfinished = match how.new {
         true => Ok(()),
         false => history::check_unfinished(workspace, Some(manifest)).map_err(Failure::from),

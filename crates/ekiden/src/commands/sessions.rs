@@ -50,13 +50,14 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
         is_heard,
     };
     let rows: Vec<Row<'_>> = read.sessions.all().map(row).collect();
-    let timeline = read.sessions.reporter.timeline();
+    let (timeline, of) = (read.sessions.reporter.timeline(), read.stage.as_ref());
     let (earlier, from) = imported::of(&read);
     if read.json {
         let earlier = earlier.iter().map(|number| imported::json(*number, from));
         let sessions: Vec<Fields> = earlier.chain(rows.iter().map(Row::json)).collect();
         let answer = read.json().with("sessions", sessions);
-        return output.answer_json(&answer.and(timeline.and_then(problems::json)));
+        return output
+            .answer_json(&answer.and(timeline.and_then(|timeline| problems::json(timeline, of))));
     }
     let last = rows.last().map(|row| row.session.kept.number);
     let Some(last) = last.or(earlier.last().map(|number| number.get())) else {
@@ -72,7 +73,7 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
     let next = format!("ekiden show {last}{}", read.named);
     table::lines(&COLUMNS, &cells, output.columns())
         .into_iter()
-        .chain(timeline.and_then(problems::line))
+        .chain(timeline.and_then(|timeline| problems::line(timeline, of)))
         .chain([Line::next(next)])
         .for_each(|line| output.line(&line));
     Ok(Exit::Done)

@@ -55,7 +55,7 @@ impl Reporter {
             })
             .fields(ended.stages().map(|stages| fields! { "stages": stages }))
             .fields(fields! { "facts": standing.facts.len() })
-            .fields(problems::json(timeline))
+            .fields(problems::json(timeline, None))
             .fields(fields! { "files_changed": standing.files_open })
             .fields(
                 self.report
@@ -84,7 +84,7 @@ impl Reporter {
         ];
         let details = ending.details.into_iter();
         lines.extend(details.map(|text| Line::new(Tone::Plain, text)));
-        lines.extend(problems::line(ended.timeline));
+        lines.extend(problems::line(ended.timeline, None));
         let facts = ended.timeline.standing.facts.len() as u64;
         if facts > 0 {
             let facts = phrase::count(facts, "fact");

@@ -3,6 +3,7 @@
 //! What ekiden is made for is not a problem: a handoff, a verification that fails before the work is done,
 //! a pause that the user wants.
 
+use ekiden_core::ids::StageId;
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::time::Millis;
 use ekiden_report::Timeline;
@@ -34,14 +35,15 @@ const TOLD: [(Kind, &str); 14] = [
 ];
 
 /// The field for programs: a session appears as often as it had the problem. `None` if there is nothing to
-/// report.
-pub fn json(timeline: &Timeline) -> Option<Fields> {
-    let told = told(timeline);
+/// report. `of` is the stage whose problems are wanted; without it, those of all stages are.
+pub fn json(timeline: &Timeline, of: Option<&StageId>) -> Option<Fields> {
+    let told = told(timeline, of);
     let mut trouble = Fields::default();
     for (_, name, sessions) in &told {
+        let sessions: Vec<u32> = sessions.iter().map(|(_, session)| *session).collect();
         trouble = trouble.with(name, sessions);
     }
-    let limits = Limits::of(timeline);
+    let limits = Limits::of(timeline, of);
     if !limits.sessions.is_empty() {
         trouble = trouble
             .with("limits", &limits.sessions)
@@ -51,19 +53,28 @@ pub fn json(timeline: &Timeline) -> Option<Fields> {
 }
 
 /// The line, if there is something to report.
-pub fn line(timeline: &Timeline) -> Option<Line> {
-    let told = told(timeline);
-    let mut parts: Vec<String> = told
-        .iter()
-        .map(|(kind, _, sessions)| format!("{} {}", kind.count(sessions.len()), named(sessions)))
-        .collect();
+pub fn line(timeline: &Timeline, of: Option<&StageId>) -> Option<Line> {
+    let has_numbers_of_stages = of.is_none() && timeline.stages.len() > 1;
+    let name = |(stage, session): &(Option<usize>, u32)| {
+        let stage = stage.and_then(|at| timeline.stages.get(at));
+        match stage.filter(|_| has_numbers_of_stages) {
+            Some(stage) => format!("{session} of {}", stage.id),
+            None => session.to_string(),
+        }
+    };
+    let told = told(timeline, of);
+    let told = told.iter().map(|(kind, _, sessions)| {
+        let names = sessions.iter().map(name).collect();
+        format!("{} {}", kind.count(sessions.len()), named(names))
+    });
+    let mut parts: Vec<String> = told.collect();
     // The meaning of the numbers is given once.
     for part in parts.iter_mut().skip(1) {
         *part = part
             .replacen("(sessions ", "(", 1)
             .replacen("(session ", "(", 1);
     }
-    let limits = Limits::of(timeline);
+    let limits = Limits::of(timeline, of);
     if !limits.sessions.is_empty() {
         let waited = phrase::duration(limits.waited);
         let times = phrase::count(limits.sessions.len() as u64, "time");
@@ -76,13 +87,25 @@ pub fn line(timeline: &Timeline) -> Option<Line> {
     Some(line.hanging(11))
 }
 
-fn told(timeline: &Timeline) -> Vec<(Kind, &'static str, Vec<u32>)> {
+/// A kind, its name for programs, and the sessions that had it, each with the place of its stage.
+type OfKind = (Kind, &'static str, Vec<(Option<usize>, u32)>);
+
+/// The sessions that had each kind of problem, with the places of their stages.
+fn told(timeline: &Timeline, of: Option<&StageId>) -> Vec<OfKind> {
     let of_kind = |(kind, name)| {
         let all = timeline.problems.iter().filter(|one| one.kind == kind);
-        let sessions: Vec<u32> = all.filter_map(|one| one.session).collect();
+        let all = all.filter(|one| is_of(timeline, of, one.stage));
+        let sessions: Vec<_> = all
+            .filter_map(|one| Some((one.stage, one.session?)))
+            .collect();
         (!sessions.is_empty()).then_some((kind, name, sessions))
     };
     TOLD.into_iter().filter_map(of_kind).collect()
+}
+
+fn is_of(timeline: &Timeline, of: Option<&StageId>, place: Option<usize>) -> bool {
+    let stage = place.and_then(|at| timeline.stages.get(at));
+    of.is_none_or(|of| stage.is_some_and(|stage| stage.id == *of))
 }
 
 /// The usage limits that the run waited for.
@@ -92,9 +115,10 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(timeline: &Timeline) -> Self {
+    fn of(timeline: &Timeline, of: Option<&StageId>) -> Self {
         let waits = timeline.waits.iter();
         let waits = waits.filter(|wait| wait.cause == WaitCause::UsageLimit);
+        let waits = waits.filter(|wait| is_of(timeline, of, Some(wait.stage)));
         let lengths = waits
             .clone()
             .map(|wait| wait.over.unwrap_or(wait.until).since(wait.from).0);
@@ -105,13 +129,12 @@ impl Limits {
     }
 }
 
-/// `(session 5)`, `(sessions 4, 9)`
-fn named(of: &[u32]) -> String {
-    let mut sessions = of.to_vec();
+/// `(session 5)`, `(sessions 4, 9)`, `(session 2 of S03)`
+fn named(mut sessions: Vec<String>) -> String {
     sessions.dedup();
     let plural = if sessions.len() == 1 { "" } else { "s" };
-    let shown = sessions.iter().take(SESSIONS_SHOWN_MAX);
-    let shown = shown.map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let shown = &sessions[..sessions.len().min(SESSIONS_SHOWN_MAX)];
+    let shown = shown.join(", ");
     match sessions.len().saturating_sub(SESSIONS_SHOWN_MAX) {
         0 => format!("(session{plural} {shown})"),
         more => format!("(session{plural} {shown} and {more} more)"),
@@ -125,6 +148,7 @@ mod tests {
     // shows: UIX-04
     #[test]
     fn many_sessions_are_named_in_part_and_each_once() {
+        let named = |sessions: &[u32]| named(sessions.iter().map(u32::to_string).collect());
         assert_eq!(named(&[4]), "(session 4)");
         assert_eq!(named(&[4, 4]), "(session 4)");
         let many: Vec<u32> = (1..=12).collect();

@@ -841,6 +841,36 @@ fn programs_are_told_what_a_plan_at_work_asks() {
     run.end();
 }
 
+// shows: UIX-04, PLN-16
+#[test]
+fn trouble_is_named_with_its_stage() {
+    let environment = repository();
+    // The agent does everything over once.
+    let twice = "test \"$(grep -c one a.txt)\" = 2";
+    let stages = [
+        stage("A", "", "echo one >> a.txt", twice),
+        stage("B", "", "echo two > b.txt", "test -s b.txt"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let said = environment.run(&EXECUTE).expect(0);
+    let trouble = |said: &str| {
+        let line = said.lines().find(|line| line.starts_with("trouble"));
+        line.map(str::to_owned)
+    };
+    let of_plan = trouble(&said.stdout).unwrap();
+    assert!(of_plan.ends_with("(session 1 of A)"), "{of_plan}");
+    let of_stage = |stage: &str, more: &[&str]| {
+        let args = [&["sessions", "--stage", stage], more].concat();
+        environment.run(&args).expect(0).stdout
+    };
+    let of_a = trouble(&of_stage("A", &[])).unwrap();
+    assert!(of_a.ends_with("(session 1)"), "{of_a}");
+    assert_eq!(trouble(&of_stage("B", &[])), None);
+    assert!(of_stage("A", &["--json"]).contains("\"trouble\""));
+    assert!(!of_stage("B", &["--json"]).contains("\"trouble\""));
+}
+
 // shows: PLN-03
 #[test]
 fn a_run_that_would_leave_out_every_stage_does_not_begin() {

@@ -432,6 +432,9 @@ fn an_unfinished_run_of_an_edited_manifest_is_told_apart() {
     hint: `--new` starts a new run and keeps that one as it is
     --- exit code 3
     ");
+    // Before the plan is at the remote.
+    let on_fleet = [&EXECUTE[..], &["--on", "fleet"]].concat();
+    assert_eq!(environment.told(&on_fleet), environment.told(&EXECUTE));
     write("true");
     insta::assert_snapshot!(environment.told(&EXECUTE), @r"
     --- standard error
