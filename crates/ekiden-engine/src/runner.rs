@@ -28,7 +28,7 @@ use ekiden_store::disk::{Disk, RealDisk};
 use ekiden_store::error::StoreError;
 use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::lock::{Holder, WorkDirLock, lock_attempt};
-use ekiden_store::published::{exclude_from_git, prepare_published};
+use ekiden_store::published::{exclude_from_git, hide_state, prepare_published};
 use ekiden_store::state::{LockedStateDir, create_state_root};
 use tokio::sync::mpsc;
 
@@ -201,6 +201,8 @@ fn go_on(
     let run = header.run.clone();
     work_dir.disk = real_disk(&work_dir.workspace, header);
     work_dir.switch(header)?;
+    let began = Path::new(&header.place.work_dir);
+    overlap::refuse_copy(&work_dir.workspace, &run, began)?;
     let journal = Journal::open(&work_dir.state, &run)?;
     let ended = work_dir.end_leftovers(&journal)?;
     leftovers::tell(work_dir.left_behind + ended, observer);
@@ -258,6 +260,7 @@ impl LockedWorkDir {
         prepare_published(&*disk, &published, state.view().layout())?;
         if let Some(git) = &workspace.git {
             exclude_from_git(&*disk, &git.common_dir.join("info").join("exclude"))?;
+            hide_state(&*disk, &workspace.state_dir, &git.common_dir)?;
         }
         Ok(Self {
             left_behind: leftovers::end_unkept(state.view()),

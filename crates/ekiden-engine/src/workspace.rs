@@ -81,9 +81,9 @@ impl Workspace {
         if !dir.is_dir() {
             return Err(failed(io::ErrorKind::NotADirectory.into()));
         }
-        // The keeper gets the directory as text.
-        if dir.to_str().is_none() {
-            let source = io::Error::other("its path is not UTF-8 text");
+        // The keeper gets the directory as text, and git's answers are lines.
+        if dir.to_str().is_none_or(|dir| dir.contains('\n')) {
+            let source = io::Error::other("its path is not UTF-8 text, or has a line end in it");
             return Err(WorkspaceError::Git { path: dir, source });
         }
         let unknown = |error| WorkspaceError::Git {
@@ -230,11 +230,13 @@ mod tests {
 
     // shows: RUN-07
     #[test]
-    fn a_path_that_is_no_text_is_told() {
-        let name = OsStr::from_bytes(b"\xff");
-        let dir = tempfile::Builder::new().prefix(name).tempdir().unwrap();
-        let error = Workspace::find(dir.path(), None).unwrap_err();
-        let told = in_full(&error);
-        assert!(told.ends_with(": its path is not UTF-8 text"), "{told}");
+    fn a_path_that_is_no_line_of_text_is_told() {
+        for name in [&b"\xff"[..], b"a\nb"] {
+            let name = OsStr::from_bytes(name);
+            let dir = tempfile::Builder::new().prefix(name).tempdir().unwrap();
+            let error = Workspace::find(dir.path(), None).unwrap_err();
+            let told = in_full(&error);
+            assert!(told.contains(": its path is not UTF-8 text, or"), "{told}");
+        }
     }
 }

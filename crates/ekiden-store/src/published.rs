@@ -53,10 +53,20 @@ pub fn prepare_project(
     create_state_root(disk, &state)?;
     prepare_published(disk, &Published::new(work_dir), &state)?;
     if let Some(git) = common_dir {
+        hide_state(disk, state_dir, git)?;
         // If the repository is not writable, the `.gitignore` beside the documents has to be enough.
         let _ = exclude_from_git(disk, &git.join("info").join("exclude"));
     }
     Ok(())
+}
+
+/// Keeps a state directory that a user put into a repository out of its commits: it holds what agents said, unmasked.
+pub fn hide_state(disk: &dyn Disk, state_dir: &Path, common_dir: &Path) -> DiskResult<()> {
+    let rules = state_dir.join(".gitignore");
+    if state_dir.starts_with(common_dir) || disk.stat(&rules)?.is_some() {
+        return Ok(());
+    }
+    replace_at_once(disk, &rules, b"*\n")
 }
 
 /// Restores the published places after an agent: the directories exist again, and no published file has a link

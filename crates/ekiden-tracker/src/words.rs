@@ -68,12 +68,12 @@ impl Entry {
     #[must_use]
     pub fn bounded(self) -> Self {
         let lines = |lines: Vec<String>| -> Vec<String> {
-            let lines = lines.into_iter().filter(|line| !line.trim().is_empty());
+            // All at once, since a key has several lines.
+            let masked = mask(&lines.join("\n")).into_owned();
+            let lines = masked.lines().filter(|line| !line.trim().is_empty());
             // One more shows that some are left out.
             let lines = lines.take(LINES_MAX + 1);
-            lines
-                .map(|line| one_line(&mask(&line), LINE_CHARS_MAX))
-                .collect()
+            lines.map(|line| one_line(line, LINE_CHARS_MAX)).collect()
         };
         Self {
             head: one_line(&mask(&self.head), LINE_CHARS_MAX),
@@ -344,5 +344,21 @@ mod tests {
         for live in ["#12", "@mia", "://", "</details> !", &*secret] {
             assert!(!all.contains(live), "{live} in {all}");
         }
+        let dashes = "-----";
+        let line = "a1B2c3D4e5F6g7H8".repeat(4);
+        let asks = [
+            &format!("{dashes}BEGIN PRIVATE KEY{dashes}"),
+            &line,
+            &format!("{dashes}END PRIVATE KEY{dashes}"),
+        ];
+        let asked = Entry {
+            asks: asks.map(String::clone).to_vec(),
+            ..entry(1, "Read the code")
+        };
+        let all = comment("x", &[&asked.bounded()], Markup::Html);
+        assert!(
+            !all.contains(&line) && all.contains("END PRIVATE KEY"),
+            "{all}"
+        );
     }
 }

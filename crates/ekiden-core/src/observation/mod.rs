@@ -131,7 +131,8 @@ impl Observation {
 
     #[must_use]
     pub fn about(mut self, files: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        let names = files.into_iter().map(|file| one_line(file.as_ref(), 300));
+        let files = files.into_iter();
+        let names = files.map(|file| one_line(&mask(file.as_ref()), 300));
         self.files = names.take(OBSERVATION_FILES_MAX).collect();
         self.identified()
     }

@@ -209,6 +209,14 @@ fn a_loop_leaves_where_its_next_iteration_resumes() {
     );
 }
 
+// shows: MEM-12
+#[test]
+fn a_secret_in_a_files_name_is_masked() {
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let found = made("a file", "").about([format!("{secret}.txt")]);
+    assert_eq!(found.files, ["[masked: github token].txt"]);
+}
+
 #[test]
 fn what_is_left_out_takes_its_lines_with_it() {
     let found = made("two files", "a.rs is fine\nb.key is not").about(["a.rs", "b.key"]);

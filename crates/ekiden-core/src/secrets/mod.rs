@@ -155,7 +155,7 @@ fn mask_end(text: &str, start: usize) -> Option<usize> {
 
 /// A mask for the secret; one on each line or string where a key has several.
 fn push_mask(masked: &mut String, kind: &str, secret: &str) {
-    let is_around = |c: char| c.is_whitespace() || "\"'\\,|+-".contains(c);
+    let is_around = |c: char| c.is_whitespace() || "\"'\\,|¦>+-".contains(c);
     let mut pieces = secret.split_inclusive(['\n', '"']).peekable();
     let mut is_first = true;
     while let Some(piece) = pieces.next() {

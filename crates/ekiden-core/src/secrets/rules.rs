@@ -107,17 +107,17 @@ const OTHERS: &[(&str, &str, Shape)] = &[
     ),
     // https://core.telegram.org/bots/api#authorizing-your-bot
     ("telegram token", ":AA", Part("([A-Za-z0-9_-]{33})", Strong)),
-    // RFC 7468, RFC 4880: the lines between the marks, also in a string with `\n` for line ends, in a diff, or cut
-    // off.
+    // RFC 7468, RFC 4880: the lines between the marks, also in a string with `\n` for line ends, in a diff, quoted, with
+    // line numbers, or cut off.
     (
         "private key",
         "-----BEGIN ",
         Part(
             concat!(
                 r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----",
-                r#"(?:[ \t\r>|"',]|\n[ \t+-]?|\\+["nrt]|[A-Z][A-Za-z-]{2,20}: [^\n\\]{0,100})*"#,
-                r#"([A-Za-z0-9+/=]{16,}(?:(?:[ \t\r>|"',]|\n[ \t+-]?|\\+["nrt])+[A-Za-z0-9+/=]{16,})*"#,
-                r#"(?:(?:[ \t\r>|"',]|\n[ \t+-]?|\\+["nrt])+[A-Za-z0-9=][A-Za-z0-9+/=]{0,14}){0,2})"#,
+                r#"(?:[ \t\r>|¦"',]|\n[ \t+-]?|\\+["nrt]|[0-9]{1,6}(?:→|[:\t]|\\+t)|[A-Z][A-Za-z-]{2,20}: [^\n\\]{0,100})*"#,
+                r#"([A-Za-z0-9+/=]{16,}(?:(?:[ \t\r>|¦"',]|\n[ \t+-]?|\\+["nrt]|[0-9]{1,6}(?:→|[:\t]|\\+t))+[A-Za-z0-9+/=]{16,})*"#,
+                r#"(?:(?:[ \t\r>|¦"',]|\n[ \t+-]?|\\+["nrt]|[0-9]{1,6}(?:→|[:\t]|\\+t))+[A-Za-z0-9=][A-Za-z0-9+/=]{3,14}){0,2})"#,
             ),
             Strong,
         ),

@@ -13,9 +13,6 @@
 //!   holds that lock, we wait, but not forever.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use ekiden_core::event::Commit;
@@ -174,7 +171,7 @@ impl Committer<'_> {
         // `git add --all` would add a nested repository as a mere name.
         let takes_all = self.job.own_tree && !changes.has_repositories;
         if !takes_all {
-            self.leave_out_directories(&mut changes.entries).await?;
+            self.leave_out_replaced(&mut changes.entries).await?;
         }
         if changes.entries.is_empty() {
             let left_out = changes.left_out;
@@ -203,14 +200,14 @@ impl Committer<'_> {
         }
     }
 
-    /// Leaves out the files and links that are directories now. Git refuses to commit such a name, and drops it by
-    /// itself when it takes in what is in the directory.
-    async fn leave_out_directories(&self, entries: &mut Vec<Entry>) -> Result<(), GitError> {
+    /// Leaves out what git calls deleted although something is there. Git would commit what is there. It drops such
+    /// a name by itself when it takes in a directory or a link in its way; a file that was only taken out of the index
+    /// stays taken out, for the user to commit.
+    async fn leave_out_replaced(&self, entries: &mut Vec<Entry>) -> Result<(), GitError> {
         if entries.iter().any(Entry::is_deleted) {
             let top = self.git.top().await?;
-            let place = |entry: &Entry| top.join(OsStr::from_bytes(&entry.path));
-            let is_dir = |path: PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
-            entries.retain(|entry| !(entry.is_deleted() && is_dir(place(entry))));
+            let is_there = |entry: &Entry| entry.place(&top).symlink_metadata().is_ok();
+            entries.retain(|entry| !(entry.is_deleted() && is_there(entry)));
         }
         Ok(())
     }

@@ -88,6 +88,10 @@ pub(crate) fn choose(entries: &[Entry], top: &Path) -> (Vec<u8>, Vec<String>) {
     let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
     // Only the index knows a path that was added and is gone from the work tree.
     for entry in entries.iter().filter(|entry| entry.code != "AD") {
+        // Git refuses a name behind a link, and drops it by itself when it takes in the link.
+        if entry.is_deleted() && is_behind_link(&entry.place(top), top) {
+            continue;
+        }
         let path = entry.shown();
         if entry.is_dirty_submodule {
             left_out.push(format!("{path} (what is changed inside the submodule)"));
@@ -106,12 +110,19 @@ pub(crate) fn choose(entries: &[Entry], top: &Path) -> (Vec<u8>, Vec<String>) {
     (pathspecs(chosen), left_out)
 }
 
+fn is_behind_link(path: &Path, top: &Path) -> bool {
+    let above = path.ancestors().skip(1);
+    { above }
+        .take_while(|dir| *dir != top)
+        .any(Path::is_symlink)
+}
+
 /// Adds to the index. A file that cannot be read is reported; the rest is added.
 pub(crate) async fn add(git: &Git, paths: &[u8]) -> Result<Option<String>, GitError> {
     if paths.is_empty() {
         return Ok(None);
     }
-    let add = "-c advice.addEmbeddedRepo=false add --all --ignore-errors";
+    let add = "-c advice.addEmbeddedRepo=false add --all --sparse --ignore-errors";
     match git.fed(add, &FROM_STDIN, paths).await {
         Ok(_) => Ok(None),
         Err(GitError::Failed { code: 1, said, .. }) => {

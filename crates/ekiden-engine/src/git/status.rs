@@ -2,7 +2,9 @@
 //!
 //! Surveys, commits, snapshots and merges all look at the work tree through it. It takes no lock and writes nothing.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use super::{Git, GitError};
 
@@ -133,6 +135,11 @@ impl Entry {
     /// It is no longer in the work tree, or something else has its name.
     pub(crate) fn is_deleted(&self) -> bool {
         self.code.contains('D')
+    }
+
+    /// Its place in the work tree with this root.
+    pub(crate) fn place(&self, top: &Path) -> PathBuf {
+        top.join(OsStr::from_bytes(&self.path))
     }
 
     /// A repository inside this one that git does not know.

@@ -15,7 +15,7 @@ use crate::git::{Git, GitError};
 use crate::survey::Since;
 
 const LOG: &str = "log --no-show-signature --oneline --no-decorate --no-color -n 40";
-const DIFF_STAT: &str = "diff --stat --no-color --no-ext-diff";
+const DIFF_STAT: &str = "-c core.quotepath=off diff --stat --no-color --no-ext-diff";
 const COMMITTED: &str =
     "-c core.quotepath=off diff --name-status --no-renames --no-color --no-ext-diff";
 /// Independent of the user's settings for `diff`.

@@ -116,7 +116,10 @@ impl Worktrees {
         let Isolation::Worktrees { .. } = &self.isolation else {
             return Ok(());
         };
-        let unlocked = self.unlock_branches(all);
+        let all: Vec<&StageId> = all.collect();
+        let claimed = self.claim(&all).await;
+        claimed.map_err(|error| in_full(&error))?;
+        let unlocked = self.unlock_branches(all.into_iter());
         unlocked.map_err(|error| in_full(&error))?;
         let (_nobody, never) = watch::channel(0);
         for stage in stages {

@@ -35,6 +35,35 @@ pub(super) struct Branch {
 }
 
 impl Worktrees {
+    /// Has git lead the worktrees of a project that was moved back to it. Those of a project that was copied belong to the
+    /// original, whose run may be at work there.
+    pub(super) async fn claim(&self, stages: &[&StageId]) -> Result<(), GitError> {
+        let Some(ours) = &self.paths.workspace.git else {
+            return Ok(());
+        };
+        let trees = stages.iter().filter_map(|id| self.paths.tree(id));
+        for tree in trees.chain(self.paths.integration_tree()) {
+            let leads_out = |dir: &PathBuf| !dir.starts_with(&tree);
+            let Some(dir) = git_dir_of(&tree).filter(leads_out) else {
+                continue;
+            };
+            match dir.canonicalize() {
+                Ok(dir) if dir.starts_with(&ours.common_dir) => {}
+                Ok(dir) => {
+                    return GitError::refused(format!(
+                        "{} is a worktree of another repository, {}; if this project is a copy, continue the run in the \
+                         original, or start again here with `--new`",
+                        tree.display(),
+                        dir.display()
+                    ));
+                }
+                // What it does not repair is reported when a stage needs it.
+                Err(_) => drop(self.users_git().run("worktree repair", &[]).await),
+            }
+        }
+        Ok(())
+    }
+
     /// Prepares the worktree of a stage, and returns the commit from which it starts, and why its setup failed
     /// if it did. `integrated` is the last merge, if it is known. Nobody works in the worktree now.
     pub(super) async fn stage_tree(

@@ -402,6 +402,50 @@ fn a_file_that_became_a_directory_is_committed_with_what_is_in_it() {
 
 // shows: REL-18
 #[test]
+fn a_directory_that_became_a_link_is_committed_as_one() {
+    let environment = repository();
+    environment.shell("mkdir docs && echo a > docs/a");
+    environment.commit_all();
+    environment.write("task.md", &item("mv docs pages && ln -s pages docs"));
+    environment.run(&RUN).expect(0);
+    let committed = ["log", "-1", "--format=%s", "--no-renames", "--name-status"];
+    insta::assert_snapshot!(environment.git(&committed), @r"
+    ekiden: session 1 checkpoint
+
+    A	docs
+    D	docs/a
+    A	pages/a
+    ");
+    assert_eq!(status(&environment), "?? task.md\n");
+}
+
+// shows: CHK-004
+#[test]
+fn a_checkpoint_holds_a_link_in_a_directorys_place_and_what_is_outside_of_a_sparse_checkout() {
+    let environment = repository();
+    environment.shell("mkdir docs && echo a > docs/a");
+    environment.commit_all();
+    environment.shell("git sparse-checkout set docs; mv docs pages && ln -s pages docs");
+    environment.run(&["checkpoint"]).expect(0);
+    let kept = environment.git(&["ls-tree", "-r", "--name-only", "refs/ekiden/wip/manual"]);
+    assert_eq!(kept, "docs\npages/a\n");
+}
+
+// shows: REL-18
+#[test]
+fn a_file_that_was_only_taken_out_of_git_is_not_put_back() {
+    let environment = repository();
+    environment.write(".env", "PORT=1\n");
+    environment.commit_all();
+    let change = "git rm -q --cached .env && echo .env > .gitignore";
+    environment.write("task.md", &item(change));
+    environment.run(&RUN).expect(0);
+    assert!(commits(&environment).ends_with("checkpoint\n\n.gitignore\n"));
+    assert_eq!(status(&environment), "D  .env\n?? task.md\n");
+}
+
+// shows: REL-18
+#[test]
 fn a_submodules_new_commit_is_taken_and_a_repository_inside_is_not() {
     let environment = repository();
     environment.shell(

@@ -243,6 +243,25 @@ fn secrets_are_masked_where_they_are_shown_and_kept_for_the_agent() {
     assert!(shown.stdout.contains(masked), "{shown}");
 }
 
+// shows: OPS-04
+#[test]
+fn a_state_within_the_repository_is_not_committed() {
+    let environment = Environment::with_git();
+    let state = environment.dir().join("state");
+    let environment = environment.with("EKIDEN_STATE_DIR", state.to_str().unwrap());
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
+    environment.write("task.md", &items(1));
+    environment
+        .run(&["run", "task.md", "--agent", "rehearsal", "-g"])
+        .expect(0);
+    assert!(environment.exists("state"));
+    let untracked = environment.git(&["status", "--short", "--untracked-files=all"]);
+    assert_eq!(untracked, "?? task.md\n");
+    let committed = environment.git(&["ls-files"]);
+    assert!(!committed.contains("state"), "{committed}");
+}
+
 // shows: RUN-07
 #[test]
 fn a_file_where_ekidens_directory_belongs_is_told_with_what_to_do() {
@@ -468,6 +487,28 @@ fn a_repository_can_be_moved_with_its_state() {
     environment
         .run(&["resume", "--work-dir", &dir, "-m", "1"])
         .expect(3);
+}
+
+// shows: RUN-19
+#[test]
+fn a_copy_of_a_project_leaves_the_run_in_the_original_alone() {
+    let environment = Environment::with_git();
+    let gate = environment.path("gate");
+    let wait = format!(
+        "touch begun; until [ -e {} ]; do sleep 0.1; done",
+        gate.display()
+    );
+    let task = format!("Do it.\n\n- [ ] It\n\n  ```sh\n  {wait}\n  ```\n");
+    environment.write("task.md", &task);
+    let run = environment.start(&["run", "task.md", "--agent", "rehearsal"]);
+    wait_until("the session's work", || environment.exists("begun"));
+    environment.shell("cp -a . ../copy");
+    let copy = environment.path("copy").to_string_lossy().into_owned();
+    let said = environment.run(&["resume", "--work-dir", &copy]).expect(75);
+    assert!(said.stderr.contains("this directory is a copy"), "{said}");
+    std::fs::write(&gate, "").unwrap();
+    let said = run.end().expect(0);
+    assert!(!said.stdout.contains("killed"), "{said}");
 }
 
 /// Many a task begins with `git init`.

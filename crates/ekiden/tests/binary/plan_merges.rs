@@ -367,6 +367,31 @@ fn where_git_leaves_no_marks_a_stage_is_told_and_what_it_has_stands() {
     assert_eq!(fixture.environment.read("base.txt"), "base\nb\n");
 }
 
+/// A copy of a project has the original's worktrees in its log.
+// shows: PLN-08, RUN-11
+#[test]
+fn a_copied_project_leaves_the_worktrees_to_the_original_and_a_moved_one_takes_them() {
+    let fixture = Fixture::new("true");
+    let gate = fixture.environment.path("begun");
+    let work = format!("echo made > n; touch {}; sleep 60", gate.display());
+    let fixture = fixture.stage("A", &[&work, "true"]);
+    let environment = &fixture.environment;
+    let run = fixture.start();
+    wait_until("the stage's work", || gate.exists());
+    run.signal(Signal::KILL);
+    run.end().expect(137);
+    expect_nothing_alive(environment);
+    environment.shell("cp -a . ../copy");
+    let copy = environment.path("copy").to_string_lossy().into_owned();
+    let resume = ["resume", "--work-dir", &copy];
+    let said = environment.run(&resume).expect(74);
+    let told = "is a worktree of another repository, ";
+    assert!(said.stderr.contains(told), "{said}");
+    environment.shell("mv .git ../gone");
+    environment.run(&resume).expect(0);
+    environment.shell("test made = $(git -C ../copy show main:n)");
+}
+
 /// The conflict is on the stage's branch, and the log does not have it yet.
 // shows: PLN-08, RUN-11
 #[test]
