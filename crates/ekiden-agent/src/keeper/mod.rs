@@ -43,6 +43,7 @@ mod terminal;
 mod watch;
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,7 +74,23 @@ pub fn executable() -> std::io::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         Ok(PathBuf::from("/proc/self/exe"))
     } else {
-        std::env::current_exe()
+        path_of_executable()
+    }
+}
+
+/// Its path, for what others start, to whom `/proc/self/exe` is another program. If a newer version replaced the
+/// file meanwhile, this is the newer one.
+pub fn path_of_executable() -> std::io::Result<PathBuf> {
+    std::env::current_exe().map(upgraded)
+}
+
+/// What Linux appends to the path of a file that is not there any more.
+const REPLACED: &[u8] = b" (deleted)";
+
+fn upgraded(path: PathBuf) -> PathBuf {
+    match path.as_os_str().as_bytes().strip_suffix(REPLACED) {
+        Some(before) if !path.exists() => OsStr::from_bytes(before).into(),
+        _ => path,
     }
 }
 
@@ -90,4 +107,21 @@ pub(crate) struct ChildCommand {
     pub(crate) dir: PathBuf,
     /// Variables in addition to the keeper's own.
     pub(crate) env_set: Vec<(OsString, OsString)>,
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test replaces a file")]
+mod tests {
+    use super::*;
+
+    // shows: OPS-05
+    #[test]
+    fn a_program_that_was_replaced_is_the_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (program, replaced) = (dir.path().join("e"), dir.path().join("e (deleted)"));
+        assert_eq!(upgraded(replaced.clone()), program);
+        assert_eq!(upgraded(program.clone()), program);
+        std::fs::write(&replaced, "").unwrap();
+        assert_eq!(upgraded(replaced.clone()), replaced, "its own name");
+    }
 }

@@ -78,7 +78,7 @@ fn begin(spec: &mut AttemptSpec) -> Result<(Child, Listener), String> {
 
 /// Starts the client. The lock also stays here, for a client that is restarted.
 fn start(spec: &mut AttemptSpec) -> Result<Child, String> {
-    let ekiden = std::env::current_exe()
+    let ekiden = crate::keeper::path_of_executable()
         .map_err(|error| format!("cannot find ekiden's executable: {error}"))?;
     let lock = spec.lock.as_ref().map(File::try_clone).transpose();
     let lock = lock.map_err(|error| format!("cannot pass on the attempt's lock: {error}"))?;

@@ -472,7 +472,7 @@ fn become_it(args: &[&str], input: Option<File>) -> Result<Exit, Failure> {
 
 /// Where `ekiden-fleet` is.
 fn find_it() -> Result<PathBuf, Failure> {
-    let here = std::env::current_exe().ok();
+    let here = ekiden_agent::keeper::path_of_executable().ok();
     let beside = here.map(|here| here.with_file_name(PROGRAM));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = beside.filter(|beside| beside.is_file());

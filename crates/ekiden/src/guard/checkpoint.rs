@@ -110,7 +110,8 @@ fn start_for(role: &str, watched: &Watched) -> io::Result<()> {
 }
 
 fn start(words: &[OsString], dir: &Path) -> io::Result<()> {
-    let started = std::env::current_exe().and_then(|own| detached::start(&own, words, dir));
+    let started = ekiden_agent::keeper::path_of_executable()
+        .and_then(|own| detached::start(&own, words, dir));
     started
         .map(drop)
         .map_err(|error| io::Error::other(format!("begin a checkpoint: {error}")))

@@ -132,6 +132,7 @@ impl Full {
         if let Some(Search::Typing(text)) = &mut self.search {
             match key {
                 Key::Char(c) => text.push(c),
+                Key::Pasted(c) => text.push(if c == '\n' { ' ' } else { c }),
                 Key::Backspace => drop(text.pop()),
                 Key::Enter => {
                     let words = std::mem::take(text);
@@ -158,7 +159,7 @@ impl Full {
             Key::Move(Move::Left) => self.choose(-1),
             Key::Move(Move::Right) => self.choose(1),
             Key::Escape if self.search.is_some() => self.search = None,
-            Key::Char(_) | Key::Backspace | Key::Escape => return Pressed::Other,
+            Key::Char(_) | Key::Pasted(_) | Key::Backspace | Key::Escape => return Pressed::Other,
         }
         Pressed::Taken
     }

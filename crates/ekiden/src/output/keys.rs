@@ -23,6 +23,13 @@ const BYTES_MAX: usize = 4096;
 /// Shows the cursor and leaves a full screen, which does nothing if there is none. Then it erases from the start of the
 /// line on.
 const LEAVE_SCREEN: &str = "\u{1b}[?25h\u{1b}[?1047l\r\u{1b}[J";
+/// The terminal marks what is pasted. WHY: a line break in it is not Enter, and no letter after it is a key.
+const MARK_PASTES: &str = "\u{1b}[?2004h";
+const MARK_NO_PASTES: &str = "\u{1b}[?2004l";
+const PASTE_BEGINS: &str = "\u{1b}[200~";
+const PASTE_ENDS: &str = "\u{1b}[201~";
+/// A longer paste has lost its end.
+const PASTE_BYTES_MAX: usize = 1 << 20;
 /// A signal that has no key.
 const NO_KEY: u8 = if cfg!(target_os = "macos") { 0xff } else { 0 };
 
@@ -31,7 +38,7 @@ pub struct Keys {
     /// Whether ctrl-z is a key: in the full-screen view, which must be left before the process is
     /// suspended.
     pub takes_suspend: bool,
-    /// The start of an incomplete character.
+    /// The start of an incomplete character or paste.
     begun: Vec<u8>,
 }
 
@@ -73,6 +80,7 @@ impl Keys {
             mode.local_modes.remove(ours);
             mode.special_codes[SpecialCodeIndex::VSUSP] = suspend;
             let _ = tcsetattr(stdin(), OptionalActions::Now, &mode);
+            let _ = rustix::io::write(stdout(), MARK_PASTES.as_bytes());
         }
     }
 
@@ -116,6 +124,7 @@ impl Drop for Keys {
 fn set(mode: &Termios) {
     if is_in_foreground() {
         let _ = tcsetattr(stdin(), OptionalActions::Now, mode);
+        let _ = rustix::io::write(stdout(), MARK_NO_PASTES.as_bytes());
     }
 }
 
@@ -178,8 +187,34 @@ fn restore_on_panic(before: Termios) {
     });
 }
 
-/// The keys of these bytes. The bytes of an incomplete character stay.
+/// The keys of these bytes. The bytes of an incomplete character or paste stay.
 fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
+    let at = |bytes: &[u8], mark: &str| {
+        let mut windows = bytes.windows(mark.len());
+        windows.position(|window| window == mark.as_bytes())
+    };
+    if let Some(begin) = at(bytes, PASTE_BEGINS) {
+        let end = match at(bytes, PASTE_ENDS) {
+            Some(end) if end > begin => end,
+            _ if bytes.len() < PASTE_BYTES_MAX => return Vec::new(),
+            _ => bytes.len(),
+        };
+        let mut before: Vec<u8> = bytes.drain(..end).collect();
+        bytes.drain(..PASTE_ENDS.len().min(bytes.len()));
+        let pasted = before.split_off(begin).split_off(PASTE_BEGINS.len());
+        let pasted = String::from_utf8_lossy(&pasted).replace("\r\n", "\n");
+        let pasted = pasted.chars().filter_map(|c| match c {
+            '\r' | '\n' => Some(Key::Pasted('\n')),
+            '\t' => Some(Key::Pasted(' ')),
+            c => (!c.is_control()).then_some(Key::Pasted(c)),
+        });
+        let keys = keys_of(&mut before).into_iter().chain(pasted);
+        return keys
+            .collect::<Vec<_>>()
+            .into_iter()
+            .chain(keys_of(bytes))
+            .collect();
+    }
     // An arrow or a function key: not part of any text.
     if bytes.len() > 1 && bytes[0] == 0x1b {
         let keys = arrows(bytes);
@@ -253,5 +288,24 @@ mod tests {
         begun.push(0xa9);
         assert_eq!(keys_of(&mut begun), [Key::Char('é')]);
         assert!(begun.is_empty());
+    }
+
+    // shows: UIX-01
+    #[test]
+    fn a_paste_is_text_whatever_is_in_it() {
+        let pasted = |text: &str| text.chars().map(Key::Pasted).collect::<Vec<_>>();
+        let mut bytes = b"m\x1b[200~no\rstop\r\n\xc3".to_vec();
+        assert_eq!(keys_of(&mut bytes), [], "its end is missing");
+        bytes.extend(b"\xa9\x1b[31m\t.\x1b[201~\rp");
+        let mut keys = vec![Key::Char('m')];
+        keys.extend(pasted("no\nstop\né[31m ."));
+        keys.extend([Key::Enter, Key::Char('p')]);
+        assert_eq!(keys_of(&mut bytes), keys);
+        assert_eq!(bytes, b"");
+
+        let mut endless = b"\x1b[200~".to_vec();
+        endless.resize(PASTE_BYTES_MAX, b'x');
+        assert_eq!(keys_of(&mut endless).len(), PASTE_BYTES_MAX - 6);
+        assert_eq!(endless, b"");
     }
 }

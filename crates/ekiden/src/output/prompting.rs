@@ -12,6 +12,8 @@ use super::summary::Summary;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     Char(char),
+    /// Text that was pasted. It is never a key, so it does nothing where nothing is typed.
+    Pasted(char),
     Enter,
     Backspace,
     Escape,
@@ -92,8 +94,8 @@ impl Prompting {
             State::Idle => self.begin(key, summary),
             State::Stopping => match key {
                 Key::Char('y' | 'Y') => Some(Wanted::Steer(Steering::Stop { now: false })),
-                Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape | Key::Move(_) => None,
-                Key::Suspend => None,
+                Key::Char(_) | Key::Pasted(_) | Key::Enter | Key::Backspace | Key::Escape => None,
+                Key::Move(_) | Key::Suspend => None,
             },
             State::Typing(about, text) => self.typed(about, text, key),
         }
@@ -118,7 +120,7 @@ impl Prompting {
                     self.state = typing(About::Answer(stage.clone()));
                 }
             }
-            Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => {}
+            Key::Char(_) | Key::Pasted(_) | Key::Enter | Key::Backspace | Key::Escape => {}
             Key::Move(_) | Key::Suspend => {}
         }
         None
@@ -129,9 +131,11 @@ impl Prompting {
             Key::Escape => return None,
             Key::Enter if text.trim().is_empty() => return None,
             Key::Enter => return Some(about.wanted(text.trim().to_owned())),
-            Key::Char(c) if text.chars().count() < limits::OPERATOR_CHARS_MAX => text.push(c),
+            Key::Char(c) | Key::Pasted(c) if text.chars().count() < limits::OPERATOR_CHARS_MAX => {
+                text.push(c);
+            }
             Key::Backspace => drop(text.pop()),
-            Key::Char(_) => {}
+            Key::Char(_) | Key::Pasted(_) => {}
             Key::Move(_) | Key::Suspend => {}
         }
         self.state = State::Typing(about, text);
@@ -174,6 +178,7 @@ impl Prompting {
                 let room = columns.saturating_sub(label.len() + 5);
                 let hidden = text.chars().count().saturating_sub(room);
                 let end: String = text.chars().skip(hidden).collect();
+                let end = end.replace('\n', " ");
                 let hint = if text.is_empty() { about.hint() } else { "" };
                 Line::new(Tone::Attention, format!("  {label} "))
                     .with(Tone::Plain, format!("{end}▏"))

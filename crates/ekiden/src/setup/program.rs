@@ -13,7 +13,7 @@ use crate::failure::{Failure, OrFail as _};
 /// `PATH` and replaces its target. A program of another name is refused: its hooks could not be
 /// distinguished from other people's.
 pub fn own_program() -> Result<String, Failure> {
-    let running = std::env::current_exe().and_then(|path| path.canonicalize());
+    let running = ekiden_agent::keeper::path_of_executable().and_then(|path| path.canonicalize());
     let running = running.or_fail(Exit::State, "cannot find the path of this program")?;
     let called = std::env::args_os().next().unwrap_or_default();
     let path = as_called(&called, &std::env::var_os("PATH").unwrap_or_default())

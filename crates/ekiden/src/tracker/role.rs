@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(12);
 
 /// Has a separate process send what waits; it outlives this one.
 pub fn begin(dir: &Path) -> io::Result<()> {
-    let own = std::env::current_exe()?;
+    let own = ekiden_agent::keeper::path_of_executable()?;
     detached::start(&own, &[OsString::from(ROLE)], dir).map(drop)
 }
 

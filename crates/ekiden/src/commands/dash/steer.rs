@@ -99,7 +99,7 @@ pub(super) fn in_words(words: &[OsString]) -> String {
 
 /// Has the command run to its end, or says why it failed.
 pub(super) fn carry_out(words: &[OsString]) -> Result<(), String> {
-    let ran = std::env::current_exe().and_then(|own| detached::run(&own, words));
+    let ran = ekiden_agent::keeper::path_of_executable().and_then(|own| detached::run(&own, words));
     match ran {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),

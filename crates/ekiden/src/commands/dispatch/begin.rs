@@ -191,7 +191,7 @@ impl Dispatcher<'_> {
     pub(super) fn run(&self, dir: &Path, words: &[&str]) -> Result<String, String> {
         let mut all: Vec<OsString> = words.iter().map(OsString::from).collect();
         all.extend(["--work-dir".into(), dir.into()]);
-        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let own = ekiden_agent::keeper::path_of_executable().map_err(|error| error.to_string())?;
         let ran = detached::run(&own, &all).map_err(|error| error.to_string())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match ran.status.success() {

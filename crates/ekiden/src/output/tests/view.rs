@@ -475,6 +475,18 @@ fn keys_want_what_commands_want_and_what_ends_something_is_asked_first() {
         steers(Steering::Instruct { words })
     );
     assert_eq!(wants("mnothing\u{1b}"), []);
+    let mut pastes = |keys: &str, text: &str, end: &str| {
+        let mut wanted = press(&mut prompting, keys, summary);
+        let pasted = text.chars().map(Key::Pasted);
+        wanted.extend(pasted.filter_map(|key| prompting.press(key, summary)));
+        wanted.extend(press(&mut prompting, end, summary));
+        wanted
+    };
+    assert_eq!(pastes("", "pnq\nsy", ""), [], "nothing is typed");
+    let words = "keep it:\nstop nothing".to_owned();
+    let pasted = pastes("mkeep ", "it:\nstop nothing", "\n");
+    assert_eq!(pasted, steers(Steering::Instruct { words }));
+    let mut wants = |keys: &str| press(&mut prompting, keys, summary);
     assert_eq!(wants("m \n"), []);
     assert_eq!(wants("l-m 20\n"), [Wanted::Limits("-m 20".to_owned())]);
     assert_eq!(wants("a"), [], "nothing is asked");
