@@ -80,7 +80,7 @@ impl Keys {
             mode.local_modes.remove(ours);
             mode.special_codes[SpecialCodeIndex::VSUSP] = suspend;
             let _ = tcsetattr(stdin(), OptionalActions::Now, &mode);
-            let _ = rustix::io::write(stdout(), MARK_PASTES.as_bytes());
+            tell(MARK_PASTES);
         }
     }
 
@@ -124,7 +124,16 @@ impl Drop for Keys {
 fn set(mode: &Termios) {
     if is_in_foreground() {
         let _ = tcsetattr(stdin(), OptionalActions::Now, mode);
-        let _ = rustix::io::write(stdout(), MARK_NO_PASTES.as_bytes());
+        tell(MARK_NO_PASTES);
+    }
+}
+
+/// A terminal that takes nothing, as after ctrl-s, is told nothing: the run must not wait for it.
+fn tell(mark: &str) {
+    let mut fds = [PollFd::from_borrowed_fd(stdout(), PollFlags::OUT)];
+    let polled = poll(&mut fds, Some(&Timespec::default()));
+    if polled.is_ok() && fds[0].revents().contains(PollFlags::OUT) {
+        let _ = rustix::io::write(stdout(), mark.as_bytes());
     }
 }
 
