@@ -45,8 +45,6 @@ pub enum EngineError {
     },
     #[error("start a run here: another one works in {}", dir.display())]
     Overlaps { dir: PathBuf, holder: Box<Holder> },
-    #[error("continue run {run}: it works in {}, and this directory is a copy of that one", dir.display())]
-    Copied { run: RunId, dir: PathBuf },
     #[error("start a new run: {run} is not finished")]
     Unfinished { run: RunId, task: UnfinishedTask },
     #[error("find a run here")]
@@ -167,12 +165,6 @@ impl EngineError {
         }
         if let Self::Workspace(WorkspaceError::Dir { .. }) = self {
             return Some("create it, or name another directory with `--work-dir`");
-        }
-        if let Self::Copied { .. } = self {
-            return Some("`--new` starts another run here");
-        }
-        if let Self::StillAlive { .. } = self {
-            return Some("try again in a few seconds");
         }
         if let Self::InsideGit { .. } = self {
             return Some("name another directory with `--work-dir`");

@@ -7,9 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ekiden_core::ids::RunId;
 use ekiden_store::layout::StateLayout;
-use ekiden_store::lock::{Holder, WorkDirLock};
+use ekiden_store::lock::WorkDirLock;
 use ekiden_store::place::{ProjectPlace, project_name};
 
 use crate::error::EngineError;
@@ -32,36 +31,14 @@ pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
     }
     let above = workspace.dir.ancestors().skip(1).map(Path::to_owned);
     for dir in above.chain(below(&workspace.dir)) {
-        if let Some(holder) = holder(&dir, workspace) {
+        let lock = WorkDirLock::holder_of(&lock_of(&dir, workspace));
+        let lock = lock.or_else(|| WorkDirLock::holder_of(&lock_before_git(&dir)));
+        if let Some(holder) = lock {
             let holder = Box::new(holder);
             return Err(EngineError::Overlaps { dir, holder });
         }
     }
     Ok(())
-}
-
-/// The work dir is a copy of the one in which the run began, and the run works there: continuing it here would end its
-/// processes.
-pub(crate) fn refuse_copy(
-    workspace: &Workspace,
-    run: &RunId,
-    began: &Path,
-) -> Result<(), EngineError> {
-    let is_copy = began != workspace.dir
-        && holder(began, workspace).is_some_and(|holder| holder.run.as_ref() == Some(run));
-    match is_copy {
-        false => Ok(()),
-        true => Err(EngineError::Copied {
-            run: run.clone(),
-            dir: began.to_owned(),
-        }),
-    }
-}
-
-/// Who works in a directory.
-fn holder(dir: &Path, ours: &Workspace) -> Option<Holder> {
-    let lock = WorkDirLock::holder_of(&lock_of(dir, ours));
-    lock.or_else(|| WorkDirLock::holder_of(&lock_before_git(dir)))
 }
 
 /// The directories inside this one in which something has run.
@@ -112,6 +89,7 @@ fn lock_of(dir: &Path, ours: &Workspace) -> PathBuf {
 )]
 mod tests {
     use ekiden_core::time::Timestamp;
+    use ekiden_store::lock::Holder;
 
     use super::*;
 
@@ -141,7 +119,7 @@ mod tests {
                 pid: 7,
                 host: "atlas".to_owned(),
                 started: Timestamp(0),
-                run: Some(RunId::from_bits(7)),
+                run: None,
             };
             WorkDirLock::take(&lock_of(&workspace.dir, workspace), holder).unwrap()
         };
@@ -172,14 +150,6 @@ mod tests {
         assert!(
             matches!(error, EngineError::Overlaps { dir, .. } if dir == project.dir),
             "the run around"
-        );
-        let (ours, another) = (RunId::from_bits(7), RunId::from_bits(8));
-        refuse_copy(&project, &ours, &project.dir).unwrap();
-        refuse_copy(&other, &another, &project.dir).unwrap();
-        let error = refuse_copy(&other, &ours, &project.dir).unwrap_err();
-        assert!(
-            matches!(error, EngineError::Copied { dir, .. } if dir == project.dir),
-            "the run in the original"
         );
     }
 }

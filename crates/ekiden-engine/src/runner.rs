@@ -201,8 +201,6 @@ fn go_on(
     let run = header.run.clone();
     work_dir.disk = real_disk(&work_dir.workspace, header);
     work_dir.switch(header)?;
-    let began = Path::new(&header.place.work_dir);
-    overlap::refuse_copy(&work_dir.workspace, &run, began)?;
     let journal = Journal::open(&work_dir.state, &run)?;
     let ended = work_dir.end_leftovers(&journal)?;
     leftovers::tell(work_dir.left_behind + ended, observer);
@@ -260,7 +258,12 @@ impl LockedWorkDir {
         prepare_published(&*disk, &published, state.view().layout())?;
         if let Some(git) = &workspace.git {
             exclude_from_git(&*disk, &git.common_dir.join("info").join("exclude"))?;
-            hide_state(&*disk, &workspace.state_dir, &git.common_dir)?;
+            hide_state(
+                &*disk,
+                &workspace.state_dir,
+                &workspace.dir,
+                &git.common_dir,
+            )?;
         }
         Ok(Self {
             left_behind: leftovers::end_unkept(state.view()),

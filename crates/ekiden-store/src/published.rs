@@ -53,17 +53,24 @@ pub fn prepare_project(
     create_state_root(disk, &state)?;
     prepare_published(disk, &Published::new(work_dir), &state)?;
     if let Some(git) = common_dir {
-        hide_state(disk, state_dir, git)?;
+        hide_state(disk, state_dir, work_dir, git)?;
         // If the repository is not writable, the `.gitignore` beside the documents has to be enough.
         let _ = exclude_from_git(disk, &git.join("info").join("exclude"));
     }
     Ok(())
 }
 
-/// Keeps a state directory that a user put into a repository out of its commits: it holds what agents said, unmasked.
-pub fn hide_state(disk: &dyn Disk, state_dir: &Path, common_dir: &Path) -> DiskResult<()> {
+/// Keeps a state directory that a user put into the work dir out of its commits: it holds what agents said, unmasked.
+/// Elsewhere nothing commits it but a fleet's worker, which wants all of it.
+pub fn hide_state(
+    disk: &dyn Disk,
+    state_dir: &Path,
+    work_dir: &Path,
+    common_dir: &Path,
+) -> DiskResult<()> {
     let rules = state_dir.join(".gitignore");
-    if state_dir.starts_with(common_dir) || disk.stat(&rules)?.is_some() {
+    let is_in_commits = state_dir.starts_with(work_dir) && !state_dir.starts_with(common_dir);
+    if !is_in_commits || disk.stat(&rules)?.is_some() {
         return Ok(());
     }
     replace_at_once(disk, &rules, b"*\n")

@@ -160,7 +160,7 @@ impl From<EngineError> for Failure {
             EngineError::Refused { .. } => failed(Exit::NotPermitted),
             EngineError::WorksElsewhere { .. } | EngineError::Unreachable { .. } => failed(Exit::Unreachable),
             EngineError::Branch(error) => branch(error),
-            EngineError::Copied { .. } | EngineError::StillAlive { .. } => failed(Exit::Held),
+            EngineError::StillAlive { .. } => failed(Exit::Held).hint("try again in a few seconds"),
             EngineError::Worktree { .. } => failed(Exit::State),
             EngineError::NotIgnored { .. } => {
                 failed(Exit::Settings).hint("`.gitignore` or `.git/info/exclude` keeps it out of commits")

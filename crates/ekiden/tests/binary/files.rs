@@ -489,28 +489,6 @@ fn a_repository_can_be_moved_with_its_state() {
         .expect(3);
 }
 
-// shows: RUN-19
-#[test]
-fn a_copy_of_a_project_leaves_the_run_in_the_original_alone() {
-    let environment = Environment::with_git();
-    let gate = environment.path("gate");
-    let wait = format!(
-        "touch begun; until [ -e {} ]; do sleep 0.1; done",
-        gate.display()
-    );
-    let task = format!("Do it.\n\n- [ ] It\n\n  ```sh\n  {wait}\n  ```\n");
-    environment.write("task.md", &task);
-    let run = environment.start(&["run", "task.md", "--agent", "rehearsal"]);
-    wait_until("the session's work", || environment.exists("begun"));
-    environment.shell("cp -a . ../copy");
-    let copy = environment.path("copy").to_string_lossy().into_owned();
-    let said = environment.run(&["resume", "--work-dir", &copy]).expect(75);
-    assert!(said.stderr.contains("this directory is a copy"), "{said}");
-    std::fs::write(&gate, "").unwrap();
-    let said = run.end().expect(0);
-    assert!(!said.stdout.contains("killed"), "{said}");
-}
-
 /// Many a task begins with `git init`.
 // shows: RUN-11, SEC-10
 #[test]
