@@ -181,10 +181,9 @@ fn known(workspace: &Workspace, run: &RunId) -> Result<(Known, Unfinished), Fail
         let note = |record: &Record, _: &Run| known.note(record.seq, &record.event);
         history::read(workspace, run, note).map_err(failed)?;
     }
-    let newest = listed.last();
-    let newest = newest.and_then(|newest| history::read(workspace, &newest.run, |_, _| {}).ok());
     // A fleet goes on with its run, whatever is followed here.
-    let is_elsewhere = newest.is_some_and(|newest| newest.run.header().fleet.is_some());
+    let is_elsewhere =
+        history::newest_run(workspace).is_some_and(|newest| newest.header().fleet.is_some());
     let unfinished = match is_elsewhere {
         true => Unfinished::SetAside,
         false => Unfinished::Refuse,

@@ -78,13 +78,13 @@ pub fn executable() -> std::io::Result<PathBuf> {
     }
 }
 
-/// Its path, for what others start, to whom `/proc/self/exe` is another program. If a newer version replaced the
-/// file meanwhile, this is the newer one.
+/// The path of this program, for other processes to start: there `/proc/self/exe` is their own program. If a newer
+/// version has replaced the file, it is the path of that one.
 pub fn path_of_executable() -> std::io::Result<PathBuf> {
     std::env::current_exe().map(upgraded)
 }
 
-/// What Linux appends to the path of a file that is not there any more.
+/// Linux appends this to the path of a file that was removed or replaced.
 const REPLACED: &[u8] = b" (deleted)";
 
 fn upgraded(path: PathBuf) -> PathBuf {

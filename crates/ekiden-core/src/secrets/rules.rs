@@ -80,6 +80,13 @@ impl Rule {
     }
 }
 
+/// What stands around the lines of a key: blanks, quotes, marks of a quotation or a diff, line numbers.
+macro_rules! around_lines {
+    () => {
+        r#"(?:[ \t\r>|¦"',]|\n[ \t+-]?|\\+["nrt]|[0-9]{1,6}(?:→|[:\t]|\\+t))"#
+    };
+}
+
 /// Secrets at a known place, and names whose values are secrets.
 const OTHERS: &[(&str, &str, Shape)] = &[
     // https://learn.microsoft.com/entra/identity-platform, https://learn.microsoft.com/azure/devops/organizations/accounts
@@ -114,10 +121,13 @@ const OTHERS: &[(&str, &str, Shape)] = &[
         "-----BEGIN ",
         Part(
             concat!(
-                r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----",
-                r#"(?:[ \t\r>|¦"',]|\n[ \t+-]?|\\+["nrt]|[0-9]{1,6}(?:→|[:\t]|\\+t)|[A-Z][A-Za-z-]{2,20}: [^\n\\]{0,100})*"#,
-                r#"([A-Za-z0-9+/=]{16,}(?:(?:[ \t\r>|¦"',]|\n[ \t+-]?|\\+["nrt]|[0-9]{1,6}(?:→|[:\t]|\\+t))+[A-Za-z0-9+/=]{16,})*"#,
-                r#"(?:(?:[ \t\r>|¦"',]|\n[ \t+-]?|\\+["nrt]|[0-9]{1,6}(?:→|[:\t]|\\+t))+[A-Za-z0-9=][A-Za-z0-9+/=]{3,14}){0,2})"#,
+                r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:",
+                around_lines!(),
+                r"|[A-Z][A-Za-z-]{2,20}: [^\n\\]{0,100})*([A-Za-z0-9+/=]{16,}(?:",
+                around_lines!(),
+                r"+[A-Za-z0-9+/=]{16,})*(?:",
+                around_lines!(),
+                r"+[A-Za-z0-9=][A-Za-z0-9+/=]{3,14}){0,2})",
             ),
             Strong,
         ),

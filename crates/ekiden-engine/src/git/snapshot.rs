@@ -111,10 +111,8 @@ pub(crate) fn choose(entries: &[Entry], top: &Path) -> (Vec<u8>, Vec<String>) {
 }
 
 fn is_behind_link(path: &Path, top: &Path) -> bool {
-    let above = path.ancestors().skip(1);
-    { above }
-        .take_while(|dir| *dir != top)
-        .any(Path::is_symlink)
+    let mut above = path.ancestors().skip(1).take_while(|dir| *dir != top);
+    above.any(Path::is_symlink)
 }
 
 /// Adds to the index. A file that cannot be read is reported; the rest is added.

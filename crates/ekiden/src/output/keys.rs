@@ -198,31 +198,8 @@ fn restore_on_panic(before: Termios) {
 
 /// The keys of these bytes. The bytes of an incomplete character or paste stay.
 fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
-    let at = |bytes: &[u8], mark: &str| {
-        let mut windows = bytes.windows(mark.len());
-        windows.position(|window| window == mark.as_bytes())
-    };
-    if let Some(begin) = at(bytes, PASTE_BEGINS) {
-        let end = match at(bytes, PASTE_ENDS) {
-            Some(end) if end > begin => end,
-            _ if bytes.len() < PASTE_BYTES_MAX => return Vec::new(),
-            _ => bytes.len(),
-        };
-        let mut before: Vec<u8> = bytes.drain(..end).collect();
-        bytes.drain(..PASTE_ENDS.len().min(bytes.len()));
-        let pasted = before.split_off(begin).split_off(PASTE_BEGINS.len());
-        let pasted = String::from_utf8_lossy(&pasted).replace("\r\n", "\n");
-        let pasted = pasted.chars().filter_map(|c| match c {
-            '\r' | '\n' => Some(Key::Pasted('\n')),
-            '\t' => Some(Key::Pasted(' ')),
-            c => (!c.is_control()).then_some(Key::Pasted(c)),
-        });
-        let keys = keys_of(&mut before).into_iter().chain(pasted);
-        return keys
-            .collect::<Vec<_>>()
-            .into_iter()
-            .chain(keys_of(bytes))
-            .collect();
+    if let Some(begin) = place_of(PASTE_BEGINS, bytes) {
+        return keys_around_paste(bytes, begin);
     }
     // An arrow or a function key: not part of any text.
     if bytes.len() > 1 && bytes[0] == 0x1b {
@@ -240,6 +217,32 @@ fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
     let taken = text.len().min(bytes.len());
     bytes.drain(..taken);
     text.chars().filter_map(key_of).collect()
+}
+
+/// The same where a paste begins.
+fn keys_around_paste(bytes: &mut Vec<u8>, begin: usize) -> Vec<Key> {
+    let end = match place_of(PASTE_ENDS, &bytes[begin..]) {
+        Some(length) => begin + length,
+        None if bytes.len() < PASTE_BYTES_MAX => return Vec::new(),
+        None => bytes.len(),
+    };
+    let mut before: Vec<u8> = bytes.drain(..end).collect();
+    bytes.drain(..PASTE_ENDS.len().min(bytes.len()));
+    let text = before.split_off(begin).split_off(PASTE_BEGINS.len());
+    let text = String::from_utf8_lossy(&text).replace("\r\n", "\n");
+    let mut keys = keys_of(&mut before);
+    keys.extend(text.chars().filter_map(|c| match c {
+        '\r' | '\n' => Some(Key::Pasted('\n')),
+        '\t' => Some(Key::Pasted(' ')),
+        c => (!c.is_control()).then_some(Key::Pasted(c)),
+    }));
+    keys.extend(keys_of(bytes));
+    keys
+}
+
+fn place_of(mark: &str, bytes: &[u8]) -> Option<usize> {
+    let mut windows = bytes.windows(mark.len());
+    windows.position(|window| window == mark.as_bytes())
 }
 
 /// One key, or the same held down.
@@ -316,5 +319,8 @@ mod tests {
         endless.resize(PASTE_BYTES_MAX, b'x');
         assert_eq!(keys_of(&mut endless).len(), PASTE_BYTES_MAX - 6);
         assert_eq!(endless, b"");
+
+        let mut stray = b"\x1b[201~\x1b[200~a\x1b[201~".to_vec();
+        assert_eq!(keys_of(&mut stray), pasted("a"));
     }
 }
