@@ -5,8 +5,8 @@ import json
 import os
 import sys
 
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
+from mcp import StdioServerParameters
+from mcp.client.client import Client
 
 
 async def answer(session, tool, arguments):
@@ -21,10 +21,10 @@ async def answer(session, tool, arguments):
 
 async def main(program):
     server = StdioServerParameters(command=program, args=["mcp"], env=dict(os.environ))
-    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
-        await session.initialize()
+    # It asks for the newest protocol first, and goes back to the one that is offered.
+    async with Client(server) as session:
         tools = await session.list_tools()
-        told = {"tools": [tool.name for tool in tools.tools]}
+        told = {"protocol": session.protocol_version, "tools": [tool.name for tool in tools.tools]}
         for name, tool, arguments in [
             ("recent", "get_recent_context", {"limit": 5}),
             ("found", "search", {"query": "rounding", "type": "observations"}),

@@ -1,4 +1,5 @@
-//! JSON-RPC by lines, as agents other than Claude Code speak it: what their dialects have in common.
+//! JSON-RPC by lines, as agents other than Claude Code speak it (what their dialects have in common), and as our MCP
+//! server answers it.
 //!
 //! A dialect folds the agent's lines into the same [`ClientEvent`]s as Claude Code's stream, so code that
 //! watches a session needs to know only those. [`Outbox`] collects what to send and what was seen.
@@ -22,6 +23,10 @@ pub(crate) const INITIALIZE: u64 = 1;
 pub(crate) const OPEN: u64 = 2;
 /// Later requests count from here.
 pub(crate) const LATER: u64 = 10;
+/// JSON-RPC's codes of errors.
+pub const INVALID_REQUEST: i32 = -32600;
+const METHOD_NOT_FOUND: i32 = -32601;
+pub const INVALID_PARAMS: i32 = -32602;
 /// In a message that is too long to read, how far to look for its method and id.
 const HEAD_BYTES: usize = 1024;
 /// A dialect's name for the answer to `initialize`, with which an attempt begins.
@@ -78,9 +83,9 @@ pub struct Start {
     pub resolve: Option<fn(&Path) -> PathBuf>,
 }
 
-/// What an agent wrote.
+/// The other side's message.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Message {
+pub enum Message {
     /// It waits for an answer. The id may be a number or a text.
     Request {
         id: Value,
@@ -100,7 +105,7 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    pub(crate) fn of(line: Line<'_>) -> Self {
+    pub fn of(line: Line<'_>) -> Self {
         match line {
             Line::Whole(line) => json::parse(line).map_or(Self::Odd, Self::of_value),
             Line::Oversized { head, .. } => Self::of_head(head).unwrap_or(Self::Odd),
@@ -151,13 +156,17 @@ impl Outbox {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    pub(crate) fn answer(&mut self, id: &Value, result: &Value) {
+    pub fn answer(&mut self, id: &Value, result: &Value) {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
     }
 
     /// Refuses a request that we do not serve: what an agent does for itself needs none of them.
-    pub(crate) fn refuse(&mut self, id: &Value, method: &str) {
-        let error = json!({"code": -32601, "message": format!("not offered: {method}")});
+    pub fn refuse(&mut self, id: &Value, method: &str) {
+        self.fail(id, METHOD_NOT_FOUND, &format!("not offered: {method}"));
+    }
+
+    pub fn fail(&mut self, id: &Value, code: i32, message: &str) {
+        let error = json!({"code": code, "message": message});
         self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
     }
 

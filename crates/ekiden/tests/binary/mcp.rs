@@ -67,6 +67,20 @@ impl Server {
 
 // shows: MEM-09
 #[test]
+fn the_version_is_the_clients_or_the_newest() {
+    let environment = Environment::with_git();
+    let mut server = Server::start(&environment);
+    for (asked, answered) in [("2025-03-26", "2025-03-26"), ("2099-01-01", "2025-11-25")] {
+        let told = server.ask("initialize", &json!({"protocolVersion": asked}));
+        assert_eq!(told["result"]["protocolVersion"], answered);
+    }
+    assert_eq!(server.ask("ping", &json!({}))["result"], json!({}));
+    let newer = server.ask("server/discover", &json!({}));
+    assert_eq!(newer["error"]["code"], -32601, "{newer}");
+}
+
+// shows: MEM-09
+#[test]
 fn bad_requests_are_answered_and_the_server_goes_on() {
     let environment = Environment::with_git();
     let mut server = Server::start(&environment);
@@ -238,6 +252,7 @@ fn the_official_python_client_lists_and_calls_the_tools() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["protocol"], "2025-11-25", "{told}");
     assert_eq!(told["tools"].as_array().unwrap().len(), 8, "{told}");
     assert_eq!(told["found"][0], "fine");
     for name in ["found", "recent"] {

@@ -1,26 +1,20 @@
-//! The MCP server: everything in this program that knows `rmcp`.
+//! The MCP server: JSON-RPC by lines, with tools and nothing else.
 //!
 //! Invariants:
 //! - *Results are data of strangers*: each line marked, masked and bounded, with no instructions of ours
 //!   among them.
 //! - *It reads.* It writes only one thing, a handoff, which is judged like any other.
 //! - *A wrong argument is an answer* that the agent reads; only an unknown tool is a protocol error.
+//! - *One request at a time*, since a file has one writer.
 
 mod history;
 mod tools;
 
-use std::io;
-use std::sync::Arc;
+use std::io::{self, BufRead as _, Write as _};
 
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-};
-use rmcp::service::{RequestContext, RoleServer};
-use rmcp::transport::stdio;
-use rmcp::{ErrorData, ServerHandler, ServiceExt as _};
-use serde_json::Value;
-use tokio::sync::Mutex;
+use ekiden_wire::lines::Line;
+use ekiden_wire::rpc::{INVALID_PARAMS, INVALID_REQUEST, Message, Outbox};
+use serde_json::{Value, json};
 
 use tools::Tools;
 
@@ -31,69 +25,64 @@ const INSTRUCTIONS: &str = "Memory of earlier sessions in this project. search a
 /// The tools, in the form of the protocol.
 const TOOLS: &str = include_str!("tools.json");
 
-/// Only one tool works at a time, since a file has one writer.
-struct Server(Arc<Tools>, Mutex<()>);
+/// Versions of the protocol, the newest first. What we serve is the same in all of them. Clients of later versions
+/// ask for `server/discover` first, and go back to `initialize` when it is refused.
+const VERSIONS: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// Serves until the client disconnects.
 pub fn serve(plugin: bool, run: bool) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let tools = Arc::new(Tools::of_process(plugin, run));
-        match Server(tools, Mutex::new(())).serve(stdio()).await {
-            Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
-            // The client disconnected, or there was none.
-            Err(error) => Err(io::Error::other(error)),
+    let tools = Tools::of_process(plugin, run);
+    let mut outbox = Outbox::default();
+    for line in io::stdin().lock().split(b'\n') {
+        hear(&tools, Line::Whole(&line?), &mut outbox);
+        for answer in outbox.lines.drain(..) {
+            io::stdout().write_all(answer.as_bytes())?;
         }
-    })?;
-    // A read of standard input cannot be cancelled, and nothing else is left to do.
-    runtime.shutdown_background();
+    }
     Ok(())
 }
 
-impl ServerHandler for Server {
-    fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
-        let mut info = ServerConfig::new(capabilities);
-        info.server_info = Implementation::new("ekiden", env!("CARGO_PKG_VERSION"));
-        info.instructions = Some(INSTRUCTIONS.to_owned());
-        info
+fn hear(tools: &Tools, line: Line<'_>, outbox: &mut Outbox) {
+    match Message::of(line) {
+        Message::Request { id, method, params } => match method.as_str() {
+            "initialize" => outbox.answer(&id, &introduction(&params)),
+            "ping" => outbox.answer(&id, &json!({})),
+            "tools/list" => outbox.answer(&id, &json!({"tools": listed(tools)})),
+            "tools/call" => call(tools, &id, &params, outbox),
+            _ => outbox.refuse(&id, &method),
+        },
+        Message::Notice { .. } | Message::Answer { .. } => {}
+        Message::Odd => outbox.fail(&Value::Null, INVALID_REQUEST, "not a request of JSON-RPC"),
     }
+}
 
-    async fn list_tools(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        let tools = if self.0.offered { TOOLS } else { "[]" };
-        let tools = serde_json::from_str(tools);
-        let tools = tools.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-        Ok(ListToolsResult::with_all_items(tools))
-    }
+fn introduction(params: &Value) -> Value {
+    let asked = VERSIONS
+        .iter()
+        .find(|version| params["protocolVersion"] == **version);
+    json!({
+        "protocolVersion": asked.unwrap_or(&VERSIONS[0]),
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "ekiden", "version": env!("CARGO_PKG_VERSION")},
+        "instructions": INSTRUCTIONS,
+    })
+}
 
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let (tools, name) = (Arc::clone(&self.0), request.name.clone());
-        let _turn = self.1.lock().await;
-        // A tool may wait for programs in its own runtime.
-        let called = tokio::task::spawn_blocking(move || tools.call(&name, &arguments)).await;
-        let called = called.map_err(|_| ErrorData::internal_error("the tool failed", None))?;
-        let Some(answer) = called else {
-            let text = format!(
-                "there is no tool `{}`",
-                ekiden_core::text::one_line(&request.name, 80)
-            );
-            return Err(ErrorData::invalid_params(text, None));
-        };
-        Ok(match answer {
-            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
-            Err(why) => CallToolResult::error(vec![ContentBlock::text(why)]),
+fn listed(tools: &Tools) -> Value {
+    let all = || serde_json::from_str(TOOLS).expect("our own JSON");
+    if tools.offered { all() } else { json!([]) }
+}
+
+fn call(tools: &Tools, id: &Value, params: &Value, outbox: &mut Outbox) {
+    let name = params["name"].as_str().unwrap_or_default();
+    let (text, failed) = match tools.call(name, &params["arguments"]) {
+        Some(Ok(text)) => (text, false),
+        Some(Err(why)) => (why, true),
+        None => {
+            let name = ekiden_core::text::one_line(name, 80);
+            return outbox.fail(id, INVALID_PARAMS, &format!("there is no tool `{name}`"));
         }
-        .into())
-    }
+    };
+    let content = json!([{"type": "text", "text": text}]);
+    outbox.answer(id, &json!({"content": content, "isError": failed}));
 }
