@@ -1,7 +1,8 @@
 //! The tests of CI: built once, then run program by program, as `cargo test` would run them.
 //!
-//! The simulations only compute, and most other tests wait: for a client, for a server, for a process to end. So the
-//! simulations are optimised and run at the same time as the others, with the lowest priority. Their output comes last.
+//! Three rows of programs run at the same time, since most tests wait: for a client, for a server, for a process to end.
+//! The programs that wait most have a row of their own. The simulations only compute: they are optimised and have the
+//! lowest priority. Of these two rows the output comes last.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,8 +14,10 @@ use crate::shell::{self, Program};
 pub(super) const SIMULATION: &str = "simulation";
 /// The tests of the contract with a client.
 const CONTRACT: &str = "contract";
-/// Their tests mostly wait, for a server or for an agent that tries again.
-const WAITING: [&str; 2] = ["conformance", "fleet"];
+const OLDER: &str = "contract, older client";
+/// Their tests mostly wait, for a server or for an agent that tries again. In this order: the last one has cargo build
+/// the program, which waits for the build of the simulations.
+const WAITING: [&str; 3] = ["conformance", OLDER, "fleet"];
 
 /// Its tests that run with the pinned client only. They are about how runs of many sessions, stages and agents begin, end and
 /// go on; the others are about what a client says and does in a session.
@@ -125,16 +128,18 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
     // A step of its own has shown that the project is tidy.
     let others = others.map(|found| suite(found).without(TIDY));
     let mut suites: Vec<Suite> = others.collect();
-    let beside = [Suite {
+    let simulations = vec![Suite {
         name: SIMULATION.to_owned(),
-        program: seeded(optimised(SIMULATION)).with("EKIDEN_LOSSES", LOSSES),
+        program: seeded(optimised(SIMULATION))
+            .with("EKIDEN_LOSSES", LOSSES)
+            .nice(),
         before: &["--"],
     }];
     let mut older = None;
     if let Some(clients) = clients {
         for suite in suites.iter_mut().filter(|suite| suite.name == CONTRACT) {
             // People who install the client on an older Node.js get the older one. The tests say themselves what it lacks.
-            older = Some(suite.of_client("contract, older client", &clients.older));
+            older = Some(suite.of_client(OLDER, &clients.older));
             older = older.map(|older| ONE_CLIENT.into_iter().fold(older, Suite::without));
             *suite = suite.of_client(CONTRACT, &clients.client);
         }
@@ -150,7 +155,11 @@ pub(super) fn run(programs: &[TestProgram], clients: Option<Clients>) -> Result<
         ])),
         before: &["--"],
     });
-    judged(&all(&suites, &beside))
+    let place = |suite: &Suite| WAITING.iter().position(|name| suite.name == *name);
+    let (mut waiting, in_view): (Vec<_>, Vec<_>) =
+        suites.into_iter().partition(|suite| place(suite).is_some());
+    waiting.sort_by_key(place);
+    judged(&all(&in_view, &[waiting, simulations]))
 }
 
 fn temp_dir() -> PathBuf {
@@ -209,10 +218,10 @@ impl Suite {
     }
 
     /// Runs it, and shows each line that it prints.
-    fn run(&self, program: &Program, mut show: impl FnMut(&str)) -> Ran<'_> {
+    fn run(&self, mut show: impl FnMut(&str)) -> Ran<'_> {
         let mut counts = TestCounts::default();
         let (result, took) = shell::timed(|| {
-            program.run_seen(|line| {
+            self.program.run_seen(|line| {
                 show(line);
                 counts.note(line);
             })
@@ -225,11 +234,9 @@ impl Suite {
         }
     }
 
-    fn run_beside(&self) -> (Ran<'_>, Vec<String>) {
+    fn run_unseen(&self) -> (Ran<'_>, Vec<String>) {
         let mut lines = Vec::new();
-        let ran = self.run(&self.program.clone().nice(), |line| {
-            lines.push(line.to_owned());
-        });
+        let ran = self.run(|line| lines.push(line.to_owned()));
         (ran, lines)
     }
 
@@ -241,21 +248,24 @@ impl Suite {
     }
 }
 
-/// Runs the suites one after the other, and those `beside` at the same time.
-fn all<'a>(suites: &'a [Suite], beside: &'a [Suite]) -> Vec<Ran<'a>> {
+/// Runs the suites one after the other, and beside them those of each other row.
+fn all<'a>(in_view: &'a [Suite], beside: &'a [Vec<Suite>]) -> Vec<Ran<'a>> {
     std::thread::scope(|scope| {
-        let start = |suite: &'a Suite| scope.spawn(|| suite.run_beside());
-        let beside: Vec<_> = beside.iter().map(start).collect();
-        let in_view = |suite: &'a Suite| {
-            shell::say(&format!("── {} ── {}", suite.name, suite.program));
-            suite.run(&suite.program, shell::say)
+        let start = |row: &'a Vec<Suite>| {
+            scope.spawn(|| row.iter().map(Suite::run_unseen).collect::<Vec<_>>())
         };
-        let mut all: Vec<Ran<'_>> = suites.iter().map(in_view).collect();
+        let beside: Vec<_> = beside.iter().map(start).collect();
+        let show = |suite: &'a Suite| {
+            shell::say(&format!("── {} ── {}", suite.name, suite.program));
+            suite.run(shell::say)
+        };
+        let mut all: Vec<Ran<'_>> = in_view.iter().map(show).collect();
         for thread in beside {
-            let (ran, lines) = thread.join().expect("a thread that runs tests");
-            shell::say(&format!("── {} ──", ran.suite.name));
-            lines.iter().for_each(|line| shell::say(line));
-            all.push(ran);
+            for (ran, lines) in thread.join().expect("a thread that runs tests") {
+                shell::say(&format!("── {} ── {}", ran.suite.name, ran.suite.program));
+                lines.iter().for_each(|line| shell::say(line));
+                all.push(ran);
+            }
         }
         all
     })
@@ -416,9 +426,11 @@ mod tests {
 
     #[test]
     fn what_runs_beside_the_others_counts_too() {
-        let beside = [suite("simulation", "echo 'test world ... FAILED'; exit 1")];
+        let failing = suite("simulation", "echo 'test world ... FAILED'; exit 1");
+        let beside = [vec![suite("two", "true")], vec![failing]];
         let one = [suite("one", "true")];
         let ran = all(&one, &beside);
+        assert_eq!(ran.len(), 3);
         assert!(judged(&ran).unwrap_err().contains("world"));
     }
 
