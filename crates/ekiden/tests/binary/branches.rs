@@ -144,6 +144,25 @@ fn a_branch_that_cannot_be_taken_is_told_before_anything_is_created() {
     assert_eq!(branch(&environment), "work\n");
 }
 
+/// As where git-lfs is set up and not installed.
+// shows: RUN-17
+#[test]
+fn a_hook_that_fails_behind_a_switch_stops_no_run() {
+    let environment = repository();
+    environment.script(".git/hooks/post-checkout", "exit 2\n");
+    environment.run(&run(&["-g", "--branch", "work"])).expect(0);
+    assert_eq!(branch(&environment), "work\n");
+}
+
+// shows: RUN-17
+#[test]
+fn a_branch_is_not_taken_for_one_below_its_name() {
+    let environment = repository();
+    environment.git(&["branch", "feat/login"]);
+    let said = environment.told(&run(&["--branch", "feat"]));
+    assert!(said.contains("'refs/heads/feat/login' exists"), "{said}");
+}
+
 // shows: RUN-17
 #[test]
 fn the_default_branch_is_warned_of_once() {
