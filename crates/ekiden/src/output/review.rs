@@ -36,10 +36,14 @@ impl Reporter {
             Commit::Made {
                 id,
                 files,
+                elsewhere,
                 left_out,
             } => {
                 let files = phrase::count((*files).into(), "file");
-                let text = format!("{}, {files}", phrase::commit(id));
+                let mut text = format!("{}, {files}", phrase::commit(id));
+                if let Some(branch) = elsewhere {
+                    text.push_str(&format!(", on `{}`", one_line(branch)));
+                }
                 committed(Tone::Plain, &text, left_out)
             }
             Commit::Nothing { left_out } => committed(Tone::Quiet, "nothing to commit", left_out),
@@ -138,7 +142,7 @@ fn committed(tone: Tone, text: &str, left_out: &[String]) -> Vec<Line> {
         }
     };
     told(
-        "not committed, since they had changes before the run",
+        "not committed, since they had changes before the run or cannot be read",
         &files,
     );
     told(
