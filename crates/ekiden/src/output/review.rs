@@ -4,20 +4,17 @@ use ekiden_core::event::{Check, CheckOutcome, Commit};
 use ekiden_core::ids::StageId;
 use ekiden_core::judge::{Warning, WeakenedTest};
 use ekiden_core::relay::Relay;
-use ekiden_core::text;
 
 use ekiden_report::timeline::{self, Before};
 
 use super::entry::Entry;
 use super::json::fields;
-use super::line::{Line, Tone, masked, one_line};
+use super::line::{Line, Tone, one_line, warning_line};
 use super::phrase;
 use super::reporter::Reporter;
 
 /// How many lines are shown of the hooks' output for a refused commit; the log keeps more.
 const COMMIT_TAIL_SHOWN: usize = 5;
-/// How much of a warning is shown, in characters: the items that it names have up to 200 each.
-const WARNING_CHARS_MAX: usize = 1_200;
 /// How many weakened tests are named; `--json` names them all.
 const TESTS_SHOWN_MAX: usize = 8;
 
@@ -116,7 +113,7 @@ impl Reporter {
             weakened(tests)
         } else {
             let of = session.map_or(String::new(), |session| format!("session {session}: "));
-            let why = text::one_line(&masked(&why), WARNING_CHARS_MAX);
+            let why = warning_line(&why);
             let hint = if matches!(warning, Warning::KnowledgeCut { .. }) {
                 "; `ekiden knowledge edit` makes room"
             } else {

@@ -577,6 +577,8 @@ fn commits_in_a_submodule_are_not_removed_with_the_worktree() {
         .lines()
         .filter_map(|line| line.strip_prefix("worktree "))
         .find(|tree| tree.ends_with("-A"));
+    let removes = format!("`git worktree remove --force {}`", tree.unwrap());
+    assert!(said.stderr.contains(&removes), "{said}");
     let commit = fixture.environment.git(&["rev-parse", "HEAD:other"]);
     fixture.environment.git(&[
         "-C",
