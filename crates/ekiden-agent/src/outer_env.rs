@@ -40,3 +40,8 @@ pub const OUTER_GIT_ENV: [&str; 19] = [
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 ];
+
+/// Whose commit a git hook is about, and of when. Git sets them together with `GIT_INDEX_FILE`; otherwise they are the
+/// user's own.
+pub(crate) const OUTER_AUTHOR_ENV: [&str; 3] =
+    ["GIT_AUTHOR_DATE", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_NAME"];

@@ -376,13 +376,13 @@ pub struct Survey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Commit {
-    /// There is a new commit.
     Made {
         id: String,
-        /// How many files it changes.
         files: u32,
-        /// Files that stay out because they had changes at the start, and were changed since; directories, with
-        /// a slash at the end, that have too many new files.
+        /// The branch that it is on, or `HEAD`, if another was checked out at the start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        elsewhere: Option<String>,
+        /// Unreadable files, and changed ones with changes at the start; with a slash, directories with too many new files.
         left_out: Vec<String>,
     },
     /// A branch other than the user's is checked out: nothing is committed there.

@@ -274,6 +274,9 @@ pub struct Judging {
 pub struct CommitPlan {
     /// Files of the work dir with changes at the start: a person's, not the agent's.
     pub dirty: Vec<DirtyFile>,
+    /// The branch that was checked out at the start; none on a detached head, and for a stage with its own worktree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
 }
 
 /// A file with uncommitted changes.

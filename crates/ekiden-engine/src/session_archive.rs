@@ -19,8 +19,10 @@ use crate::workspace::Workspace;
 
 /// How much is read of one text.
 const TEXT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The content of a commit that has no files, in a repository with SHA-1, as git itself names it.
+/// The content of a commit that has no files, as git itself names it, in a repository with SHA-1 and in one with
+/// SHA-256.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+const EMPTY_TREE_SHA256: &str = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321";
 
 /// A part of a session's archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +150,11 @@ pub fn patch(
         Detail::Stat => "--stat",
         Detail::Lines => "--patch",
     };
-    let from = from.unwrap_or(EMPTY_TREE);
+    let nothing = match to.len() == EMPTY_TREE_SHA256.len() {
+        true => EMPTY_TREE_SHA256,
+        false => EMPTY_TREE,
+    };
+    let from = from.unwrap_or(nothing);
     let args = [
         "-c",
         "core.quotePath=false",

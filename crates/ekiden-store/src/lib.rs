@@ -42,6 +42,7 @@ pub mod place;
 pub mod published;
 pub mod ralph;
 pub mod receipt;
+mod reftable;
 pub mod replace;
 pub mod state;
 pub mod status;

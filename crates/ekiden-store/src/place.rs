@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::hash::sha256_hex;
 
+use crate::reftable;
+
 /// A project as its files show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectPlace {
@@ -55,10 +57,13 @@ impl ProjectPlace {
 
     /// The checked-out branch, if there is one.
     pub fn branch(&self) -> Option<String> {
-        let head = fs::read_to_string(self.git_dir.as_ref()?.join("HEAD")).ok()?;
-        head.trim()
-            .strip_prefix("ref: refs/heads/")
-            .map(str::to_owned)
+        let git_dir = self.git_dir.as_ref()?;
+        let head = fs::read_to_string(git_dir.join("HEAD")).ok()?;
+        match head.trim().strip_prefix("ref: refs/heads/")? {
+            // What git writes there if the branch is elsewhere.
+            ".invalid" => reftable::branch(git_dir),
+            branch => Some(branch.to_owned()),
+        }
     }
 }
 
@@ -161,6 +166,24 @@ mod tests {
         let place = find(&top.join("other"));
         assert_eq!(place.state_dir, top.join("main/.git/ekiden/root"));
         assert_eq!(place.branch().as_deref(), Some("other"));
+    }
+
+    // shows: HND-07
+    #[test]
+    fn the_branch_of_a_repository_with_reftables_is_known() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let top = temp.path().canonicalize().expect("resolved");
+        repository(&top);
+        let git = top.join(".git");
+        fs::create_dir(git.join("reftable")).expect("a directory");
+        fs::write(git.join("HEAD"), "ref: refs/heads/.invalid\n").expect("written");
+        assert_eq!(find(&top).branch(), None);
+        for (name, branch) in [("1.ref", "old"), ("2.ref", "new")] {
+            let table = reftable::tests::naming(branch);
+            fs::write(git.join("reftable").join(name), table).expect("written");
+        }
+        fs::write(git.join("reftable/tables.list"), "1.ref\n2.ref\n").expect("written");
+        assert_eq!(find(&top).branch().as_deref(), Some("new"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! From the exec of the keeper to the exec of the agent.
 
+use std::env;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -13,7 +14,7 @@ use crate::keeper::report::{ChildEnd, Control, KeeperReport};
 use crate::keeper::terminal::Terminal;
 use crate::keeper::watch::Watch;
 use crate::keeper::{ChildCommand, EXIT_USAGE};
-use crate::outer_env::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
+use crate::outer_env::{OUTER_AGENT_ENV, OUTER_AUTHOR_ENV, OUTER_GIT_ENV};
 use crate::platform;
 use crate::unix::{ChildExits, Forked, fork, ignore_requests, prepare_agent};
 
@@ -119,7 +120,9 @@ fn not_started(control: &Control, why: String) {
 fn start_agent(command: ChildCommand, files: ChildFiles, group: Option<Pid>) -> io::Result<Pid> {
     let mut agent = Command::new(command.program);
     agent.args(command.args).current_dir(command.dir);
-    for name in OUTER_AGENT_ENV.iter().chain(&OUTER_GIT_ENV) {
+    let is_in_hook = env::var_os("GIT_INDEX_FILE").is_some();
+    let author = OUTER_AUTHOR_ENV.iter().filter(|_| is_in_hook);
+    for name in OUTER_AGENT_ENV.iter().chain(&OUTER_GIT_ENV).chain(author) {
         agent.env_remove(name);
     }
     agent

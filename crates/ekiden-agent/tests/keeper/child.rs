@@ -348,7 +348,9 @@ fn exactly_the_variables_of_an_outer_agent_and_an_outer_git_go() {
     command
         .envs(kept.map(|name| (name, "kept")))
         .envs(OUTER_AGENT_ENV.map(|name| (name, "outer")));
-    command.envs(OUTER_GIT_ENV.map(|name| (name, "outer")));
+    command
+        .envs(OUTER_GIT_ENV.map(|name| (name, "outer")))
+        .env("GIT_AUTHOR_NAME", "of the commit that a hook is about");
     let output = command.output().expect("the actor");
     let text = String::from_utf8(output.stdout).expect("text");
     let mut lines = text.lines().collect::<Vec<_>>();

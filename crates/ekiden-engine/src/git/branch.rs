@@ -14,6 +14,8 @@ use super::{GitError, ask};
 use crate::workspace::Workspace;
 use ekiden_core::text::in_full;
 
+/// Names a branch or another ref that has the checked-out commit.
+pub(crate) const ON_A_REF: &str = "for-each-ref --count=1 --contains=HEAD";
 /// How much of git's own message is shown, in characters.
 const WORDS_CHARS_MAX: usize = 160;
 
@@ -154,13 +156,26 @@ pub fn add_worktree(dir: &Path, tree: &Path, commit: &str) -> Result<(), String>
         }
         ask(tree, "checkout --quiet --force --detach", &[commit])
     };
-    added().map(drop).map_err(|error| words(&error))
+    match added() {
+        // A hook that fails after a checkout makes the command fail, not the checkout.
+        Err(_) if is_at(tree, commit) => Ok(()),
+        added => added.map(drop).map_err(|error| words(&error)),
+    }
 }
 
-/// Removes a worktree, unless it has uncommitted changes. Its branch stays.
+/// Whether this commit is checked out there, completely.
+fn is_at(tree: &Path, commit: &str) -> bool {
+    line(tree, "rev-parse HEAD", &[]).as_deref() == Some(commit)
+        && ask(tree, "diff-index --quiet HEAD --", &[]).is_ok()
+}
+
+/// Removes a worktree, unless it has uncommitted changes, or commits that are on no branch. Its branch stays.
 pub fn remove_worktree(dir: &Path, tree: &Path) {
-    // Git refuses if something would be lost.
-    let _ = ask(dir, "worktree remove", &[&tree.to_string_lossy()]);
+    let refs = line(tree, ON_A_REF, &[]);
+    if refs.is_some_and(|refs| !refs.is_empty()) {
+        // Git refuses if files would be lost.
+        let _ = ask(dir, "worktree remove", &[&tree.to_string_lossy()]);
+    }
 }
 
 /// Switches to a branch, and creates it if it does not exist.
@@ -180,10 +195,14 @@ pub(crate) fn switch(workspace: &Workspace, name: &str) -> Result<(), BranchErro
             &[how, name],
         )
     });
-    switched.map(drop).map_err(|error| BranchError::Refused {
-        name: name.to_owned(),
-        why: words(&error),
-    })
+    match switched {
+        // Only a hook failed, after the switch.
+        Err(_) if current(workspace).as_deref() == Some(name) => Ok(()),
+        switched => switched.map(drop).map_err(|error| BranchError::Refused {
+            name: name.to_owned(),
+            why: words(&error),
+        }),
+    }
 }
 
 /// The branch as it is here, or as a remote has it.
@@ -191,7 +210,10 @@ fn target(dir: &Path, name: &str) -> Result<Option<String>, GitError> {
     let here = format!("refs/heads/{name}");
     let remote = format!("refs/remotes/*/{name}");
     let found = ask(dir, "for-each-ref --format=%(refname)", &[&here, &remote])?;
-    Ok(found.lines().next().map(str::to_owned))
+    // The first pattern also matches the branches below that name.
+    let mut found = found.lines();
+    let is_it = |found: &&str| *found == here || !found.starts_with("refs/heads/");
+    Ok(found.find(is_it).map(str::to_owned))
 }
 
 /// Why git would not switch.

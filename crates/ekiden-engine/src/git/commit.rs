@@ -153,7 +153,7 @@ impl Committer<'_> {
         if self.job.is_repeated
             && let Some(id) = self.find().await?
         {
-            return self.made(&id, Vec::new()).await;
+            return self.made(&id, Vec::new(), None).await;
         }
         if let Some(what) = self.git.git_dir().and_then(|dir| under_way(&dir)) {
             return Ok(failed(format!("{what} is under way"), ""));
@@ -185,16 +185,19 @@ impl Committer<'_> {
         let trailer = trailers + &trailer(&self.job.effect);
         let message = ["-m", &self.job.subject, "-m", &trailer];
         let before = self.git.message_written();
+        let on = changes.branch.as_deref().unwrap_or("HEAD");
+        let begun = self.job.plan.branch.as_deref();
+        let elsewhere = begun.filter(|begun| *begun != on).map(|_| on.to_owned());
         let result = if takes_all {
             commit_all(self.git, &message, &changes.stays_out, self.cancelled).await
         } else {
             self.commit_only(&message, &changes.entries).await
         };
         match result {
-            Ok(()) => self.made("HEAD", changes.left_out).await,
+            Ok(()) => self.made("HEAD", changes.left_out, elsewhere).await,
             // Git may have been stopped just after it made the commit.
             Err(error) => match self.find().await? {
-                Some(id) => self.made(&id, changes.left_out).await,
+                Some(id) => self.made(&id, changes.left_out, elsewhere).await,
                 None => self.refused(error, changes, before).await,
             },
         }
@@ -275,7 +278,12 @@ impl Committer<'_> {
         matches!(asked, Err(GitError::Failed { code: 1, .. }))
     }
 
-    async fn made(&self, commit: &str, left_out: Vec<String>) -> Result<Commit, GitError> {
+    async fn made(
+        &self,
+        commit: &str,
+        left_out: Vec<String>,
+        elsewhere: Option<String>,
+    ) -> Result<Commit, GitError> {
         let diff = "diff-tree --root --name-only -r -z";
         let names = self.git.run(diff, &[commit, "--"]).await?;
         // Its id comes before the files.
@@ -283,6 +291,7 @@ impl Committer<'_> {
         Ok(Commit::Made {
             id: names.next().unwrap_or(commit).to_owned(),
             files: u32::try_from(names.count()).unwrap_or(u32::MAX),
+            elsewhere,
             left_out,
         })
     }

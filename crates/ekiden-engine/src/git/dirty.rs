@@ -23,7 +23,7 @@ pub(crate) struct Changes {
     pub(crate) branch: Option<String>,
     /// Paths that stay out although they have changed since the start, including those in `stays_out`.
     pub(crate) left_out: Vec<String>,
-    /// Directories with too many new files, and files that were lent.
+    /// Directories with too many new files, and files that were lent or cannot be read.
     pub(crate) stays_out: BTreeSet<String>,
     /// There are nested repositories that git does not know. They stay out.
     pub(crate) has_repositories: bool,
@@ -31,7 +31,8 @@ pub(crate) struct Changes {
 
 /// The files that a run beginning here leaves alone.
 pub(crate) async fn plan(git: &Git) -> Result<CommitPlan, GitError> {
-    let entries = committable(Status::read(git, Scope::Dir).await?.entries);
+    let status = Status::read(git, Scope::Dir).await?;
+    let entries = committable(status.entries);
     let contents = contents(git, &entries).await?;
     let dirty = entries.into_iter().zip(contents);
     let dirty = dirty.map(|(entry, content)| DirtyFile {
@@ -41,6 +42,7 @@ pub(crate) async fn plan(git: &Git) -> Result<CommitPlan, GitError> {
     });
     Ok(CommitPlan {
         dirty: dirty.collect(),
+        branch: status.branch,
     })
 }
 
@@ -62,7 +64,10 @@ pub(crate) async fn changes(
     let has_repositories = status.entries.iter().any(Entry::is_repository);
     let entries = committable(status.entries).into_iter();
     let (stay, mut entries): (Vec<_>, Vec<_>) = entries.partition(stays);
-    let stays_out = stays_out(&entries, declared, lent)?;
+    let stays_out = match entries.is_empty() {
+        true => BTreeSet::new(),
+        false => stays_out(&entries, declared, lent, &git.top().await?)?,
+    };
     entries.retain(|entry| !is_in(entry, &stays_out));
     let contents = contents(git, &stay).await?;
     let changed = stay

@@ -1,8 +1,10 @@
 //! What stays out of commits: directories with so many new files that a tool must have created them and nobody
-//! meant to commit them; and files lent to a worktree, which are the user's.
+//! meant to commit them; files lent to a worktree, which are the user's; and what git could not read, such as a file of
+//! another user's, which would make it refuse all the others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use super::GitError;
 use super::status::Entry;
@@ -49,15 +51,31 @@ impl Lent {
     }
 }
 
-/// Which of these entries stay out of a commit.
+/// Which of these entries of the work tree `top` stay out of a commit.
 pub(crate) fn stays_out(
     entries: &[Entry],
     declared: &[String],
     lent: &Lent,
+    top: &Path,
 ) -> Result<BTreeSet<String>, GitError> {
     let mut found = flooded(entries, declared)?;
     found.extend(lent.among(entries)?);
+    let unreadable = entries
+        .iter()
+        .filter(|entry| !is_readable(&entry.place(top)));
+    found.extend(unreadable.map(Entry::shown));
     Ok(found)
+}
+
+/// Git can read what is there, or nothing is there.
+fn is_readable(path: &Path) -> bool {
+    let Ok(found) = path.symlink_metadata() else {
+        return true;
+    };
+    match found.is_file() {
+        true => File::open(path).is_ok(),
+        false => found.is_dir() || found.is_symlink(),
+    }
 }
 
 /// The directories among these entries whose new files stay out, each with a slash at its end. Declared files,

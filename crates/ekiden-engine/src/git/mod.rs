@@ -59,8 +59,16 @@ const WRITING: [&str; 4] = ["checkout", "push", "switch", "worktree"];
 pub(crate) const CEILING: &str = "GIT_CEILING_DIRECTORIES";
 
 /// Git tidies up after some commands, in the background, where we would kill it halfway. The user's own
-/// next command does it instead.
-const NO_MAINTENANCE: [&str; 4] = ["-c", "maintenance.auto=false", "-c", "gc.auto=0"];
+/// next command does it instead. And a checkout leaves submodules alone: a worktree does not have the repositories
+/// of those that were cloned in another.
+const ALWAYS: [&str; 6] = [
+    "-c",
+    "maintenance.auto=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "submodule.recurse=false",
+];
 /// No hook runs, no file system watcher starts, and line ends stay as they are.
 const QUIET: [&str; 6] = [
     "-c",
@@ -135,7 +143,7 @@ impl Git {
         Self {
             keeper,
             dir,
-            options: NO_MAINTENANCE.to_vec(),
+            options: ALWAYS.to_vec(),
             env: Vec::new(),
             grace: Duration::ZERO,
         }

@@ -55,7 +55,7 @@ pub(crate) struct Entry {
     pub(crate) path: Vec<u8>,
     /// As in `git status --short`.
     pub(crate) code: String,
-    /// Its object in the last commit, if it has one.
+    /// Its object in the last commit, if it has one; of an unmerged file, our side's.
     pub(crate) committed: Option<String>,
     pub(crate) is_unmerged: bool,
     /// A submodule with uncommitted changes in it.
@@ -169,7 +169,8 @@ fn entry(line: &[u8]) -> Option<Entry> {
     let fields: Vec<&[u8]> = rest.splitn(fields, |byte| *byte == b' ').collect();
     let (code, submodule) = (*fields.first()?, *fields.get(1)?);
     let is_unmerged = *kind == b'u';
-    let committed = fields.get(5).filter(|_| !is_unmerged);
+    // An unmerged one has h1 h2 h3 in place of hH hI: the common ancestor's, ours, and theirs.
+    let committed = fields.get(if is_unmerged { 7 } else { 5 });
     let is_dirty = submodule.starts_with(b"S") && submodule[1..].iter().any(|c| b"MU".contains(c));
     Some(Entry {
         path: fields.last()?.to_vec(),
@@ -237,7 +238,7 @@ mod tests {
             (" M", "module", true),
             (" M", "dirty", true),
             (" M", "both", true),
-            ("UU", "both.rs", false),
+            ("UU", "both.rs", true),
             ("??", "x\u{a0}y\n", false),
             ("??", "other/", false),
         ];

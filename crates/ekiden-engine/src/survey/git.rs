@@ -10,9 +10,11 @@ use ekiden_core::text::in_full;
 
 use super::content::READ_BYTES_MAX;
 use super::fingerprint::fingerprints;
+use super::walk;
 use crate::git::status::{Entry, Scope, Status};
 use crate::git::{Git, GitError};
 use crate::survey::Since;
+use crate::workspace::Workspace;
 
 const LOG: &str = "log --no-show-signature --oneline --no-decorate --no-color -n 40";
 const DIFF_STAT: &str = "-c core.quotepath=off diff --stat --no-color --no-ext-diff";
@@ -31,15 +33,25 @@ const TESTS_NAMED_MAX: usize = 500;
 /// How many new files with tests are read, since tests that moved there are not gone.
 const NEW_TESTS_MAX: usize = 100;
 
-/// Looks at the work tree in `dir`.
+/// Looks at the work tree of a workspace.
 pub(super) async fn survey(
     git: &Git,
-    dir: &Path,
+    workspace: &Workspace,
     to_root: String,
     since: &Since,
 ) -> Result<Survey, GitError> {
     let changed = Changed::find(git, to_root).await?;
-    let (tree, substance) = fingerprints(git, dir, &changed).await;
+    let dir = &workspace.dir;
+    // Git may ignore all that is in it.
+    let is_blank = changed.tree.is_none() && changed.status.entries.is_empty();
+    let walked = match is_blank {
+        true => walk::survey(workspace.clone()).await.ok(),
+        false => None,
+    };
+    let (tree, substance) = match walked {
+        Some(seen) => (seen.tree.clone(), seen.substance().to_owned()),
+        None => fingerprints(git, dir, &changed).await,
+    };
     let (commits, dropped, committed, diff_stat, weakened, diff) = tokio::join!(
         commits(git, since, &changed),
         dropped(git, since, &changed),

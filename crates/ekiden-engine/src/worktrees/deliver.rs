@@ -9,6 +9,7 @@ use ekiden_core::text::{in_full, shell_word};
 use tokio::sync::watch;
 
 use super::{Worktrees, no_worktrees};
+use crate::git::branch::ON_A_REF;
 use crate::git::flood::is_in;
 use crate::git::status::{Entry, Scope, Status};
 use crate::git::{Cancelled, Git, GitError};
@@ -213,6 +214,11 @@ async fn ignored(git: &Git, top: &Path, new: &str) -> Vec<String> {
 /// The command that renames a file to a name that is free.
 fn set_aside(path: &Path) -> String {
     let path = path.to_string_lossy();
+    // Not an option.
+    let path = match path.starts_with('-') {
+        true => format!("./{path}").into(),
+        false => path,
+    };
     let (from, to) = (
         shell_word(&path),
         shell_word(&format!("{path}.before-merge")),
@@ -309,6 +315,19 @@ async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>)
             ));
             return true;
         }
+        Ok(status)
+            if status.branch.is_none()
+                && git
+                    .run(ON_A_REF, &[])
+                    .await
+                    .is_ok_and(|refs| refs.is_empty()) =>
+        {
+            left_over.push(format!(
+                "the worktree {place} is kept: it has commits that are on no branch; `git branch NAME` there \
+                 keeps them"
+            ));
+            return true;
+        }
         Ok(_) => {}
         Err(error) => {
             let error = in_full(&error);
@@ -358,5 +377,12 @@ mod tests {
     fn the_command_that_removes_a_worktree_names_it_as_one_word() {
         let wanted = "`git worktree remove --force '/p q/tree'`";
         assert_eq!(removal(Path::new("/p q/tree")), wanted);
+    }
+
+    // shows: PLN-08
+    #[test]
+    fn a_file_in_the_way_that_begins_with_a_dash_is_no_option() {
+        let wanted = "mv -n ./-x ./-x.before-merge";
+        assert_eq!(set_aside(Path::new("-x")), wanted);
     }
 }

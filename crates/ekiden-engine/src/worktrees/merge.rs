@@ -273,7 +273,8 @@ impl<'a> StageMerge<'a> {
             ));
         }
         let declared = self.trees.paths.declared(&self.job.stage.part.outputs);
-        let stays_out = stays_out(&status.entries, &declared, &self.trees.lent())?;
+        let lent = self.trees.lent();
+        let stays_out = stays_out(&status.entries, &declared, &lent, &self.tree)?;
         let mut entries = status.entries.iter();
         let is_clean = entries.all(|entry| entry.is_only_inside || is_in(entry, &stays_out));
         let is_merging = git_dir.join("MERGE_HEAD").exists();

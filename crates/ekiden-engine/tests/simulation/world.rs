@@ -460,6 +460,7 @@ impl EffectRunner for SimRunner {
         let commit = Commit::Made {
             id: job.effect,
             files: 1,
+            elsewhere: None,
             left_out: Vec::new(),
         };
         self.push(Input::task(

@@ -90,6 +90,7 @@ fn run_of(text: &str) -> Scenario {
     run.commit(Commit::Made {
         id,
         files: 1,
+        elsewhere: None,
         left_out: Vec::new(),
     });
     run.survey(&[text], &[&format!("M {text}")]);

@@ -218,6 +218,7 @@ fn made() -> Commit {
     Commit::Made {
         id: "1111111".to_owned(),
         files: 1,
+        elsewhere: None,
         left_out: Vec::new(),
     }
 }

@@ -14,6 +14,8 @@ pub const COLUMNS_MIN: usize = 60;
 const WRAP_COLUMNS_MIN: usize = 20;
 /// How much of a text from outside is shown on one line, in characters.
 const FOREIGN_CHARS_MAX: usize = 200;
+/// How much of a warning is shown, in characters: the items that it names have up to 200 each.
+const WARNING_CHARS_MAX: usize = 1_200;
 
 /// What a part of a line means to the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,6 +240,11 @@ pub fn masked(text: &str) -> String {
 /// A text from outside on one line: clean, without line ends, bounded. It is masked before it is cut.
 pub fn one_line(text: &str) -> String {
     text::one_line(&masked(text), FOREIGN_CHARS_MAX)
+}
+
+/// The same for a warning, which may name several of them.
+pub fn warning_line(text: &str) -> String {
+    text::one_line(&masked(text), WARNING_CHARS_MAX)
 }
 
 fn cut(text: &str, columns: usize) -> String {

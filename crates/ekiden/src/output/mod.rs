@@ -251,7 +251,7 @@ impl Output {
     /// A problem that stops nothing.
     pub fn warn(&mut self, text: &str) {
         let yellow = AnsiColor::Yellow.on_default();
-        self.message(&labelled("warning", yellow, &line::one_line(text)));
+        self.message(&labelled("warning", yellow, &line::warning_line(text)));
     }
 
     /// Why a command ends without its result.

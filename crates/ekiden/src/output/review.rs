@@ -4,20 +4,17 @@ use ekiden_core::event::{Check, CheckOutcome, Commit};
 use ekiden_core::ids::StageId;
 use ekiden_core::judge::{Warning, WeakenedTest};
 use ekiden_core::relay::Relay;
-use ekiden_core::text;
 
 use ekiden_report::timeline::{self, Before};
 
 use super::entry::Entry;
 use super::json::fields;
-use super::line::{Line, Tone, masked, one_line};
+use super::line::{Line, Tone, one_line, warning_line};
 use super::phrase;
 use super::reporter::Reporter;
 
 /// How many lines are shown of the hooks' output for a refused commit; the log keeps more.
 const COMMIT_TAIL_SHOWN: usize = 5;
-/// How much of a warning is shown, in characters: the items that it names have up to 200 each.
-const WARNING_CHARS_MAX: usize = 1_200;
 /// How many weakened tests are named; `--json` names them all.
 const TESTS_SHOWN_MAX: usize = 8;
 
@@ -36,10 +33,14 @@ impl Reporter {
             Commit::Made {
                 id,
                 files,
+                elsewhere,
                 left_out,
             } => {
                 let files = phrase::count((*files).into(), "file");
-                let text = format!("{}, {files}", phrase::commit(id));
+                let mut text = format!("{}, {files}", phrase::commit(id));
+                if let Some(branch) = elsewhere {
+                    text.push_str(&format!(", on `{}`", one_line(branch)));
+                }
                 committed(Tone::Plain, &text, left_out)
             }
             Commit::Nothing { left_out } => committed(Tone::Quiet, "nothing to commit", left_out),
@@ -112,7 +113,7 @@ impl Reporter {
             weakened(tests)
         } else {
             let of = session.map_or(String::new(), |session| format!("session {session}: "));
-            let why = text::one_line(&masked(&why), WARNING_CHARS_MAX);
+            let why = warning_line(&why);
             let hint = if matches!(warning, Warning::KnowledgeCut { .. }) {
                 "; `ekiden knowledge edit` makes room"
             } else {
@@ -138,7 +139,7 @@ fn committed(tone: Tone, text: &str, left_out: &[String]) -> Vec<Line> {
         }
     };
     told(
-        "not committed, since they had changes before the run",
+        "not committed, since they had changes before the run or cannot be read",
         &files,
     );
     told(

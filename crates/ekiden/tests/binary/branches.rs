@@ -85,6 +85,21 @@ fn commits_go_to_the_promised_branch_or_nowhere() {
     assert_eq!(log("main..night"), "ekiden: session 2 checkpoint\n");
 }
 
+/// Where the user named no branch, what is checked out counts.
+// shows: REL-18
+#[test]
+fn a_commit_on_another_branch_than_at_the_start_is_told() {
+    let environment = repository();
+    let item = "- [ ] It\n\n  ```sh\n  git switch -q --create other; echo x > made\n  ```\n";
+    environment.write("task.md", item);
+    let said = environment.run(&run(&["-g"])).expect(0);
+    let told = said.stdout.lines().find(|line| line.contains("  commit  "));
+    assert!(
+        told.is_some_and(|line| line.ends_with(", 1 file, on `other`")),
+        "{said}"
+    );
+}
+
 // shows: RUN-17
 #[test]
 fn a_branch_that_is_there_is_taken() {
@@ -142,6 +157,25 @@ fn a_branch_that_cannot_be_taken_is_told_before_anything_is_created() {
     environment.shell("rm .git/MERGE_HEAD");
     environment.run(&run(&["--branch", "work"])).expect(0);
     assert_eq!(branch(&environment), "work\n");
+}
+
+/// As where git-lfs is set up and not installed.
+// shows: RUN-17
+#[test]
+fn a_hook_that_fails_behind_a_switch_stops_no_run() {
+    let environment = repository();
+    environment.script(".git/hooks/post-checkout", "exit 2\n");
+    environment.run(&run(&["-g", "--branch", "work"])).expect(0);
+    assert_eq!(branch(&environment), "work\n");
+}
+
+// shows: RUN-17
+#[test]
+fn a_branch_is_not_taken_for_one_below_its_name() {
+    let environment = repository();
+    environment.git(&["branch", "feat/login"]);
+    let said = environment.told(&run(&["--branch", "feat"]));
+    assert!(said.contains("'refs/heads/feat/login' exists"), "{said}");
 }
 
 // shows: RUN-17

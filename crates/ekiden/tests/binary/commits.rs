@@ -208,7 +208,7 @@ fn a_dirty_tree_is_not_mixed_into_commits() {
       USAGE  says all is done after TIME · 3 tool calls
       items     1 of 1 done
       commit    COMMIT, 3 files
-      ! not committed, since they had changes before the run: both
+      ! not committed, since they had changes before the run or cannot be read: both
 
     complete (not verified) · 1 session · TIME · 7 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
@@ -245,6 +245,41 @@ fn a_dirty_tree_is_not_mixed_into_commits() {
     assert_eq!(environment.git(&["show", ":staged"]), "mine\n");
 }
 
+/// A stash that was popped into a conflict, which the session resolves.
+// shows: REL-18, RUN-17
+#[test]
+fn a_conflict_from_before_the_run_stays_out_of_commits_once_it_is_resolved() {
+    let environment = repository();
+    environment.write("mine", "one\n");
+    environment.commit_all();
+    environment.shell(
+        "echo mine > mine; git stash -q; echo two > mine; git commit -qam two; ! git stash pop -q",
+    );
+    environment.write(
+        "task.md",
+        &item("echo both > mine; git add mine; echo x > made"),
+    );
+    let said = environment.run(&RUN).expect(0);
+    assert!(said.stdout.contains("cannot be read: mine"), "{said}");
+    let last = environment.git(&["show", "--format=", "--name-only", "HEAD"]);
+    assert_eq!(last, "made\n");
+    assert_eq!(status(&environment), "M  mine\n?? task.md\n");
+}
+
+/// A pipe in a file's place, as root reads every file.
+// shows: REL-18
+#[test]
+fn what_git_cannot_read_keeps_nothing_else_out_of_a_commit() {
+    let environment = repository();
+    environment.write("file", "one\n");
+    environment.write("task.md", &item("rm file; mkfifo file; echo x > made"));
+    environment.commit_all();
+    let said = environment.run(&RUN).expect(0);
+    assert!(said.stdout.contains("cannot be read: file"), "{said}");
+    let last = environment.git(&["show", "--format=", "--name-only", "HEAD"]);
+    assert_eq!(last, "made\n");
+}
+
 // shows: RUN-17
 #[test]
 fn what_the_person_commits_meanwhile_is_a_file_like_any_other() {
@@ -264,6 +299,28 @@ fn what_the_person_commits_meanwhile_is_a_file_like_any_other() {
 
     mine
     ");
+}
+
+/// Git tells a hook of a commit who made it, and when.
+// shows: REL-18
+#[test]
+fn a_run_that_a_hook_starts_commits_under_its_users_name() {
+    let environment = repository();
+    environment.write("task.md", &items(1));
+    let run = format!(
+        "[ -e made ] || {{ touch made; {} {} > /dev/null 2>&1; }}\n",
+        env!("CARGO_BIN_EXE_ekiden"),
+        RUN.join(" ")
+    );
+    hook(&environment, "post-commit", &run);
+    environment.git(&["add", "task.md"]);
+    let date = "--date=2001-02-03T04:05:06Z";
+    environment.git(&["commit", "-qm", "x", "--author=Other <o@x>", date]);
+    let names = environment.git(&["log", "-2", "--format=%an %as"]);
+    let names: Vec<&str> = names.lines().collect();
+    assert!(names[0].starts_with("Test 20"), "{names:?}");
+    assert!(!names[0].ends_with(" 2001-02-03"), "{names:?}");
+    assert_eq!(names[1], "Other 2001-02-03");
 }
 
 // shows: REL-18

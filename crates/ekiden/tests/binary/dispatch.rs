@@ -148,6 +148,27 @@ fn a_worktree_of_the_users_that_is_not_there_now_stays_known() {
     assert!(known.contains(theirs), "{known}");
 }
 
+/// As where git-lfs is set up and not installed. What a run committed on no branch is not removed with its worktree.
+// shows: TRK-10
+#[test]
+fn a_hook_that_fails_behind_a_checkout_stops_no_run_and_commits_on_no_branch_stay() {
+    let environment = project(&[("login", "ekiden")]);
+    environment.script(".git/hooks/post-checkout", "exit 2\n");
+    let work = "git checkout -q --detach; git commit -q --allow-empty -m precious";
+    environment.write(
+        "wish.md",
+        &format!("- [ ] It\n\n  ```sh\n  {work}\n  ```\n"),
+    );
+    let said = environment.run(&words(&["--once"])).expect(0);
+    assert!(said.stdout.contains("login  taken, on "), "{said}");
+    let place = trees(&environment).remove(0);
+    assert_eq!(status(&environment, &place)["state"], "complete");
+    issue(&environment, "login", "");
+    environment.run(&words(&["--once"])).expect(0);
+    let last = ["-C", place.to_str().unwrap(), "log", "-1", "--format=%s"];
+    assert_eq!(environment.git(&last), "precious\n");
+}
+
 /// It waits for issues that come in, and does not look as if it hung.
 // shows: TRK-10
 #[test]

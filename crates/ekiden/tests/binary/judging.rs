@@ -241,6 +241,20 @@ fn work_in_a_repository_within_the_project_is_no_stall() {
     }
 }
 
+/// A scratch directory, of which git tells nothing.
+// shows: REL-14
+#[test]
+fn work_in_a_directory_that_git_ignores_is_no_stall() {
+    let environment = Environment::new();
+    environment.shell("git init -q .. && echo /project/ > ../.gitignore");
+    let work = "cat > /dev/null\necho more >> z.txt\necho 'I worked'\n";
+    let said = told(&environment, work, &["--stall-sessions", "1", "-m", "4"]);
+    assert!(
+        said.contains("session limit reached after 4 of 4"),
+        "{said}"
+    );
+}
+
 /// Beyond the files whose content is read, size and time tell.
 // shows: REL-14
 #[test]

@@ -559,7 +559,12 @@ fn commits_in_a_submodule_are_not_removed_with_the_worktree() {
                && git -c protocol.file.allow=always submodule --quiet add ../other other && echo x > HEAD";
     let work = "git -c protocol.file.allow=always submodule --quiet update --init; cd other; echo a > a; git add a; \
                 git -c user.name=T -c user.email=t@e.i commit -qm mine";
-    let fixture = Fixture::new(add).stage("A", &[work]);
+    let fixture = Fixture::new(add)
+        .stage("A", &[work])
+        .stage("B", &["echo b > b.txt"]);
+    // The second merge is checked out where the first was, without what is in the submodule.
+    let recurse = ["config", "submodule.recurse", "true"];
+    fixture.environment.git(&recurse);
     let said = fixture.run().expect(0);
     assert!(
         format!("{said}").contains("is kept: a submodule in it has commits"),
@@ -572,6 +577,8 @@ fn commits_in_a_submodule_are_not_removed_with_the_worktree() {
         .lines()
         .filter_map(|line| line.strip_prefix("worktree "))
         .find(|tree| tree.ends_with("-A"));
+    let removes = format!("`git worktree remove --force {}`", tree.unwrap());
+    assert!(said.stderr.contains(&removes), "{said}");
     let commit = fixture.environment.git(&["rev-parse", "HEAD:other"]);
     fixture.environment.git(&[
         "-C",

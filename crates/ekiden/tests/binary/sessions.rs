@@ -187,6 +187,20 @@ fn a_session_s_changes_are_shown() {
     );
 }
 
+/// There the empty tree has another name.
+// shows: UIX-04
+#[test]
+fn the_first_commit_of_a_repository_with_sha256_is_shown() {
+    let environment = Environment::new();
+    environment.shell(
+        "git init -q --object-format=sha256; git config user.name x; git config user.email x@x",
+    );
+    environment.write("task.md", &items(1));
+    environment.run(&[&RUN[..4], &["-g"]].concat()).expect(0);
+    let told = environment.told(&["diff", "1"]);
+    assert!(told.contains("\n+++ b/item-1.txt\n"), "{told}");
+}
+
 // shows: UIX-04
 #[test]
 fn outside_git_nothing_is_known_of_the_files() {

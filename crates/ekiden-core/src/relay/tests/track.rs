@@ -568,6 +568,7 @@ impl Track {
             "" => Commit::Made {
                 id: "1a2b3c4d".to_owned(),
                 files: 12,
+                elsewhere: None,
                 left_out: Vec::new(),
             },
             "nothing" => Commit::Nothing {

@@ -388,6 +388,7 @@ impl EffectRunner for PlanRunner {
         let commit = Commit::Made {
             id: job.effect,
             files: 1,
+            elsewhere: None,
             left_out: Vec::new(),
         };
         self.push(Input::task(

@@ -219,6 +219,31 @@ fn the_work_of_a_stage_that_was_skipped_stays() {
     assert_eq!(diamond.worktrees().len(), 1);
 }
 
+/// Commits on no branch are in the worktree's own record alone.
+// shows: PLN-08
+#[test]
+fn commits_that_a_skipped_stage_made_on_no_branch_stay() {
+    let commit = "git checkout -q --detach; echo B > b.txt; git add b.txt; git commit -qm precious";
+    let diamond = Diamond::new()
+        .work("B", commit.to_owned())
+        .check("B", "test -f nowhere".to_owned())
+        .rule("B", "retries = 0\nsessions_max = 1\non_fail = \"skip\"");
+    let text = diamond
+        .manifest()
+        .replace("\"B\", \"C\"", "{ stage = \"B\", optional = true }, \"C\"");
+    diamond.environment.write("plan.toml", &text);
+    diamond.environment.commit_all();
+    let said = diamond.execute().expect(0);
+    assert!(
+        said.stderr
+            .contains("is kept: it has commits that are on no branch"),
+        "{said}"
+    );
+    let kept = diamond.worktrees().remove(0);
+    let last = ["-C", kept.to_str().unwrap(), "log", "-1", "--format=%s"];
+    assert_eq!(diamond.environment.git(&last), "precious\n");
+}
+
 // shows: PLN-08
 #[test]
 fn a_plan_works_in_a_subdirectory_with_a_difficult_name_beside_a_submodule() {
