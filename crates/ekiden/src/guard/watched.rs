@@ -12,7 +12,7 @@ use ekiden_core::observation::{Observation, Origin};
 use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
-use ekiden_memory::MemoryError;
+use ekiden_memory::{Filter, MemoryError};
 use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::guard::{Figure, GuardFiles, sweep, watched_sessions};
 use ekiden_store::layout::Published;
@@ -37,6 +37,8 @@ use crate::tracker::{Trackers, tell_continued};
 /// The client's process id, for its hooks.
 const CLIENT_VARIABLE: &str = "CLAUDE_PID";
 /// How long observations about a session are kept.
+/// How many of the newest observations are looked through for what a session left before.
+const KNOWN: usize = 200;
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
 
 /// A watched session and what surrounds it.
@@ -137,11 +139,16 @@ impl Watched {
         }
     }
 
-    /// Brings the memory's index up to date. Slow: never call it in a hook.
-    pub(super) fn index_memory(&self) -> Result<(), MemoryError> {
+    /// Brings the memory's index up to date, and returns the newest of this project. Slow: never call it in a hook.
+    pub(super) fn index_memory(&self) -> Result<Vec<Observation>, MemoryError> {
+        let project = Some(self.place.project().display().to_string());
+        let here = Filter {
+            project,
+            ..Filter::default()
+        };
         match memory::files(&self.environment).filter(|_| self.memory.is_some()) {
-            Some(files) => ekiden_memory::ask(&files, |_| Ok(())).map(drop),
-            None => Ok(()),
+            Some(files) => Ok(ekiden_memory::ask(&files, |memory| memory.recent(&here, KNOWN))?.0),
+            None => Ok(Vec::new()),
         }
     }
 

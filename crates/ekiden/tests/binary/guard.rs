@@ -903,6 +903,40 @@ fn status_in_a_shell_knows_the_session_that_was_watched_last() {
     assert!(session.line(110_221).contains("[PHASE: porting]"));
 }
 
+/// As after `claude --continue`.
+// shows: MEM-13
+#[test]
+fn a_session_that_ends_twice_leaves_what_it_left_once() {
+    let session = Watched::new();
+    session.uses(20);
+    let lines = [
+        json!({"type": "user", "message": {"role": "user", "content": "Mend the parser"}}),
+        json!({"type": "assistant", "message": {"id": "c", "content": [{"type": "tool_use", "id": "t", "name": "Bash",
+            "input": {"command": "ls gone"}}]}}),
+        json!({"type": "user", "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t",
+            "is_error": true, "content": "boom"}]}}),
+    ];
+    let add = |more: &[Value]| {
+        let before = std::fs::read_to_string(session.transcript()).unwrap();
+        let more: String = more.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(session.transcript(), before + &more).unwrap();
+    };
+    let ends = || {
+        let path = session.transcript().display().to_string();
+        session
+            .environment
+            .run(&["__remember", SESSION, &path])
+            .expect(0);
+        let said = session.environment.run(&["memory", "recent", "--json"]);
+        let said: Value = serde_json::from_str(&said.expect(0).stdout).unwrap();
+        said["observations"].as_array().unwrap().len()
+    };
+    add(&lines);
+    assert_eq!([ends(), ends()], [2, 2], "a failure and the summary");
+    add(&[json!({"type": "user", "message": {"role": "user", "content": "And the lexer"}})]);
+    assert_eq!(ends(), 3, "the summary is another now");
+}
+
 // shows: UIX-06
 #[test]
 fn on_the_branch_of_a_stage_the_phase_is_its_name() {
