@@ -341,16 +341,17 @@ fn an_old_document_or_one_of_another_branch_is_only_named() {
         .environment
         .run(&["checkpoint", "--session", SESSION])
         .expect(0);
-    let start = || {
+    let start_of = |id| {
         session.hook(
             "SessionStart",
-            &json!({"source": "startup", "session_id": "b"}),
+            &json!({"source": "startup", "session_id": id}),
         )
     };
+    let start = || start_of("b");
     assert!(agent(&start()).contains("It reads:"));
     session.environment.git(&["stash", "--quiet"]);
     session.environment.git(&["switch", "--quiet", "-"]);
-    let named = start();
+    let named = start_of("elsewhere");
     let text = agent(&named);
     assert!(
         text.contains("made on the branch `feature/ANV-123-api`"),
@@ -360,7 +361,10 @@ fn an_old_document_or_one_of_another_branch_is_only_named() {
         text.contains("/orient reads it") && !text.contains("It reads:"),
         "{named}"
     );
+    let worked = json!({"session_id": "elsewhere", "tool_calls": []});
+    session.hook("PostToolBatch", &worked);
     session.environment.git(&["switch", "--quiet", "-"]);
+    assert!(agent(&start()).contains("It reads:"));
     let document = std::fs::read_dir(session.environment.dir().join(".ekiden/handoffs"));
     let document = document.unwrap().next().unwrap().unwrap().path();
     let weeks_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(52 * 86_400);
