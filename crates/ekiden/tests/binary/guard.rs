@@ -482,6 +482,27 @@ fn a_handoff_of_the_session_is_the_guards_checkpoint() {
     assert_eq!(documents.unwrap().count(), 1);
 }
 
+// shows: CHK-07, CHK-12
+#[test]
+fn what_a_session_asks_for_is_about_its_project_wherever_its_agent_stands() {
+    let session = Watched::new();
+    session
+        .uses(86)
+        .hook("UserPromptSubmit", &json!({"prompt": "go"}));
+    let session = Watched {
+        environment: session.environment.with("CLAUDE_CODE_SESSION_ID", SESSION),
+    };
+    let below = |args: &[&str]| session.environment.run_in("project/src", args).expect(0);
+    below(&["checkpoint", "--defer"]);
+    assert!(session.log().contains("\"deferred\""), "{}", session.log());
+    below(&["handoff"]);
+    assert!(session.log().contains("\"taken\""), "{}", session.log());
+    assert!(session.environment.exists(".ekiden/handoffs"));
+    assert!(!session.environment.exists("src/.ekiden"));
+    let oriented = below(&["orient"]).stdout;
+    assert!(oriented.contains("handoff     "), "{oriented}");
+}
+
 // shows: CHK-005
 #[test]
 fn at_l3_one_call_is_refused_but_none_of_the_handoff() {
@@ -605,6 +626,10 @@ fn reminders_that_are_put_off_into_compactions_should_come_earlier() {
 fn a_person_asks_and_puts_off() {
     let session = Watched::new();
     session.uses(71).batch("ls");
+    let of_user = session.environment.command(&["checkpoint", "--defer"]);
+    let of_user = { of_user }.env("EKIDEN_GUARD_LEVELS", "50,60,70").output();
+    let told = String::from_utf8(of_user.unwrap().stdout).unwrap();
+    assert!(told.contains("put off until 70%"), "{told}");
     let told = session
         .environment
         .run(&["checkpoint", "--defer"])
@@ -905,6 +930,51 @@ fn status_in_a_shell_knows_the_session_that_was_watched_last() {
         .run(&["checkpoint", "--phase", "porting"])
         .expect(0);
     assert!(session.line(110_221).contains("[PHASE: porting]"));
+}
+
+/// Worktrees share their state.
+// shows: CHK-12
+#[test]
+fn a_command_in_a_shell_is_not_about_a_session_in_another_worktree() {
+    let session = Watched::new();
+    let other = session.environment.path("other");
+    let added = ["worktree", "add", "--quiet", other.to_str().unwrap()];
+    session.environment.git(&added);
+    let projects = session.environment.path("home/.claude/projects/-p");
+    std::fs::create_dir_all(&projects).unwrap();
+    session.uses(66);
+    let response = std::fs::read_to_string(session.transcript()).unwrap();
+    for (id, dir) in [("here", session.environment.dir()), ("there", other)] {
+        session.hook(
+            "UserPromptSubmit",
+            &json!({"prompt": "go", "session_id": id, "cwd": dir}),
+        );
+        let cwd = format!("{{\"cwd\":{},", json!(dir.join("src")));
+        let response = response.replacen('{', &cwd, 1);
+        std::fs::create_dir_all(dir.join("src")).unwrap();
+        std::fs::write(projects.join(format!("{id}.jsonl")), response).unwrap();
+    }
+    session.environment.run(&["checkpoint"]).expect(0);
+    let taken = |id: &str| {
+        let log = std::fs::read_to_string(session.guard(&format!("{id}.jsonl")));
+        log.unwrap().contains("\"taken\"")
+    };
+    assert_eq!(["here", "there"].map(taken), [true, false]);
+}
+
+/// A command of the user has the name of one of the skills.
+// shows: MON-004, OPS-02
+#[test]
+fn each_command_is_called_by_its_own_name() {
+    let session = Watched::new();
+    let skill = ".claude/skills/ekiden-handoff/SKILL.md";
+    session.environment.write(skill, "installed");
+    session.uses(71).batch("ls");
+    let told = session.uses(96).batch("ls");
+    assert!(person(&told).contains("`/orient`"), "{told}");
+    session.checkpointed();
+    let told = session.batch("ls");
+    assert!(agent(&told).contains("/ekiden-handoff"), "{told}");
 }
 
 /// As after `claude --continue`.
