@@ -90,6 +90,9 @@ pub struct Iteration {
     pub peak_percent: Option<u64>,
     /// It ended with a checkpoint.
     pub checkpoint: bool,
+    /// Its conversation, if hooks watched it: several may be at work at the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 impl RalphState {
@@ -97,18 +100,23 @@ impl RalphState {
     pub fn iteration_of(&mut self, session: &str) -> &mut Iteration {
         let last = self.context_history.last();
         let number = last.map_or(0, |last| last.iteration);
-        if last.is_none() || self.session.as_deref() != Some(session) {
-            self.session = Some(session.to_owned());
+        let is_it = |known: &Iteration| known.session.as_deref() == Some(session);
+        let known = self.context_history.iter().rposition(is_it);
+        // An earlier version wrote the session of the last iteration alone.
+        let is_last = last.is_some() && self.session.as_deref() == Some(session);
+        if known.is_none() && !is_last {
             if self.context_history.len() == HISTORY_MAX {
                 self.context_history.remove(0);
             }
+            self.session = Some(session.to_owned());
             self.context_history.push(Iteration {
                 iteration: number + 1,
                 peak_percent: None,
                 checkpoint: false,
+                session: Some(session.to_owned()),
             });
         }
-        let at = self.context_history.len() - 1;
+        let at = known.unwrap_or(self.context_history.len() - 1);
         &mut self.context_history[at]
     }
 
@@ -324,6 +332,20 @@ mod tests {
         );
     }
 
+    // shows: RLP-005
+    #[test]
+    fn conversations_at_the_same_time_are_one_iteration_each() {
+        // As an earlier version left it.
+        let mut state: RalphState = serde_json::from_str(
+            r#"{"session":"a","context_history":[{"iteration":4,"peak_percent":9,"checkpoint":false}]}"#,
+        )
+        .unwrap();
+        let of = |session: &&str| state.iteration_of(session).iteration;
+        let numbers: Vec<u32> = ["a", "a", "b", "c", "b", "c"].iter().map(of).collect();
+        assert_eq!(numbers, [4, 4, 5, 6, 5, 6]);
+        assert_eq!(state.context_history.len(), 3);
+    }
+
     fn state() -> RalphState {
         let mut state = RalphState {
             version: 1,
@@ -378,12 +400,14 @@ mod tests {
                 {
                   "iteration": 1,
                   "peak_percent": 45,
-                  "checkpoint": false
+                  "checkpoint": false,
+                  "session": "a"
                 },
                 {
                   "iteration": 2,
                   "peak_percent": 88,
-                  "checkpoint": true
+                  "checkpoint": true,
+                  "session": "b"
                 }
               ]
             }"#]]

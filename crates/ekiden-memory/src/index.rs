@@ -261,7 +261,7 @@ impl Memory {
             if in_long || !is_whole || text.len() > LINE_BYTES_MAX {
                 skipped += u64::from(!in_long);
                 in_long = !is_whole;
-            } else if let Ok(observation) = serde_json::from_slice(text) {
+            } else if let Some(observation) = observation(text) {
                 batch.add(&observation, place)?;
             } else {
                 skipped += u64::from(!text.is_empty());
@@ -327,6 +327,12 @@ impl Memory {
 fn inode(files: &MemoryFiles) -> Option<u64> {
     let found = files.path(DATABASE).metadata();
     found.ok().map(|found| found.ino())
+}
+
+/// None for other lines, and for a time that the database could not hold.
+fn observation(line: &[u8]) -> Option<Observation> {
+    let found: Observation = serde_json::from_slice(line).ok()?;
+    i64::try_from(found.time.0).ok().map(|_| found)
 }
 
 /// A file that has grown.

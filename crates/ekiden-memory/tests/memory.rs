@@ -292,12 +292,19 @@ fn lines_that_are_none_of_ours_are_skipped_and_counted() {
     home.add("before", "", 1);
     let mut text = std::fs::read(home.segment()).unwrap();
     text.extend(b"{\"id\":\"torn\n\xff\xfe\x00binary\n{\"a\":1}\n");
+    let far = Timestamp(u64::MAX);
+    let far = Observation {
+        time: far,
+        ..made("far", "", 1)
+    };
+    text.extend(serde_json::to_vec(&far).unwrap());
+    text.extend(b"\n");
     text.extend(vec![b'x'; 10 * 1024 * 1024]);
     text.extend(b"\n");
     std::fs::write(home.segment(), text).unwrap();
     home.add("after", "", 2);
     let (stats, _) = ask(&home.files, Memory::stats).unwrap();
-    assert_eq!((stats.observations, stats.skipped_lines), (2, 4));
+    assert_eq!((stats.observations, stats.skipped_lines), (2, 5));
     assert_eq!(home.found("after"), ["after"]);
     // A line without its end is not read before it has one.
     let mut text = std::fs::read(home.segment()).unwrap();

@@ -209,26 +209,29 @@ impl Documents {
         Ok(origin.map(known))
     }
 
-    /// The newest document that no session has loaded, if it was made here.
-    pub fn newest_unconsumed(&self) -> DiskResult<Option<String>> {
-        for name in self.names()?.into_iter().rev() {
-            let consumed = self
-                .disk
-                .stat(&self.state.documents_consumed().join(&name))?
-                .is_some();
-            // A document older than a loaded one is out of date.
-            if consumed {
-                return Ok(None);
-            }
-            if self
-                .disk
-                .stat(&self.state.documents_made().join(&name))?
-                .is_some()
-            {
+    /// The newest document of this branch that was made here and that no session has loaded. If there is none, the
+    /// newest of another branch. A document that is older than a loaded one of its branch is out of date.
+    pub fn newest_unconsumed(&self, branch: Option<&str>) -> DiskResult<Option<String>> {
+        let (mut of_other, mut over) = (None, Vec::new());
+        let names = self.names()?.into_iter().rev();
+        for name in names.take(DOCUMENTS_ORDERED_MAX) {
+            let text = self.read(&name)?.unwrap_or_default();
+            let origin = self.origin(&name, &text)?;
+            let of = origin.as_ref().map_or(branch, |of| of.branch.as_deref());
+            let is_here = of == branch;
+            let consumed = self.state.documents_consumed().join(&name);
+            if self.disk.stat(&consumed)?.is_some() {
+                if is_here {
+                    break;
+                }
+                over.push(of.map(str::to_owned));
+            } else if origin.is_some() && is_here {
                 return Ok(Some(name));
+            } else if origin.is_some_and(|of| !over.contains(&of.branch)) {
+                of_other.get_or_insert(name);
             }
         }
-        Ok(None)
+        Ok(of_other)
     }
 
     /// Marks a document as loaded by a session. Returns whether it was the first, since only the first loads it.

@@ -143,6 +143,11 @@ impl GuardFiles {
         replace_at_once(&*self.disk, &path, session.as_bytes())
     }
 
+    /// Whether the session was watched here.
+    pub fn is_known(&self) -> bool {
+        ["jsonl", "figure"].map(|kind| self.path(kind).exists()) != [false; 2]
+    }
+
     /// Where the mod writes its sign of life, in a directory that exists.
     pub fn sign_of_mod(&self) -> DiskResult<PathBuf> {
         self.make_dir()?;

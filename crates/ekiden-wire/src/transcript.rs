@@ -6,6 +6,7 @@
 //! no usage.
 
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
 
 use ekiden_core::guard::Sample;
 use ekiden_core::time::Timestamp;
@@ -32,6 +33,8 @@ pub struct LastResponse {
     pub ends_turn: bool,
     /// When it was written, if the line says so.
     pub at: Option<Timestamp>,
+    /// The directory of the session then; empty if the line does not say.
+    pub cwd: PathBuf,
 }
 
 /// How many responses show where the use is heading.
@@ -157,6 +160,7 @@ impl LastResponse {
             context_tokens: usage.context_tokens(),
             ends_turn: message["stop_reason"] == "end_turn",
             at: at(line),
+            cwd: json::text(&line["cwd"]).into(),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ekiden_core::agent::AgentKind;
 use ekiden_core::estimate::{Kind, Learned, Past, Range, SAMPLES_MAX, Sample, Took};
 use ekiden_core::guard::Level;
 use ekiden_core::guard::estimate::Estimate;
@@ -28,8 +29,9 @@ const RUNS_MAX: usize = 30;
 const LOG_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Everything that is over in the newest runs, oldest first. Unreadable logs are left out: `ekiden status`
-/// names them.
-pub fn of_project(workspace: &Workspace) -> Vec<Past> {
+/// names them. So are runs of the rehearsal agent, which works without a model, unless they are what is asked about.
+pub fn of_project(workspace: &Workspace, agent: AgentKind) -> Vec<Past> {
+    let is_rehearsed = agent == AgentKind::Rehearsal;
     let runs = history::list(workspace)
         .unwrap_or_default()
         .into_iter()
@@ -39,13 +41,15 @@ pub fn of_project(workspace: &Workspace) -> Vec<Past> {
         bytes.is_ok_and(|bytes| bytes <= LOG_BYTES_MAX)
     };
     let runs = runs.map(|listed| listed.run).filter(is_read).take(RUNS_MAX);
-    let mut all: Vec<Vec<Past>> = runs.filter_map(|run| of_run(workspace, &run)).collect();
+    let mut all: Vec<Vec<Past>> = runs
+        .filter_map(|run| of_run(workspace, &run, is_rehearsed))
+        .collect();
     all.reverse();
     all.concat()
 }
 
 /// What is over of a run.
-fn of_run(workspace: &Workspace, run: &RunId) -> Option<Vec<Past>> {
+fn of_run(workspace: &Workspace, run: &RunId, is_rehearsed: bool) -> Option<Vec<Past>> {
     let mut timeline: Option<Timeline> = None;
     let summary = history::read(workspace, run, |record, run| {
         timeline
@@ -53,6 +57,9 @@ fn of_run(workspace: &Workspace, run: &RunId) -> Option<Vec<Past>> {
             .take(record, run);
     });
     let (run, mut timeline) = (summary.ok()?.run, timeline?);
+    if (run.header().settings.agent.kind == AgentKind::Rehearsal) != is_rehearsed {
+        return None;
+    }
     timeline.settle(&run);
     Some(
         timeline

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits;
 use crate::names::names;
 
 /// How full the usable window is.
@@ -62,6 +63,13 @@ impl Levels {
             Level::L2 => self.percent[1],
             Level::L3 => self.percent[2],
         }
+    }
+
+    /// From this use on a checkpoint of a watched session waits for nothing, in percent: 90, unless other levels
+    /// are set.
+    pub fn latest_percent(self) -> u8 {
+        let (two, three) = (self.percent(Level::L2), self.percent(Level::L3));
+        limits::CHECKPOINT_LATEST_PERCENT.clamp(two, three)
     }
 
     /// The largest part of a window that may be used so that the order to hand off comes at this use, in

@@ -155,6 +155,13 @@ impl Observation {
         Some(self.identified())
     }
 
+    /// The same session has left the same before.
+    pub fn repeats(&self, earlier: &Self) -> bool {
+        self.from.session == earlier.from.session
+            && self.kind == earlier.kind
+            && (&self.title, &self.text) == (&earlier.title, &earlier.text)
+    }
+
     fn identified(mut self) -> Self {
         self.id = ObservationId::default();
         let content = serde_json::to_vec(&self).unwrap_or_default();

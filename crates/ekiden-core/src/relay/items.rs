@@ -281,6 +281,7 @@ impl ItemList {
             });
         }
         self.history.push(Iteration {
+            session: None,
             iteration: session.attempt.id.session.get(),
             peak_percent: percent,
             checkpoint: is_late,

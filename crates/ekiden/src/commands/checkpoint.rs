@@ -5,7 +5,6 @@ use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::estimate::{Advice, Estimate};
 use ekiden_core::guard::watch::{Watch, WatchEvent, WatchRecord};
 use ekiden_core::guard::{CheckpointState, Level, Reading, StateOf};
-use ekiden_core::limits;
 use ekiden_engine::workspace::Workspace;
 
 use super::end_leftovers;
@@ -180,16 +179,14 @@ impl<'a> CheckpointCommand<'a> {
     }
 
     fn defer(&self, output: &mut Output) -> Result<(), Failure> {
-        let level = self
-            .reading
-            .as_ref()
-            .map(|reading| reading.level(self.watched.settings.levels));
+        let levels = self.watched.settings.levels;
+        let level = self.reading.as_ref().map(|reading| reading.level(levels));
         if level.max(Some(self.watch.armed.level)) == Some(Level::L3) {
             let text = "cannot put the handoff off: the context is nearly full";
             let hint = format!("{} writes the handoff", self.watched.names(false).handoff);
             return Err(Failure::new(Exit::NotPermitted, text).hint(hint));
         }
-        let until_percent = limits::CHECKPOINT_LATEST_PERCENT;
+        let until_percent = levels.latest_percent();
         self.record(WatchEvent::Deferred { until_percent })?;
         output.line(format!(
             "The handoff is put off until {until_percent}% of the usable window."

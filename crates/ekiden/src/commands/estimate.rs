@@ -138,7 +138,7 @@ impl Subject {
             parts: 1,
             window_tokens: window.usable_tokens(),
             session_tokens: window.tokens_of(settings.levels, Level::L2),
-            past: past::of_project(&workspace),
+            past: past::of_project(&workspace, settings.agent.kind),
         };
         match subjects {
             [plan] if is_manifest(plan) => {

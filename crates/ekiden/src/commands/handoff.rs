@@ -39,7 +39,7 @@ pub struct HandoffArgs {
 
 pub fn handoff(args: &HandoffArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
-    let workspace = invocation.workspace_here()?;
+    let workspace = invocation.workspace_of_session(Invocation::workspace_here)?;
     let documents = documents(&workspace);
     let session = invocation
         .environment

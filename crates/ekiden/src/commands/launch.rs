@@ -165,7 +165,7 @@ pub(super) fn begin(
         &workspace.dir,
         &header.settings.agent,
     );
-    let past = past::of_project(workspace);
+    let past = past::of_project(workspace, header.settings.agent.kind);
     past::expect(&mut header, workspace, &past);
     let mut warnings = past::warnings(&header, &past);
     warnings.extend(held_to_nothing(&invocation.given, &header.settings));

@@ -8,13 +8,12 @@ use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_memory::{Filter, Forget, Here, Memory, MemoryError, Query, Stats, ask};
 use ekiden_store::memory::MemoryFiles;
 use ekiden_store::place::ProjectPlace;
-use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::Invocation;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::memory::{self, shown};
+use crate::memory::{self, midnight, shown};
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
@@ -367,13 +366,6 @@ fn time(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| {
             "a date such as 2026-11-01, a time in RFC 3339, or how long ago, such as 7d".to_owned()
         })
-}
-
-/// When a day begins where the user is.
-fn midnight(date: &str, zone: TimeZone) -> Option<Timestamp> {
-    let date = Date::strptime("%Y-%m-%d", date).ok()?;
-    let begins = date.to_zoned(zone).ok()?.timestamp();
-    begins.as_millisecond().try_into().ok().map(Timestamp)
 }
 
 fn no_home() -> Failure {

@@ -76,8 +76,10 @@ use ekiden_store::layout::StateLayout;
 use ekiden_store::place::ProjectPlace;
 use ekiden_store::state::StateDir;
 
+use crate::client::transcript;
 use crate::exit::Exit;
 use crate::failure::{Failure, current_dir};
+use crate::guard::began_in;
 use crate::memory::observer::Recorder;
 use crate::output::json::Fields;
 use crate::output::live::{Live, Reports};
@@ -171,6 +173,21 @@ impl Invocation {
             let _ = registry::note(&workspace, SystemClock.now());
         }
         Ok(workspace)
+    }
+
+    /// The work dir of the session that asks, if it is watched here; otherwise another.
+    fn workspace_of_session(
+        &self,
+        other: fn(&Self) -> Result<Workspace, Failure>,
+    ) -> Result<Workspace, Failure> {
+        let is_named = self.given.origin(&table::WORK_DIR.row) != Origin::Default;
+        let session = self.environment.variable(transcript::SESSION_VARIABLE);
+        let began = session.and_then(|session| began_in(&self.environment, session, &self.here));
+        let Some(dir) = began.filter(|_| !is_named) else {
+            return other(self);
+        };
+        let state_dir = chosen::state_dir(&self.given, &self.here)?;
+        Ok(self.of_user(Workspace::find(&dir, state_dir.as_deref())?))
     }
 
     fn of_user(&self, workspace: Workspace) -> Workspace {

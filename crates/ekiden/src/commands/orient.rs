@@ -36,7 +36,7 @@ pub struct OrientArgs {
 
 pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
-    let workspace = invocation.workspace()?;
+    let workspace = invocation.workspace_of_session(Invocation::workspace)?;
     let kept = documents(&workspace);
     let found = kept.newest(|_| true)?;
     let session = invocation

@@ -58,7 +58,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
             if !status.is_over() {
                 let run = &status.summary.run;
                 Tails::default().look(&workspace, run, &mut status.board);
-                let past = past::of_project(&workspace);
+                let past = past::of_project(&workspace, run.header().settings.agent.kind);
                 status.left = past::left(run, &past, SystemClock.now());
             }
             status

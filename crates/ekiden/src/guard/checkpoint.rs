@@ -170,7 +170,14 @@ pub(super) fn run_end(args: &[OsString]) {
     let document = watched.watch().last.map(|last| last.taken.document);
     let document = document.and_then(|name| fs::read_to_string(watched.place.dir.join(name)).ok());
     let filled = Filled::of(&document.unwrap_or_default());
-    watched.remember(|from| session_end(from, watched.now, &told, &filled));
+    // A session that was resumed ends more than once.
+    let known = watched.or_complain(watched.index_memory());
+    let known = known.unwrap_or_default();
+    watched.remember(|from| {
+        let mut all = session_end(from, watched.now, &told, &filled);
+        all.retain(|made| !known.iter().any(|known| made.repeats(known)));
+        all
+    });
     watched.or_complain(watched.index_memory());
 }
 

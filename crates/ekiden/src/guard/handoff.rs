@@ -29,7 +29,7 @@ pub(super) fn load(
         path.as_deref()
             .and_then(|path| Path::new(path).file_name()?.to_str().map(str::to_owned))
     } else {
-        documents.newest_unconsumed()?
+        documents.newest_unconsumed(watched.place.branch().as_deref())?
     };
     let Some(name) = name else { return Ok(None) };
     let Some(document) = documents.read(&name)? else {
@@ -39,13 +39,14 @@ pub(super) fn load(
     let age = age(watched, &path);
     let origin = documents.origin(&name, &document)?.unwrap_or_default();
     let path = &*path.display().to_string();
-    if !own {
+    let (made_on, here) = (origin.branch, watched.place.branch());
+    let is_old = age.is_some_and(|age| age > limits::DOCUMENT_SHOWN_FOR);
+    // Work on one branch does not use up the handoff of another.
+    if !own && (is_old || made_on == here) {
         let event = WatchEvent::Loaded { document: name };
         let time = watched.now;
         watched.files.append(&[WatchRecord { time, event }])?;
     }
-    let (made_on, here) = (origin.branch, watched.place.branch());
-    let is_old = age.is_some_and(|age| age > limits::DOCUMENT_SHOWN_FOR);
     if !own && (is_old || made_on != here) {
         let days = age.map_or(0, |age| age.as_secs() / (24 * 60 * 60));
         let age = if days == 0 {

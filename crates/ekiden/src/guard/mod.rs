@@ -34,7 +34,7 @@ mod window;
 
 pub use checkpoint::take as take_checkpoint;
 pub use hook::Called;
-pub use watched::Watched;
+pub use watched::{Watched, began_in};
 pub use window::{Compaction, WINDOW_UNKNOWN};
 
 use std::ffi::{OsStr, OsString};

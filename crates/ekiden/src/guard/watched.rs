@@ -1,5 +1,6 @@
 //! What a guard call reads: the project, the session's files, its settings, its context.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use ekiden_core::observation::{Observation, Origin};
 use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
-use ekiden_memory::MemoryError;
+use ekiden_memory::{Filter, MemoryError};
 use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::guard::{Figure, GuardFiles, sweep, watched_sessions};
 use ekiden_store::layout::Published;
@@ -36,6 +37,8 @@ use crate::tracker::{Trackers, tell_continued};
 
 /// The client's process id, for its hooks.
 const CLIENT_VARIABLE: &str = "CLAUDE_PID";
+/// How many of the newest observations are looked through for what a session left before.
+const KNOWN: usize = 200;
 /// How long observations about a session are kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
 
@@ -137,11 +140,16 @@ impl Watched {
         }
     }
 
-    /// Brings the memory's index up to date. Slow: never call it in a hook.
-    pub(super) fn index_memory(&self) -> Result<(), MemoryError> {
+    /// Brings the memory's index up to date, and returns the newest of this project. Slow: never call it in a hook.
+    pub(super) fn index_memory(&self) -> Result<Vec<Observation>, MemoryError> {
+        let project = Some(self.place.project().display().to_string());
+        let here = Filter {
+            project,
+            ..Filter::default()
+        };
         match memory::files(&self.environment).filter(|_| self.memory.is_some()) {
-            Some(files) => ekiden_memory::ask(&files, |_| Ok(())).map(drop),
-            None => Ok(()),
+            Some(files) => Ok(ekiden_memory::ask(&files, |memory| memory.recent(&here, KNOWN))?.0),
+            None => Ok(Vec::new()),
         }
     }
 
@@ -183,18 +191,22 @@ impl Watched {
             )
             .hint("its run hands it off by itself; `ekiden status` shows how far it is")
         };
-        let own = || environment.variable(transcript::SESSION_VARIABLE);
+        let own = named.or_else(|| environment.variable(transcript::SESSION_VARIABLE));
+        let began = own.and_then(|session| began_in(&environment, session, &here));
+        let here = began.unwrap_or(here);
         let mut watched = Self::of("", PathBuf::new(), &here).ok_or_else(refused)?;
-        let last = || {
-            watched_sessions(&watched.place.state_dir)
-                .into_iter()
-                .next()
+        // Worktrees share a state directory.
+        let is_elsewhere = |session: &String| {
+            let mut file = File::open(transcript::find(&environment, session)?).ok()?;
+            let last = Recent::of(&mut file).ok()?.responses.pop()?;
+            let (place, here) = (ProjectPlace::find(&last.cwd, None)?, &watched.place);
+            Some(place.common_dir == here.common_dir && place.git_dir != here.git_dir)
         };
-        let session = named
-            .or_else(own)
-            .map(str::to_owned)
-            .or_else(last)
-            .unwrap_or_default();
+        let last = || {
+            let mut sessions = watched_sessions(&watched.place.state_dir).into_iter();
+            sessions.find(|session| is_elsewhere(session) != Some(true))
+        };
+        let session = own.map(str::to_owned).or_else(last).unwrap_or_default();
         watched.transcript = transcript::find(&environment, &session).unwrap_or_default();
         let disk = Arc::new(RealDisk::fenced(&watched.place.dir));
         watched.files = GuardFiles::new(disk, &watched.place.state_dir, &session);
@@ -259,7 +271,7 @@ impl Watched {
 
     /// The transcript's end; empty if there is none.
     pub(super) fn recent(&self) -> Recent {
-        let file = std::fs::File::open(&self.transcript);
+        let file = File::open(&self.transcript);
         file.and_then(|mut file| Recent::of(&mut file))
             .unwrap_or_default()
     }
@@ -273,9 +285,18 @@ impl Watched {
             Some(self.place.dir.join(".claude")),
             config_dir(&self.environment),
         ];
-        let ours = |dir: PathBuf| dir.join("skills/ekiden-handoff/SKILL.md").exists();
-        let is_prefixed = dirs.into_iter().flatten().any(ours);
-        CommandNames::with_prefix(if is_prefixed { "ekiden-" } else { "" })
+        let name = |own: &str| {
+            let prefixed = format!("ekiden-{own}");
+            let ours = |dir: &PathBuf| dir.join("skills").join(&prefixed).join("SKILL.md").exists();
+            match dirs.iter().flatten().any(ours) {
+                true => format!("/{prefixed}"),
+                false => format!("/{own}"),
+            }
+        };
+        CommandNames {
+            handoff: name("handoff"),
+            orient: name("orient"),
+        }
     }
 
     /// The issue that the work belongs to: from the settings, otherwise from the branch's name.
@@ -359,6 +380,19 @@ impl Watched {
             .map_err(|error| super::report::note(&in_full(&error)))
             .ok()
     }
+}
+
+/// The directory, from here upwards, in which a session is watched. WHY: its agent may have changed the directory.
+pub fn began_in(environment: &Environment, session: &str, here: &Path) -> Option<PathBuf> {
+    let state_dir = environment.variable(&table::STATE_DIR.row.env());
+    let knows = |dir: &&Path| {
+        let place = ProjectPlace::find(dir, state_dir.map(Path::new));
+        place.is_some_and(|place| {
+            let disk = Arc::new(RealDisk::fenced(&place.dir));
+            GuardFiles::new(disk, &place.state_dir, session).is_known()
+        })
+    };
+    here.ancestors().find(knows).map(Path::to_owned)
 }
 
 /// A setting's value; `None` if it is unset and has no default, or is unreadable.

@@ -16,11 +16,14 @@ use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_core::memory::{MemoryTools, MemoryUse};
 use ekiden_core::observation::{Observation, Origin};
 use ekiden_core::secrets::mask;
+use ekiden_core::time::Timestamp;
 use ekiden_store::disk::DiskResult;
 use ekiden_store::memory::MemoryFiles;
 use ekiden_store::place::ProjectPlace;
+use ekiden_wire::client_settings;
 
-use serde_json::Value;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 
 use crate::client::settings::config_dir;
 use crate::settings::environment::Environment;
@@ -47,6 +50,13 @@ pub fn allowed(given: &Given) -> Option<Vec<String>> {
     records.then(|| exclude.unwrap_or_default())
 }
 
+/// When a day such as `2026-11-01` begins where the user is.
+pub fn midnight(date: &str, zone: TimeZone) -> Option<Timestamp> {
+    let date = Date::strptime("%Y-%m-%d", date).ok()?;
+    let begins = date.to_zoned(zone).ok()?.timestamp();
+    begins.as_millisecond().try_into().ok().map(Timestamp)
+}
+
 /// Where a user's memory is; `None` without a home.
 pub fn files(environment: &Environment) -> Option<MemoryFiles> {
     let home = environment.state_home()?.join("ekiden");
@@ -60,7 +70,7 @@ pub fn has_claude_mem(environment: &Environment) -> bool {
         return false;
     };
     let settings = std::fs::read(dir.join("settings.json")).unwrap_or_default();
-    let settings: Value = serde_json::from_slice(&settings).unwrap_or_default();
+    let settings = client_settings::read(&settings).unwrap_or_default();
     let mut plugins = settings["enabledPlugins"].as_object().into_iter().flatten();
     plugins.any(|(name, on)| name.starts_with("claude-mem@") && *on == true)
 }
@@ -170,7 +180,7 @@ mod tests {
         assert!(!own.recent.contains(&token), "{own:?}");
         assert_eq!(of(&[("EKIDEN_MEMORY_CONTEXT", "false")], false).recent, "");
 
-        let plugins = r#"{"enabledPlugins": {"claude-mem@thedotmack": true}}"#;
+        let plugins = "\u{feff}{\"enabledPlugins\": {\"claude-mem@thedotmack\": true}}";
         std::fs::write(home.path().join(".claude/settings.json"), plugins).unwrap();
         let theirs = of(&[], false);
         assert_eq!(theirs.tools, Some(MemoryTools::ClaudeMem));

@@ -90,7 +90,7 @@ impl Feed {
             looked: Timestamp::default(),
             sending: None,
             has_failed: false,
-            past: past::of_project(workspace),
+            past: past::of_project(workspace, header.settings.agent.kind),
         })
     }
 

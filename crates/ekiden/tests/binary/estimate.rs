@@ -56,6 +56,7 @@ fn open_items_are_grouped_into_sessions_and_carried_out_as_a_plan() {
     let told = environment.told(&["execute", "plan.toml", "--agent", "rehearsal", "--yes"]);
     assert!(told.trim_end().ends_with("--- exit code 0"), "{told}");
     // The stages tell the time, in place of runs.
+    let environment = environment.with("EKIDEN_AGENT", "rehearsal");
     let again = environment.told(&["estimate", "spec.md"]);
     assert!(
         again.contains("\n  time  ") && again.contains("  no run with"),
@@ -83,7 +84,7 @@ fn where_nothing_is_open_no_plan_is_written() {
 // shows: EST-004
 #[test]
 fn what_runs_took_is_learned_from_their_logs() {
-    let environment = environment();
+    let environment = environment().with("EKIDEN_AGENT", "rehearsal");
     let json = |asked: &str| -> serde_json::Value {
         let told = environment.told(&["estimate", asked, "--json"]);
         let line = told.lines().find(|line| line.starts_with('{'));
@@ -136,6 +137,12 @@ fn what_runs_took_is_learned_from_their_logs() {
     assert!(
         stated.contains("from 2 runs here") && stated.contains("MAPE"),
         "{stated}"
+    );
+    let environment = environment.with("EKIDEN_AGENT", "claude");
+    let of_model = environment.told(&["estimate", "spec.md"]);
+    assert!(
+        of_model.contains("learned   no run with an estimate"),
+        "{of_model}"
     );
 }
 

@@ -341,16 +341,17 @@ fn an_old_document_or_one_of_another_branch_is_only_named() {
         .environment
         .run(&["checkpoint", "--session", SESSION])
         .expect(0);
-    let start = || {
+    let start_of = |id| {
         session.hook(
             "SessionStart",
-            &json!({"source": "startup", "session_id": "b"}),
+            &json!({"source": "startup", "session_id": id}),
         )
     };
+    let start = || start_of("b");
     assert!(agent(&start()).contains("It reads:"));
     session.environment.git(&["stash", "--quiet"]);
     session.environment.git(&["switch", "--quiet", "-"]);
-    let named = start();
+    let named = start_of("elsewhere");
     let text = agent(&named);
     assert!(
         text.contains("made on the branch `feature/ANV-123-api`"),
@@ -360,7 +361,10 @@ fn an_old_document_or_one_of_another_branch_is_only_named() {
         text.contains("/orient reads it") && !text.contains("It reads:"),
         "{named}"
     );
+    let worked = json!({"session_id": "elsewhere", "tool_calls": []});
+    session.hook("PostToolBatch", &worked);
     session.environment.git(&["switch", "--quiet", "-"]);
+    assert!(agent(&start()).contains("It reads:"));
     let document = std::fs::read_dir(session.environment.dir().join(".ekiden/handoffs"));
     let document = document.unwrap().next().unwrap().unwrap().path();
     let weeks_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(52 * 86_400);
@@ -476,6 +480,27 @@ fn a_handoff_of_the_session_is_the_guards_checkpoint() {
         .join(".ekiden/handoffs")
         .read_dir();
     assert_eq!(documents.unwrap().count(), 1);
+}
+
+// shows: CHK-07, CHK-12
+#[test]
+fn what_a_session_asks_for_is_about_its_project_wherever_its_agent_stands() {
+    let session = Watched::new();
+    session
+        .uses(86)
+        .hook("UserPromptSubmit", &json!({"prompt": "go"}));
+    let session = Watched {
+        environment: session.environment.with("CLAUDE_CODE_SESSION_ID", SESSION),
+    };
+    let below = |args: &[&str]| session.environment.run_in("project/src", args).expect(0);
+    below(&["checkpoint", "--defer"]);
+    assert!(session.log().contains("\"deferred\""), "{}", session.log());
+    below(&["handoff"]);
+    assert!(session.log().contains("\"taken\""), "{}", session.log());
+    assert!(session.environment.exists(".ekiden/handoffs"));
+    assert!(!session.environment.exists("src/.ekiden"));
+    let oriented = below(&["orient"]).stdout;
+    assert!(oriented.contains("handoff     "), "{oriented}");
 }
 
 // shows: CHK-005
@@ -601,6 +626,10 @@ fn reminders_that_are_put_off_into_compactions_should_come_earlier() {
 fn a_person_asks_and_puts_off() {
     let session = Watched::new();
     session.uses(71).batch("ls");
+    let of_user = session.environment.command(&["checkpoint", "--defer"]);
+    let of_user = { of_user }.env("EKIDEN_GUARD_LEVELS", "50,60,70").output();
+    let told = String::from_utf8(of_user.unwrap().stdout).unwrap();
+    assert!(told.contains("put off until 70%"), "{told}");
     let told = session
         .environment
         .run(&["checkpoint", "--defer"])
@@ -901,6 +930,85 @@ fn status_in_a_shell_knows_the_session_that_was_watched_last() {
         .run(&["checkpoint", "--phase", "porting"])
         .expect(0);
     assert!(session.line(110_221).contains("[PHASE: porting]"));
+}
+
+/// Worktrees share their state.
+// shows: CHK-12
+#[test]
+fn a_command_in_a_shell_is_not_about_a_session_in_another_worktree() {
+    let session = Watched::new();
+    let other = session.environment.path("other");
+    let added = ["worktree", "add", "--quiet", other.to_str().unwrap()];
+    session.environment.git(&added);
+    let projects = session.environment.path("home/.claude/projects/-p");
+    std::fs::create_dir_all(&projects).unwrap();
+    session.uses(66);
+    let response = std::fs::read_to_string(session.transcript()).unwrap();
+    for (id, dir) in [("here", session.environment.dir()), ("there", other)] {
+        session.hook(
+            "UserPromptSubmit",
+            &json!({"prompt": "go", "session_id": id, "cwd": dir}),
+        );
+        let cwd = format!("{{\"cwd\":{},", json!(dir.join("src")));
+        let response = response.replacen('{', &cwd, 1);
+        std::fs::create_dir_all(dir.join("src")).unwrap();
+        std::fs::write(projects.join(format!("{id}.jsonl")), response).unwrap();
+    }
+    session.environment.run(&["checkpoint"]).expect(0);
+    let taken = |id: &str| {
+        let log = std::fs::read_to_string(session.guard(&format!("{id}.jsonl")));
+        log.unwrap().contains("\"taken\"")
+    };
+    assert_eq!(["here", "there"].map(taken), [true, false]);
+}
+
+/// A command of the user has the name of one of the skills.
+// shows: MON-004, OPS-02
+#[test]
+fn each_command_is_called_by_its_own_name() {
+    let session = Watched::new();
+    let skill = ".claude/skills/ekiden-handoff/SKILL.md";
+    session.environment.write(skill, "installed");
+    session.uses(71).batch("ls");
+    let told = session.uses(96).batch("ls");
+    assert!(person(&told).contains("`/orient`"), "{told}");
+    session.checkpointed();
+    let told = session.batch("ls");
+    assert!(agent(&told).contains("/ekiden-handoff"), "{told}");
+}
+
+/// As after `claude --continue`.
+// shows: MEM-13
+#[test]
+fn a_session_that_ends_twice_leaves_what_it_left_once() {
+    let session = Watched::new();
+    session.uses(20);
+    let lines = [
+        json!({"type": "user", "message": {"role": "user", "content": "Mend the parser"}}),
+        json!({"type": "assistant", "message": {"id": "c", "content": [{"type": "tool_use", "id": "t", "name": "Bash",
+            "input": {"command": "ls gone"}}]}}),
+        json!({"type": "user", "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t",
+            "is_error": true, "content": "boom"}]}}),
+    ];
+    let add = |more: &[Value]| {
+        let before = std::fs::read_to_string(session.transcript()).unwrap();
+        let more: String = more.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(session.transcript(), before + &more).unwrap();
+    };
+    let ends = || {
+        let path = session.transcript().display().to_string();
+        session
+            .environment
+            .run(&["__remember", SESSION, &path])
+            .expect(0);
+        let said = session.environment.run(&["memory", "recent", "--json"]);
+        let said: Value = serde_json::from_str(&said.expect(0).stdout).unwrap();
+        said["observations"].as_array().unwrap().len()
+    };
+    add(&lines);
+    assert_eq!([ends(), ends()], [2, 2], "a failure and the summary");
+    add(&[json!({"type": "user", "message": {"role": "user", "content": "And the lexer"}})]);
+    assert_eq!(ends(), 3, "the summary is another now");
 }
 
 // shows: UIX-06

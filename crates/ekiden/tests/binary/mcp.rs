@@ -20,7 +20,10 @@ struct Server {
 
 impl Server {
     fn start(environment: &Environment) -> Self {
-        let mut command = environment.command(&["mcp"]);
+        Self::of(&mut environment.command(&["mcp"]))
+    }
+
+    fn of(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -110,6 +113,37 @@ fn bad_requests_are_answered_and_the_server_goes_on() {
     assert_eq!(wrong["result"]["content"][0]["text"], "id is missing");
     let listed = server.ask("tools/list", &json!({}));
     assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 8);
+}
+
+/// In one of these zones it is another day than in UTC.
+// shows: MEM-09
+#[test]
+fn a_date_is_a_day_as_the_lines_show_it() {
+    let session = Watched::new();
+    session.uses(20);
+    session.environment.run(&["checkpoint"]).expect(0);
+    for zone in ["X-14", "X+12"] {
+        let mut command = session.environment.command(&["mcp"]);
+        command.env("TZ", zone);
+        let mut server = Server::of(&mut command);
+        server.greet();
+        let mut search = |arguments: Value| {
+            let params = json!({"name": "search", "arguments": arguments});
+            let told = server.ask("tools/call", &params)["result"]["content"][0]["text"].clone();
+            told.as_str().unwrap().to_owned()
+        };
+        let all = search(json!({"query": "checkpoint"}));
+        let line = all.lines().next().unwrap();
+        let date = line
+            .split_whitespace()
+            .nth(2)
+            .unwrap()
+            .split('T')
+            .next()
+            .unwrap();
+        let of_day = search(json!({"query": "checkpoint", "date": date}));
+        assert!(of_day.contains(line), "{zone} {date}: {of_day}");
+    }
 }
 
 /// Its checkpoint asks git, which the server must survive.

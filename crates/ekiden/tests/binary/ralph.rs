@@ -515,12 +515,14 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
             {
               "checkpoint": false,
               "iteration": 1,
-              "peak_percent": 45
+              "peak_percent": 45,
+              "session": "5afeba7c-2d1b-4052-8781-47e7f3b03bf3"
             },
             {
               "checkpoint": true,
               "iteration": 2,
-              "peak_percent": 87
+              "peak_percent": 87,
+              "session": "second"
             }
           ],
           "open_items": [

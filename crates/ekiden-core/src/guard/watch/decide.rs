@@ -310,10 +310,8 @@ impl Judge<'_> {
     /// The use in percent at which the handoff begins, and why: L2, unless the person deferred it or the work
     /// ahead requires another.
     fn handoff_percent(&self, reading: &Reading) -> (u8, CheckpointReason) {
-        let (two, latest) = (
-            self.settings.levels.percent(Level::L2),
-            self.latest_percent(),
-        );
+        let levels = self.settings.levels;
+        let (two, latest) = (levels.percent(Level::L2), levels.latest_percent());
         if let Some(until) = self.watch.armed.deferred {
             return (until.clamp(two, latest), CheckpointReason::Level2);
         }
@@ -332,13 +330,6 @@ impl Judge<'_> {
         }
     }
 
-    /// At this use a checkpoint waits no longer: 90 %, unless other levels are set.
-    fn latest_percent(&self) -> u8 {
-        let levels = self.settings.levels;
-        limits::CHECKPOINT_LATEST_PERCENT
-            .clamp(levels.percent(Level::L2), levels.percent(Level::L3))
-    }
-
     /// Begins the checkpoint that is due, at a boundary or when it has waited long enough.
     fn begin_due(&mut self, boundary: bool) {
         let Phase::Due {
@@ -352,7 +343,7 @@ impl Judge<'_> {
         let percent = self.reading.map_or(0, Reading::percent);
         let waited =
             batches >= limits::BOUNDARY_BATCHES || self.now.since(since) >= limits::BOUNDARY_WAIT;
-        let at_once = percent >= u64::from(self.latest_percent());
+        let at_once = percent >= u64::from(self.settings.levels.latest_percent());
         if at_once || boundary || (waited && !self.watch.tests_failing) {
             self.begin(reason);
         }

@@ -57,7 +57,7 @@ fn borders(watch: &Watch, settings: WatchSettings, window: &Window) -> Vec<u64> 
         limits::TRAJECTORY_FROM_PERCENT,
         limits::TRAJECTORY_EARLY_PERCENT.min(two),
         limits::TRAJECTORY_LATE_PERCENT,
-        limits::CHECKPOINT_LATEST_PERCENT.clamp(two, levels.percent(Level::L3)),
+        levels.latest_percent(),
     ];
     let percents = percents.into_iter().chain(watch.armed.deferred);
     let mut borders: Vec<u64> = percents.map(|percent| window.tokens_at(percent)).collect();

@@ -20,6 +20,7 @@ use ekiden_store::place::ProjectPlace;
 use ekiden_store::replace::{Durability, replace};
 use ekiden_wire::client_settings;
 use ekiden_wire::transcript::Recent;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::history;
@@ -27,8 +28,8 @@ use crate::client::guard::is_there;
 use crate::client::settings::state_file;
 use crate::client::transcript;
 use crate::guard::{Watched, take_checkpoint};
-use crate::memory::files;
 use crate::memory::shown::{ANSWER_BYTES_MAX, detail, index_line, marked};
+use crate::memory::{files, midnight};
 use crate::settings::environment::{Environment, RUN_VARIABLE};
 use crate::settings::given::{Flags, Given};
 use crate::settings::table;
@@ -378,7 +379,7 @@ impl Arguments<'_> {
         let wrong = || "a date must be like 2026-11-01".to_owned();
         let day = |text: &str| {
             let at = Timestamp::parse_rfc3339(text);
-            at.or_else(|| Timestamp::parse_rfc3339(&format!("{}T00:00:00Z", text.trim())))
+            at.or_else(|| midnight(text.trim(), TimeZone::system()))
                 .ok_or_else(wrong)
         };
         let date = self.text("date");
