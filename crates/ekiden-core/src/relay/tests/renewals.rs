@@ -57,6 +57,20 @@ fn a_complete_run_goes_on_with_follow_up_work() {
     );
 }
 
+/// A stop or a pause that came too late to hold the work before says nothing about more work.
+// shows: RUN-13, RUN-14
+#[test]
+fn what_was_asked_too_late_of_the_work_before_does_not_concern_a_follow_up() {
+    for asked in ["ctrl-c", "stop", "pause"] {
+        let run = after(
+            "",
+            &format!("up works {asked} writes:claim turn ends:done continue"),
+        )
+        .run;
+        assert!(!run.is_stopping() && !run.is_paused(), "{asked}");
+    }
+}
+
 // shows: RUN-13
 #[test]
 fn sessions_count_from_a_continuation() {
