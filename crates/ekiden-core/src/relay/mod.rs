@@ -296,12 +296,7 @@ impl Relay {
             Phase::Planned | Phase::Reviewing { .. } | Phase::Ended { .. } => return,
         };
         if next.mode == StartMode::Resume && !next.hand_off {
-            next.mode = StartMode::Fresh;
-            next.conversation = next.id.conversation(&self.run, &self.stage.id);
-            next.consumed = Consumed {
-                spend: next.consumed.spend,
-                ..Consumed::default()
-            };
+            *next = next.afresh(next.id.conversation(&self.run, &self.stage.id));
         }
     }
 

@@ -6,6 +6,7 @@ use super::track::Track;
 use super::{after, check};
 use crate::outcome::Outcome;
 use crate::prompt::Author;
+use crate::time::Millis;
 
 fn notes(track: &Track) -> (String, String) {
     let notes = &track.relay().last.as_ref().unwrap().notes;
@@ -405,6 +406,15 @@ fn a_conversation_about_the_old_task_does_not_go_on() {
             at work: 1.2
     "#]],
     );
+}
+
+// shows: RUN-16
+#[test]
+fn a_conversation_about_a_new_task_has_all_its_time_and_turns() {
+    let lost = "up works spends:1 +550s heard resume:task=docs ends:lost+ up";
+    let track = after("timeout=600 turns=9", lost);
+    assert_eq!(track.waits_for(), Millis::from_secs(600));
+    assert_eq!(track.relay().share().unwrap().turns, Some(9));
 }
 
 // shows: RUN-16
