@@ -31,7 +31,7 @@ use ekiden_sim::{AtCrash, Fault, SimDisk, Survivor};
 use ekiden_store::disk::Disk as _;
 
 use seeds::{Dice, Disturbance, for_each_seed};
-use world::{Deed, Scenario, World, live_unless, machine, published};
+use world::{Deed, Scenario, World, live, live_unless, machine, published};
 
 /// Files that are written again from the log, each by itself, and decide nothing: what people and
 /// other programs read. That they decide nothing is checked.
@@ -407,6 +407,56 @@ fn budgets_and_quiet_hours() {
         deeds,
         ..Scenario::of_items(2)
     });
+}
+
+/// The clocks changed before a person gave the run its first quiet hours, with a resume.
+// shows: REL-12
+#[test]
+fn quiet_hours_of_a_resume_are_in_the_local_time_of_the_resume() {
+    let mut scenario = Scenario {
+        sessions_max: Some(1),
+        ..Scenario::of_items(2)
+    };
+    let (disk, world) = (Arc::new(machine(&scenario)), Rc::default());
+    live(&disk, &world, &scenario).expect("a run whose session is used up");
+    world.borrow_mut().now = 61_000;
+    scenario.limits.bounds.quiet_hours = Some("01:00-01:30".parse().unwrap());
+    live(&disk, &world, &scenario).expect("a run that ends");
+    let log = checks::log_of(&disk);
+    let mut records = log.lines();
+    let resumed = records.find(|line| line.contains("run_resumed")).unwrap();
+    assert!(!resumed.contains("start_attempt"), "{log}");
+}
+
+/// They end, because the clocks change, while the engine is dead: what begins by that begins once.
+// shows: REL-12, DUR-01
+#[test]
+fn quiet_hours_that_end_between_two_engines_begin_one_session() {
+    let scenario = Scenario {
+        bounds: Bounds {
+            quiet_hours: "01:00-01:30".parse().unwrap(),
+            ..Bounds::default()
+        },
+        ..Scenario::of_items(2)
+    };
+    let evening = || {
+        let now = 50_000;
+        let world = World {
+            now,
+            ..World::default()
+        };
+        (Arc::new(machine(&scenario)), Rc::new(RefCell::new(world)))
+    };
+    let (undisturbed, world) = evening();
+    let begun = undisturbed.ops();
+    live(&undisturbed, &world, &scenario).expect("an undisturbed run");
+    assert!(world.borrow().now > 30 * 60_000, "it waits");
+    for op in begun..=undisturbed.ops() {
+        let (disk, world) = evening();
+        disk.crash_at(op, AtCrash::NotDone);
+        let _ = live(&disk, &world, &scenario);
+        live(&Arc::new(disk.after_kill()), &world, &scenario).expect("a run that ends");
+    }
 }
 
 /// Quiet hours that end because the clocks change begin a session, after a person's edit was read.
