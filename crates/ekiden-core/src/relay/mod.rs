@@ -343,6 +343,12 @@ impl Relay {
             RelayEvent::Attempt { attempt, event } => self.attempt_event(at, *attempt, event),
             RelayEvent::Woke => self.woke(at),
             RelayEvent::KnowledgeEdited { text } => self.knowledge_edited(text),
+            RelayEvent::ListEdited { items } => {
+                if let Some(list) = &mut self.items {
+                    list.edit(items);
+                }
+                Vec::new()
+            }
         }
     }
 
