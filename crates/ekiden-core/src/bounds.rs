@@ -59,11 +59,6 @@ pub struct BoundsChange {
 }
 
 impl Bounds {
-    /// The last recorded offset of local time from UTC, in seconds, if hours of the day matter.
-    pub fn utc_offset_secs(&self) -> Option<i32> {
-        (!self.quiet_hours.is_empty()).then_some(self.utc_offset_secs)
-    }
-
     pub fn change(&mut self, change: &BoundsChange) {
         self.run = self.run.replaced(change.run);
         self.session = self.session.replaced(change.session);

@@ -145,6 +145,8 @@ pub enum RelayEvent {
     Woke,
     /// A person changed the published knowledge while no session ran.
     KnowledgeEdited { text: String },
+    /// A person changed the list of items while no session ran.
+    ListEdited { items: OpenItems },
 }
 
 /// The result of a task that an effect ordered. It is an event however the task ended.

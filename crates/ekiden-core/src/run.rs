@@ -330,6 +330,7 @@ impl Run {
             return Vec::new();
         }
         self.outages.forgive();
+        self.paused = false;
         self.plan.go_on();
         let stages: Vec<StageId> = self.relays.keys().cloned().collect();
         stages

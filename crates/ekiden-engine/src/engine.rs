@@ -24,6 +24,7 @@ use ekiden_core::handoff::{HandoffFile, NotText};
 use ekiden_core::ids::{AttemptId, EffectId, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::Relay;
+use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::Timestamp;
 
 use crate::clock;
@@ -121,10 +122,11 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
         self.drain()
     }
 
-    /// Records what comes before the run's own work: oddities of its log, and what people have said.
+    /// Records what comes before the run's own work: oddities of its log, and what people have said. Nothing begins by
+    /// that, not even because quiet hours are over: what the log orders is not settled yet.
     pub fn note(&mut self, at: Timestamp, event: Event) -> Result<(), EngineError> {
         self.now = at;
-        self.record(event)
+        self.record_one(event)
     }
 
     /// The next time at which something is due even if nothing happens.
@@ -178,7 +180,7 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
     }
 
     fn tick(&mut self) -> Result<(), EngineError> {
-        self.check_utc_offset()?;
+        self.check_utc_offset(false)?;
         let due = self.journal.run().due(self.now);
         if !due.is_empty() {
             self.take_edits()?;
@@ -201,16 +203,17 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
     }
 
     fn record(&mut self, event: Event) -> Result<(), EngineError> {
-        self.check_utc_offset()?;
+        self.check_utc_offset(brings_quiet_hours(&event))?;
         self.record_one(event)
     }
 
-    /// Records a new UTC offset if the run has quiet hours. These may end by that, so edits of the knowledge come first.
-    fn check_utc_offset(&mut self) -> Result<(), EngineError> {
+    /// Records a new UTC offset if the run has quiet hours, or `gets` some. These may end by that, so edits of the
+    /// knowledge come first.
+    fn check_utc_offset(&mut self, gets: bool) -> Result<(), EngineError> {
         let relays = self.journal.run().relays();
-        let mut known = relays
-            .filter_map(|(_, relay)| relay.settings.bounds.utc_offset_secs())
-            .peekable();
+        let bounds = relays.map(|(_, relay)| &relay.settings.bounds);
+        let quiet = bounds.filter(|bounds| gets || !bounds.quiet_hours.is_empty());
+        let mut known = quiet.map(|bounds| bounds.utc_offset_secs).peekable();
         // Asking for the offset reads the zone's rules, so we ask only where it matters.
         if known.peek().is_none() {
             return Ok(());
@@ -265,4 +268,20 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
     fn relay(&self, stage: &StageId) -> Option<&Relay> {
         self.journal.run().relay(stage)
     }
+}
+
+/// The event gives the run other quiet hours.
+fn brings_quiet_hours(event: &Event) -> bool {
+    let limits = if let Event::RunResumed(resumed) = event {
+        &resumed.limits
+    } else if let Event::Steered(Steered {
+        steering: Steering::ChangeLimits(limits),
+        ..
+    }) = event
+    {
+        limits
+    } else {
+        return false;
+    };
+    limits.bounds.quiet_hours.is_some()
 }

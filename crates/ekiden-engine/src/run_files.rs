@@ -19,7 +19,6 @@ use ekiden_core::event::AttemptEnded;
 use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse};
 use ekiden_core::handoff::{HandoffFile, HandoffFiles};
 use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
-use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, DiskResult};
@@ -132,12 +131,15 @@ impl RunFiles {
         self.paths.relay(stage).session(session).verify_log()
     }
 
-    /// What the saved event stream shows of an attempt whose engine died.
+    /// What the saved event stream shows of an attempt whose engine died. While it has no process, the stream is only of
+    /// attempts before it, which are charged already.
     pub fn traces_of(&self, run: &Run, stage: &StageId, attempt: AttemptId) -> AttemptEnded {
         let lost = AttemptEnded::bare(EndCause::EngineLost);
-        let agent = run
-            .relay(stage)
-            .map_or(&run.header().settings.agent, Relay::agent);
+        let begun = run.relay(stage);
+        let begun = begun.and_then(|relay| Some((relay.agent(), relay.runs_since()?)));
+        let Some((agent, since)) = begun else {
+            return lost;
+        };
         match agent.kind {
             AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Acp | AgentKind::Codex => {}
             AgentKind::Exec => return lost,
@@ -152,8 +154,7 @@ impl RunFiles {
             return lost;
         };
         // The stream has no times; it was written to as long as the engine lived.
-        let since = run.relay(stage).and_then(Relay::runs_since);
-        if let (Some(since), Ok(Some(until))) = (since, self.disk.modified(&events)) {
+        if let Ok(Some(until)) = self.disk.modified(&events) {
             ended.counters.duration = until.since(since);
         }
         ended

@@ -106,7 +106,7 @@ impl Trace {
         if !matches!(
             &record.event,
             Event::Stage {
-                event: RelayEvent::KnowledgeEdited { .. },
+                event: RelayEvent::KnowledgeEdited { .. } | RelayEvent::ListEdited { .. },
                 ..
             }
         ) {
@@ -186,7 +186,8 @@ impl Trace {
                 RelayEvent::Attempt { .. }
                 | RelayEvent::Task { .. }
                 | RelayEvent::Woke
-                | RelayEvent::KnowledgeEdited { .. } => {}
+                | RelayEvent::KnowledgeEdited { .. }
+                | RelayEvent::ListEdited { .. } => {}
             },
             Event::Worktree {
                 stage,

@@ -89,7 +89,9 @@ fn of_stage(
                 | AttemptEvent::RefusalsSpent => Vec::new(),
             }
         }
-        RelayEvent::Woke | RelayEvent::KnowledgeEdited { .. } => Vec::new(),
+        RelayEvent::Woke | RelayEvent::KnowledgeEdited { .. } | RelayEvent::ListEdited { .. } => {
+            Vec::new()
+        }
     }
 }
 

@@ -331,7 +331,8 @@ impl Plan {
 
     /// When a stage may begin that a usage limit holds back.
     pub fn wakes_at(&self) -> Option<Timestamp> {
-        let held = self.may_begin() > 0 && self.halt().is_none() && !self.now.paused;
+        let waits_for_more = self.now.paused || self.unconfirmed > 0 || self.halt().is_some();
+        let held = self.may_begin() > 0 && !waits_for_more;
         self.now.held_until.filter(|_| held)
     }
 

@@ -13,11 +13,7 @@ impl Plan {
     /// the engine that resumed the run, and is not ordered again. If a question is answered, stages that wait for an
     /// answer to another question stay as they are, and so do the stages that they block.
     pub fn resume(&mut self, answered: Option<&StageId>) {
-        self.now.halted = None;
-        self.now.stop = None;
-        self.now.paused = false;
-        self.now.held_until = None;
-        self.now.ended = None;
+        self.reopen();
         let still_asks = answered.map_or_else(BTreeSet::new, |stage| self.still_asks(stage));
         for at in 0..self.nodes.len() {
             if !still_asks.contains(&self.nodes[at].id) {
@@ -84,7 +80,7 @@ impl Plan {
 
     /// Complete stages continue, with follow-up work.
     pub fn go_on(&mut self) {
-        self.now.ended = None;
+        self.reopen();
         for node in &mut self.nodes {
             if node.now.state == StageState::Over(StageEnd::Done) {
                 node.now.state = StageState::Working;
@@ -92,6 +88,15 @@ impl Plan {
                 self.at_work += 1;
             }
         }
+    }
+
+    /// Its end is over, and so is what held it or was asked of it before.
+    fn reopen(&mut self) {
+        self.now.halted = None;
+        self.now.stop = None;
+        self.now.paused = false;
+        self.now.held_until = None;
+        self.now.ended = None;
     }
 
     /// Counts the open needs of each waiting stage, and opens the stages without any.

@@ -175,6 +175,24 @@ impl ItemList {
         }
     }
 
+    /// Takes over what a person did in the file: a tick of theirs needs no check, and their new items have no bound.
+    /// Whether there is anything new.
+    pub fn edit(&mut self, now: &OpenItems) -> bool {
+        let before: Vec<bool> = self.items.iter().map(|item| item.ticked).collect();
+        let room = self.room.take();
+        self.tick(now);
+        self.room = room;
+        for (at, item) in self.items.iter_mut().enumerate() {
+            let was_ticked = before.get(at) == Some(&true);
+            match (was_ticked, item.ticked, item.state) {
+                (false, true, _) => item.state = ItemState::Done,
+                (true, false, ItemState::Done) => item.state = ItemState::Open,
+                (_, _, _) => {}
+            }
+        }
+        !self.items.iter().map(|item| item.ticked).eq(before)
+    }
+
     /// Judges the session by the ticks and the check. A session that `goes_on` is no failed try: it worked until its
     /// context was full. Returns an item that is given up.
     pub(super) fn settle(&mut self, passed: Option<bool>, goes_on: bool) -> Option<&ListItem> {
@@ -433,6 +451,21 @@ mod tests {
         assert_eq!(shown(&list), "a done 0, b open 0", "the check never passed");
         let reopened = after(ALL, None, &[(ticked, None), (ALL, None)]);
         assert_eq!(shown(&reopened), "a open 0, b open 1");
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn what_a_person_ticks_is_done_and_what_they_add_has_no_bound() {
+        let mut list = after(ALL, Some(true), &[("- [x] a\n- [ ] b\n", Some(false))]);
+        let edit = |list: &mut ItemList, file: &str| list.edit(&open_items(file));
+        assert!(!edit(&mut list, "- [x] a\n- [ ] b\n"), "the agent's tick");
+        assert_eq!(shown(&list), "a open 1, b open 0");
+        list.room = Some(0);
+        assert!(edit(&mut list, "- [x] a\n- [x] b\n- [ ] c\n"));
+        assert_eq!(shown(&list), "a open 1, b done 0, c open 0");
+        assert!(edit(&mut list, "- [x] a\n- [ ] b\n"));
+        assert_eq!(shown(&list), "a open 1, b open 0, c open 0");
+        assert_eq!(list.room, Some(0));
     }
 
     // shows: RLP-09

@@ -296,12 +296,7 @@ impl Relay {
             Phase::Planned | Phase::Reviewing { .. } | Phase::Ended { .. } => return,
         };
         if next.mode == StartMode::Resume && !next.hand_off {
-            next.mode = StartMode::Fresh;
-            next.conversation = next.id.conversation(&self.run, &self.stage.id);
-            next.consumed = Consumed {
-                spend: next.consumed.spend,
-                ..Consumed::default()
-            };
+            *next = next.afresh(next.id.conversation(&self.run, &self.stage.id));
         }
     }
 
@@ -348,6 +343,12 @@ impl Relay {
             RelayEvent::Attempt { attempt, event } => self.attempt_event(at, *attempt, event),
             RelayEvent::Woke => self.woke(at),
             RelayEvent::KnowledgeEdited { text } => self.knowledge_edited(text),
+            RelayEvent::ListEdited { items } => {
+                if let Some(list) = &mut self.items {
+                    list.edit(items);
+                }
+                Vec::new()
+            }
         }
     }
 

@@ -76,6 +76,21 @@ pub struct NextAttempt {
 }
 
 impl NextAttempt {
+    /// The same attempt in a new conversation, which gets its full time and turns again, since it starts the work again;
+    /// what was spent stays spent.
+    pub(super) fn afresh(self, conversation: ConversationId) -> Self {
+        Self {
+            conversation,
+            mode: StartMode::Fresh,
+            hand_off: false,
+            consumed: Consumed {
+                spend: self.consumed.spend,
+                ..Consumed::default()
+            },
+            ..self
+        }
+    }
+
     /// The waits, including an outage that another agent works through instead. If all agents hit the outage
     /// in turn, the service is asked less and less often, and finally no more.
     pub(super) fn waited_through(&self, at: Timestamp, cause: &EndCause) -> Millis {

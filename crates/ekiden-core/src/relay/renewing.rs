@@ -5,7 +5,7 @@
 //! run, and its question to a person is not asked again.
 
 use super::{Baseline, NextAttempt, Relay};
-use crate::effect::{RelayEffect, StartMode};
+use crate::effect::RelayEffect;
 use crate::event::Continued;
 use crate::handoff::Status;
 use crate::ids::{AttemptId, SessionNumber};
@@ -108,12 +108,7 @@ impl Relay {
         if next.id != AttemptId::first(SessionNumber::FIRST) {
             self.sections.push(PromptSection::TaskChanged);
         }
-        NextAttempt {
-            mode: StartMode::Fresh,
-            hand_off: false,
-            conversation: self.conversation_of(next.id),
-            ..next
-        }
+        self.by_another(next)
     }
 
     /// The part of a session's end that counts: none, if it worked on a task that was edited since.

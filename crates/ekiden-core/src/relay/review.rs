@@ -75,17 +75,9 @@ impl Relay {
             if ended.counters.tool_calls > 0 || is_cut_off || self.is_out_of_budget(&next) {
                 return self.session_over(at, session, ended, Err(left));
             }
-            let consumed = session.consumed(StartMode::Fresh, &ended.counters);
             let waited = next.waited_through(at, &ended.cause);
             if waited <= self.settings.wait_max {
-                return self.admit(
-                    at,
-                    self.by_another(NextAttempt {
-                        consumed,
-                        waited,
-                        ..next
-                    }),
-                );
+                return self.admit(at, self.by_another(NextAttempt { waited, ..next }));
             }
         }
         match class {

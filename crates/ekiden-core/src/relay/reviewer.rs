@@ -14,7 +14,7 @@
 
 use super::backoff;
 use super::{Next, NextAttempt, Phase, Prompt, Purpose, Relay, ReviewStep, Session, SessionEnd};
-use crate::effect::{RelayEffect, StartMode};
+use crate::effect::RelayEffect;
 use crate::ends::{EndCause, EndClass};
 use crate::event::{AttemptEnded, Survey};
 use crate::handoff::Status;
@@ -180,13 +180,7 @@ impl Relay {
         let Some(claim) = &mut self.claim else {
             return Vec::new();
         };
-        claim.next = NextAttempt {
-            mode: StartMode::Fresh,
-            hand_off: false,
-            conversation: again.id.conversation(&self.run, &self.stage.id),
-            consumed: session.consumed(StartMode::Fresh, &ended.counters),
-            ..again
-        };
+        claim.next = again.afresh(again.id.conversation(&self.run, &self.stage.id));
         claim.over = Some(Over {
             cause: ended.cause.clone(),
             class,

@@ -9,7 +9,7 @@
 use super::attempt::Channel;
 use super::{Consumed, NextAttempt, Relay, Session};
 use crate::budget::{Crossing, Mark, Measure, Share, Spend};
-use crate::effect::{AttemptEffect, StartMode};
+use crate::effect::AttemptEffect;
 use crate::ends::EndCause;
 use crate::event::Counters;
 use crate::guard::Level;
@@ -173,24 +173,15 @@ impl Session {
         }
     }
 
-    /// The usage of this attempt and those before it. A new conversation gets its full time and turns again,
-    /// since it starts the work again; what was spent stays spent.
-    pub(super) fn consumed(&self, mode: StartMode, counters: &Counters) -> Consumed {
+    /// The usage of this attempt and those before it, in its conversation.
+    pub(super) fn consumed(&self, counters: &Counters) -> Consumed {
         let before = self.attempt.consumed;
-        let spend = before.spend.plus(counters.spend);
         let time = counters.duration.max(self.heard_for());
-        let time = before.time.0.saturating_add(time.0);
-        match mode {
-            StartMode::Fresh => Consumed {
-                spend,
-                ..Consumed::default()
-            },
-            StartMode::Resume => Consumed {
-                spend,
-                time: Millis(time),
-                turns: before.turns.saturating_add(counters.turns),
-                compacted: self.is_compacted(),
-            },
+        Consumed {
+            spend: before.spend.plus(counters.spend),
+            time: Millis(before.time.0.saturating_add(time.0)),
+            turns: before.turns.saturating_add(counters.turns),
+            compacted: self.is_compacted(),
         }
     }
 

@@ -89,14 +89,9 @@ impl Relay {
         candidates.gives_way(at, (cause, is_missing), waited, permissions)
     }
 
-    /// The same session in a new conversation: another agent does not have the old one.
+    /// The same attempt in a new conversation, such as by another agent, which does not have the old one.
     pub(super) fn by_another(&self, next: NextAttempt) -> NextAttempt {
-        NextAttempt {
-            mode: StartMode::Fresh,
-            hand_off: false,
-            conversation: self.conversation_of(next.id),
-            ..next
-        }
+        next.afresh(self.conversation_of(next.id))
     }
 
     /// Starts an attempt that was admitted.
@@ -178,32 +173,25 @@ impl Relay {
         let kept = kept && !session.is_elsewhere;
         let (is_late, usage_tokens) = (session.is_late(), ended.counters.usage_tokens);
         let room = !is_late || session.has_room(usage_tokens);
-        let mode = if kept && room && !ended.cause.spoils_conversation() {
-            StartMode::Resume
-        } else {
-            StartMode::Fresh
-        };
-        let id = before.id.again();
-        let conversation = match mode {
-            StartMode::Resume => before.conversation,
-            StartMode::Fresh => self.conversation_of(id),
-        };
+        let goes_on = kept && room && !ended.cause.spoils_conversation();
         let failed = class == EndClass::Retry && ended.cause != EndCause::EngineLost;
         let waited = if ended.counters.tool_calls == 0 {
             before.waited
         } else {
             Millis(0)
         };
-        let consumed = session.consumed(mode, &ended.counters);
-        NextAttempt {
-            id,
-            purpose: before.purpose,
-            conversation,
-            mode,
-            hand_off: (is_late || session.is_compacted()) && mode == StartMode::Resume,
+        let next = NextAttempt {
+            id: before.id.again(),
+            mode: StartMode::Resume,
+            hand_off: is_late || session.is_compacted(),
             failures: before.failures + u32::from(failed),
             waited,
-            consumed,
+            consumed: session.consumed(&ended.counters),
+            ..*before
+        };
+        match goes_on {
+            true => next,
+            false => self.by_another(next),
         }
     }
 

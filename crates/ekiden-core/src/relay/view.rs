@@ -110,6 +110,21 @@ impl Relay {
         )
     }
 
+    /// Only a person can have changed its list of items: the last session is over and was looked at, and no other has
+    /// begun.
+    pub fn takes_items(&self) -> bool {
+        let (Phase::Waiting { next, .. }
+        | Phase::Paused { next, .. }
+        | Phase::Ended {
+            next: Next::Attempt(next),
+            ..
+        }) = &self.phase
+        else {
+            return false;
+        };
+        next.id.attempt == AttemptNumber::FIRST && self.seen.survey.is_some()
+    }
+
     /// The current attempt and its conversation.
     pub fn attempt(&self) -> Option<(AttemptId, ConversationId)> {
         self.at_work()

@@ -213,7 +213,7 @@ impl<R: EffectRunner> Engine<'_, R> {
         AttemptEvent::Ended(Box::new(event))
     }
 
-    /// Records what a person wrote into the published knowledge while nothing ran.
+    /// Records what a person wrote into the published knowledge, or a list, while nothing ran.
     pub(super) fn take_edits(&mut self) -> Result<(), EngineError> {
         for (stage, edit) in self.files.edited_knowledge(&self.journal) {
             self.keep_unused(&stage, &edit)?;
@@ -221,6 +221,10 @@ impl<R: EffectRunner> Engine<'_, R> {
                 let event = RelayEvent::KnowledgeEdited { text };
                 self.record_one(Event::Stage { stage, event })?;
             }
+        }
+        for (stage, items) in self.files.edited_lists(self.journal.run()) {
+            let event = RelayEvent::ListEdited { items };
+            self.record_one(Event::Stage { stage, event })?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ekiden_core::event::Check;
-use ekiden_core::handoff::{FileText, HandoffFile, NotText};
+use ekiden_core::handoff::{FileText, HandoffFile, NotText, OpenItems};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::relay::{ItemList, Relay};
@@ -19,6 +19,7 @@ use ekiden_store::replace::{Durability, replace};
 
 use super::RunFiles;
 use crate::journal::Journal;
+use crate::survey;
 
 /// A published file that somebody has changed or removed.
 #[derive(Debug)]
@@ -185,6 +186,16 @@ impl RunFiles {
                 (edit.text != FileText::Absent).then(|| (stage.clone(), edit))
             })
             .collect()
+    }
+
+    /// Lists of items that a person changed while no session ran.
+    pub(crate) fn edited_lists(&self, run: &Run) -> Vec<(StageId, OpenItems)> {
+        let edited = |(stage, relay): (&StageId, &Relay)| {
+            let mut list = relay.items.clone().filter(|_| relay.takes_items())?;
+            let items = survey::items(&self.paths.dir(stage))?;
+            list.edit(&items).then(|| (stage.clone(), items))
+        };
+        run.relays().filter_map(edited).collect()
     }
 
     /// Writes the result, or the failure, of each stage of a plan that is over, and the knowledge of all of them.

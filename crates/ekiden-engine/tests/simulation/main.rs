@@ -22,16 +22,22 @@ use std::sync::Arc;
 
 use ekiden_core::bounds::Bounds;
 use ekiden_core::budget::Budget;
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::{AttemptEnded, AttemptEvent, Event, RelayEvent};
 use ekiden_core::handoff::HandoffFile;
+use ekiden_core::ids::StageId;
 use ekiden_core::outcome::Outcome;
+use ekiden_core::run::Run;
 use ekiden_core::steering::Steering;
-use ekiden_core::time::Millis;
+use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;
+use ekiden_engine::paths::RunPaths;
+use ekiden_engine::run_files::RunFiles;
 use ekiden_sim::{AtCrash, Fault, SimDisk, Survivor};
 use ekiden_store::disk::Disk as _;
 
 use seeds::{Dice, Disturbance, for_each_seed};
-use world::{Deed, Scenario, World, live_unless, machine, published};
+use world::{Deed, Scenario, World, live, live_unless, machine, published};
 
 /// Files that are written again from the log, each by itself, and decide nothing: what people and
 /// other programs read. That they decide nothing is checked.
@@ -407,6 +413,91 @@ fn budgets_and_quiet_hours() {
         deeds,
         ..Scenario::of_items(2)
     });
+}
+
+/// The clocks changed before a person gave the run its first quiet hours, with a resume.
+// shows: REL-12
+#[test]
+fn quiet_hours_of_a_resume_are_in_the_local_time_of_the_resume() {
+    let mut scenario = Scenario {
+        sessions_max: Some(1),
+        ..Scenario::of_items(2)
+    };
+    let (disk, world) = (Arc::new(machine(&scenario)), Rc::default());
+    live(&disk, &world, &scenario).expect("a run whose session is used up");
+    world.borrow_mut().now = 61_000;
+    scenario.limits.bounds.quiet_hours = Some("01:00-01:30".parse().unwrap());
+    live(&disk, &world, &scenario).expect("a run that ends");
+    let log = checks::log_of(&disk);
+    let mut records = log.lines();
+    let resumed = records.find(|line| line.contains("run_resumed")).unwrap();
+    assert!(!resumed.contains("start_attempt"), "{log}");
+}
+
+/// They end, because the clocks change, while the engine is dead: what begins by that begins once.
+// shows: REL-12, DUR-01
+#[test]
+fn quiet_hours_that_end_between_two_engines_begin_one_session() {
+    let scenario = Scenario {
+        bounds: Bounds {
+            quiet_hours: "01:00-01:30".parse().unwrap(),
+            ..Bounds::default()
+        },
+        ..Scenario::of_items(2)
+    };
+    let evening = || {
+        let now = 50_000;
+        let world = World {
+            now,
+            ..World::default()
+        };
+        (Arc::new(machine(&scenario)), Rc::new(RefCell::new(world)))
+    };
+    let (undisturbed, world) = evening();
+    let begun = undisturbed.ops();
+    live(&undisturbed, &world, &scenario).expect("an undisturbed run");
+    assert!(world.borrow().now > 30 * 60_000, "it waits");
+    for op in begun..=undisturbed.ops() {
+        let (disk, world) = evening();
+        disk.crash_at(op, AtCrash::NotDone);
+        let _ = live(&disk, &world, &scenario);
+        live(&Arc::new(disk.after_kill()), &world, &scenario).expect("a run that ends");
+    }
+}
+
+/// What an attempt cost is not charged to the next one too, if the engine dies before that has a process.
+// shows: REL-22, DUR-01
+#[test]
+fn an_attempt_without_a_process_is_charged_nothing() {
+    let scenario = Scenario::of_items(1);
+    let (at, stage) = (Timestamp(0), StageId::only());
+    let mut header = world::header(&scenario, 1);
+    header.settings.judging = None;
+    let (mut run, _) = Run::begin(at, &header);
+    let happens = |run: &mut Run, event| {
+        let (attempt, _) = run.relay(&stage).unwrap().attempt().unwrap();
+        let (stage, event) = (stage.clone(), RelayEvent::Attempt { attempt, event });
+        run.step(at, &Event::Stage { stage, event });
+    };
+    let (disk, dir) = (machine(&scenario), world::layout().run(&header.run));
+    let (attempt, _) = run.relay(&stage).unwrap().attempt().unwrap();
+    let stream = dir.relay(None).session(attempt.session).events();
+    let response = r#"{"type":"assistant","message":{"id":"m1","model":"x","content":[],"usage":{"input_tokens":1000}},"parent_tool_use_id":null}"#;
+    disk.plant_file(&stream, response.as_bytes());
+    let files = RunFiles::new(
+        Arc::new(disk),
+        RunPaths::new(world::workspace(), dir, &header),
+    )
+    .unwrap();
+    let charged = |run: &Run| {
+        let (attempt, _) = run.relay(&stage).unwrap().attempt().unwrap();
+        files.traces_of(run, &stage, attempt).counters.spend.tokens
+    };
+    happens(&mut run, AttemptEvent::Started { pid: 1 });
+    assert!(charged(&run) >= 1000);
+    let lost = AttemptEnded::bare(EndCause::EngineLost);
+    happens(&mut run, AttemptEvent::Ended(Box::new(lost)));
+    assert_eq!(charged(&run), 0);
 }
 
 /// Quiet hours that end because the clocks change begin a session, after a person's edit was read.

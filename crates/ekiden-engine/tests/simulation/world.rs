@@ -95,6 +95,8 @@ pub(crate) struct Scenario {
     /// A person writes into `KNOWLEDGE.md` while the run waits.
     pub(crate) edits: bool,
     pub(crate) bounds: Bounds,
+    /// The limits that a person gives with each resume.
+    pub(crate) limits: LimitsChanged,
     /// A limit of sessions that ends the run before all is done.
     pub(crate) sessions_max: Option<u32>,
     /// How far the clock goes back each time that a few things have happened.
@@ -123,6 +125,7 @@ impl Scenario {
             edits: false,
             follow_up: false,
             bounds: Bounds::default(),
+            limits: LimitsChanged::default(),
             sessions_max: None,
             clock_back: Millis(0),
         }
@@ -365,6 +368,7 @@ pub(crate) fn handoff_texts(start: u32, done: bool) -> Vec<(&'static str, String
 
 impl EffectRunner for SimRunner {
     fn start(&mut self, launch: Launch) -> Result<(), EngineError> {
+        assert!(self.agent.is_none(), "two agents at once");
         let start = {
             let mut world = self.world.borrow_mut();
             let start = u32::try_from(world.started.len()).unwrap() + 1;
@@ -607,8 +611,11 @@ pub(crate) fn live_unless(
             }
             let resumed = RunResumed {
                 ekiden: "0.1.0".to_owned(),
+                limits: scenario.limits.clone(),
                 ..RunResumed::default()
             };
+            // An older program may have begun the run.
+            engine.note(at, Event::LogicChanged { seq: 1 })?;
             let event = if continues {
                 Event::Continued(more())
             } else {

@@ -38,7 +38,9 @@ pub(super) fn reason(record: &Record, stage: &StageId) -> Option<&'static str> {
         Event::Stage { event, .. } => match event {
             RelayEvent::Woke => Some("time"),
             RelayEvent::Attempt { event, .. } => reason_of_attempt(event),
-            RelayEvent::Task { .. } | RelayEvent::KnowledgeEdited { .. } => None,
+            RelayEvent::Task { .. }
+            | RelayEvent::KnowledgeEdited { .. }
+            | RelayEvent::ListEdited { .. } => None,
         },
         Event::RunStarted(_)
         | Event::RunResumed(_)

@@ -85,7 +85,10 @@ impl Timeline {
             Event::RunStarted(_) | Event::Continued(_) => true,
             Event::RunResumed(_) => !is_of_fleet,
             Event::Delivered { .. } => is_of_fleet,
-            Event::Stage { event, .. } => matches!(event, RelayEvent::KnowledgeEdited { .. }),
+            Event::Stage { event, .. } => matches!(
+                event,
+                RelayEvent::KnowledgeEdited { .. } | RelayEvent::ListEdited { .. }
+            ),
             Event::LogicChanged { .. }
             | Event::LogAccepted { .. }
             | Event::UtcOffsetChanged { .. }
@@ -189,6 +192,7 @@ impl Timeline {
                 self.of_task(place, self.before(stage), relay, outcome);
             }
             RelayEvent::KnowledgeEdited { .. } => self.ask("edited the knowledge", ""),
+            RelayEvent::ListEdited { .. } => self.ask("edited the list", ""),
             RelayEvent::Woke => {}
         }
     }

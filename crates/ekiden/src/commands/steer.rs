@@ -2,6 +2,7 @@
 //! result.
 
 use clap::Args;
+use ekiden_core::agent::AgentKind;
 use ekiden_core::ids::MessageId;
 use ekiden_core::limits;
 use ekiden_core::settings::LimitsChanged;
@@ -105,18 +106,20 @@ pub fn stop(args: &StopArgs, output: &mut Output) -> Result<Exit, Failure> {
 pub fn next(args: &NextArgs, output: &mut Output) -> Result<Exit, Failure> {
     let hand_off = |_: &Invocation, running: &RunningRun| {
         let run = &running.summary.run;
-        let kind = run.header().settings.agent.kind;
-        if !kind.takes_messages() {
-            let text = format!("an agent of kind {} takes no messages", kind.name());
-            let failure = Failure::new(Exit::Usage, text);
-            return Err(failure.hint("it hands off when it ends; `ekiden stop` ends its session"));
+        let mut kinds = steering::working(run).map(|relay| relay.agent().kind);
+        match kinds.next() {
+            // The sessions of a fleet work elsewhere.
+            None if run.header().fleet.is_none() => {
+                let failure = Failure::new(Exit::Unfinished, steering::NONE_AT_WORK);
+                Err(failure.hint("`ekiden status` shows what the run waits for"))
+            }
+            Some(kind) if !kind.takes_messages() && !kinds.any(AgentKind::takes_messages) => {
+                let text = format!("an agent of kind {} takes no messages", kind.name());
+                let failure = Failure::new(Exit::Usage, text);
+                Err(failure.hint("it hands off when it ends; `ekiden stop` ends its session"))
+            }
+            Some(_) | None => Ok(Steering::HandOff),
         }
-        // The sessions of a fleet work elsewhere.
-        if run.header().fleet.is_none() && steering::working(run).next().is_none() {
-            let failure = Failure::new(Exit::Unfinished, steering::NONE_AT_WORK);
-            return Err(failure.hint("`ekiden status` shows what the run waits for"));
-        }
-        Ok(Steering::HandOff)
     };
     args.steer.steer(hand_off, output)
 }

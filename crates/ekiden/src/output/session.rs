@@ -9,7 +9,7 @@ use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::limits;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::prompt::Finding;
-use ekiden_core::relay::{HANDOFF_DIR, Purpose, Relay};
+use ekiden_core::relay::{HANDOFF_DIR, ITEMS_FILE, Purpose, Relay};
 use ekiden_core::run::Run;
 
 use ekiden_report::timeline::cautions;
@@ -61,6 +61,16 @@ impl Reporter {
                 let count = phrase::count(facts as u64, "fact");
                 let text = format!("after your edit, KNOWLEDGE.md has {count}");
                 let entry = Entry::new("knowledge_edited").fields(fields! { "facts": facts });
+                Some(entry.line(Line::new(Tone::Quiet, text)))
+            }
+            RelayEvent::ListEdited { items } => {
+                let (done, open) = items.counts();
+                let text = format!(
+                    "after your edit, {ITEMS_FILE} has {open} open of {}",
+                    done + open
+                );
+                let entry =
+                    Entry::new("list_edited").fields(fields! { "done": done, "open": open });
                 Some(entry.line(Line::new(Tone::Quiet, text)))
             }
             RelayEvent::Woke => self.time_is_up(relay, run),

@@ -70,11 +70,11 @@ pub fn stop_requested(request: StopRequest, run: &Run) -> Entry {
 }
 
 fn handoff_requested(run: &Run) -> Entry {
-    let takes_messages = run.header().settings.agent.kind.takes_messages();
-    let at_work = working(run).filter(|_| takes_messages);
-    let sessions: Vec<u32> = at_work.map(|relay| relay.session().get()).collect();
+    let hears = |relay: &&Relay| relay.agent().kind.takes_messages();
+    let asked = working(run).filter(hears);
+    let sessions: Vec<u32> = asked.map(|relay| relay.session().get()).collect();
     let text = match sessions.as_slice() {
-        [] if takes_messages => NONE_AT_WORK.to_owned(),
+        [] if working(run).next().is_none() => NONE_AT_WORK.to_owned(),
         [] => "this agent cannot be asked to hand off; it does when it ends".to_owned(),
         [session] => format!("session {session} is asked to hand off; the next one continues"),
         several => format!(

@@ -75,6 +75,28 @@ fn another_account_goes_on_and_everybody_is_told_who_did_what() {
     expect_nothing_alive(&environment);
 }
 
+/// It depends on the agent at work, not on the one that the run began with.
+// shows: REL-39, UIX-01
+#[test]
+fn next_is_refused_once_an_agent_has_taken_over_that_takes_no_messages() {
+    let environment = with_accounts(repository(), "{ limit = 18000 }");
+    let wait = "touch started; while [ ! -e go ]; do sleep 0.02; done";
+    environment.script("agent.sh", wait);
+    let rows = environment.read("../home/.config/ekiden/config.toml");
+    let script = "[agents.script]\nkind = \"exec\"\ncommand = [\"./agent.sh\"]\n";
+    environment.write("../home/.config/ekiden/config.toml", &(rows + script));
+    environment.write("task.md", &items(1));
+    let running = environment.start(&run("script", &["-m", "1", "--skip-permissions"]));
+    wait_until("work", || environment.exists("started"));
+    let said = environment.run(&["next"]).expect(2).stderr;
+    assert!(
+        said.contains("an agent of kind exec takes no messages"),
+        "{said}"
+    );
+    environment.write("go", "");
+    running.end();
+}
+
 // shows: REL-39
 #[test]
 fn an_agent_that_may_take_over_or_review_must_be_there_before_the_run() {

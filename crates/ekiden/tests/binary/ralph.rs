@@ -120,6 +120,24 @@ fn a_list_that_is_run_again_is_the_same_task() {
     assert!(said.stderr.contains("a run of another task"), "{said}");
 }
 
+/// No session is wasted on an item that a person has dropped, and none waits for one that they added.
+// shows: RLP-09, RUN-11
+#[test]
+fn what_a_person_does_in_the_list_between_sessions_counts_for_the_next_one() {
+    let environment = project(&list(3));
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    let plan = environment.read("fix_plan.md");
+    let plan = plan.replace("- [ ] item 2", "- [x] item 2");
+    environment.write("fix_plan.md", &format!("{plan}- [ ] item 4\n"));
+    let said = environment.run(&["resume", "-m", "9"]).expect(0).stdout;
+    let told = "after your edit, fix_plan.md has 2 open of 4";
+    assert!(said.contains(told), "{said}");
+    assert!(said.contains("4: item 4 ·"), "{said}");
+    assert_eq!(environment.read("done.txt"), "1\n3\n");
+}
+
 // shows: RLP-09
 #[test]
 fn numbered_items_are_ticked_where_they_stand() {

@@ -741,6 +741,23 @@ fn after_a_stop_nothing_begins_and_a_resume_goes_on_where_it_was() {
     );
 }
 
+/// Otherwise the engine would record one wake after the other as long as the confirmation takes.
+// shows: PLN-16
+#[test]
+fn a_limit_that_is_over_wakes_nobody_who_waits_for_a_confirmation() {
+    let stages = ["A:", "C: A take=assume", "B: A"].map(stage);
+    let mut plan = Plan::new(&manifest(2, stages.into()));
+    drain(&mut plan, Vec::new());
+    plan.hold(Timestamp(NOW.0 - 1));
+    for word in ["A+", "A.", "Am"] {
+        let decided = hear(&mut plan, word);
+        drain(&mut plan, decided);
+    }
+    assert_eq!(plan.wakes_at(), None, "C is being confirmed");
+    plan.merged(&id("C"));
+    assert_eq!(told(&drain(&mut plan, Vec::new())), "prepare B");
+}
+
 #[test]
 fn a_pause_and_a_limit_hold_what_would_begin() {
     check(

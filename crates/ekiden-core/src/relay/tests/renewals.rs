@@ -6,6 +6,7 @@ use super::track::Track;
 use super::{after, check};
 use crate::outcome::Outcome;
 use crate::prompt::Author;
+use crate::time::Millis;
 
 fn notes(track: &Track) -> (String, String) {
     let notes = &track.relay().last.as_ref().unwrap().notes;
@@ -55,6 +56,20 @@ fn a_complete_run_goes_on_with_follow_up_work() {
                 at work: 3.1
         "#]],
     );
+}
+
+/// A stop or a pause that came too late to hold the work before says nothing about more work.
+// shows: RUN-13, RUN-14
+#[test]
+fn what_was_asked_too_late_of_the_work_before_does_not_concern_a_follow_up() {
+    for asked in ["ctrl-c", "stop", "pause"] {
+        let run = after(
+            "",
+            &format!("up works {asked} writes:claim turn ends:done continue"),
+        )
+        .run;
+        assert!(!run.is_stopping() && !run.is_paused(), "{asked}");
+    }
 }
 
 // shows: RUN-13
@@ -391,6 +406,15 @@ fn a_conversation_about_the_old_task_does_not_go_on() {
             at work: 1.2
     "#]],
     );
+}
+
+// shows: RUN-16
+#[test]
+fn a_conversation_about_a_new_task_has_all_its_time_and_turns() {
+    let lost = "up works spends:1 +550s heard resume:task=docs ends:lost+ up";
+    let track = after("timeout=600 turns=9", lost);
+    assert_eq!(track.waits_for(), Millis::from_secs(600));
+    assert_eq!(track.relay().share().unwrap().turns, Some(9));
 }
 
 // shows: RUN-16
