@@ -279,7 +279,8 @@ impl Dispatcher<'_> {
         self.say_obstacle(obstacle.or_else(|| self.is_spent.then(spent)));
         let wanted: Vec<(IssueRef, Issue)> = found
             .iter()
-            .filter_map(|issue| Some((self.named(issue)?, issue.clone())))
+            .map(|issue| by_its_place(issue, &places))
+            .filter_map(|issue| Some((self.named(&issue)?, issue)))
             .collect();
         let ids: Vec<String> = wanted.iter().map(|(named, _)| named.id.clone()).collect();
         let wants: Vec<(&IssueWorktree, Wanted)> = places
@@ -474,5 +475,15 @@ impl Dispatcher<'_> {
         let why = why.map(|why| format!(": {}", one_line(why)));
         self.output
             .line(line.with(Tone::Attention, why.unwrap_or_default()));
+    }
+}
+
+/// The issue under the name that its worktree has: one that is moved in Linear gets another name.
+fn by_its_place(issue: &Issue, places: &[IssueWorktree]) -> Issue {
+    let here = |name: &&String| places.iter().any(|place| place.issue == **name);
+    let name = issue.former_names.iter().find(here).unwrap_or(&issue.name);
+    Issue {
+        name: name.clone(),
+        ..issue.clone()
     }
 }

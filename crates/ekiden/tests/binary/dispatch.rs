@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ekiden_testkit::trackers::{FakeGitHub, TrackerServer};
+use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, TrackerServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -195,6 +195,40 @@ fn a_run_stops_with_its_label_and_goes_on_with_it() {
     dispatcher.signal(Signal::INT);
     let said = dispatcher.end().expect(0);
     assert_eq!(said.stdout.matches("goes on").count(), 1, "{said}");
+    assert_eq!(trees(&environment).len(), 1);
+}
+
+/// In Linear, an issue that is moved to another team gets another name.
+// shows: TRK-10
+#[test]
+fn an_issue_that_was_moved_gets_no_second_run_and_one_in_the_trash_bin_stops_its_own() {
+    let mut fake = FakeLinear::with(&["Login"]);
+    fake.labels
+        .push(("label-1".to_owned(), "ekiden".to_owned()));
+    fake.issues[0].labels.push("label-1".to_owned());
+    let server = TrackerServer::start(fake);
+    let environment = project(&[])
+        .with("EKIDEN_TRACKER_KIND", "linear")
+        .with("EKIDEN_TRACKER_LINEAR_URL", &server.url("/graphql"))
+        .with("LINEAR_API_KEY", "lin_api_key")
+        .with("EKIDEN_REHEARSAL_STEP_MS", "150");
+    environment.write("wish.md", &items(200));
+    let mut dispatcher = environment.start(&words(&["--jobs", "2", "-m", "99"]));
+    dispatcher.wait_for("ANV-1  run ");
+    {
+        let issue = &mut server.fake().service.issues[0];
+        issue.former.push("ANV-1".to_owned());
+        issue.identifier = "NEW-5".to_owned();
+    }
+    let asked = |server: &TrackerServer<FakeLinear>| server.fake().asked.len();
+    let before = asked(&server);
+    wait_until("it has looked again", || asked(&server) > before + 3);
+    server.fake().service.issues[0].is_trashed = true;
+    dispatcher.wait_for("ANV-1  is asked to hand off and stop");
+    dispatcher.wait_for(" was stopped");
+    dispatcher.signal(Signal::INT);
+    let said = dispatcher.end().expect(0);
+    assert!(!said.stdout.contains("NEW-5"), "{said}");
     assert_eq!(trees(&environment).len(), 1);
 }
 
