@@ -275,6 +275,29 @@ fn a_merged_pull_request_stays_closed_and_a_default_branch_is_never_pushed() {
     assert_eq!(near.0.lock().unwrap().service.issues.len(), 3);
 }
 
+/// `origin` is a fork of the repository that has the issues.
+// shows: TRK-09
+#[test]
+fn a_pull_request_comes_from_the_fork_that_was_pushed_to() {
+    let near = near();
+    let tracker = github(&near).pushed_to("mia/app");
+    let pull = PullRequest {
+        key: "one",
+        branch: "feat/x",
+        title: "Login",
+        body: "a",
+    };
+    tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+    let asked = &near.0.lock().unwrap().asked;
+    assert!(
+        asked[1].path.contains("head=mia%3Afeat%2Fx"),
+        "{}",
+        asked[1].path
+    );
+    assert_eq!(asked[2].path, "/repos/me/app/pulls");
+    assert_eq!(asked[2].body["head"], "mia:feat/x");
+}
+
 /// The dispatcher asks again and again for the same list.
 // shows: TRK-10
 #[test]
