@@ -63,19 +63,22 @@ impl<W: Web> GitHub<W> {
         ];
         let request = web::request(method, url, &headers, body)?;
         let answer = self.web.send(request).map_err(Fault::Unreachable)?;
+        let said = web::json(&answer).map(|body| text(&body["message"]));
+        let said = said.unwrap_or_default();
+        // A secondary limit may say so in words alone.
         let is_spent = web::header(&answer, "x-ratelimit-remaining") == Some("0")
-            || web::header(&answer, "retry-after").is_some();
+            || web::header(&answer, "retry-after").is_some()
+            || said.to_lowercase().contains("rate limit");
         if answer.status() == 429 || (answer.status() == 403 && is_spent) {
             return Err(web::limited(&answer, "x-ratelimit-reset", Millis(1_000)));
         }
-        let said = web::json(&answer).map(|body| text(&body["message"]));
         let what = url.strip_prefix(&self.of_repo("")).unwrap_or(url);
         let what = format!(
             "{}{}",
             self.repo,
             what.split('?').next().unwrap_or_default()
         );
-        web::check(&answer, &what, &said.unwrap_or_default())?;
+        web::check(&answer, &what, &said)?;
         Ok(answer)
     }
 
