@@ -198,6 +198,43 @@ fn a_run_stops_with_its_label_and_goes_on_with_it() {
     assert_eq!(trees(&environment).len(), 1);
 }
 
+/// The agent needs long to hand off; meanwhile the label goes, too.
+// shows: TRK-10
+#[test]
+fn a_run_that_a_person_has_asked_to_stop_is_not_asked_again() {
+    let environment = project(&[("login", "ekiden")]).with("EKIDEN_REHEARSAL_STEP_MS", "150");
+    let gate = environment.path("gate");
+    let act = format!(
+        "[[act]]\nat = \"message\"\ndo = {{ sh = \"until test -e {}; do sleep 0.1; done\" }}\n",
+        gate.display()
+    );
+    environment.write("slow.toml", &act);
+    let scenario = environment.path("project/slow.toml");
+    let environment = environment.with("EKIDEN_REHEARSAL_SCENARIO", scenario.to_str().unwrap());
+    environment.write("wish.md", &items(200));
+    let mut dispatcher = environment.start(&words(&["--jobs", "2", "-m", "99"]));
+    dispatcher.wait_for(" works");
+    let place = trees(&environment).remove(0);
+    environment.run(&["stop", "--wait", "0s", "-d", place.to_str().unwrap()]);
+    wait_until("the run has heard it", || {
+        let log = environment.run(&["log", "-d", place.to_str().unwrap()]);
+        log.stdout.contains("is asked to hand off within")
+    });
+    issue(&environment, "login", "");
+    environment.write("wish.md", &items(1));
+    issue(&environment, "search", "ekiden");
+    // By then it has looked at the first one, too.
+    dispatcher.wait_for("search  taken");
+    std::fs::write(&gate, "").unwrap();
+    dispatcher.wait_for("login  run");
+    issue(&environment, "login", "ekiden");
+    dispatcher.signal(Signal::INT);
+    let said = dispatcher.end().expect(0);
+    assert!(!said.stdout.contains("login  is asked"), "{said}");
+    let said = environment.run(&words(&["--once"])).expect(0);
+    assert!(!said.stdout.contains("login  goes on"), "{said}");
+}
+
 /// In Linear, an issue that is moved to another team gets another name.
 // shows: TRK-10
 #[test]
