@@ -151,6 +151,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         environment: invocation.environment.clone(),
         shown: BTreeMap::new(),
         failed: BTreeMap::new(),
+        has_room: false,
         cleared_micro_usd: 0,
         has_found: false,
         is_spent: false,
@@ -181,6 +182,8 @@ struct Dispatcher<'a> {
     shown: BTreeMap<PathBuf, Standing>,
     /// Issues whose runs could not be started: how often, and when to try again.
     failed: BTreeMap<String, (u32, Timestamp)>,
+    /// A run could not be started in this round, so there may be room for another one.
+    has_room: bool,
     /// What the runs of worktrees that were removed had spent.
     cleared_micro_usd: u64,
     /// The total budget has no room for another run.
@@ -235,9 +238,13 @@ impl Dispatcher<'_> {
     }
 
     /// Waits until the tracker is to be asked again, or a run has ended. Returns whether somebody wants it to end.
-    fn rest(&self, places: &[IssueWorktree], signals: &SignalFlag) -> bool {
+    fn rest(&mut self, places: &[IssueWorktree], signals: &SignalFlag) -> bool {
         let mut waited = Duration::ZERO;
-        while waited < Duration::from(self.args.every).max(LOOK * LOOKS) {
+        let every = match std::mem::take(&mut self.has_room) {
+            true => Duration::ZERO,
+            false => self.args.every.into(),
+        };
+        while waited < every.max(LOOK * LOOKS) {
             if signals.lower() {
                 return true;
             }

@@ -235,6 +235,21 @@ fn a_run_that_a_person_has_asked_to_stop_is_not_asked_again() {
     assert!(!said.stdout.contains("login  goes on"), "{said}");
 }
 
+/// It looks rarely, and there is room for one run.
+// shows: TRK-10
+#[test]
+fn an_issue_whose_run_cannot_begin_keeps_no_other_waiting() {
+    let environment = project(&[("a", "ekiden"), ("b", "ekiden")]);
+    let environment = environment.with("EKIDEN_TRACKER_BRANCH", "ekiden/{issue}/{title}");
+    // A branch in the way of one below it.
+    environment.git(&["branch", "ekiden/a"]);
+    let mut dispatcher = environment.start(&every("1h", &[]));
+    dispatcher.wait_for("a  cannot begin");
+    dispatcher.wait_for("b  taken");
+    dispatcher.signal(Signal::INT);
+    dispatcher.end().expect(0);
+}
+
 /// In Linear, an issue that is moved to another team gets another name.
 // shows: TRK-10
 #[test]
