@@ -260,6 +260,7 @@ impl Dispatcher<'_> {
     /// Looks at everything and does what is due. Returns the worktrees as they are then, and whether something was done.
     fn round(&mut self) -> Result<(Vec<IssueWorktree>, bool), Failure> {
         let places = self.look()?;
+        self.trackers.send_what_is_due();
         let found = match self.find() {
             Ok(found) => found,
             Err(fault) => {

@@ -355,6 +355,37 @@ fn what_a_run_could_not_queue_the_next_dispatcher_queues() {
     assert!(pushed(&environment).contains("ekiden/1-login"));
 }
 
+/// The tracker was away when the run ended, and for longer than the run's own sender waited.
+// shows: TRK-10, TRK-06
+#[test]
+fn what_no_run_sends_any_more_a_dispatcher_sends() {
+    let mut fake = FakeGitHub::with("me/app", &["Login"]);
+    fake.issues[0].labels.push("ekiden".to_owned());
+    let server = TrackerServer::start(fake);
+    let environment = project(&[])
+        .with("EKIDEN_TRACKER_KIND", "github")
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    let mut dispatcher = environment.start(&words(&[]));
+    dispatcher.wait_for(" ended: ");
+    wait_until("nothing waits", || {
+        let said = environment.run(&["tracker", "status", "--json"]).expect(0);
+        said.stdout.contains("\"waiting\":[]")
+    });
+    // As if nothing had arrived.
+    server.fake().service.issues[0].comments.clear();
+    let outbox = environment.path("home/.local/state/ekiden/outbox");
+    for sent in std::fs::read_dir(outbox.join("sent")).unwrap().flatten() {
+        std::fs::rename(sent.path(), outbox.join("waiting").join(sent.file_name())).unwrap();
+    }
+    wait_until("the comment is there", || {
+        server.fake().service.issues[0].comments.len() == 1
+    });
+    dispatcher.signal(Signal::INT);
+    dispatcher.end().expect(0);
+}
+
 /// Dispatcher and run die at once; the next dispatcher takes up the run, and takes no issue twice.
 // shows: TRK-10
 #[test]
