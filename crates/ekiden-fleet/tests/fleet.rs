@@ -1267,7 +1267,7 @@ fn whoever_follows_keeps_to_the_remote_and_the_run_that_they_named() {
     world.git("project", &["commit", "-qam", "one stage"]);
     world.git("project", &["push", "-q", "origin", "main"]);
     world.git("", &["clone", "-q", "remote", "other"]);
-    let _server = world.server();
+    let mut server = world.server();
     // Another run, which somebody looked at there.
     let submit = ["execute", "plan.toml", "--on", "fleet", "--yes", "--detach"];
     let said = world.expect(
@@ -1275,8 +1275,9 @@ fn whoever_follows_keeps_to_the_remote_and_the_run_that_they_named() {
         &[&submit[..], &["--agent", "rehearsal"]].concat(),
         0,
     );
+    let first = run_of(&said).to_owned();
     let mut command = world.command(&EKIDEN, "other");
-    command.args(["fleet", "follow", run_of(&said)]);
+    command.args(["fleet", "follow", &first]);
     let mut follower = world.start(command, "first.log");
     wait_for("why it waits", || {
         world.says(
@@ -1321,6 +1322,16 @@ fn whoever_follows_keeps_to_the_remote_and_the_run_that_they_named() {
     let log = world.path(&format!("other/.git/ekiden/root/runs/{run}/log.jsonl"));
     let log = fs::read_to_string(log).unwrap();
     assert!(!mark.exists() && !log.contains("ext::"), "{log}");
+
+    // A server that has lost all runs has not got this one either.
+    server.kill();
+    for name in ["server.db", "server.db-shm", "server.db-wal"] {
+        let _ = fs::remove_file(world.path(name));
+    }
+    let _server = world.server();
+    let said = world.expect("other", &["fleet", "follow", &first], 66);
+    assert!(said.contains("perhaps it has forgotten it"), "{said}");
+    assert!(!said.contains("shows it"), "{said}");
 }
 
 // shows: FLT-01
