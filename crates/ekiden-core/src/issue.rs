@@ -185,6 +185,9 @@ pub fn is_file_name(text: &str) -> bool {
 pub struct Issue {
     /// Its name for people.
     pub name: String,
+    /// The names that it had before it was moved, as far as its tracker gives it a new one.
+    #[serde(skip)]
+    pub former_names: Vec<String>,
     pub title: String,
     pub text: String,
     pub state: String,

@@ -39,6 +39,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use ekiden_core::ids::RunId;
+use ekiden_core::secrets::mask;
 use ekiden_core::text::in_full;
 use ekiden_engine::EngineError;
 use serde::de::DeserializeOwned;
@@ -217,5 +218,5 @@ pub(crate) fn can_be_read(run: &RunId) {
 /// Prints a message for the person who started the program.
 pub(crate) fn say(text: &str) {
     // In one write, since workers may share a terminal.
-    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+    let _ = std::io::stderr().write_all(format!("{}\n", mask(text)).as_bytes());
 }

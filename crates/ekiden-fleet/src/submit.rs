@@ -313,7 +313,12 @@ async fn refuse_unknown(git: &Git, dir: &Path, manifest: &Manifest) -> Result<()
 /// Pushes what workers start from. Returns the commit that holds the plan.
 async fn publish(git: &Git, wanted: &Wanted, remote: &str, base: &str) -> Result<String, Fault> {
     let run = &wanted.submission.header.run;
-    let text = serde_json::to_vec(&wanted.submission)?;
+    let mut submission = wanted.submission.clone();
+    // Its address may contain a key, and everybody who reads the plan knows where it is.
+    if let Some(place) = &mut submission.header.fleet {
+        place.remote.clear();
+    }
+    let text = serde_json::to_vec(&submission)?;
     let blob = git.fed(&["hash-object", "-w", "--stdin"], &text).await?;
     let listed = format!("100644 blob {blob}\t{PLAN_FILE}\n");
     let tree = git.fed(&["mktree"], listed.as_bytes()).await?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ekiden_core::outcome::Outcome;
+use ekiden_core::secrets::mask;
 use ekiden_core::steering::StopRequest;
 use ekiden_core::text::in_full;
 use ekiden_engine::steering::host;
@@ -265,7 +266,7 @@ async fn settled<T>(
     let _ = ctx.record_heartbeat(Some(last)).await;
     let is_no_try = is_given_back || is_away;
     let is_final = fault.is_final() || (!is_no_try && tries(ctx, beat) >= TRIES_MAX);
-    let mut why = in_full(&fault);
+    let mut why = mask(&in_full(&fault)).into_owned();
     shorten(&mut why, TEXT_CHARS_MAX);
     let failure = ApplicationFailure::builder(Fault::Refused(why))
         .non_retryable(is_final)

@@ -669,11 +669,14 @@ fn a_worker_that_cannot_push_says_so_and_takes_no_stage_until_it_can() {
     assert_eq!(world.git("remote", &["for-each-ref", "refs/ekiden"]), "");
     // Who may only read it, or may not push there, is told as well.
     let hook = world.path("remote/hooks/pre-receive");
-    fs::write(&hook, "#!/bin/sh\necho 'only readers here'; exit 1\n").unwrap();
+    let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let text = format!("#!/bin/sh\necho 'only readers here, not {token}'; exit 1\n");
+    fs::write(&hook, text).unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     let _three = world.begin_worker("three", &[], None);
     wait_for("the reason", || world.says("three", "only readers here"));
     wait_for("the rest", || world.says("three", why));
+    assert!(world.says("three", &token).is_none());
 }
 
 // shows: FLT-04
@@ -993,7 +996,7 @@ fn a_stage_that_fails_on_its_worker_costs_what_it_spent_and_its_work_is_found() 
     let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
     let nested = parts[1].replace(
         "echo 1 >> A.txt",
-        "echo 1 >> A.txt; git init -q app; touch app/x",
+        "echo 1 >> A.txt; d=ghp_$(printf 'a1B2c3D4e5F6%.0s' 1 2 3); git init -q $d; touch $d/x",
     );
     let text = [&parts[0], &nested].map(String::as_str).join("[[stage]]");
     fs::write(world.path("project/plan.toml"), text).unwrap();
@@ -1011,6 +1014,11 @@ fn a_stage_that_fails_on_its_worker_costs_what_it_spent_and_its_work_is_found() 
     ] {
         assert!(status.to_string().contains(text), "{why}: {status:#}");
     }
+    // It went through the server, and what it names looks like a secret.
+    let run = status["run"].as_str().unwrap();
+    let log = world.path(&format!("project/.git/ekiden/root/runs/{run}/log.jsonl"));
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("`[masked: github token]` is a separate git repository"));
     // The next try has the rest of the budget.
     let said = world.expect("project", &["resume"], 1);
     assert!(!said.contains("budget"), "{said}");
@@ -1259,7 +1267,7 @@ fn whoever_follows_keeps_to_the_remote_and_the_run_that_they_named() {
     world.git("project", &["commit", "-qam", "one stage"]);
     world.git("project", &["push", "-q", "origin", "main"]);
     world.git("", &["clone", "-q", "remote", "other"]);
-    let _server = world.server();
+    let mut server = world.server();
     // Another run, which somebody looked at there.
     let submit = ["execute", "plan.toml", "--on", "fleet", "--yes", "--detach"];
     let said = world.expect(
@@ -1267,8 +1275,9 @@ fn whoever_follows_keeps_to_the_remote_and_the_run_that_they_named() {
         &[&submit[..], &["--agent", "rehearsal"]].concat(),
         0,
     );
+    let first = run_of(&said).to_owned();
     let mut command = world.command(&EKIDEN, "other");
-    command.args(["fleet", "follow", run_of(&said)]);
+    command.args(["fleet", "follow", &first]);
     let mut follower = world.start(command, "first.log");
     wait_for("why it waits", || {
         world.says(
@@ -1302,6 +1311,8 @@ fn whoever_follows_keeps_to_the_remote_and_the_run_that_they_named() {
     let theirs = format!("ext::touch {}", mark.display());
     world.tamper(&name, "plan.json", |plan| {
         let mut plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        // Its user's address of the remote may contain a key.
+        assert_eq!(plan["header"]["fleet"]["remote"], "");
         plan["header"]["fleet"]["remote"] = theirs.clone().into();
         plan.to_string()
     });
@@ -1311,6 +1322,16 @@ fn whoever_follows_keeps_to_the_remote_and_the_run_that_they_named() {
     let log = world.path(&format!("other/.git/ekiden/root/runs/{run}/log.jsonl"));
     let log = fs::read_to_string(log).unwrap();
     assert!(!mark.exists() && !log.contains("ext::"), "{log}");
+
+    // A server that has lost all runs has not got this one either.
+    server.kill();
+    for name in ["server.db", "server.db-shm", "server.db-wal"] {
+        let _ = fs::remove_file(world.path(name));
+    }
+    let _server = world.server();
+    let said = world.expect("other", &["fleet", "follow", &first], 66);
+    assert!(said.contains("perhaps it has forgotten it"), "{said}");
+    assert!(!said.contains("shows it"), "{said}");
 }
 
 // shows: FLT-01

@@ -32,6 +32,8 @@ pub struct GitHub<W> {
     /// Without a trailing slash.
     url: String,
     repo: String,
+    /// Who owns the repository that branches are pushed to: a fork has another owner.
+    pushed_to: String,
     authorization: String,
 }
 
@@ -40,9 +42,17 @@ impl<W: Web> GitHub<W> {
         Self {
             web,
             url: url.trim_end_matches('/').to_owned(),
+            pushed_to: owner(&repo),
             repo,
             authorization: format!("Bearer {token}"),
         }
+    }
+
+    /// The same, with branches in a repository that may be a fork.
+    #[must_use]
+    pub fn pushed_to(self, fork: &str) -> Self {
+        let pushed_to = owner(fork);
+        Self { pushed_to, ..self }
     }
 
     fn send(&self, method: &str, url: &str, body: Option<&Value>) -> Result<Answer, Fault> {
@@ -53,19 +63,22 @@ impl<W: Web> GitHub<W> {
         ];
         let request = web::request(method, url, &headers, body)?;
         let answer = self.web.send(request).map_err(Fault::Unreachable)?;
+        let said = web::json(&answer).map(|body| text(&body["message"]));
+        let said = said.unwrap_or_default();
+        // A secondary limit may say so in words alone.
         let is_spent = web::header(&answer, "x-ratelimit-remaining") == Some("0")
-            || web::header(&answer, "retry-after").is_some();
+            || web::header(&answer, "retry-after").is_some()
+            || said.to_lowercase().contains("rate limit");
         if answer.status() == 429 || (answer.status() == 403 && is_spent) {
             return Err(web::limited(&answer, "x-ratelimit-reset", Millis(1_000)));
         }
-        let said = web::json(&answer).map(|body| text(&body["message"]));
         let what = url.strip_prefix(&self.of_repo("")).unwrap_or(url);
         let what = format!(
             "{}{}",
             self.repo,
             what.split('?').next().unwrap_or_default()
         );
-        web::check(&answer, &what, &said.unwrap_or_default())?;
+        web::check(&answer, &what, &said)?;
         Ok(answer)
     }
 
@@ -97,9 +110,12 @@ impl<W: Web> GitHub<W> {
 
     /// The pull requests of a branch, newest first, whatever their state.
     fn pulls(&self, branch: &str) -> Result<Vec<Value>, Fault> {
-        let owner = self.repo.split('/').next().unwrap_or_default();
-        let head = escaped(&format!("{owner}:{branch}"));
+        let head = escaped(&self.head(branch));
         self.all(&format!("/pulls?state=all&head={head}&per_page=100"))
+    }
+
+    fn head(&self, branch: &str) -> String {
+        format!("{}:{branch}", self.pushed_to)
     }
 
     /// What failed at a commit, one paragraph each.
@@ -307,8 +323,8 @@ impl<W: Web> Tracker for GitHub<W> {
                 .change("PATCH", &path, &json!({ "body": body }))
                 .map(drop);
         }
-        let new =
-            json!({ "title": pull.title, "head": pull.branch, "base": default, "body": body });
+        let head = self.head(pull.branch);
+        let new = json!({ "title": pull.title, "head": head, "base": default, "body": body });
         self.change("POST", "/pulls", &new).map(drop)
     }
 
@@ -351,6 +367,10 @@ impl<W: Web> Tracker for GitHub<W> {
             false => Err(Fault::not_permitted("the token may not set labels here")),
         }
     }
+}
+
+fn owner(repo: &str) -> String {
+    repo.split('/').next().unwrap_or_default().to_owned()
 }
 
 fn listed(found: Value) -> Result<Vec<Value>, Fault> {

@@ -18,13 +18,13 @@ use crate::{Fault, Markup, NewState};
 const PAGES_MAX: usize = 10;
 
 const VIEWER: &str = "query Viewer { viewer { name } }";
-const ISSUE: &str = "query Issue($id: String!) { issue(id: $id) { identifier title description url state { name type } \
+const ISSUE: &str = "query Issue($id: String!) { issue(id: $id) { identifier title description url trashed state { name type } \
     parent { identifier } labels(first: 50) { nodes { name } } \
     children(first: 50) { nodes { identifier title state { type } } } } }";
 const COMMENTS: &str = "query Comments($id: String!, $after: String) { issue(id: $id) { comments(first: 50, after: $after) { \
     nodes { body createdAt user { email } } pageInfo { hasNextPage endCursor } } } }";
 const FIND: &str = "query Find($filter: IssueFilter, $after: String) { issues(first: 50, filter: $filter, after: $after) { \
-    nodes { identifier title url priority state { name type } labels(first: 20) { nodes { name } } \
+    nodes { identifier previousIdentifiers title url priority state { name type } labels(first: 20) { nodes { name } } \
     inverseRelations(first: 20) { nodes { type issue { state { type } } } } } pageInfo { hasNextPage endCursor } } }";
 const PLACE: &str = "query Place($id: String!) { issue(id: $id) { id team { id states(first: 100) { nodes { id name type position } } } } }";
 const TEAM: &str = "query Team { teams(first: 10) { nodes { id key } } }";
@@ -164,6 +164,10 @@ impl<W: Web> Tracker for Linear<W> {
         let found = &data["issue"];
         if found["identifier"].is_null() {
             return Err(Fault::garbage("it has no issue"));
+        }
+        // A deleted issue stays in the trash bin for a while.
+        if found["trashed"] == true {
+            return Err(Fault::Missing(id.to_owned()));
         }
         let child = |child: &Value| Child {
             name: text(&child["identifier"]),
@@ -320,6 +324,10 @@ fn outline(found: &Value) -> Issue {
             .map(|priority| priority as u8),
         is_blocked: nodes(&found["inverseRelations"]).iter().any(blocks),
         name: text(&found["identifier"]),
+        former_names: found["previousIdentifiers"]
+            .as_array()
+            .map(|names| names.iter().map(text).collect())
+            .unwrap_or_default(),
         title: text(&found["title"]),
         state: text(&found["state"]["name"]),
         is_closed: is_closed(&found["state"]),

@@ -348,7 +348,6 @@ fn put_comment<'a>(
     tracker.put_comment(&issue.id, &living)
 }
 
-/// What is kept together: the entries of a comment, otherwise the write alone.
 /// The tracker has a newer write of the same. What was refused before that must not take it back.
 fn is_overtaken(queued: &Queued, sent: &[Queued]) -> bool {
     let is_newer = |other: &&Queued| {
@@ -366,6 +365,7 @@ fn is_overtaken(queued: &Queued, sent: &[Queued]) -> bool {
     sent.iter().filter(is_newer).any(is_same)
 }
 
+/// What is kept together: the entries of a comment, otherwise the write alone.
 fn group(queued: &Queued) -> &str {
     let entry = queued.entry();
     entry.map_or(&queued.key, |(comment, ..)| comment)

@@ -141,7 +141,9 @@ impl FakeGitHub {
             return self.paged(&asked.path, &pulls);
         }
         if let ("POST", []) = (asked.method.as_str(), rest) {
-            let mut known = self.pulls(&said("head")).into_iter();
+            let head = said("head");
+            let head = head.rsplit(':').next().unwrap_or_default().to_owned();
+            let mut known = self.pulls(&head).into_iter();
             if known.any(|number| !self.issues[number - 1].is_closed) {
                 let why = json!({ "message": "A pull request already exists" });
                 return Answered::json(422, &why);
@@ -150,7 +152,7 @@ impl FakeGitHub {
                 title: said("title"),
                 body: said("body"),
                 pull: Some(GitHubPull {
-                    branch: said("head"),
+                    branch: head,
                     base: said("base"),
                     ..GitHubPull::default()
                 }),

@@ -31,6 +31,9 @@ pub struct FakeLinear {
 pub struct LinearIssue {
     pub id: String,
     pub identifier: String,
+    /// By which it is still found, since it was moved to another team.
+    pub former: Vec<String>,
+    pub is_trashed: bool,
     pub title: String,
     pub description: String,
     /// Its place in the team's states.
@@ -96,10 +99,10 @@ impl FakeLinear {
     }
 
     fn find(&self, id: &Value) -> Result<usize, Refusal> {
-        let place = self
-            .issues
-            .iter()
-            .position(|issue| *id == issue.id || *id == issue.identifier);
+        let place = self.issues.iter().position(|issue| {
+            let mut names = issue.former.iter().chain([&issue.id, &issue.identifier]);
+            names.any(|name| id == name)
+        });
         place.ok_or_else(not_found)
     }
 
@@ -215,7 +218,9 @@ impl FakeLinear {
                     .iter()
                     .any(|known| known.eq_ignore_ascii_case(label))
             };
-            label.is_none_or(has) && !without.contains(&json!(STATES[issue.state].2))
+            !issue.is_trashed
+                && label.is_none_or(has)
+                && !without.contains(&json!(STATES[issue.state].2))
         };
         (0..self.issues.len())
             .filter(wanted)
@@ -245,6 +250,8 @@ impl FakeLinear {
         json!({
             "id": issue.id,
             "identifier": issue.identifier,
+            "previousIdentifiers": issue.former,
+            "trashed": issue.is_trashed.then_some(true),
             "title": issue.title,
             "description": issue.description,
             "url": format!("https://linear.app/acme/issue/{}", issue.identifier),

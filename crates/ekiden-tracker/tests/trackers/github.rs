@@ -2,8 +2,9 @@
 
 use ekiden_testkit::trackers::{FakeGitHub, ServiceFault};
 use ekiden_tracker::{
-    Fault, GitHub, Known, LivingComment, NewIssue, NewState, PullRequest, Tracker as _,
+    Answer, Fault, GitHub, Known, LivingComment, NewIssue, NewState, PullRequest, Tracker as _, Web,
 };
+use ureq::http::{Request, Response};
 
 use crate::{AT, GITHUB, Near, github};
 
@@ -273,6 +274,53 @@ fn a_merged_pull_request_stays_closed_and_a_default_branch_is_never_pushed() {
     let refused = || Err(Fault::Refused("non-fast-forward".to_owned()));
     tracker.put_pull_request(&pull, &refused).unwrap_err();
     assert_eq!(near.0.lock().unwrap().service.issues.len(), 3);
+}
+
+/// `origin` is a fork of the repository that has the issues.
+// shows: TRK-09
+#[test]
+fn a_pull_request_comes_from_the_fork_that_was_pushed_to() {
+    let near = near();
+    let tracker = github(&near).pushed_to("mia/app");
+    let pull = PullRequest {
+        key: "one",
+        branch: "feat/x",
+        title: "Login",
+        body: "a",
+    };
+    tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+    let asked = &near.0.lock().unwrap().asked;
+    assert!(
+        asked[1].path.contains("head=mia%3Afeat%2Fx"),
+        "{}",
+        asked[1].path
+    );
+    assert_eq!(asked[2].path, "/repos/me/app/pulls");
+    assert_eq!(asked[2].body["head"], "mia:feat/x");
+}
+
+/// Too much at once, with nothing about it in the headers.
+struct TooQuick;
+
+impl Web for TooQuick {
+    fn send(&self, _: Request<Vec<u8>>) -> Result<Answer, String> {
+        let answer = Response::builder()
+            .status(403)
+            .header("x-ratelimit-remaining", "4200");
+        let said = r#"{"message": "You have exceeded a secondary rate limit. Please wait a few minutes."}"#;
+        Ok(answer.body(said.as_bytes().to_vec()).unwrap())
+    }
+}
+
+// shows: TRK-05
+#[test]
+fn a_limit_that_is_told_in_words_alone_is_none_of_the_key() {
+    let fault = GitHub::new(TooQuick, GITHUB, "me/app".to_owned(), "key").check();
+    let fault = fault.unwrap_err();
+    assert!(
+        matches!(fault, Fault::Limited { wait } if wait.as_secs() == 300),
+        "{fault:?}"
+    );
 }
 
 /// The dispatcher asks again and again for the same list.

@@ -59,6 +59,23 @@ fn an_issue_is_read_with_all_that_belongs_to_it() {
 
 // shows: TRK-05
 #[test]
+fn an_issue_in_the_trash_bin_is_not_there_and_a_moved_one_tells_its_former_name() {
+    let mut fake = FakeLinear::with(&["Accounts", "Login"]);
+    fake.issues[0].is_trashed = true;
+    fake.issues[1].former = vec!["OLD-7".to_owned()];
+    let near = Near::new(fake);
+    assert_eq!(
+        linear(&near).issue("ANV-1"),
+        Err(Fault::Missing("ANV-1".to_owned()))
+    );
+    assert_eq!(linear(&near).issue("OLD-7").unwrap().name, "ANV-2");
+    let found = linear(&near).find(None, None).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].former_names, ["OLD-7"]);
+}
+
+// shows: TRK-05
+#[test]
 fn what_goes_wrong_is_a_fault_with_its_reason() {
     let near = Near::new(FakeLinear::with(&["Accounts"]));
     let fault = |fault| {

@@ -151,6 +151,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         environment: invocation.environment.clone(),
         shown: BTreeMap::new(),
         failed: BTreeMap::new(),
+        has_room: false,
         cleared_micro_usd: 0,
         has_found: false,
         is_spent: false,
@@ -181,6 +182,8 @@ struct Dispatcher<'a> {
     shown: BTreeMap<PathBuf, Standing>,
     /// Issues whose runs could not be started: how often, and when to try again.
     failed: BTreeMap<String, (u32, Timestamp)>,
+    /// A run could not be started in this round, so there may be room for another one.
+    has_room: bool,
     /// What the runs of worktrees that were removed had spent.
     cleared_micro_usd: u64,
     /// The total budget has no room for another run.
@@ -235,9 +238,13 @@ impl Dispatcher<'_> {
     }
 
     /// Waits until the tracker is to be asked again, or a run has ended. Returns whether somebody wants it to end.
-    fn rest(&self, places: &[IssueWorktree], signals: &SignalFlag) -> bool {
+    fn rest(&mut self, places: &[IssueWorktree], signals: &SignalFlag) -> bool {
         let mut waited = Duration::ZERO;
-        while waited < Duration::from(self.args.every).max(LOOK * LOOKS) {
+        let every = match std::mem::take(&mut self.has_room) {
+            true => Duration::ZERO,
+            false => self.args.every.into(),
+        };
+        while waited < every.max(LOOK * LOOKS) {
             if signals.lower() {
                 return true;
             }
@@ -253,6 +260,7 @@ impl Dispatcher<'_> {
     /// Looks at everything and does what is due. Returns the worktrees as they are then, and whether something was done.
     fn round(&mut self) -> Result<(Vec<IssueWorktree>, bool), Failure> {
         let places = self.look()?;
+        self.trackers.send_what_is_due();
         let found = match self.find() {
             Ok(found) => found,
             Err(fault) => {
@@ -279,7 +287,8 @@ impl Dispatcher<'_> {
         self.say_obstacle(obstacle.or_else(|| self.is_spent.then(spent)));
         let wanted: Vec<(IssueRef, Issue)> = found
             .iter()
-            .filter_map(|issue| Some((self.named(issue)?, issue.clone())))
+            .map(|issue| by_its_place(issue, &places))
+            .filter_map(|issue| Some((self.named(&issue)?, issue)))
             .collect();
         let ids: Vec<String> = wanted.iter().map(|(named, _)| named.id.clone()).collect();
         let wants: Vec<(&IssueWorktree, Wanted)> = places
@@ -474,5 +483,15 @@ impl Dispatcher<'_> {
         let why = why.map(|why| format!(": {}", one_line(why)));
         self.output
             .line(line.with(Tone::Attention, why.unwrap_or_default()));
+    }
+}
+
+/// The issue under the name that its worktree has: one that is moved in Linear gets another name.
+fn by_its_place(issue: &Issue, places: &[IssueWorktree]) -> Issue {
+    let here = |name: &&String| places.iter().any(|place| place.issue == **name);
+    let name = issue.former_names.iter().find(here).unwrap_or(&issue.name);
+    Issue {
+        name: name.clone(),
+        ..issue.clone()
     }
 }

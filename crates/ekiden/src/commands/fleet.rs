@@ -417,7 +417,9 @@ fn ended_with(run: Option<&Run>, status: ExitStatus, live: &mut Live<'_>) -> Exi
     if let (Some(outcome), Some(0)) = (outcome, status.code()) {
         return Exit::of(outcome);
     }
-    if let (Some(run), None) = (run.map(|run| &run.header().run), outcome) {
+    // The server has forgotten a run that is missing there.
+    let is_missing = status.code() == Some(Exit::MissingInput.code().into());
+    if let (Some(run), None, false) = (run.map(|run| &run.header().run), outcome, is_missing) {
         let text = format!("run {run} is with the fleet; `ekiden fleet follow {run}` shows it");
         live.message(&text);
     }

@@ -154,12 +154,14 @@ impl Trackers {
             TrackerKind::Github => {
                 let url = self.get(&table::TRACKER_GITHUB_URL).unwrap_or_default();
                 let key = self.key(issue.tracker)?;
-                Box::new(GitHub::new(
-                    self.web.clone(),
-                    &url,
-                    issue.repo.clone(),
-                    &key,
-                ))
+                let tracker = GitHub::new(self.web.clone(), &url, issue.repo.clone(), &key);
+                // Without the setting, the repository is that of `origin`.
+                let set = self.get(&table::TRACKER_GITHUB_REPO);
+                let origin = set.and_then(|_| self.origin(&self.github_host()));
+                match origin {
+                    Some(origin) => Box::new(tracker.pushed_to(&origin)),
+                    None => Box::new(tracker),
+                }
             }
         })
     }
@@ -278,9 +280,12 @@ impl Trackers {
 
     /// The project's repository on GitHub: from the settings, otherwise from `origin`.
     fn repo(&self, host: &str) -> Option<String> {
-        if let Some(repo) = self.get(&table::TRACKER_GITHUB_REPO) {
-            return Some(repo);
-        }
+        let set = self.get(&table::TRACKER_GITHUB_REPO);
+        set.or_else(|| self.origin(host))
+    }
+
+    /// The repository that branches are pushed to, if it is on GitHub.
+    fn origin(&self, host: &str) -> Option<String> {
         let args = ["remote", "get-url", "origin"];
         let origin = run_quick("git", &args, &self.dir, limits::NOTIFY_TIMEOUT).ok()?;
         repo_of(String::from_utf8_lossy(&origin.stdout).trim(), host)

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ekiden_agent::detached;
 use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_store::outbox::Outbox;
 use ekiden_tracker::standing;
 
 use super::Trackers;
@@ -47,6 +48,19 @@ pub fn run() {
 }
 
 impl Trackers {
+    /// Has what is due sent in the background: runs that are over send nothing more.
+    pub fn send_what_is_due(&self) {
+        let standing = |outbox: Outbox| standing(&outbox, SystemClock.now()).ok();
+        if self
+            .outbox()
+            .and_then(standing)
+            .is_some_and(|all| all.is_due)
+        {
+            // It is tried again at the next round.
+            let _ = begin(&self.dir);
+        }
+    }
+
     /// Sends what is due. Returns whether nothing waits any more.
     pub(super) fn drain(&self, patience: Duration) -> Result<bool, Failure> {
         let Some(outbox) = self.outbox() else {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ekiden_testkit::trackers::{FakeGitHub, TrackerServer};
+use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, TrackerServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -219,6 +219,92 @@ fn a_run_stops_with_its_label_and_goes_on_with_it() {
     assert_eq!(trees(&environment).len(), 1);
 }
 
+/// The agent needs long to hand off; meanwhile the label goes, too.
+// shows: TRK-10
+#[test]
+fn a_run_that_a_person_has_asked_to_stop_is_not_asked_again() {
+    let environment = project(&[("login", "ekiden")]).with("EKIDEN_REHEARSAL_STEP_MS", "150");
+    let gate = environment.path("gate");
+    let act = format!(
+        "[[act]]\nat = \"message\"\ndo = {{ sh = \"until test -e {}; do sleep 0.1; done\" }}\n",
+        gate.display()
+    );
+    environment.write("slow.toml", &act);
+    let scenario = environment.path("project/slow.toml");
+    let environment = environment.with("EKIDEN_REHEARSAL_SCENARIO", scenario.to_str().unwrap());
+    environment.write("wish.md", &items(200));
+    let mut dispatcher = environment.start(&words(&["--jobs", "2", "-m", "99"]));
+    dispatcher.wait_for(" works");
+    let place = trees(&environment).remove(0);
+    environment.run(&["stop", "--wait", "0s", "-d", place.to_str().unwrap()]);
+    wait_until("the run has heard it", || {
+        let log = environment.run(&["log", "-d", place.to_str().unwrap()]);
+        log.stdout.contains("is asked to hand off within")
+    });
+    issue(&environment, "login", "");
+    environment.write("wish.md", &items(1));
+    issue(&environment, "search", "ekiden");
+    // By then it has looked at the first one, too.
+    dispatcher.wait_for("search  taken");
+    std::fs::write(&gate, "").unwrap();
+    dispatcher.wait_for("login  run");
+    issue(&environment, "login", "ekiden");
+    dispatcher.signal(Signal::INT);
+    let said = dispatcher.end().expect(0);
+    assert!(!said.stdout.contains("login  is asked"), "{said}");
+    let said = environment.run(&words(&["--once"])).expect(0);
+    assert!(!said.stdout.contains("login  goes on"), "{said}");
+}
+
+/// It looks rarely, and there is room for one run.
+// shows: TRK-10
+#[test]
+fn an_issue_whose_run_cannot_begin_keeps_no_other_waiting() {
+    let environment = project(&[("a", "ekiden"), ("b", "ekiden")]);
+    let environment = environment.with("EKIDEN_TRACKER_BRANCH", "ekiden/{issue}/{title}");
+    // A branch in the way of one below it.
+    environment.git(&["branch", "ekiden/a"]);
+    let mut dispatcher = environment.start(&every("1h", &[]));
+    dispatcher.wait_for("a  cannot begin");
+    dispatcher.wait_for("b  taken");
+    dispatcher.signal(Signal::INT);
+    dispatcher.end().expect(0);
+}
+
+/// In Linear, an issue that is moved to another team gets another name.
+// shows: TRK-10
+#[test]
+fn an_issue_that_was_moved_gets_no_second_run_and_one_in_the_trash_bin_stops_its_own() {
+    let mut fake = FakeLinear::with(&["Login"]);
+    fake.labels
+        .push(("label-1".to_owned(), "ekiden".to_owned()));
+    fake.issues[0].labels.push("label-1".to_owned());
+    let server = TrackerServer::start(fake);
+    let environment = project(&[])
+        .with("EKIDEN_TRACKER_KIND", "linear")
+        .with("EKIDEN_TRACKER_LINEAR_URL", &server.url("/graphql"))
+        .with("LINEAR_API_KEY", "lin_api_key")
+        .with("EKIDEN_REHEARSAL_STEP_MS", "150");
+    environment.write("wish.md", &items(200));
+    let mut dispatcher = environment.start(&words(&["--jobs", "2", "-m", "99"]));
+    dispatcher.wait_for("ANV-1  run ");
+    {
+        let issue = &mut server.fake().service.issues[0];
+        issue.former.push("ANV-1".to_owned());
+        issue.identifier = "NEW-5".to_owned();
+    }
+    let asked = |server: &TrackerServer<FakeLinear>| server.fake().asked.len();
+    let before = asked(&server);
+    wait_until("it has looked again", || asked(&server) > before + 3);
+    server.fake().service.issues[0].is_trashed = true;
+    dispatcher.wait_for("ANV-1  is asked to hand off and stop");
+    dispatcher.wait_for(" was stopped");
+    dispatcher.signal(Signal::INT);
+    let said = dispatcher.end().expect(0);
+    assert!(!said.stdout.contains("NEW-5"), "{said}");
+    assert_eq!(trees(&environment).len(), 1);
+}
+
 /// The same on GitHub, with a pull request at the end.
 // shows: TRK-10, TRK-09
 #[test]
@@ -288,6 +374,37 @@ fn what_a_run_could_not_queue_the_next_dispatcher_queues() {
         server.fake().service.issues.len() == 2
     });
     assert!(pushed(&environment).contains("ekiden/1-login"));
+}
+
+/// The tracker was away when the run ended, and for longer than the run's own sender waited.
+// shows: TRK-10, TRK-06
+#[test]
+fn what_no_run_sends_any_more_a_dispatcher_sends() {
+    let mut fake = FakeGitHub::with("me/app", &["Login"]);
+    fake.issues[0].labels.push("ekiden".to_owned());
+    let server = TrackerServer::start(fake);
+    let environment = project(&[])
+        .with("EKIDEN_TRACKER_KIND", "github")
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    let mut dispatcher = environment.start(&words(&[]));
+    dispatcher.wait_for(" ended: ");
+    wait_until("nothing waits", || {
+        let said = environment.run(&["tracker", "status", "--json"]).expect(0);
+        said.stdout.contains("\"waiting\":[]")
+    });
+    // As if nothing had arrived.
+    server.fake().service.issues[0].comments.clear();
+    let outbox = environment.path("home/.local/state/ekiden/outbox");
+    for sent in std::fs::read_dir(outbox.join("sent")).unwrap().flatten() {
+        std::fs::rename(sent.path(), outbox.join("waiting").join(sent.file_name())).unwrap();
+    }
+    wait_until("the comment is there", || {
+        server.fake().service.issues[0].comments.len() == 1
+    });
+    dispatcher.signal(Signal::INT);
+    dispatcher.end().expect(0);
 }
 
 /// Dispatcher and run die at once; the next dispatcher takes up the run, and takes no issue twice.

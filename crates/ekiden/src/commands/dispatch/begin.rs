@@ -216,6 +216,7 @@ impl Dispatcher<'_> {
                 let pause = PAUSE_MIN.0.checked_shl(*times).unwrap_or(PAUSE_MAX.0);
                 *times = (*times + 1).min(16);
                 *next = SystemClock.now() + Millis(pause.min(PAUSE_MAX.0));
+                self.has_room = true;
                 self.say(issue, "cannot begin", Some(&why));
             }
         }

@@ -36,7 +36,7 @@ pub(super) enum Standing {
     /// Its run is about to begin.
     Begins,
     Works(IssueRun),
-    /// A dispatcher has asked it to stop.
+    /// Somebody has asked it to stop.
     Stops(IssueRun),
     /// To be resumed: its engine died, a dispatcher stopped it, or the usage limit that ended it is lifted.
     CutOff(IssueRun),
@@ -134,7 +134,7 @@ fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
         spent_micro_usd: summary.run.totals().spend.micro_usd,
     };
     Ok(match (holder, summary.run.outcome()) {
-        (Some(_), _) if is_ours && summary.run.is_stopping() => Standing::Stops(work),
+        (Some(_), _) if summary.run.is_stopping() => Standing::Stops(work),
         (Some(_), _) => Standing::Works(work),
         (None, None) => Standing::CutOff(work),
         (None, Some(outcome)) if goes_on(outcome, is_ours, SystemClock.now()) => {
