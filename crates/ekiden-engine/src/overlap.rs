@@ -12,7 +12,7 @@ use ekiden_store::lock::WorkDirLock;
 use ekiden_store::place::{ProjectPlace, project_name};
 
 use crate::error::EngineError;
-use crate::workspace::{GitPlace, OWN_STATE, Workspace};
+use crate::workspace::{OWN_STATE, Workspace};
 
 /// How many directories the check looks into. Walking a larger tree costs more than the check is worth.
 const DIRS_MAX: usize = 20_000;
@@ -20,14 +20,10 @@ const DIRS_MAX: usize = 20_000;
 const PASSED_OVER: [&str; 3] = [".git", "node_modules", "target"];
 
 pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
-    let dir = &workspace.dir;
     // From there, this run's own lock looks like that of a run around it.
-    let is_gits = |git: &GitPlace| {
-        let common = &git.common_dir;
-        git.worktree.is_none() && common.ends_with(".git") && dir.starts_with(common)
-    };
-    if workspace.git.as_ref().is_some_and(is_gits) {
-        return Err(EngineError::InsideGit { dir: dir.clone() });
+    if workspace.is_inside_git() {
+        let dir = workspace.dir.clone();
+        return Err(EngineError::InsideGit { dir });
     }
     let above = workspace.dir.ancestors().skip(1).map(Path::to_owned);
     for dir in above.chain(below(&workspace.dir)) {

@@ -62,9 +62,12 @@ pub enum Unread {
     Unreadable(#[source] Box<EngineError>),
 }
 
-/// Notes the work dir, unless it is already noted, its state has no id yet, or its state is not trusted. If there
-/// is nothing to write, this costs two small reads.
+/// Notes the work dir, unless it is already noted, its state has no id yet, its state is not trusted, or it is not a
+/// project but git's own directory. If there is nothing to write, this costs two small reads.
 pub fn note(workspace: &Workspace, now: Timestamp) -> Result<(), EngineError> {
+    if workspace.is_inside_git() {
+        return Ok(());
+    }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
     let id = StateId::of(&*disk, &StateLayout::new(&workspace.state_dir))?;
     let (Some(home), Some(id)) = (&workspace.user_dir, id) else {

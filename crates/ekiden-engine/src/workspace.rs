@@ -131,6 +131,14 @@ impl Workspace {
         self.git.as_ref()?.worktree.as_deref()
     }
 
+    /// It is where git keeps its own files. Its state is that of the project.
+    pub(crate) fn is_inside_git(&self) -> bool {
+        self.git.as_ref().is_some_and(|git| {
+            let common = &git.common_dir;
+            git.worktree.is_none() && common.ends_with(".git") && self.dir.starts_with(common)
+        })
+    }
+
     /// The work dir's path from the root of its worktree; empty at the root and without git.
     pub fn prefix(&self) -> &str {
         self.git.as_ref().map_or("", |git| &git.prefix)

@@ -173,7 +173,7 @@ impl From<EngineError> for Failure {
                 failed(Exit::Settings).hint(format!("`git branch -m {branch} NEW-NAME` frees the name"))
             }
             EngineError::NoIdentity => failed(Exit::Settings)
-                .hint("`git config --global user.name` and `user.email` say who you are"),
+                .hint("say who you are: `git config --global user.name NAME`, `git config --global user.email ADDRESS`"),
             EngineError::OldGit => failed(Exit::Settings)
                 .hint("install git 2.38 or newer; without git, stages run one after the other"),
             EngineError::NoStage { .. } => failed(Exit::Bug),

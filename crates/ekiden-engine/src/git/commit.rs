@@ -244,7 +244,7 @@ impl Committer<'_> {
                 Ok(Commit::Nothing { left_out })
             }
             GitError::Failed { .. } if !self.git.knows_committer().await => Ok(failed(
-                "git has no name and email for you; set them with `git config --global user.name` and `user.email`"
+                "git has no name and email for you; set them: `git config --global user.name NAME`, `git config --global user.email ADDRESS`"
                     .to_owned(),
                 "",
             )),

@@ -128,7 +128,7 @@ pub fn of_warning(warning: &Warning) -> (Kind, Option<u32>, String) {
             sessions_max,
         } => {
             let why = format!(
-                "it changed neither tree nor verification nor open items: {in_a_row} of {sessions_max}"
+                "it changed neither the work tree, the result of the verification nor the open items: {in_a_row} of {sessions_max}"
             );
             (Kind::Idle, Some(session.get()), why)
         }

@@ -533,7 +533,7 @@ fn the_manual_shows_the_table() {
             format!(
                 "| {} | {} | {} |",
                 row.sign,
-                row.example(),
+                row.example().to_string().replace(" 0)", " N)"),
                 consequence(&row.example())
             )
         })

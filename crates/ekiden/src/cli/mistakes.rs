@@ -297,7 +297,7 @@ fn no_session(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     let command = words.get(1)?.to_str()?;
     let failure = Failure::new(Exit::Usage, format!("`{value}` is not a session number"));
     Some(failure.hint(format!(
-        "the number comes first, then the run: `ekiden {command} 3 7f3a`"
+        "the number comes first, then the run: `ekiden {command} 3 {value}`"
     )))
 }
 
@@ -381,7 +381,7 @@ mod tests {
             "ekiden config set --max-sessions 3",
             "ekiden run -x.md",
             "ekiden status 7f3a",
-            "ekiden show 7f3a",
+            "ekiden show 12ab",
             "ekiden answer don't drop it",
             "ekiden answer --stage S1 keep the column",
             "ekiden config get max_sessions",
@@ -473,9 +473,9 @@ mod tests {
             error: unexpected `7f3a`: `ekiden status` takes no run
             hint: `ekiden log 7f3a` shows one run, `ekiden attach 7f3a` watches it
 
-            ekiden show 7f3a
-            error: `7f3a` is not a session number
-            hint: the number comes first, then the run: `ekiden show 3 7f3a`
+            ekiden show 12ab
+            error: `12ab` is not a session number
+            hint: the number comes first, then the run: `ekiden show 3 12ab`
 
             ekiden answer don't drop it
             error: the answer is one argument

@@ -10,7 +10,7 @@ use ekiden_core::limits::OPERATOR_CHARS_MAX;
 use ekiden_core::run::Run;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::Steering;
-use ekiden_core::text::clean;
+use ekiden_core::text::{clean, shell_word};
 use ekiden_engine::history;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::steering::RunningRun;
@@ -184,8 +184,8 @@ fn run_and_text<'a>(
         [run, text] if is_run(run) => Ok((Some(run), Some(text))),
         _ => Err(
             Failure::new(Exit::Usage, "the answer is one argument").hint(format!(
-                "put it in quotes: `ekiden answer '{}'`",
-                words.join(" ")
+                "put it in quotes: `ekiden answer {}`",
+                shell_word(&words.join(" "))
             )),
         ),
     }
@@ -226,7 +226,7 @@ fn question<'a>(run: &'a Run, stage: Option<&str>, is_held: bool) -> Result<Ques
                 Some(outcome) if outcome.is_complete() => {
                     "`ekiden continue 'WORK'` gives it follow-up work"
                 }
-                None if is_held => "`ekiden status` shows what it does; `ekiden pause` holds it",
+                None if is_held => "`ekiden status` shows what it does; `ekiden pause` pauses it",
                 Some(_) | None => "`ekiden resume` continues it",
             }),
         ),
@@ -299,6 +299,10 @@ mod tests {
         assert_eq!(meant(&["7f3"]), Ok((None, some("7f3"))));
         assert_eq!(meant(&["7", "yes"]), Ok((some("7"), some("yes"))));
         assert_eq!(meant(&["7f3a", "yes"]), Ok((some("7f3a"), some("yes"))));
-        assert!(meant(&["drop", "it"]).is_err());
+        let quoted = meant(&["don't", "drop"]).unwrap_err();
+        assert!(
+            quoted.ends_with(r"`ekiden answer 'don'\''t drop'`"),
+            "{quoted}"
+        );
     }
 }

@@ -40,7 +40,7 @@ pub struct AttachArgs {
 }
 
 pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let invocation = Invocation::new(args.typed.flags())?;
+    let invocation = Invocation::looking(args.typed.flags(), output)?;
     let (workspace, json) = (invocation.workspace()?, invocation.json()?);
     let here = history::holder(&workspace).and_then(|holder| holder.run);
     let prefix = args.run.as_deref().or(here.as_ref().map(RunId::as_str));

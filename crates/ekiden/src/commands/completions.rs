@@ -18,13 +18,14 @@ use crate::output::line::one_line;
 use crate::output::{Output, phrase};
 use crate::settings::agents;
 use crate::settings::given::Flags;
+use crate::settings::table::{self, TABLE};
 
 /// The variable by which the script asks.
 const VARIABLE: &str = "EKIDEN_COMPLETE";
 
 /// Print a completion script for a shell
 ///
-/// It completes commands, options, files, ids of runs, stages and agents. Start a new shell afterwards. Print the
+/// It completes commands, options, files, ids of runs, stages, agents and keys of settings. Start a new shell afterwards. Print the
 /// script again after an update of ekiden.
 #[derive(Args)]
 pub struct CompletionsArgs {
@@ -65,6 +66,7 @@ fn with_candidates(command: Command) -> Command {
         match (arg.get_id().as_str(), value) {
             ("stage", _) => arg.add(ArgValueCandidates::new(|| stages().unwrap_or_default())),
             ("agent", _) => arg.add(ArgValueCandidates::new(|| agents().unwrap_or_default())),
+            (_, "KEY") => arg.add(ArgValueCandidates::new(keys)),
             (_, "RUN") => arg.add(ArgValueCandidates::new(|| runs().unwrap_or_default())),
             (_, "DIR") => arg.value_hint(ValueHint::DirPath),
             (_, "FILE" | "PATH" | "TASK" | "IDEA" | "SPEC" | "TASK|PLAN|ISSUE") => {
@@ -113,6 +115,13 @@ fn agents() -> Option<Vec<CompletionCandidate>> {
     Some(names.into_iter().map(CompletionCandidate::new).collect())
 }
 
+fn keys() -> Vec<CompletionCandidate> {
+    let in_files = TABLE.iter().filter(|row| row.in_files);
+    let candidate =
+        |row: &&table::Row| CompletionCandidate::new(row.name).help(Some(row.doc.into()));
+    in_files.map(candidate).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +150,7 @@ mod tests {
 
     // shows: UIX-07
     #[test]
-    fn files_are_offered_where_one_is_named() {
+    fn files_and_keys_are_offered_where_one_is_named() {
         for words in [
             &["ekiden", "run", "Carg"][..],
             &["ekiden", "Carg"],
@@ -152,6 +161,8 @@ mod tests {
             assert_eq!(offered(words), ["Cargo.toml"], "{words:?}");
         }
         assert_eq!(offered(&["ekiden", "status", "-d", "sr"]), ["src/"]);
+        let keys = offered(&["ekiden", "config", "set", "max_s"]);
+        assert_eq!(keys, ["max_sessions"]);
     }
 
     // shows: UIX-07

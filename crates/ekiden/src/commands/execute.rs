@@ -226,13 +226,15 @@ fn to_approve(
     workspace: &Workspace,
 ) -> [String; 2] {
     let words = invocation.word(path) + &invocation.in_work_dir(&workspace.dir);
-    let command = match how.done {
-        Some(_) => "ekiden import".to_owned(),
-        None => format!("ekiden execute {words}"),
+    let is_new_plan = how.done.is_none() && how.place.is_none();
+    // The flags count: another agent would run the commands.
+    let yes = match is_new_plan {
+        true => format!("`ekiden execute {words} --yes` with the same flags"),
+        false => "add `--yes`".to_owned(),
     };
     [
         format!("`ekiden execute {words} --dry-run` shows them"),
-        format!("run it once on a terminal and answer yes, or `{command} --yes`"),
+        format!("run it once on a terminal and answer yes, or {yes}"),
     ]
 }
 

@@ -86,7 +86,7 @@ fn open_to_edit(
 }
 
 fn show(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
-    let invocation = Invocation::new(of.typed.flags())?;
+    let invocation = Invocation::looking(of.typed.flags(), output)?;
     let file = open(of, &invocation, output)?;
     if invocation.json()? {
         output.json(&Fields::versioned().and(fields! { "run": file.run, "text": file.text }));
@@ -205,7 +205,7 @@ fn failed(error: EditError, copy: &Path) -> Failure {
 }
 
 fn stats(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
-    let invocation = Invocation::new(of.typed.flags())?;
+    let invocation = Invocation::looking(of.typed.flags(), output)?;
     let file = open(of, &invocation, output)?;
     let knowledge = Knowledge::parse(&file.text);
     let (facts, log_entries) = (knowledge.core.len(), knowledge.log.len());

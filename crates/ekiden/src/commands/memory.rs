@@ -289,14 +289,13 @@ impl MemoryQuery<'_> {
         for found in found {
             output.line(Line::new(Tone::Plain, shown::index_line(found)).hanging(4));
         }
-        let next = match found.first() {
-            Some(first) => format!(
-                "all of one: `ekiden memory get {}`",
-                &first.id.to_string()[..8]
+        output.line(match found.first() {
+            Some(first) => Line::next(format!("ekiden memory get {}", &first.id.to_string()[..8])),
+            None => Line::new(
+                Tone::Quiet,
+                "nothing found here; `--all-projects` looks everywhere",
             ),
-            None => "nothing found here; `--all-projects` looks everywhere".to_owned(),
-        };
-        output.line(Line::new(Tone::Quiet, next));
+        });
     }
 
     fn stats(&self, stats: &Stats, output: &mut Output) {

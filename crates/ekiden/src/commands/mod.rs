@@ -116,7 +116,7 @@ impl Invocation {
         Self::of(given, environment)
     }
 
-    /// The same for a command that only looks: a settings file with a fault does not keep it from answering.
+    /// The same for a command that looks or steers: a settings file with a fault does not keep it from that.
     fn looking(flags: Flags, output: &mut Output) -> Result<Self, Failure> {
         let environment = Environment::of_process();
         let given = match Given::gather(flags.clone(), &environment) {

@@ -35,7 +35,7 @@ pub struct OrientArgs {
 }
 
 pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let invocation = Invocation::new(args.typed.flags())?;
+    let invocation = Invocation::looking(args.typed.flags(), output)?;
     let workspace = invocation.workspace_of_session(Invocation::workspace)?;
     let kept = documents(&workspace);
     let found = kept.newest(|_| true)?;
@@ -118,7 +118,7 @@ impl Handoff {
         let issue = if is_named { issue } else { &[] };
         let listed = [
             ("made", points.made.as_slice()),
-            ("because", points.trigger.as_slice()),
+            ("reason", points.trigger.as_slice()),
             ("about", std::slice::from_ref(&points.title)),
             ("task", points.task.as_slice()),
             ("branch", points.branch.as_slice()),
@@ -126,7 +126,7 @@ impl Handoff {
             ("reload", &points.reload),
             ("done", &points.done),
             ("decided", &points.decisions),
-            ("in the way", &points.blockers),
+            ("blockers", &points.blockers),
             ("next steps", &steps),
         ];
         let mut lines = vec![labelled("handoff", &phrase::path(&self.file))];

@@ -10,6 +10,7 @@ use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::manifest::{Manifest, Part, Stage};
 use ekiden_core::settings::RunStarted;
+use ekiden_core::text::shell_word;
 use ekiden_engine::workspace::Workspace;
 
 use super::issue::OfIssue;
@@ -306,29 +307,24 @@ pub(super) fn check_agents<'a>(
 }
 
 fn check_agent(agent: &AgentSpec) -> Result<(), Failure> {
-    let Err(remedy) = find_agent(agent) else {
+    let Err((absent, remedy)) = find_agent(agent) else {
         return Ok(());
     };
-    let (name, program) = (&agent.name, &agent.command[0]);
-    let path = Path::new(program);
-    let (place, remedy) = match program.contains('/') {
-        true if path.is_dir() => ("is a directory", remedy.to_owned()),
-        true if path.exists() => ("is not executable", format!("`chmod +x {program}`")),
-        true => ("is not there", remedy.to_owned()),
-        false => ("is not on PATH", remedy.to_owned()),
-    };
-    let text = format!("cannot start a session: agent `{name}`: `{program}` {place}");
+    let text = format!("cannot start a session: agent `{}`: {absent}", agent.name);
     Err(Failure::new(Exit::Unreachable, text).hint(remedy))
 }
 
-/// Where the agent's program is, if it is not built in; or what to do if it does not exist.
-pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, &'static str> {
+/// Where the agent's program is, if it is not built in; or why it cannot be run, and what to do.
+pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, (String, String)> {
     let Some(program) = agent.command.first() else {
         return Ok(None);
     };
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = find_program(OsStr::new(program), &path).map(Some);
-    found.ok_or(match agent.kind {
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let remedy = match agent.kind {
         AgentKind::Claude => {
             "install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`"
         }
@@ -336,7 +332,18 @@ pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, &'static 
         AgentKind::Rehearsal | AgentKind::Exec => {
             "correct its command, in which blanks separate words, or name another with `--agent`"
         }
-    })
+    };
+    let path = Path::new(program);
+    let (place, remedy) = match program.contains('/') {
+        true if path.is_dir() => ("is a directory", remedy.to_owned()),
+        true if path.exists() => (
+            "is not executable",
+            format!("`chmod +x {}`", shell_word(program)),
+        ),
+        true => ("is not there", remedy.to_owned()),
+        false => ("is not on PATH", remedy.to_owned()),
+    };
+    Err((format!("`{program}` {place}"), remedy))
 }
 
 /// Only Claude Code has an interface that hooks can lead, and it needs the whole terminal.

@@ -92,7 +92,9 @@ pub struct LimitsArgs {
 
 pub fn stop(args: &StopArgs, output: &mut Output) -> Result<Exit, Failure> {
     let stop = Steering::Stop { now: args.now };
-    let sent = args.steer.send(limits::STOP_PATIENCE, |_, _| Ok(stop))?;
+    let sent = args
+        .steer
+        .send(limits::STOP_PATIENCE, |_, _| Ok(stop), output)?;
     if sent.patience > Millis(0) {
         let (run, waits) = (sent.run()?, phrase::duration(sent.patience));
         output.message(&format!(
@@ -173,7 +175,7 @@ impl<C: Takers> SteerArgs<C> {
         steering: impl FnOnce(&Invocation, &RunningRun) -> Result<Steering, Failure>,
         output: &mut Output,
     ) -> Result<Exit, Failure> {
-        let sent = self.send(limits::STEER_PATIENCE, steering)?;
+        let sent = self.send(limits::STEER_PATIENCE, steering, output)?;
         sent.check_recorded()?;
         sent.print(output)
     }
@@ -183,8 +185,10 @@ impl<C: Takers> SteerArgs<C> {
         &self,
         patience: Millis,
         steering: impl FnOnce(&Invocation, &RunningRun) -> Result<Steering, Failure>,
+        output: &mut Output,
     ) -> Result<Sent, Failure> {
-        let invocation = Invocation::new(self.typed.flags())?;
+        // An agent may have written a settings file that cannot be read; a person can stop it all the same.
+        let invocation = Invocation::looking(self.typed.flags(), output)?;
         let workspace = invocation.workspace()?;
         let running = RunningRun::find(&workspace, self.run.as_deref());
         let running = running.map_err(|error| fleet::or_not_followed(&workspace, error))?;
@@ -280,7 +284,7 @@ impl Sent {
                 Steering::Stop { .. } => "stop",
                 Steering::HandOff => "have its session hand off",
                 Steering::Pause => "pause",
-                Steering::Unpause => "go on",
+                Steering::Unpause => "continue",
                 Steering::Instruct { .. } => "tell its next session",
                 Steering::Answer { .. } => "take the answer",
                 Steering::ChangeLimits(_) => "change its limits",

@@ -146,7 +146,8 @@ impl Output {
     pub fn release_last(&mut self, lines_max: usize, left_out: impl FnOnce(usize) -> Line) {
         let mut held = self.held.take().unwrap_or_default();
         let count = held.len().saturating_sub(lines_max);
-        if count > 1 {
+        // A line about one line would take its place.
+        if count > 2 {
             let last = held.split_off(count);
             self.held = Some(held.into_iter().take(1).collect());
             self.release();

@@ -189,7 +189,7 @@ impl Prompting {
 
     fn keys(&self, summary: &Summary) -> Vec<&'static str> {
         let pause = match summary.is_paused {
-            true => "p go on",
+            true => "p unpause",
             false => "p pause",
         };
         let has = |shown: bool, key| shown.then_some(key);

@@ -203,7 +203,7 @@ pub fn show(shown: &Mutex<Shown<'_>>, controls: Option<Controls>, stopped: &Owne
         shown.frame.clear();
         shown.draw();
         let why = words_of(fault.as_ref());
-        let text = format!("the live view failed and is left out; the run goes on: {why}");
+        let text = format!("the live view failed and is left out; the run continues: {why}");
         shown.output.warn(&text);
     }
 }

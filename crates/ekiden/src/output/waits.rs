@@ -34,7 +34,7 @@ pub fn why(why: WaitCause, ended: Option<&EndCause>) -> String {
         WaitCause::Failure => failure("the agent failed"),
         WaitCause::Pause => "the pause between sessions".to_owned(),
         WaitCause::QuietHours => "quiet hours".to_owned(),
-        WaitCause::Guided => "enter holds it".to_owned(),
+        WaitCause::Guided => "enter pauses".to_owned(),
         WaitCause::Budget => "other stages hold what is left of the budget".to_owned(),
     }
 }
@@ -58,7 +58,7 @@ impl Wait<'_> {
                 Line::labelled("quiet", Tone::Quiet, text)
             }
             WaitCause::Guided => {
-                Line::labelled("guided", Tone::Quiet, format!("{begins}; enter holds it"))
+                Line::labelled("guided", Tone::Quiet, format!("{begins}; enter pauses"))
             }
             WaitCause::Pause => Line::labelled("pause", Tone::Quiet, begins),
             WaitCause::Budget => {

@@ -194,8 +194,8 @@ impl Approvals {
             self.change(|lines| lines.retain(|line| !is_of_it(line)))?;
         }
         let kinds = [
-            (SETTINGS, "its config.toml"),
-            (MANIFEST, "its plans"),
+            (SETTINGS, "the project's config.toml"),
+            (MANIFEST, "the project's plans"),
             (EVERYTHING, "that the agent may do everything"),
         ];
         let had = |kind: &str| of_it.iter().any(|line| line.starts_with(kind));
@@ -312,7 +312,10 @@ mod tests {
         }
         approvals().allow_everything(&project).unwrap();
         approvals().allow_everything(home.path()).unwrap();
-        let all = ["its config.toml", "that the agent may do everything"];
+        let all = [
+            "the project's config.toml",
+            "that the agent may do everything",
+        ];
         assert_eq!(approvals().withdraw(&project).unwrap(), all);
         assert!(approvals().withdraw(&project).unwrap().is_empty());
         assert!(check(&first, &environment).is_err());

@@ -174,7 +174,8 @@ impl Trackers {
         };
         if kind == TrackerKind::Github && repo.is_empty() {
             return Err(Fault::Missing(
-                "a repository (`tracker.github.repo`)".to_owned(),
+                "a repository (set `tracker.github.repo`, or `git remote add origin URL`)"
+                    .to_owned(),
             ));
         }
         let id = String::new();

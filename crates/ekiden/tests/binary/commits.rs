@@ -572,7 +572,7 @@ fn nothing_is_committed_into_a_merge_or_without_a_name() {
     insta::assert_snapshot!(told(&environment), @"  ! session 1 is not committed: a rebase is under way");
     let environment = Environment::with_git();
     environment.git(&["config", "user.useConfigOnly", "true"]);
-    insta::assert_snapshot!(told(&environment), @"  ! session 1 is not committed: git has no name and email for you; set them with `git config --global user.name` and `user.email`");
+    insta::assert_snapshot!(told(&environment), @"  ! session 1 is not committed: git has no name and email for you; set them: `git config --global user.name NAME`, `git config --global user.email ADDRESS`");
 }
 
 // shows: REL-18

@@ -68,6 +68,9 @@ fn the_runs_of_all_projects_are_listed_those_at_work_first() {
     assert_eq!(names(&answer, "runs"), projects);
     assert_eq!(answer["runs"][0]["state"], "complete");
     assert_eq!(answer["left_out"], 0);
+    // Git's own directory has the same state and is no other project.
+    environment.run_in("project/.git", &RUN).expect(66);
+    assert_eq!(names(&everywhere(&environment, &[]), "runs"), projects);
 }
 
 // shows: UIX-05

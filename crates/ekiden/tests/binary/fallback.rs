@@ -139,7 +139,7 @@ fn an_agent_that_may_take_over_or_review_must_be_there_before_the_run() {
     let said = environment.run(&doctor).expect(69).stdout;
     assert!(said.contains("ok       agent       second: "), "{said}");
     assert!(
-        said.contains("gone: `no-such-program` is not there"),
+        said.contains("gone: `no-such-program` is not on PATH"),
         "{said}"
     );
 }

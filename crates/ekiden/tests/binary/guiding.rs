@@ -24,7 +24,7 @@ fn a_person_holds_the_countdown_tells_limits_and_quits() {
     let environment = Environment::new().with("TERM", "xterm");
     environment.write("task.md", &items(10));
     let mut pty = Pty::spawn(environment.command(&[&RUN[..], &["--guided"]].concat())).unwrap();
-    shows(&mut pty, "session 2 begins in 10s; enter holds it");
+    shows(&mut pty, "session 2 begins in 10s; enter pauses");
     pty.press("\n").unwrap();
     shows(&mut pty, "held before session 2");
     pty.press("leave the docs alone\n").unwrap();

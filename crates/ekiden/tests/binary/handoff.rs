@@ -476,7 +476,7 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
     insta::assert_snapshot!(normal(next.told(&["orient"])), @"
     handoff     .ekiden/handoffs/NAME
     made        ¦ DATE CLOCK
-    because     ¦ manual
+    reason      ¦ manual
     about       ¦ ANV-123 Build the profile page, see docs/spec-profile.md.
     task        ¦ Build the profile page, see docs/spec-profile.md.
     branch      ¦ feature/ANV-123-profile

@@ -95,7 +95,7 @@ fn a_run_is_steered_by_keys() {
     pty.press("mspare the docs\n").unwrap();
     shows(&mut pty, "the next session will read: ");
     pty.press("p").unwrap();
-    shows(&mut pty, "p go on");
+    shows(&mut pty, "p unpause");
     pty.press("sn").unwrap();
     pty.press("sy").unwrap();
     environment.write("go", "");

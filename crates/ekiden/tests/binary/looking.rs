@@ -133,13 +133,31 @@ fn log_follows_a_run_to_its_end() {
 
 // shows: UIX-11
 #[test]
-fn a_fault_in_a_settings_file_does_not_keep_anybody_from_looking() {
+fn a_fault_in_a_settings_file_does_not_keep_anybody_from_looking_and_steering() {
     let environment = Environment::with_git();
-    environment.write("task.md", &items(2));
-    environment.run(&RUN).expect(0);
+    waiting(&environment, 2);
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
     environment.write(".ekiden/config.toml", "max_sesions = 3\n");
-    for command in ["status", "log", "sessions", "show", "diff"] {
-        let said = environment.run(&[command]).expect(0);
+    for command in ["pause", "unpause", "limits -m 4"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        environment.run(&words).expect(0);
+    }
+    environment.write("go", "");
+    run.end().expect(0);
+    let looks = [
+        "status",
+        "log",
+        "attach",
+        "sessions",
+        "show",
+        "diff",
+        "orient",
+        "knowledge show",
+    ];
+    for command in looks {
+        let words: Vec<&str> = command.split(' ').collect();
+        let said = environment.run(&words).expect(0);
         assert!(!said.stdout.is_empty(), "{said}");
         assert!(
             said.stderr.contains("max_sesions") && said.stderr.contains("no settings file is used"),

@@ -637,7 +637,7 @@ fn commands_of_a_plan_run_only_after_an_approval() {
     --- standard error
     error: this plan runs 1 command of its own, and nobody approved it
     hint: `ekiden execute plan.toml --dry-run` shows them
-    hint: run it once on a terminal and answer yes, or `ekiden execute plan.toml --yes`
+    hint: run it once on a terminal and answer yes, or add `--yes`
     --- exit code 78
     ");
     assert!(environment.runs().is_empty());

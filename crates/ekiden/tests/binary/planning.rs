@@ -54,7 +54,7 @@ fn an_idea_becomes_a_plan_that_is_carried_out() {
     --- standard error
     error: this plan runs 1 command of its own, and nobody approved it
     hint: `ekiden execute plan.json --dry-run` shows them
-    hint: run it once on a terminal and answer yes, or `ekiden execute plan.json --yes`
+    hint: run it once on a terminal and answer yes, or add `--yes`
     --- exit code 78
     ");
     assert!(

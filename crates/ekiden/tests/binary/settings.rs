@@ -330,7 +330,7 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     --- exit code 0
     "#);
     insta::assert_snapshot!(environment.run(&["config", "approve", "--remove"]), @r"
-    no longer approved: its config.toml
+    no longer approved: the project's config.toml
     --- exit code 0
     ");
     insta::assert_snapshot!(environment.run(&["config", "approve", "--remove", "--json"]), @r#"

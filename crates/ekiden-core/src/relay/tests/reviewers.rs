@@ -1,4 +1,4 @@
-//! A second pair of eyes on a claim: what a reviewer is shown, and what follows from its answer.
+//! The review of a claim: what a reviewer is shown, and what follows from its answer.
 
 use expect_test::expect;
 

@@ -110,8 +110,8 @@ fn program(spec: &AgentSpec) -> Check {
     match find_agent(spec) {
         Ok(None) => Check::ok("agent", format!("{name}, which is built in")),
         Ok(Some(path)) => Check::ok("agent", format!("{name}: {}", path.display())),
-        Err(remedy) => {
-            let found = format!("{name}: `{}` is not there", spec.command[0]);
+        Err((absent, remedy)) => {
+            let found = format!("{name}: {absent}");
             Check::failure("agent", Exit::Unreachable, found, remedy)
         }
     }

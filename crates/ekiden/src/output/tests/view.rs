@@ -173,7 +173,7 @@ fn a_wait_and_a_pause_are_seen() {
           learnt    The client needs a region.
           open      1 item of 2, next: billing
                     nothing new begins: paused
-          p go on  n next  s stop  d detach  f full screen  l limits  m message
+          p unpause  n next  s stop  d detach  f full screen  l limits  m message
           o handoff
     "#]]
     .assert_eq(&shown.concat());
