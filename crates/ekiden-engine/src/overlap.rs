@@ -88,6 +88,7 @@ mod tests {
     use ekiden_store::lock::Holder;
 
     use super::*;
+    use crate::workspace::GitPlace;
 
     // shows: RUN-19
     #[test]
