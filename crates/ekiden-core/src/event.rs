@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+mod commit;
 mod worktree;
 
 use crate::budget::{Crossing, Prices, Spend, TokenCounts};
@@ -23,6 +24,7 @@ use crate::settings::{CommitPlan, LimitsChanged, RunStarted};
 use crate::steering::{Steered, StopRequest};
 use crate::time::Millis;
 
+pub use commit::Commit;
 pub use worktree::{Delivery, Merge, PreparedWorktree, WorktreeEvent};
 
 /// What happened to a run, as the log holds it: only facts that decide something.
@@ -372,40 +374,6 @@ pub struct Survey {
     /// All changes since the relay began, bounded, if a reviewer is to read them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff: String,
-}
-
-/// The result of a commit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Commit {
-    Made {
-        id: String,
-        files: u32,
-        /// The branch that it is on, or `HEAD`, if another was checked out at the start.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        elsewhere: Option<String>,
-        /// Unreadable files, and changed ones with changes at the start; with a slash, directories with too many new files.
-        left_out: Vec<String>,
-    },
-    /// A branch other than the user's is checked out: nothing is committed there.
-    Elsewhere {
-        /// The branch that the user named.
-        branch: String,
-        /// What is checked out; nothing on a detached head.
-        found: Option<String>,
-    },
-    /// There was nothing to commit.
-    Nothing { left_out: Vec<String> },
-    /// A hook of the repository refused it. `tail` is as below.
-    Refused { tail: String },
-    /// Git made no commit, for another reason.
-    Failed {
-        error: String,
-        /// The end of the output of git and the repository's hooks.
-        tail: String,
-    },
-    /// The run was stopped meanwhile, so there is no commit.
-    Cancelled,
 }
 
 /// One run of the verification.

@@ -126,12 +126,7 @@ impl Run {
             Event::UtcOffsetChanged { utc_offset_secs } => {
                 self.settings.bounds.utc_offset_secs = *utc_offset_secs;
                 // Those that have ended too: they may continue.
-                let stages: Vec<StageId> = self.relays.keys().cloned().collect();
-                let change = |relay: &mut Relay| relay.utc_offset_changed(at, *utc_offset_secs);
-                stages
-                    .iter()
-                    .flat_map(|stage| self.of_relay(at, stage, change))
-                    .collect()
+                self.of_all(at, |relay| relay.utc_offset_changed(at, *utc_offset_secs))
             }
             Event::StopRequested(request) => self.request_stop(at, *request),
             Event::Steered(steered) => self.steer(at, steered),
@@ -316,11 +311,7 @@ impl Run {
         let limits: Vec<Timestamp> = limits.collect();
         limits.into_iter().for_each(|until| self.plan.hold(until));
         self.plan.pause(self.paused);
-        let stages: Vec<StageId> = self.relays.keys().cloned().collect();
-        stages
-            .iter()
-            .flat_map(|stage| self.of_relay(at, stage, |relay| relay.resume(at, resumed)))
-            .collect()
+        self.of_all(at, |relay| relay.resume(at, resumed))
     }
 
     /// Only a complete run of a single relay continues like this.
@@ -332,11 +323,17 @@ impl Run {
         self.outages.forgive();
         self.paused = false;
         self.plan.go_on();
+        self.of_all(at, |relay| relay.continue_with(at, continued))
+    }
+
+    fn of_all(
+        &mut self,
+        at: Timestamp,
+        act: impl Fn(&mut Relay) -> Vec<RelayEffect>,
+    ) -> Vec<Effect> {
         let stages: Vec<StageId> = self.relays.keys().cloned().collect();
-        stages
-            .iter()
-            .flat_map(|stage| self.of_relay(at, stage, |relay| relay.continue_with(at, continued)))
-            .collect()
+        let of = |stage: &StageId| self.of_relay(at, stage, &act);
+        stages.iter().flat_map(of).collect()
     }
 
     /// Lets a relay act, and the plan hear of it if the relay has ended by that, or has met a limit.
