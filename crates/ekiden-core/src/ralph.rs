@@ -28,9 +28,6 @@ const HISTORY_MAX: usize = 1_000;
 #[serde(default)]
 pub struct RalphState {
     pub version: u32,
-    /// The conversation of the current iteration, if hooks watch it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
     /// The loop's first conversation that was reported to an issue: all share its comment there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told_as: Option<String>,
@@ -98,31 +95,30 @@ pub struct Iteration {
 impl RalphState {
     /// The iteration of this conversation; each conversation begins a new one.
     pub fn iteration_of(&mut self, session: &str) -> &mut Iteration {
-        let last = self.context_history.last();
-        let number = last.map_or(0, |last| last.iteration);
         let is_it = |known: &Iteration| known.session.as_deref() == Some(session);
         let known = self.context_history.iter().rposition(is_it);
-        // An earlier version wrote the session of the last iteration alone.
-        let is_last = last.is_some() && self.session.as_deref() == Some(session);
-        if known.is_none() && !is_last {
-            if self.context_history.len() == HISTORY_MAX {
-                self.context_history.remove(0);
-            }
-            self.session = Some(session.to_owned());
-            self.context_history.push(Iteration {
-                iteration: number + 1,
-                peak_percent: None,
-                checkpoint: false,
-                session: Some(session.to_owned()),
-            });
-        }
-        let at = known.unwrap_or(self.context_history.len() - 1);
+        let at = known.unwrap_or_else(|| self.begin_iteration(session));
         &mut self.context_history[at]
+    }
+
+    /// Returns its place in the history.
+    fn begin_iteration(&mut self, session: &str) -> usize {
+        let last = self.context_history.last();
+        let iteration = last.map_or(0, |last| last.iteration) + 1;
+        if self.context_history.len() == HISTORY_MAX {
+            self.context_history.remove(0);
+        }
+        self.context_history.push(Iteration {
+            iteration,
+            peak_percent: None,
+            checkpoint: false,
+            session: Some(session.to_owned()),
+        });
+        self.context_history.len() - 1
     }
 
     /// Takes a run's iterations and its last checkpoint.
     pub fn take(&mut self, history: &[Iteration], checkpoint: Checkpoint) {
-        self.session = None;
         self.context_history = history.to_vec();
         self.context_checkpoint = checkpoint;
     }
@@ -335,14 +331,10 @@ mod tests {
     // shows: RLP-005
     #[test]
     fn conversations_at_the_same_time_are_one_iteration_each() {
-        // As an earlier version left it.
-        let mut state: RalphState = serde_json::from_str(
-            r#"{"session":"a","context_history":[{"iteration":4,"peak_percent":9,"checkpoint":false}]}"#,
-        )
-        .unwrap();
+        let mut state = RalphState::default();
         let of = |session: &&str| state.iteration_of(session).iteration;
         let numbers: Vec<u32> = ["a", "a", "b", "c", "b", "c"].iter().map(of).collect();
-        assert_eq!(numbers, [4, 4, 5, 6, 5, 6]);
+        assert_eq!(numbers, [1, 1, 2, 3, 2, 3]);
         assert_eq!(state.context_history.len(), 3);
     }
 
@@ -379,7 +371,6 @@ mod tests {
         expect![[r#"
             {
               "version": 1,
-              "session": "b",
               "context_checkpoint": {
                 "active": true,
                 "level": "L2",

@@ -547,7 +547,6 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
             "port api",
             "parser"
           ],
-          "session": "second",
           "version": 1
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&state).unwrap());
