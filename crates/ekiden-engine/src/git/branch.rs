@@ -14,7 +14,7 @@ use super::{GitError, ask};
 use crate::workspace::Workspace;
 use ekiden_core::text::in_full;
 
-/// Names a branch or another ref that has the checked-out commit.
+/// Prints a branch or another ref that contains the checked-out commit, if there is one.
 pub(crate) const ON_A_REF: &str = "for-each-ref --count=1 --contains=HEAD";
 /// How much of git's own message is shown, in characters.
 const WORDS_CHARS_MAX: usize = 160;

@@ -48,7 +48,7 @@ pub fn run() {
 }
 
 impl Trackers {
-    /// Has what is due sent in the background: runs that are over send nothing more.
+    /// Starts sending what is due, in the background. A run that is over sends nothing more itself.
     pub fn send_what_is_due(&self) {
         let standing = |outbox: Outbox| standing(&outbox, SystemClock.now()).ok();
         if self

@@ -248,7 +248,8 @@ impl Suite {
     }
 }
 
-/// Runs the suites one after the other, and beside them those of each other row.
+/// Runs each row at the same time, and the suites of a row one after the other. Only those `in_view` show their output
+/// as it comes.
 fn all<'a>(in_view: &'a [Suite], beside: &'a [Vec<Suite>]) -> Vec<Ran<'a>> {
     std::thread::scope(|scope| {
         let start = |row: &'a Vec<Suite>| {

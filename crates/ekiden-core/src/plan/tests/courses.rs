@@ -741,7 +741,7 @@ fn after_a_stop_nothing_begins_and_a_resume_goes_on_where_it_was() {
     );
 }
 
-/// Otherwise the engine would record one wake after the other as long as the confirmation takes.
+/// Otherwise the engine records a wake again and again until the confirmation is over.
 // shows: PLN-16
 #[test]
 fn a_limit_that_is_over_wakes_nobody_who_waits_for_a_confirmation() {
