@@ -140,6 +140,43 @@ fn agent(answer: &Value) -> &str {
         .unwrap_or_default()
 }
 
+/// Git from 2.45 on keeps refs in tables if it is asked to; an older one has no such repositories.
+// shows: HND-07
+#[test]
+fn the_branch_of_a_repository_with_reftables_is_shown() {
+    let environment = Environment::new().with("EKIDEN_GUARD_LINE", "branch");
+    let version = environment.git(&["version"]);
+    let numbers: Vec<u32> = version
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    if numbers.as_slice() < [2, 45].as_slice() {
+        return;
+    }
+    for hash in ["sha1", "sha256"] {
+        let _ = std::fs::remove_dir_all(environment.dir().join(".git"));
+        let form = format!("--object-format={hash}");
+        let made = [
+            "init",
+            "--quiet",
+            "--ref-format=reftable",
+            &form,
+            "--initial-branch=topic/x",
+        ];
+        environment.git(&made);
+        let input = json!({"session_id": SESSION, "cwd": environment.dir()}).to_string();
+        let shows = |branch: &str| {
+            let said = environment.fed(&["statusline"], &input);
+            assert_eq!(said.expect(0).stdout.trim_end(), format!("[{branch}]"));
+        };
+        shows("topic/x");
+        environment.commit_all();
+        environment.git(&["switch", "--quiet", "--create", "another"]);
+        environment.git(&["pack-refs", "--all"]);
+        shows("another");
+    }
+}
+
 /// The client asks an idle session's status line every five seconds.
 // shows: CHK-13, UIX-06
 #[test]
