@@ -4,7 +4,7 @@
 //! resource. Requests use `ureq`, like notifications: no redirects, and no proxy for this machine.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ekiden_engine::notify::http_agent;
@@ -14,12 +14,14 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{
     MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
 };
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::resource::{EnvResourceDetector, ResourceDetector as _};
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use percent_encoding::percent_decode_str;
+use prost::Message as _;
 
 use crate::metrics::{Measure, Metrics};
 
@@ -124,9 +126,14 @@ impl Endpoints {
         resource: Resource,
         client: &Client,
     ) -> Result<SdkMeterProvider, Fault> {
+        // A rejected figure is no span.
+        let client = Client {
+            rejected: Arc::default(),
+            ..client.clone()
+        };
         let mut builder = MetricExporter::builder()
             .with_http()
-            .with_http_client(client.clone());
+            .with_http_client(client);
         if let Some(base) = &self.base {
             builder = builder.with_endpoint(format!("{base}/v1/metrics"));
         }
@@ -205,9 +212,22 @@ fn decoded(text: &str) -> String {
 pub(crate) struct Client {
     /// The status of the answer to the newest request; 0 until there is one.
     status: Arc<AtomicU16>,
+    /// How many spans the endpoint took and threw away.
+    rejected: Arc<AtomicUsize>,
 }
 
 impl Client {
+    /// The newest answer means that the same request would be refused again, by the rules of OTLP.
+    pub(crate) fn refuses(&self) -> bool {
+        let status = self.status.load(Ordering::Relaxed);
+        (400..500).contains(&status) && !matches!(status, 408 | 429)
+    }
+
+    /// How many spans the endpoint has thrown away since this was asked last.
+    pub(crate) fn rejected(&self) -> usize {
+        self.rejected.swap(0, Ordering::Relaxed)
+    }
+
     /// Why nothing is sent, while requests are still repeated.
     pub(crate) fn why(&self) -> String {
         match self.status.load(Ordering::Relaxed) {
@@ -227,6 +247,10 @@ impl HttpClient for Client {
             .store(answer.status().as_u16(), Ordering::Relaxed);
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let body = Bytes::from(body.read_to_vec()?);
+        let part = ExportTraceServiceResponse::decode(&*body).unwrap_or_default();
+        let rejected = part.partial_success.map(|part| part.rejected_spans);
+        let rejected = usize::try_from(rejected.unwrap_or_default()).unwrap_or_default();
+        self.rejected.fetch_add(rejected, Ordering::Relaxed);
         Ok(answer.map(|_| body))
     }
 }

@@ -17,6 +17,7 @@ use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::history;
 use ekiden_engine::observer::Activity;
 use ekiden_engine::workspace::Workspace;
+use ekiden_report::phrase::count;
 use opentelemetry_sdk::trace::SpanData;
 
 use crate::calls::Calls;
@@ -104,7 +105,10 @@ impl Telemetry {
         match (is_done, unsent.spans) {
             (true, 0) if unsent.why.is_none() => None,
             (true, 0) => Some(format!("telemetry is not sent: {why}")),
-            (true, spans) => Some(format!("telemetry: {spans} spans are not sent: {why}")),
+            (true, spans) => {
+                let spans = count(spans as u64, "span");
+                Some(format!("telemetry: {spans} not sent: {why}"))
+            }
             (false, _) => Some(format!("telemetry is not sent to its end: {why}")),
         }
     }
@@ -186,14 +190,21 @@ impl Reader {
     }
 
     fn send(&self, fold: &mut Fold) {
-        self.tell(fold.queue.unsent(), None);
+        self.tell(fold.queue.unsent(), fold.queue.refused.clone());
         while !fold.queue.spans.is_empty() {
             let sent = fold.exporters.send(fold.queue.batch());
-            if let Err(why) = sent {
-                return self.tell(fold.queue.unsent(), Some(why));
+            match sent {
+                Err(why) if self.client.refuses() => fold.queue.lose(BATCH_MAX, why),
+                Err(why) => return self.tell(fold.queue.unsent(), Some(why)),
+                Ok(()) => match self.client.rejected() {
+                    0 => {}
+                    spans => fold
+                        .queue
+                        .lose(spans, "the endpoint rejects them".to_owned()),
+                },
             }
             fold.queue.drop_batch();
-            self.tell(fold.queue.unsent(), None);
+            self.tell(fold.queue.unsent(), fold.queue.refused.clone());
         }
     }
 
@@ -230,6 +241,8 @@ impl Fold {
 struct Queue {
     spans: VecDeque<SpanData>,
     dropped: usize,
+    /// Why the endpoint will never have some of them.
+    refused: Option<String>,
 }
 
 impl Queue {
@@ -246,6 +259,12 @@ impl Queue {
 
     fn drop_batch(&mut self) {
         self.spans.drain(..self.spans.len().min(BATCH_MAX));
+    }
+
+    /// So many of the next spans are not tried again.
+    fn lose(&mut self, spans: usize, why: String) {
+        self.dropped += self.spans.len().min(spans);
+        self.refused = Some(why);
     }
 
     fn unsent(&self) -> usize {

@@ -355,7 +355,20 @@ fn no_endpoint_delays_a_run_and_what_is_unsent_is_told_once() {
         silent,
         "warning: telemetry is not sent to its end: nobody answers\n"
     );
-    insta::assert_snapshot!(told(&refuses.url("")), @"warning: telemetry: 8 spans are not sent: HTTP export failed with status code: 400");
+    insta::assert_snapshot!(told(&refuses.url("")), @"warning: telemetry: 8 spans not sent: HTTP export failed with status code: 400");
+    let ids: Vec<_> = spans(&refuses)
+        .into_iter()
+        .map(|span| span.span_id)
+        .collect();
+    let once: BTreeSet<_> = ids.iter().collect();
+    assert_eq!(
+        ids.len(),
+        once.len(),
+        "what is refused for good is not sent again"
+    );
+    let drops = "200 OK\r\ncontent-length: 4\r\n\r\n\n\u{2}\u{8}\u{1}";
+    let drops = Receiver::answering(Box::leak(Box::new([drops, "200 OK"])));
+    insta::assert_snapshot!(told(&drops.url("")), @"warning: telemetry: 1 span not sent: the endpoint rejects them");
     assert!(told(&format!("http://{closed}")).starts_with("warning: telemetry"));
     let busy = Receiver::answering(&["503 Service Unavailable\r\nretry-after: 5"]);
     assert_eq!(
