@@ -18,6 +18,10 @@ use crate::usage::Usage;
 
 /// How much is read first. Three doublings, to half a megabyte, hold the lines of any usual response.
 const WINDOW_BYTES: u64 = 64 * 1024;
+/// No more is read, however long ago the last response was: a hook has to be quick.
+const WINDOW_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// A longer line is no response. It may be a prompt or a result with large files in it, and takes long to parse.
+const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The last response of the main thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -62,6 +66,10 @@ pub struct Summarised {
 impl Recent {
     /// Reads it. Looks only through what is read for the last response anyway.
     pub fn of(transcript: &mut (impl Read + Seek)) -> io::Result<Self> {
+        Self::within(transcript, WINDOW_BYTES_MAX)
+    }
+
+    fn within(transcript: &mut (impl Read + Seek), most: u64) -> io::Result<Self> {
         let length = transcript.seek(SeekFrom::End(0))?;
         let mut window = WINDOW_BYTES;
         loop {
@@ -73,7 +81,8 @@ impl Recent {
                 .take(length - from)
                 .read_to_end(&mut bytes)?;
             let recent = Self::in_lines(&bytes);
-            if !recent.responses.is_empty() || recent.summarised.is_some() || from == 0 {
+            let is_found = !recent.responses.is_empty() || recent.summarised.is_some();
+            if is_found || from == 0 || window >= most {
                 return Ok(recent);
             }
             window = window.saturating_mul(2);
@@ -85,6 +94,10 @@ impl Recent {
         let mut recent = Self::default();
         let mut asked = false;
         for line in bytes.rsplit(|byte| *byte == b'\n') {
+            if line.len() > LINE_BYTES_MAX {
+                asked |= recent.responses.is_empty();
+                continue;
+            }
             // Most bytes belong to lines of other kinds.
             let words = [&b"\"assistant\""[..], b"\"user\"", b"\"compact_boundary\""];
             let holds = |word: &&[u8]| memchr::memmem::find(line, word).is_some();
@@ -261,6 +274,21 @@ mod tests {
         }));
         assert_eq!(last(&lines), Some(("m1".to_owned(), 50)));
     }
+
+    // shows: MON-001
+    #[test]
+    fn what_is_very_long_is_neither_parsed_nor_read_to_its_beginning() {
+        let last = response("m1", 40, "").replace("tool_use", "end_turn");
+        let call = r#"{"type":"tool_result","content":"ok"},"#.repeat(LINE_BYTES_MAX / 30);
+        let long = format!(r#"{{"type":"user","message":{{"content":[{call}0]}}}}"#);
+        let found = recent(&[&last, &long]);
+        assert_eq!((found.responses.len(), found.settled), (1, false));
+        let far = format!("{last}\n{}", "x".repeat(200_000));
+        let found = |most| Recent::within(&mut Cursor::new(&far), most).expect("a cursor reads");
+        assert_eq!(found(100_000), Recent::default());
+        assert_eq!(found(300_000).responses.len(), 1);
+    }
+
     const SUMMARISED: &str = r#"{"type":"system","subtype":"compact_boundary","isSidechain":false,"timestamp":"2026-11-21T14:00:00.000Z","compactMetadata":{"trigger":"auto","preTokens":167000,"postTokens":7689}}"#;
     const PROMPT: &str = r#"{"type":"user","isSidechain":false,"message":{"content":"go on"}}"#;
 
