@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ekiden_core::guard::document::{KeyPoints, session_of};
 use ekiden_core::prompt::quote::MARK;
+use ekiden_store::place::ProjectPlace;
 use serde::Serialize;
 
 use super::Invocation;
@@ -38,7 +39,13 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::looking(args.typed.flags(), output)?;
     let workspace = invocation.workspace_of_session(Invocation::workspace)?;
     let kept = documents(&workspace);
-    let found = kept.newest(|_| true)?;
+    let branch = ProjectPlace::find(&workspace.dir, None);
+    // What a session that starts here is told about comes first: the newest document may be of another branch.
+    let unread = kept.newest_unconsumed(branch.and_then(|place| place.branch()).as_deref())?;
+    let found = match unread {
+        Some(name) => kept.read(&name)?.map(|text| (name, text)),
+        None => kept.newest(|_| true)?,
+    };
     let session = invocation
         .environment
         .variable(transcript::SESSION_VARIABLE);

@@ -407,6 +407,20 @@ fn an_issue_that_nobody_named_is_not_shown() {
     assert!(!told.contains("issue"), "{told}");
 }
 
+// shows: HND-004
+#[test]
+fn a_handoff_of_this_branch_is_shown_before_a_newer_one_of_another() {
+    let environment = Environment::with_git();
+    made(&environment);
+    environment.git(&["switch", "--quiet", "--create", "other"]);
+    environment.write("more.txt", "more");
+    environment.run(&["handoff", "--new"]).expect(0);
+    assert!(environment.told(&["orient"]).contains("other"));
+    environment.git(&["switch", "--quiet", "-"]);
+    let told = environment.told(&["orient"]);
+    assert!(!told.contains("other"), "{told}");
+}
+
 // shows: SHD-002, HND-004
 #[test]
 fn a_session_on_a_part_of_a_plan_hands_on_to_the_next_part() {
