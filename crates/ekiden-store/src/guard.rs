@@ -51,13 +51,16 @@ pub struct GuardFiles {
 }
 
 /// The last figures of a status line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
     pub at: Timestamp,
     /// The context in use, in tokens; none before the first response.
     pub used_tokens: Option<u64>,
     /// The model's window, in tokens.
     pub window_tokens: u64,
+    /// The model of the last response then; empty if there was none.
+    #[serde(default)]
+    pub model: String,
 }
 
 impl GuardFiles {
@@ -285,7 +288,8 @@ pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
         let modified = path.metadata().and_then(|found| found.modified());
         matches!(
             kind,
-            Some("jsonl" | "lock" | "figure" | "mod" | "writing" | "client")
+            // The last is what a process left that was killed while it replaced one of them.
+            Some("jsonl" | "lock" | "figure" | "mod" | "writing" | "client" | "new")
         ) && modified.is_ok_and(|modified| modified < before)
     };
     entries
@@ -449,6 +453,7 @@ mod tests {
             at: Timestamp(5),
             used_tokens: Some(7),
             window_tokens: 200_000,
+            model: String::new(),
         };
         files.keep_figure(&figure).expect("kept");
         assert_eq!(files.figure(), Some(figure));

@@ -150,8 +150,7 @@ impl Hook<'_> {
             }
         }
         let orient = self.watched.names(self.called.by_plugin).orient;
-        let loaded = decision
-            .load
+        let loaded = (decision.load && !self.watched.is_nested())
             .then(|| handoff::load(self.watched, own, &orient));
         let loaded = loaded
             .and_then(|loaded| self.watched.or_complain(loaded))

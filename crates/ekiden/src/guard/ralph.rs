@@ -38,8 +38,8 @@ const FILES_MAX: usize = 5;
 pub(super) const ENDED: &str =
     "ekiden: the handoff is written; the loop goes on with a fresh session.";
 /// How the client identifies itself to its children: `cli` in its own interface, where a person decides
-/// when to continue.
-const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
+/// when to continue, and `sdk-` something without an interface.
+pub(super) const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
 
 impl Watched {
     /// Whether this project runs a loop.

@@ -130,10 +130,12 @@ fn keep_figure(watched: &Watched, told: &StatusInput) -> bool {
 
 /// Keeps what the client itself reports about its context. Returns whether it is new.
 pub(super) fn keep(watched: &Watched, used_tokens: Option<u64>, window_tokens: u64) -> bool {
+    let last = watched.recent().responses.pop();
     let figure = Figure {
         at: watched.now,
         used_tokens,
         window_tokens,
+        model: last.map(|last| last.model).unwrap_or_default(),
     };
     let same = |old: Figure| {
         Figure {

@@ -23,7 +23,8 @@ use ekiden_store::published::prepare_project;
 use ekiden_store::replace::replace_at_once;
 use ekiden_wire::transcript::{LastResponse, Recent};
 
-use super::window::{Compaction, WINDOW_UNKNOWN, window_of};
+use super::ralph::ENTRYPOINT;
+use super::window::{Compaction, WINDOW_UNKNOWN, client_words, window_of};
 use crate::client::settings::config_dir;
 use crate::client::transcript;
 use crate::exit::Exit;
@@ -246,10 +247,15 @@ impl Watched {
     /// later. `None` before the first response.
     pub fn reading(&self) -> Option<Reading> {
         let recent = self.recent();
-        let figure = self.files.figure();
         let last = recent.responses.last();
+        // A client without an interface calls no status line when its model changes.
+        let is_outdated = |figure: &Figure, last: &LastResponse| {
+            self.is_headless() && last.at > Some(figure.at) && last.model != figure.model
+        };
+        let figure = self.files.figure();
+        let figure = figure.filter(|figure| !last.is_some_and(|last| is_outdated(figure, last)));
         let of_model = last.map_or(WINDOW_UNKNOWN, |last| window_of(&last.model, &last.client));
-        let window = self.window(figure, of_model);
+        let window = self.window(figure.as_ref(), of_model);
         let samples: Vec<_> = recent
             .responses
             .iter()
@@ -363,13 +369,29 @@ impl Watched {
         self.or_complain(replace_at_once(&disk, &path, &text));
     }
 
+    /// The client has no interface.
+    fn is_headless(&self) -> bool {
+        let entrypoint = self.environment.variable(ENTRYPOINT);
+        entrypoint.is_some_and(|name| name.starts_with("sdk"))
+    }
+
+    /// An agent started this client for a question of its own, so the handoff is meant for another session.
+    pub(super) fn is_nested(&self) -> bool {
+        let is_of_agent = |word: &String| word.starts_with(transcript::IN_AGENT_VARIABLE);
+        self.is_headless()
+            && !self.is_loop()
+            && client_words(&self.environment, "environ")
+                .iter()
+                .any(is_of_agent)
+    }
+
     /// The window before the first response.
     pub fn window_at_start(&self) -> Window {
-        self.window(self.files.figure(), WINDOW_UNKNOWN)
+        self.window(self.files.figure().as_ref(), WINDOW_UNKNOWN)
     }
 
     /// The model's window, given how the client was started and what its status line reported.
-    fn window(&self, figure: Option<Figure>, model_tokens: u64) -> Window {
+    fn window(&self, figure: Option<&Figure>, model_tokens: u64) -> Window {
         let compaction = Compaction::here(&self.environment, &self.place.dir);
         compaction.window(figure.map_or(model_tokens, |figure| figure.window_tokens))
     }

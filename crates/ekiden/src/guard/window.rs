@@ -103,16 +103,21 @@ fn version_of(model: &str, family: &str) -> Option<u32> {
 
 /// The arguments that the client was started with, if the system reports them.
 pub fn client_args(environment: &Environment) -> Vec<String> {
+    client_words(environment, "cmdline")
+}
+
+/// What the system reports of the client's start: its arguments or its environment.
+pub(super) fn client_words(environment: &Environment, what: &str) -> Vec<String> {
     let pid = environment
         .variable("CLAUDE_PID")
         .filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
-    let path = pid.map(|pid| Path::new("/proc").join(pid).join("cmdline"));
+    let path = pid.map(|pid| Path::new("/proc").join(pid).join(what));
     let bytes = path
         .and_then(|path| std::fs::read(path).ok())
         .unwrap_or_default();
     bytes
         .split(|byte| *byte == 0)
-        .map(|arg| String::from_utf8_lossy(arg).into_owned())
+        .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect()
 }
 

@@ -79,10 +79,14 @@ impl Watched {
     }
 
     fn line(&self, used: u64) -> String {
+        self.line_of(200_000, used)
+    }
+
+    fn line_of(&self, window: u64, used: u64) -> String {
         let input = json!({"session_id": SESSION, "transcript_path": self.transcript(),
             "cwd": self.environment.dir(), "model": {"id": MODEL},
             "workspace": {"project_dir": self.environment.dir()},
-            "context_window": {"context_window_size": 200_000, "total_input_tokens": used}});
+            "context_window": {"context_window_size": window, "total_input_tokens": used}});
         self.environment
             .fed(&["statusline"], &input.to_string())
             .expect(0)
@@ -322,6 +326,58 @@ fn a_document_that_the_agent_wrote_anew_is_still_its_sessions() {
     let texts = std::fs::read_dir(&documents).unwrap().flatten();
     let texts = texts.map(|file| std::fs::read_to_string(file.path()).unwrap());
     assert_eq!(texts.filter(|text| text.contains("stranger")).count(), 1);
+}
+
+/// As if an agent asked `claude -p` something: a person did not start that session.
+// shows: HND-07
+#[test]
+fn a_client_that_an_agent_starts_does_not_use_up_the_handoff() {
+    let mut session = Watched::new();
+    session.uses(86).batch("git commit -m done");
+    session.checkpointed();
+    let other = json!({"source": "startup", "session_id": "another"});
+    for (of_agent, loads) in [("CLAUDECODE", false), ("OTHER", true)] {
+        let mut client = std::process::Command::new("sleep");
+        let mut client = client
+            .arg("60")
+            .env_clear()
+            .env(of_agent, "1")
+            .spawn()
+            .unwrap();
+        let environment = session
+            .environment
+            .with("CLAUDE_CODE_ENTRYPOINT", "sdk-cli");
+        session.environment = environment.with("CLAUDE_PID", &client.id().to_string());
+        let loaded = session.hook("SessionStart", &other);
+        assert_eq!(agent(&loaded).contains("It reads:"), loads, "{loaded}");
+        session.hook("PostToolBatch", &json!({"session_id": "another"}));
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+}
+
+/// The status line was of a model with a larger window, and without an interface it is not called again.
+// shows: MON-06
+#[test]
+fn a_session_that_goes_on_with_a_smaller_model_without_an_interface_has_its_window() {
+    let mut session = Watched::new();
+    session.uses(60);
+    let told = std::fs::read_to_string(session.transcript()).unwrap();
+    let large = told
+        .replace(MODEL, "claude-opus-5-5")
+        .replace("2099", "2026");
+    std::fs::write(session.transcript(), large).unwrap();
+    session.line_of(1_000_000, 100_000);
+    assert_eq!(
+        session.uses(86).batch("ls"),
+        json!({}),
+        "as its interface says"
+    );
+    session.environment = session
+        .environment
+        .with("CLAUDE_CODE_ENTRYPOINT", "sdk-cli");
+    let answer = session.batch("ls");
+    assert!(person(&answer).contains("Context at 86%"), "{answer}");
 }
 
 // shows: CHK-003, CHK-004, CHK-13, HND-001, HND-07
