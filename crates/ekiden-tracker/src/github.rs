@@ -9,6 +9,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::name_of;
 use serde_json::{Value, json};
 
+use crate::block::{START, with_block};
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::web::{self, Answer, Web, text};
 use crate::{Fault, Markup, NewState};
@@ -316,7 +317,8 @@ impl<W: Web> Tracker for GitHub<W> {
             return Ok(());
         }
         push()?;
-        let body = format!("{}\n{marker}\n", pull.body);
+        let before = open.map(|open| text(&open["body"])).unwrap_or_default();
+        let body = with_block(&before, START, &marker, pull.body);
         if let Some(open) = open {
             let path = format!("/pulls/{}", open["number"]);
             return self
@@ -378,7 +380,7 @@ fn listed(found: Value) -> Result<Vec<Value>, Fault> {
 }
 
 fn marker(key: &str) -> String {
-    format!("<!-- ekiden:{} -->", name_of(key))
+    format!("{START}{} -->", name_of(key))
 }
 
 /// The time from which a marker is searched.

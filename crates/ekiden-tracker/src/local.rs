@@ -32,6 +32,7 @@ use ekiden_store::disk::{Disk, DiskError, Kind, Reach};
 use ekiden_store::outbox::name_of;
 use ekiden_store::replace::replace_in_project;
 
+use crate::block::{START, block, with_block};
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::{Fault, Markup, NewState};
 
@@ -40,10 +41,6 @@ const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// How many files are read for a list.
 const FILES_MAX: usize = 2_000;
 const CLOSED: [&str; 5] = ["closed", "done", "completed", "canceled", "cancelled"];
-const END: &str = "<!-- /ekiden -->";
-
-/// How the first mark of a block begins.
-const START: &str = "<!-- ekiden:";
 const PULL_REQUEST: &str = "<!-- ekiden:pull-request -->";
 
 pub struct Local {
@@ -216,8 +213,8 @@ impl Tracker for Local {
 
     fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault> {
         let mut file = self.read(id)?;
-        let start = format!("<!-- ekiden:{} -->", name_of(comment.key));
-        file.put_block(&start, &comment.body);
+        let mark = format!("{START}{} -->", name_of(comment.key));
+        file.0 = with_block(&file.0, &mark, &mark, &comment.body);
         self.write(id, &file)
     }
 
@@ -295,7 +292,7 @@ impl Tracker for Local {
         let id = self.create(&new)?;
         let mut file = self.read(&id)?;
         file.set("branch", pull.branch);
-        file.put_block(PULL_REQUEST, pull.body);
+        file.0 = with_block(&file.0, PULL_REQUEST, PULL_REQUEST, pull.body);
         self.write(&id, &file)
     }
 
@@ -425,26 +422,4 @@ impl File {
             (None, None) => self.0 = format!("---\n{line}---\n{}", self.0),
         }
     }
-
-    /// Puts a text between its marks, or adds both at the end.
-    fn put_block(&mut self, start: &str, text: &str) {
-        // A mark within the text would end the block, or begin another.
-        let text = text.replace(START, "&lt;!-- ekiden:");
-        let text = text.replace(END, "&lt;!-- /ekiden -->");
-        let new = format!("{start}\n{}\n{END}", text.trim_end());
-        match block(&self.0, start) {
-            Some(range) => self.0.replace_range(range, &new),
-            None => self.0 = format!("{}\n\n{new}\n", self.0.trim_end()),
-        }
-    }
-}
-
-/// Where the first block is whose mark begins like this. A mark whose end a person removed begins none: what they
-/// wrote below it would be taken for a part of the block.
-fn block(text: &str, start: &str) -> Option<Range<usize>> {
-    text.match_indices(END).find_map(|(end, _)| {
-        let from = text[..end].rfind(START)?;
-        let is_it = text[from..].starts_with(start);
-        is_it.then_some(from..end + END.len())
-    })
 }

@@ -245,10 +245,49 @@ fn a_pull_request_is_opened_once_and_then_kept_up_to_date() {
             let fake = near.0.lock().unwrap();
             let issues = &fake.service.issues;
             assert_eq!(issues.len(), 3, "{fault:?} {place}");
-            assert!(issues[2].body.starts_with("b\n<!-- ekiden:"));
+            assert!(issues[2].body.ends_with(" -->\nb\n<!-- /ekiden -->\n"));
             assert_eq!(issues[2].pull.as_ref().unwrap().base, "main");
         }
     }
+}
+
+/// GitHub's pages end each line with two characters.
+// shows: TRK-09
+#[test]
+fn what_people_write_around_the_report_in_a_pull_request_stays() {
+    let near = near();
+    let tracker = github(&near);
+    let put = |key, body| {
+        let pull = PullRequest {
+            key,
+            branch: "feat/x",
+            title: "Login",
+            body,
+        };
+        tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+    };
+    let edit = |change: &dyn Fn(&str) -> String| {
+        let mut fake = near.0.lock().unwrap();
+        let body = &mut fake.service.issues[2].body;
+        *body = change(body);
+        body.clone()
+    };
+    put("one", "report one");
+    edit(&|body| format!("Please look at a.rs.\n\n{body}\nCloses #1\n").replace('\n', "\r\n"));
+    put("two", "report two <!-- /ekiden -->");
+    let body = edit(&str::to_owned);
+    assert!(body.starts_with("Please look at a.rs.\r\n\r\n<!-- ekiden:"));
+    assert!(
+        body.ends_with("<!-- /ekiden -->\r\n\r\nCloses #1\r\n"),
+        "{body}"
+    );
+    assert!(!body.contains("report one"), "{body}");
+    // Without its marks, all of it is the person's.
+    edit(&|_| "My own words".to_owned());
+    put("three", "report three");
+    let body = edit(&str::to_owned);
+    assert!(body.starts_with("My own words\n\n<!-- ekiden:"), "{body}");
+    assert_eq!(body.matches("report").count(), 1, "{body}");
 }
 
 // shows: TRK-09
