@@ -63,9 +63,14 @@ impl SettingsFile {
         let what = || format!("cannot use {} as settings", phrase::path(path));
         let bytes = match RealDisk::new().read(path, BYTES_MAX) {
             Err(error) if error.is_absent() => return Ok(None),
-            read => read.or_fail(Exit::Settings, what())?,
+            read => read.or_fail(Exit::Settings, what()).map_err(|failure| {
+                failure.hint("it must be a file that you may read; none is needed")
+            })?,
         };
-        let text = String::from_utf8(bytes).or_fail(Exit::Settings, what())?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Failure::new(Exit::Settings, format!("{}: it is not UTF-8 text", what()))
+                .hint("save it as UTF-8; `file` with its path shows what it is")
+        })?;
         Self::parse(path, &text).map(Some)
     }
 
