@@ -145,6 +145,16 @@ impl<W: Web> GitHub<W> {
         Ok(checks.chain(statuses).collect())
     }
 
+    /// `#12`, or `owner/name#12` in another repository.
+    fn name_of(&self, url: &str) -> String {
+        let (place, number) = url.rsplit_once("/issues/").unwrap_or_default();
+        let repo = place.rsplit_once("/repos/").map_or("", |(_, repo)| repo);
+        match repo.eq_ignore_ascii_case(&self.repo) {
+            true => format!("#{number}"),
+            false => format!("{repo}#{number}"),
+        }
+    }
+
     fn outline(&self, found: &Value) -> Issue {
         let labels = found["labels"].as_array().into_iter().flatten();
         Issue {
@@ -178,14 +188,14 @@ impl<W: Web> Tracker for GitHub<W> {
             children => children?,
         };
         let child = |child: &Value| Child {
-            name: format!("#{}", child["number"]),
+            name: self.name_of(&text(&child["url"])),
             title: text(&child["title"]),
             is_closed: child["state"] == "closed",
         };
         let parent = found["parent_issue_url"].as_str();
         Ok(Issue {
             text: text(&found["body"]),
-            parent: parent.and_then(|url| Some(format!("#{}", url.rsplit('/').next()?))),
+            parent: parent.map(|url| self.name_of(url)),
             children: children.iter().map(child).collect(),
             ..self.outline(&found)
         })

@@ -96,6 +96,7 @@ impl FakeGitHub {
             "body": issue.body,
             "state": if issue.is_closed { "closed" } else { "open" },
             "labels": labels,
+            "url": format!("https://api.github.com/repos/{}/issues/{number}", self.repo),
             "html_url": format!("https://github.com/{}/issues/{number}", self.repo),
             "comments": issue.comments.len(),
             "issue_dependencies_summary": { "blocked_by": issue.blocked_by },

@@ -137,6 +137,35 @@ fn the_parent_of_a_sub_issue_is_known() {
     assert_eq!(issue.parent.as_deref(), Some("#1"));
 }
 
+/// One that was moved has its number there. Here, that number is another issue's.
+// shows: TRK-05
+#[test]
+fn an_issue_of_another_repository_has_its_whole_name() {
+    let issue = GitHub::new(Elsewhere, GITHUB, "me/app".to_owned(), "key");
+    let issue = issue.issue("1").unwrap();
+    assert_eq!(issue.parent.as_deref(), Some("org/plans#7"));
+    let names: Vec<&str> = issue.children.iter().map(|child| &*child.name).collect();
+    assert_eq!(names, ["org/web#2", "#3"]);
+}
+
+struct Elsewhere;
+
+impl Web for Elsewhere {
+    fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String> {
+        let issue = |repo: &str, number: u32| {
+            let url = format!("{GITHUB}/repos/{repo}/issues/{number}");
+            format!(
+                r#"{{"number": {number}, "url": "{url}", "parent_issue_url": "{GITHUB}/repos/org/plans/issues/7"}}"#
+            )
+        };
+        let said = match request.uri().path().ends_with("/sub_issues") {
+            true => format!("[{}, {}]", issue("org/web", 2), issue("Me/App", 3)),
+            false => issue("me/app", 1),
+        };
+        Ok(Response::new(said.into_bytes()))
+    }
+}
+
 // shows: LIN-001, LIN-004, TRK-05
 #[test]
 fn labels_and_states_are_as_they_shall_be() {
