@@ -392,11 +392,12 @@ impl File {
         let line = self.0[self.field(key)?].lines().next()?;
         let (_, value) = line.split_once(':')?;
         let value = value.trim();
-        let inner = value
-            .strip_prefix('"')
-            .and_then(|value| value.strip_suffix('"'));
-        // Quotes around words within it are part of it.
-        let value = inner.filter(|inner| !inner.contains('"')).unwrap_or(value);
+        let inner = ['"', '\''].into_iter().find_map(|quote| {
+            let inner = value.strip_prefix(quote)?.strip_suffix(quote)?;
+            // Quotes around words within it are part of it.
+            (!inner.contains(quote)).then_some(inner)
+        });
+        let value = inner.unwrap_or(value);
         (!value.is_empty()).then(|| value.to_owned())
     }
 
@@ -406,7 +407,8 @@ impl File {
             .and_then(|field| field.split_once(':'))
             .unwrap_or_default();
         let items = items.trim().trim_matches(['[', ']']).split([',', '\n']);
-        let items = items.map(|item| item.trim().trim_start_matches("- ").trim_matches('"'));
+        let items = items.map(|item| item.trim().trim_start_matches("- "));
+        let items = items.map(|item| item.trim_matches(['"', '\'']));
         items
             .filter(|item| !item.is_empty())
             .map(str::to_owned)
@@ -415,7 +417,8 @@ impl File {
 
     /// Changes the front matter's value of a key, or adds it.
     fn set(&mut self, key: &str, value: &str) {
-        let line = format!("{key}: {}\n", one_line(value, 400));
+        // Not cut: a person's labels are in it.
+        let line = format!("{key}: {}\n", one_line(value, usize::MAX));
         match (self.field(key), self.front()) {
             (Some(field), _) => self.0.replace_range(field, &line),
             (None, Some((_, end, _))) => self.0.insert_str(end, &line),
