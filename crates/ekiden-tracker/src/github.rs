@@ -97,11 +97,18 @@ impl<W: Web> GitHub<W> {
 
     /// A list, page by page.
     fn all(&self, path: &str) -> Result<Vec<Value>, Fault> {
+        self.all_at(path, "")
+    }
+
+    /// The same for a list at a place in each page, as a JSON pointer.
+    fn all_at(&self, path: &str, place: &str) -> Result<Vec<Value>, Fault> {
         let (mut next, mut all) = (Some(self.of_repo(path)), Vec::new());
         for _ in 0..PAGES_MAX {
             let Some(url) = next else { break };
             let answer = self.send("GET", &url, None)?;
-            all.extend(listed(web::json(&answer)?)?);
+            let mut page = web::json(&answer)?;
+            let list = page.pointer_mut(place).map(Value::take);
+            all.extend(listed(list.unwrap_or_default())?);
             // The key goes only to the address in the settings.
             next = web::header(&answer, "link").and_then(next_page);
             next = next.filter(|url| url.starts_with(&format!("{}/", self.url)));
@@ -122,8 +129,8 @@ impl<W: Web> GitHub<W> {
     /// What failed at a commit, one paragraph each.
     fn failures(&self, commit: &str) -> Result<String, Fault> {
         let path = format!("/commits/{commit}");
-        let checks = self.get(&format!("{path}/check-runs?filter=latest&per_page=100"))?;
-        let checks = listed(checks["check_runs"].clone())?.into_iter();
+        let checks = format!("{path}/check-runs?filter=latest&per_page=100");
+        let checks = self.all_at(&checks, "/check_runs")?.into_iter();
         let checks = checks.filter(|check| {
             let conclusion = text(&check["conclusion"]);
             FAILED.contains(&conclusion.as_str())
@@ -133,7 +140,7 @@ impl<W: Web> GitHub<W> {
             let (title, summary) = (text(&output["title"]), text(&output["summary"]));
             format!("check {name}: {title}\n{summary}\n\n")
         });
-        let statuses = listed(self.get(&format!("{path}/status"))?["statuses"].clone())?;
+        let statuses = self.all_at(&format!("{path}/status?per_page=100"), "/statuses")?;
         let statuses = statuses.iter().filter(|status| {
             let state = text(&status["state"]);
             FAILED.contains(&state.as_str())

@@ -319,6 +319,33 @@ fn what_people_write_around_the_report_in_a_pull_request_stays() {
     assert_eq!(body.matches("report").count(), 1, "{body}");
 }
 
+/// A large project has hundreds of checks.
+// shows: TRK-09
+#[test]
+fn a_failure_among_many_checks_is_found() {
+    let near = near();
+    let tracker = github(&near);
+    let pull = PullRequest {
+        key: "one",
+        branch: "feat/x",
+        title: "Login",
+        body: "a",
+    };
+    tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+    let check = |number: usize| {
+        let conclusion = if number == 249 { "failure" } else { "success" };
+        let name = format!("job {number}");
+        (name, conclusion.to_owned(), "it fails".to_owned())
+    };
+    near.0.lock().unwrap().service.issues[2]
+        .pull
+        .as_mut()
+        .unwrap()
+        .checks = (0..250).map(check).collect();
+    let review = tracker.review("feat/x").unwrap();
+    assert_eq!(review.text, "check job 249: \nit fails\n\n");
+}
+
 // shows: TRK-09
 #[test]
 fn a_merged_pull_request_stays_closed_and_a_default_branch_is_never_pushed() {
