@@ -103,7 +103,7 @@ impl Workspace {
     }
 
     /// A workspace of which only the place is known.
-    pub(crate) fn at(dir: PathBuf, git: Option<GitPlace>, state_dir: PathBuf) -> Self {
+    pub fn at(dir: PathBuf, git: Option<GitPlace>, state_dir: PathBuf) -> Self {
         Self {
             published: dir.join(".ekiden"),
             dir,

@@ -9,6 +9,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::name_of;
 use serde_json::{Value, json};
 
+use crate::block::{START, with_block};
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::web::{self, Answer, Web, text};
 use crate::{Fault, Markup, NewState};
@@ -96,11 +97,18 @@ impl<W: Web> GitHub<W> {
 
     /// A list, page by page.
     fn all(&self, path: &str) -> Result<Vec<Value>, Fault> {
+        self.all_at(path, "")
+    }
+
+    /// The same for a list at a place in each page, as a JSON pointer.
+    fn all_at(&self, path: &str, place: &str) -> Result<Vec<Value>, Fault> {
         let (mut next, mut all) = (Some(self.of_repo(path)), Vec::new());
         for _ in 0..PAGES_MAX {
             let Some(url) = next else { break };
             let answer = self.send("GET", &url, None)?;
-            all.extend(listed(web::json(&answer)?)?);
+            let mut page = web::json(&answer)?;
+            let list = page.pointer_mut(place).map(Value::take);
+            all.extend(listed(list.unwrap_or_default())?);
             // The key goes only to the address in the settings.
             next = web::header(&answer, "link").and_then(next_page);
             next = next.filter(|url| url.starts_with(&format!("{}/", self.url)));
@@ -121,8 +129,8 @@ impl<W: Web> GitHub<W> {
     /// What failed at a commit, one paragraph each.
     fn failures(&self, commit: &str) -> Result<String, Fault> {
         let path = format!("/commits/{commit}");
-        let checks = self.get(&format!("{path}/check-runs?filter=latest&per_page=100"))?;
-        let checks = listed(checks["check_runs"].clone())?.into_iter();
+        let checks = format!("{path}/check-runs?filter=latest&per_page=100");
+        let checks = self.all_at(&checks, "/check_runs")?.into_iter();
         let checks = checks.filter(|check| {
             let conclusion = text(&check["conclusion"]);
             FAILED.contains(&conclusion.as_str())
@@ -132,7 +140,7 @@ impl<W: Web> GitHub<W> {
             let (title, summary) = (text(&output["title"]), text(&output["summary"]));
             format!("check {name}: {title}\n{summary}\n\n")
         });
-        let statuses = listed(self.get(&format!("{path}/status"))?["statuses"].clone())?;
+        let statuses = self.all_at(&format!("{path}/status?per_page=100"), "/statuses")?;
         let statuses = statuses.iter().filter(|status| {
             let state = text(&status["state"]);
             FAILED.contains(&state.as_str())
@@ -142,6 +150,16 @@ impl<W: Web> GitHub<W> {
             format!("check {name}: {said}\n\n")
         });
         Ok(checks.chain(statuses).collect())
+    }
+
+    /// `#12`, or `owner/name#12` in another repository.
+    fn name_of(&self, url: &str) -> String {
+        let (place, number) = url.rsplit_once("/issues/").unwrap_or_default();
+        let repo = place.rsplit_once("/repos/").map_or("", |(_, repo)| repo);
+        match repo.eq_ignore_ascii_case(&self.repo) {
+            true => format!("#{number}"),
+            false => format!("{repo}#{number}"),
+        }
     }
 
     fn outline(&self, found: &Value) -> Issue {
@@ -177,14 +195,14 @@ impl<W: Web> Tracker for GitHub<W> {
             children => children?,
         };
         let child = |child: &Value| Child {
-            name: format!("#{}", child["number"]),
+            name: self.name_of(&text(&child["url"])),
             title: text(&child["title"]),
             is_closed: child["state"] == "closed",
         };
         let parent = found["parent_issue_url"].as_str();
         Ok(Issue {
             text: text(&found["body"]),
-            parent: parent.and_then(|url| Some(format!("#{}", url.rsplit('/').next()?))),
+            parent: parent.map(|url| self.name_of(url)),
             children: children.iter().map(child).collect(),
             ..self.outline(&found)
         })
@@ -316,7 +334,8 @@ impl<W: Web> Tracker for GitHub<W> {
             return Ok(());
         }
         push()?;
-        let body = format!("{}\n{marker}\n", pull.body);
+        let before = open.map(|open| text(&open["body"])).unwrap_or_default();
+        let body = with_block(&before, START, &marker, pull.body);
         if let Some(open) = open {
             let path = format!("/pulls/{}", open["number"]);
             return self
@@ -378,7 +397,7 @@ fn listed(found: Value) -> Result<Vec<Value>, Fault> {
 }
 
 fn marker(key: &str) -> String {
-    format!("<!-- ekiden:{} -->", name_of(key))
+    format!("{START}{} -->", name_of(key))
 }
 
 /// The time from which a marker is searched.

@@ -20,6 +20,7 @@
 //!
 //! This crate must not know about settings files, the terminal, or where credentials come from.
 
+mod block;
 mod fault;
 mod github;
 mod known;

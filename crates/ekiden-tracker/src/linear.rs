@@ -16,11 +16,13 @@ use crate::{Fault, Markup, NewState};
 
 /// How many pages of a list are read, 50 entries each.
 const PAGES_MAX: usize = 10;
+/// The types of states that end an issue.
+const CLOSED: [&str; 3] = ["completed", "canceled", "duplicate"];
 
 const VIEWER: &str = "query Viewer { viewer { name } }";
 const ISSUE: &str = "query Issue($id: String!) { issue(id: $id) { identifier title description url trashed state { name type } \
     parent { identifier } labels(first: 50) { nodes { name } } \
-    children(first: 50) { nodes { identifier title state { type } } } } }";
+    children(first: 250) { nodes { identifier title state { type } } } } }";
 const COMMENTS: &str = "query Comments($id: String!, $after: String) { issue(id: $id) { comments(first: 50, after: $after) { \
     nodes { body createdAt user { email } } pageInfo { hasNextPage endCursor } } } }";
 const FIND: &str = "query Find($filter: IssueFilter, $after: String) { issues(first: 50, filter: $filter, after: $after) { \
@@ -198,7 +200,7 @@ impl<W: Web> Tracker for Linear<W> {
     }
 
     fn find(&self, label: Option<&str>, assignee: Option<&str>) -> Result<Vec<Issue>, Fault> {
-        let mut filter = json!({ "state": { "type": { "nin": ["completed", "canceled"] } } });
+        let mut filter = json!({ "state": { "type": { "nin": CLOSED } } });
         if let Some(label) = label {
             filter["labels"] = json!({ "some": { "name": { "eqIgnoreCase": label } } });
         }
@@ -341,7 +343,7 @@ fn outline(found: &Value) -> Issue {
 }
 
 fn is_closed(state: &Value) -> bool {
-    matches!(state["type"].as_str(), Some("completed" | "canceled"))
+    CLOSED.iter().any(|closed| state["type"] == *closed)
 }
 
 /// A list, page by page.

@@ -32,6 +32,7 @@ use ekiden_store::disk::{Disk, DiskError, Kind, Reach};
 use ekiden_store::outbox::name_of;
 use ekiden_store::replace::replace_in_project;
 
+use crate::block::{START, block, with_block};
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::{Fault, Markup, NewState};
 
@@ -40,10 +41,6 @@ const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// How many files are read for a list.
 const FILES_MAX: usize = 2_000;
 const CLOSED: [&str; 5] = ["closed", "done", "completed", "canceled", "cancelled"];
-const END: &str = "<!-- /ekiden -->";
-
-/// How the first mark of a block begins.
-const START: &str = "<!-- ekiden:";
 const PULL_REQUEST: &str = "<!-- ekiden:pull-request -->";
 
 pub struct Local {
@@ -216,8 +213,8 @@ impl Tracker for Local {
 
     fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault> {
         let mut file = self.read(id)?;
-        let start = format!("<!-- ekiden:{} -->", name_of(comment.key));
-        file.put_block(&start, &comment.body);
+        let mark = format!("{START}{} -->", name_of(comment.key));
+        file.0 = with_block(&file.0, &mark, &mark, &comment.body);
         self.write(id, &file)
     }
 
@@ -295,7 +292,7 @@ impl Tracker for Local {
         let id = self.create(&new)?;
         let mut file = self.read(&id)?;
         file.set("branch", pull.branch);
-        file.put_block(PULL_REQUEST, pull.body);
+        file.0 = with_block(&file.0, PULL_REQUEST, PULL_REQUEST, pull.body);
         self.write(&id, &file)
     }
 
@@ -395,11 +392,12 @@ impl File {
         let line = self.0[self.field(key)?].lines().next()?;
         let (_, value) = line.split_once(':')?;
         let value = value.trim();
-        let inner = value
-            .strip_prefix('"')
-            .and_then(|value| value.strip_suffix('"'));
-        // Quotes around words within it are part of it.
-        let value = inner.filter(|inner| !inner.contains('"')).unwrap_or(value);
+        let inner = ['"', '\''].into_iter().find_map(|quote| {
+            let inner = value.strip_prefix(quote)?.strip_suffix(quote)?;
+            // Quotes around words within it are part of it.
+            (!inner.contains(quote)).then_some(inner)
+        });
+        let value = inner.unwrap_or(value);
         (!value.is_empty()).then(|| value.to_owned())
     }
 
@@ -409,7 +407,8 @@ impl File {
             .and_then(|field| field.split_once(':'))
             .unwrap_or_default();
         let items = items.trim().trim_matches(['[', ']']).split([',', '\n']);
-        let items = items.map(|item| item.trim().trim_start_matches("- ").trim_matches('"'));
+        let items = items.map(|item| item.trim().trim_start_matches("- "));
+        let items = items.map(|item| item.trim_matches(['"', '\'']));
         items
             .filter(|item| !item.is_empty())
             .map(str::to_owned)
@@ -418,33 +417,12 @@ impl File {
 
     /// Changes the front matter's value of a key, or adds it.
     fn set(&mut self, key: &str, value: &str) {
-        let line = format!("{key}: {}\n", one_line(value, 400));
+        // Not cut: a person's labels are in it.
+        let line = format!("{key}: {}\n", one_line(value, usize::MAX));
         match (self.field(key), self.front()) {
             (Some(field), _) => self.0.replace_range(field, &line),
             (None, Some((_, end, _))) => self.0.insert_str(end, &line),
             (None, None) => self.0 = format!("---\n{line}---\n{}", self.0),
         }
     }
-
-    /// Puts a text between its marks, or adds both at the end.
-    fn put_block(&mut self, start: &str, text: &str) {
-        // A mark within the text would end the block, or begin another.
-        let text = text.replace(START, "&lt;!-- ekiden:");
-        let text = text.replace(END, "&lt;!-- /ekiden -->");
-        let new = format!("{start}\n{}\n{END}", text.trim_end());
-        match block(&self.0, start) {
-            Some(range) => self.0.replace_range(range, &new),
-            None => self.0 = format!("{}\n\n{new}\n", self.0.trim_end()),
-        }
-    }
-}
-
-/// Where the first block is whose mark begins like this. A mark whose end a person removed begins none: what they
-/// wrote below it would be taken for a part of the block.
-fn block(text: &str, start: &str) -> Option<Range<usize>> {
-    text.match_indices(END).find_map(|(end, _)| {
-        let from = text[..end].rfind(START)?;
-        let is_it = text[from..].starts_with(start);
-        is_it.then_some(from..end + END.len())
-    })
 }

@@ -244,8 +244,8 @@ impl Sender<'_> {
                 // `ekiden shard --issues` may have created it.
                 let children = tracker.issue(id)?.children;
                 let known = children.iter().find(|child| child.title == *title);
-                let made = match known {
-                    Some(child) => child.name.trim_start_matches('#').to_owned(),
+                let made = match known.and_then(|child| id_of(&child.name)) {
+                    Some(id) => id.to_owned(),
                     None => tracker.create(&new)?,
                 };
                 match is_done {
@@ -273,7 +273,7 @@ impl Sender<'_> {
     /// comment.
     fn put_shards(&self, tracker: &dyn Tracker, shard: &Issue) -> Result<(), Fault> {
         let parent = shard.parent.as_ref().filter(|_| is_shard(&shard.title));
-        let Some(id) = parent.map(|name| name.trim_start_matches('#')) else {
+        let Some(id) = parent.and_then(|name| id_of(name)) else {
             return Ok(());
         };
         let parent = tracker.issue(id)?;
@@ -348,6 +348,12 @@ fn put_comment<'a>(
     tracker.put_comment(&issue.id, &living)
 }
 
+/// The id of an issue beside this one; `None` if it is in another repository, as `owner/name#12`.
+fn id_of(name: &str) -> Option<&str> {
+    let id = name.trim_start_matches('#');
+    (!id.contains('#')).then_some(id)
+}
+
 /// The tracker has a newer write of the same. What was refused before that must not take it back.
 fn is_overtaken(queued: &Queued, sent: &[Queued]) -> bool {
     let is_newer = |other: &&Queued| {
@@ -403,4 +409,17 @@ fn tried<'a>(tries: &'a Tries, queued: &Queued) -> impl Iterator<Item = &'a Try>
     let (issue, limit) = (name(&queued.issue), limit_name(queued.issue.tracker));
     let names = [name_of(&queued.key), issue, limit];
     names.into_iter().filter_map(|name| tries.get(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: TRK-05
+    #[test]
+    fn an_issue_of_another_repository_is_none_of_this_one() {
+        assert_eq!(id_of("#12"), Some("12"));
+        assert_eq!(id_of("ANV-12"), Some("ANV-12"));
+        assert_eq!(id_of("org/web#12"), None);
+    }
 }

@@ -94,7 +94,9 @@ pub(crate) fn limited(answer: &Answer, reset: &str, unit: Millis) -> Fault {
 pub(crate) fn check(answer: &Answer, what: &str, said: &str) -> Result<(), Fault> {
     match answer.status().as_u16() {
         200..=299 => Ok(()),
-        300..=399 => Err(Fault::refused("it redirects: check its address")),
+        300..=399 => Err(Fault::refused(
+            "it redirects: its address, or the name of the repository, has changed",
+        )),
         401 | 403 => Err(Fault::not_permitted(said)),
         404 | 410 => Err(Fault::Missing(what.to_owned())),
         status @ (408 | 500..) => Err(Fault::Failing(format!("status {status}"))),

@@ -116,18 +116,26 @@ pub fn comment(head: &str, entries: &[&Entry], markup: Markup) -> String {
         body(newest, document, markup)
     );
     let room = COMMENT_BYTES_MAX.saturating_sub(head.len() + newest.len());
-    // The oldest lose their text first, but never their line.
+    // The oldest lose their text first, then their line.
     let mut folded = Vec::new();
     let heads = older.iter().map(|entry| defused(&entry.head));
     let heads: Vec<String> = heads.collect();
     let mut used = heads.iter().map(|head| head.len() + 2).sum::<usize>();
-    for (entry, head) in older.iter().zip(heads).rev() {
+    let mut left_out = 0;
+    while used > room && left_out < heads.len() {
+        used -= heads[left_out].len() + 2;
+        left_out += 1;
+    }
+    for (entry, head) in older.iter().zip(heads).skip(left_out).rev() {
         let whole = fold(&head, &body(entry, None, markup), markup);
         used += whole.len();
         folded.push(match used <= room {
             true => whole,
             false => format!("{head}\n\n"),
         });
+    }
+    if left_out > 0 {
+        folded.push(format!("{left_out} earlier entries are left out.\n\n"));
     }
     folded.reverse();
     format!("{head}\n\n{}{newest}", folded.concat())
@@ -314,6 +322,20 @@ mod tests {
         for entry in &all {
             assert!(text.contains(&entry.head), "{}", entry.head);
         }
+    }
+
+    /// GitHub refuses a comment that is too long, and with it all that waits for the issue.
+    // shows: LIN-002
+    #[test]
+    fn of_thousands_of_entries_the_oldest_are_left_out() {
+        let all: Vec<Entry> = (1..=5_000).map(|number| entry(number, "x")).collect();
+        let text = comment("x", &all.iter().collect::<Vec<_>>(), Markup::Html);
+        assert!(text.len() <= 65_000, "{}", text.len());
+        let (_, shown) = text
+            .split_once(" earlier entries are left out.\n\n")
+            .unwrap();
+        let shown = shown.matches("Session ").count();
+        assert!(text.starts_with(&format!("x\n\n{} earlier", 5_000 - shown)));
     }
 
     // shows: LIN-002

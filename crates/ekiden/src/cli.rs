@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use ekiden_core::secrets;
 use ekiden_store::format;
 
 use crate::commands::CommandLine;
@@ -199,6 +200,10 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
 fn explain(error: &clap::Error, output: &mut Output) -> Exit {
     let text = error.render().ansi().to_string();
     if error.use_stderr() {
+        // A colour directly before a secret would keep it from being found.
+        let plain = error.render().to_string();
+        let is_clean = secrets::mask(&plain) == plain;
+        let text = if is_clean { text } else { plain };
         output.message(&text);
         Exit::Usage
     } else {

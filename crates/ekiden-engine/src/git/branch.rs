@@ -258,7 +258,9 @@ fn words(error: &GitError) -> String {
     let GitError::Failed { said, .. } = error else {
         return in_full(error);
     };
-    let message = said.lines().next().unwrap_or_default();
+    // A refused push first says where to.
+    let refused = said.lines().find(|line| line.starts_with(" ! "));
+    let message = refused.or(said.lines().next()).unwrap_or_default();
     match message.split('\'').collect::<Vec<_>>()[..] {
         [_, file, rest] if rest.contains("not uptodate") || rest.contains("overwritten") => {
             format!("it would overwrite {file}, which is not committed")
@@ -296,6 +298,8 @@ mod tests {
             words("fatal: 'x' is already used by worktree at '/y'"),
             "'x' is already used by worktree at '/y'"
         );
+        let push = "To ../o.git\n ! [rejected]        x -> x (non-fast-forward)\nerror: failed";
+        assert_eq!(words(push), "! [rejected] x -> x (non-fast-forward)");
     }
 
     // shows: RUN-17

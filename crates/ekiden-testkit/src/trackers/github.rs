@@ -96,6 +96,7 @@ impl FakeGitHub {
             "body": issue.body,
             "state": if issue.is_closed { "closed" } else { "open" },
             "labels": labels,
+            "url": format!("https://api.github.com/repos/{}/issues/{number}", self.repo),
             "html_url": format!("https://github.com/{}/issues/{number}", self.repo),
             "comments": issue.comments.len(),
             "issue_dependencies_summary": { "blocked_by": issue.blocked_by },
@@ -185,7 +186,7 @@ impl FakeGitHub {
         }
     }
 
-    fn of_commit(&self, sha: &str, rest: &[&str]) -> Answered {
+    fn of_commit(&self, path: &str, sha: &str, rest: &[&str]) -> Answered {
         let number = sha
             .strip_prefix("sha")
             .and_then(|number| number.parse::<usize>().ok());
@@ -195,10 +196,11 @@ impl FakeGitHub {
             ["check-runs"] => {
                 let check = |(name, conclusion, summary): &(String, String, String)| json!({ "name": name, "conclusion": conclusion, "output": { "title": null, "summary": summary } });
                 let checks: Vec<Value> = pull.checks.iter().map(check).collect();
-                Answered::json(
-                    200,
-                    &json!({ "total_count": checks.len(), "check_runs": checks }),
-                )
+                let mut answered = self.paged(path, &checks);
+                let page: Value = serde_json::from_slice(&answered.body).unwrap_or_default();
+                let page = json!({ "total_count": checks.len(), "check_runs": page });
+                answered.body = page.to_string().into_bytes();
+                answered
             }
             ["status"] => Answered::json(200, &json!({ "state": "success", "statuses": [] })),
             _ => not_found(),
@@ -362,7 +364,7 @@ impl FakeGitHub {
                 self.paged(&asked.path, &all)
             }
             (_, ["pulls", rest @ ..]) => self.of_pulls(asked, rest),
-            ("GET", ["commits", sha, rest @ ..]) => self.of_commit(sha, rest),
+            ("GET", ["commits", sha, rest @ ..]) => self.of_commit(&asked.path, sha, rest),
             ("POST", ["issues"]) => {
                 self.issues.push(GitHubIssue {
                     title: asked.body["title"].as_str().unwrap_or_default().to_owned(),

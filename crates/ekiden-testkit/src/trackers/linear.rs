@@ -7,11 +7,12 @@ use super::{Answered, Asked, Service};
 
 /// The team that everything belongs to.
 const TEAM: &str = "team-1";
-const STATES: [(&str, &str, &str); 4] = [
+const STATES: [(&str, &str, &str); 5] = [
     ("state-1", "Todo", "unstarted"),
     ("state-2", "In Progress", "started"),
     ("state-3", "Done", "completed"),
     ("state-4", "Canceled", "canceled"),
+    ("state-5", "Duplicate", "duplicate"),
 ];
 /// Where the whole list of a connection is, before its page is taken.
 const ALL: &str = "__all";

@@ -137,6 +137,35 @@ fn the_parent_of_a_sub_issue_is_known() {
     assert_eq!(issue.parent.as_deref(), Some("#1"));
 }
 
+/// One that was moved has its number there. Here, that number is another issue's.
+// shows: TRK-05
+#[test]
+fn an_issue_of_another_repository_has_its_whole_name() {
+    let issue = GitHub::new(Elsewhere, GITHUB, "me/app".to_owned(), "key");
+    let issue = issue.issue("1").unwrap();
+    assert_eq!(issue.parent.as_deref(), Some("org/plans#7"));
+    let names: Vec<&str> = issue.children.iter().map(|child| &*child.name).collect();
+    assert_eq!(names, ["org/web#2", "#3"]);
+}
+
+struct Elsewhere;
+
+impl Web for Elsewhere {
+    fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String> {
+        let issue = |repo: &str, number: u32| {
+            let url = format!("{GITHUB}/repos/{repo}/issues/{number}");
+            format!(
+                r#"{{"number": {number}, "url": "{url}", "parent_issue_url": "{GITHUB}/repos/org/plans/issues/7"}}"#
+            )
+        };
+        let said = match request.uri().path().ends_with("/sub_issues") {
+            true => format!("[{}, {}]", issue("org/web", 2), issue("Me/App", 3)),
+            false => issue("me/app", 1),
+        };
+        Ok(Response::new(said.into_bytes()))
+    }
+}
+
 // shows: LIN-001, LIN-004, TRK-05
 #[test]
 fn labels_and_states_are_as_they_shall_be() {
@@ -245,10 +274,76 @@ fn a_pull_request_is_opened_once_and_then_kept_up_to_date() {
             let fake = near.0.lock().unwrap();
             let issues = &fake.service.issues;
             assert_eq!(issues.len(), 3, "{fault:?} {place}");
-            assert!(issues[2].body.starts_with("b\n<!-- ekiden:"));
+            assert!(issues[2].body.ends_with(" -->\nb\n<!-- /ekiden -->\n"));
             assert_eq!(issues[2].pull.as_ref().unwrap().base, "main");
         }
     }
+}
+
+/// GitHub's pages end each line with two characters.
+// shows: TRK-09
+#[test]
+fn what_people_write_around_the_report_in_a_pull_request_stays() {
+    let near = near();
+    let tracker = github(&near);
+    let put = |key, body| {
+        let pull = PullRequest {
+            key,
+            branch: "feat/x",
+            title: "Login",
+            body,
+        };
+        tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+    };
+    let edit = |change: &dyn Fn(&str) -> String| {
+        let mut fake = near.0.lock().unwrap();
+        let body = &mut fake.service.issues[2].body;
+        *body = change(body);
+        body.clone()
+    };
+    put("one", "report one");
+    edit(&|body| format!("Please look at a.rs.\n\n{body}\nCloses #1\n").replace('\n', "\r\n"));
+    put("two", "report two <!-- /ekiden -->");
+    let body = edit(&str::to_owned);
+    assert!(body.starts_with("Please look at a.rs.\r\n\r\n<!-- ekiden:"));
+    assert!(
+        body.ends_with("<!-- /ekiden -->\r\n\r\nCloses #1\r\n"),
+        "{body}"
+    );
+    assert!(!body.contains("report one"), "{body}");
+    // Without its marks, all of it is the person's.
+    edit(&|_| "My own words".to_owned());
+    put("three", "report three");
+    let body = edit(&str::to_owned);
+    assert!(body.starts_with("My own words\n\n<!-- ekiden:"), "{body}");
+    assert_eq!(body.matches("report").count(), 1, "{body}");
+}
+
+/// A large project has hundreds of checks.
+// shows: TRK-09
+#[test]
+fn a_failure_among_many_checks_is_found() {
+    let near = near();
+    let tracker = github(&near);
+    let pull = PullRequest {
+        key: "one",
+        branch: "feat/x",
+        title: "Login",
+        body: "a",
+    };
+    tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+    let check = |number: usize| {
+        let conclusion = if number == 249 { "failure" } else { "success" };
+        let name = format!("job {number}");
+        (name, conclusion.to_owned(), "it fails".to_owned())
+    };
+    near.0.lock().unwrap().service.issues[2]
+        .pull
+        .as_mut()
+        .unwrap()
+        .checks = (0..250).map(check).collect();
+    let review = tracker.review("feat/x").unwrap();
+    assert_eq!(review.text, "check job 249: \nit fails\n\n");
 }
 
 // shows: TRK-09

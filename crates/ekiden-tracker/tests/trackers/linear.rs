@@ -57,6 +57,25 @@ fn an_issue_is_read_with_all_that_belongs_to_it() {
     );
 }
 
+/// A plan may have a hundred stages, each with a sub-issue.
+// shows: SHD-004, TRK-10
+#[test]
+fn all_of_many_sub_issues_are_read_and_a_duplicate_is_closed() {
+    let titles: Vec<String> = (0..121)
+        .map(|number| format!("S{number:02} Part"))
+        .collect();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let mut fake = FakeLinear::with(&titles);
+    for child in &mut fake.issues[1..] {
+        child.parent = Some("issue-1".to_owned());
+    }
+    fake.issues[120].state = 4;
+    let near = Near::new(fake);
+    let issue = linear(&near).issue("ANV-1").unwrap();
+    assert_eq!(issue.shards_done().unwrap(), "1 of 120 shards done");
+    assert_eq!(linear(&near).find(None, None).unwrap().len(), 120);
+}
+
 // shows: TRK-05
 #[test]
 fn an_issue_in_the_trash_bin_is_not_there_and_a_moved_one_tells_its_former_name() {
@@ -199,7 +218,7 @@ fn labels_and_states_are_as_they_shall_be_however_often_it_is_said() {
         .unwrap_err();
     assert_eq!(
         fault.to_string(),
-        "it refuses: its states are Todo, In Progress, Done, Canceled"
+        "it refuses: its states are Todo, In Progress, Done, Canceled, Duplicate"
     );
 }
 

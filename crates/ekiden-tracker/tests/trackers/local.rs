@@ -29,6 +29,26 @@ fn living(body: &str) -> LivingComment<'_> {
     }
 }
 
+// shows: TRK-05, TRK-10
+#[test]
+fn many_labels_are_all_kept_and_quotes_of_either_kind_are_none_of_them() {
+    let temp = tempfile::tempdir().unwrap();
+    let many: Vec<String> = (0..60)
+        .map(|number| format!("area/number-{number}"))
+        .collect();
+    let text = format!(
+        "---\ntitle: 'Log in'\nlabels: ['ekiden', {}]\n---\n",
+        many.join(", ")
+    );
+    put(temp.path(), "login.md", &text);
+    let tracker = tracker(temp.path());
+    tracker.set_label("login", "ready", true).unwrap();
+    let found = tracker.find(Some("ekiden"), None).unwrap();
+    assert_eq!(found[0].title, "Log in");
+    let labels = [&["ekiden".to_owned()], &*many, &["ready".to_owned()]].concat();
+    assert_eq!(found[0].labels, labels);
+}
+
 // shows: TRK-05
 #[test]
 fn what_a_person_wrote_stays_as_it_is() {

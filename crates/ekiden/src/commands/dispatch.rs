@@ -223,7 +223,7 @@ impl Dispatcher<'_> {
             }
             is_first = false;
             if self.rest(&places, &signals) {
-                return self.drain(&signals);
+                return Ok(self.drain(&signals));
             }
         }
     }
@@ -259,7 +259,7 @@ impl Dispatcher<'_> {
 
     /// Looks at everything and does what is due. Returns the worktrees as they are then, and whether something was done.
     fn round(&mut self) -> Result<(Vec<IssueWorktree>, bool), Failure> {
-        let places = self.look()?;
+        let places = self.look();
         self.trackers.send_what_is_due();
         let found = match self.find() {
             Ok(found) => found,
@@ -320,7 +320,7 @@ impl Dispatcher<'_> {
         }
         let begun = steps.iter().any(|step| !matches!(step, Step::Clear(_)));
         // A run that has just begun may end before the tracker is asked again.
-        let places = if begun { self.look()? } else { places };
+        let places = if begun { self.look() } else { places };
         Ok((places, begun))
     }
 
@@ -387,13 +387,13 @@ impl Dispatcher<'_> {
     }
 
     /// The worktrees as they are. Reports what changed since the last look.
-    fn look(&mut self) -> Result<Vec<IssueWorktree>, Failure> {
+    fn look(&mut self) -> Vec<IssueWorktree> {
         let within = self.workspace.git.as_ref().map(|git| git.prefix.clone());
         let within = within.unwrap_or_default();
         let mut places = Vec::new();
         for tree in trees(&self.dir) {
             let (state_dir, home) = (self.state_dir.as_deref(), self.state_home.clone());
-            places.extend(IssueWorktree::look(tree, &within, state_dir, home)?);
+            places.extend(IssueWorktree::look(tree, &within, state_dir, home));
         }
         for place in &places {
             let before = self
@@ -410,17 +410,17 @@ impl Dispatcher<'_> {
                 self.say_standing(place, before.as_ref());
             }
         }
-        Ok(places)
+        places
     }
 
     /// Has all runs hand off and stop, and waits for that until a second signal.
-    fn drain(mut self, signals: &SignalFlag) -> Result<Exit, Failure> {
+    fn drain(mut self, signals: &SignalFlag) -> Exit {
         let text = "waiting until the runs have stopped; ctrl-c stops waiting\n";
         let mut text = Some(text).filter(|_| !self.json);
         loop {
-            let places = self.look()?;
+            let places = self.look();
             if !places.iter().any(IssueWorktree::is_at_work) {
-                return Ok(Exit::Done);
+                return Exit::Done;
             }
             text.take()
                 .into_iter()
@@ -433,7 +433,7 @@ impl Dispatcher<'_> {
             for _ in 0..LOOKS {
                 thread::sleep(LOOK);
                 if signals.lower() {
-                    return Ok(Exit::Done);
+                    return Exit::Done;
                 }
             }
         }

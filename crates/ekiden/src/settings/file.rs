@@ -63,9 +63,14 @@ impl SettingsFile {
         let what = || format!("cannot use {} as settings", phrase::path(path));
         let bytes = match RealDisk::new().read(path, BYTES_MAX) {
             Err(error) if error.is_absent() => return Ok(None),
-            read => read.or_fail(Exit::Settings, what())?,
+            read => read.or_fail(Exit::Settings, what()).map_err(|failure| {
+                failure.hint("it must be a file that you may read; none is needed")
+            })?,
         };
-        let text = String::from_utf8(bytes).or_fail(Exit::Settings, what())?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Failure::new(Exit::Settings, format!("{}: it is not UTF-8 text", what()))
+                .hint("save it as UTF-8; `file` with its path shows what it is")
+        })?;
         Self::parse(path, &text).map(Some)
     }
 
@@ -168,7 +173,9 @@ fn with(text: &str, row: &Row, value: &str) -> Option<String> {
         let heads = ends_of_heads(text, table);
         texts.extend(heads.map(|end| put(end..end, format!("\n{key} = {value}"))));
     }
-    texts.push(format!("{} = {value}\n{text}", row.name));
+    // Some editors begin a file with a mark, which stays the first.
+    let begin = text.len() - text.trim_start_matches('\u{feff}').len();
+    texts.push(put(begin..begin, format!("{} = {value}\n", row.name)));
     // A text of several lines may contain what looks like a head.
     let is_set = |text: &String| {
         DeTable::parse(text).is_ok_and(|root| value_of(root.get_ref(), &keys).is_some())
@@ -478,6 +485,10 @@ mod tests {
         };
         let cap = "context.cap_tokens";
         assert_eq!(set("", "pause", "3"), "pause = 3\n");
+        assert_eq!(
+            set("\u{feff}max_sessions = 5\r\n", "pause", "3"),
+            "\u{feff}pause = 3\nmax_sessions = 5\r\n"
+        );
         assert_eq!(
             set("# mine\npause = 2 # s\n", "pause", "3"),
             "# mine\npause = 3 # s\n"

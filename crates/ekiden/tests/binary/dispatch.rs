@@ -439,6 +439,51 @@ fn what_was_under_way_is_taken_up_after_a_kill() {
     }
 }
 
+/// A machine that shuts down asks every process to end. A person's stop counts although the engine was killed before it
+/// had stopped.
+// shows: TRK-10
+#[test]
+fn what_a_shutdown_ended_goes_on_and_what_a_person_stopped_does_not_though_it_was_killed() {
+    let environment = project(&[("a", "ekiden"), ("b", "ekiden")]);
+    let gate = environment.path("gate");
+    let wait = format!("until test -e {}; do sleep 0.1; done", gate.display());
+    let slow = format!("[[act]]\nat = \"message\"\ndo = {{ sh = \"{wait}\" }}\n");
+    environment.write("slow.toml", &slow);
+    let scenario = environment.path("project/slow.toml");
+    let environment = environment
+        .with("EKIDEN_REHEARSAL_SCENARIO", scenario.to_str().unwrap())
+        .with("EKIDEN_REHEARSAL_STEP_MS", "100");
+    environment.write("wish.md", &items(60));
+    let mut dispatcher = environment.start(&words(&["--jobs", "2", "-m", "99"]));
+    for issue in ["a", "b"] {
+        dispatcher.wait_for(&format!("{issue}  run"));
+    }
+    dispatcher.signal(Signal::KILL);
+    dispatcher.end();
+    let places = trees(&environment);
+    let end = |place: &Path, signal| {
+        let pid = status(&environment, place)["pid"].as_i64().unwrap();
+        kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+        wait_until("it is gone", || {
+            status(&environment, place)["pid"].is_null()
+        });
+    };
+    end(&places[0], Signal::TERM);
+    let stop = ["stop", "--wait", "0s", "-d", places[1].to_str().unwrap()];
+    environment.run(&stop);
+    wait_until("it is asked to stop", || {
+        let log = environment.run(&["log", "-d", places[1].to_str().unwrap()]);
+        log.stdout.contains("is asked to hand off within")
+    });
+    end(&places[1], Signal::KILL);
+    std::fs::write(&gate, "").unwrap();
+    let environment = environment.with("EKIDEN_REHEARSAL_STEP_MS", "0");
+    let said = environment.run(&words(&["--once"])).expect(0);
+    assert!(said.stdout.contains("a  goes on"), "{said}");
+    assert!(!said.stdout.contains("b  goes on"), "{said}");
+    assert!(!said.stdout.contains("taken"), "{said}");
+}
+
 /// The most urgent first, one at a time; what another blocks waits for a person to close that.
 // shows: TRK-10
 #[test]

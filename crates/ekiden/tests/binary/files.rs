@@ -241,6 +241,14 @@ fn secrets_are_masked_where_they_are_shown_and_kept_for_the_agent() {
     let shown = environment.run(&["show", "1", "--prompt"]).expect(0);
     let masked = "Push with [masked: github token].";
     assert!(shown.stdout.contains(masked), "{shown}");
+    // A wrong value is repeated.
+    let wrong = environment.run(&["dispatch", "--jobs", &secret]).expect(2);
+    assert!(
+        wrong
+            .stderr
+            .contains("'[masked: github token]' for '--jobs"),
+        "{wrong}"
+    );
 }
 
 // shows: OPS-04

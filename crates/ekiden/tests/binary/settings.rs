@@ -37,6 +37,21 @@ fn a_setting_is_set_by_a_person_and_the_rest_stays() {
         .expect(77);
 }
 
+// shows: RUN-03
+#[test]
+fn what_is_no_settings_file_is_refused_with_a_way_out() {
+    let environment = Environment::new();
+    let show = || environment.run(&["config", "show"]).expect(78);
+    std::fs::create_dir_all(environment.path("project/.ekiden/config.toml")).unwrap();
+    let said = show();
+    assert!(said.stderr.contains("hint: it must be a file"), "{said}");
+    std::fs::remove_dir(environment.path("project/.ekiden/config.toml")).unwrap();
+    let text = b"model = '\xff'\n";
+    std::fs::write(environment.path("project/.ekiden/config.toml"), text).unwrap();
+    let said = show();
+    assert!(said.stderr.contains("hint: save it as UTF-8"), "{said}");
+}
+
 /// Settings and task are in the first record; what stands in a file later is for later runs.
 // shows: SEC-06
 #[test]

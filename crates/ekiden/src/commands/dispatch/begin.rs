@@ -168,7 +168,7 @@ impl Dispatcher<'_> {
             self.state_dir.as_deref(),
             self.state_home.clone(),
         );
-        if let Ok(Some(place)) = place
+        if let Some(place) = place
             && place.standing == Standing::Empty
         {
             self.remove(tree, &place.workspace.dir);

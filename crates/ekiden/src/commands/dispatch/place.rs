@@ -8,15 +8,18 @@ use ekiden_core::ids::RunId;
 use ekiden_core::issue::IssueRef;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
+use ekiden_core::steering::StopRequest;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
+use rustix::process::Signal;
 
 use crate::failure::Failure;
 
 /// The prefix of the ids of a dispatcher's messages, by which it recognizes its own stops in a log.
 pub(super) const SENDER: &str = "dispatch-";
+const SIGTERM: i32 = Signal::TERM.as_raw();
 
 /// The worktree of an issue.
 #[derive(Debug)]
@@ -72,27 +75,31 @@ impl IssueWorktree {
         within: &str,
         state_dir: Option<&Path>,
         state_home: Option<PathBuf>,
-    ) -> Result<Option<Self>, Failure> {
-        let name = tree.file_name().and_then(|name| name.to_str());
-        let Some((issue, _)) = name.and_then(|name| name.rsplit_once('-')) else {
-            return Ok(None);
-        };
+    ) -> Option<Self> {
+        let (issue, _) = tree.file_name()?.to_str()?.rsplit_once('-')?;
         let (issue, dir) = (issue.to_owned(), tree.join(within));
         // Its creation was interrupted, or a person has removed it.
         if !tree.join(".git").exists() || !dir.is_dir() {
-            return Ok(None);
+            return None;
         }
-        let workspace = Workspace::find(&dir, state_dir)?.of_user(state_home);
-        let standing = standing(&workspace).unwrap_or_else(|failure| {
-            let why = failure.error().to_owned();
-            Standing::Unreadable(why)
-        });
-        Ok(Some(Self {
+        let unreadable = |failure: Failure| Standing::Unreadable(failure.error().to_owned());
+        let (workspace, standing) = match Workspace::find(&dir, state_dir) {
+            Ok(found) => {
+                let found = found.of_user(state_home);
+                let standing = standing(&found).unwrap_or_else(unreadable);
+                (found, standing)
+            }
+            Err(error) => {
+                let unknown = Workspace::at(dir, None, PathBuf::new());
+                (unknown, unreadable(error.into()))
+            }
+        };
+        Some(Self {
             issue,
             tree,
             workspace,
             standing,
-        }))
+        })
     }
 
     pub(super) fn is_at_work(&self) -> bool {
@@ -124,9 +131,9 @@ fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
             None => Standing::Empty,
         });
     };
-    let mut is_ours = false;
+    let mut by_person = false;
     let summary = history::read(workspace, &newest.run, |record, _| {
-        is_ours = stopped_by_us(record).unwrap_or(is_ours);
+        by_person = stopped_by_person(record).unwrap_or(by_person);
     })?;
     let work = IssueRun {
         run: newest.run,
@@ -136,49 +143,70 @@ fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
     Ok(match (holder, summary.run.outcome()) {
         (Some(_), _) if summary.run.is_stopping() => Standing::Stops(work),
         (Some(_), _) => Standing::Works(work),
+        // Its engine was killed before it ended.
+        (None, None) if by_person && summary.run.is_stopping() => {
+            let request = StopRequest::Gently;
+            Standing::Over(work, Outcome::Stopped { request })
+        }
         (None, None) => Standing::CutOff(work),
-        (None, Some(outcome)) if goes_on(outcome, is_ours, SystemClock.now()) => {
+        (None, Some(outcome)) if goes_on(outcome, by_person, SystemClock.now()) => {
             Standing::CutOff(work)
         }
         (None, Some(outcome)) => Standing::Over(work, outcome.clone()),
     })
 }
 
-/// A run that ended like this needs no person. `is_ours`: a dispatcher was the last to stop it.
-fn goes_on(outcome: &Outcome, is_ours: bool, now: Timestamp) -> bool {
+/// A run that ended like this needs no person.
+fn goes_on(outcome: &Outcome, by_person: bool, now: Timestamp) -> bool {
     if let Outcome::LimitTooFar { until } | Outcome::RateLimited { until } = outcome {
         return *until <= now;
     }
-    is_ours && matches!(outcome, Outcome::Stopped { .. })
+    !by_person && matches!(outcome, Outcome::Stopped { .. })
 }
 
-/// Whether the stop that a record asks for is a dispatcher's; nothing if it asks for none.
-fn stopped_by_us(record: &Record) -> Option<bool> {
-    if matches!(record.event, Event::StopRequested(_)) {
+/// Whether a person wants the run to stop, if this record decides about it.
+fn stopped_by_person(record: &Record) -> Option<bool> {
+    if let Event::StopRequested(request) = &record.event {
+        // At the end of the machine, every process gets this signal.
+        let by_machine = StopRequest::Now { signal: SIGTERM };
+        return (*request != by_machine).then_some(true);
+    }
+    if matches!(record.event, Event::RunResumed(_)) {
         return Some(false);
     }
     let Event::Steered(steered) = &record.event else {
         return None;
     };
     steered.steering.stop()?;
-    Some(steered.message.as_str().starts_with(SENDER))
+    Some(!steered.message.as_str().starts_with(SENDER))
 }
 
 #[cfg(test)]
 mod tests {
-    use ekiden_core::steering::StopRequest;
-
     use super::*;
+
+    /// Perhaps a person is editing git's settings. Here git would not be understood.
+    // shows: TRK-10
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test lays out a worktree")]
+    fn a_worktree_about_which_git_cannot_be_asked_is_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let tree = home.path().join("two\nlines/login-12ab");
+        fs::create_dir_all(tree.join(".git")).unwrap();
+        let place = IssueWorktree::look(tree, "", None, None).unwrap();
+        assert_eq!(place.issue, "login");
+        assert!(matches!(place.standing, Standing::Unreadable(_)));
+    }
 
     // shows: TRK-10
     #[test]
     fn what_a_person_ended_stays_and_what_a_limit_ended_goes_on_after_it() {
         let now = Timestamp(1_000);
-        let goes_on = |outcome: &Outcome, is_ours| goes_on(outcome, is_ours, now);
+        let goes_on = |outcome: &Outcome, by_person| goes_on(outcome, by_person, now);
         let stopped = Outcome::Stopped {
             request: StopRequest::Gently,
         };
-        assert!(goes_on(&stopped, true) && !goes_on(&stopped, false));
+        assert!(goes_on(&stopped, false) && !goes_on(&stopped, true));
         for (until, expected) in [(999, true), (1_000, true), (1_001, false)] {
             let until = Timestamp(until);
             assert_eq!(goes_on(&Outcome::LimitTooFar { until }, false), expected);
