@@ -147,14 +147,7 @@ impl From<EngineError> for Failure {
                 failed(Exit::MissingInput).hint(format!("`ekiden log {run}` shows what it did"))
             }
             EngineError::StateDoubted { .. } => state_doubted(failed(Exit::Settings)),
-            EngineError::NotComplete { run, asks } => Self::new(
-                Exit::Unfinished,
-                format!("run {run} is not finished, so nothing can follow up on it"),
-            )
-            .hint(match asks {
-                true => format!("`ekiden answer {run}` answers its question and continues it"),
-                false => format!("`ekiden resume {run}` continues it; add `--task FILE` for an edited task"),
-            }),
+            EngineError::NotComplete { run, asks } => not_complete(run, *asks),
             EngineError::LogChanged { run, .. } => log_changed(run, failed(Exit::State)),
             EngineError::NoHandoff { run, .. } => {
                 failed(Exit::MissingInput).hint(format!("`ekiden sessions {run}` shows what there is"))
@@ -270,6 +263,16 @@ fn branch(error: &BranchError) -> Failure {
         BranchError::Unknown { .. } => "`git status` and `git fsck` may say more",
     };
     Failure::new(Exit::Settings, format!("cannot {}", in_full(error))).hint(hint)
+}
+
+fn not_complete(run: &RunId, asks: bool) -> Failure {
+    let text = format!("run {run} is not finished, so nothing can follow up on it");
+    Failure::new(Exit::Unfinished, text).hint(match asks {
+        true => format!("`ekiden answer {run}` answers its question and continues it"),
+        false => {
+            format!("`ekiden resume {run}` continues it; add `--task FILE` for an edited task")
+        }
+    })
 }
 
 /// If the task is the same, resuming is what the user asked for; so the exit codes differ.
