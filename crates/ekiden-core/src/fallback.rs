@@ -37,6 +37,9 @@ impl Fallback {
     }
 }
 
+/// The end of an outage that only a person can end.
+const FOR_A_PERSON: Timestamp = Timestamp(u64::MAX);
+
 /// The agents that a run does not use before some time. All relays of a run share them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outages(Vec<Outage>);
@@ -104,9 +107,11 @@ impl Outages {
         }
     }
 
-    /// A person resumes the run: agents that were out are tried again.
-    pub(crate) fn forgive(&mut self) {
-        self.0.clear();
+    /// A person resumes the run: agents that were out are tried again. If only an engine died, a limit still holds, but
+    /// what a person had to repair may be repaired.
+    pub(crate) fn forgive(&mut self, has_ended: bool) {
+        let stays = |outage: &Outage| !has_ended && outage.until != FOR_A_PERSON;
+        self.0.retain(stays);
     }
 }
 
@@ -164,8 +169,8 @@ impl Candidates {
         let until = match cause.class() {
             EndClass::Wait => at + cause.wait(at, waited),
             // Only a person can change that.
-            EndClass::Stop(Hint::LogIn | Hint::Pay) => Timestamp(u64::MAX),
-            EndClass::Retry if is_missing => Timestamp(u64::MAX),
+            EndClass::Stop(Hint::LogIn | Hint::Pay) => FOR_A_PERSON,
+            EndClass::Retry if is_missing => FOR_A_PERSON,
             EndClass::Stop(_)
             | EndClass::Fine
             | EndClass::Retry

@@ -301,9 +301,7 @@ impl Run {
         }
         self.take_limits(&resumed.limits);
         self.paused &= self.outcome().is_none();
-        if self.outcome().is_some() {
-            self.outages.forgive();
-        }
+        self.outages.forgive(self.outcome().is_some());
         let answer = resumed.answer.as_ref();
         self.plan.resume(answer.map(|answer| &answer.stage));
         // A limit that a relay waits for holds the others still, if only an engine died.
@@ -320,7 +318,7 @@ impl Run {
         {
             return Vec::new();
         }
-        self.outages.forgive();
+        self.outages.forgive(true);
         self.paused = false;
         self.plan.go_on();
         self.of_all(at, |relay| relay.continue_with(at, continued))

@@ -46,7 +46,12 @@ pub enum EngineError {
     #[error("start a run here: another one works in {}", dir.display())]
     Overlaps { dir: PathBuf, holder: Box<Holder> },
     #[error("start a new run: {run} is not finished")]
-    Unfinished { run: RunId, task: UnfinishedTask },
+    Unfinished {
+        run: RunId,
+        task: UnfinishedTask,
+        /// It waits for an answer.
+        asks: bool,
+    },
     #[error("find a run here")]
     NoRuns,
     #[error("resume: there is no unfinished run here")]
@@ -54,7 +59,7 @@ pub enum EngineError {
     #[error("resume {run}: it is complete")]
     Complete { run: RunId },
     #[error("continue {run}: it is not finished")]
-    NotComplete { run: RunId },
+    NotComplete { run: RunId, asks: bool },
     #[error("use the state in {}: {why}", dir.display())]
     StateDoubted { dir: PathBuf, why: String },
     #[error("continue run {run}: its log is not the one that ekiden wrote; {what}")]

@@ -269,6 +269,7 @@ pub(crate) fn refuse_unfinished(
     }
     Err(EngineError::Unfinished {
         run: newest.run,
+        asks: asks(&last.run),
         task: wanted.map_or(UnfinishedTask::Unknown, |wanted| {
             unfinished_task(&last.run, wanted)
         }),
@@ -332,8 +333,14 @@ pub(crate) fn continuable(
     if is_complete(&found.run) {
         return Ok(found);
     }
-    let run = found.id().clone();
-    Err(EngineError::NotComplete { run })
+    Err(EngineError::NotComplete {
+        run: found.id().clone(),
+        asks: asks(&found.run),
+    })
+}
+
+fn asks(run: &Run) -> bool {
+    run.outcome().is_some_and(Outcome::asks)
 }
 
 /// The run whose id begins with the prefix, else the newest; `none` if there is no run.

@@ -138,7 +138,7 @@ impl From<EngineError> for Failure {
             EngineError::Store(StoreError::AmbiguousRun { .. }) => failed(Exit::Usage),
             EngineError::Held { holder } => held("in this directory", "", holder.as_deref()),
             EngineError::Overlaps { dir, holder } => overlaps(dir, holder),
-            EngineError::Unfinished { run, task } => unfinished(run.as_str(), *task),
+            EngineError::Unfinished { run, task, asks } => unfinished(run.as_str(), *task, *asks),
             EngineError::NoRuns => failed(Exit::MissingInput).hint("`ekiden run TASK` starts one"),
             EngineError::NothingToResume => {
                 failed(Exit::MissingInput).hint("`ekiden status` shows what ran here")
@@ -147,11 +147,7 @@ impl From<EngineError> for Failure {
                 failed(Exit::MissingInput).hint(format!("`ekiden log {run}` shows what it did"))
             }
             EngineError::StateDoubted { .. } => state_doubted(failed(Exit::Settings)),
-            EngineError::NotComplete { run } => Self::new(
-                Exit::Unfinished,
-                format!("run {run} is not finished, so nothing can follow up on it"),
-            )
-            .hint(format!("`ekiden resume {run}` continues it; add `--task FILE` for an edited task")),
+            EngineError::NotComplete { run, asks } => not_complete(run, *asks),
             EngineError::LogChanged { run, .. } => log_changed(run, failed(Exit::State)),
             EngineError::NoHandoff { run, .. } => {
                 failed(Exit::MissingInput).hint(format!("`ekiden sessions {run}` shows what there is"))
@@ -269,8 +265,18 @@ fn branch(error: &BranchError) -> Failure {
     Failure::new(Exit::Settings, format!("cannot {}", in_full(error))).hint(hint)
 }
 
+fn not_complete(run: &RunId, asks: bool) -> Failure {
+    let text = format!("run {run} is not finished, so nothing can follow up on it");
+    Failure::new(Exit::Unfinished, text).hint(match asks {
+        true => format!("`ekiden answer {run}` answers its question and continues it"),
+        false => {
+            format!("`ekiden resume {run}` continues it; add `--task FILE` for an edited task")
+        }
+    })
+}
+
 /// If the task is the same, resuming is what the user asked for; so the exit codes differ.
-fn unfinished(run: &str, task: UnfinishedTask) -> Failure {
+fn unfinished(run: &str, task: UnfinishedTask, asks: bool) -> Failure {
     let (exit, of) = match task {
         UnfinishedTask::Same => (Exit::StoppedEarly, " of this task"),
         UnfinishedTask::SamePlan => (Exit::StoppedEarly, " of this plan"),
@@ -284,8 +290,12 @@ fn unfinished(run: &str, task: UnfinishedTask) -> Failure {
             .hint("`ekiden resume` continues it with the manifest as it was")
             .hint("`--new` starts a new run with the manifest as it is now, and keeps that one");
     }
+    let goes_on = match asks {
+        true => "`ekiden answer` answers its question and continues it",
+        false => "`ekiden resume` continues it",
+    };
     Failure::new(exit, text)
-        .hint("`ekiden resume` continues it")
+        .hint(goes_on)
         .hint("`--new` starts a new run and keeps that one as it is")
 }
 
@@ -313,6 +323,7 @@ mod tests {
             Failure::from(EngineError::Unfinished {
                 run: ekiden_core::ids::RunId::from_bits(7),
                 task,
+                asks: task == UnfinishedTask::Unknown,
             })
         };
         let same = failure(UnfinishedTask::Same);
@@ -324,6 +335,11 @@ mod tests {
         assert_eq!(
             (same.exit(), failure(UnfinishedTask::Another).exit()),
             (Exit::StoppedEarly, Exit::Unfinished)
+        );
+        let asks = failure(UnfinishedTask::Unknown).to_string();
+        assert!(
+            asks.contains("`ekiden answer` answers its question"),
+            "{asks}"
         );
     }
 

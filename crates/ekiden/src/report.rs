@@ -302,7 +302,7 @@ pub fn streams(workspace: &Workspace, timeline: &Timeline) -> Streams {
             .find(|(name, _)| *name == events)
             .map(|(_, bytes)| *bytes);
         let stream = bytes
-            .filter(|bytes| timeline.is_heard && *bytes <= left)
+            .filter(|bytes| session.is_heard() && *bytes <= left)
             .and_then(|_| {
                 archive
                     .reader(Part::Events, ekiden_core::ids::AttemptNumber::FIRST, 0)
@@ -313,7 +313,7 @@ pub fn streams(workspace: &Workspace, timeline: &Timeline) -> Streams {
                 left -= bytes.unwrap_or_default();
                 let _ = streams.read(place, session.number, stream);
             }
-            None => streams.left_out += usize::from(timeline.is_heard),
+            None => streams.left_out += usize::from(session.is_heard()),
         }
     }
     streams

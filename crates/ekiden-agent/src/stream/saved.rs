@@ -19,12 +19,9 @@ pub fn from_saved_stream(
     let mut spending = SpendEstimate::new(prices, kind.price_unknown());
     let mut trace = Trace::default();
     let mut saved = Saved::default();
-    // In any attempt: the last one may continue an earlier one's conversation.
-    let mut worked = false;
     read_lines(stream, |line| {
         saved.read(line, |event| {
             if begins_attempt(event) {
-                worked |= has_worked(&trace);
                 trace = Trace::default();
             }
             spending.observe(event);
@@ -33,17 +30,13 @@ pub fn from_saved_stream(
     })?;
     spending.end();
     let counters = counters(&trace, &spending);
-    worked |= has_worked(&trace);
+    let worked = trace.counts.calls + trace.counts.turns > 0;
     Ok(AttemptEnded {
         counters,
         traces: trace.last,
         resumable: worked && (kind == AgentKind::Claude || saved.conversation().is_some()),
         ..AttemptEnded::bare(EndCause::EngineLost)
     })
-}
-
-fn has_worked(trace: &Trace) -> bool {
-    trace.counts.calls + trace.counts.turns > 0
 }
 
 pub(super) fn counters(trace: &Trace, spending: &SpendEstimate) -> Counters {

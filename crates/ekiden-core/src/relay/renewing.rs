@@ -42,7 +42,7 @@ impl Relay {
         self.answer = None;
         self.wishes.stop = None;
         self.wishes.paused = false;
-        self.candidates.outages.forgive();
+        self.candidates.outages.forgive(true);
         self.seen.baseline = Baseline::Unknown;
         self.seen.check = None;
         self.sections = vec![PromptSection::NewTask];

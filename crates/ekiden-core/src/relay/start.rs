@@ -166,15 +166,16 @@ impl Relay {
         class: EndClass,
     ) -> NextAttempt {
         let before = &session.attempt;
-        // A limit that cuts off a resumption leaves the conversation unchanged, and so does a process that
-        // never ran.
-        let untouched = class == EndClass::Wait || session.process.is_none();
+        // A limit that cuts off a resumption leaves the conversation as it was, and so does the death of an engine, or a
+        // process that never ran.
+        let is_lost = ended.cause == EndCause::EngineLost;
+        let untouched = class == EndClass::Wait || is_lost || session.process.is_none();
         let kept = ended.resumable || (before.mode == StartMode::Resume && untouched);
         let kept = kept && !session.is_elsewhere;
         let (is_late, usage_tokens) = (session.is_late(), ended.counters.usage_tokens);
         let room = !is_late || session.has_room(usage_tokens);
         let goes_on = kept && room && !ended.cause.spoils_conversation();
-        let failed = class == EndClass::Retry && ended.cause != EndCause::EngineLost;
+        let failed = class == EndClass::Retry && !is_lost;
         let waited = if ended.counters.tool_calls == 0 {
             before.waited
         } else {

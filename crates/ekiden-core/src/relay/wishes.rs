@@ -123,15 +123,19 @@ impl Relay {
         if !matches!(self.outcome(), Some(Outcome::Blocked { .. })) {
             return;
         }
-        let words = text::clean(words).text;
-        let words: String = words.chars().take(limits::OPERATOR_CHARS_MAX).collect();
         let asked = self.session();
         let words = format!(
             "Answer to the question of session {asked}:\n{}",
-            words.trim()
+            answer(words)
         );
         self.answer = Some(words.clone());
         self.wishes.words.insert(0, words);
+    }
+
+    /// Whether this was its last answer. A question that has an answer takes no other.
+    pub fn has_taken(&self, words: &str) -> bool {
+        let taken = self.answer.as_ref();
+        taken.is_some_and(|taken| taken.ends_with(&answer(words)))
     }
 
     /// A person changes limits. Sessions count afresh only if the change gives their number.
@@ -210,4 +214,11 @@ impl Relay {
             None => Vec::new(),
         }
     }
+}
+
+/// An answer as the next session reads it.
+fn answer(words: &str) -> String {
+    let words = text::clean(words).text;
+    let words: String = words.chars().take(limits::OPERATOR_CHARS_MAX).collect();
+    words.trim().to_owned()
 }

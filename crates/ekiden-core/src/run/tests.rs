@@ -638,6 +638,14 @@ fn an_answered_stage_that_waits_for_a_slot_asks_nothing() {
     world.steer(answer(&stage));
     assert_eq!(world.run.plan().state(&stage), Some(&StageState::Ready));
     assert_eq!(world.run.questions().count(), 0);
+    let words = "drop it".to_owned();
+    let another = stage.clone();
+    world.steer(Steering::Answer {
+        stage: another,
+        words,
+    });
+    let relay = world.run.relay(&stage).unwrap();
+    assert!(relay.has_taken("by trigger") && !relay.has_taken("drop it"));
 }
 
 // shows: REL-35

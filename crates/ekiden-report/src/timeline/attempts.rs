@@ -140,9 +140,9 @@ impl Timeline {
         }));
     }
 
-    pub(super) fn started(&mut self, place: usize, start: &StartAttempt, agent: Option<String>) {
+    pub(super) fn started(&mut self, place: usize, start: &StartAttempt, relay: Option<&Relay>) {
         let (at, number) = (self.last, start.attempt.session.get());
-        let model = self.model.clone();
+        let agent = relay.map(Relay::agent);
         let sessions = &mut self.stages[place].sessions;
         if sessions.last().is_none_or(|last| last.number != number) {
             sessions.push(Session {
@@ -159,12 +159,13 @@ impl Timeline {
             }
         }
         if let Some(session) = sessions.last_mut() {
-            session.agent = agent;
+            session.agent = relay.and_then(Relay::one_of_several);
             session.attempts.push(Attempt {
                 number: start.attempt.attempt.get(),
                 began: at,
                 resumes: start.mode == StartMode::Resume,
-                model,
+                is_heard: agent.is_some_and(|agent| agent.kind.takes_messages()),
+                model: agent.and_then(|agent| agent.model.clone()),
                 window: None,
                 crossings: Vec::new(),
                 ordered: None,

@@ -246,8 +246,7 @@ impl Timeline {
                     return;
                 };
                 if let RelayEffect::StartAttempt(start) = effect {
-                    let agent = run.relay(stage).and_then(Relay::one_of_several);
-                    self.started(place, start, agent);
+                    self.started(place, start, run.relay(stage));
                 } else if let RelayEffect::Warn { warning } = effect
                     && !warning.is_harmless()
                 {

@@ -18,7 +18,7 @@ use ekiden_core::budget::{AgentBudget, Budget, Spend, TokenCounts};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, Commit, Counters, Delivery, Merge};
 use ekiden_core::guard::{Level, Levels, Window};
-use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::ids::{AttemptId, AttemptNumber, RunId, StageId};
 use ekiden_core::manifest::{Stage as Planned, Verification};
 use ekiden_core::outcome::{Outcome, WaitCause};
 use ekiden_core::plan::{StageEnd, StageState};
@@ -51,8 +51,6 @@ pub struct Timeline {
     pub agent: String,
     pub model: Option<String>,
     pub levels: Levels,
-    /// The agent reports what it does and how full its context is.
-    pub is_heard: bool,
     pub is_plan: bool,
     /// Items that were already done, if the run continues another one.
     pub items_before: usize,
@@ -174,6 +172,8 @@ pub struct Attempt {
     pub began: Timestamp,
     /// It continues the conversation of the attempt before.
     pub resumes: bool,
+    /// Its agent reports what it does and how full its context is.
+    pub is_heard: bool,
     pub model: Option<String>,
     pub window: Option<Window>,
     pub crossings: Vec<Crossing>,
@@ -249,7 +249,6 @@ impl Timeline {
             agent: header.settings.agent.name.clone(),
             model: header.settings.agent.model.clone(),
             levels: header.settings.levels,
-            is_heard: header.settings.agent.kind.takes_messages(),
             is_plan: header.manifest.plan.is_some(),
             items_before: items.map_or(0, |items| items.done.len()),
             stages: stages
@@ -283,6 +282,16 @@ impl Timeline {
     /// The state of the stage's relay before the last record.
     pub fn before(&self, stage: &StageId) -> Before {
         self.before.get(stage).copied().unwrap_or_default()
+    }
+
+    /// The agent of the attempt reports what it does.
+    pub fn is_heard(&self, stage: &StageId, id: AttemptId) -> bool {
+        let place = self.index.get(stage).copied();
+        let mut sessions = place
+            .map_or(&[][..], |place| &self.stages[place].sessions)
+            .iter();
+        let session = sessions.rfind(|session| session.number == id.session.get());
+        session.is_some_and(|session| session.hears(id.attempt))
     }
 
     /// What the stage waits for, if it waits.
@@ -390,6 +399,17 @@ impl Session {
 
     pub fn tool_calls(&self) -> u32 {
         self.ends().map(|end| end.counters.tool_calls).sum()
+    }
+
+    /// The agent of this attempt reports what it does.
+    pub fn hears(&self, attempt: AttemptNumber) -> bool {
+        let mut attempts = self.attempts.iter();
+        attempts.any(|one| one.is_heard && one.number == attempt.get())
+    }
+
+    /// An agent that worked in it reports what it does.
+    pub fn is_heard(&self) -> bool {
+        self.attempts.iter().any(|attempt| attempt.is_heard)
     }
 
     /// How its last attempt ended, if it did.

@@ -43,11 +43,9 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
     let read = ReadRun::of(&args.of, output)?;
     let holder = history::holder(&read.workspace).and_then(|holder| holder.run);
     let at_work = holder.as_ref() == Some(&read.run.header().run);
-    let is_heard = read.run.header().settings.agent.kind.takes_messages();
     let row = |session| Row {
         session,
         state: State::of(session, at_work),
-        is_heard,
     };
     let rows: Vec<Row<'_>> = read.sessions.all().map(row).collect();
     let (timeline, of) = (read.sessions.reporter.timeline(), read.stage.as_ref());
@@ -82,8 +80,6 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
 struct Row<'a> {
     session: Session<'a>,
     state: State,
-    /// The agent reports its tool calls.
-    is_heard: bool,
 }
 
 /// Where a session is in its life.
@@ -122,7 +118,7 @@ impl Row<'_> {
             "duration_ms": told.duration(),
             "usage_tokens": session.usage_tokens(),
             "percent": kept.percent,
-            "tool_calls": self.is_heard.then_some(told.tool_calls()),
+            "tool_calls": told.is_heard().then_some(told.tool_calls()),
             "cost_micro_usd": spend.micro_usd,
             "cost_estimated": spend.estimated,
             "left": end.map(|(left, _)| left),
@@ -153,7 +149,9 @@ impl Row<'_> {
             cell(usage_tokens > 0, &|| {
                 phrase::usage(usage_tokens, kept.percent)
             }),
-            cell(is_over && self.is_heard, &|| told.tool_calls().to_string()),
+            cell(is_over && told.is_heard(), &|| {
+                told.tool_calls().to_string()
+            }),
             cell(spend.micro_usd > 0, &|| {
                 phrase::cost(spend.micro_usd, spend.estimated, false)
             }),

@@ -151,7 +151,7 @@ impl Shown<'_> {
 
     fn print(&self, part: Part, output: &mut Output) -> Result<(), Failure> {
         // The output of an agent that reports nothing is already for people.
-        if part == Part::Events && self.read.run.header().settings.agent.kind.takes_messages() {
+        if part == Part::Events && self.session.told.hears(self.attempt.id.attempt) {
             let stream = self.archive.reader(part, self.attempt.id.attempt, 0);
             let stream = stream?;
             let stream = stream.ok_or_else(|| self.missing(part))?;

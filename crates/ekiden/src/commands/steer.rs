@@ -297,7 +297,14 @@ impl Sent {
         let holder = history::holder(&self.workspace);
         let now = RunStatus::read(&self.workspace, self.running.summary.id(), holder)?;
         // The status does not show all of them.
-        let is_told = matches!(self.message.steering, Steering::ChangeLimits(_)) && !self.json;
+        let is_told = match self.message.steering {
+            Steering::ChangeLimits(_) | Steering::Answer { .. } => !self.json,
+            Steering::Stop { .. }
+            | Steering::HandOff
+            | Steering::Pause
+            | Steering::Unpause
+            | Steering::Instruct { .. } => false,
+        };
         let told = steering::steered(&self.message, &now.summary.run, false, "");
         let told = told.filter(|_| is_told);
         let lines = told.iter().flat_map(|entry| &entry.lines);

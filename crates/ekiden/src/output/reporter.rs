@@ -230,7 +230,11 @@ impl Reporter {
         let from = header.from.as_ref();
         let from = from.map(|from| (&from.run, from.last.session.get()));
         let imported = header.imported.as_ref();
-        let levels = is_heard(run).then(|| <[u8; 3]>::from(settings.levels));
+        let levels = settings
+            .agent
+            .kind
+            .takes_messages()
+            .then(|| <[u8; 3]>::from(settings.levels));
         let dirty = settings.commit.as_ref().map(|commit| commit.dirty.len());
         let (agent, model) = (&settings.agent.name, settings.agent.model.as_ref());
         let branch = header.place.branch.as_ref();
@@ -475,9 +479,4 @@ fn delivered(delivery: &Delivery) -> Entry {
         }
     };
     Entry::new("delivered").fields(delivery).line(line)
-}
-
-/// The agent reports what it is doing and how full its context is.
-pub(super) fn is_heard(run: &Run) -> bool {
-    run.header().settings.agent.kind.takes_messages()
 }

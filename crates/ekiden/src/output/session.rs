@@ -19,7 +19,7 @@ use super::entry::Entry;
 use super::handed_off::{handoff_entry, rescue_line};
 use super::json::fields;
 use super::line::{Line, Tone, one_line};
-use super::reporter::{Reporter, is_heard};
+use super::reporter::Reporter;
 use super::{outcome, phrase};
 
 impl Reporter {
@@ -214,7 +214,10 @@ impl Reporter {
         let (session, counters) = (attempt.session.get(), &ended.counters);
         let cautions = cautions(ended);
         let percent = self.percent(stage, counters.usage_tokens);
-        let tool_calls = is_heard(run).then_some(counters.tool_calls);
+        let tool_calls = self
+            .timeline()
+            .is_some_and(|timeline| timeline.is_heard(stage, attempt))
+            .then_some(counters.tool_calls);
         let entry = Entry::of_session("attempt_ended", session).fields(fields! {
             "attempt": attempt.attempt,
             "left": end.left,

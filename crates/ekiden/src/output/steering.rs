@@ -33,9 +33,16 @@ pub fn steered(steered: &Steered, run: &Run, was_paused: bool, clock: &str) -> O
         }
         Steering::Instruct { words } => Some(instructed(words, run)),
         Steering::Answer { stage, words } => {
+            let relay = run.relay(stage).filter(|_| run.header().fleet.is_none());
+            let taken = relay.is_none_or(|relay| relay.has_taken(words));
             let words = one_line(words);
-            let line = Line::new(Tone::Plain, format!("{stage}  answered: {words}"));
-            let fields = fields! { "stage": stage, "words": words };
+            let line = match taken {
+                true => Line::new(Tone::Plain, format!("{stage}  answered: {words}")),
+                false => Line::attention(format!(
+                    "{stage}  had its answer already; not used: {words}"
+                )),
+            };
+            let fields = fields! { "stage": stage, "words": words, "taken": taken };
             Some(Entry::new("answered").fields(fields).line(line))
         }
         Steering::ChangeLimits(limits) => Some(limits_changed(limits, run)),

@@ -40,6 +40,13 @@ fn an_answer_stands_in_the_next_prompt_as_the_users() {
     let before = environment.log().len();
     environment.run(&["answer", "", "-m", "3"]).expect(65);
     assert_eq!(environment.log().len(), before);
+    for other in [
+        &["continue", "and more"][..],
+        &["run", "task.md", "--agent", "rehearsal"],
+    ] {
+        let said = environment.run(other).stderr;
+        assert!(said.contains("hint: `ekiden answer"), "{said}");
+    }
 
     environment
         .run(&["answer", "Keep it, by trigger."])

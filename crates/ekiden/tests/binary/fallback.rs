@@ -80,7 +80,7 @@ fn another_account_goes_on_and_everybody_is_told_who_did_what() {
 #[test]
 fn next_is_refused_once_an_agent_has_taken_over_that_takes_no_messages() {
     let environment = with_accounts(repository(), "{ limit = 18000 }");
-    let wait = "touch started; while [ ! -e go ]; do sleep 0.02; done";
+    let wait = "echo plain words; touch started; while [ ! -e go ]; do sleep 0.02; done";
     environment.script("agent.sh", wait);
     let rows = environment.read("../home/.config/ekiden/config.toml");
     let script = "[agents.script]\nkind = \"exec\"\ncommand = [\"./agent.sh\"]\n";
@@ -95,6 +95,11 @@ fn next_is_refused_once_an_agent_has_taken_over_that_takes_no_messages() {
     );
     environment.write("go", "");
     running.end();
+    // What is said of its sessions depends on it, too.
+    let log = environment.run(&["log"]).expect(0).stdout;
+    assert_eq!(log.matches("tool calls").count(), 1, "{log}");
+    let said = environment.run(&["show", "--events"]).expect(0).stdout;
+    assert!(said.contains("plain words"), "{said}");
 }
 
 // shows: REL-39

@@ -256,11 +256,11 @@ fn a_killed_engine_is_nobodys_crash() {
                 at work: 1.3
             up: -
             resume: -
-            ends:lost: publish, start 1.4, archive 1.3
+            ends:lost: publish, start 1.4 in the same conversation, archive 1.3
                 at work: 1.4
             up: -
             resume: -
-            ends:lost: publish, start 1.5, archive 1.4
+            ends:lost: publish, start 1.5 in the same conversation, archive 1.4
                 at work: 1.5
         "#]],
     );

@@ -97,6 +97,10 @@ fn logins_that_are_all_refused_end_the_run_and_are_tried_again_when_a_person_res
         at_work("fallback=codex", &format!("{events} resume")),
         "claude"
     );
+    let killed = "up ends:login up works resume ends:lost";
+    assert_eq!(at_work("fallback=codex", killed), "claude");
+    let limited = "up ends:limit=18000 up works resume ends:lost";
+    assert_eq!(at_work("fallback=codex", limited), "codex");
     let complete = "up ends:login up works writes:claim turn ends:done continue";
     assert_eq!(at_work("fallback=codex", complete), "claude");
 }
