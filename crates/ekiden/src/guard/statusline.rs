@@ -130,21 +130,16 @@ fn keep_figure(watched: &Watched, told: &StatusInput) -> bool {
 
 /// Keeps what the client itself reports about its context. Returns whether it is new.
 pub(super) fn keep(watched: &Watched, used_tokens: Option<u64>, window_tokens: u64) -> bool {
-    let last = watched.recent().responses.pop();
-    let figure = Figure {
-        at: watched.now,
-        used_tokens,
-        window_tokens,
-        model: last.map(|last| last.model).unwrap_or_default(),
-    };
-    let same = |old: Figure| {
-        Figure {
-            at: figure.at,
-            ..old
-        } == figure
-    };
-    let is_new = !watched.files.figure().is_some_and(same);
+    let same = |old: &Figure| (old.used_tokens, old.window_tokens) == (used_tokens, window_tokens);
+    let is_new = !watched.files.figure().as_ref().is_some_and(same);
     if is_new {
+        let last = watched.recent().responses.pop();
+        let figure = Figure {
+            at: watched.now,
+            used_tokens,
+            window_tokens,
+            model: last.map(|last| last.model).unwrap_or_default(),
+        };
         watched.or_complain(watched.files.keep_figure(&figure));
     }
     is_new
