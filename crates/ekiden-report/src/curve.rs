@@ -206,6 +206,7 @@ mod tests {
             number: 1,
             began: Timestamp(0),
             resumes: false,
+            is_heard: true,
             model: None,
             window: None,
             crossings: vec![crate::timeline::Crossing {
