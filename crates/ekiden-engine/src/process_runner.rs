@@ -258,7 +258,8 @@ impl EffectRunner for ProcessRunner {
         });
     }
 
-    fn commit(&mut self, stage: &StageId, effect: EffectId, job: CommitJob) {
+    fn commit(&mut self, stage: &StageId, effect: EffectId, mut job: CommitJob) {
+        job.subject = self.worktrees.subject_of(&job.subject);
         let git = self
             .worktrees
             .git(&self.paths.dir(stage))

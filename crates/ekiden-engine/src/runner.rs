@@ -56,7 +56,7 @@ use crate::state_trust;
 use crate::steering;
 use crate::steering_socket;
 use crate::workspace::Workspace;
-use crate::worktrees::Worktrees;
+use crate::worktrees::{SUBJECT, Worktrees};
 
 /// Inputs that wait for the loop; a full channel makes their senders wait.
 const INPUTS_MAX: usize = 256;
@@ -80,6 +80,8 @@ pub struct Driving {
     pub on_hangup: OnHangup,
     /// Where notices go.
     pub endpoints: Vec<Endpoint>,
+    /// The subject of commits, in which `{subject}` and `{issue}` stand for ekiden's own and the run's issue.
+    pub commit_subject: String,
     /// What people said to it before this process began, except what its log already has.
     pub messages: Vec<Steered>,
 }
@@ -90,6 +92,7 @@ impl Driving {
         Self {
             on_hangup: OnHangup::Continue,
             endpoints: Vec::new(),
+            commit_subject: SUBJECT.to_owned(),
             messages: Vec::new(),
         }
     }
@@ -132,7 +135,12 @@ pub fn start_on(
     work_dir.drive(header.run.clone(), on_hangup, |work_dir| {
         let (journal, effects) = Journal::create(&work_dir.state, SystemClock.now(), header)?;
         let is_imported = journal.run().header().imported.is_some();
-        let (mut engine, inputs, socket) = work_dir.engine(journal, driving.endpoints, observer)?;
+        let (mut engine, inputs, socket) = work_dir.engine(
+            journal,
+            &driving.commit_subject,
+            driving.endpoints,
+            observer,
+        )?;
         engine.begin(effects)?;
         if is_imported {
             let stop = Event::StopRequested(StopRequest::Gently);
@@ -209,7 +217,12 @@ fn go_on(
         work_dir.reclaim(&journal)?;
         notes.extend(journal.differs().map(|seq| Event::LogicChanged { seq }));
         notes.extend(driving.messages.into_iter().map(Event::Steered));
-        let (mut engine, inputs, socket) = work_dir.engine(journal, driving.endpoints, observer)?;
+        let (mut engine, inputs, socket) = work_dir.engine(
+            journal,
+            &driving.commit_subject,
+            driving.endpoints,
+            observer,
+        )?;
         let at = SystemClock.now();
         for note in notes {
             engine.note(at, note)?;
@@ -321,6 +334,7 @@ impl LockedWorkDir {
     fn engine<'o>(
         &self,
         journal: Journal,
+        commit_subject: &str,
         endpoints: Vec<Endpoint>,
         observer: &'o mut dyn Observer,
     ) -> Result<Started<'o>, EngineError> {
@@ -332,8 +346,10 @@ impl LockedWorkDir {
         let (paths, disk) = (self.paths(header), || Arc::clone(&self.disk));
         let files = RunFiles::new(disk(), paths.clone())?;
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
-        let (run, worktrees) = (header.run.clone(), self.worktrees(header));
+        let (run, mut worktrees) = (header.run.clone(), self.worktrees(header));
         let has_issue = header.issue.is_some();
+        let issue = header.issue.as_ref().map(ToString::to_string);
+        worktrees.subject = commit_subject.replace("{issue}", &issue.unwrap_or_default());
         let socket = steering_socket::of_run(paths.run_dir.socket(), &sender);
         let mut runner = ProcessRunner::new(
             self.ekiden.clone(),

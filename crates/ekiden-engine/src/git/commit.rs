@@ -31,6 +31,9 @@ pub(crate) const TRAILER: &str = "Ekiden-Effect";
 /// The newest commits, among which we look for ours: few are made between a crash and a resume.
 const NEWEST: &str = "log -n 200 -z --no-show-signature --format=%H%n%B";
 
+/// Why there is no commit, and what helps.
+pub(crate) const REFUSES_MESSAGE: &str = "the `commit-msg` hook refused ekiden's message; give it another form in the settings, such as `commit_subject = \"chore: {subject}\"`";
+
 /// A commit to make.
 #[derive(Debug, Clone)]
 pub struct CommitJob {
@@ -128,6 +131,17 @@ pub(crate) async fn refusal(
     let refused =
         command == "commit" && git.message_written() == before && git.has_hook("pre-commit").await;
     refused.then(|| tail(said))
+}
+
+/// Whether the hook refused it that looks at the message.
+pub(crate) async fn refuses_message(
+    git: &Git,
+    error: &GitError,
+    before: Option<SystemTime>,
+) -> bool {
+    let is_of_hook =
+        matches!(error, GitError::Failed { command, code: 1, .. } if command == "commit");
+    is_of_hook && git.message_written() != before && git.has_hook("commit-msg").await
 }
 
 pub(crate) fn trailer(effect: &str) -> String {
@@ -250,6 +264,9 @@ impl Committer<'_> {
             )),
             GitError::Failed { code, said, .. } => Ok(match refusal(self.git, &error, before).await {
                 Some(tail) => Commit::Refused { tail },
+                None if refuses_message(self.git, &error, before).await => {
+                    failed(REFUSES_MESSAGE.to_owned(), said)
+                }
                 None => failed(format!("git or a hook refused it (exit code {code})"), said),
             }),
             GitError::Spawn(_)

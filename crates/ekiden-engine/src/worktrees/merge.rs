@@ -20,7 +20,9 @@ use super::deliver::fast_forward;
 use super::trees::Branch;
 use super::{StageJob, Worktrees};
 use crate::git::branch::elsewhere;
-use crate::git::commit::{commit_all, find_effect, refusal, trailer};
+use crate::git::commit::{
+    REFUSES_MESSAGE, commit_all, find_effect, refusal, refuses_message, trailer,
+};
 use crate::git::flood::{is_in, stays_out};
 use crate::git::status::{Entry, MOVING_HEAD, Scope, Status, in_dir};
 use crate::git::{Cancelled, Git, GitError};
@@ -290,6 +292,9 @@ impl<'a> StageMerge<'a> {
                 && !is_nothing
             {
                 let refused = refusal(&self.git, &error, before).await;
+                if refused.is_none() && refuses_message(&self.git, &error, before).await {
+                    return GitError::refused(format!("{REFUSES_MESSAGE}; {}", in_full(&error)));
+                }
                 return refused.map_or(Err(error), |tail| Ok(Some(Merge::Refused { tail })));
             }
         }
@@ -377,7 +382,8 @@ impl<'a> StageMerge<'a> {
     ) -> Result<(), GitError> {
         let parents = ["-p", &stage.commit, "-p", &tip.commit];
         let trailer = trailer(&self.job.mark);
-        let message = ["-m", subject, "-m", &trailer];
+        let subject = self.trees.subject_of(subject);
+        let message = ["-m", &subject, "-m", &trailer];
         let args = [&[tree][..], &parents, &message].concat();
         let commit = self.git.line("commit-tree", &args).await?;
         self.long("reset --quiet --hard", &[&commit]).await
@@ -439,6 +445,6 @@ impl<'a> StageMerge<'a> {
     fn subject(&self) -> String {
         let stage = &self.job.stage;
         let text = format!("ekiden: {} {}", stage.id, stage.task_name);
-        one_line(&text, SUBJECT_CHARS_MAX)
+        self.trees.subject_of(&one_line(&text, SUBJECT_CHARS_MAX))
     }
 }

@@ -40,6 +40,9 @@ use tokio::sync::{Mutex, watch};
 use crate::git::{CEILING, Cancelled, Git, GitError};
 use crate::paths::RunPaths;
 
+/// Stands for ekiden's own subject of a commit.
+pub(crate) const SUBJECT: &str = "{subject}";
+
 /// What to do in the worktree of a stage.
 #[derive(Debug, Clone)]
 pub struct StageJob {
@@ -60,6 +63,8 @@ pub(crate) struct Worktrees {
     disk: Arc<dyn Disk>,
     paths: RunPaths,
     isolation: Isolation,
+    /// The subject of commits, in which [`SUBJECT`] stands for ekiden's own.
+    pub(crate) subject: String,
     /// Held while worktrees and branches are made: git cannot make two at once.
     making: Arc<Mutex<()>>,
 }
@@ -76,6 +81,7 @@ impl Worktrees {
             disk,
             paths,
             isolation,
+            subject: SUBJECT.to_owned(),
             making: Arc::default(),
         }
     }
@@ -180,6 +186,11 @@ impl Worktrees {
             .trees
             .as_deref()
             .filter(|trees| dir.starts_with(trees))
+    }
+
+    /// The subject of a commit, in the form that the user wants.
+    pub(crate) fn subject_of(&self, own: &str) -> String {
+        self.subject.replace(SUBJECT, own).trim().to_owned()
     }
 
     /// Git in the user's work dir.

@@ -67,6 +67,7 @@ pub fn driving(given: &Given, here: &Path) -> Result<Driving, Failure> {
             true => endpoints(given, here)?,
             false => Vec::new(),
         },
+        commit_subject: given.need(&table::COMMIT_SUBJECT)?,
         messages: Vec::new(),
     })
 }

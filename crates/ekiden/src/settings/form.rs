@@ -168,6 +168,14 @@ pub fn text(text: &str) -> Read<String> {
     }
 }
 
+/// A commit's subject, in which {subject} stands for ekiden's own.
+pub fn subject(text: &str) -> Read<String> {
+    match text.contains("{subject}") && !text.contains('\n') {
+        true => Ok(text.to_owned()),
+        false => Err("one line with {subject} in it, such as 'chore: {subject}'".to_owned()),
+    }
+}
+
 /// A branch's name, in which {issue} and {title} stand for those of an issue.
 pub fn branch(text: &str) -> Read<String> {
     let rest = text.replace("{issue}", "").replace("{title}", "");

@@ -357,6 +357,7 @@ mod tests {
             "/etc/keys",
             "a",
             "claude=5",
+            "chore: {subject}",
         ];
         let fits = |text: &&str| (row.check)(text).is_ok();
         some.into_iter()
@@ -421,6 +422,7 @@ mod tests {
             completion_marker
             verify_timeout
             git_commit
+            commit_subject
             branch
             fallback_return
             model

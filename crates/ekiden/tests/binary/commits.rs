@@ -357,6 +357,34 @@ fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
     assert_eq!(status(&environment), "?? item-1.txt\n?? task.md\n");
 }
 
+/// A hook such as commitlint, which wants its own kind of subject.
+// shows: REL-18
+#[test]
+fn a_hook_that_refuses_the_message_gets_another_subject_from_the_settings() {
+    let environment = repository();
+    let lint = "head -1 \"$1\" | grep -q '^chore(loop): [a-z]' || { echo no type >&2; exit 1; }\n";
+    hook(&environment, "commit-msg", lint);
+    environment.write("task.md", &items(5));
+    let said = environment.run(&RUN).expect(0);
+    assert!(
+        said.stdout.contains(
+            "! session 1 is not committed: the `commit-msg` hook refused ekiden's message; give it another form in the settings, such as `commit_subject = \"chore: {subject}\"`\n    no type\n"
+        ),
+        "{said}"
+    );
+    environment.write("task.md", &items(6));
+    let settings = "commit_subject = \"chore(loop): {subject}\"\n";
+    environment.write(".ekiden/config.toml", settings);
+    environment
+        .run(&["run", "task.md", "--agent", "rehearsal", "-g"])
+        .expect(0);
+    let subject = environment.git(&["log", "-1", "--format=%s"]);
+    assert!(
+        subject.starts_with("chore(loop): ekiden: session "),
+        "{subject}"
+    );
+}
+
 // shows: REL-18
 #[test]
 fn the_next_session_reads_what_a_hook_said() {

@@ -302,8 +302,41 @@ fn what_git_refuses_goes_to_the_user_at_once() {
         .environment
         .script(".git/hooks/pre-commit", "exit 0\n");
     let said = message.run().expect(1);
+    assert!(
+        said.stdout
+            .contains("cannot be merged: the `commit-msg` hook refused ekiden's message; give it"),
+        "{said}"
+    );
     assert!(said.stdout.contains("no bad words"), "{said}");
     assert!(said.stdout.contains("1 session "), "{said}");
+}
+
+/// The commits of sessions, of a stage's rest, of its merge and of what it is given have the subject that the user wants.
+// shows: PLN-08, REL-18
+#[test]
+fn every_commit_of_a_plan_has_the_subject_of_the_settings() {
+    let wait = "until git log --all --format=%s | grep -q '^chore: ekiden: A '; do sleep 0.1; done";
+    let second = format!("{wait}; echo b > n");
+    let mut fixture = Fixture::new("true")
+        .stage("A", &["echo a > n"])
+        .stage("B", &[&second, "echo ab > n"]);
+    fixture.environment = fixture
+        .environment
+        .with("EKIDEN_COMMIT_SUBJECT", "chore: {subject}")
+        .with("EKIDEN_GIT_COMMIT", "true");
+    let lint = "grep -q '^chore: ekiden: ' \"$1\"\n";
+    fixture.environment.script(".git/hooks/commit-msg", lint);
+    fixture.run().expect(0);
+    let log = fixture.environment.git(&["log", "--format=%s", "main"]);
+    let others = log.lines().filter(|subject| *subject != "begin");
+    assert!(
+        { others }.all(|subject| subject.starts_with("chore: ekiden: ")),
+        "{log}"
+    );
+    assert!(
+        log.contains("chore: ekiden: changes of other stages, with conflicts\n"),
+        "{log}"
+    );
 }
 
 /// The checks of both sides decide on a resolved conflict: taking one side whole does not make the run complete.

@@ -101,6 +101,7 @@ fn every_setting_says_where_it_comes_from() {
     verify_timeout              120                                  default
     review                      off                                  default
     git_commit                  false                                default
+    commit_subject              {subject}                            default
     branch                      -                                    default
     agent                       mine                                 EKIDEN_AGENT
     agent_command               -                                    default

@@ -57,7 +57,8 @@ fn a_run_takes_its_task_from_an_issue_and_keeps_one_comment_there() {
     let environment = with_linear(Environment::with_git(), &server)
         .with("EKIDEN_TRACKER_STATE", "In Progress")
         .with("EKIDEN_TRACKER_ON_COMPLETE", "close")
-        .with("EKIDEN_TRACKER_BRANCH", "feat/{issue}-{title}");
+        .with("EKIDEN_TRACKER_BRANCH", "feat/{issue}-{title}")
+        .with("EKIDEN_COMMIT_SUBJECT", "{issue}: {subject}");
     environment.git(&["config", "user.name", "Me"]);
     environment.git(&["config", "user.email", "me@example.invalid"]);
     environment.write("task.md", &items(5));
@@ -105,7 +106,8 @@ fn a_run_takes_its_task_from_an_issue_and_keeps_one_comment_there() {
     );
     let message = environment.git(&["log", "-1", "--format=%B"]);
     assert!(
-        message.contains("\nIssue: ANV-1\nEkiden-Effect: "),
+        message.starts_with("ANV-1: ekiden: session ")
+            && message.contains("\nIssue: ANV-1\nEkiden-Effect: "),
         "{message}"
     );
     let log = std::fs::read_to_string(environment.run_dir().join("log.jsonl")).unwrap();
