@@ -135,12 +135,7 @@ pub fn start_on(
     work_dir.drive(header.run.clone(), on_hangup, |work_dir| {
         let (journal, effects) = Journal::create(&work_dir.state, SystemClock.now(), header)?;
         let is_imported = journal.run().header().imported.is_some();
-        let (mut engine, inputs, socket) = work_dir.engine(
-            journal,
-            &driving.commit_subject,
-            driving.endpoints,
-            observer,
-        )?;
+        let (mut engine, inputs, socket) = work_dir.engine(journal, &driving, observer)?;
         engine.begin(effects)?;
         if is_imported {
             let stop = Event::StopRequested(StopRequest::Gently);
@@ -201,7 +196,7 @@ fn go_on(
     found: &Run,
     mut notes: Vec<Event>,
     event: Event,
-    driving: Driving,
+    mut driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
     let header = found.header();
@@ -216,13 +211,8 @@ fn go_on(
     work_dir.drive(run, on_hangup, |work_dir| {
         work_dir.reclaim(&journal)?;
         notes.extend(journal.differs().map(|seq| Event::LogicChanged { seq }));
-        notes.extend(driving.messages.into_iter().map(Event::Steered));
-        let (mut engine, inputs, socket) = work_dir.engine(
-            journal,
-            &driving.commit_subject,
-            driving.endpoints,
-            observer,
-        )?;
+        notes.extend(driving.messages.drain(..).map(Event::Steered));
+        let (mut engine, inputs, socket) = work_dir.engine(journal, &driving, observer)?;
         let at = SystemClock.now();
         for note in notes {
             engine.note(at, note)?;
@@ -334,8 +324,7 @@ impl LockedWorkDir {
     fn engine<'o>(
         &self,
         journal: Journal,
-        commit_subject: &str,
-        endpoints: Vec<Endpoint>,
+        driving: &Driving,
         observer: &'o mut dyn Observer,
     ) -> Result<Started<'o>, EngineError> {
         if !journal.is_copied() {
@@ -349,7 +338,9 @@ impl LockedWorkDir {
         let (run, mut worktrees) = (header.run.clone(), self.worktrees(header));
         let has_issue = header.issue.is_some();
         let issue = header.issue.as_ref().map(ToString::to_string);
-        worktrees.subject = commit_subject.replace("{issue}", &issue.unwrap_or_default());
+        worktrees.subject = driving
+            .commit_subject
+            .replace("{issue}", &issue.unwrap_or_default());
         let socket = steering_socket::of_run(paths.run_dir.socket(), &sender);
         let mut runner = ProcessRunner::new(
             self.ekiden.clone(),
@@ -357,7 +348,7 @@ impl LockedWorkDir {
             paths,
             worktrees,
             disk(),
-            endpoints,
+            driving.endpoints.clone(),
             sender,
         );
         runner.hides_keys = has_issue;

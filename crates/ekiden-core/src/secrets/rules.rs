@@ -138,7 +138,7 @@ const OTHERS: &[(&str, &str, Shape)] = &[
         "authorization",
         Part(
             concat!(
-                r#"(?:\\*["'`\])]){0,3}[ \t]{0,3}(?:=>|[:=,])[ \t]{0,3}\\*["'`]?"#,
+                r#"(?:\\*["'`\])]){0,3}[ \t]{0,3}(?:=>|[:=,])[ \t]{0,3}(?:\\*["'`])?"#,
                 r"(?:(?i-u:bearer|basic|token|bot|apikey|digest|negotiate)[ \t]{1,3})?([A-Za-z0-9._~+/=:-]{8,})",
             ),
             Strong,
