@@ -314,8 +314,7 @@ impl Following {
             &spec,
             &merged,
         ];
-        let fetched = self.git.line(&fetch).await;
-        fetched.map_err(|fault| fault.of_remote("fetch from"))?;
+        self.git.line(&fetch).await?;
         let list = ["for-each-ref", "--format=%(objectname) %(refname)", &ours];
         let mut pending: BTreeMap<StageId, Pending> = BTreeMap::new();
         let mut logs = BTreeMap::new();
