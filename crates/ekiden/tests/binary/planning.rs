@@ -153,7 +153,7 @@ fn an_unfinished_run_is_told_before_the_first_session() {
     insta::assert_snapshot!(environment.told(&rehearsal(&["build", "idea.md", "--yes"])), @r"
     --- standard error
     error: a run is unfinished here: RUN
-    hint: `ekiden resume` continues it
+    hint: `ekiden answer` answers its question and continues it
     hint: `--new` starts a new run and keeps that one as it is
     --- exit code 1
     ");
