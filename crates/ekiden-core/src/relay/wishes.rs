@@ -134,8 +134,11 @@ impl Relay {
 
     /// Whether this was its last answer. A question that has an answer takes no other.
     pub fn has_taken(&self, words: &str) -> bool {
-        let taken = self.answer.as_ref();
-        taken.is_some_and(|taken| taken.ends_with(&answer(words)))
+        let taken = self
+            .answer
+            .as_ref()
+            .and_then(|taken| taken.split_once('\n'));
+        taken.is_some_and(|(_, taken)| taken == answer(words))
     }
 
     /// A person changes limits. Sessions count afresh only if the change gives their number.

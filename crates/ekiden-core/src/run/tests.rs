@@ -646,6 +646,7 @@ fn an_answered_stage_that_waits_for_a_slot_asks_nothing() {
     });
     let relay = world.run.relay(&stage).unwrap();
     assert!(relay.has_taken("by trigger") && !relay.has_taken("drop it"));
+    assert!(!relay.has_taken("trigger"), "only its end is the same");
 }
 
 // shows: REL-35
