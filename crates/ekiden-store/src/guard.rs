@@ -288,7 +288,7 @@ pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
         let modified = path.metadata().and_then(|found| found.modified());
         matches!(
             kind,
-            // The last is what a process left that was killed while it replaced one of them.
+            // `new`: a process was killed while it replaced one of the others.
             Some("jsonl" | "lock" | "figure" | "mod" | "writing" | "client" | "new")
         ) && modified.is_ok_and(|modified| modified < before)
     };

@@ -348,7 +348,7 @@ fn put_comment<'a>(
     tracker.put_comment(&issue.id, &living)
 }
 
-/// The id of an issue beside this one; `None` if it is in another repository, as `owner/name#12`.
+/// The id of an issue in this repository; `None` for one in another, such as `owner/name#12`.
 fn id_of(name: &str) -> Option<&str> {
     let id = name.trim_start_matches('#');
     (!id.contains('#')).then_some(id)

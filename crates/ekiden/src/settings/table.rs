@@ -213,8 +213,7 @@ settings! {
     /// Commit what each session changed; the repository's hooks run
     GIT_COMMIT: bool = "git_commit", Switch, Result, form::switch;
         short: Some('g');
-    /// The subject of ekiden's commits, for a repository whose hook wants another, such as 'chore: {subject}': {subject} stands
-    /// for ekiden's own, {issue} for the run's issue
+    /// The subject line of ekiden's commits, such as 'chore: {subject}': {subject} is ekiden's own, {issue} is the run's issue
     COMMIT_SUBJECT: String = "commit_subject", One("TEXT"), NoFlag, form::subject;
         default: Some("{subject}");
     /// Work on this branch; ekiden creates it from where you are if it does not exist

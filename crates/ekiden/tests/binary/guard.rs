@@ -356,7 +356,7 @@ fn a_client_that_an_agent_starts_does_not_use_up_the_handoff() {
     }
 }
 
-/// The status line was of a model with a larger window, and without an interface it is not called again.
+/// The last status line was of a model with a larger window. A client without an interface calls none.
 // shows: MON-06
 #[test]
 fn a_session_that_goes_on_with_a_smaller_model_without_an_interface_has_its_window() {

@@ -167,7 +167,7 @@ fn goes_on(outcome: &Outcome, by_person: bool, now: Timestamp) -> bool {
 /// Whether a person wants the run to stop, if this record decides about it.
 fn stopped_by_person(record: &Record) -> Option<bool> {
     if let Event::StopRequested(request) = &record.event {
-        // At the end of the machine, every process gets this signal.
+        // When a machine shuts down, every process gets this signal.
         let by_machine = StopRequest::Now { signal: SIGTERM };
         return (*request != by_machine).then_some(true);
     }
