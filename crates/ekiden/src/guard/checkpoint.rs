@@ -185,7 +185,7 @@ fn watched_of(args: &[OsString]) -> Option<Watched> {
     let ([session, transcript], Ok(dir)) = (args, std::env::current_dir()) else {
         return None;
     };
-    Watched::of(&session.to_string_lossy(), transcript.into(), &dir)
+    Watched::of(&session.to_string_lossy(), transcript.into(), &dir, &dir)
 }
 
 /// Has a separate process send it, if the user wants that: neither a hook nor a person waits for an
@@ -302,7 +302,7 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
         super::report::note(&in_full(&error));
     }
     let transcript = request.transcript.clone().unwrap_or_default();
-    let watched = Watched::of(&session, transcript, &place.dir);
+    let watched = Watched::of(&session, transcript, &place.dir, &place.dir);
     let of_loop = || watched.as_ref()?.loop_in_issue();
     if let Ok(taken) = &taken
         && !taken.again

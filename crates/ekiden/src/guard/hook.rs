@@ -39,8 +39,12 @@ pub(super) fn run(called: Called) {
     if call.agent_id.is_some() {
         return;
     }
-    let Some(mut watched) = Watched::of(&call.session_id, call.transcript.clone(), &call.cwd)
-    else {
+    let Some(mut watched) = Watched::of(
+        &call.session_id,
+        call.transcript.clone(),
+        &call.cwd,
+        &call.cwd,
+    ) else {
         return;
     };
     if watched.transcript.as_os_str().is_empty() {

@@ -23,7 +23,7 @@ pub(super) fn run(wrap: Option<&OsStr>) {
         project
     };
     let mut foreign = wrap.and_then(|command| foreign(command, input.as_bytes(), dir));
-    let watched = Watched::of(&told.session_id, told.transcript.clone(), dir);
+    let watched = Watched::of(&told.session_id, told.transcript.clone(), dir, &told.cwd);
     let line = watched.map(|watched| {
         let format = watched.line_format();
         let beside = if format.shows(Part::Wrapped) {

@@ -75,7 +75,7 @@ impl Watched {
     ///
     /// Unreadable settings count as unset: a session must not fail because of them. A line in
     /// `guard/errors.log` says what is wrong.
-    pub fn of(session: &str, transcript: PathBuf, cwd: &Path) -> Option<Self> {
+    pub fn of(session: &str, transcript: PathBuf, project: &Path, cwd: &Path) -> Option<Self> {
         let environment = Environment::of_process();
         if environment
             .variable(crate::settings::environment::RUN_VARIABLE)
@@ -85,11 +85,11 @@ impl Watched {
         }
         let project = environment
             .variable("CLAUDE_PROJECT_DIR")
-            .map_or(cwd, Path::new);
+            .map_or(project, Path::new);
         let state_dir = environment
             .variable(&table::STATE_DIR.row.env())
             .map(PathBuf::from);
-        let place = ProjectPlace::find(project, state_dir.as_deref())?;
+        let place = place_of(project, cwd, state_dir.as_deref())?;
         let disk = Arc::new(RealDisk::fenced(&place.dir));
         let files = GuardFiles::new(disk, &place.state_dir, session);
         let now = SystemClock.now();
@@ -195,7 +195,7 @@ impl Watched {
         let own = named.or_else(|| environment.variable(transcript::SESSION_VARIABLE));
         let began = own.and_then(|session| began_in(&environment, session, &here));
         let here = began.unwrap_or(here);
-        let mut watched = Self::of("", PathBuf::new(), &here).ok_or_else(refused)?;
+        let mut watched = Self::of("", PathBuf::new(), &here, &here).ok_or_else(refused)?;
         // Worktrees share a state directory.
         let is_elsewhere = |session: &String| {
             let mut file = File::open(transcript::find(&environment, session)?).ok()?;
@@ -402,6 +402,21 @@ impl Watched {
             .map_err(|error| super::report::note(&in_full(&error)))
             .ok()
     }
+}
+
+/// The project, or the worktree of it that the agent entered: the client still names the project then. A loop
+/// stays where its files are.
+fn place_of(project: &Path, cwd: &Path, state_dir: Option<&Path>) -> Option<ProjectPlace> {
+    let place = ProjectPlace::find(project, state_dir)?;
+    if cwd == project || Published::new(&place.dir).ralph_state().is_file() {
+        return Some(place);
+    }
+    // Worktrees share a state directory.
+    let mut above = cwd
+        .ancestors()
+        .filter_map(|dir| ProjectPlace::find(dir, state_dir));
+    let entered = above.find(|entered| entered.state_dir == place.state_dir);
+    Some(entered.unwrap_or(place))
 }
 
 /// The directory, from here upwards, in which a session is watched. WHY: its agent may have changed the directory.

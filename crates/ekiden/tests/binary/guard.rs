@@ -1055,6 +1055,36 @@ fn a_command_in_a_shell_is_not_about_a_session_in_another_worktree() {
     assert_eq!(["here", "there"].map(taken), [true, false]);
 }
 
+/// The client's tool `EnterWorktree` changes the directory, and `CLAUDE_PROJECT_DIR` stays.
+// shows: CHK-002, HND-07
+#[test]
+fn a_session_whose_agent_enters_a_worktree_is_watched_there() {
+    let mut session = Watched::new();
+    let side = session.environment.dir().join(".claude/worktrees/side");
+    let branch = "feature/ANV-7-side";
+    let side_name = side.to_str().unwrap();
+    session
+        .environment
+        .git(&["worktree", "add", "--quiet", "-b", branch, side_name]);
+    std::fs::write(side.join("src/side.rs"), "new\n").unwrap();
+    let project = session.environment.dir().to_str().unwrap().to_owned();
+    session.environment = session.environment.with("CLAUDE_PROJECT_DIR", &project);
+    let commit = json!({"tool_name": "Bash", "tool_input": {"command": "git commit -m x"}, "tool_response": "ok"});
+    let within = json!({"cwd": side.join("src"), "tool_calls": [commit]});
+    session.uses(87).hook("PostToolBatch", &within);
+    session.checkpointed();
+    assert!(!session.environment.exists(".ekiden/handoffs"));
+    let documents = std::fs::read_dir(side.join(".ekiden/handoffs")).unwrap();
+    let document = documents.flatten().next().unwrap().path();
+    let document = std::fs::read_to_string(document).unwrap();
+    for expected in [branch, "ANV-7", "src/side.rs"] {
+        assert!(document.contains(expected), "{expected}: {document}");
+    }
+    let cleared = json!({"source": "clear", "session_id": "next", "cwd": side});
+    let told = session.hook("SessionStart", &cleared);
+    assert!(agent(&told).contains("src/side.rs"), "{told}");
+}
+
 /// A command of the user has the name of one of the skills.
 // shows: MON-004, OPS-02
 #[test]
