@@ -314,7 +314,8 @@ impl Following {
             &spec,
             &merged,
         ];
-        self.git.line(&fetch).await?;
+        let fetched = self.git.line(&fetch).await;
+        fetched.map_err(|fault| fault.of_remote("fetch from"))?;
         let list = ["for-each-ref", "--format=%(objectname) %(refname)", &ours];
         let mut pending: BTreeMap<StageId, Pending> = BTreeMap::new();
         let mut logs = BTreeMap::new();

@@ -222,7 +222,11 @@ impl Feed {
     ) -> Vec<(String, Write)> {
         let mut writes = Vec::new();
         for (stage, relay) in run.relays() {
-            let Some(last) = &relay.last else { continue };
+            let Some(last) = &relay.last else {
+                // The stage begins anew on a fleet, and so do its sessions' numbers.
+                self.seen.remove(stage);
+                continue;
+            };
             let number = last.session.get();
             let seen = self.seen.get(stage).copied().unwrap_or_default();
             if last.notes.by == Author::FollowUp || number <= seen {
@@ -231,10 +235,8 @@ impl Feed {
             self.seen.insert(stage.clone(), number);
             let place = timeline.stages.iter().find(|of_it| of_it.id == *stage);
             let session = place.and_then(|place| {
-                place
-                    .sessions
-                    .iter()
-                    .find(|session| session.number == number)
+                let mut latest = place.sessions.iter().rev();
+                latest.find(|session| session.number == number)
             });
             let name = timeline.is_plan.then_some(stage);
             let mut stages = run.header().manifest.stages.iter();
