@@ -12,9 +12,10 @@ use crate::attempt::AttemptSpec;
 use crate::child::{ChildSpec, StdinKind};
 use crate::rehearsal;
 
-/// Tools with which an agent would continue later, when ekiden no longer listens. `Monitor` even starts a
-/// second turn without a message from us and keeps the client alive after its input was closed.
-const UNATTENDED_TOOLS: &str = "Monitor,ScheduleWakeup,CronCreate,CronDelete,CronList";
+/// Tools with which an agent would continue later, when ekiden no longer listens, or in a worktree in which ekiden
+/// neither commits nor verifies. `Monitor` even starts a second turn without a message from us and keeps the client
+/// alive after its input was closed.
+const WITHHELD_TOOLS: &str = "Monitor,ScheduleWakeup,CronCreate,CronDelete,CronList,EnterWorktree";
 /// Tools that change something. A read-only session does not get them.
 const WRITING_TOOLS: &str = "Bash,Edit,MultiEdit,Write,NotebookEdit";
 /// Git's state changes all the time and comes before the prompt; ekiden tells the agent itself.
@@ -138,8 +139,8 @@ pub(crate) fn claude_flags(spec: &AttemptSpec) -> Vec<String> {
     let permissions = &spec.agent.permissions;
     // Flags with several values are written with `=`, so that none swallows its neighbour.
     let mut args = vec![match permissions.read_only {
-        true => format!("--disallowedTools={UNATTENDED_TOOLS},{WRITING_TOOLS}"),
-        false => format!("--disallowedTools={UNATTENDED_TOOLS}"),
+        true => format!("--disallowedTools={WITHHELD_TOOLS},{WRITING_TOOLS}"),
+        false => format!("--disallowedTools={WITHHELD_TOOLS}"),
     }];
     if let Some(model) = &spec.agent.model {
         args.extend(["--model".to_owned(), model.clone()]);

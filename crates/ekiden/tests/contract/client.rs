@@ -429,11 +429,11 @@ fn a_turn_before_ours_is_no_end() {
     assert_eq!(count(&told, "attempt_ended"), 1, "{told:#?}");
 }
 
-/// What would wake the client later is taken away from it.
+/// What would wake the client later, or take it out of the work dir, is taken away from it.
 // shows: AGT-11, AGT-08
 #[test]
-fn nothing_can_be_scheduled() {
-    let tools = ["ScheduleWakeup", "CronCreate", "Monitor"];
+fn nothing_can_be_scheduled_and_no_worktree_entered() {
+    let tools = ["ScheduleWakeup", "CronCreate", "Monitor", "EnterWorktree"];
     let model = move |request: &Request, dir: &str| -> Reply {
         let wakeup = json!({"delaySeconds": 60, "reason": "later", "prompt": "Go on."});
         match request.tool_results().len() {
