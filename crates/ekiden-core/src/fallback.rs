@@ -116,7 +116,7 @@ impl Outages {
 }
 
 /// Both count against the same limits. For agents by a command, the command is the account.
-fn has_same_account(one: &AgentSpec, other: &AgentSpec) -> bool {
+pub(crate) fn has_same_account(one: &AgentSpec, other: &AgentSpec) -> bool {
     let by_command = matches!(one.kind, AgentKind::Acp | AgentKind::Exec);
     (one.kind, &one.account) == (other.kind, &other.account)
         && (!by_command || one.command == other.command)

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::agent::AgentSpec;
 use crate::budget::{AgentSpends, Spend};
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Continued, Delivery, Event, RelayEvent, RunResumed, WorktreeEvent};
@@ -135,7 +136,7 @@ impl Run {
             }
             Event::Elsewhere { stage, event } => self.elsewhere(at, stage, event),
             Event::Stage { stage, event } => {
-                self.learn_limit(at, event);
+                self.learn_limit(at, stage, event);
                 self.of_relay(at, stage, |relay| relay.step(at, event))
             }
             Event::Worktree { stage, event, .. } => {
@@ -305,9 +306,11 @@ impl Run {
         let answer = resumed.answer.as_ref();
         self.plan.resume(answer.map(|answer| &answer.stage));
         // A limit that a relay waits for holds the others still, if only an engine died.
-        let limits = self.live().filter_map(|(_, relay)| relay.limited_until());
-        let limits: Vec<Timestamp> = limits.collect();
-        limits.into_iter().for_each(|until| self.plan.hold(until));
+        let limits = self.live().filter_map(|(_, relay)| relay.limit_met());
+        let limits: Vec<(AgentSpec, Timestamp)> = limits.collect();
+        for (agent, until) in limits {
+            self.hold(&agent, until);
+        }
         self.plan.pause(self.paused);
         self.of_all(at, |relay| relay.resume(at, resumed))
     }
@@ -359,9 +362,7 @@ impl Run {
         let spent_by = relay.spent_by.clone().since(&before_by);
         self.spent_by = std::mem::take(&mut self.spent_by).plus(&spent_by);
         self.sessions += relay.totals.sessions.saturating_sub(before.sessions);
-        if let Some(until) = relay.limited_until() {
-            self.plan.hold(until);
-        }
+        let limit = relay.limit_met();
         match relay.outcome() {
             None => {
                 self.live.insert(stage.clone());
@@ -385,6 +386,9 @@ impl Run {
                     effects.iter_mut().for_each(hand_on);
                 }
             }
+        }
+        if let Some((agent, until)) = limit {
+            self.hold(&agent, until);
         }
         staged(stage, effects)
     }

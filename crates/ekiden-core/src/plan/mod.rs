@@ -84,8 +84,6 @@ struct PlanNow {
     /// Somebody wants the run to stop.
     stop: Option<StopRequest>,
     paused: bool,
-    /// Until when a usage limit holds all.
-    held_until: Option<Timestamp>,
     delivery: Delivery,
     ended: Option<Outcome>,
 }
@@ -324,16 +322,25 @@ impl Plan {
         self.now.paused = paused;
     }
 
-    /// A usage limit that one stage met holds all until then.
-    pub fn hold(&mut self, until: Timestamp) {
-        self.now.held_until = self.now.held_until.max(Some(until));
+    /// A usage limit holds these stages, by their places, until then.
+    pub fn hold(&mut self, until: Timestamp, stages: impl IntoIterator<Item = usize>) {
+        for at in stages {
+            let held = &mut self.nodes[at].held_until;
+            *held = (*held).max(Some(until));
+        }
     }
 
     /// When a stage may begin that a usage limit holds back.
     pub fn wakes_at(&self) -> Option<Timestamp> {
         let waits_for_more = self.now.paused || self.unconfirmed > 0 || self.halt().is_some();
-        let held = self.may_begin() > 0 && !waits_for_more;
-        self.now.held_until.filter(|_| held)
+        if waits_for_more || self.at_work >= self.jobs {
+            return None;
+        }
+        let held = self
+            .ready
+            .iter()
+            .filter_map(|(_, at)| self.nodes[*at].held_until);
+        held.min()
     }
 
     /// How many stages could begin now.
@@ -362,11 +369,13 @@ impl Plan {
     }
 
     fn next_stage(&mut self, now: Timestamp) -> Option<PlanDecision> {
-        let held = self.now.paused || self.held_until(now).is_some();
-        if held || self.unconfirmed > 0 || self.at_work >= self.jobs {
+        if self.now.paused || self.unconfirmed > 0 || self.at_work >= self.jobs {
             return None;
         }
-        let (_, at) = self.ready.pop_first()?;
+        let is_free = |(_, at): &&(_, usize)| self.nodes[*at].held_until(now).is_none();
+        let next = self.ready.iter().find(is_free).copied()?;
+        self.ready.remove(&next);
+        let (_, at) = next;
         self.at_work += 1;
         let node = &mut self.nodes[at];
         if self.in_worktrees && !node.now.begun {

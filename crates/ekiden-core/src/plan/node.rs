@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::StageId;
 use crate::manifest::{Manifest, OnFail, Take};
 use crate::outcome::Outcome;
+use crate::time::Timestamp;
 
 /// The assumed tokens of a stage without an estimate.
 const TOKENS_UNKNOWN: u64 = 50_000;
@@ -73,6 +74,8 @@ pub(super) struct Node {
     pub retries: u32,
     /// Its estimated tokens.
     pub estimate: u64,
+    /// Until when a usage limit holds it.
+    pub held_until: Option<Timestamp>,
     pub now: StageNow,
 }
 
@@ -100,6 +103,11 @@ impl Node {
             return None;
         };
         Some(by)
+    }
+
+    /// The time until which a usage limit holds it now.
+    pub(super) fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.held_until.filter(|until| now < *until)
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -136,6 +144,7 @@ pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>)
                 (0, estimate) => estimate,
                 (expected, _) => expected,
             },
+            held_until: None,
             now: StageNow {
                 state: StageState::Waiting,
                 tries: 1,

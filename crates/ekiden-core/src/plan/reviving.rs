@@ -95,7 +95,9 @@ impl Plan {
         self.now.halted = None;
         self.now.stop = None;
         self.now.paused = false;
-        self.now.held_until = None;
+        self.nodes
+            .iter_mut()
+            .for_each(|node| node.held_until = None);
         self.now.ended = None;
     }
 

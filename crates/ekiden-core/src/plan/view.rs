@@ -83,9 +83,9 @@ impl Plan {
         blocked.into_iter().skip(1).cloned().collect()
     }
 
-    /// The time until which a usage limit holds everything.
-    pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.now.held_until.filter(|until| now < *until)
+    /// The time until which a usage limit holds a stage.
+    pub fn held_until(&self, stage: &StageId, now: Timestamp) -> Option<Timestamp> {
+        self.nodes[self.place(stage)?].held_until(now)
     }
 
     /// How many stages are over.

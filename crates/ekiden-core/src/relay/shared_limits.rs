@@ -3,6 +3,7 @@
 //! A single relay shares nothing, and nothing here changes it.
 
 use super::{Baseline, Phase, Relay};
+use crate::agent::AgentSpec;
 use crate::budget::{AgentSpends, Budget, Spend};
 use crate::effect::RelayEffect;
 use crate::knowledge::Knowledge;
@@ -127,13 +128,13 @@ impl Relay {
         self.shared.held_until.filter(|until| at < *until)
     }
 
-    /// The end of its wait for a usage limit that holds the other stages, too. A reviewer's limit does not
-    /// hold them if other agents can replace the working one.
-    pub fn limited_until(&self) -> Option<Timestamp> {
+    /// The agent and the end of its wait for a usage limit that holds other stages of that account, too. A reviewer's
+    /// limit does not hold them if other agents can replace the working one.
+    pub fn limit_met(&self) -> Option<(AgentSpec, Timestamp)> {
         let alone = self.settings.fallback.is_empty();
         self.waits_for(WaitCause::UsageLimit)
-            .filter(|next| alone || next.purpose.is_work())
-            .and(self.waits_until())
+            .filter(|next| alone || next.purpose.is_work())?;
+        Some((self.agent().clone(), self.waits_until()?))
     }
 
     /// What the current session may still spend of its reserved share.

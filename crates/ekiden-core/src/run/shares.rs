@@ -6,6 +6,7 @@ use crate::bounds::OnRateLimit;
 use crate::budget::{AgentBudget, AgentSpends, Budget, Prices, Spend};
 use crate::effect::Effect;
 use crate::event::RelayEvent;
+use crate::fallback::has_same_account;
 use crate::ids::StageId;
 use crate::limits;
 use crate::outcome::WaitCause;
@@ -89,12 +90,13 @@ impl Run {
         effects
     }
 
-    /// A usage limit holds all stages, even if the session that hit it had already handed off and its relay
+    /// A usage limit holds the stages of its account, even if the session that hit it had already handed off and its relay
     /// need not wait. With fallbacks, a relay waits only when all agents are out. If a limit is to stop the run, the
     /// next session that hits it does.
-    pub(super) fn learn_limit(&mut self, at: Timestamp, event: &RelayEvent) {
+    pub(super) fn learn_limit(&mut self, at: Timestamp, stage: &StageId, event: &RelayEvent) {
         let waits = self.settings.bounds.on_rate_limit == OnRateLimit::Wait;
-        if !waits || !self.settings.fallback.is_empty() {
+        let in_plan = self.header.manifest.plan.is_some();
+        if !waits || !in_plan || !self.settings.fallback.is_empty() {
             return;
         }
         let Some((_, ended)) = event.ended() else {
@@ -106,9 +108,20 @@ impl Run {
         let until = resets_at + limits::RESET_BUFFER;
         // If the reset is too far away, the next session that hits the limit reports it.
         let is_near = at < resets_at && until.since(at) <= self.settings.wait_max;
-        if is_near && self.header.manifest.plan.is_some() {
-            self.plan.hold(until);
+        let agent = self.relays.get(stage).map(|relay| relay.agent().clone());
+        if let Some(agent) = agent.filter(|_| is_near) {
+            self.hold(&agent, until);
         }
+    }
+
+    /// A usage limit of this agent's account holds the stages that use it.
+    pub(super) fn hold(&mut self, agent: &AgentSpec, until: Timestamp) {
+        let stages = self.header.manifest.stages.iter().enumerate();
+        let held = stages.filter(|(_, stage)| {
+            let own = stage.part.agent.as_deref();
+            has_same_account(own.unwrap_or(&self.settings.agent), agent)
+        });
+        self.plan.hold(until, held.map(|(at, _)| at));
     }
 
     /// The effect of the other relays on one. Only the working ones are considered, which are few.
@@ -146,7 +159,7 @@ impl Run {
             reserved_by,
             sessions: self.sessions.saturating_sub(own.sessions),
             sharers: u32::try_from(sharers).unwrap_or(u32::MAX),
-            held_until: self.plan.held_until(at),
+            held_until: self.plan.held_until(stage, at),
         }
     }
 }

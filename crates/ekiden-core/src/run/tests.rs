@@ -759,6 +759,49 @@ fn a_reviewers_limit_holds_no_work_where_others_can_go_on() {
     assert!(world.agents.contains_key(&later));
 }
 
+// shows: REL-11, PLN-03
+#[test]
+fn a_usage_limit_holds_only_the_stages_of_its_account() {
+    let given = Given {
+        stages: vec![(0, false, 0, 0); 4],
+        jobs: 3,
+        budget: None,
+        of_agent: None,
+    };
+    let mut header = header(&given);
+    let mut other = header.settings.agent.clone();
+    other.kind = AgentKind::Rehearsal;
+    for stage in &mut header.manifest.stages[1..3] {
+        stage.part.agent = Some(Box::new(other.clone()));
+    }
+    let mut world = World::of(&header, given.jobs as usize);
+    let stages = ["S0", "S1", "S2", "S3"].map(|id| StageId::try_from(id.to_owned()).unwrap());
+    let [limited, prepared, ready, held] = &stages;
+    while !world.agents.contains_key(limited) {
+        world.settle_as(of(limited), 0);
+    }
+    let resets_at = Some(world.now + Millis::from_secs(3600));
+    let kind = LimitKind::FiveHour;
+    world.ends(limited, EndCause::RateLimited { resets_at, kind });
+    // Their worktrees are made only now.
+    while world.settle_as(of(prepared), 0) || world.settle_as(of(ready), 0) {}
+    assert!(world.agents.contains_key(prepared));
+    assert!(world.agents.contains_key(ready));
+    while world.outstanding_tasks() > 0 || world.done.len() < 2 {
+        if world.outstanding_tasks() > 0 {
+            world.settle(0);
+        }
+        for stage in [prepared, ready] {
+            if world.agents.contains_key(stage) {
+                world.works(stage, 0, true);
+            }
+        }
+    }
+    assert_eq!(world.run.plan().state(held), Some(&StageState::Ready));
+    world.wake();
+    assert_eq!(world.run.plan().state(held), Some(&StageState::Preparing));
+}
+
 /// Its next session meets the limit, and that ends the run.
 // shows: REL-11
 #[test]

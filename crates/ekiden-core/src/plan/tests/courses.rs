@@ -112,7 +112,7 @@ fn hear(plan: &mut Plan, word: &str) -> Vec<PlanDecision> {
         "resume" => plan.resume(None),
         "pause" => plan.pause(true),
         "unpause" => plan.pause(false),
-        "hold" => plan.hold(Timestamp(5_000)),
+        "hold" => plan.hold(Timestamp(5_000), 0..plan.stages()),
         _ => {
             let (name, what) = word.split_at(word.len() - 1);
             let stage = id(name);
@@ -748,7 +748,7 @@ fn a_limit_that_is_over_wakes_nobody_who_waits_for_a_confirmation() {
     let stages = ["A:", "C: A take=assume", "B: A"].map(stage);
     let mut plan = Plan::new(&manifest(2, stages.into()));
     drain(&mut plan, Vec::new());
-    plan.hold(Timestamp(NOW.0 - 1));
+    plan.hold(Timestamp(NOW.0 - 1), 0..3);
     for word in ["A+", "A.", "Am"] {
         let decided = hear(&mut plan, word);
         drain(&mut plan, decided);
