@@ -6,6 +6,7 @@ use clap::Args;
 use ekiden_core::agent::{AgentSpec, Interface, Permissions};
 use ekiden_core::prompt::Question;
 use ekiden_core::settings::Settings;
+use ekiden_core::text::shell_word;
 use ekiden_core::time::Millis;
 use ekiden_engine::leftovers;
 use ekiden_engine::planning;
@@ -168,7 +169,7 @@ impl<'a> Planner<'a> {
         let instead = format!(
             "`ekiden plan IDEA --force{}{}`, `git commit`, then `{}`",
             output.unwrap_or_default(),
-            invocation.in_work_dir(&self.workspace.dir),
+            self.flags_of_next(),
             self.next(&manifest)
         );
         isolation::refuse_tracked(&self.workspace, &[&document, &manifest], &instead)
@@ -296,7 +297,16 @@ impl<'a> Planner<'a> {
 
     /// The command that executes the plan.
     fn next(&self, manifest: &Path) -> String {
+        let manifest = self.invocation.word(manifest);
+        format!("ekiden execute {manifest}{}", self.flags_of_next())
+    }
+
+    /// What the next command needs to plan or work with the same agent in the same place.
+    fn flags_of_next(&self) -> String {
+        let agent = self.invocation.given.typed();
+        let agent = agent.value(&table::AGENT.row);
+        let agent = agent.map(|agent| format!(" --agent {}", shell_word(&agent.text)));
         let there = self.invocation.in_work_dir(&self.workspace.dir);
-        format!("ekiden execute {}{there}", self.invocation.word(manifest))
+        agent.unwrap_or_default() + &there
     }
 }

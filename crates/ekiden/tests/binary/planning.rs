@@ -42,7 +42,7 @@ fn an_idea_becomes_a_plan_that_is_carried_out() {
     commands that it runs
       test -s tea.txt   (S01)
 
-    next  ekiden execute plan.json
+    next  ekiden execute plan.json --agent rehearsal
     --- exit code 0
     ");
     assert!(
@@ -127,15 +127,15 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
     --- standard error
     error: git tracks architecture.md, plan.json, so a new plan would be an uncommitted change
     hint: stages work from the last commit and would not see it
-    hint: `ekiden plan IDEA --force`, `git commit`, then `ekiden execute plan.json`
+    hint: `ekiden plan IDEA --force --agent rehearsal`, `git commit`, then `ekiden execute plan.json --agent rehearsal`
     --- exit code 78
     ");
     let build = ["build", "Make tea.", "-d", "../project", "-o", "new.json"];
     let said = environment.run_in("other", &rehearsal(&[&build[..], &["--yes"]].concat()));
     let there = environment.dir();
-    let there = there.display();
+    let at = format!("--agent rehearsal -d {}", there.display());
     let instead = format!(
-        "`ekiden plan IDEA --force -o new.json -d {there}`, `git commit`, then `ekiden execute new.json -d {there}`"
+        "`ekiden plan IDEA --force -o new.json {at}`, `git commit`, then `ekiden execute new.json {at}`"
     );
     assert!(said.stderr.contains(&instead), "{said}");
     assert_eq!(environment.git(&["status", "--porcelain"]), "");
