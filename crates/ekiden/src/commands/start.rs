@@ -116,8 +116,8 @@ fn ask(
     let workspace = invocation.workspace_here()?;
     let mut answers = Answers { invocation, flags };
     let in_the_way = in_the_way(&workspace)?;
-    if let Some((run, true)) = &in_the_way {
-        let mut words = vec!["ekiden".to_owned(), "resume".to_owned(), run.to_string()];
+    if let Some((run, Some(command))) = &in_the_way {
+        let mut words = vec!["ekiden".to_owned(), (*command).to_owned(), run.to_string()];
         answers
             .flags
             .retain(|name, _| *name == table::WORK_DIR.row.name);

@@ -76,20 +76,26 @@ impl Answers {
     }
 }
 
-/// The unfinished run here, and whether to continue it instead of starting another.
-pub(super) fn in_the_way(workspace: &Workspace) -> Result<Option<(RunId, bool)>, Stop> {
-    let run = match history::check_unfinished(workspace, None) {
+/// The unfinished run here, and the command that continues it instead of starting another.
+pub(super) fn in_the_way(
+    workspace: &Workspace,
+) -> Result<Option<(RunId, Option<&'static str>)>, Stop> {
+    let (run, asks) = match history::check_unfinished(workspace, None) {
         Ok(()) => return Ok(None),
-        Err(EngineError::Unfinished { run, .. }) => run,
+        Err(EngineError::Unfinished { run, asks, .. }) => (run, asks),
         Err(error) => return Err(Failure::from(error).into()),
     };
+    let goes_on = match asks {
+        true => ("answer its question, in your editor", "answer"),
+        false => ("continue it", "resume"),
+    };
     let answers = [
-        ("continue it", Some(true)),
-        ("start another; ekiden keeps this one", Some(false)),
+        (goes_on.0, Some(Some(goes_on.1))),
+        ("start another; ekiden keeps this one", Some(None)),
         ("nothing", None),
     ];
-    let resumes = choose(&format!("Run {run} is unfinished here. What now?"), answers)?;
-    Ok(Some((run, resumes.ok_or(Stop::Left)?)))
+    let command = choose(&format!("Run {run} is unfinished here. What now?"), answers)?;
+    Ok(Some((run, command.ok_or(Stop::Left)?)))
 }
 
 /// An issue that can be read.
