@@ -303,6 +303,9 @@ impl Reporter {
         let entry = Entry::new("run_resumed")
             .fields(fields! { "ekiden": resumed.ekiden, "session_max": session_max });
         self.add(entry.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest)));
+        if let Some(answer) = &resumed.answer {
+            self.add(steering::answered(&answer.stage, &answer.words, true, run));
+        }
         if resumed.task.is_some() {
             let task = one_line(&run.task_names());
             let entry = Entry::new("task_changed").fields(fields! { "task": task });

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::budget::Budget;
+use ekiden_core::ids::StageId;
 use ekiden_core::limits;
 use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
@@ -35,18 +36,25 @@ pub fn steered(steered: &Steered, run: &Run, was_paused: bool, clock: &str) -> O
         Steering::Answer { stage, words } => {
             let relay = run.relay(stage).filter(|_| run.header().fleet.is_none());
             let taken = relay.is_none_or(|relay| relay.has_taken(words));
-            let words = one_line(words);
-            let line = match taken {
-                true => Line::new(Tone::Plain, format!("{stage}  answered: {words}")),
-                false => Line::attention(format!(
-                    "{stage}  had its answer already; not used: {words}"
-                )),
-            };
-            let fields = fields! { "stage": stage, "words": words, "taken": taken };
-            Some(Entry::new("answered").fields(fields).line(line))
+            Some(answered(stage, words, taken, run))
         }
         Steering::ChangeLimits(limits) => Some(limits_changed(limits, run)),
     }
+}
+
+/// A person answered a question.
+pub fn answered(stage: &StageId, words: &str, taken: bool, run: &Run) -> Entry {
+    let words = one_line(words);
+    let of = match run.header().manifest.plan {
+        Some(_) => format!("{stage}  "),
+        None => String::new(),
+    };
+    let line = match taken {
+        true => Line::new(Tone::Plain, format!("{of}answered: {words}")),
+        false => Line::attention(format!("{of}had its answer already; not used: {words}")),
+    };
+    let fields = fields! { "stage": stage, "words": words, "taken": taken };
+    Entry::new("answered").fields(fields).line(line)
 }
 
 pub fn is_held(relay: &Relay) -> bool {

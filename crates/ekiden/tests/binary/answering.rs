@@ -54,6 +54,11 @@ fn an_answer_stands_in_the_next_prompt_as_the_users() {
     let prompt = environment.kept(2, "prompt.md");
     assert!(prompt.contains("From the user"), "{prompt}");
     assert!(prompt.contains("Keep it, by trigger."), "{prompt}");
+    let log = environment.run(&["log"]).expect(0);
+    assert!(
+        log.stdout.contains("\nanswered: Keep it, by trigger.\n"),
+        "{log}"
+    );
     let again = environment.run(&["answer", "Keep it."]).expect(66);
     assert!(again.stderr.contains("has no question"), "{again}");
 }
