@@ -116,8 +116,8 @@ pub enum EngineError {
     },
     #[error("start a plan: there is a branch `{branch}`, so git can make none below it")]
     BranchInTheWay { branch: String },
-    #[error("work in {}: git keeps its own files there", dir.display())]
-    InsideGit { dir: PathBuf },
+    #[error("work in {}: {owner} keeps its own files there", dir.display())]
+    NotForWork { dir: PathBuf, owner: &'static str },
     #[error("read run {run}")]
     Unreadable {
         run: RunId,
@@ -171,7 +171,7 @@ impl EngineError {
         if let Self::Workspace(WorkspaceError::Dir { .. }) = self {
             return Some("create it, or name another directory with `--work-dir`");
         }
-        if let Self::InsideGit { .. } = self {
+        if let Self::NotForWork { .. } = self {
             return Some("name another directory with `--work-dir`");
         }
         if let Self::Empty { .. } = self {

@@ -21,9 +21,14 @@ const PASSED_OVER: [&str; 3] = [".git", "node_modules", "target"];
 
 pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
     // From there, this run's own lock looks like that of a run around it.
-    if workspace.is_inside_git() {
+    let owner = match (workspace.is_inside_git(), workspace.is_inside_published()) {
+        (true, _) => Some("git"),
+        (false, true) => Some("ekiden"),
+        (false, false) => None,
+    };
+    if let Some(owner) = owner {
         let dir = workspace.dir.clone();
-        return Err(EngineError::InsideGit { dir });
+        return Err(EngineError::NotForWork { dir, owner });
     }
     let above = workspace.dir.ancestors().skip(1).map(Path::to_owned);
     for dir in above.chain(below(&workspace.dir)) {
@@ -132,8 +137,19 @@ mod tests {
             ..project.clone()
         };
         let error = refuse(&inside_git).unwrap_err();
-        assert!(matches!(error, EngineError::InsideGit { .. }), "{error}");
+        let error = error.to_string();
+        assert!(error.ends_with("git keeps its own files there"), "{error}");
         refuse(&project).unwrap();
+        fs::write(project.published.join(".gitignore"), "*\n").unwrap();
+        let inside_published = Workspace {
+            dir: project.published.join("handoff"),
+            ..project.clone()
+        };
+        let error = refuse(&inside_published).unwrap_err().to_string();
+        assert!(
+            error.ends_with("ekiden keeps its own files there"),
+            "{error}"
+        );
         let held = hold(&package);
         refuse(&other).unwrap();
         let error = refuse(&project).unwrap_err();

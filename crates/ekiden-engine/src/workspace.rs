@@ -139,6 +139,12 @@ impl Workspace {
         })
     }
 
+    /// It is in a directory of a project that only ekiden and its sessions write.
+    pub(crate) fn is_inside_published(&self) -> bool {
+        let mut above = self.dir.ancestors();
+        above.any(|dir| dir.ends_with(".ekiden") && dir.join(".gitignore").is_file())
+    }
+
     /// The work dir's path from the root of its worktree; empty at the root and without git.
     pub fn prefix(&self) -> &str {
         self.git.as_ref().map_or("", |git| &git.prefix)

@@ -133,7 +133,7 @@ impl From<EngineError> for Failure {
         };
         match &error {
             EngineError::Workspace(WorkspaceError::Dir { .. })
-            | EngineError::InsideGit { .. }
+            | EngineError::NotForWork { .. }
             | EngineError::Store(StoreError::UnknownRun { .. }) => failed(Exit::MissingInput),
             EngineError::Store(StoreError::AmbiguousRun { .. }) => failed(Exit::Usage),
             EngineError::Held { holder } => held("in this directory", "", holder.as_deref()),
