@@ -70,15 +70,23 @@ impl Description {
             } => {
                 said.window_too_full(*usage_tokens, filled_by);
             }
-            Outcome::Stuck { repeats, percent } => said.stands_still(match percent {
-                Some(percent) => format!(
-                    "stuck: the handoffs repeat each other ({percent}% alike), and nothing changes"
-                ),
-                None => {
-                    let sessions = phrase::count((*repeats).into(), "session");
-                    format!("stuck: {sessions} in a row left no usable handoff and changed nothing")
-                }
-            }),
+            Outcome::Stuck {
+                percent: Some(percent),
+                ..
+            } => said.stands_still(format!(
+                "stuck: the handoffs repeat each other ({percent}% alike), and nothing changes"
+            )),
+            Outcome::Stuck {
+                repeats,
+                percent: None,
+            } => {
+                let sessions = phrase::count((*repeats).into(), "session");
+                said.stands_still(format!(
+                    "stuck: {sessions} in a row left no usable handoff and changed nothing"
+                ));
+                let budget = "             if a session's budget ended them, raise --session-budget or --session-tokens";
+                said.details.push(budget.to_owned());
+            }
             Outcome::Stalled { sessions } => said.stands_still(format!(
                 "stalled: {} in a row changed nothing",
                 phrase::count((*sessions).into(), "session")
