@@ -74,10 +74,9 @@ impl View<'_> {
             None => format!("last heard of {}", self.clock(timeline.last)),
         };
         let worked = phrase::duration(timeline.worked);
-        let waited = timeline.standing.totals.waiting.min(timeline.worked);
-        let waited = match waited.as_secs() {
+        let waited = match timeline.waited.as_secs() {
             0 => String::new(),
-            _ => format!(", of which {} waiting", phrase::duration(waited)),
+            _ => format!(", of which {} waiting", phrase::duration(timeline.waited)),
         };
         format!("{began} {until} · {worked}{waited}")
     }

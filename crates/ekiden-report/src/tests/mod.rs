@@ -274,6 +274,33 @@ fn a_plan_of_six_stages() {
     assert!(html.contains(r#"class="stage done""#) && html.contains(r#"class="stage working""#));
 }
 
+// shows: REL-11, REL-27
+#[test]
+fn a_plan_waits_only_while_none_of_its_stages_works() {
+    let mut run = Scenario::plan(stages(&[("S01", &[]), ("S02", &[])]));
+    for stage in ["S01", "S02"] {
+        prepared(&mut run, stage);
+        run.of_stage(stage)
+            .survey(&[], &[])
+            .check(CheckOutcome::Failed { code: 2 }, "no rule\n");
+    }
+    let began = run.now;
+    let resets_at = Some(began + Millis::from_secs(3_600));
+    let kind = LimitKind::FiveHour;
+    let limit = EndCause::RateLimited { resets_at, kind };
+    run.of_stage("S01").ends(attempt(1, 1), limit, nothing());
+    run.of_stage("S02")
+        .ends(attempt(1, 1), EndCause::Completed, complete());
+    run.commit(made())
+        .survey(&[], &[])
+        .check(CheckOutcome::Passed, "");
+    let alone = run.now;
+    run.of_stage("S01").wake();
+    let waited = run.now.since(alone);
+    assert_eq!(run.timeline().waited, waited);
+    assert!(waited < run.now.since(began));
+}
+
 // shows: REL-27
 #[test]
 fn each_retry_is_told_also_after_a_resume() {

@@ -99,9 +99,15 @@ impl Timeline {
             | Event::Elsewhere { .. } => false,
         };
         if !is_idle && self.ended.is_none() {
-            self.worked.0 += record.time.since(self.worked_until).0;
+            let passed = record.time.since(self.worked_until).0;
+            self.worked.0 += passed;
+            self.waited.0 += passed * u64::from(self.waits_now);
         }
         self.worked_until = record.time;
+        let waits =
+            |relay: &Relay| matches!(relay.phase, Phase::Waiting { .. } | Phase::Paused { .. });
+        let mut live = run.live().map(|(_, relay)| waits(relay)).peekable();
+        self.waits_now = live.peek().is_some() && live.all(|waits| waits);
     }
 
     fn of_event(&mut self, event: &Event, run: &Run) {

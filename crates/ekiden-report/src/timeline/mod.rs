@@ -70,7 +70,11 @@ pub struct Timeline {
     pub ended: Option<Timestamp>,
     /// How long ekiden worked on it, waits included.
     pub worked: Millis,
-    /// Until when that is counted.
+    /// How much of that nothing was at work, because what could begin had to wait.
+    pub waited: Millis,
+    /// That is so since the last record.
+    waits_now: bool,
+    /// Until when both are counted.
     worked_until: Timestamp,
     pub standing: Standing,
     /// The place of each stage, by its id.
@@ -264,6 +268,8 @@ impl Timeline {
             last: at,
             ended: None,
             worked: Millis(0),
+            waited: Millis(0),
+            waits_now: false,
             worked_until: at,
             standing: Standing::default(),
             index,

@@ -4,7 +4,6 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::StageCounts;
 use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
-use ekiden_core::time::Millis;
 use ekiden_report::Timeline;
 use ekiden_report::page::Text;
 use jiff::tz::TimeZone;
@@ -45,7 +44,7 @@ impl Reporter {
                 "session_max": run.session_max(),
                 "sessions_max": sessions_max,
                 "duration_ms": timeline.worked,
-                "waiting_ms": ended.waited(),
+                "waiting_ms": timeline.waited,
                 "cost_micro_usd": totals.spend.micro_usd,
                 "estimated": totals.spend.estimated,
                 "subscription": totals.subscription,
@@ -173,11 +172,6 @@ impl Ending {
 }
 
 impl Ended<'_> {
-    fn waited(&self) -> Millis {
-        let waiting = self.timeline.standing.totals.waiting;
-        waiting.min(self.timeline.worked)
-    }
-
     /// Done and open items of the last handoff, if it lists them.
     fn items(&self) -> Option<(usize, usize)> {
         let mut lists =
@@ -194,17 +188,22 @@ impl Ended<'_> {
 
     /// Omits what is unknown.
     fn sums(&self) -> String {
-        let (standing, worked) = (&self.timeline.standing, self.timeline.worked);
+        let Timeline {
+            standing,
+            worked,
+            waited,
+            ..
+        } = self.timeline;
         let totals = &standing.totals;
         let mut parts = Vec::new();
         if *self.outcome != Outcome::SessionLimit {
             parts.push(phrase::count(totals.sessions.into(), "session"));
         }
-        let waited = match self.waited() {
-            waited if waited.as_secs() == 0 => String::new(),
-            waited => format!(", of which {} waiting", phrase::duration(waited)),
+        let waited = match waited.as_secs() {
+            0 => String::new(),
+            _ => format!(", of which {} waiting", phrase::duration(*waited)),
         };
-        parts.push(format!("{}{waited}", phrase::duration(worked)));
+        parts.push(format!("{}{waited}", phrase::duration(*worked)));
         if totals.spend.micro_usd > 0 {
             let (cost, estimated) = (totals.spend.micro_usd, totals.spend.estimated);
             parts.push(phrase::cost(cost, estimated, totals.subscription));
