@@ -169,6 +169,14 @@ fn in_quiet_hours_no_session_starts() {
         .run(&["resume", "--quiet-hours", "none"])
         .expect(0);
     assert!(environment.exists("item-1.txt"));
+    let mut again = environment.start(&rehearse(&["--quiet-hours", &quiet, "--new"]));
+    again.wait_for("session 1 begins at");
+    let status = environment.run(&["status", "--json"]).expect(0).stdout;
+    let status: Value = serde_json::from_str(&status).unwrap();
+    let left = status["runs"][0]["left_ms"]["p50"].as_u64().unwrap();
+    assert!(left > 3_000_000, "the wait is part of it: {status}");
+    again.signal(Signal::INT);
+    again.end().expect(3);
 }
 
 // shows: RUN-02
