@@ -243,6 +243,18 @@ impl Committer<'_> {
         Ok(())
     }
 
+    /// Takes new files out of the index again. Below the root, `git rm` takes no paths from standard input.
+    async fn forget(&self, entries: &[Entry]) {
+        let new = pathspecs(untracked(entries));
+        if !new.is_empty()
+            && let Ok(top) = self.git.top().await
+        {
+            let forget = "rm --cached --sparse --force --quiet --ignore-unmatch";
+            // At worst the names stay in the index; the next commit takes them in.
+            let _ = self.git.within(top).fed(forget, &FROM_STDIN, &new).await;
+        }
+    }
+
     /// Why there is no commit.
     async fn refused(
         &self,
@@ -276,12 +288,7 @@ impl Committer<'_> {
             | GitError::Disk(_)
             | GitError::Refused(_) => Err(error),
         };
-        let new = pathspecs(untracked(&entries));
-        if !new.is_empty() {
-            let forget = "rm --cached --sparse --force --quiet --ignore-unmatch";
-            // At worst the names stay in the index; the next commit takes them in.
-            let _ = self.git.fed(forget, &FROM_STDIN, &new).await;
-        }
+        self.forget(&entries).await;
         commit
     }
 

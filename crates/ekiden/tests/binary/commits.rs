@@ -557,6 +557,18 @@ fn a_submodules_new_commit_is_taken_and_a_repository_inside_is_not() {
     assert_eq!(status(&environment), "?? nested/\n?? task.md\n");
 }
 
+/// `git rm` takes no paths from standard input below the repository's root.
+// shows: REL-18
+#[test]
+fn what_a_hook_refuses_is_not_left_in_the_index_in_a_subdirectory_either() {
+    let environment = repository();
+    environment.script(".git/hooks/pre-commit", "exit 1");
+    environment.shell("mkdir web");
+    environment.write("task.md", &item("echo a > a"));
+    environment.run(&[&RUN[..], &["--work-dir", "web"]].concat());
+    assert_eq!(status(&environment), "?? task.md\n?? web/\n");
+}
+
 // shows: REL-18
 #[test]
 fn a_file_with_the_name_of_a_revision_is_committed() {
