@@ -21,7 +21,7 @@ use ekiden_core::settings::CommitPlan;
 use ekiden_core::text::{clean, short};
 
 use super::dirty::{self, Changes};
-use super::flood::Lent;
+use super::flood::{Lent, is_in};
 use super::status::{Entry, pathspecs, under_way};
 use super::{Cancelled, FROM_STDIN, Git, GitError};
 use ekiden_core::text::in_full;
@@ -205,7 +205,12 @@ impl Committer<'_> {
         let result = if takes_all {
             commit_all(self.git, &message, &changes.stays_out, self.cancelled).await
         } else {
-            self.commit_only(&message, &changes.entries).await
+            match self.commit_only(&message, &changes.entries).await {
+                Err(GitError::Failed { code: 128, .. }) if self.leave_out(&mut changes).await? => {
+                    self.commit_only(&message, &changes.entries).await
+                }
+                done => done,
+            }
         };
         match result {
             Ok(()) => self.made("HEAD", changes.left_out, elsewhere).await,
@@ -241,6 +246,25 @@ impl Committer<'_> {
         // A hook may have changed files and staged them. What the index says is committed.
         let _ = git.fed("reset --quiet", &FROM_STDIN, &paths).await;
         Ok(())
+    }
+
+    /// Leaves out the files that git cannot take in, such as one whose filter is not installed, if there are others.
+    async fn leave_out(&self, changes: &mut Changes) -> Result<bool, GitError> {
+        let top = self.git.top().await?;
+        let paths: Vec<String> = changes.entries.iter().map(Entry::shown).collect();
+        let contents = self.git.within(top.clone()).contents(&paths).await;
+        let files = paths.into_iter().zip(contents);
+        let fails = |(path, content): &(String, Option<String>)| {
+            content.is_none() && top.join(path).is_file()
+        };
+        let failing: BTreeSet<String> = files.filter(fails).map(|(path, _)| path).collect();
+        if failing.is_empty() || failing.len() == changes.entries.len() {
+            return Ok(false);
+        }
+        self.forget(&changes.entries).await;
+        changes.entries.retain(|entry| !is_in(entry, &failing));
+        changes.left_out.extend(failing);
+        Ok(true)
     }
 
     /// Takes new files out of the index again. Below the root, `git rm` takes no paths from standard input.

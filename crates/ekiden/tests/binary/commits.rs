@@ -557,6 +557,22 @@ fn a_submodules_new_commit_is_taken_and_a_repository_inside_is_not() {
     assert_eq!(status(&environment), "?? nested/\n?? task.md\n");
 }
 
+// shows: REL-18
+#[test]
+fn a_file_whose_filter_is_missing_keeps_out_only_itself() {
+    let environment = repository();
+    environment.write(".gitattributes", "data/*.bin filter=missing\n");
+    environment.commit_all();
+    environment.git(&["config", "filter.missing.required", "true"]);
+    environment.git(&["config", "filter.missing.clean", "no-such-program"]);
+    let work = "mkdir -p data && echo a > data/a.bin && echo a > data/a.txt";
+    environment.write("task.md", &item(work));
+    let said = environment.run(&RUN).expect(0);
+    assert!(commits(&environment).ends_with("checkpoint\n\ndata/a.txt\n"));
+    assert_eq!(status(&environment), "?? data/a.bin\n?? task.md\n");
+    assert!(said.stdout.contains("data/a.bin"), "{said}");
+}
+
 /// `git rm` takes no paths from standard input below the repository's root.
 // shows: REL-18
 #[test]
