@@ -14,8 +14,9 @@ pub enum Commit {
         /// The branch that it is on, or `HEAD`, if another was checked out at the start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         elsewhere: Option<String>,
-        /// Files that stay out because they had changes at the start, and were changed since, or cannot be read;
-        /// directories, with a slash at the end, that have too many new files.
+        /// Files that stay out because they had changes at the start, and were changed since, or cannot be read, and
+        /// submodules that are behind; directories, with a slash at the end, that have too many new files or are
+        /// repositories.
         left_out: Vec<String>,
     },
     /// A branch other than the user's is checked out: nothing is committed there.

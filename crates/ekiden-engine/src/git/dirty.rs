@@ -23,7 +23,7 @@ pub(crate) struct Changes {
     pub(crate) branch: Option<String>,
     /// Paths that stay out although they have changed since the start, including those in `stays_out`.
     pub(crate) left_out: Vec<String>,
-    /// Directories with too many new files, and files that were lent or cannot be read.
+    /// Directories with too many new files, files that were lent or cannot be read, and submodules that are behind.
     pub(crate) stays_out: BTreeSet<String>,
     /// There are nested repositories that git does not know. They stay out.
     pub(crate) has_repositories: bool,
@@ -66,7 +66,7 @@ pub(crate) async fn changes(
     let (stay, mut entries): (Vec<_>, Vec<_>) = entries.partition(stays);
     let stays_out = match entries.is_empty() {
         true => BTreeSet::new(),
-        false => stays_out(&entries, declared, lent, &git.top().await?)?,
+        false => stays_out(git, &entries, declared, lent, &git.top().await?).await?,
     };
     entries.retain(|entry| !is_in(entry, &stays_out));
     let contents = contents(git, &stay).await?;

@@ -1,13 +1,13 @@
 //! What stays out of commits: directories with so many new files that a tool must have created them and nobody
-//! meant to commit them; files lent to a worktree, which are the user's; and what git could not read, such as a file of
-//! another user's, which would make it refuse all the others.
+//! meant to commit them; files lent to a worktree, which are the user's; what git could not read, such as a file of
+//! another user's, which would make it refuse all the others; and submodules that a merge or a switch has left behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::GitError;
 use super::status::Entry;
+use super::{Git, GitError};
 use crate::globs;
 
 /// If one directory has more new files than this, they stay out of commits.
@@ -52,7 +52,8 @@ impl Lent {
 }
 
 /// Which of these entries of the work tree `top` stay out of a commit.
-pub(crate) fn stays_out(
+pub(crate) async fn stays_out(
+    git: &Git,
     entries: &[Entry],
     declared: &[String],
     lent: &Lent,
@@ -64,7 +65,22 @@ pub(crate) fn stays_out(
         .iter()
         .filter(|entry| !is_readable(&entry.place(top)));
     found.extend(unreadable.map(Entry::shown));
+    for entry in entries.iter().filter(|entry| entry.is_moved_submodule) {
+        if is_behind(git, entry, top).await {
+            found.insert(entry.shown());
+        }
+    }
     Ok(found)
+}
+
+/// The last commit names a newer commit of this submodule than the one checked out in it, or one that is not there: a
+/// merge or a switch, which leaves submodules alone, brought it. To commit what is checked out would undo that.
+async fn is_behind(git: &Git, submodule: &Entry, top: &Path) -> bool {
+    let git = git.within(submodule.place(top));
+    let named = submodule.committed.as_deref().unwrap_or_default();
+    let ask = git.run("merge-base --is-ancestor HEAD", &[named]).await;
+    // It ends with 1 if this is not so, and with 128 if it does not find the commit.
+    !matches!(ask, Err(GitError::Failed { code: 1, .. }))
 }
 
 /// Git can read what is there, or nothing is there.
@@ -141,6 +157,7 @@ mod tests {
             is_unmerged: false,
             is_dirty_submodule: false,
             is_only_inside: false,
+            is_moved_submodule: false,
         };
         paths.into_iter().map(entry).collect()
     }

@@ -62,6 +62,8 @@ pub(crate) struct Entry {
     pub(crate) is_dirty_submodule: bool,
     /// Only that: no commit in this repository can hold it.
     pub(crate) is_only_inside: bool,
+    /// A submodule in which another commit is checked out, which nobody has staged.
+    pub(crate) is_moved_submodule: bool,
 }
 
 /// The operation that git is in the middle of.
@@ -159,6 +161,7 @@ fn entry(line: &[u8]) -> Option<Entry> {
                 is_unmerged: false,
                 is_dirty_submodule: false,
                 is_only_inside: false,
+                is_moved_submodule: false,
             });
         }
         // XY sub mH mI mW hH hI path
@@ -179,6 +182,7 @@ fn entry(line: &[u8]) -> Option<Entry> {
         is_unmerged,
         is_dirty_submodule: is_dirty,
         is_only_inside: is_dirty && submodule.get(1) == Some(&b'.') && code == b".M",
+        is_moved_submodule: submodule.starts_with(b"SC") && code == b".M",
     })
 }
 
@@ -249,6 +253,7 @@ mod tests {
         };
         assert_eq!(named(|e| e.is_dirty_submodule), ["dirty", "both"]);
         assert_eq!(named(|e| e.is_only_inside), ["dirty"]);
+        assert_eq!(named(|e| e.is_moved_submodule), ["module", "both"]);
         assert_eq!(named(Entry::is_repository), ["other/"]);
         assert_eq!(named(|e| e.is_unmerged), ["both.rs"]);
     }

@@ -276,7 +276,8 @@ impl<'a> StageMerge<'a> {
         }
         let declared = self.trees.paths.declared(&self.job.stage.part.outputs);
         let lent = self.trees.lent();
-        let stays_out = stays_out(&status.entries, &declared, &lent, &self.tree)?;
+        let out = stays_out(&self.git, &status.entries, &declared, &lent, &self.tree);
+        let stays_out = out.await?;
         let mut entries = status.entries.iter();
         let is_clean = entries.all(|entry| entry.is_only_inside || is_in(entry, &stays_out));
         let is_merging = git_dir.join("MERGE_HEAD").exists();

@@ -208,7 +208,7 @@ fn a_dirty_tree_is_not_mixed_into_commits() {
       USAGE  says all is done after TIME · 3 tool calls
       items     1 of 1 done
       commit    COMMIT, 3 files
-      ! not committed, since they had changes before the run or cannot be read: both
+      ! not committed, since they had changes before the run, cannot be read, or are submodules left behind: both
 
     complete (not verified) · 1 session · TIME · 7 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
@@ -260,7 +260,7 @@ fn a_conflict_from_before_the_run_stays_out_of_commits_once_it_is_resolved() {
         &item("echo both > mine; git add mine; echo x > made"),
     );
     let said = environment.run(&RUN).expect(0);
-    assert!(said.stdout.contains("cannot be read: mine"), "{said}");
+    assert!(said.stdout.contains("left behind: mine"), "{said}");
     let last = environment.git(&["show", "--format=", "--name-only", "HEAD"]);
     assert_eq!(last, "made\n");
     assert_eq!(status(&environment), "M  mine\n?? task.md\n");
@@ -275,7 +275,7 @@ fn what_git_cannot_read_keeps_nothing_else_out_of_a_commit() {
     environment.write("task.md", &item("rm file; mkfifo file; echo x > made"));
     environment.commit_all();
     let said = environment.run(&RUN).expect(0);
-    assert!(said.stdout.contains("cannot be read: file"), "{said}");
+    assert!(said.stdout.contains("left behind: file"), "{said}");
     let last = environment.git(&["show", "--format=", "--name-only", "HEAD"]);
     assert_eq!(last, "made\n");
 }
@@ -571,6 +571,30 @@ fn a_file_whose_filter_is_missing_keeps_out_only_itself() {
     assert!(commits(&environment).ends_with("checkpoint\n\ndata/a.txt\n"));
     assert_eq!(status(&environment), "?? data/a.bin\n?? task.md\n");
     assert!(said.stdout.contains("data/a.bin"), "{said}");
+}
+
+/// A merge leaves submodules alone. Committing what is checked out in one would undo what the merge brought.
+// shows: REL-18
+#[test]
+fn a_submodule_that_a_merge_left_behind_is_committed_only_where_it_was_added() {
+    let environment = repository();
+    let commit = "git -c user.name=a -c user.email=b commit -q --allow-empty -m";
+    environment.shell(&format!("git init -q module && cd module && {commit} one"));
+    environment.commit_all();
+    environment.shell(&format!(
+        "git switch -qc newer && (cd module && {commit} two) && git commit -qam newer && git switch -q main \
+         && cd module && git reset -q --hard HEAD~"
+    ));
+    let newer = environment.git(&["rev-parse", "newer:module"]);
+    environment.write("task.md", &item("git merge -q newer && echo a > a"));
+    let said = environment.run(&RUN).expect(0);
+    assert_eq!(environment.git(&["rev-parse", "HEAD:module"]), newer);
+    assert_eq!(status(&environment), " M module\n?? task.md\n");
+    assert!(said.stdout.contains("module"), "{said}");
+    environment.git(&["reset", "--quiet", "--hard", "HEAD~2"]);
+    environment.write("task.md", &item("git merge -q newer && git add module"));
+    environment.run(&[&RUN[..], &["--new"]].concat()).expect(0);
+    assert_ne!(environment.git(&["rev-parse", "HEAD:module"]), newer);
 }
 
 /// `git rm` takes no paths from standard input below the repository's root.

@@ -621,3 +621,25 @@ fn commits_in_a_submodule_are_not_removed_with_the_worktree() {
         commit.trim(),
     ]);
 }
+
+/// The clone of the second stage does not have the first one's commit, so its setup leaves another one checked out.
+// shows: PLN-08
+#[test]
+fn a_stage_does_not_undo_what_another_one_did_to_a_submodule() {
+    let add = "git init -q ../other && git -C ../other -c user.name=T -c user.email=t@e.i commit -q --allow-empty -m o \
+               && git -c protocol.file.allow=always submodule --quiet add ../other other";
+    let update = "git -c protocol.file.allow=always submodule --quiet update --init";
+    let work =
+        "cd other; echo a > a; git add a; git -c user.name=T -c user.email=t@e.i commit -qm mine";
+    let mut fixture = Fixture::new(add)
+        .stage("A", &[&format!("{update}; {work}")])
+        .stage("B", &[&format!("{update} || echo b > b.txt")]);
+    fixture.plan = fixture
+        .plan
+        .replace("id = \"B\"\n", "id = \"B\"\nneeds = [\"A\"]\n");
+    let base = fixture.environment.git(&["rev-parse", "HEAD:other"]);
+    fixture.run().expect(0);
+    fixture.environment.git(&["show", "HEAD:b.txt"]);
+    let merged = fixture.environment.git(&["rev-parse", "HEAD:other"]);
+    assert_ne!(merged, base);
+}
