@@ -21,7 +21,8 @@ pub(crate) struct Changes {
     pub(crate) entries: Vec<Entry>,
     /// The branch that is checked out.
     pub(crate) branch: Option<String>,
-    /// Paths that stay out although they have changed since the start, including those in `stays_out`.
+    /// Paths that stay out although they have changed since the start, including those in `stays_out`, and
+    /// new nested repositories.
     pub(crate) left_out: Vec<String>,
     /// Directories with too many new files, files that were lent or cannot be read, and submodules that are behind.
     pub(crate) stays_out: BTreeSet<String>,
@@ -32,7 +33,7 @@ pub(crate) struct Changes {
 /// The files that a run beginning here leaves alone.
 pub(crate) async fn plan(git: &Git) -> Result<CommitPlan, GitError> {
     let status = Status::read(git, Scope::Dir).await?;
-    let entries = committable(status.entries);
+    let entries = seen_here(status.entries);
     let contents = contents(git, &entries).await?;
     let dirty = entries.into_iter().zip(contents);
     let dirty = dirty.map(|(entry, content)| DirtyFile {
@@ -62,8 +63,10 @@ pub(crate) async fn changes(
     let stays = |entry: &Entry| before(entry).is_some_and(|file| file.committed == entry.committed);
     let status = Status::read(git, Scope::Dir).await?;
     let has_repositories = status.entries.iter().any(Entry::is_repository);
-    let entries = committable(status.entries).into_iter();
-    let (stay, mut entries): (Vec<_>, Vec<_>) = entries.partition(stays);
+    let entries = seen_here(status.entries).into_iter();
+    let (stay, entries): (Vec<_>, Vec<_>) = entries.partition(stays);
+    let entries = entries.into_iter();
+    let (nested, mut entries): (Vec<_>, Vec<_>) = entries.partition(Entry::is_repository);
     let stays_out = match entries.is_empty() {
         true => BTreeSet::new(),
         false => stays_out(git, &entries, declared, lent, &git.top().await?).await?,
@@ -74,7 +77,8 @@ pub(crate) async fn changes(
         .iter()
         .zip(contents)
         .filter(|(entry, content)| before(entry).is_some_and(|file| file.content != *content));
-    let left_out = changed.map(|(entry, _)| entry.shown());
+    let left_out = changed.map(|(entry, _)| entry);
+    let left_out = left_out.chain(&nested).map(Entry::shown);
     Ok(Changes {
         left_out: left_out
             .take(LEFT_OUT_TOLD_MAX)
@@ -87,9 +91,9 @@ pub(crate) async fn changes(
     })
 }
 
-/// What a commit can hold: no nested repositories.
-fn committable(mut entries: Vec<Entry>) -> Vec<Entry> {
-    entries.retain(|entry| !entry.is_repository() && !entry.is_only_inside);
+/// Without submodules in which something is changed and no other commit is checked out.
+fn seen_here(mut entries: Vec<Entry>) -> Vec<Entry> {
+    entries.retain(|entry| !entry.is_only_inside);
     entries
 }
 

@@ -143,7 +143,7 @@ fn committed(tone: Tone, text: &str, left_out: &[String]) -> Vec<Line> {
         &files,
     );
     told(
-        "not committed, since there are over 1,000 new files; name them in .gitignore, or `git add` them",
+        "not committed, since they are repositories or have over 1,000 new files (name those in .gitignore, or `git add` them)",
         &dirs,
     );
     lines

@@ -544,7 +544,7 @@ fn a_submodules_new_commit_is_taken_and_a_repository_inside_is_not() {
             "(cd module && {inside}); git init -q nested && (cd nested && {inside})"
         )),
     );
-    environment.run(&RUN).expect(0);
+    let said = environment.run(&RUN).expect(0);
     insta::assert_snapshot!(commits(&environment), @r"
     begin
     begin
@@ -555,6 +555,12 @@ fn a_submodules_new_commit_is_taken_and_a_repository_inside_is_not() {
     module
     ");
     assert_eq!(status(&environment), "?? nested/\n?? task.md\n");
+    let told = "! not committed, since they are repositories or have over 1,000 new files";
+    assert!(said.stdout.contains(told), "{said}");
+    // It is told once.
+    environment.write("more.md", &item("true"));
+    let said = environment.run(&["continue", "more.md"]).expect(0);
+    assert!(!said.stdout.contains("nested/"), "{said}");
 }
 
 // shows: REL-18

@@ -195,7 +195,7 @@ fn a_directory_that_a_tool_filled_stays_out_of_commits() {
     );
     environment.commit_all();
     let said = environment.run(&EXECUTE).expect(0);
-    let told = "! not committed, since there are over 1,000 new files; name them in .gitignore, or `git add` them: \
+    let told = "! not committed, since they are repositories or have over 1,000 new files (name those in .gitignore, or `git add` them): \
                 node_modules/";
     assert!(said.stdout.contains(told), "{said}");
     assert!(
