@@ -335,6 +335,14 @@ async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>)
             return true;
         }
     }
+    if let Some(submodule) = unfilled(trees, tree).await {
+        left_over.push(format!(
+            "the worktree {place} is kept: files were written in `{submodule}`, a submodule that nothing filled there, and git \
+             commits none of them; {} removes it",
+            removal(tree)
+        ));
+        return true;
+    }
     // Commits in a submodule are in this worktree's git directory, and nowhere else.
     let Isolation::Worktrees { base, .. } = &trees.isolation else {
         return false;
@@ -360,6 +368,25 @@ async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>)
         ));
     }
     holds_work
+}
+
+/// A submodule that is not checked out in a worktree although there are files in its place, other than lent ones. Git
+/// does not look at them.
+async fn unfilled(trees: &Worktrees, tree: &Path) -> Option<String> {
+    let list = "ls-files -z --format=%(objectmode)%x20%(path)";
+    let told = trees.git(tree).run(list, &[]).await.ok()?;
+    let names = trees.lent().names;
+    let is_lent = |path: &str| names.iter().any(|name| name.starts_with(path));
+    let holds_files = |path: &&str| {
+        let dir = tree.join(path);
+        let is_filled = dir.join(".git").symlink_metadata().is_ok();
+        let mut entries = dir.read_dir().into_iter().flatten();
+        !is_filled && !is_lent(path) && entries.next().is_some()
+    };
+    let mut paths = told
+        .split('\0')
+        .filter_map(|line| line.strip_prefix("160000 "));
+    paths.find(holds_files).map(str::to_owned)
 }
 
 /// The command that removes a worktree with everything in it.

@@ -643,3 +643,23 @@ fn a_stage_does_not_undo_what_another_one_did_to_a_submodule() {
     let merged = fixture.environment.git(&["rev-parse", "HEAD:other"]);
     assert_ne!(merged, base);
 }
+
+/// Git looks at nothing in the place of a submodule that is not checked out, and would remove it with the worktree.
+// shows: PLN-08
+#[test]
+fn files_in_the_place_of_an_empty_submodule_are_kept() {
+    let add = "git init -q ../other && git -C ../other -c user.name=T -c user.email=t@e.i commit -q --allow-empty -m o \
+               && git -c protocol.file.allow=always submodule --quiet add ../other other";
+    let fixture = Fixture::new(add).stage("A", &["rm .gitmodules; echo mine > other/mine"]);
+    let said = fixture.run().expect(0);
+    let told = "is kept: files were written in `other`, a submodule that nothing filled there";
+    assert!(said.stderr.contains(told), "{said}");
+    let trees = fixture
+        .environment
+        .git(&["worktree", "list", "--porcelain"]);
+    let mut trees = trees
+        .lines()
+        .filter_map(|line| line.strip_prefix("worktree "));
+    let tree = trees.find(|tree| tree.ends_with("-A")).unwrap();
+    assert!(std::fs::exists(format!("{tree}/other/mine")).unwrap());
+}
