@@ -332,7 +332,7 @@ impl Committer<'_> {
         left_out: Vec<String>,
         elsewhere: Option<String>,
     ) -> Result<Commit, GitError> {
-        let diff = "diff-tree --root --name-only -r -z";
+        let diff = "diff-tree --root --name-only -r -z --ignore-submodules=none";
         let names = self.git.run(diff, &[commit, "--"]).await?;
         // Its id comes before the files.
         let mut names = names.split_terminator('\0');

@@ -38,6 +38,8 @@ use tokio::time::Instant;
 
 use crate::task_mark::TASK_MARK;
 
+/// What git says where there are no files.
+const NO_FILES: &str = "this operation must be run in a work tree";
 /// What is kept of a command's output: a status of some 200,000 paths.
 const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long a merge or a checkout may take to end by itself when the run is being stopped.
@@ -401,6 +403,10 @@ fn stdout_of(words: &str, output: Output) -> Result<Vec<u8>, GitError> {
             let said = lossy([&output.stdout[..], &output.stderr].concat());
             Err(match lock_in(&lossy(output.stderr)) {
                 Some(lock) => GitError::Locked { lock },
+                None if said.contains(NO_FILES) => GitError::Refused(
+                    "this is a bare repository, without files; work in one of its worktrees, which `git worktree add DIR` makes"
+                        .to_owned(),
+                ),
                 None => GitError::Failed {
                     command: subcommand(words),
                     code,

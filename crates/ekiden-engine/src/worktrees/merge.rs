@@ -32,7 +32,7 @@ use crate::verification;
 
 const SUBJECT_CHARS_MAX: usize = 72;
 const MERGE_TREE: &str = "merge-tree --write-tree -z --name-only --no-messages";
-const CHANGED: &str = "diff-tree -r -z --name-only --no-renames";
+const CHANGED: &str = "diff-tree -r -z --name-only --no-renames --ignore-submodules=none";
 
 /// Merges a stage, unless that is already done.
 pub(super) async fn merge(trees: &Worktrees, job: &StageJob, cancelled: &Cancelled) -> Merge {

@@ -118,7 +118,9 @@ fn outside<T>(
     }
     let flag = setting.row.long().unwrap_or_default();
     Err(Failure::new(Exit::Settings, text)
-        .hint("`git init` creates one")
+        .hint(
+            "`git init` creates one; if there is a `.git`, `git status` says what is wrong with it",
+        )
         .hint(format!("without `--{flag}` the run needs none")))
 }
 

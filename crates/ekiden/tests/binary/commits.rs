@@ -579,6 +579,34 @@ fn a_file_whose_filter_is_missing_keeps_out_only_itself() {
     assert!(said.stdout.contains("data/a.bin"), "{said}");
 }
 
+// shows: REL-18
+#[test]
+fn a_bare_repository_is_told_in_words() {
+    let environment = Environment::new();
+    environment.write("task.md", &items(1));
+    environment.git(&["init", "--quiet", "--bare", "bare"]);
+    let said = environment.run(&[&RUN[..], &["--work-dir", "bare"]].concat());
+    assert!(
+        said.stderr
+            .contains("this is a bare repository, without files; work in"),
+        "{said}"
+    );
+}
+
+// shows: REL-18
+#[test]
+fn a_submodule_that_git_hides_is_committed_and_counted() {
+    let environment = repository();
+    let commit = "git -c user.name=a -c user.email=b commit -q --allow-empty -m";
+    environment.shell(&format!("git init -q module && cd module && {commit} one"));
+    let hidden = "[submodule \"m\"]\n\tpath = module\n\turl = ./m\n\tignore = all\n";
+    environment.write(".gitmodules", hidden);
+    environment.commit_all();
+    environment.write("task.md", &item(&format!("cd module && {commit} two")));
+    let said = environment.run(&RUN).expect(0);
+    assert!(said.stdout.contains(", 1 file\n"), "{said}");
+}
+
 /// A merge leaves submodules alone. Committing what is checked out in one would undo what the merge brought.
 // shows: REL-18
 #[test]
@@ -720,7 +748,7 @@ fn without_a_repository_a_typed_flag_is_an_error_and_a_setting_is_not() {
     insta::assert_snapshot!(environment.told(&RUN), @r"
     --- standard error
     error: cannot commit: the work dir is not in a git repository
-    hint: `git init` creates one
+    hint: `git init` creates one; if there is a `.git`, `git status` says what is wrong with it
     hint: without `--git-commit` the run needs none
     --- exit code 78
     ");
