@@ -169,7 +169,7 @@ fn changed(files: &[String]) -> Failure {
 }
 
 /// The path with links resolved as far as it exists.
-fn resolved(path: &Path) -> PathBuf {
+pub fn resolved(path: &Path) -> PathBuf {
     if let Ok(resolved) = path.canonicalize() {
         return resolved;
     }

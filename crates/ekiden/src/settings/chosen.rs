@@ -1,6 +1,6 @@
 //! What the settings mean for a run: the values that are frozen into its log.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions, PermissionsChange};
 use ekiden_core::bounds::{Bounds, BoundsChange};
@@ -20,6 +20,7 @@ use super::given::Given;
 use super::table::{self, Setting, Takes};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::plan::isolation::resolved;
 
 /// The settings of a run that begins.
 pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
@@ -184,7 +185,10 @@ pub fn verification(given: &Given) -> Result<Option<Verification>, Failure> {
 
 /// Where state is kept, if the user says so.
 pub fn state_dir(given: &Given, here: &Path) -> Result<Option<PathBuf>, Failure> {
-    Ok(given.get(&table::STATE_DIR)?.map(|dir| here.join(dir)))
+    let dir = given.get(&table::STATE_DIR)?.map(|dir| here.join(dir));
+    let climbs = |dir: &PathBuf| dir.components().any(|part| part == Component::ParentDir);
+    // Directories are made one in the other, and `..` is none to make.
+    Ok(dir.map(|dir| if climbs(&dir) { resolved(&dir) } else { dir }))
 }
 
 fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {

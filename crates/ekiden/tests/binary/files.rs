@@ -270,6 +270,16 @@ fn a_state_within_the_repository_is_not_committed() {
     assert!(!committed.contains("state"), "{committed}");
 }
 
+// shows: OPS-04
+#[test]
+fn a_state_directory_may_be_named_from_here_upwards() {
+    let environment = Environment::new().with("EKIDEN_STATE_DIR", "../named/state");
+    environment.write("task.md", &items(1));
+    let run = ["run", "task.md", "--agent", "rehearsal"];
+    environment.run(&run).expect(0);
+    assert!(environment.path("named/state").is_dir());
+}
+
 // shows: RUN-07
 #[test]
 fn a_file_where_ekidens_directory_belongs_is_told_with_what_to_do() {
