@@ -176,7 +176,9 @@ impl Reporter {
                 let entry = Entry::new("log_accepted").fields(fields! { "seq": seq });
                 self.add(entry.line(Line::attention(text)));
             }
-            Event::StopRequested(request) => self.add(steering::stop_requested(*request, run)),
+            Event::StopRequested(request) => {
+                self.add(steering::stop_requested(*request, "ctrl-c again", run));
+            }
             Event::Steered(steered) => self.steered(steered, run),
             Event::Stage { stage, event } => {
                 if let Some(relay) = run.relay(stage) {

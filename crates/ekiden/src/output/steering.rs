@@ -23,7 +23,10 @@ pub const NONE_AT_WORK: &str = "no session is running that could hand off";
 /// What a message to the run changed: nothing for a late stop or a second pause.
 pub fn steered(steered: &Steered, run: &Run, was_paused: bool, clock: &str) -> Option<Entry> {
     match &steered.steering {
-        Steering::Stop { .. } => Some(stop_requested(steered.steering.stop()?, run)),
+        Steering::Stop { .. } => {
+            let request = steered.steering.stop()?;
+            Some(stop_requested(request, "`ekiden stop --now`", run))
+        }
         Steering::HandOff => Some(handoff_requested(run)),
         Steering::Pause if was_paused || run.relays().any(|(_, relay)| is_held(relay)) => None,
         Steering::Pause => Some(pause_requested(run)),
@@ -61,8 +64,8 @@ pub fn is_held(relay: &Relay) -> bool {
     matches!(relay.phase, Phase::Paused { .. })
 }
 
-/// Somebody wants the run to stop.
-pub fn stop_requested(request: StopRequest, run: &Run) -> Entry {
+/// Somebody wants the run to stop. `harder` stops it at once.
+pub fn stop_requested(request: StopRequest, harder: &str, run: &Run) -> Entry {
     // A fleet ends its sessions at once.
     let relay = working(run).next().filter(|_| run.header().fleet.is_none());
     let session = relay.map(|relay| relay.session().get());
@@ -73,7 +76,7 @@ pub fn stop_requested(request: StopRequest, run: &Run) -> Entry {
                 true => format!("is asked to hand off within {grace}"),
                 false => format!("may finish within {grace}; then it is ended"),
             };
-            format!("session {session} {what}; ctrl-c again stops at once")
+            format!("session {session} {what}; {harder} stops at once")
         }
         (StopRequest::Gently, None) => "stopping".to_owned(),
         (StopRequest::Now { .. }, _) => "stopping at once".to_owned(),

@@ -63,7 +63,7 @@ fn a_stop_lets_the_session_hand_off() {
     run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      ! session 1 is asked to hand off within TIME; ctrl-c again stops at once
+      ! session 1 is asked to hand off within TIME; `ekiden stop --now` stops at once
       USAGE  handed off after TIME · 4 tool calls
       items     1 of 4 done
       next      The item "Item 2", with `echo made > item-2.txt`.
@@ -171,7 +171,7 @@ fn after_a_stop_from_elsewhere_the_first_ctrl_c_stops_at_once() {
     run RUN is asked to stop; `ekiden status` shows when it does
     --- exit code 0
     ");
-    run.wait_for("ctrl-c again stops at once");
+    run.wait_for("`ekiden stop --now` stops at once");
     run.signal(Signal::INT);
     run.end().expect(130);
 }
