@@ -373,6 +373,9 @@ fn end_line(
     }
     let counters = &ended.counters;
     let (without, ended_without) = match purpose {
+        Purpose::Work if ended.files.begun() => {
+            ("without a valid handoff", "ended without a valid handoff")
+        }
         Purpose::Work => ("without a handoff", "ended without a handoff"),
         Purpose::Review => ("without a verdict", "ended without a verdict"),
     };
