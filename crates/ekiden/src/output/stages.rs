@@ -3,6 +3,7 @@
 use ekiden_core::effect::{Effect, WorktreeEffect};
 use ekiden_core::event::{Event, Merge, WorktreeEvent};
 use ekiden_core::ids::StageId;
+use ekiden_core::manifest::Stage;
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::record::Record;
 use ekiden_core::relay::Relay;
@@ -22,7 +23,7 @@ impl Reporter {
     /// The entries of a record about a plan's stages.
     pub(super) fn of_plan(&mut self, record: &Record, run: &Run) {
         if let Event::Worktree { stage, event, .. } = &record.event
-            && let Some(entry) = of_worktree(event)
+            && let Some(entry) = of_worktree(event, run.stage(stage))
         {
             self.add_of(stage, entry);
         }
@@ -79,7 +80,7 @@ fn what(what: &str, fields: Fields) -> Entry {
         .fields(fields)
 }
 
-fn of_worktree(event: &WorktreeEvent) -> Option<Entry> {
+fn of_worktree(event: &WorktreeEvent, stage: Option<&Stage>) -> Option<Entry> {
     let (entry, text) = match event {
         WorktreeEvent::Prepared { worktree: Err(why) } => {
             let why = one_line(why);
@@ -99,7 +100,10 @@ fn of_worktree(event: &WorktreeEvent) -> Option<Entry> {
                 commit,
                 files,
                 undeclared,
-            } => return Some(merged(commit, files.len(), undeclared)),
+            } => {
+                let valid = stage.is_some_and(|stage| stage.verification.is_some());
+                return Some(merged(commit, files.len(), valid, undeclared));
+            }
             Merge::Conflict { files } => {
                 let named = some(files);
                 let text =
@@ -130,9 +134,10 @@ fn of_worktree(event: &WorktreeEvent) -> Option<Entry> {
     Some(entry.line(Line::attention(text)))
 }
 
-fn merged(commit: &str, files: usize, undeclared: &[String]) -> Entry {
+fn merged(commit: &str, files: usize, valid: bool, undeclared: &[String]) -> Entry {
     let count = phrase::count(files as u64, "file");
-    let text = format!("{}, {count}, valid", phrase::commit(commit));
+    let valid = if valid { ", valid" } else { "" };
+    let text = format!("{}, {count}{valid}", phrase::commit(commit));
     let beside = (!undeclared.is_empty()).then(|| {
         let named = some(undeclared);
         Line::attention(format!("changed files that it had not declared: {named}"))

@@ -294,7 +294,7 @@ fn stages_work_side_by_side_hand_off_and_are_merged() {
         USAGE  says all is done after TIME · 5 tool calls
         items     6 of 6 done
         commit    COMMIT, 3 files
-        merged    COMMIT, 6 files, valid
+        merged    COMMIT, 6 files
       done · 2 sessions · NNk tokens
     C
       begins · Stage C
