@@ -4,7 +4,7 @@
 //! item above it, indented or not, unless a heading comes between them. Text in fences and in quotes is never an item.
 
 use ekiden_core::relay::ITEMS_FILE;
-use ekiden_core::text::{letters, one_line};
+use ekiden_core::text::{letters, one_line, shell_word};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 /// How much of an item's text names it, in characters.
@@ -100,11 +100,12 @@ pub(super) fn of_list(items: Vec<Item>, text: &str) -> Item {
 fn tick(text: &str) -> String {
     let letters = text.chars().filter(char::is_ascii_alphanumeric);
     let key = letters.collect::<String>().to_ascii_lowercase();
+    let name = shell_word(&name(text));
     format!(
         r#"awk '{{ k = tolower($0); sub(/^[^a-z0-9[]*([0-9]+[.)][ \t]*)?\[[ x]\]/, "", k); gsub(/[^a-z0-9]/, "", k) }}
 k == "{key}" {{ sub(/\[ \]/, "[x]"); found = 1 }}
 {{ print }}
-END {{ if (!found) print "- [x] {key}" }}' {ITEMS_FILE} > {ITEMS_FILE}.new && mv {ITEMS_FILE}.new {ITEMS_FILE} && echo "done: {key}" >> progress.txt
+END {{ if (!found) print "- [x] {key}" }}' {ITEMS_FILE} > {ITEMS_FILE}.new && mv {ITEMS_FILE}.new {ITEMS_FILE} && printf 'done: %s\n' {name} >> progress.txt
 "#
     )
 }
@@ -248,6 +249,9 @@ mod tests {
         let one = of_list("**One**").script.unwrap().text;
         assert!(one.starts_with("(\necho 1\n) && (\nawk "), "{one}");
         assert!(one.contains("k == \"one\""), "{one}");
+        let apart = of_list("Don't *stop* (now)").script.unwrap().text;
+        let line = r"printf 'done: %s\n' 'Don'\''t *stop* (now)' >> progress.txt";
+        assert!(apart.contains(line), "{apart}");
         assert!(!of_list("two").ticked, "the list says what is to be done");
         assert!(of_list("new").script.unwrap().text.starts_with("awk "));
     }
