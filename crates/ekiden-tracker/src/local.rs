@@ -418,7 +418,8 @@ impl File {
     /// Changes the front matter's value of a key, or adds it.
     fn set(&mut self, key: &str, value: &str) {
         // Not cut: a person's labels are in it.
-        let line = format!("{key}: {}\n", one_line(value, usize::MAX));
+        let line = format!("{key}: {}", one_line(value, usize::MAX));
+        let line = format!("{}\n", line.trim_end());
         match (self.field(key), self.front()) {
             (Some(field), _) => self.0.replace_range(field, &line),
             (None, Some((_, end, _))) => self.0.insert_str(end, &line),

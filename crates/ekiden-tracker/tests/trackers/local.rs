@@ -113,6 +113,9 @@ fn what_a_person_wrote_stays_as_it_is() {
     );
     tracker.set_label("bare", "x", true).unwrap();
     assert_eq!(tracker.issue("bare").unwrap().text, "no front matter");
+    tracker.set_label("bare", "x", false).unwrap();
+    let written = std::fs::read_to_string(temp.path().join(".issues/bare.md")).unwrap();
+    assert!(written.starts_with("---\nlabels:\n---\n"), "{written}");
     let open: Vec<String> = tracker
         .find(None, None)
         .unwrap()
