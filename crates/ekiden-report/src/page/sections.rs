@@ -300,14 +300,14 @@ impl View<'_> {
     fn knowledge(&self) -> Vec<Block> {
         let timeline = self.timeline;
         let known: BTreeSet<&str> = timeline.standing.facts.iter().map(String::as_str).collect();
-        let learnt: BTreeSet<&str> = timeline
-            .learnt
+        let learned: BTreeSet<&str> = timeline
+            .learned
             .iter()
             .map(|one| one.fact.as_str())
             .collect();
-        let given = known.difference(&learnt);
+        let given = known.difference(&learned);
         let given = given.map(|fact| (Text::own("given"), *fact));
-        let learnt = timeline.learnt.iter().map(|one| {
+        let learned = timeline.learned.iter().map(|one| {
             let session = self.session(&timeline.stages[one.stage], one.session);
             let gone = if timeline.is_plan || known.contains(one.fact.as_str()) {
                 ""
@@ -316,14 +316,14 @@ impl View<'_> {
             };
             (Text::own(session + gone), one.fact.as_str())
         });
-        let (rows, left_out) = ends(given.chain(learnt).collect(), LINES_MAX);
+        let (rows, left_out) = ends(given.chain(learned).collect(), LINES_MAX);
         let rows = rows
             .into_iter()
             .map(|(by, fact)| vec![by, Text::said(fact)]);
         let more =
             (left_out > 0).then(|| Block::line(format!("{left_out} in the middle are left out.")));
         let now = format!("{} now.", phrase::count(known.len() as u64, "fact"));
-        let table = Block::table(vec!["learnt by", "fact"], rows.collect(), LINES_MAX);
+        let table = Block::table(vec!["learned by", "fact"], rows.collect(), LINES_MAX);
         let now = (!table.is_empty()).then(|| Block::line(now));
         now.into_iter().chain(table).chain(more).collect()
     }

@@ -130,7 +130,7 @@ fn knowledge_is_told_by_the_session_that_added_it() {
 
         1 fact now.
 
-        | learnt by | fact |
+        | learned by | fact |
         |---|---|
         | session 1, no longer held | `The client needs a region.` |
         | session 3 | `It needs none.` |

@@ -13,7 +13,7 @@ use ekiden_core::text::short;
 use super::fold::ever_known;
 use super::words::HANDOFFS_KEPT;
 use super::{
-    Attempt, AttemptEnd, Crossing, End, Kind, Learnt, Left, Session, Timeline, WORDS_CHARS_MAX,
+    Attempt, AttemptEnd, Crossing, End, Kind, Learned, Left, Session, Timeline, WORDS_CHARS_MAX,
     Words, cautions,
 };
 
@@ -133,7 +133,7 @@ impl Timeline {
         let added = ever_known(relay).saturating_sub(self.stages[stage].known);
         let facts = &relay.knowledge.core;
         let new = facts.iter().skip(facts.len().saturating_sub(added));
-        self.learnt.extend(new.map(|fact| Learnt {
+        self.learned.extend(new.map(|fact| Learned {
             stage,
             session,
             fact: short(&fact.text, WORDS_CHARS_MAX),

@@ -61,7 +61,7 @@ pub struct Timeline {
     /// What people asked of the run, in ekiden's words and theirs.
     pub asked: Vec<Asked>,
     /// What sessions added to the knowledge, in that order.
-    pub learnt: Vec<Learnt>,
+    pub learned: Vec<Learned>,
     pub delivery: Option<Delivery>,
     pub started: Timestamp,
     /// The time of the last record.
@@ -226,7 +226,7 @@ pub struct Asked {
 
 /// A fact that a session added.
 #[derive(Debug)]
-pub struct Learnt {
+pub struct Learned {
     pub stage: usize,
     pub session: u32,
     pub fact: String,
@@ -262,7 +262,7 @@ impl Timeline {
             waits: Vec::new(),
             problems: Vec::new(),
             asked: Vec::new(),
-            learnt: Vec::new(),
+            learned: Vec::new(),
             delivery: None,
             started: at,
             last: at,

@@ -29,7 +29,7 @@ pub struct Summary {
     /// Messages that the next session will read.
     pub told: usize,
     /// What the sessions of a single relay learned last.
-    pub learnt: Option<String>,
+    pub learned: Option<String>,
     pub open: Option<Open>,
     /// The newest handoff's message to the next session.
     pub handoff: Option<String>,
@@ -80,7 +80,7 @@ impl Summary {
             budget: run.budget(),
             is_paused: run.is_paused(),
             told: relays().map(|relay| relay.wishes.words.len()).sum(),
-            learnt: first
+            learned: first
                 .and_then(|relay| relay.knowledge.core.last())
                 .map(|fact| one_line(&fact.text)),
             open: first.and_then(|relay| {

@@ -70,7 +70,7 @@ fn of_relay(board: &Board, summary: &Summary, frame: Frame<'_>) -> Vec<Line> {
     };
     let doing = doing(progress, frame.now);
     let doing = doing.map(|doing| Line::labelled("now", Tone::Plain, doing));
-    let learnt = summary.learnt.as_ref();
+    let learned = summary.learned.as_ref();
     let open = summary.open.as_ref().map(|open| {
         let (items, of) = (
             phrase::count(open.count as u64, "item"),
@@ -86,7 +86,7 @@ fn of_relay(board: &Board, summary: &Summary, frame: Frame<'_>) -> Vec<Line> {
             Tone::Plain,
             cost(board, summary, frame.now),
         )),
-        learnt.map(|fact| Line::labelled("learnt", Tone::Quiet, fact)),
+        learned.map(|fact| Line::labelled("learned", Tone::Quiet, fact)),
         open.map(|open| Line::labelled("open", Tone::Quiet, open)),
     ]
     .into_iter()

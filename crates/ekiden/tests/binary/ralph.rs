@@ -590,7 +590,7 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
         - fix_plan.md is the list of what is to be done. Work on the first open item, on that one alone.
         - Search before you write: it may be there already. No placeholders; finish what you begin.
         - Run `<command>` after each change. An item is done when it passes.
-        - Then tick the item in fix_plan.md, and add a line to progress.txt: what you did, what you learnt.
+        - Then tick the item in fix_plan.md, and add a line to progress.txt: what you did, what you learned.
         - What else you find to do goes to the end of fix_plan.md as an item. Remove no line of it.
     "##]].assert_eq(&resumes);
     let subject = environment.git(&["log", "-1", "--format=%s", "refs/ekiden/wip/second"]);

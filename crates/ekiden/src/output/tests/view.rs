@@ -107,7 +107,7 @@ fn a_relay_at_work_is_seen_at_each_width() {
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace…
           cost      ≈$2.45 of $20.00 · 15m
-          learnt    The client needs a region.
+          learned   The client needs a region.
           open      1 item of 2, next: billing
           p pause  n next  s stop  q leave  f full screen  l limits
           m message  o handoff
@@ -115,7 +115,7 @@ fn a_relay_at_work_is_seen_at_each_width() {
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- -…
           cost      ≈$2.45 of $20.00 · 15m
-          learnt    The client needs a region.
+          learned   The client needs a region.
           open      1 item of 2, next: billing
           p pause  n next  s stop  q leave  f full screen  l limits  m message
           o handoff
@@ -123,7 +123,7 @@ fn a_relay_at_work_is_seen_at_each_width() {
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- --test-threads=2 the_tests_of_billing_and_of_the_audit
           cost      ≈$2.45 of $20.00 · 15m
-          learnt    The client needs a region.
+          learned   The client needs a region.
           open      1 item of 2, next: billing
           p pause  n next  s stop  q leave  f full screen  l limits  m message  o handoff
     "#]].assert_eq(&watched.at_each_width());
@@ -170,7 +170,7 @@ fn a_wait_and_a_pause_are_seen() {
         80
           2 of 3  starting  1m
           cost      $1.84 of $20.00 · 15m
-          learnt    The client needs a region.
+          learned   The client needs a region.
           open      1 item of 2, next: billing
                     nothing new begins: paused
           p unpause  n next  s stop  d detach  f full screen  l limits  m message
