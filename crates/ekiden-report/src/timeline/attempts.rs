@@ -5,7 +5,7 @@ use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::event::{AttemptEnded, AttemptEvent};
 use ekiden_core::handoff::{Fault, Handoff, OpenItems};
-use ekiden_core::ids::AttemptId;
+use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::prompt::{Author, Notes};
 use ekiden_core::relay::{Purpose, Relay};
 use ekiden_core::text::short;
@@ -18,6 +18,16 @@ use super::{
 };
 
 impl Timeline {
+    /// The agent of the attempt reports what it does.
+    pub fn is_heard(&self, stage: &StageId, id: AttemptId) -> bool {
+        let place = self.index.get(stage).copied();
+        let mut sessions = place
+            .map_or(&[][..], |place| &self.stages[place].sessions)
+            .iter();
+        let session = sessions.rfind(|session| session.number == id.session.get());
+        session.is_some_and(|session| session.hears(id.attempt))
+    }
+
     pub(super) fn of_attempt(
         &mut self,
         place: usize,

@@ -18,7 +18,7 @@ use ekiden_core::budget::{AgentBudget, Budget, Spend, TokenCounts};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, Commit, Counters, Delivery, Merge};
 use ekiden_core::guard::{Level, Levels, Window};
-use ekiden_core::ids::{AttemptId, AttemptNumber, RunId, StageId};
+use ekiden_core::ids::{AttemptNumber, RunId, StageId};
 use ekiden_core::manifest::{Stage as Planned, Verification};
 use ekiden_core::outcome::{Outcome, WaitCause};
 use ekiden_core::plan::{StageEnd, StageState};
@@ -288,16 +288,6 @@ impl Timeline {
     /// The state of the stage's relay before the last record.
     pub fn before(&self, stage: &StageId) -> Before {
         self.before.get(stage).copied().unwrap_or_default()
-    }
-
-    /// The agent of the attempt reports what it does.
-    pub fn is_heard(&self, stage: &StageId, id: AttemptId) -> bool {
-        let place = self.index.get(stage).copied();
-        let mut sessions = place
-            .map_or(&[][..], |place| &self.stages[place].sessions)
-            .iter();
-        let session = sessions.rfind(|session| session.number == id.session.get());
-        session.is_some_and(|session| session.hears(id.attempt))
     }
 
     /// What the stage waits for, if it waits.

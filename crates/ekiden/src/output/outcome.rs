@@ -70,23 +70,7 @@ impl Description {
             } => {
                 said.window_too_full(*usage_tokens, filled_by);
             }
-            Outcome::Stuck {
-                percent: Some(percent),
-                ..
-            } => said.stands_still(format!(
-                "stuck: the handoffs repeat each other ({percent}% alike), and nothing changes"
-            )),
-            Outcome::Stuck {
-                repeats,
-                percent: None,
-            } => {
-                let sessions = phrase::count((*repeats).into(), "session");
-                said.stands_still(format!(
-                    "stuck: {sessions} in a row left no usable handoff and changed nothing"
-                ));
-                let budget = "             if a session's budget ended them, raise --session-budget or --session-tokens";
-                said.details.push(budget.to_owned());
-            }
+            Outcome::Stuck { repeats, percent } => said.stuck(*repeats, *percent),
             Outcome::Stalled { sessions } => said.stands_still(format!(
                 "stalled: {} in a row changed nothing",
                 phrase::count((*sessions).into(), "session")
@@ -113,6 +97,20 @@ impl Description {
             | Outcome::TooManyCrashes { .. } => {}
         }
         said
+    }
+
+    fn stuck(&mut self, repeats: u32, percent: Option<u8>) {
+        if let Some(percent) = percent {
+            return self.stands_still(format!(
+                "stuck: the handoffs repeat each other ({percent}% alike), and nothing changes"
+            ));
+        }
+        let sessions = phrase::count(repeats.into(), "session");
+        self.stands_still(format!(
+            "stuck: {sessions} in a row left no usable handoff and changed nothing"
+        ));
+        let budget = "             if a session's budget ended them, raise --session-budget or --session-tokens";
+        self.details.push(budget.to_owned());
     }
 
     fn limit_too_far(&mut self, at_reset: &str, wait: Millis) {
