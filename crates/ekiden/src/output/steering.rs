@@ -71,12 +71,16 @@ pub fn stop_requested(request: StopRequest, harder: &str, run: &Run) -> Entry {
     let session = relay.map(|relay| relay.session().get());
     let text = match (request, relay) {
         (StopRequest::Gently, Some(relay)) => {
-            let (session, grace) = (relay.session(), phrase::duration(limits::STOP_GRACE));
+            let grace = phrase::duration(limits::STOP_GRACE);
+            let who = match working(run).count() {
+                1 => format!("session {}", relay.session()),
+                several => format!("each of the {several} sessions"),
+            };
             let what = match relay.agent().kind.takes_messages() {
                 true => format!("is asked to hand off within {grace}"),
                 false => format!("may finish within {grace}; then it is ended"),
             };
-            format!("session {session} {what}; {harder} stops at once")
+            format!("{who} {what}; {harder} stops at once")
         }
         (StopRequest::Gently, None) => "stopping".to_owned(),
         (StopRequest::Now { .. }, _) => "stopping at once".to_owned(),
@@ -116,6 +120,7 @@ fn in_session(mut entry: Entry, run: &Run) -> Entry {
 fn pause_requested(run: &Run) -> Entry {
     let session = working_session(run);
     let begins = match session {
+        Some(_) if working(run).count() > 1 => "nothing begins after these sessions".to_owned(),
         Some(session) => format!("nothing begins after session {session}"),
         None => "nothing begins any more".to_owned(),
     };

@@ -47,9 +47,12 @@ pub fn seconds(text: &str, range: RangeInclusive<u64>) -> Read<Millis> {
         .map_err(|wanted| format!("{wanted} (seconds)"))
 }
 
-/// A duration with its unit, such as `90s`, `5m`, `6h` or `1h 30m`.
+/// A duration with its unit, such as `90s`, `5m`, `6h` or `1h 30m`; `0` needs none.
 pub fn duration(text: &str) -> Read<Millis> {
     let wanted = "a duration such as 90s, 5m, 6h or 1h 30m";
+    if text.trim() == "0" {
+        return Ok(Millis(0));
+    }
     let length: jiff::SignedDuration = parsed(text, wanted)?;
     let millis = u64::try_from(length.as_millis());
     millis.map(Millis).map_err(|_| wanted.to_owned())
@@ -58,7 +61,7 @@ pub fn duration(text: &str) -> Read<Millis> {
 /// A duration with its unit; `0` or `none` for no limit.
 pub fn duration_or_none(text: &str) -> Read<Millis> {
     match text.trim() {
-        "0" | "none" => Ok(Millis(0)),
+        "none" => Ok(Millis(0)),
         text => duration(text).map_err(|wanted| format!("{wanted}, or 0 for no limit")),
     }
 }
@@ -353,6 +356,7 @@ mod tests {
     #[test]
     fn durations_need_a_unit() {
         assert_eq!(duration("90s"), Ok(Millis::from_secs(90)));
+        assert_eq!(duration("0"), Ok(Millis(0)));
         assert_eq!(duration("6h"), Ok(Millis::from_secs(6 * 3600)));
         assert_eq!(duration("1h 30m"), Ok(Millis::from_secs(5400)));
         for bad in ["", "90", "-5m", "soon", "6 parsecs"] {

@@ -170,6 +170,8 @@ fn views_come_and_go_and_the_run_goes_on() {
     leaves.press("q").unwrap();
     ends(&mut leaves, 0);
     assert!(leaves.written().contains("continues; to stop it"));
+    // Before it listens, a key would be lost.
+    shows(&mut narrow, "1 of 10");
     narrow.press("f").unwrap();
     shows(&mut narrow, "  the full screen");
     narrow.resize(40, 150).unwrap();

@@ -241,6 +241,28 @@ fn begin(scenario: &mut Scenario, stage: &str) {
     });
 }
 
+// shows: RUN-14
+#[test]
+fn what_is_asked_of_a_plan_is_asked_of_all_its_sessions() {
+    let mut scenario = plan(2);
+    for stage in ["S01", "S02"] {
+        begin(&mut scenario, stage);
+    }
+    scenario.event(Event::Steered(Steered {
+        message: "a".to_owned().try_into().unwrap(),
+        from: None,
+        steering: Steering::Pause,
+    }));
+    scenario.event(Event::StopRequested(StopRequest::Gently));
+    for expected in [
+        "! nothing begins after these sessions; `ekiden unpause` takes that back",
+        "! each of the 2 sessions is asked to hand off within 2m; ctrl-c again stops at once",
+    ] {
+        let text = scenario.text();
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
 // shows: UIX-01
 #[test]
 fn a_plan_of_twelve_stages_is_seen_at_each_width() {
