@@ -101,7 +101,9 @@ impl Timeline {
         if !is_idle && self.ended.is_none() {
             let passed = record.time.since(self.worked_until).0;
             self.worked.0 += passed;
-            self.waited.0 += passed * u64::from(self.waits_now);
+            if self.waits_now {
+                self.waited.0 += passed;
+            }
         }
         self.worked_until = record.time;
         let waits =
