@@ -376,7 +376,7 @@ async fn unfilled(trees: &Worktrees, tree: &Path) -> Option<String> {
     let list = "ls-files -z --format=%(objectmode)%x20%(path)";
     let told = trees.git(tree).run(list, &[]).await.ok()?;
     let names = trees.lent().names;
-    let is_lent = |path: &str| names.iter().any(|name| name.starts_with(path));
+    let is_lent = |path: &str| names.iter().any(|name| Path::new(name).starts_with(path));
     let holds_files = |path: &&str| {
         let dir = tree.join(path);
         let is_filled = dir.join(".git").symlink_metadata().is_ok();

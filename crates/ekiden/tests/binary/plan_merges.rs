@@ -649,8 +649,14 @@ fn a_stage_does_not_undo_what_another_one_did_to_a_submodule() {
 #[test]
 fn files_in_the_place_of_an_empty_submodule_are_kept() {
     let add = "git init -q ../other && git -C ../other -c user.name=T -c user.email=t@e.i commit -q --allow-empty -m o \
-               && git -c protocol.file.allow=always submodule --quiet add ../other other";
-    let fixture = Fixture::new(add).stage("A", &["rm .gitmodules; echo mine > other/mine"]);
+               && git -c protocol.file.allow=always submodule --quiet add ../other other \
+               && mkdir other-data && touch other-data/x && echo other-data > .gitignore";
+    let mut fixture = Fixture::new(add);
+    // Lent from a directory whose name only begins in the same way.
+    fixture
+        .plan
+        .push_str("\n[worktree]\ncopy = [\"other-data/x\"]\n");
+    let fixture = fixture.stage("A", &["rm .gitmodules; echo mine > other/mine"]);
     let said = fixture.run().expect(0);
     let told = "is kept: files were written in `other`, a submodule that nothing filled there";
     assert!(said.stderr.contains(told), "{said}");
