@@ -12,9 +12,9 @@ use crate::attempt::AttemptSpec;
 use crate::child::{ChildSpec, StdinKind};
 use crate::rehearsal;
 
-/// Tools with which an agent would continue later, when ekiden no longer listens, or in a worktree in which ekiden
-/// neither commits nor verifies. `Monitor` even starts a second turn without a message from us and keeps the client
-/// alive after its input was closed.
+/// Tools that no session gets. With most of them an agent would continue later, when ekiden no longer listens;
+/// `Monitor` even starts a second turn without a message from us and keeps the client alive after its input was
+/// closed. In another worktree (`EnterWorktree`) ekiden would neither commit nor verify.
 const WITHHELD_TOOLS: &str = "Monitor,ScheduleWakeup,CronCreate,CronDelete,CronList,EnterWorktree";
 /// Tools that change something. A read-only session does not get them.
 const WRITING_TOOLS: &str = "Bash,Edit,MultiEdit,Write,NotebookEdit";

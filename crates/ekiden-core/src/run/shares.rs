@@ -90,8 +90,8 @@ impl Run {
         effects
     }
 
-    /// A usage limit holds the stages of its account, even if the session that hit it had already handed off and its relay
-    /// need not wait. With fallbacks, a relay waits only when all agents are out. If a limit is to stop the run, the
+    /// A usage limit holds all stages of its account. The relay that met it may not wait itself: its session may have
+    /// handed off before. With fallbacks, a relay waits only when all agents are out. If a limit is to stop the run, the
     /// next session that hits it does.
     pub(super) fn learn_limit(&mut self, at: Timestamp, stage: &StageId, event: &RelayEvent) {
         let waits = self.settings.bounds.on_rate_limit == OnRateLimit::Wait;

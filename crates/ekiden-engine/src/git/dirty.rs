@@ -33,7 +33,7 @@ pub(crate) struct Changes {
 /// The files that a run beginning here leaves alone.
 pub(crate) async fn plan(git: &Git) -> Result<CommitPlan, GitError> {
     let status = Status::read(git, Scope::Dir).await?;
-    let entries = seen_here(status.entries);
+    let entries = without_inner_changes(status.entries);
     let contents = contents(git, &entries).await?;
     let dirty = entries.into_iter().zip(contents);
     let dirty = dirty.map(|(entry, content)| DirtyFile {
@@ -63,7 +63,7 @@ pub(crate) async fn changes(
     let stays = |entry: &Entry| before(entry).is_some_and(|file| file.committed == entry.committed);
     let status = Status::read(git, Scope::Dir).await?;
     let has_repositories = status.entries.iter().any(Entry::is_repository);
-    let entries = seen_here(status.entries).into_iter();
+    let entries = without_inner_changes(status.entries).into_iter();
     let (stay, entries): (Vec<_>, Vec<_>) = entries.partition(stays);
     let entries = entries.into_iter();
     let (nested, mut entries): (Vec<_>, Vec<_>) = entries.partition(Entry::is_repository);
@@ -91,8 +91,8 @@ pub(crate) async fn changes(
     })
 }
 
-/// Without submodules in which something is changed and no other commit is checked out.
-fn seen_here(mut entries: Vec<Entry>) -> Vec<Entry> {
+/// Leaves out submodules in which only files have changed: no commit here can hold that.
+fn without_inner_changes(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries.retain(|entry| !entry.is_only_inside);
     entries
 }

@@ -73,8 +73,8 @@ pub(crate) async fn stays_out(
     Ok(found)
 }
 
-/// The last commit names a newer commit of this submodule than the one checked out in it, or one that is not there: a
-/// merge or a switch, which leaves submodules alone, brought it. To commit what is checked out would undo that.
+/// A merge or a switch, which leaves submodules alone, has moved this one on: the last commit names a commit that is
+/// newer than what is checked out, or is not there. Committing what is checked out would undo that.
 async fn is_behind(git: &Git, submodule: &Entry, top: &Path) -> bool {
     let git = git.within(submodule.place(top));
     let named = submodule.committed.as_deref().unwrap_or_default();

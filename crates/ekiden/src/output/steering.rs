@@ -64,8 +64,8 @@ pub fn is_held(relay: &Relay) -> bool {
     matches!(relay.phase, Phase::Paused { .. })
 }
 
-/// Somebody wants the run to stop. `harder` stops it at once.
-pub fn stop_requested(request: StopRequest, harder: &str, run: &Run) -> Entry {
+/// Somebody wants the run to stop. `sooner` is what would stop it at once.
+pub fn stop_requested(request: StopRequest, sooner: &str, run: &Run) -> Entry {
     // A fleet ends its sessions at once.
     let relay = working(run).next().filter(|_| run.header().fleet.is_none());
     let session = relay.map(|relay| relay.session().get());
@@ -80,7 +80,7 @@ pub fn stop_requested(request: StopRequest, harder: &str, run: &Run) -> Entry {
                 true => format!("is asked to hand off within {grace}"),
                 false => format!("may finish within {grace}; then it is ended"),
             };
-            format!("{who} {what}; {harder} stops at once")
+            format!("{who} {what}; {sooner} stops at once")
         }
         (StopRequest::Gently, None) => "stopping".to_owned(),
         (StopRequest::Now { .. }, _) => "stopping at once".to_owned(),
