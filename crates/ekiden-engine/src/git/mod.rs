@@ -62,14 +62,16 @@ pub(crate) const CEILING: &str = "GIT_CEILING_DIRECTORIES";
 
 /// Git tidies up after some commands, in the background, where we would kill it halfway. The user's own
 /// next command does it instead. And a checkout leaves submodules alone: a worktree does not have the repositories
-/// of those that were cloned in another.
-const ALWAYS: [&str; 6] = [
+/// of those that were cloned in another. Our worktrees are known by absolute paths.
+const ALWAYS: [&str; 8] = [
     "-c",
     "maintenance.auto=false",
     "-c",
     "gc.auto=0",
     "-c",
     "submodule.recurse=false",
+    "-c",
+    "worktree.useRelativePaths=false",
 ];
 /// No hook runs, no file system watcher starts, and line ends stay as they are.
 const QUIET: [&str; 6] = [

@@ -196,6 +196,18 @@ impl RunStatus {
         Ok(())
     }
 
+    fn stages(&self) -> Vec<Row<'_>> {
+        let rows = stage_table::rows(&self.summary.run);
+        match self.state() {
+            State::Killed => rows.into_iter().map(Row::cut_off).collect(),
+            State::Running
+            | State::Paused
+            | State::WithFleet
+            | State::Complete
+            | State::Ended => rows,
+        }
+    }
+
     /// The answer about this run alone.
     pub(super) fn answer(&self) -> Fields {
         Fields::versioned().with("runs", [self.json()])
@@ -209,7 +221,7 @@ impl RunStatus {
         let relays = || run.relays().map(|(_, relay)| relay);
         let session = relays().map(|relay| relay.session().get()).max();
         let budget = run.budget();
-        let stages: Vec<Fields> = stage_table::rows(run).iter().map(Row::json).collect();
+        let stages: Vec<Fields> = self.stages().iter().map(Row::json).collect();
         let asked = run.questions().map(|(stage, question)| {
             let question = clean(question).text;
             fields! { "stage": stage, "question": question }
@@ -267,7 +279,7 @@ impl RunStatus {
             }
         };
         let span = self.span(zone);
-        let stages = stage_table::rows(run);
+        let stages = self.stages();
         let (kind, rest) = if stages.is_empty() {
             let then = if is_pausing { ", then paused" } else { "" };
             let session = run.relays().map(|(_, relay)| relay.session().get()).max();

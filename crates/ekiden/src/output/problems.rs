@@ -5,7 +5,7 @@
 
 use ekiden_core::ids::StageId;
 use ekiden_core::outcome::WaitCause;
-use ekiden_core::time::Millis;
+use ekiden_core::time::{Millis, Timestamp};
 use ekiden_report::Timeline;
 use ekiden_report::timeline::Kind;
 
@@ -77,7 +77,7 @@ pub fn line(timeline: &Timeline, of: Option<&StageId>) -> Option<Line> {
     let limits = Limits::of(timeline, of);
     if !limits.sessions.is_empty() {
         let waited = phrase::duration(limits.waited);
-        let times = phrase::count(limits.sessions.len() as u64, "time");
+        let times = phrase::count(limits.times, "time");
         parts.push(format!("waited {waited} for limits ({times})"));
     }
     if parts.is_empty() {
@@ -112,6 +112,7 @@ fn is_of(timeline: &Timeline, of: Option<&StageId>, place: Option<usize>) -> boo
 struct Limits {
     sessions: Vec<u32>,
     waited: Millis,
+    times: u64,
 }
 
 impl Limits {
@@ -119,14 +120,29 @@ impl Limits {
         let waits = timeline.waits.iter();
         let waits = waits.filter(|wait| wait.cause == WaitCause::UsageLimit);
         let waits = waits.filter(|wait| is_of(timeline, of, Some(wait.stage)));
-        let lengths = waits
+        let spans = waits
             .clone()
-            .map(|wait| wait.over.unwrap_or(wait.until).since(wait.from).0);
+            .map(|wait| (wait.from, wait.over.unwrap_or(wait.until)));
+        let (waited, times) = together(spans);
         Self {
-            waited: Millis(lengths.sum()),
             sessions: waits.map(|wait| wait.session).collect(),
+            waited,
+            times,
         }
     }
+}
+
+/// How long these spans are and how many, by when they begin. Spans that overlap count as one: several stages waited for
+/// the same limit.
+fn together(spans: impl Iterator<Item = (Timestamp, Timestamp)>) -> (Millis, u64) {
+    let (mut length, mut count, mut covered) = (0, 0, None);
+    for (from, until) in spans {
+        let begins = covered.map_or(from, |covered| from.max(covered));
+        count += u64::from(covered.is_none_or(|covered| from > covered));
+        length += until.since(begins).0;
+        covered = covered.max(Some(until));
+    }
+    (Millis(length), count)
 }
 
 /// `(session 5)`, `(sessions 4, 9)`, `(session 2 of S03)`
@@ -153,5 +169,19 @@ mod tests {
         assert_eq!(named(&[4, 4]), "(session 4)");
         let many: Vec<u32> = (1..=12).collect();
         assert_eq!(named(&many), "(sessions 1, 2, 3, 4, 5, 6, 7, 8 and 4 more)");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: UIX-04
+    #[test]
+    fn stages_that_wait_for_one_limit_wait_once() {
+        let span = |from, until| (Timestamp(from), Timestamp(until));
+        let spans = [span(10, 50), span(20, 40), span(30, 60), span(70, 80)];
+        assert_eq!(together(spans.into_iter()), (Millis(60), 2));
+        assert_eq!(together([].into_iter()), (Millis(0), 0));
     }
 }

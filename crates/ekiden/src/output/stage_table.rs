@@ -179,6 +179,17 @@ impl Row<'_> {
         text::short(&name.unwrap_or_default(), NAME_CHARS_MAX)
     }
 
+    /// ekiden was killed: nothing works on it, whatever the log says.
+    pub fn cut_off(mut self) -> Self {
+        if matches!(
+            self.state,
+            State::Running | State::Preparing | State::Merging
+        ) {
+            (self.state, self.why) = (State::Interrupted, None);
+        }
+        self
+    }
+
     pub fn brief(&self) -> Brief {
         let place = match self.state {
             State::Running | State::Preparing | State::Merging => StageGroup::AtWork,

@@ -9,7 +9,7 @@ use super::Diamond;
 use crate::processes::{alive, expect_nothing_alive};
 use crate::running::wait_until;
 
-// shows: PLN-08, DUR-01, RUN-10, RUN-11
+// shows: PLN-08, DUR-01, RUN-10, RUN-11, UIX-03
 #[test]
 fn a_plan_that_is_killed_while_two_stages_work_goes_on() {
     let diamond = Diamond::new().slow("B").slow("C").ready();
@@ -18,6 +18,9 @@ fn a_plan_that_is_killed_while_two_stages_work_goes_on() {
     run.signal(Signal::KILL);
     run.end().expect(137);
     expect_nothing_alive(&diamond.environment);
+    let status = diamond.environment.run(&["status"]).expect(0).stdout;
+    let stages = "killed   4 stages · 1 done · 1 waiting · 2 interrupted ";
+    assert!(status.contains(stages), "{status}");
     diamond.resume().expect(0);
     diamond.expect_complete();
 }
