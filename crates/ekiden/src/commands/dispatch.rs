@@ -152,6 +152,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         shown: BTreeMap::new(),
         failed: BTreeMap::new(),
         has_room: false,
+        limited: Millis(0),
         cleared_micro_usd: 0,
         has_found: false,
         is_spent: false,
@@ -184,6 +185,8 @@ struct Dispatcher<'a> {
     failed: BTreeMap<String, (u32, Timestamp)>,
     /// A run could not be started in this round, so there may be room for another one.
     has_room: bool,
+    /// How long the tracker takes no more requests.
+    limited: Millis,
     /// What the runs of worktrees that were removed had spent.
     cleared_micro_usd: u64,
     /// The total budget has no room for another run.
@@ -242,7 +245,11 @@ impl Dispatcher<'_> {
         let mut waited = Duration::ZERO;
         let every = match std::mem::take(&mut self.has_room) {
             true => Duration::ZERO,
-            false => self.args.every.into(),
+            false => self
+                .args
+                .every
+                .max(std::mem::take(&mut self.limited))
+                .into(),
         };
         while waited < every.max(LOOK * LOOKS) {
             if signals.lower() {
@@ -269,6 +276,9 @@ impl Dispatcher<'_> {
                     return Err(failure);
                 }
                 self.say_obstacle(Some(failure.error().to_owned()));
+                if let Fault::Limited { wait } = fault {
+                    self.limited = wait;
+                }
                 return Ok((places, false));
             }
         };

@@ -200,11 +200,9 @@ impl RunStatus {
         let rows = stage_table::rows(&self.summary.run);
         match self.state() {
             State::Killed => rows.into_iter().map(Row::cut_off).collect(),
-            State::Running
-            | State::Paused
-            | State::WithFleet
-            | State::Complete
-            | State::Ended => rows,
+            State::Running | State::Paused | State::WithFleet | State::Complete | State::Ended => {
+                rows
+            }
         }
     }
 

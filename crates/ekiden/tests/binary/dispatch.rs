@@ -1,8 +1,9 @@
 //! The dispatcher, with issues in files and the rehearsal agent.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, TrackerServer};
+use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, ServiceFault, TrackerServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -374,6 +375,27 @@ fn what_a_run_could_not_queue_the_next_dispatcher_queues() {
         server.fake().service.issues.len() == 2
     });
     assert!(pushed(&environment).contains("ekiden/1-login"));
+}
+
+// shows: TRK-10, TRK-06
+#[test]
+fn a_tracker_that_takes_no_more_requests_is_not_asked_until_it_does() {
+    let server = TrackerServer::start(FakeGitHub::with("me/app", &["Login"]));
+    let environment = project(&[])
+        .with("EKIDEN_TRACKER_KIND", "github")
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    let mut dispatcher = environment.start(&words(&[]));
+    dispatcher.wait_for("no issue with the label");
+    server.fake().fault_from(0, ServiceFault::Limited(3600));
+    dispatcher.wait_for("it takes no more requests for 1h");
+    let asked = server.fake().asked.len();
+    // Three times as long as between two rounds.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(server.fake().asked.len(), asked);
+    dispatcher.signal(Signal::INT);
+    dispatcher.end().expect(0);
 }
 
 /// The tracker was away when the run ended, and for longer than the run's own sender waited.
