@@ -262,10 +262,10 @@ fn edited(
         .map(|line| format!("{QUOTE}{line}\n"))
         .collect();
     let draft = format!(
-        "{quoted}\n\n{QUOTE}Write the answer above this line. Lines that begin with `>` are left out.\n"
+        "\n{quoted}\n{QUOTE}Write your answer above. Lines that begin with `>` are left out.\n"
     );
     let before = disk.read(file, DRAFT_BYTES_MAX).unwrap_or_default();
-    if !before.starts_with(quoted.as_bytes()) {
+    if !String::from_utf8_lossy(&before).contains(&quoted) {
         replace(&disk, file, draft.as_bytes(), Durability::Full)?;
     }
     editor::open(file, "answer").map_err(|failure| failure.hint(KEPT))?;

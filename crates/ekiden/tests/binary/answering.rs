@@ -88,20 +88,21 @@ fn in_the_editor(environment: Environment, script: &str, code: i32) -> (Environm
 // shows: REL-35
 #[test]
 fn in_the_editor_the_question_is_quoted_and_no_part_of_the_answer() {
-    let write = r#"cp "$1" seen; { head -n 1 "$1"; echo; echo 'By trigger.'; echo '> not this'; echo; echo 'For a year.'; tail -n 1 "$1"; } > new; cp new "$1""#;
+    let write = r#"cp "$1" seen; { echo 'By trigger.'; tail -n +2 "$1"; echo '> not this'; echo; echo 'For a year.'; tail -n 1 "$1"; } > new; cp new "$1""#;
     let (environment, _) = in_the_editor(blocked(), &format!("{write}\n"), 0);
-    insta::assert_snapshot!(environment.read("seen"), @r"
+    let seen = environment.read("seen");
+    assert!(seen.starts_with("\n> "), "the cursor is in an empty line");
+    insta::assert_snapshot!(seen, @r"
     > Keep the column legacy_id or drop it?
 
-
-    > Write the answer above this line. Lines that begin with `>` are left out.
+    > Write your answer above. Lines that begin with `>` are left out.
     ");
     let prompt = environment.kept(2, "prompt.md");
     let from_user = prompt.split("From the user").nth(1).unwrap();
     assert!(from_user.contains("By trigger."), "{prompt}");
     assert!(from_user.contains("For a year."), "{prompt}");
     assert!(!prompt.contains("not this"), "{prompt}");
-    assert!(!prompt.contains("Write the answer above"), "{prompt}");
+    assert!(!prompt.contains("Write your answer"), "{prompt}");
     assert!(!environment.run_dir().join("answer.md").exists());
 }
 
