@@ -170,11 +170,6 @@ mod tests {
         let many: Vec<u32> = (1..=12).collect();
         assert_eq!(named(&many), "(sessions 1, 2, 3, 4, 5, 6, 7, 8 and 4 more)");
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     // shows: UIX-04
     #[test]
