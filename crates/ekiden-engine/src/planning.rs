@@ -23,7 +23,7 @@ use ekiden_core::budget::{Mark, Measure, Share, Spend, SpendMeter};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::AttemptEnded;
-use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse, verdict};
+use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse, ruling};
 use ekiden_core::ids::{AttemptId, RunId, SessionNumber, StageId};
 use ekiden_core::prompt::PromptBlocks;
 use ekiden_core::relay::Prompt;
@@ -327,7 +327,7 @@ impl Conversation<'_> {
             Report::TurnEnded { failed: true } => self.attempt.tell(AgentCommand::Close),
             Report::TurnEnded { failed: false } => self.turn_ended(review),
             Report::Hook { callback, input } => {
-                let answer = self.verdict(&input);
+                let answer = self.ruling(&input);
                 self.attempt.tell(AgentCommand::Answer { callback, answer });
             }
             Report::Activity(activity) => observer.activity(&StageId::only(), &activity),
@@ -374,7 +374,7 @@ impl Conversation<'_> {
     }
 
     /// The document is open whatever the agent's own rules say; subagents may only read it.
-    fn verdict(&self, input: &HookInput) -> HookAnswer {
+    fn ruling(&self, input: &HookInput) -> HookAnswer {
         let input = resolve_input(&*self.disk, input);
         let is_document = |path: &Path| path == self.view.handoff_dir;
         match &input {
@@ -393,7 +393,7 @@ impl Conversation<'_> {
             HookInput::PreTool { .. }
             | HookInput::Stop { .. }
             | HookInput::PreCompact
-            | HookInput::Other => hook_answer(verdict(&self.view, &input)),
+            | HookInput::Other => hook_answer(ruling(&self.view, &input)),
         }
     }
 

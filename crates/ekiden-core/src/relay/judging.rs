@@ -44,7 +44,7 @@ pub(super) enum Crash {
 }
 
 impl Crash {
-    /// The verdict from the end of a session's last attempt, if it left no handoff.
+    /// Whether a session's last attempt was one, if it left no handoff.
     pub(super) fn of(ended: &AttemptEnded, class: EndClass, tells_figures: bool) -> Self {
         let silent = ended.traces.last_words.is_none() && !tells_figures;
         let is_short = ended.cause == EndCause::Completed && ended.was_short();

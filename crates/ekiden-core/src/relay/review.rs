@@ -353,7 +353,7 @@ impl Relay {
         if claimed && passed == Some(false) {
             self.veto();
         }
-        let outcome = self.verdict_on(passed, status, cause, judged.standstill.take());
+        let outcome = self.outcome_after(passed, status, cause, judged.standstill.take());
         let outcome = self.without_faults(outcome, findings);
         let confirms = claimed || outcome.as_ref().is_some_and(Outcome::is_complete);
         let asks = matches!(outcome, Some(Outcome::Blocked { .. }));
@@ -379,7 +379,7 @@ impl Relay {
 
     /// How the run ends with this session, if it does. A question to a person takes precedence over a pass: a
     /// blocked run can continue, and a complete one would never show the question.
-    pub(super) fn verdict_on(
+    pub(super) fn outcome_after(
         &self,
         passed: Option<bool>,
         status: Option<Status>,

@@ -63,7 +63,7 @@ impl Relay {
             list.settle(passed, end.goes_on());
             status = list.status(status);
         }
-        let outcome = self.verdict_on(passed, status, end.cause.clone(), None);
+        let outcome = self.outcome_after(passed, status, end.cause.clone(), None);
         outcome.is_some_and(|outcome| outcome.is_complete())
     }
 

@@ -6,7 +6,7 @@ use ekiden_agent::attempt::{Activity, AgentCommand, Answer, HookAnswer, Report};
 use ekiden_core::agent::AgentKind;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, AttemptEvent, Event, RelayEvent};
-use ekiden_core::guard::{self, Denial, GuardView, HookInput, Level, Profile, Verdict};
+use ekiden_core::guard::{self, Denial, GuardView, HookInput, Level, Profile, Ruling};
 use ekiden_core::handoff::{Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Inspection};
 use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::knowledge::lost_lines;
@@ -99,9 +99,9 @@ impl<R: EffectRunner> Engine<'_, R> {
                 tool_calls: self.tool_calls(stage),
             }];
         }
-        let verdict = guard::verdict(&self.guard_view(stage), &self.files.resolve_input(input));
-        let refused = matches!(verdict, Verdict::Deny(Denial::HandingOff { .. }));
-        let answer = hook_answer(verdict);
+        let ruling = guard::ruling(&self.guard_view(stage), &self.files.resolve_input(input));
+        let refused = matches!(ruling, Ruling::Deny(Denial::HandingOff { .. }));
+        let answer = hook_answer(ruling);
         self.runner
             .tell(stage, AgentCommand::Answer { callback, answer });
         match self.attempts.get_mut(stage).filter(|_| refused) {
@@ -279,11 +279,11 @@ fn answered(Answer { structured, words }: Answer) -> AttemptEvent {
     }
 }
 
-pub(crate) fn hook_answer(verdict: Verdict) -> HookAnswer {
-    match verdict {
-        Verdict::Pass => HookAnswer::Pass,
-        Verdict::Allow => HookAnswer::Allow,
-        Verdict::Deny(denial) => HookAnswer::Deny(prompt::refusal(&denial, HANDOFF_DIR)),
-        Verdict::Block => HookAnswer::Block(prompt::NO_COMPACTION.to_owned()),
+pub(crate) fn hook_answer(ruling: Ruling) -> HookAnswer {
+    match ruling {
+        Ruling::Pass => HookAnswer::Pass,
+        Ruling::Allow => HookAnswer::Allow,
+        Ruling::Deny(denial) => HookAnswer::Deny(prompt::refusal(&denial, HANDOFF_DIR)),
+        Ruling::Block => HookAnswer::Block(prompt::NO_COMPACTION.to_owned()),
     }
 }

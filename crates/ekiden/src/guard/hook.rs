@@ -10,7 +10,7 @@ use ekiden_core::guard::watch::{
     Alert, Batch, Decision, Source, Trigger, Watch, WatchEvent, WatchRecord, judge_batch,
 };
 use ekiden_core::guard::{
-    Denial, GuardView, HookInput, Level, Profile, Reading, ToolUse, Verdict, verdict,
+    Denial, GuardView, HookInput, Level, Profile, Reading, Ruling, ToolUse, ruling,
 };
 use ekiden_core::{limits, observation};
 use ekiden_wire::hook_output;
@@ -236,7 +236,7 @@ impl Hook<'_> {
         )
     }
 
-    /// A tool is about to run: the same verdict that a relay's session gets, by a person's rules. If the
+    /// A tool is about to run: the same ruling that a relay's session gets, by a person's rules. If the
     /// mod is watching, the level is left to it.
     pub(super) fn before_tool(&self, tool: &ToolUse, mod_watches: bool) -> Option<Value> {
         let watch = self.watched.watch();
@@ -253,15 +253,15 @@ impl Hook<'_> {
             tool: resolved(tool),
             subagent: false,
         };
-        match verdict(&view, &input) {
-            Verdict::Pass | Verdict::Block => None,
-            Verdict::Allow => Some(hook_output::permission(true, "a handoff document")),
-            Verdict::Deny(Denial::HandingOff { .. }) => {
+        match ruling(&view, &input) {
+            Ruling::Pass | Ruling::Block => None,
+            Ruling::Allow => Some(hook_output::permission(true, "a handoff document")),
+            Ruling::Deny(Denial::HandingOff { .. }) => {
                 let (_, decision) = settle(self.watched, &Trigger::Refuses, None);
                 let said = self.said(decision.alerts.first().filter(|_| decision.refuse)?);
                 Some(hook_output::refusal(&said.agent, &said.person))
             }
-            Verdict::Deny(denial) => {
+            Ruling::Deny(denial) => {
                 let directory = self.watched.shown(&documents);
                 let reason = ekiden_core::prompt::refusal(&denial, &directory);
                 Some(hook_output::permission(false, &reason))

@@ -39,7 +39,7 @@ pub enum Trigger {
     Prompt,
     /// A call is about to run, and the use is known exactly.
     BeforeTool,
-    /// A call is about to run that the verdict refuses at L3.
+    /// A call is about to run that the ruling refuses at L3.
     Refuses,
     /// The turn is about to end, and can be held.
     Holds,

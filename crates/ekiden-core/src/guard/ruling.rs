@@ -6,7 +6,7 @@
 //!    permission mode; subagents never write there.
 //! 3. At L3 no other call passes on the main thread (a shell never does).
 //!
-//! Everything else follows the agent's own rules: the verdict is [`Verdict::Pass`].
+//! Everything else follows the agent's own rules: the ruling is [`Ruling::Pass`].
 
 use std::path::{Component, Path, PathBuf};
 
@@ -65,7 +65,7 @@ pub struct GuardView {
 
 /// The answer to a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Ruling {
     /// No opinion: the agent's own rules decide.
     Pass,
     /// Let the call run without asking anybody.
@@ -94,50 +94,50 @@ pub enum Denial {
     ReadOnly,
 }
 
-pub fn verdict(view: &GuardView, input: &HookInput) -> Verdict {
+pub fn ruling(view: &GuardView, input: &HookInput) -> Ruling {
     match input {
-        HookInput::PreTool { tool, subagent } => tool_verdict(view, tool, *subagent),
+        HookInput::PreTool { tool, subagent } => tool_ruling(view, tool, *subagent),
         HookInput::PreCompact => match view.profile {
-            Profile::Relay | Profile::Review => Verdict::Block,
-            Profile::Watch => Verdict::Pass,
+            Profile::Relay | Profile::Review => Ruling::Block,
+            Profile::Watch => Ruling::Pass,
         },
-        HookInput::Stop { .. } | HookInput::Other => Verdict::Pass,
+        HookInput::Stop { .. } | HookInput::Other => Ruling::Pass,
     }
 }
 
 /// A reviewer's tool: its permission mode asks about everything that is not listed here.
-fn reading_verdict(view: &GuardView, tool: &ToolUse) -> Verdict {
+fn reading_ruling(view: &GuardView, tool: &ToolUse) -> Ruling {
     let mut ours = view.engine_dirs.iter().chain([&view.handoff_dir]);
     let reads = matches!(tool, ToolUse::Read(path) if !ours.any(|dir| within(path, dir)));
     match reads || *tool == ToolUse::Other {
-        true => Verdict::Pass,
-        false => Verdict::Deny(Denial::ReadOnly),
+        true => Ruling::Pass,
+        false => Ruling::Deny(Denial::ReadOnly),
     }
 }
 
-fn tool_verdict(view: &GuardView, tool: &ToolUse, subagent: bool) -> Verdict {
+fn tool_ruling(view: &GuardView, tool: &ToolUse, subagent: bool) -> Ruling {
     if view.profile == Profile::Review {
-        return reading_verdict(view, tool);
+        return reading_ruling(view, tool);
     }
     match tool {
         ToolUse::Write(path) if within(path, &view.handoff_dir) => {
             if subagent {
-                Verdict::Deny(Denial::SubagentHandoff)
+                Ruling::Deny(Denial::SubagentHandoff)
             } else {
-                Verdict::Allow
+                Ruling::Allow
             }
         }
-        ToolUse::Read(path) if within(path, &view.handoff_dir) && !subagent => Verdict::Allow,
+        ToolUse::Read(path) if within(path, &view.handoff_dir) && !subagent => Ruling::Allow,
         ToolUse::Write(path) if view.engine_dirs.iter().any(|dir| within(path, dir)) => {
-            Verdict::Deny(Denial::EngineOwned)
+            Ruling::Deny(Denial::EngineOwned)
         }
         ToolUse::Shell(command) if names_engine_state(view, command) => {
-            Verdict::Deny(Denial::EngineOwned)
+            Ruling::Deny(Denial::EngineOwned)
         }
-        ToolUse::Schedule if view.profile == Profile::Relay => Verdict::Deny(Denial::Unattended),
-        ToolUse::Handoff if view.profile == Profile::Watch => Verdict::Pass,
-        ToolUse::Own { handoff: true } if subagent => Verdict::Deny(Denial::SubagentHandoff),
-        ToolUse::Own { handoff } if *handoff || view.level != Level::L3 => Verdict::Allow,
+        ToolUse::Schedule if view.profile == Profile::Relay => Ruling::Deny(Denial::Unattended),
+        ToolUse::Handoff if view.profile == Profile::Watch => Ruling::Pass,
+        ToolUse::Own { handoff: true } if subagent => Ruling::Deny(Denial::SubagentHandoff),
+        ToolUse::Own { handoff } if *handoff || view.level != Level::L3 => Ruling::Allow,
         ToolUse::Read(_)
         | ToolUse::Write(_)
         | ToolUse::Shell(_)
@@ -146,11 +146,11 @@ fn tool_verdict(view: &GuardView, tool: &ToolUse, subagent: bool) -> Verdict {
         | ToolUse::Own { .. }
         | ToolUse::Other => {
             if view.level == Level::L3 && !subagent {
-                Verdict::Deny(Denial::HandingOff {
+                Ruling::Deny(Denial::HandingOff {
                     missing: view.missing.clone(),
                 })
             } else {
-                Verdict::Pass
+                Ruling::Pass
             }
         }
     }
@@ -199,8 +199,8 @@ mod tests {
         ToolUse::Write(path.into())
     }
 
-    fn ask(level: Level, tool: ToolUse, subagent: bool) -> Verdict {
-        verdict(&view(level), &HookInput::PreTool { tool, subagent })
+    fn ask(level: Level, tool: ToolUse, subagent: bool) -> Ruling {
+        ruling(&view(level), &HookInput::PreTool { tool, subagent })
     }
 
     // shows: AGT-13
@@ -209,7 +209,7 @@ mod tests {
         for level in [Level::L0, Level::L2, Level::L3] {
             assert_eq!(
                 ask(level, write("/w/.ekiden/handoff/PROGRESS.md"), false),
-                Verdict::Allow
+                Ruling::Allow
             );
             for closed in [
                 "/w/.ekiden/PROGRESS.md",
@@ -219,12 +219,12 @@ mod tests {
             ] {
                 assert_eq!(
                     ask(level, write(closed), false),
-                    Verdict::Deny(Denial::EngineOwned),
+                    Ruling::Deny(Denial::EngineOwned),
                     "{closed}"
                 );
             }
             let shell = ToolUse::Shell("rm -r .git/ekiden".into());
-            assert_eq!(ask(level, shell, false), Verdict::Deny(Denial::EngineOwned));
+            assert_eq!(ask(level, shell, false), Ruling::Deny(Denial::EngineOwned));
         }
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let tool = write("/w/.ekiden/handoff/PROGRESS.md");
         assert_eq!(
             ask(Level::L0, tool, true),
-            Verdict::Deny(Denial::SubagentHandoff)
+            Ruling::Deny(Denial::SubagentHandoff)
         );
     }
 
@@ -242,20 +242,20 @@ mod tests {
     #[test]
     fn at_l3_only_the_handoff_passes_on_the_main_thread() {
         let shell = || ToolUse::Shell("cargo test".into());
-        let refused = Verdict::Deny(Denial::HandingOff {
+        let refused = Ruling::Deny(Denial::HandingOff {
             missing: "NEXT_PROMPT.md".into(),
         });
-        assert_eq!(ask(Level::L2, shell(), false), Verdict::Pass);
+        assert_eq!(ask(Level::L2, shell(), false), Ruling::Pass);
         assert_eq!(ask(Level::L3, shell(), false), refused);
         assert_eq!(ask(Level::L3, write("/w/src/main.rs"), false), refused);
-        assert_eq!(ask(Level::L3, shell(), true), Verdict::Pass);
+        assert_eq!(ask(Level::L3, shell(), true), Ruling::Pass);
         assert_eq!(
             ask(
                 Level::L3,
                 ToolUse::Read("/w/.ekiden/handoff/PROGRESS.md".into()),
                 false
             ),
-            Verdict::Allow
+            Ruling::Allow
         );
     }
 
@@ -267,7 +267,7 @@ mod tests {
             ..view(Level::L3)
         };
         let ask = |view: &GuardView, tool| {
-            verdict(
+            ruling(
                 view,
                 &HookInput::PreTool {
                     tool,
@@ -275,31 +275,31 @@ mod tests {
                 },
             )
         };
-        assert_eq!(verdict(&watched, &HookInput::PreCompact), Verdict::Pass);
-        assert_eq!(ask(&watched, ToolUse::Handoff), Verdict::Pass);
+        assert_eq!(ruling(&watched, &HookInput::PreCompact), Ruling::Pass);
+        assert_eq!(ask(&watched, ToolUse::Handoff), Ruling::Pass);
         let own = |handoff| ask(&watched, ToolUse::Own { handoff });
-        assert_eq!(own(true), Verdict::Allow, "also at L3");
-        assert!(matches!(own(false), Verdict::Deny(_)));
+        assert_eq!(own(true), Ruling::Allow, "also at L3");
+        assert!(matches!(own(false), Ruling::Deny(_)));
         assert!(matches!(
             ask(&watched, ToolUse::Schedule),
-            Verdict::Deny(Denial::HandingOff { .. })
+            Ruling::Deny(Denial::HandingOff { .. })
         ));
         let calm = GuardView {
             level: Level::L2,
             ..watched
         };
-        assert_eq!(ask(&calm, ToolUse::Schedule), Verdict::Pass);
+        assert_eq!(ask(&calm, ToolUse::Schedule), Ruling::Pass);
     }
 
     #[test]
     fn compaction_is_blocked_and_a_stop_is_not_judged_here() {
         assert_eq!(
-            verdict(&view(Level::L0), &HookInput::PreCompact),
-            Verdict::Block
+            ruling(&view(Level::L0), &HookInput::PreCompact),
+            Ruling::Block
         );
         assert_eq!(
-            verdict(&view(Level::L3), &HookInput::Stop { background: false }),
-            Verdict::Pass
+            ruling(&view(Level::L3), &HookInput::Stop { background: false }),
+            Ruling::Pass
         );
     }
 }
