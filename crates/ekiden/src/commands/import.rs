@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::import::settings::{self, Foreign, Wish};
 use crate::import::source::Source;
-use crate::import::{Became, Finding, cleave, handoffs, plan, ralph, sessions};
+use crate::import::{Became, Conversion, cleave, handoffs, plan, ralph, sessions};
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
@@ -99,11 +99,11 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
         end_leftovers(&workspace, output);
     }
     let file = file::settings_file(&workspace.dir);
-    let mut findings = take_settings(foreign, &file, environment, args.dry_run)?;
-    findings.extend(take_documents(documents, &workspace, args.dry_run)?);
-    findings.extend(not_documents);
-    findings.extend(ralph::take(&source, &workspace, args.dry_run)?);
-    findings.extend(found);
+    let mut conversions = take_settings(foreign, &file, environment, args.dry_run)?;
+    conversions.extend(take_documents(documents, &workspace, args.dry_run)?);
+    conversions.extend(not_documents);
+    conversions.extend(ralph::take(&source, &workspace, args.dry_run)?);
+    conversions.extend(found);
     let readable = if let (Some(UnfinishedWork::Plan(begun)), true) = (&work, args.dry_run) {
         check_plan(begun, &invocation, &workspace)
     } else {
@@ -111,10 +111,10 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     if invocation.json()? {
         let answer = Fields::versioned().with("dry_run", args.dry_run);
-        output.json(&answer.with("findings", findings));
+        output.json(&answer.with("conversions", conversions));
     } else {
         let is_next = args.dry_run && readable.is_ok();
-        show(&findings, &source, is_next, output);
+        show(&conversions, &source, is_next, output);
     }
     if args.dry_run {
         return readable.map(|()| Exit::Done);
@@ -165,8 +165,8 @@ fn work(
     relay: Option<cleave::Left>,
     args: &ImportArgs,
     workspace: &Workspace,
-) -> Result<(Option<UnfinishedWork>, Vec<Finding>), Failure> {
-    let (mut work, mut findings) = (None, Vec::new());
+) -> Result<(Option<UnfinishedWork>, Vec<Conversion>), Failure> {
+    let (mut work, mut conversions) = (None, Vec::new());
     let known = |hash: &str| match args.new {
         true => Ok(None),
         false => history::imported(workspace, hash),
@@ -188,7 +188,7 @@ fn work(
         if matches!(became, Became::New(_)) {
             work = Some(UnfinishedWork::Plan(Box::new(plan)));
         }
-        findings.push(Finding::new(was, became));
+        conversions.push(Conversion::new(was, became));
     }
     if let Some(left) = relay {
         let number = left.last.session.get();
@@ -209,9 +209,9 @@ fn work(
         if matches!(became, Became::New(_)) {
             work = Some(UnfinishedWork::Relay(Box::new(left)));
         }
-        findings.push(Finding::new(was, became));
+        conversions.push(Conversion::new(was, became));
     }
-    Ok((work, findings))
+    Ok((work, conversions))
 }
 
 /// Keeps their handoff documents beside ours.
@@ -219,9 +219,9 @@ fn take_documents(
     theirs: Vec<handoffs::Document>,
     workspace: &Workspace,
     dry_run: bool,
-) -> Result<Vec<Finding>, Failure> {
+) -> Result<Vec<Conversion>, Failure> {
     let kept = documents(workspace);
-    let mut findings = Vec::new();
+    let mut conversions = Vec::new();
     for document in theirs {
         let mut same = None;
         for name in kept.names()? {
@@ -246,9 +246,9 @@ fn take_documents(
                 Became::New(format!(".ekiden/handoffs/{name}"))
             }
         };
-        findings.push(Finding::new(document.name, became));
+        conversions.push(Conversion::new(document.name, became));
     }
-    Ok(findings)
+    Ok(conversions)
 }
 
 /// Finds the faults in a manifest that would make the import fail at its end.
@@ -351,11 +351,11 @@ fn take_settings(
     file: &Path,
     environment: &Environment,
     dry_run: bool,
-) -> Result<Vec<Finding>, Failure> {
+) -> Result<Vec<Conversion>, Failure> {
     let present = SettingsFile::of_project(file)?;
     let own = Given::of_user(environment)?;
     let mut wanted: Vec<(&str, String, String)> = Vec::new();
-    let mut findings = Vec::new();
+    let mut conversions = Vec::new();
     for Foreign { was, wish } in foreign {
         let (row, value) = match wish {
             Wish::Set(name, value) => match table::find(name) {
@@ -363,7 +363,7 @@ fn take_settings(
                 None => continue,
             },
             Wish::Nothing(why) => {
-                findings.push(Finding::new(was, Became::Nothing(why)));
+                conversions.push(Conversion::new(was, Became::Nothing(why)));
                 continue;
             }
         };
@@ -382,9 +382,9 @@ fn take_settings(
             }
         }
         wanted.push((row.name, value, was.clone()));
-        findings.push(Finding::new(was, became));
+        conversions.push(Conversion::new(was, became));
     }
-    Ok(findings)
+    Ok(conversions)
 }
 
 fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -> Became {
@@ -421,19 +421,19 @@ fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -
     }
 }
 
-fn show(findings: &[Finding], source: &Source, is_next: bool, output: &mut Output) {
-    if findings.is_empty() {
+fn show(conversions: &[Conversion], source: &Source, is_next: bool, output: &mut Output) {
+    if conversions.is_empty() {
         let dir = phrase::path(&source.dir);
         let text = format!("found nothing from cleave, CASM or CCS in {dir}");
         return output.line(text);
     }
-    let names = findings
+    let names = conversions
         .iter()
-        .map(|finding| one_line(&finding.was).chars().count());
+        .map(|conversion| one_line(&conversion.was).chars().count());
     let names = names.max().unwrap_or(0).min(NAME_COLUMNS_MAX);
-    for finding in findings {
-        let was = one_line(&finding.was);
-        let (tone, text) = match &finding.became {
+    for conversion in conversions {
+        let was = one_line(&conversion.was);
+        let (tone, text) = match &conversion.became {
             Became::New(text) => (Tone::Done, text.clone()),
             Became::Known(text) => (Tone::Quiet, format!("{text} (already there)")),
             Became::Default(text) => (Tone::Quiet, format!("{text} (the default)")),

@@ -6,7 +6,7 @@ use ekiden_store::documents::minute_of;
 use serde_json::Value;
 
 use super::source::Source;
-use super::{Became, Finding};
+use super::{Became, Conversion};
 use crate::failure::Failure;
 
 const DIR: &str = ".claude/handoffs";
@@ -24,13 +24,13 @@ pub struct Document {
 }
 
 /// The documents of a project, oldest first, and what cannot be imported.
-pub fn documents(source: &Source) -> Result<(Vec<Document>, Vec<Finding>), Failure> {
-    let (mut documents, mut findings) = (Vec::new(), Vec::new());
+pub fn documents(source: &Source) -> Result<(Vec<Document>, Vec<Conversion>), Failure> {
+    let (mut documents, mut conversions) = (Vec::new(), Vec::new());
     for name in source.names(DIR)? {
         let name = format!("{DIR}/{name}");
         let Some(minute) = name.rsplit('/').next().and_then(minute_of) else {
             let why = "its name is not a time such as 2026-01-07-1045.md";
-            findings.push(Finding::new(name, Became::Nothing(why.to_owned())));
+            conversions.push(Conversion::new(name, Became::Nothing(why.to_owned())));
             continue;
         };
         if let Some(text) = source.text(&name)? {
@@ -51,7 +51,7 @@ pub fn documents(source: &Source) -> Result<(Vec<Document>, Vec<Finding>), Failu
         });
         let why = "context use is measured anew, and the handoff that it names is listed above";
         let why = format!("{why}{}", issue.unwrap_or_default());
-        findings.push(Finding::new(CHECKPOINT_STATE, Became::Nothing(why)));
+        conversions.push(Conversion::new(CHECKPOINT_STATE, Became::Nothing(why)));
     }
-    Ok((documents, findings))
+    Ok((documents, conversions))
 }

@@ -13,9 +13,9 @@ pub mod source;
 
 use serde::Serialize;
 
-/// What happens to one item of another program.
+/// One thing that another program left, and what becomes of it.
 #[derive(Debug, Serialize)]
-pub struct Finding {
+pub struct Conversion {
     /// Its name there: `CLEAVE_PAUSE=10`.
     pub was: String,
     #[serde(flatten)]
@@ -36,7 +36,7 @@ pub enum Became {
     Nothing(String),
 }
 
-impl Finding {
+impl Conversion {
     pub fn new(was: impl Into<String>, became: Became) -> Self {
         Self {
             was: was.into(),

@@ -8,7 +8,7 @@ use ekiden_store::published::prepare_project;
 use ekiden_store::ralph;
 
 use super::source::Source;
-use super::{Became, Finding};
+use super::{Became, Conversion};
 use crate::failure::Failure;
 
 const STATE: &str = ".claude/ralph-state.json";
@@ -18,15 +18,15 @@ pub fn take(
     source: &Source,
     workspace: &Workspace,
     dry_run: bool,
-) -> Result<Option<Finding>, Failure> {
+) -> Result<Option<Conversion>, Failure> {
     let Some(theirs) = source.object(STATE)? else {
         return Ok(None);
     };
-    let finding = |became| Ok(Some(Finding::new(STATE, became)));
+    let conversion = |became| Ok(Some(Conversion::new(STATE, became)));
     let theirs: RalphState = match serde_json::from_value(theirs.into()) {
         Ok(theirs) => theirs,
         Err(error) => {
-            return finding(Became::Nothing(format!(
+            return conversion(Became::Nothing(format!(
                 "it is not the state of a loop: {error}"
             )));
         }
@@ -40,12 +40,12 @@ pub fn take(
         (&ours.context_checkpoint, &ours.others) == (&theirs.context_checkpoint, &theirs.others)
     };
     match ralph::state(&disk, &published)? {
-        Some(ours) if is_taken(&ours) => return finding(Became::Known(name)),
+        Some(ours) if is_taken(&ours) => return conversion(Became::Known(name)),
         Some(_) => {
             let why = format!("{name} is there, and further on");
-            return finding(Became::Nothing(why));
+            return conversion(Became::Nothing(why));
         }
-        None if dry_run => return finding(Became::New(name)),
+        None if dry_run => return conversion(Became::New(name)),
         None => {}
     }
     let git = workspace.git.as_ref().map(|git| &*git.common_dir);
@@ -57,5 +57,5 @@ pub fn take(
         };
     });
     taken?;
-    finding(Became::New(name))
+    conversion(Became::New(name))
 }
