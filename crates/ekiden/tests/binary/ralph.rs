@@ -554,7 +554,7 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
         .read("PROMPT.md")
         .replace(file.as_str().unwrap(), "DOCUMENT");
     expect![[r##"
-        # Task: <what the whole of it is for>
+        # Task: <what all the items together are for>
         <!-- ekiden: resume, made at a checkpoint; what you change here is lost -->
         ## CONTEXT CHECKPOINT RESUME
 
@@ -587,11 +587,11 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
 
         ## How to work
 
-        - fix_plan.md is the list of what is to be done. Work on the first open item, on that one alone.
-        - Search before you write: it may be there already. No placeholders; finish what you begin.
+        - fix_plan.md lists the work. Work on its first open item, and on nothing else.
+        - Search before you write: the code may exist already. Leave no placeholders; finish what you begin.
         - Run `<command>` after each change. An item is done when it passes.
         - Then tick the item in fix_plan.md, and add a line to progress.txt: what you did, what you learned.
-        - What else you find to do goes to the end of fix_plan.md as an item. Remove no line of it.
+        - If you find more to do, add it to the end of fix_plan.md as an item. Do not remove lines from it.
     "##]].assert_eq(&resumes);
     let subject = environment.git(&["log", "-1", "--format=%s", "refs/ekiden/wip/second"]);
     assert_eq!(subject, "ralph: checkpoint iter 2 (L2 at 87%)\n");
