@@ -85,9 +85,9 @@ impl Calls {
                     name("gen_ai.tool.name", &tool),
                     name("gen_ai.tool.call.id", call),
                 ];
-                let told = format!("execute_tool {}", cleaned(&tool));
+                let title = format!("execute_tool {}", cleaned(&tool));
                 let error = is_error.then(|| "tool_error".to_owned());
-                Some(open.close(self.ids.trace(), told, now, attributes, error))
+                Some(open.close(self.ids.trace(), title, now, attributes, error))
             }
             Activity::Words(_)
             | Activity::Retry { .. }

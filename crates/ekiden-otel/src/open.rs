@@ -72,7 +72,7 @@ pub(crate) struct OpenAttempt {
 pub(crate) enum Checkpoint {
     #[default]
     No,
-    /// It is done by itself, without being told.
+    /// It began to hand off without an order.
     ByItself,
     Ordered {
         at: Timestamp,

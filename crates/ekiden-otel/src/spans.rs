@@ -12,7 +12,7 @@
 //! ends, ends with it, so a reported span never changes. Only an attempt that was cut off by ekiden's own
 //! death waits for the resume, which finds out its cost.
 
-mod telling;
+mod closing;
 mod words;
 
 use std::borrow::Cow;
@@ -118,7 +118,7 @@ impl Trace {
     fn begin_part(&mut self, record: &Record) {
         let killed_at = self.last;
         for at in take(&mut self.waits) {
-            self.tell_wait(at, killed_at);
+            self.close_wait(at, killed_at);
             self.waits.push(at);
         }
         for (id, mut stage) in take(&mut self.stages) {
@@ -128,7 +128,7 @@ impl Trace {
             self.close_stage(&id, &stage, killed_at, "killed", true);
         }
         if let Some(part) = self.part.take() {
-            self.tell_part(&part, killed_at, "killed".to_owned(), true);
+            self.close_workflow(&part, killed_at, "killed".to_owned(), true);
         }
         self.tasks
             .values_mut()
@@ -157,7 +157,7 @@ impl Trace {
                 session.ended = at;
                 self.lost.insert((stage.clone(), id), session);
             }
-            None => self.tell_session(stage, &session),
+            None => self.close_session(stage, &session),
         }
     }
 
@@ -303,7 +303,7 @@ impl Trace {
             attempt: Some(attempt(session)),
         });
         if let Some(over) = over {
-            self.tell_session(id, &over);
+            self.close_session(id, &over);
         }
     }
 
@@ -320,8 +320,8 @@ impl Trace {
         if let Some(mut session) = self.lost.remove(&(id.clone(), attempt)) {
             let lost_at = session.ended;
             session.lost = true;
-            self.tell_attempt(id, &mut session, lost_at, ended);
-            return self.tell_session(id, &session);
+            self.close_attempt(id, &mut session, lost_at, ended);
+            return self.close_session(id, &session);
         }
         let Some(mut session) = self
             .stages
@@ -330,7 +330,7 @@ impl Trace {
         else {
             return;
         };
-        self.tell_attempt(id, &mut session, at, ended);
+        self.close_attempt(id, &mut session, at, ended);
         if let Some(stage) = self.stages.get_mut(id) {
             stage.session = Some(session);
         }
@@ -366,15 +366,15 @@ impl Trace {
             let Some(open) = session.and_then(|session| session.attempt.as_mut()) else {
                 continue;
             };
-            let told = told(&self.timeline, id, open.id);
-            let Some(told) = told.filter(|told| told.ordered.is_some()) else {
+            let attempt = attempt_of(&self.timeline, id, open.id);
+            let Some(attempt) = attempt.filter(|attempt| attempt.ordered.is_some()) else {
                 continue;
             };
             if !matches!(open.checkpoint, Checkpoint::No) {
                 continue;
             }
-            let last = told.crossings.last();
-            let percent = last.and_then(|last| Some(told.window?.percent(last.usage_tokens)));
+            let last = attempt.crossings.last();
+            let percent = last.and_then(|last| Some(attempt.window?.percent(last.usage_tokens)));
             let level = last.map(|last| last.level).unwrap_or_default();
             open.checkpoint = match reason(record, id) {
                 None => Checkpoint::ByItself,
@@ -394,7 +394,7 @@ impl Trace {
         self.waits_seen = self.timeline.waits.len();
         for wait in take(&mut self.waits) {
             match self.timeline.waits[wait].over {
-                Some(_) => self.tell_wait(wait, at),
+                Some(_) => self.close_wait(wait, at),
                 None => self.waits.push(wait),
             }
         }
@@ -413,7 +413,7 @@ impl Trace {
             }
             if let Some(mut stage) = self.stages.remove(&id) {
                 if let Some(session) = stage.session.take() {
-                    self.tell_session(&id, &session);
+                    self.close_session(&id, &session);
                 }
                 self.close_stage(&id, &stage, at, state, state == "failed");
             }
@@ -430,7 +430,7 @@ impl Trace {
             && let Some((at, outcome)) = &part.ended
         {
             let is_error = is_error(outcome);
-            self.tell_part(&part, *at, variant(outcome), is_error);
+            self.close_workflow(&part, *at, variant(outcome), is_error);
             self.tasks.clear();
         }
     }
@@ -447,14 +447,10 @@ impl Trace {
         self.spans.push(span);
     }
 
-    fn told(&self, stage: &StageId, attempt: AttemptId) -> Option<&Attempt> {
-        told(&self.timeline, stage, attempt)
-    }
-
     fn left(&self, stage: &StageId, number: u32) -> Option<Left> {
         let mut stages = self.timeline.stages.iter();
-        let stage = stages.find(|told| told.id == *stage)?;
-        let session = stage.sessions.iter().rfind(|told| told.number == number);
+        let stage = stages.find(|known| known.id == *stage)?;
+        let session = stage.sessions.iter().rfind(|known| known.number == number);
         session?.left
     }
 }
@@ -466,10 +462,13 @@ impl OpenStage {
     }
 }
 
-fn told<'a>(timeline: &'a Timeline, stage: &StageId, id: AttemptId) -> Option<&'a Attempt> {
-    let stage = timeline.stages.iter().find(|told| told.id == *stage)?;
+fn attempt_of<'a>(timeline: &'a Timeline, stage: &StageId, id: AttemptId) -> Option<&'a Attempt> {
+    let stage = timeline.stages.iter().find(|known| known.id == *stage)?;
     let number = id.session.get();
-    let session = stage.sessions.iter().rfind(|told| told.number == number)?;
+    let session = stage
+        .sessions
+        .iter()
+        .rfind(|known| known.number == number)?;
     let mut attempts = session.attempts.iter();
-    attempts.rfind(|told| told.number == id.attempt.get())
+    attempts.rfind(|known| known.number == id.attempt.get())
 }

@@ -1,4 +1,4 @@
-//! What is reported about each thing that is over.
+//! Closes the spans of what is over, with their attributes.
 
 use ekiden_core::budget::TokenCounts;
 use ekiden_core::ends::EndClass;
@@ -8,7 +8,7 @@ use ekiden_core::time::Timestamp;
 use ekiden_report::timeline::Left;
 use opentelemetry::KeyValue;
 
-use super::Trace;
+use super::{Trace, attempt_of};
 use crate::metrics::Measure;
 use crate::open::{
     Checkpoint, Open, OpenAttempt, OpenSession, OpenStage, Part, cleaned, count, name, spent,
@@ -16,7 +16,7 @@ use crate::open::{
 };
 
 impl Trace {
-    pub(super) fn tell_attempt(
+    pub(super) fn close_attempt(
         &mut self,
         id: &StageId,
         session: &mut OpenSession,
@@ -26,9 +26,9 @@ impl Trace {
         let Some(attempt) = session.attempt.take() else {
             return;
         };
-        let told = self.told(id, attempt.id);
-        let model = told.and_then(|told| told.model.clone());
-        let window = told.and_then(|told| told.window);
+        let known = attempt_of(&self.timeline, id, attempt.id);
+        let model = known.and_then(|known| known.model.clone());
+        let window = known.and_then(|known| known.window);
         let left = self.left(id, session.number);
         let counters = &ended.counters;
         let context = (counters.usage_tokens > 0).then(|| {
@@ -48,7 +48,7 @@ impl Trace {
             model: session.model.clone(),
             spend: counters.spend,
         });
-        self.tell_checkpoint(&attempt, at);
+        self.close_checkpoint(&attempt, at);
         let cause = variant(&ended.cause);
         let fine = matches!(ended.cause.class(), EndClass::Fine | EndClass::Left);
         let mut attributes = vec![
@@ -59,12 +59,12 @@ impl Trace {
             count("ekiden.attempt.turns", counters.turns),
             count("ekiden.tool_calls", counters.tool_calls),
         ];
-        attributes.extend(context_told(context));
+        attributes.extend(context_attributes(context));
         let error = (!fine).then_some(cause);
         self.close(attempt.open, "attempt", at, attributes, error);
     }
 
-    pub(super) fn tell_checkpoint(&mut self, attempt: &OpenAttempt, until: Timestamp) {
+    pub(super) fn close_checkpoint(&mut self, attempt: &OpenAttempt, until: Timestamp) {
         let Checkpoint::Ordered {
             at,
             reason,
@@ -88,7 +88,7 @@ impl Trace {
         self.close(open, "checkpoint", until, attributes, None);
     }
 
-    pub(super) fn tell_session(&mut self, id: &StageId, session: &OpenSession) {
+    pub(super) fn close_session(&mut self, id: &StageId, session: &OpenSession) {
         self.measures.push(Measure::Session {
             agent: session.agent.clone(),
             left: session.left,
@@ -113,18 +113,18 @@ impl Trace {
         );
         attributes.extend(spent(session.spend));
         attributes.extend(session.kinds.into_iter().flat_map(usage));
-        attributes.extend(context_told(session.context));
+        attributes.extend(context_attributes(session.context));
         let has_left = session.left.is_some_and(|left| left != Left::Nothing);
         let error = match session.lost {
             true => Some("engine_lost"),
             false => (!has_left).then_some("no_handoff"),
         };
         let error = error.map(str::to_owned);
-        let told = format!("invoke_agent {}", cleaned(&session.agent));
-        self.close(session.open, told, session.ended, attributes, error);
+        let title = format!("invoke_agent {}", cleaned(&session.agent));
+        self.close(session.open, title, session.ended, attributes, error);
     }
 
-    pub(super) fn tell_wait(&mut self, place: usize, until: Timestamp) {
+    pub(super) fn close_wait(&mut self, place: usize, until: Timestamp) {
         let (Some(part), Some(wait)) = (&self.part, self.timeline.waits.get(place)) else {
             return;
         };
@@ -160,7 +160,7 @@ impl Trace {
         self.close(stage.open, "stage", until, attributes, error);
     }
 
-    pub(super) fn tell_part(
+    pub(super) fn close_workflow(
         &mut self,
         part: &Part,
         until: Timestamp,
@@ -179,15 +179,13 @@ impl Trace {
             word("ekiden.run.outcome", outcome.clone()),
         ];
         attributes.extend(spent(part.spend));
-        let (told, error) = (
-            format!("invoke_workflow {kind}"),
-            is_error.then_some(outcome),
-        );
-        self.close(part.open, told, until, attributes, error);
+        let title = format!("invoke_workflow {kind}");
+        let error = is_error.then_some(outcome);
+        self.close(part.open, title, until, attributes, error);
     }
 }
 
-fn context_told(context: Option<(u64, Option<u64>)>) -> Vec<KeyValue> {
+fn context_attributes(context: Option<(u64, Option<u64>)>) -> Vec<KeyValue> {
     let Some((tokens, percent)) = context else {
         return Vec::new();
     };
