@@ -103,13 +103,13 @@ impl Reader {
             attributes,
             Attributes::WorkflowTaskCompletedEventAttributes(_)
         ) {
-            let mut told: Vec<_> = self.waiting.drain(..self.taken_in).collect();
+            let mut all: Vec<_> = self.waiting.drain(..self.taken_in).collect();
             self.taken_in = 0;
-            told.sort_by_key(|(_, told)| !told.is_signal());
-            let told = told.into_iter().map(|(at, told)| (at, self.taken(told)));
-            return told.collect();
+            all.sort_by_key(|(_, heard)| !heard.is_signal());
+            let taken = all.into_iter().map(|(at, heard)| (at, self.take_in(heard)));
+            return taken.collect();
         }
-        let Some(told) = self.told(event.event_id, attributes) else {
+        let Some(heard) = self.heard(event.event_id, attributes) else {
             return Vec::new();
         };
         // What the plan started. A resume is for a plan that has ended, unless an earlier stop is not taken
@@ -118,18 +118,19 @@ impl Reader {
             attributes,
             Attributes::ActivityTaskScheduledEventAttributes(_)
         );
-        let is_resume = matches!(told.event, Event::RunResumed(_));
-        let is_next = !self.waiting.iter().any(|(_, told)| told.is_signal());
+        let is_resume = matches!(heard.event, Event::RunResumed(_));
+        let is_next = !self.waiting.iter().any(|(_, heard)| heard.is_signal());
         if is_begun || (is_resume && is_next) {
-            return vec![(at, self.taken(told))];
+            return vec![(at, self.take_in(heard))];
         }
-        self.waiting.push((at, told));
+        self.waiting.push((at, heard));
         Vec::new()
     }
 
-    fn taken(&mut self, told: Heard) -> Event {
-        let stopped = told.stopped.filter(|_| self.is_stopping);
-        let event = stopped.map_or(told.event, |stopped| *stopped);
+    /// The event, as it reads when the plan takes it in.
+    fn take_in(&mut self, heard: Heard) -> Event {
+        let stopped = heard.stopped.filter(|_| self.is_stopping);
+        let event = stopped.map_or(heard.event, |stopped| *stopped);
         let steered =
             matches!(&event, Event::Steered(steered) if steered.steering.stop().is_some());
         if steered || matches!(event, Event::StopRequested(_)) {
@@ -144,7 +145,7 @@ impl Reader {
         clippy::wildcard_enum_match_arm,
         reason = "the catalogue is Temporal's, and a plan is made of a few of its events"
     )]
-    fn told(&mut self, number: i64, event: &Attributes) -> Option<Heard> {
+    fn heard(&mut self, number: i64, event: &Attributes) -> Option<Heard> {
         let happened = match event {
             Attributes::ActivityTaskScheduledEventAttributes(asked) => {
                 let name = asked.activity_type.as_ref()?.name.as_str();
@@ -264,7 +265,7 @@ impl Reader {
     }
 }
 
-/// What it becomes if the plan stops.
+/// What becomes of a request to a worker if the plan stops.
 fn stopped(asked: &Asked) -> Event {
     match asked {
         Asked::Stage { stage, .. } => {
