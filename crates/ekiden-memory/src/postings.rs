@@ -14,7 +14,7 @@ use crate::words::is_key;
 const BLOCK_BITS: u32 = 16;
 pub(crate) const BLOCK_ROWS: usize = 1 << BLOCK_BITS;
 const LIST_BYTES_MAX: usize = BLOCK_ROWS / 8;
-/// How many of a block's words a prefix stands for, the most frequent ones.
+/// A prefix stands for at most this many of a block's words: those in the most rows.
 const BEGUN_MAX: usize = 64;
 
 /// Rows of one block.

@@ -7,7 +7,7 @@
 //! ├── <session>.figure    the last figures of the client's status line
 //! ├── <session>.mod       written anew by the mod before each hook: its sign of life
 //! ├── <session>.writing   held while a checkpoint is written
-//! └── <process>.client     the session that this client shows since `/clear` or `/resume`
+//! └── <process>.client    the session that this client shows since `/clear` or `/resume`
 //! ```
 //!
 //! These sessions have no engine. Many short processes read and write here, hundreds in a minute, each with
@@ -138,8 +138,8 @@ impl GuardFiles {
         }
     }
 
-    /// Notes that the client with this process id shows `session` now. WHY: its MCP servers stay, and know only the session
-    /// that they were started in.
+    /// Notes that the client with this process id shows `session` now. Its MCP servers live on, and know only the
+    /// session in which they were started.
     pub fn note_client(&self, client: u32, session: &str) -> DiskResult<()> {
         self.make_dir()?;
         let path = client_path(&self.dir, client);
@@ -148,7 +148,9 @@ impl GuardFiles {
 
     /// Whether the session was watched here.
     pub fn is_known(&self) -> bool {
-        ["jsonl", "figure"].map(|kind| self.path(kind).exists()) != [false; 2]
+        ["jsonl", "figure"]
+            .iter()
+            .any(|kind| self.path(kind).exists())
     }
 
     /// Where the mod writes its sign of life, in a directory that exists.

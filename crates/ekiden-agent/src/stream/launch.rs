@@ -172,7 +172,7 @@ pub(crate) fn claude_flags(spec: &AttemptSpec) -> Vec<String> {
 /// Our MCP server, in the client's format, with the variables that identify the session.
 fn own_server(spec: &AttemptSpec) -> String {
     let env: BTreeMap<_, _> = spec.env.iter().cloned().collect();
-    // WHY: the client starts it, and for the client `/proc/self/exe` is the client itself.
+    // The client starts it, and for the client `/proc/self/exe` is the client itself.
     let program = crate::keeper::path_of_executable().unwrap_or_else(|_| spec.ekiden.clone());
     let server = json!({ "command": program, "args": ["mcp", "--run"], "env": env });
     json!({ "mcpServers": { "ekiden": server } }).to_string()

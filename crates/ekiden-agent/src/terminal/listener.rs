@@ -23,7 +23,7 @@ pub(super) struct Question {
     pub(super) answer: oneshot::Sender<String>,
 }
 
-/// The socket, as long as this lives.
+/// The listening socket, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Listener {
     questions: mpsc::Receiver<Question>,

@@ -93,11 +93,11 @@ pub fn prompt(from: &Origin, time: Timestamp, prompt: &str) -> Option<Observatio
 pub fn session_end(
     from: &Origin,
     time: Timestamp,
-    told: &TranscriptFacts,
+    facts: &TranscriptFacts,
     filled: &Filled,
 ) -> Vec<Observation> {
     let of_one = |kind, title: &str, text: &str| Observation::new(from, time, kind, title, text);
-    let mut all: Vec<Observation> = told
+    let mut all: Vec<Observation> = facts
         .failed
         .iter()
         .filter_map(|failed| {
@@ -110,28 +110,28 @@ pub fn session_end(
         .collect();
     let decided = filled.decisions.iter();
     all.extend(decided.filter_map(|line| of_one(Kind::Decision, line, "")));
-    if let Some(test) = &told.test {
+    if let Some(test) = &facts.test {
         let how = if test.passed { "passed" } else { "failed" };
         let title = format!("`{}` {how}", test.command);
         all.extend(of_one(Kind::Verification, &title, &test.last_line));
     }
     let sections = [
-        ("Asked", told.asked_last.iter().cloned().collect()),
+        ("Asked", facts.asked_last.iter().cloned().collect()),
         ("Done", filled.done.clone()),
         ("Blockers", filled.blockers.clone()),
-        ("Edited", told.edited.clone()),
-        ("Last words", told.last_words.iter().cloned().collect()),
+        ("Edited", facts.edited.clone()),
+        ("Last words", facts.last_words.iter().cloned().collect()),
     ];
     let text: Vec<String> = sections
         .iter()
         .filter(|(_, lines)| !lines.is_empty())
         .map(|(name, lines)| format!("{name}: {}", lines.join("\n")))
         .collect();
-    let title = told.task.as_deref().and_then(|task| task.lines().next());
+    let title = facts.task.as_deref().and_then(|task| task.lines().next());
     if !text.is_empty() {
         let title = format!("Session: {}", title.unwrap_or("without a task"));
         let made = of_one(Kind::Summary, &title, &text.join("\n"));
-        all.extend(made.map(|made| made.about(&told.edited)));
+        all.extend(made.map(|made| made.about(&facts.edited)));
     }
     all
 }

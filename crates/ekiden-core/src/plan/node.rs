@@ -55,9 +55,9 @@ pub enum StageEnd {
     Blocked {
         by: StageId,
     },
-    /// The user left it out.
+    /// The user left it out, or a stage that it needs.
     LeftOut {
-        /// Or this one, which it needs.
+        /// That stage.
         with: Option<StageId>,
     },
 }

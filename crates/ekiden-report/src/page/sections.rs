@@ -13,7 +13,7 @@ use crate::svg;
 use crate::timeline::{Left, Session, Stage, State, Words, check_word};
 
 /// Stages whose task and lessons are shown.
-const STAGES_TOLD_MAX: usize = 40;
+const STAGES_SHOWN_MAX: usize = 40;
 /// Rows of a table.
 pub(super) const ROWS_MAX: usize = 120;
 /// Facts, files and commits that are listed.
@@ -45,7 +45,7 @@ impl View<'_> {
     }
 
     fn tasks(&self) -> Vec<Block> {
-        let stages = self.timeline.stages.iter().take(STAGES_TOLD_MAX);
+        let stages = self.timeline.stages.iter().take(STAGES_SHOWN_MAX);
         let quotes = stages.flat_map(|stage| {
             stage
                 .tasks
@@ -279,7 +279,7 @@ impl View<'_> {
 
     /// From each stage's newest handoff that says something: the agent repeats the lessons that still hold.
     fn lessons(&self) -> Vec<Block> {
-        let stages = self.timeline.stages.iter().take(STAGES_TOLD_MAX);
+        let stages = self.timeline.stages.iter().take(STAGES_SHOWN_MAX);
         let lessons = stages.flat_map(|stage| {
             let newest = |part: fn(&Words) -> Option<&String>, what: &str| {
                 let mut sessions = stage.sessions.iter().rev();

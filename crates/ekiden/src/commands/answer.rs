@@ -69,13 +69,11 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let workspace = invocation.workspace()?;
     let (run, text) = run_and_text(&run_ids(&workspace)?, &args.words)?;
-    let as_text = |failure: Failure| {
-        match (run, &args.words[..]) {
+    let as_text = |failure: Failure| match (run, &args.words[..]) {
         (Some(run), [_]) => failure.hint(format!(
-            "`{run}` is the beginning of a run's id; if it is the answer, type `ekiden answer RUN {run}`"
+            "`{run}` begins a run's id; if it is the answer, type `ekiden answer RUN {run}`"
         )),
         (Some(_), _) | (None, _) => failure,
-    }
     };
     let (id, _) = history::find(&workspace, run).map_err(|error| as_text(error.into()))?;
     let summary = history::read(&workspace, &id, |_, _| {})?;

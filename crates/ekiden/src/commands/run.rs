@@ -270,7 +270,8 @@ pub(super) fn settle_permissions(
     Ok(())
 }
 
-/// WHY: when a program drives the client, it does not say that it ignored a file, and with it rules that deny.
+/// Warns of settings files that the client ignores, with the rules in them that deny: it does not say so itself when a
+/// program drives it.
 fn warn_of_ignored(invocation: &Invocation, output: &mut Output) -> Result<(), Failure> {
     let (_, ignored) = look(&invocation.environment, &invocation.workspace_here()?.dir);
     for file in ignored {

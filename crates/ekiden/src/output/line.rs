@@ -170,9 +170,7 @@ impl Line {
             None => styled,
         }
     }
-}
 
-impl Line {
     /// The part of the line that fits the columns, for a line that must not wrap.
     pub fn cut(&self, columns: usize, coloured: bool) -> String {
         let mut left = columns;

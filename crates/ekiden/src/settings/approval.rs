@@ -24,7 +24,7 @@ use crate::output::phrase;
 const FILE_NAME: &str = "approved";
 const SETTINGS: &str = "settings";
 const MANIFEST: &str = "manifest";
-/// The agent may do everything in this project. WHY not a setting: it would hold for every project.
+/// The agent may do everything in this project. It is not a setting, since that would hold for every project.
 const EVERYTHING: &str = "everything -";
 /// How long to wait for another process that writes an approval.
 const PATIENCE: Duration = Duration::from_secs(5);

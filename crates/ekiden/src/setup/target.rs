@@ -55,7 +55,7 @@ impl Target {
         let dir = resolve(&named)?;
         let file = dir.join(match scope {
             Scope::User => "settings.json",
-            // WHY: `settings.json` of a project is committed, and others have ekiden elsewhere.
+            // `settings.json` of a project is committed, and others have ekiden elsewhere.
             Scope::Project => "settings.local.json",
         });
         let settings = resolve(&file)?;
@@ -113,7 +113,7 @@ fn resolve(path: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// WHY: a cloned repository may contain a link, and nobody who sets up a project wants other files changed.
+/// A cloned repository may contain a link, and nobody who sets up a project wants other files changed.
 fn stay_within(project: &Path, named: &Path, path: &Path) -> Result<(), Failure> {
     if path.starts_with(project) {
         return Ok(());

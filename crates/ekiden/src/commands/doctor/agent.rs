@@ -124,8 +124,7 @@ fn version(told: Result<(i32, String), String>) -> Check {
     }
 }
 
-/// WHY: npm installs the newest version of an agent that the Node.js at hand can run, and says nothing when that is an old
-/// one.
+/// A Node.js that is too old for the agent's newest version: npm then installs an old one, and does not say so.
 fn old_node(spec: &AgentSpec, dir: &Path) -> Option<Check> {
     let node = AgentSpec {
         command: vec!["node".to_owned()],
