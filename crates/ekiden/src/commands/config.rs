@@ -233,7 +233,7 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
 fn next(flags: &Flags, output: &mut Output) {
     let typed = flags.get(table::WORK_DIR.row.name);
     let there = typed.map_or(String::new(), |dir| format!(" -d {}", shell_word(dir)));
-    output.message(&format!("next: ekiden config show{there}\n"));
+    output.message(&format!("next  ekiden config show{there}\n"));
 }
 
 /// Escapes what a terminal would not show, so that nothing is approved unseen.

@@ -447,6 +447,6 @@ fn show(conversions: &[Conversion], source: &Source, is_next: bool, output: &mut
         let words = words.map(|word| word.to_string_lossy().into_owned());
         let words: Vec<String> = words.filter(|word| word != "--dry-run").collect();
         let command = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default();
-        output.message(&format!("next: ekiden {command}\n"));
+        output.message(&format!("next  ekiden {command}\n"));
     }
 }

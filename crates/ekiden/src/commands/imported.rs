@@ -70,12 +70,12 @@ pub(super) fn show(
             )
         });
         let texts: BTreeMap<String, Option<String>> = texts.collect();
-        let kept = files.into_iter();
-        let kept: Vec<Fields> = kept
+        let files = files.into_iter();
+        let files: Vec<Fields> = files
             .map(|(name, bytes)| fields! { "name": name, "bytes": bytes })
             .collect();
         let answer = read.json().and(json(*number, from));
-        output.json(&answer.and(fields! { "kept": kept, "texts": texts }));
+        output.json(&answer.and(fields! { "files": files, "texts": texts }));
         return Ok(Some(Exit::Done));
     }
     for part in parts {

@@ -293,7 +293,7 @@ impl Shown<'_> {
 
     fn json(&self, parts: &[Part]) -> Result<Fields, Failure> {
         let entries = self.session.kept.entries.iter();
-        let story: Vec<Fields> = entries
+        let events: Vec<Fields> = entries
             .map(|(at, entry)| entry.json_of_session(*at))
             .collect();
         let files = self.archive.files()?.into_iter();
@@ -312,12 +312,12 @@ impl Shown<'_> {
             "session": self.session.kept.number,
             "attempt": self.attempt.id.attempt,
             "attempts": self.session.kept.attempts.len(),
-            "story": story,
+            "events": events,
             "prompt_sha256": self.attempt.prompt,
             "survey": self.session.kept.survey,
             "traces": self.attempt.ended.as_ref().map(|ended| &ended.traces),
             "dir": self.archive.dir(),
-            "kept": files,
+            "files": files,
             "texts": texts,
         }))
     }

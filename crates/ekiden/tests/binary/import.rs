@@ -583,7 +583,7 @@ fn a_dry_run_finds_the_faults_that_would_end_the_import() {
     let environment = casm("command");
     let dry_run = ["import", "--dry-run", ".", "--new"];
     let said = environment.run(&dry_run).expect(0);
-    let next = "next: ekiden import . --new\n";
+    let next = "next  ekiden import . --new\n";
     assert!(said.stderr.ends_with(next), "{said}");
     let manifest = environment.read(".casm/manifest.json");
     let faulty = manifest.replace("[\"S02\"]", "[\"S09\"]");

@@ -105,7 +105,7 @@ fn a_run_elsewhere_is_told_with_paths_and_commands_that_work_here() {
             "setup --project",
             "`ekiden setup --project -d other --remove`",
         ),
-        ("config set pause 3", "next: ekiden config show -d other"),
+        ("config set pause 3", "next  ekiden config show -d other"),
     ] {
         let args: Vec<&str> = typed.split(' ').chain(["-d", "other"]).collect();
         lines(&args, 0, &[next]);

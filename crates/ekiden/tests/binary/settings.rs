@@ -271,7 +271,7 @@ fn a_project_lowers_limits_and_raises_none_without_an_approval() {
     .ekiden/config.toml:12  `research` true
     approved until the file changes
     --- standard error
-    next: ekiden config show
+    next  ekiden config show
     --- exit code 0
     ");
     assert!(!shown(&[]).contains("config approve"), "{}", shown(&[]));
@@ -321,7 +321,7 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     .ekiden/config.toml:3  [agents.mine] sh agent.sh
     approved until the file changes
     --- standard error
-    next: ekiden config show
+    next  ekiden config show
     --- exit code 0
     ");
     let shown = environment.run(&["config", "show"]);
