@@ -76,7 +76,7 @@ impl AgentSpec {
     }
 
     /// Its name for people: `claude:haiku`.
-    pub fn told(&self) -> String {
+    pub fn label(&self) -> String {
         match &self.model {
             Some(model) => format!("{}:{model}", self.name),
             None => self.name.clone(),

@@ -241,7 +241,7 @@ impl Issue {
     }
 
     /// State, labels and sub-issues, one line each, for people and handoffs.
-    pub fn told(&self) -> Vec<String> {
+    pub fn summary_lines(&self) -> Vec<String> {
         let done = self.children.iter().filter(|child| child.is_closed).count();
         let open = self.children.iter().filter(|child| !child.is_closed);
         let open: Vec<&str> = open.map(|child| child.name.as_str()).collect();
@@ -346,7 +346,7 @@ mod tests {
             ..Issue::default()
         };
         assert_eq!(
-            issue.told(),
+            issue.summary_lines(),
             [
                 "ANV-1: Login",
                 "State: In Progress",

@@ -152,7 +152,7 @@ impl RalphState {
 impl Checkpoint {
     /// `L2 at 85%`, as far as it is known.
     pub fn level_told(&self) -> String {
-        told_level(self.level, self.percent_at_checkpoint)
+        level_text(self.level, self.percent_at_checkpoint)
     }
 }
 
@@ -176,15 +176,15 @@ impl FileInProgress {
     }
 }
 
-fn told_level(level: Option<Level>, percent: Option<u64>) -> String {
+fn level_text(level: Option<Level>, percent: Option<u64>) -> String {
     let level = level.map_or("asked for".to_owned(), |level| level.to_string());
     percent.map_or(level.clone(), |percent| format!("{level} at {percent}%"))
 }
 
 /// The message of a checkpoint's commit.
 pub fn commit_subject(iteration: u32, level: Option<Level>, percent: Option<u64>) -> String {
-    let told = told_level(level, percent);
-    format!("ralph: checkpoint iter {iteration} ({told})")
+    let when = level_text(level, percent);
+    format!("ralph: checkpoint iter {iteration} ({when})")
 }
 
 /// The list with these items, open, after its last one. At the end of the file they might be inside an

@@ -78,8 +78,8 @@ pub fn end_here(workspace: &Workspace) -> usize {
     state.map_or(0, |state| end_unkept(&state))
 }
 
-/// Says how many were ended.
-pub fn told(ended: usize) -> Option<String> {
+/// Says how many were ended, if any.
+pub fn message(ended: usize) -> Option<String> {
     let processes = match ended {
         0 => return None,
         1 => "1 process".to_owned(),
@@ -90,8 +90,8 @@ pub fn told(ended: usize) -> Option<String> {
     ))
 }
 
-pub(crate) fn tell(ended: usize, observer: &mut dyn Observer) {
-    if let Some(text) = told(ended) {
+pub(crate) fn warn(ended: usize, observer: &mut dyn Observer) {
+    if let Some(text) = message(ended) {
         observer.warn(&text);
     }
 }

@@ -125,7 +125,7 @@ pub fn start_on(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
     let work_dir = LockedWorkDir::take(disk, workspace)?;
-    leftovers::tell(work_dir.left_behind, observer);
+    leftovers::warn(work_dir.left_behind, observer);
     if unfinished == Unfinished::Refuse {
         let (place, wanted) = (&header.place, Some(&header.manifest));
         history::refuse_unfinished(work_dir.state.view(), place.worktree.as_deref(), wanted)?;
@@ -206,7 +206,7 @@ fn go_on(
     work_dir.switch(header)?;
     let journal = Journal::open(&work_dir.state, &run)?;
     let ended = work_dir.end_leftovers(&journal)?;
-    leftovers::tell(work_dir.left_behind + ended, observer);
+    leftovers::warn(work_dir.left_behind + ended, observer);
     work_dir.restore_worktrees(&journal)?;
     work_dir.drive(run, on_hangup, |work_dir| {
         work_dir.reclaim(&journal)?;

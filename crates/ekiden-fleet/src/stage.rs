@@ -91,7 +91,7 @@ pub(crate) fn run() -> i32 {
         Ok(outcome) => (Line::Ended(outcome), 0),
         Err(why) => (Line::Failed(why), 1),
     };
-    tell(&told);
+    print(&told);
     code
 }
 
@@ -292,7 +292,7 @@ impl Teller {
         if let Some(now) = &mut self.now
             && change(now, &self.dir)
         {
-            tell(&Line::Now(self.now.clone()));
+            print(&Line::Now(self.now.clone()));
         }
     }
 
@@ -302,15 +302,15 @@ impl Teller {
             return;
         }
         self.now = attempt.map(|attempt| AtWork::new(attempt, steering::host()));
-        tell(&Line::Now(self.now.clone()));
-        attempt.is_some().then(|| tell(&Line::Begun));
+        print(&Line::Now(self.now.clone()));
+        attempt.is_some().then(|| print(&Line::Begun));
     }
 
     fn tell_spent(&mut self, spent: Spent) {
         let spent = spent.plus(&self.lost);
         if self.told != spent {
             self.told.clone_from(&spent);
-            tell(&Line::Spent(spent));
+            print(&Line::Spent(spent));
         }
     }
 }
@@ -352,14 +352,14 @@ impl Observer for Teller {
             ..
         } = &record.event
         {
-            tell(&Line::Handoff);
+            print(&Line::Handoff);
         }
     }
 }
 
 /// The worker reads these lines. If it is gone, the keeper ends us.
-fn tell(told: &Line) {
-    if let Ok(mut line) = serde_json::to_vec(told) {
+fn print(line: &Line) {
+    if let Ok(mut line) = serde_json::to_vec(line) {
         line.push(b'\n');
         let _ = stdout().write_all(&line).and_then(|()| stdout().flush());
     }

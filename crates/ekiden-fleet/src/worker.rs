@@ -102,7 +102,12 @@ impl Activities {
             attempt.carry_out(ctx.cancelled()).await
         };
         let done = beating(&ctx, &beat, work).await;
-        crate::say(&format!("{} {}: {}", task.run, task.stage, told(&done)));
+        crate::say(&format!(
+            "{} {}: {}",
+            task.run,
+            task.stage,
+            result_text(&done)
+        ));
         if done.as_ref().is_err_and(Fault::is_of_machine) {
             self.base.rest();
         }
@@ -180,7 +185,7 @@ impl Activities {
     }
 }
 
-fn told(done: &Result<StageDone, Fault>) -> String {
+fn result_text(done: &Result<StageDone, Fault>) -> String {
     match done {
         Ok(done) => done.outcome.to_string(),
         Err(fault) => in_full(fault),

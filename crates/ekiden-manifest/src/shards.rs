@@ -51,7 +51,7 @@ pub fn shard_plan(shards: &Shards, text: &str, document: &str, parts_dir: &str) 
         Stage {
             id: shard.id.clone(),
             name: shard.title.clone(),
-            description: shard.told_needs(),
+            description: shard.needs_in_words(),
             needs: shard.needs.iter().map(|need| need.id.clone()).collect(),
             context: context.into_iter().collect(),
             estimate_tokens: shard.estimate.tokens,

@@ -12,9 +12,9 @@
 //!    can do, and only if no file has that name. So worktrees, which share a state directory, never have two
 //!    documents with the same name.
 //! 2. A document is loaded once: by the session that creates `consumed/<name>`.
-//! 3. Only documents that ekiden made here are loaded without being asked for. WHY: a cloned repository may contain
-//!    a file in `.ekiden/handoffs/`, and a session would then begin with a stranger's words. For the same reason
-//!    only they are carried into a session's successor, whatever the agent did to their front matter.
+//! 3. Only documents that ekiden made here are loaded without being asked for. A cloned repository may contain a
+//!    file in `.ekiden/handoffs/`, and a session would begin with a stranger's words. For the same reason only they
+//!    are carried into a session's successor, whatever the agent did to their front matter.
 //!
 //! Only the document itself is synced. After a power cut it may be loaded twice, or only when somebody asks for it;
 //! it is still there to read.

@@ -92,7 +92,7 @@ pub fn standing(outbox: &Outbox, now: Timestamp) -> DiskResult<Standing> {
         standing.waiting.push(Waiting {
             issue: queued.issue.to_string(),
             tracker: queued.issue.tracker,
-            what: queued.told(),
+            what: queued.in_words(),
             since: queued.at,
             next: held.map(|held| held.next),
             why: tried(&tries, &queued).next().map(|tried| tried.why.clone()),

@@ -97,7 +97,7 @@ impl Queued {
     }
 
     /// What it does, for people.
-    pub fn told(&self) -> String {
+    pub fn in_words(&self) -> String {
         match &self.write {
             Write::Entry { entry, .. } => format!("comment: {}", entry.head),
             Write::Label { name, is_set: true } => format!("set label {name}"),

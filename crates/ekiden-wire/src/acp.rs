@@ -389,7 +389,7 @@ impl Acp {
         call.learn(update);
         if !call.is_shown && call.is_ready() {
             call.is_shown = true;
-            let block = Block::Call(call.told());
+            let block = Block::Call(call.to_call());
             self.respond(block);
         }
         if self.calls[place].is_over() {

@@ -62,7 +62,7 @@ pub fn refusal(reason: &str, person: &str) -> Value {
 }
 
 /// A text for the person on the screen and one for the agent; either may be empty.
-pub fn told(event: HookEvent, person: &str, agent: &str) -> Value {
+pub fn messages(event: HookEvent, person: &str, agent: &str) -> Value {
     let mut answer = if agent.is_empty() {
         pass()
     } else {
@@ -75,10 +75,10 @@ pub fn told(event: HookEvent, person: &str, agent: &str) -> Value {
 }
 
 /// The same, and the session ends with it, whatever it was about to do.
-pub fn ending(mut told: Value, why: &str) -> Value {
-    told["continue"] = false.into();
-    told["stopReason"] = why.into();
-    told
+pub fn ending(mut answer: Value, why: &str) -> Value {
+    answer["continue"] = false.into();
+    answer["stopReason"] = why.into();
+    answer
 }
 
 #[cfg(test)]
@@ -88,12 +88,12 @@ mod tests {
     // shows: MON-004
     #[test]
     fn what_nobody_says_is_not_there() {
-        assert_eq!(told(HookEvent::Stop, "", ""), json!({}));
+        assert_eq!(messages(HookEvent::Stop, "", ""), json!({}));
         assert_eq!(
-            told(HookEvent::Stop, "a", ""),
+            messages(HookEvent::Stop, "a", ""),
             json!({"systemMessage": "a"})
         );
-        let both = told(HookEvent::PostToolBatch, "a", "b");
+        let both = messages(HookEvent::PostToolBatch, "a", "b");
         assert_eq!(both["hookSpecificOutput"]["additionalContext"], "b");
         assert_eq!(both["systemMessage"], "a");
     }

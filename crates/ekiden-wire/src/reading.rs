@@ -77,7 +77,10 @@ impl Reading {
             return printed(line).into_iter().collect();
         }
         match self.saved.translated(line) {
-            Some(events) => events.iter().flat_map(|event| told(event, line)).collect(),
+            Some(events) => events
+                .iter()
+                .flat_map(|event| pieces_of_event(event, line))
+                .collect(),
             None => pieces(line),
         }
     }
@@ -96,7 +99,7 @@ fn printed(line: Line<'_>) -> Option<Piece> {
 }
 
 /// What an event tells a person. An edit is a call like any other: its texts are not in the event.
-fn told(event: &ClientEvent, line: Line<'_>) -> Vec<Piece> {
+fn pieces_of_event(event: &ClientEvent, line: Line<'_>) -> Vec<Piece> {
     if let ClientEvent::Assistant(response) = event {
         let blocks = response.blocks.iter();
         let piece = |block: &Block| match block {

@@ -62,9 +62,9 @@ impl Failure {
         self
     }
 
-    /// The same with each hint told otherwise.
-    pub fn map_hints(mut self, told: impl Fn(&str) -> String) -> Self {
-        self.hints = self.hints.iter().map(|hint| told(hint)).collect();
+    /// The same with each hint rewritten.
+    pub fn map_hints(mut self, rewrite: impl Fn(&str) -> String) -> Self {
+        self.hints = self.hints.iter().map(|hint| rewrite(hint)).collect();
         self
     }
 
@@ -240,7 +240,7 @@ fn not_running(run: &RunId, outcome: &Option<Box<Outcome>>, ended: usize) -> Fai
     };
     let text = format!("run {run} is not running: {why}");
     let failure = Failure::new(Exit::MissingInput, text).hint(hint);
-    leftovers::told(ended)
+    leftovers::message(ended)
         .into_iter()
         .fold(failure, Failure::hint)
 }

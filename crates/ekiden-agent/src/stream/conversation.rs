@@ -279,7 +279,7 @@ impl Conversation {
             ClientEvent::Context { window, .. } => {
                 if let Some(tokens) = window {
                     let model = self.model.clone().filter(|model| !model.is_empty());
-                    self.reports.extend(self.window.told(*tokens, model));
+                    self.reports.extend(self.window.reported(*tokens, model));
                 }
             }
             ClientEvent::Notice(text) => self.warn(text.clone()),

@@ -30,7 +30,7 @@ impl Window {
     }
 
     /// An agent reports it by itself.
-    pub(super) fn told(&mut self, tokens: u64, model: Option<String>) -> Option<Report> {
+    pub(super) fn reported(&mut self, tokens: u64, model: Option<String>) -> Option<Report> {
         self.report(tokens, None, model, Vec::new())
     }
 

@@ -87,7 +87,7 @@ pub fn said(
             String::new(),
         ),
         Alert::Large(estimate) => (large(estimate, handoff), AGENT_LARGE.to_owned()),
-        Alert::Shard(large) => (large.told(), AGENT_SHARD.to_owned()),
+        Alert::Shard(large) => (large.suggestion(), AGENT_SHARD.to_owned()),
         Alert::Refused => (
             format!(
                 "The context is nearly full, so ekiden refused one call and asked for a handoff. To continue in a \

@@ -257,13 +257,13 @@ impl Verification {
     }
 
     /// The checks, on one line for people.
-    pub fn told_in_line(&self) -> String {
+    pub fn in_one_line(&self) -> String {
         self.lines("these files exist").join("; ")
     }
 
     /// The same for an agent, one line each. Files that must exist are a shell comment, since they are no
     /// command.
-    pub fn told(&self) -> String {
+    pub fn in_lines(&self) -> String {
         self.lines("# these files must exist").join("\n")
     }
 

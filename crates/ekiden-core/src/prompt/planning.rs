@@ -152,7 +152,7 @@ pub fn mend_manifest(faults: &[String]) -> String {
 
 /// The message to a session whose document is missing or not as requested.
 pub fn mend_document(fault: DocumentFault) -> String {
-    fill(MEND_DOCUMENT, &[("fault", fault.told())])
+    fill(MEND_DOCUMENT, &[("fault", fault.text())])
 }
 
 /// What is wrong with an architecture document.
@@ -167,7 +167,7 @@ pub enum DocumentFault {
 
 impl DocumentFault {
     /// The fault in words, about the document.
-    pub fn told(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Missing => MISSING,
             Self::NotText => NOT_TEXT,

@@ -85,7 +85,7 @@ impl Relay {
 
 pub(crate) fn check_facts(verification: &Verification, check: &Check) -> CheckFacts {
     CheckFacts {
-        command: verification.told().replace('\n', "; "),
+        command: verification.in_lines().replace('\n', "; "),
         outcome: check.to_string(),
         tail: check.tail.clone(),
     }

@@ -437,7 +437,7 @@ impl Relay {
     fn veto(&mut self) {
         if let (Some(verification), Some(check)) = (&self.stage.verification, &self.seen.check) {
             self.sections.push(PromptSection::Veto {
-                check: verification.told_in_line(),
+                check: verification.in_one_line(),
                 tail: check.tail.clone(),
             });
         }

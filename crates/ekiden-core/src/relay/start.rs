@@ -216,7 +216,7 @@ impl Relay {
     }
 
     fn session_prompt(&self, next: &NextAttempt) -> PromptBlocks {
-        let check = self.stage.verification.as_ref().map(Verification::told);
+        let check = self.stage.verification.as_ref().map(Verification::in_lines);
         let input = SessionInput {
             number: next.id.session,
             task: &self.stage.task,
@@ -274,7 +274,7 @@ impl Relay {
     fn measured(&self) -> Measured {
         let survey = self.seen.survey.clone().unwrap_or_default();
         let verification = self.stage.verification.as_ref();
-        let command = verification.map(|check| check.told().replace('\n', "; "));
+        let command = verification.map(|check| check.in_lines().replace('\n', "; "));
         let last = self.last.as_ref();
         let open_items = last.and_then(|last| last.open_items.as_ref());
         Measured {

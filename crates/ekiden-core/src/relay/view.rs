@@ -65,7 +65,7 @@ impl Relay {
 
     /// The name, for people, of the agent that works in it, if the run has fallbacks.
     pub fn one_of_several(&self) -> Option<String> {
-        self.candidates.has_others().then(|| self.agent().told())
+        self.candidates.has_others().then(|| self.agent().label())
     }
 
     /// The agents of finished attempts, if the run has fallbacks.

@@ -153,7 +153,7 @@ impl Run {
         };
         let check = verification
             .as_ref()
-            .map(Verification::told)
+            .map(Verification::in_lines)
             .unwrap_or_default();
         Some(MergeSide {
             stage: stage.clone(),

@@ -86,7 +86,7 @@ impl LargeSpec {
     }
 
     /// The suggestion, with the table.
-    pub fn told(&self) -> String {
+    pub fn suggestion(&self) -> String {
         let Self {
             name,
             percent,
@@ -126,11 +126,11 @@ pub struct Need {
 
 impl Shard {
     /// What it needs and why, in a few words.
-    pub fn told_needs(&self) -> String {
+    pub fn needs_in_words(&self) -> String {
         let needs = self
             .needs
             .iter()
-            .map(|need| format!("{} ({})", need.id, need.why.told()));
+            .map(|need| format!("{} ({})", need.id, need.why.in_words()));
         let needs: Vec<String> = needs.collect();
         match needs.is_empty() {
             true => String::new(),
@@ -155,7 +155,7 @@ pub enum Why {
 }
 
 impl Why {
-    fn told(&self) -> String {
+    fn in_words(&self) -> String {
         match self {
             Self::Continues => "the same section".to_owned(),
             Self::Order(word) => format!("\u{201c}{word}\u{201d}"),
@@ -198,7 +198,7 @@ impl Shards {
         let width = self.shards.iter().map(width).max().unwrap_or(0);
         let row = |shard: &Shard| {
             let (first, last) = shard.lines;
-            let needs = shard.told_needs();
+            let needs = shard.needs_in_words();
             let gap = if needs.is_empty() { "" } else { "  " };
             format!(
                 "{}  {:<width$}  {:>2}%  lines {first}-{last}{gap}{needs}",

@@ -138,7 +138,7 @@ fn table(name: &str, text: &str) -> String {
     {
         let needs: Vec<String> = needs
             .iter()
-            .map(|need| format!("{} ({})", need.id, need.why.told()))
+            .map(|need| format!("{} ({})", need.id, need.why.in_words()))
             .collect();
         let needs = needs.join(", ");
         writeln!(
@@ -184,7 +184,7 @@ fn what_the_text_says_of_order_becomes_needs() {
             shard
                 .needs
                 .iter()
-                .map(|need| format!("{} {} {}", shard.id, need.id, need.why.told()))
+                .map(|need| format!("{} {} {}", shard.id, need.id, need.why.in_words()))
         })
         .collect();
     assert_eq!(
@@ -241,7 +241,7 @@ fn a_document_of_70_percent_is_suggested_as_three_shards() {
           S02  item 10  26%  lines 13-21  needs S01 (the same section)
           S03  item 19  26%  lines 22-30  needs S02 (the same section)
         `ekiden shard 'the shop.md' -o plan.toml` writes them as a plan, `ekiden shard 'the shop.md' --issues ISSUE` makes sub-issues of them."#]]
-    .assert_eq(&large(28).unwrap().told());
+    .assert_eq(&large(28).unwrap().suggestion());
     assert_eq!(large(23), None, "at most 60%");
 }
 
@@ -300,6 +300,9 @@ fn a_planners_answer_changes_names_and_needs_or_nothing() {
         .refine(&format!("{{\"parts\": [{answer}]}}"))
         .unwrap();
     assert_eq!(refined.shards[0].title, "Make S01");
-    assert_eq!(refined.shards[0].told_needs(), "needs S03 (the planner)");
+    assert_eq!(
+        refined.shards[0].needs_in_words(),
+        "needs S03 (the planner)"
+    );
     assert_eq!(refined.shards[2].range, shards.shards[2].range);
 }

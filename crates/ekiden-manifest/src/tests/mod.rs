@@ -47,7 +47,7 @@ fn needs(stage: &Stage) -> String {
 /// All that a stage's verification checks, on one line.
 fn checks(stage: &Stage) -> String {
     let verification = stage.verification.as_ref();
-    verification.map_or("nothing".to_owned(), Verification::told_in_line)
+    verification.map_or("nothing".to_owned(), Verification::in_one_line)
 }
 
 /// Files and agents that are there, and some that are not.

@@ -41,7 +41,13 @@ fn what_the_file_leaves_out_is_filled_in() {
 #[test]
 fn every_stage_passes_its_own_validation_the_projects_checks_and_has_its_outputs() {
     let document = read(include_str!("../fixtures/own.toml"), Syntax::Toml).unwrap();
-    let told = |at: usize| document.stages[at].verification.as_ref().unwrap().told();
+    let told = |at: usize| {
+        document.stages[at]
+            .verification
+            .as_ref()
+            .unwrap()
+            .in_lines()
+    };
     assert_eq!(
         told(0),
         "npx tsc --noEmit\nnpm test\n# these files must exist: package.json, tsconfig.json"
@@ -75,7 +81,7 @@ fn settings_fill_in_retries_and_checks_and_the_manifest_overrides_them() {
                 let check = document.stages[0]
                     .verification
                     .as_ref()
-                    .map(Verification::told);
+                    .map(Verification::in_lines);
                 (document.stages[0].part.retries, check.unwrap_or_default())
             })
             .map_err(|faults| faults.to_string())

@@ -357,10 +357,7 @@ impl Stage {
             id: planned.id.clone(),
             name: planned.task_name.clone(),
             tasks: vec![(at, short(&planned.task, TASK_CHARS_MAX))],
-            verification: planned
-                .verification
-                .as_ref()
-                .map(Verification::told_in_line),
+            verification: planned.verification.as_ref().map(Verification::in_one_line),
             needs: needs
                 .filter_map(|need| index.get(&need.stage).copied())
                 .collect(),

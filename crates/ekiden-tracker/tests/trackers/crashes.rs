@@ -124,7 +124,7 @@ fn whatever_dies_when_each_write_arrives_once() {
             assert!(
                 arrived.contains(write),
                 "{point:?}: {} is lost",
-                write.told()
+                write.in_words()
             );
         }
         check(

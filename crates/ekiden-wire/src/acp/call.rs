@@ -120,7 +120,7 @@ impl OpenCall {
         }
     }
 
-    pub(super) fn told(&self) -> Call {
+    pub(super) fn to_call(&self) -> Call {
         let input = self.input(self.paths.first());
         Call::new(self.id.clone(), self.name().to_owned(), &input)
     }

@@ -217,7 +217,7 @@ impl<'a> CheckpointCommand<'a> {
             let parts = large.is_none().then(|| estimate.shards());
             tell_estimate(&estimate, parts, self.reading.as_ref(), output);
             if let Some(large) = large {
-                output.line(large.told());
+                output.line(large.suggestion());
             }
         }
         Ok(())

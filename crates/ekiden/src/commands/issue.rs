@@ -152,7 +152,7 @@ fn show(
         return output.answer_json(&Fields::versioned().with("issue", issue));
     }
     issue
-        .told()
+        .summary_lines()
         .iter()
         .for_each(|line| output.line(one_line(line)));
     for text in [&issue.parent, &Some(issue.url.clone())]

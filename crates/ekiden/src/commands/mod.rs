@@ -298,7 +298,7 @@ impl Invocation {
 
 /// Ends what an earlier run left behind here: for commands that change something and start no run.
 fn end_leftovers(workspace: &Workspace, output: &mut Output) {
-    let told = leftovers::told(leftovers::end_here(workspace));
+    let told = leftovers::message(leftovers::end_here(workspace));
     told.iter().for_each(|told| output.warn(told));
 }
 

@@ -99,7 +99,7 @@ fn with_issue(mut points: KeyPoints, trackers: &Trackers) -> KeyPoints {
         .and_then(|name| trackers.of_name(name))
     {
         match trackers.ask(&issue) {
-            Ok(found) => points.issue_state = found.told(),
+            Ok(found) => points.issue_state = found.summary_lines(),
             Err(why) => points.issue_state.push(format!("Tracker now: {why}")),
         }
     }

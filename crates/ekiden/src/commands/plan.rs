@@ -256,7 +256,7 @@ impl<'a> Planner<'a> {
         let on_rate_limit = bounds.on_rate_limit;
         invocation.settle_state(&mut self.workspace, None, output)?;
         let planner = planning::Planner::take(&self.workspace, new_id(), agent, bounds)?;
-        if let Some(told) = leftovers::told(planner.left_behind()) {
+        if let Some(told) = leftovers::message(planner.left_behind()) {
             output.warn(&told);
         }
         Ok(Author {

@@ -200,7 +200,7 @@ fn verified(
     if let Some(verification) = chosen::verification(&invocation.given)? {
         let check = check_now(&workspace.dir, &verification)?;
         if !check.passed() {
-            let (done, command) = (done(items), verification.told_in_line());
+            let (done, command) = (done(items), verification.in_one_line());
             let text = format!("{done}, but `{command}` {check}");
             return Err(Failure::new(Exit::Unfinished, text)
                 .details(check.tail.lines().map(one_line))

@@ -186,7 +186,7 @@ fn suggest_shards(
     let large = task.and_then(|name| large_spec(&invocation.here, name, &window));
     large.iter().for_each(|large| {
         let text = "The run works through it all the same, session by session.";
-        output.message(&format!("{}\n{text}\n", large.told()));
+        output.message(&format!("{}\n{text}\n", large.suggestion()));
     });
 }
 

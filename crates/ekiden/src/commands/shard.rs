@@ -228,7 +228,7 @@ impl<'i> SubIssues<'i> {
 fn text_of(shard: &Shard, spec: &Task) -> String {
     let part = spec.text[shard.range.clone()].trim_end();
     let (first, last) = shard.lines;
-    let needs = shard.told_needs();
+    let needs = shard.needs_in_words();
     let needs = if needs.is_empty() {
         needs
     } else {

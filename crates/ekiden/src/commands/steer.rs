@@ -245,7 +245,7 @@ impl Sent {
     /// The run has the message in its log.
     fn check_recorded(&self) -> Result<(), Failure> {
         if self.answered == Waited::EngineGone {
-            let text = format!("run {} ended before it could be told", self.run()?);
+            let text = format!("run {} ended before it got the message", self.run()?);
             return Err(Failure::new(Exit::Unfinished, text).hint("`ekiden status` shows how"));
         }
         Ok(())
@@ -277,7 +277,7 @@ impl Sent {
 
     /// Prints how the run stands now; for people who did not wait for it, that it was asked.
     fn print(&self, output: &mut Output) -> Result<Exit, Failure> {
-        let told = leftovers::told(self.running.ended);
+        let told = leftovers::message(self.running.ended);
         told.iter().for_each(|told| output.warn(told));
         if self.patience == Millis(0) && !self.json {
             let what = match &self.message.steering {

@@ -243,9 +243,10 @@ fn ask_tracker(request: &Request, place: &ProjectPlace) -> Vec<String> {
     let Some(issue) = issue else {
         return Vec::new();
     };
-    trackers
-        .ask(&issue)
-        .map_or_else(|why| vec![format!("Tracker: {why}")], |issue| issue.told())
+    trackers.ask(&issue).map_or_else(
+        |why| vec![format!("Tracker: {why}")],
+        |issue| issue.summary_lines(),
+    )
 }
 
 /// What comes after the part of a plan that the session was asked for.

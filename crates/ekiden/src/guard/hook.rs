@@ -321,7 +321,7 @@ impl Hook<'_> {
         } else {
             String::new()
         };
-        hook_output::told(self.call.event, &person.join("\n"), &agent)
+        hook_output::messages(self.call.event, &person.join("\n"), &agent)
     }
 }
 

@@ -280,7 +280,10 @@ impl Full {
                 .for_each(|row| rows.push_front(row));
         }
         if rows.len() < room && at < before_room {
-            rows.push_front(Line::new(Tone::Quiet, self.stream.told(entries.is_empty())));
+            rows.push_front(Line::new(
+                Tone::Quiet,
+                self.stream.above(entries.is_empty()),
+            ));
         }
         let surplus = if self.cursor.is_none() {
             rows.len().saturating_sub(room)
@@ -355,7 +358,7 @@ impl Stream {
     }
 
     /// What is above the first entry.
-    fn told(&self, is_empty: bool) -> String {
+    fn above(&self, is_empty: bool) -> String {
         match (self.left_out, self.dropped) {
             (0, 0) if is_empty => "nothing yet".to_owned(),
             (0, 0) => "the beginning".to_owned(),

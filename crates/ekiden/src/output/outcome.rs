@@ -40,7 +40,7 @@ impl Description {
     pub fn of(outcome: &Outcome, at: Timestamp, zone: &TimeZone, there: &ShownWorkDir) -> Self {
         let until = |until: &Timestamp| phrase::future(*until, at, zone);
         let mut said = Self {
-            why: told(&outcome.to_string(), said(outcome)),
+            why: set_apart(&outcome.to_string(), said(outcome)),
             ..Self::default()
         };
         match outcome {
@@ -77,7 +77,7 @@ impl Description {
             )),
             Outcome::Denied { rules } => said.denied(rules),
             Outcome::AgentFailed { cause } => {
-                said.why = told(&cause.to_string(), cause.said());
+                said.why = set_apart(&cause.to_string(), cause.said());
                 if let EndClass::Stop(hint) = cause.class() {
                     said.details = vec![format!("what to do:  {hint}")];
                 }
@@ -129,7 +129,7 @@ impl Description {
             let what = format!("what fills it: {}", self::filled_by(filled_by));
             self.details.push(what);
         }
-        self.details.push("what to do:  give the agent fewer tools, servers and standing files, a shorter task, or a larger window (--model, --context-cap-tokens)".to_owned());
+        self.details.push("what to do:  give the agent fewer tools, servers and memory files, a shorter task, or a larger window (--model, --context-cap-tokens)".to_owned());
         self.once = " after that";
     }
 
@@ -209,7 +209,7 @@ fn said(outcome: &Outcome) -> Option<&str> {
 
 /// One of our texts, with another party's message set apart. That message comes last, or all of it counts
 /// as theirs.
-fn told(text: &str, said: Option<&str>) -> Text {
+fn set_apart(text: &str, said: Option<&str>) -> Text {
     let Some(said) = said else {
         return Text::own(text);
     };

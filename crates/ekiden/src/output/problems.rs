@@ -17,7 +17,7 @@ use super::phrase;
 const SESSIONS_SHOWN_MAX: usize = 8;
 
 /// The kinds that are shown, in order, with their names for programs. The others are in the report.
-const TOLD: [(Kind, &str); 14] = [
+const SHOWN: [(Kind, &str); 14] = [
     (Kind::Crash, "crashes"),
     (Kind::Lost, "lost"),
     (Kind::Rescue, "rescues"),
@@ -37,9 +37,9 @@ const TOLD: [(Kind, &str); 14] = [
 /// The field for programs: a session appears as often as it had the problem. `None` if there is nothing to
 /// report. `of` is the stage whose problems are wanted; without it, those of all stages are.
 pub fn json(timeline: &Timeline, of: Option<&StageId>) -> Option<Fields> {
-    let told = told(timeline, of);
+    let found = problems_by_kind(timeline, of);
     let mut trouble = Fields::default();
-    for (_, name, sessions) in &told {
+    for (_, name, sessions) in &found {
         let sessions: Vec<u32> = sessions.iter().map(|(_, session)| *session).collect();
         trouble = trouble.with(name, sessions);
     }
@@ -49,7 +49,7 @@ pub fn json(timeline: &Timeline, of: Option<&StageId>) -> Option<Fields> {
             .with("limits", &limits.sessions)
             .with("limits_ms", limits.waited);
     }
-    (!told.is_empty() || !limits.sessions.is_empty()).then(|| fields! { "trouble": trouble })
+    (!found.is_empty() || !limits.sessions.is_empty()).then(|| fields! { "trouble": trouble })
 }
 
 /// The line, if there is something to report.
@@ -62,12 +62,12 @@ pub fn line(timeline: &Timeline, of: Option<&StageId>) -> Option<Line> {
             None => session.to_string(),
         }
     };
-    let told = told(timeline, of);
-    let told = told.iter().map(|(kind, _, sessions)| {
+    let found = problems_by_kind(timeline, of);
+    let found = found.iter().map(|(kind, _, sessions)| {
         let names = sessions.iter().map(name).collect();
         format!("{} {}", kind.count(sessions.len()), named(names))
     });
-    let mut parts: Vec<String> = told.collect();
+    let mut parts: Vec<String> = found.collect();
     // The meaning of the numbers is given once.
     for part in parts.iter_mut().skip(1) {
         *part = part
@@ -91,7 +91,7 @@ pub fn line(timeline: &Timeline, of: Option<&StageId>) -> Option<Line> {
 type OfKind = (Kind, &'static str, Vec<(Option<usize>, u32)>);
 
 /// The sessions that had each kind of problem, with the places of their stages.
-fn told(timeline: &Timeline, of: Option<&StageId>) -> Vec<OfKind> {
+fn problems_by_kind(timeline: &Timeline, of: Option<&StageId>) -> Vec<OfKind> {
     let of_kind = |(kind, name)| {
         let all = timeline.problems.iter().filter(|one| one.kind == kind);
         let all = all.filter(|one| is_of(timeline, of, one.stage));
@@ -100,7 +100,7 @@ fn told(timeline: &Timeline, of: Option<&StageId>) -> Vec<OfKind> {
             .collect();
         (!sessions.is_empty()).then_some((kind, name, sessions))
     };
-    TOLD.into_iter().filter_map(of_kind).collect()
+    SHOWN.into_iter().filter_map(of_kind).collect()
 }
 
 fn is_of(timeline: &Timeline, of: Option<&StageId>, place: Option<usize>) -> bool {

@@ -249,7 +249,7 @@ impl Reporter {
                 "model": model,
                 "session_max": session_max,
                 "levels": levels,
-                "verification": verification.map(Verification::told_in_line),
+                "verification": verification.map(Verification::in_one_line),
             })
             .fields(branch.map(|branch| fields! { "branch": branch }))
             .fields(dirty.map(|dirty| fields! { "left_alone": dirty }))

@@ -70,7 +70,7 @@ impl Reporter {
         if check.outcome == CheckOutcome::Cancelled {
             return None;
         }
-        let command = verification.told_in_line();
+        let command = verification.in_one_line();
         let mut lines = check.tail.lines().rev().map(one_line);
         let last_line = lines.find(|line| !line.is_empty());
         let checked = fields! {

@@ -117,7 +117,7 @@ impl Author<'_> {
         match fault {
             None => Ok(()),
             Some(fault) => {
-                let text = format!("the document {} {}", phrase::path(path), fault.told());
+                let text = format!("the document {} {}", phrase::path(path), fault.text());
                 Err(Failure::new(Exit::Unfinished, text)
                     .hint("`--verbose` shows what the agent does; its permissions may keep it from writing"))
             }

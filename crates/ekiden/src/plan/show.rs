@@ -100,7 +100,7 @@ fn stage_answer(stage: &Stage, left_out: &BTreeSet<StageId>) -> Fields {
         true => Take::Skip,
         false => stage.part.take,
     };
-    let validation = stage.verification.as_ref().map(Verification::told);
+    let validation = stage.verification.as_ref().map(Verification::in_lines);
     Fields::default()
         .with("id", &stage.id)
         .with("name", &stage.task_name)

@@ -80,8 +80,8 @@ mod tests {
         let settings = chosen::settings(&given, std::path::Path::new("/p"));
         let settings = settings.map_err(|failure| failure.error().to_owned())?;
         let told = |agent: &AgentSpec| match &agent.account {
-            Some(account) => format!("{} at {account}", agent.told()),
-            None => agent.told(),
+            Some(account) => format!("{} at {account}", agent.label()),
+            None => agent.label(),
         };
         Ok(settings.fallback.agents.iter().map(told).collect())
     }

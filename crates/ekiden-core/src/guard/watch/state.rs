@@ -215,7 +215,7 @@ impl Watch {
             }
             WatchEvent::Taken(taken) => self.taken(taken.clone(), since),
             WatchEvent::Failed { .. } => self.phase = Phase::Failed { told: false },
-            WatchEvent::Announced => self.told(),
+            WatchEvent::Announced => self.announced(),
             WatchEvent::Filled { used_tokens } => {
                 let filled = Some(*used_tokens);
                 self.last.iter_mut().for_each(|last| last.filled = filled);
@@ -296,7 +296,7 @@ impl Watch {
         };
     }
 
-    fn told(&mut self) {
+    fn announced(&mut self) {
         if let Phase::Failed { told } = &mut self.phase {
             *told = true;
         } else {

@@ -333,19 +333,19 @@ impl Followed {
     fn now(&self) -> Vec<String> {
         // For a plan they have the first question.
         let asked = |summary: &Summary| usize::from(summary.plan.is_some());
-        self.told(|board, frame| view::lines(board, None, frame), asked)
+        self.lines_at_work(|board, frame| view::lines(board, None, frame), asked)
     }
 
     /// The same in short.
     fn in_short(&self) -> Vec<String> {
-        self.told(|board, frame| vec![view::line(board, frame)], |_| 0)
+        self.lines_at_work(|board, frame| vec![view::line(board, frame)], |_| 0)
     }
 
-    /// Lines about a run at work, and its questions except the first ones, whose number `told` gives.
-    fn told(
+    /// Lines about a run at work, and its questions except the first ones, whose number `shown` gives.
+    fn lines_at_work(
         &self,
         lines: impl FnOnce(&Board, Frame<'_>) -> Vec<Line>,
-        told: impl FnOnce(&Summary) -> usize,
+        shown: impl FnOnce(&Summary) -> usize,
     ) -> Vec<String> {
         let status = &self.follow.status;
         let Some(summary) = status.board.summary.as_ref().filter(|_| status.is_held()) else {
@@ -357,7 +357,7 @@ impl Followed {
             columns: 200,
             rows: 60,
         };
-        let asked = summary.asked.iter().skip(told(summary));
+        let asked = summary.asked.iter().skip(shown(summary));
         let asked = asked.map(|(stage, asked)| Line::attention(format!("{stage} asks: {asked}")));
         let lines = lines(&status.board, frame).into_iter().chain(asked);
         lines.map(|line| line.masked().plain()).collect()

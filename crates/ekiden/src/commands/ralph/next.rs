@@ -118,7 +118,7 @@ fn verify(
         note_passed(workspace)?;
         return Ok(None);
     }
-    Ok(Some((one_line(&verification.told_in_line()), check)))
+    Ok(Some((one_line(&verification.in_one_line()), check)))
 }
 
 /// All are ticked and the verification fails: that becomes an item. After some tries a person is needed.
