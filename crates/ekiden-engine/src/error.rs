@@ -44,7 +44,12 @@ pub enum EngineError {
         holder: Option<Box<Holder>>,
     },
     #[error("start a run here: another one works in {}", dir.display())]
-    Overlaps { dir: PathBuf, holder: Box<Holder> },
+    Overlaps {
+        dir: PathBuf,
+        holder: Box<Holder>,
+        /// Where its state is, if that is not where ours would be.
+        kept: Option<PathBuf>,
+    },
     #[error("start a new run: {run} is not finished")]
     Unfinished {
         run: RunId,

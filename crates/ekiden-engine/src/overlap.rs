@@ -1,8 +1,9 @@
 //! Running runs whose work dir lies around or inside another's: their agents would change the same files.
 //!
 //! The work dir's own lock covers only that directory. So after taking it, ekiden also looks at the locks of the
-//! directories above, and of the directories below that have an `.ekiden`. Of two runs that start at the same
-//! time, at least one sees the other. Two packages beside each other have nothing in common.
+//! directories above, and of the directories below that have an `.ekiden`, and at this user's other projects: their
+//! state may be elsewhere. Of two runs that start at the same time, at least one sees the other. Two packages beside
+//! each other have nothing in common.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use ekiden_store::lock::WorkDirLock;
 use ekiden_store::place::{ProjectPlace, project_name};
 
 use crate::error::EngineError;
+use crate::registry;
 use crate::workspace::{OWN_STATE, Workspace};
 
 /// How many directories the check looks into. Walking a larger tree costs more than the check is worth.
@@ -36,10 +38,27 @@ pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
         let lock = lock.or_else(|| WorkDirLock::holder_of(&lock_before_git(&dir)));
         if let Some(holder) = lock {
             let holder = Box::new(holder);
-            return Err(EngineError::Overlaps { dir, holder });
+            let kept = None;
+            return Err(EngineError::Overlaps { dir, holder, kept });
         }
     }
-    Ok(())
+    kept_elsewhere(workspace).map_or(Ok(()), Err)
+}
+
+/// A run here, around or inside whose state is where we did not look, as with another `EKIDEN_STATE_DIR`.
+fn kept_elsewhere(ours: &Workspace) -> Option<EngineError> {
+    let lock_of = |known: &Workspace| StateLayout::new(&known.state_dir).lock(known.worktree());
+    let known = registry::projects(ours.user_dir.as_deref()?).unwrap_or_default();
+    let mut known = known.into_iter().filter_map(|known| known.found.ok());
+    known.find_map(|known| {
+        let overlaps = known.dir.starts_with(&ours.dir) || ours.dir.starts_with(&known.dir);
+        let lock = Some(lock_of(&known)).filter(|lock| overlaps && *lock != lock_of(ours))?;
+        Some(EngineError::Overlaps {
+            holder: Box::new(WorkDirLock::holder_of(&lock)?),
+            dir: known.dir,
+            kept: Some(known.state_dir),
+        })
+    })
 }
 
 /// The directories inside this one in which something has run.

@@ -137,7 +137,7 @@ impl From<EngineError> for Failure {
             | EngineError::Store(StoreError::UnknownRun { .. }) => failed(Exit::MissingInput),
             EngineError::Store(StoreError::AmbiguousRun { .. }) => failed(Exit::Usage),
             EngineError::Held { holder } => held("in this directory", "", holder.as_deref()),
-            EngineError::Overlaps { dir, holder } => overlaps(dir, holder),
+            EngineError::Overlaps { dir, holder, kept } => overlaps(dir, holder, kept.as_deref()),
             EngineError::Unfinished { run, task, asks } => unfinished(run.as_str(), *task, *asks),
             EngineError::NoRuns => failed(Exit::MissingInput).hint("`ekiden run TASK` starts one"),
             EngineError::NothingToResume => {
@@ -207,8 +207,14 @@ fn held(place: &str, named: &str, holder: Option<&Holder>) -> Failure {
 }
 
 /// Agents in directories that contain one another would change the same files.
-fn overlaps(dir: &Path, holder: &Holder) -> Failure {
+fn overlaps(dir: &Path, holder: &Holder, kept: Option<&Path>) -> Failure {
     let text = dir.to_string_lossy();
+    if let Some(kept) = kept {
+        let place = format!("in {text}, with its state in {}", kept.display());
+        return held(&place, "", Some(holder)).map_hints(|_| {
+            "`ekiden status --everywhere` shows it; SIGTERM stops it resumably".to_owned()
+        });
+    }
     let quoted = shlex::try_quote(&text).unwrap_or_else(|_| text.clone());
     let named = format!(" -d {quoted}");
     held(

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use crate::environment::{Environment, items, slow_items};
 use crate::processes::expect_nothing_alive;
-use crate::running::wait_until;
+use crate::running::{Running, wait_until};
 
 const REHEARSAL: [&str; 2] = ["--agent", "rehearsal"];
 
@@ -164,4 +164,24 @@ fn runs_in_several_worktrees_begin_at_once() {
     }
     let exclude = environment.read(".git/info/exclude");
     assert_eq!(exclude.matches("/.ekiden/*").count(), 1, "{exclude}");
+}
+
+// shows: RUN-08
+#[test]
+fn a_run_that_keeps_its_state_elsewhere_is_in_the_way_all_the_same() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &slow_items(1));
+    let first = environment.start(&run(&["run", "task.md"]));
+    wait_until("work", || environment.exists("started"));
+    let mut second = environment.command(&run(&["run", "task.md"]));
+    second.env("EKIDEN_STATE_DIR", environment.path("elsewhere"));
+    let second = Running::of(second.spawn().unwrap()).end().expect(75);
+    insta::assert_snapshot!(environment.normal(&second), @r"
+    --- standard error
+    error: another run works in PROJECT, with its state in PROJECT/.git/ekiden/root: RUN, pid PID on HOST, since DATE
+    hint: `ekiden status --everywhere` shows it; SIGTERM stops it resumably
+    --- exit code 75
+    ");
+    first.signal(Signal::KILL);
+    first.end().expect(137);
 }
