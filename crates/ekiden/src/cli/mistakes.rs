@@ -207,12 +207,18 @@ fn no_flag(wrong: &str, words: &[OsString]) -> Option<Failure> {
         let rest = word.to_str().and_then(|word| word.strip_prefix(wrong));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
     };
-    // A text that begins with a dash can be passed as a value.
-    words.iter().find(|word| is_flag(word))?;
     let (command, mut name) = named(words);
     if name == "ekiden" {
         name.push_str(" run");
     }
+    // An item of a list, such as `- [ ] Add tests`.
+    if wrong == "- " {
+        let text = "a text that begins with a dash looks like a flag";
+        let hint = format!("put `--` before it, after all flags: `{name} -- 'TEXT'`");
+        return Some(Failure::new(Exit::Usage, text).hint(hint));
+    }
+    // Other texts that begin with a dash can be passed as a value.
+    words.iter().find(|word| is_flag(word))?;
     let ours = FLAGS.iter().find(|(theirs, _)| *theirs == wrong);
     let keeps_its_agent = wrong == "--agent" && OF_A_RUN.contains(&name.as_str());
     let flags = command.get_arguments().filter_map(clap::Arg::get_long);
@@ -353,6 +359,18 @@ mod tests {
                 Some(failure) => failure.to_string(),
                 None => error.kind().to_string(),
             },
+        }
+    }
+
+    // shows: RUN-07
+    #[test]
+    fn an_item_of_a_list_as_a_text_is_told_how_to_be_passed() {
+        for command in ["run", "continue", "answer"] {
+            let words = ["ekiden", command, "- [ ] Add tests"].map(OsString::from);
+            let error = parse(words.iter().cloned()).err().unwrap();
+            let failure = explained(&error, &words).map(|failure| failure.hints().to_owned());
+            let hint = format!("put `--` before it, after all flags: `ekiden {command} -- 'TEXT'`");
+            assert_eq!(failure, Some(vec![hint]));
         }
     }
 
