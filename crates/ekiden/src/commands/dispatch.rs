@@ -10,6 +10,7 @@
 //! everything else. So if anything dies, the next dispatcher still finds what was under way.
 
 mod begin;
+mod messages;
 mod place;
 mod round;
 
@@ -44,7 +45,6 @@ use super::{Invocation, launch};
 use crate::client::settings::ClientSettings;
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
-use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::plan::isolation;
@@ -447,52 +447,6 @@ impl Dispatcher<'_> {
                 }
             }
         }
-    }
-
-    fn say_standing(&mut self, place: &IssueWorktree, before: Option<&Standing>) {
-        let (what, why) = match &place.standing {
-            // This was reported when it was taken.
-            Standing::Empty | Standing::Begins | Standing::Stops(_) => return,
-            Standing::Works(_) if before.is_some() => return,
-            Standing::Works(work) => (format!("run {} works", work.run), None),
-            Standing::CutOff(work) => (format!("run {} was stopped", work.run), None),
-            Standing::Over(work, outcome) if outcome.is_complete() => {
-                (format!("run {} ended: {outcome}", work.run), None)
-            }
-            Standing::Over(work, outcome) => {
-                let dir = phrase::path(&place.workspace.dir);
-                let why = format!("{outcome}; `ekiden status -d {dir}`");
-                (format!("run {} ended", work.run), Some(why))
-            }
-            Standing::Unreadable(why) => ("is left alone".to_owned(), Some(why.clone())),
-        };
-        self.say(&place.issue, &what, why.as_deref());
-    }
-
-    /// Says why nothing begins, once.
-    fn say_obstacle(&mut self, obstacle: Option<String>) {
-        if let Some(text) = obstacle.as_ref().filter(|_| self.obstacle != obstacle) {
-            if self.json {
-                let fields = Fields::versioned().with("what", "nothing begins");
-                self.output.json(&fields.with("why", text));
-            } else {
-                self.output.line(Line::attention(one_line(text)));
-            }
-        }
-        self.obstacle = obstacle;
-    }
-
-    fn say(&mut self, issue: &str, what: &str, why: Option<&str>) {
-        if self.json {
-            let fields = Fields::versioned().with("issue", issue).with("what", what);
-            self.output.json(&fields.with("why", why));
-            return;
-        }
-        let line = Line::new(Tone::Plain, format!("{}  ", one_line(issue)));
-        let line = line.with(Tone::Plain, one_line(what));
-        let why = why.map(|why| format!(": {}", one_line(why)));
-        self.output
-            .line(line.with(Tone::Attention, why.unwrap_or_default()));
     }
 }
 

@@ -1188,7 +1188,7 @@ fn a_window_that_is_full_from_the_start_is_told_with_what_fills_it() {
 
         failed (78): the first response already took 122k tokens: there is no room to work · 0 sessions · 14m · $1.84
         what fills it: MCP tools 81k, Memory files 30k
-        what to do:  give the agent fewer tools, servers and memory files, a shorter task, or a larger window (--model, --context-cap-tokens)
+        what to do:  give the agent fewer tools, servers and memory files, a shorter task, or more room (--model, --context-cap-tokens, --levels)
         to continue after that:  ekiden resume"#]].assert_eq(&scenario.text());
 }
 

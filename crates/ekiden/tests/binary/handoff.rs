@@ -115,7 +115,7 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
     - Branch: feature/ANV-123-profile
     - Last commit: HEAD begin
     - Work in progress: commit COMMIT under refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042
-    - See it: `git diff HEAD refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042`; bring it back: `git checkout --no-overlay refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042 -- :/` (undoes later changes of tracked files)
+    - See it: `git show refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042`; bring it back: `git checkout --no-overlay refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042 -- :/` (undoes later changes of tracked files)
 
     Modified files (2):
 

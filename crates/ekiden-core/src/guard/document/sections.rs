@@ -214,7 +214,7 @@ fn wip(wip: &WipState) -> String {
             let place = name.as_ref().map_or("on the branch".to_owned(), |name| {
                 format!(
                     "under {name}\n\
-                     - See it: `git diff HEAD {name}`; bring it back: `git checkout --no-overlay {name} -- :/` \
+                     - See it: `git show {name}`; bring it back: `git checkout --no-overlay {name} -- :/` \
                      (undoes later changes of tracked files)"
                 )
             });
