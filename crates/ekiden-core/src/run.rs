@@ -214,7 +214,7 @@ impl Run {
 
     /// The open questions with which stages ended as blocked, for [`crate::event::Answer`].
     pub fn questions(&self) -> impl Iterator<Item = (&StageId, &str)> {
-        let asking = self.relays.iter().filter(|(id, _)| self.plan.asks(id));
+        let asking = self.relays.iter().filter(|(id, _)| self.plan.needs_you(id));
         asking.filter_map(|(stage, relay)| {
             let Some(Outcome::Blocked { question }) = relay.outcome() else {
                 return None;

@@ -126,7 +126,7 @@ fn node(stage: &Stage, (x, y): (u64, u64)) -> Value {
         State::Failed => "failed",
         State::Asks | State::Blocked | State::Interrupted => "attention",
         State::Working => "working",
-        State::Waiting | State::Skipped => "quiet",
+        State::Waiting | State::Skipped | State::LeftOut => "quiet",
     };
     let name = foreign(&stage.name);
     context! {

@@ -61,10 +61,11 @@ impl Plan {
     }
 
     /// The stages whose failures matter. A failure that the plan tolerates matters if it blocks other stages,
-    /// or if nothing at all is done.
-    fn failed(&self) -> Vec<StageFailed> {
+    /// or if the plan is over with nothing done.
+    pub(super) fn failed(&self) -> Vec<StageFailed> {
         let blocking: HashSet<&StageId> = self.nodes.iter().filter_map(Node::blocked_by).collect();
-        let nothing_done = !self.nodes.iter().any(Node::is_done);
+        let is_over = self.over == self.nodes.len();
+        let nothing_done = is_over && !self.nodes.iter().any(Node::is_done);
         let of_node = |node: &Node| {
             let (outcome, is_skipped) = node.now.state.failure()?;
             let matters = !is_skipped || nothing_done || blocking.contains(&node.id);

@@ -69,6 +69,11 @@ impl Plan {
         self.state(stage).is_some_and(asks)
     }
 
+    /// The same, and its failure matters.
+    pub fn needs_you(&self, stage: &StageId) -> bool {
+        self.asks(stage) && self.failed().iter().any(|one| one.stage == *stage)
+    }
+
     /// The stages that asked a question other than the answered one, and those that they block.
     fn still_asks(&self, answered: &StageId) -> BTreeSet<StageId> {
         let asking = self

@@ -141,7 +141,8 @@ impl View<'_> {
             (&[State::Asks], "waiting for your answer"),
             (&[State::Failed], "failed"),
             (&[State::Blocked], "blocked"),
-            (&[State::Skipped], "skipped or left out"),
+            (&[State::Skipped], "skipped"),
+            (&[State::LeftOut], "left out"),
             (&[State::Interrupted, State::Waiting], "not finished"),
         ] {
             match count(states) {

@@ -401,7 +401,8 @@ pub(crate) fn state_word(state: State) -> &'static str {
         State::Done => "done",
         State::Asks => "asks",
         State::Failed => "failed",
-        State::Skipped => "left out",
+        State::Skipped => "skipped",
+        State::LeftOut => "left out",
         State::Blocked => "blocked",
     }
 }

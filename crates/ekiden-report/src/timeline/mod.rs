@@ -139,8 +139,9 @@ pub enum State {
     /// It ended with a question, and nobody has answered it.
     Asks,
     Failed,
-    /// It failed or was left out, which was allowed.
+    /// It failed, which was allowed.
     Skipped,
+    LeftOut,
     Blocked,
 }
 
@@ -486,8 +487,8 @@ fn state(run: &Run, stage: &StageId) -> (State, String) {
             StageEnd::Failed(outcome) => (State::Failed, outcome.to_string()),
             StageEnd::Skipped(outcome) => (State::Skipped, format!("failed: {outcome}")),
             StageEnd::Blocked { by } => (State::Blocked, format!("needs {by}")),
-            StageEnd::LeftOut { with: None } => (State::Skipped, "as you asked".to_owned()),
-            StageEnd::LeftOut { with: Some(with) } => (State::Skipped, format!("needs {with}")),
+            StageEnd::LeftOut { with: None } => (State::LeftOut, "as you asked".to_owned()),
+            StageEnd::LeftOut { with: Some(with) } => (State::LeftOut, format!("needs {with}")),
         },
     }
 }

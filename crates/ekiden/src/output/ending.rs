@@ -172,12 +172,12 @@ impl Ending {
 }
 
 impl Ended<'_> {
-    /// Done and open items of the last handoff, if it lists them.
+    /// Done and open items of the last handoff, if it lists them; in a plan those of all stages together.
     fn items(&self) -> Option<(usize, usize)> {
-        let mut lists =
-            relays(self.run).filter_map(|relay| relay.last.as_ref()?.open_items.as_ref());
-        let items = lists.next()?;
-        Some((items.done.len(), items.open.len()))
+        let lists = relays(self.run).filter_map(|relay| relay.last.as_ref()?.open_items.as_ref());
+        lists
+            .map(|items| (items.done.len(), items.open.len()))
+            .reduce(|(done, open), (more, others)| (done + more, open + others))
     }
 
     /// What happened to the stages of a plan.

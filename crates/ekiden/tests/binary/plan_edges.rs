@@ -444,3 +444,25 @@ fn an_unfinished_run_of_an_edited_manifest_is_told_apart() {
     --- exit code 1
     ");
 }
+
+// shows: UIX-02, PLN-13, REL-27
+#[test]
+fn a_plan_counts_the_items_of_all_its_stages_and_a_skipped_one_asks_nothing() {
+    let environment = repository();
+    let stages = [
+        stage("A", "", "echo a > a", "test -s a"),
+        stage("B", "", "echo b > b", "test -s b"),
+        stage("C", "on_fail = \"skip\"", "false", "test -s c"),
+        stage("D", "", "echo d > d", "test -s d"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let told = environment.run(&[&EXECUTE[..], &["--skip", "D", "--json"]].concat());
+    let last = told.expect(0).stdout.lines().last().unwrap().to_owned();
+    assert!(last.contains(r#""items_open":1,"items_done":2"#), "{last}");
+    let status = environment.run(&["status", "--json"]).expect(0).stdout;
+    assert!(status.contains(r#""asked":[]"#), "{status}");
+    let report = std::fs::read_to_string(environment.run_dir().join("report.md")).unwrap();
+    let done = "- done: 2 of 4 stages, 1 skipped, 1 left out\n";
+    assert!(report.contains(done), "{report}");
+}

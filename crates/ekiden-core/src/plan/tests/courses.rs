@@ -76,13 +76,7 @@ pub(super) fn manifest(jobs: u32, stages: Vec<Stage>) -> Manifest {
 /// `A^` while others work, `A~` is stopped, `Am` merged, `Ac` conflicts, `An` cannot be merged, `d` delivered, `stop`,
 /// `resume`, `pause`, `unpause`, `hold`.
 fn course(jobs: u32, stages: &str, words: &str) -> String {
-    let stages = stages
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .map(stage)
-        .collect();
-    let mut plan = Plan::new(&manifest(jobs, stages));
+    let mut plan = plan(jobs, stages);
     let mut lines = vec![format!("begin: {}", told(&drain(&mut plan, Vec::new())))];
     for word in words.split_whitespace() {
         let decided = hear(&mut plan, word);
@@ -93,6 +87,16 @@ fn course(jobs: u32, stages: &str, words: &str) -> String {
         );
     }
     lines.join("\n") + "\n"
+}
+
+fn plan(jobs: u32, stages: &str) -> Plan {
+    let stages = stages
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(stage)
+        .collect();
+    Plan::new(&manifest(jobs, stages))
 }
 
 fn drain(plan: &mut Plan, mut decided: Vec<PlanDecision>) -> Vec<PlanDecision> {
@@ -599,6 +603,24 @@ fn an_answer_starts_only_the_stage_that_asked() {
             B+:
         "#]],
     );
+}
+
+/// Else `ekiden answer` would need `--stage` to tell the one question that is shown from one that is not.
+// shows: REL-35, PLN-13
+#[test]
+fn the_question_of_a_skipped_stage_waits_for_an_answer_only_if_its_failure_matters() {
+    let asks = |stages, words: &str| {
+        let mut plan = plan(2, stages);
+        drain(&mut plan, Vec::new());
+        for word in words.split_whitespace() {
+            let decided = hear(&mut plan, word);
+            drain(&mut plan, decided);
+        }
+        plan.needs_you(&id("A"))
+    };
+    assert!(!asks("A: fail=skip\nB:\nC: A?", "A+ B+ A?"));
+    assert!(asks("A: fail=skip\nB:\nC: A", "A+ B+ A?"));
+    assert!(asks("A: fail=skip", "A+ A?"), "nothing is done");
 }
 
 // shows: REL-35
