@@ -221,6 +221,9 @@ impl Tracker for Local {
     fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault> {
         let mut file = self.read(id)?;
         let mut labels = file.list("labels");
+        if labels.iter().any(|known| known.eq_ignore_ascii_case(label)) == is_set {
+            return Ok(());
+        }
         labels.retain(|known| !known.eq_ignore_ascii_case(label));
         labels.extend(is_set.then(|| label.to_owned()));
         file.set("labels", &labels.join(", "));

@@ -111,11 +111,17 @@ fn what_a_person_wrote_stays_as_it_is() {
         tracker.issue("login").unwrap().text,
         "By mail.\n\n- a\n\n\n\nOnly by mail."
     );
+    let written = || std::fs::read_to_string(temp.path().join(".issues/bare.md")).unwrap();
+    tracker.set_label("bare", "x", false).unwrap();
+    assert_eq!(written(), "no front matter\n");
     tracker.set_label("bare", "x", true).unwrap();
     assert_eq!(tracker.issue("bare").unwrap().text, "no front matter");
     tracker.set_label("bare", "x", false).unwrap();
-    let written = std::fs::read_to_string(temp.path().join(".issues/bare.md")).unwrap();
-    assert!(written.starts_with("---\nlabels:\n---\n"), "{written}");
+    assert!(
+        written().starts_with("---\nlabels:\n---\n"),
+        "{}",
+        written()
+    );
     let open: Vec<String> = tracker
         .find(None, None)
         .unwrap()
