@@ -234,11 +234,13 @@ impl ItemList {
         items.map(|item| item.text.as_str())
     }
 
+    /// An item that was set aside is open, after the others.
     pub(super) fn counted(&self) -> OpenItems {
-        let all = |state| self.texts(state).map(str::to_owned).collect();
+        let all = |state| self.texts(state).map(str::to_owned);
+        let aside = all(ItemState::SetAside);
         OpenItems {
-            open: all(ItemState::Open),
-            done: all(ItemState::Done),
+            open: all(ItemState::Open).chain(aside).collect(),
+            done: all(ItemState::Done).collect(),
         }
     }
 
@@ -531,6 +533,7 @@ mod tests {
             &[fails(one), fails(one), fails(one), fails(both)],
         );
         assert_eq!(shown(&list), "a aside 3, b done 0");
+        assert_eq!(list.counted().open, ["a"]);
         let Some(Status::Blocked { question }) = list.status(Some(Status::InProgress)) else {
             panic!("{list:?}")
         };

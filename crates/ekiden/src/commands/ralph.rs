@@ -215,10 +215,12 @@ fn verified(
 fn status(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = invocation.workspace_here()?;
     let mut items = items_of(&read(&workspace, ITEMS_FILE, output)?)?;
-    let aside = set_aside(&workspace);
-    // A tick that the verification contradicts does not count.
-    items.done.retain(|item| !aside.contains(item));
-    items.open.retain(|item| !aside.contains(item));
+    let aside = set_aside(&workspace, &items);
+    for item in &aside {
+        // A tick that the verification contradicts does not count. Others may have the same words.
+        let mut lists = [&mut items.open, &mut items.done].into_iter();
+        lists.find_map(|list| Some(list.remove(list.iter().position(|one| one == item)?)));
+    }
     let state = loop_state(&workspace)?.unwrap_or_default();
     if invocation.json()? {
         let answer = Fields::versioned()
@@ -294,12 +296,17 @@ fn loop_state(workspace: &Workspace) -> Result<Option<RalphState>, Failure> {
     Ok(state?)
 }
 
-/// What the newest run here gave up, if it worked through a list.
-fn set_aside(workspace: &Workspace) -> Vec<String> {
+/// What the newest run here gave up, if it worked through a list. What a person has ticked since its end is done.
+fn set_aside(workspace: &Workspace, now: &OpenItems) -> Vec<String> {
     let run = history::newest_run(workspace);
-    let relays = run.iter().flat_map(Run::relays);
-    let lists = relays.filter_map(|(_, relay)| relay.items.as_ref());
-    let aside = lists.flat_map(|list| list.texts(ItemState::SetAside));
+    let is_over = run.as_ref().is_some_and(|run| run.outcome().is_some());
+    let mut relays = run.iter().flat_map(Run::relays);
+    let list = relays.find_map(|(_, relay)| relay.items.clone());
+    let mut list = list.unwrap_or_default();
+    if is_over {
+        list.edit(now);
+    }
+    let aside = list.texts(ItemState::SetAside);
     aside.map(str::to_owned).collect()
 }
 

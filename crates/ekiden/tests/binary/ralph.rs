@@ -232,7 +232,7 @@ fn an_item_that_never_verifies_is_set_aside_and_told() {
           next      The next item of the list.
           verify    failed in TIME
 
-        blocked (4): session 6 needs your input · 6 sessions · TIME · 4 files not committed
+        blocked (4): session 6 needs your input · 6 sessions · TIME · 3 of 4 items done · 4 files not committed
           All else is done. 3 sessions each did not finish these items of fix_plan.md:
           - item 2
         in full    .ekiden/PROGRESS.md
@@ -251,6 +251,19 @@ fn an_item_that_never_verifies_is_set_aside_and_told() {
     // A person mends it, and the run goes on.
     environment.shell("rm bad; touch mended");
     environment.run(&["resume"]).expect(0);
+}
+
+// shows: RLP-09
+#[test]
+fn an_item_that_was_set_aside_is_done_once_a_person_ticks_it() {
+    let environment = project(&list(2).replace("echo 2 >> done.txt", "false"));
+    environment.run(&RUN).expect(4);
+    let ticked = environment.read("fix_plan.md");
+    let ticked = ticked.replace("- [ ] item 2", "- [x] item 2 (by hand)");
+    environment.write("fix_plan.md", &ticked);
+    let told = environment.told(&["ralph", "status"]);
+    let is_done = told.contains("2 of 2 items done") && !told.contains("set aside");
+    assert!(is_done, "{told}");
 }
 
 // shows: RLP-09
