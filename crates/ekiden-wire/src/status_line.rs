@@ -38,7 +38,8 @@ impl StatusInput {
             session_id: json::text(&input["session_id"]),
             model: json::text(&model["id"]),
             model_name: json::text(&model["display_name"]),
-            window_tokens: json::field(&window["context_window_size"]),
+            window_tokens: json::field::<Option<u64>>(&window["context_window_size"])
+                .filter(|tokens| *tokens > 0),
             used_tokens: json::field(&window["total_input_tokens"]),
             cost_usd: json::field(&cost["total_cost_usd"]),
             duration_ms: json::field(&cost["total_duration_ms"]),
@@ -70,9 +71,12 @@ mod tests {
         );
     }
 
+    /// With a window of 0, any use would be L3.
+    // shows: MON-06
     #[test]
     fn rubbish_says_nothing() {
-        for rubbish in ["", "[]", "{", r#"{"model":3}"#] {
+        let no_size = r#"{"context_window":{"context_window_size":0}}"#;
+        for rubbish in ["", "[]", "{", r#"{"model":3}"#, no_size] {
             assert_eq!(
                 StatusInput::parse(rubbish),
                 StatusInput::default(),
