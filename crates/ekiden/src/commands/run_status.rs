@@ -199,10 +199,8 @@ impl RunStatus {
     fn stages(&self) -> Vec<Row<'_>> {
         let rows = stage_table::rows(&self.summary.run);
         match self.state() {
-            State::Killed => rows.into_iter().map(Row::cut_off).collect(),
-            State::Running | State::Paused | State::WithFleet | State::Complete | State::Ended => {
-                rows
-            }
+            State::Killed | State::Ended => rows.into_iter().map(Row::cut_off).collect(),
+            State::Running | State::Paused | State::WithFleet | State::Complete => rows,
         }
     }
 
@@ -323,15 +321,15 @@ impl RunStatus {
             (State::Ended, Some(outcome)) if Exit::of(outcome) == Exit::Blocked => {
                 Description::of(outcome, self.summary.last.time, zone, there).details
             }
-            // Other stages are working in the meantime.
-            (State::Running | State::Paused, None) => {
+            // Other stages are working in the meantime, or were.
+            (State::Running | State::Paused | State::Killed, None) | (State::Ended, _) => {
                 let asked = run.questions();
                 asked
                     .flat_map(|(stage, asked)| outcome::asks(stage, asked, there))
                     .collect()
             }
-            (State::Running | State::Paused, Some(_))
-            | (State::Killed | State::WithFleet | State::Complete | State::Ended, _) => Vec::new(),
+            (State::Running | State::Paused | State::Killed, Some(_))
+            | (State::WithFleet | State::Complete, _) => Vec::new(),
         }
     }
 
@@ -384,13 +382,13 @@ impl RunStatus {
         let (run, flag) = (&self.summary.run, there.flag());
         let id = phrase::short_id(self.summary.id(), ids);
         let which = phrase::which(self.summary.id(), ids) + &flag;
+        let answer = || {
+            let (stage, _) = run.questions().next()?;
+            Some(format!("ekiden answer{which} --stage {stage}"))
+        };
+        let resume = || Some(format!("ekiden resume{which}"));
         match (self.state(), run.outcome()) {
-            (State::Running, _) => {
-                let mut asked = run.questions();
-                asked
-                    .next()
-                    .map(|(stage, _)| format!("ekiden answer{which} --stage {stage}"))
-            }
+            (State::Running, _) => answer(),
             (State::Paused, _) => Some(format!("ekiden unpause{flag}")),
             (State::Complete, Some(Outcome::Undelivered { command, .. })) => {
                 Some(there.command(command))
@@ -399,12 +397,14 @@ impl RunStatus {
             (State::Ended, Some(Outcome::NoCheck { .. })) => {
                 Some(format!("ekiden run TASK --verify 'COMMAND'{flag}"))
             }
+            (State::Killed, _) | (State::Ended, None | Some(Outcome::Stopped { .. })) => {
+                answer().or_else(resume)
+            }
             (State::Ended, Some(outcome)) => {
                 let at = self.summary.last.time;
                 Some(outcome::resume_command(outcome, run, at, &which))
             }
             (State::WithFleet, _) => Some(format!("ekiden fleet follow {id}{flag}")),
-            (State::Killed | State::Ended, _) => Some(format!("ekiden resume{which}")),
         }
     }
 

@@ -179,7 +179,7 @@ impl Row<'_> {
         text::short(&name.unwrap_or_default(), NAME_CHARS_MAX)
     }
 
-    /// ekiden was killed: nothing works on it, whatever the log says.
+    /// The run has ended, or ekiden was killed: nothing works on it, whatever the log says.
     pub fn cut_off(mut self) -> Self {
         if matches!(
             self.state,

@@ -1,5 +1,7 @@
 //! Plans where they meet the user: files that git does not know, setups, and results that are not delivered.
 
+use rustix::process::Signal;
+
 use crate::environment::{Environment, items};
 use crate::plan::{EXECUTE, plan, repository, stage};
 use crate::running::wait_until;
@@ -358,6 +360,26 @@ fn a_stage_is_answered_while_others_work() {
     assert_eq!(environment.read("c"), "a\n");
     let result = environment.read(".ekiden/handoffs/A.md");
     assert!(result.starts_with("# Stage A: "), "{result}");
+}
+
+/// A resume would begin another session that can only ask the same again.
+// shows: REL-35, UIX-03
+#[test]
+fn a_killed_plan_with_a_question_is_shown_with_it_and_with_how_to_answer() {
+    let environment = repository();
+    let stages = [
+        stage("A", "", "false", "test -s a"),
+        stage("B", "", "sleep 15; echo b > b", "test -s b"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let mut run = environment.start(&EXECUTE);
+    run.wait_for("A  needs your input");
+    run.signal(Signal::KILL);
+    run.end();
+    let status = environment.run(&["status"]).expect(0).stdout;
+    assert!(status.contains("A  asks:\n  - failed: It"), "{status}");
+    assert!(status.contains("next  ekiden answer --stage A"), "{status}");
 }
 
 // shows: PLN-25
