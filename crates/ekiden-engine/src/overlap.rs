@@ -48,11 +48,11 @@ pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
 /// A run here, around or inside whose state is where we did not look, as with another `EKIDEN_STATE_DIR`.
 fn kept_elsewhere(ours: &Workspace) -> Option<EngineError> {
     let lock_of = |known: &Workspace| StateLayout::new(&known.state_dir).lock(known.worktree());
-    let known = registry::projects(ours.user_dir.as_deref()?).unwrap_or_default();
+    let overlaps = |dir: &Path| dir.starts_with(&ours.dir) || ours.dir.starts_with(dir);
+    let known = registry::projects(ours.user_dir.as_deref()?, overlaps).unwrap_or_default();
     let mut known = known.into_iter().filter_map(|known| known.found.ok());
     known.find_map(|known| {
-        let overlaps = known.dir.starts_with(&ours.dir) || ours.dir.starts_with(&known.dir);
-        let lock = Some(lock_of(&known)).filter(|lock| overlaps && *lock != lock_of(ours))?;
+        let lock = Some(lock_of(&known)).filter(|lock| *lock != lock_of(ours))?;
         Some(EngineError::Overlaps {
             holder: Box::new(WorkDirLock::holder_of(&lock)?),
             dir: known.dir,

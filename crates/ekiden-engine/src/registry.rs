@@ -90,19 +90,23 @@ pub fn note(workspace: &Workspace, now: Timestamp) -> Result<(), EngineError> {
     write(&kept, noted)
 }
 
-/// All noted work dirs, the most recently seen first, without those that are gone or have another state now.
-/// Changes nothing in the projects.
+/// The wanted ones of all noted work dirs, the most recently seen first, without those that are gone or have another
+/// state now. Changes nothing in the projects, and does not look at the others: their disk may be far away.
 ///
 /// # Errors
 ///
 /// If the user's own state directory cannot be read. A note that cannot be read is skipped.
-pub fn projects(user_dir: &Path) -> Result<Vec<Project>, EngineError> {
+pub fn projects(
+    user_dir: &Path,
+    is_wanted: impl Fn(&Path) -> bool,
+) -> Result<Vec<Project>, EngineError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let mut projects = Vec::new();
     for id in StateId::all_in(&*disk, user_dir)? {
         let kept = UserState::of(Arc::clone(&disk), user_dir, &id);
         let noted = read(&kept).ok().flatten().unwrap_or_default();
-        projects.extend(noted.into_iter().filter_map(|noted| {
+        let noted = noted.into_iter().filter(|noted| is_wanted(&noted.dir));
+        projects.extend(noted.filter_map(|noted| {
             Some(Project {
                 seen: noted.seen,
                 dir: noted.dir.clone(),

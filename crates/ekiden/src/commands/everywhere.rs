@@ -93,7 +93,7 @@ pub(super) fn everywhere(
         let text = "cannot find other projects without a home directory";
         return Err(Failure::new(Exit::MissingInput, text).hint("set `HOME`"));
     };
-    let projects = registry::projects(&home.join("ekiden"))?;
+    let projects = registry::projects(&home.join("ekiden"), |_| true)?;
     let Everywhere { mut runs, unread } = Everywhere::of(projects);
     let held = runs.iter().filter(|found| found.is_held()).count();
     let shown = if all { runs.len() } else { held + SHOWN_MAX };

@@ -207,7 +207,7 @@ impl Reader {
         if now.since(self.searched) >= SEARCH_EVERY {
             self.searched = now;
             // Earlier finds are still there.
-            match registry::projects(&self.user_dir) {
+            match registry::projects(&self.user_dir, |_| true) {
                 Ok(projects) => {
                     self.everywhere = Everywhere::of(projects);
                     self.fault = None;
