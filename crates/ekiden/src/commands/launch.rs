@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use ekiden_agent::background::{self, Background, Begun, Detach};
-use ekiden_core::agent::{AgentKind, Interface};
+use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
+use ekiden_core::bounds::Bounds;
 use ekiden_core::budget::Budget;
 use ekiden_core::event::{Continued, RunResumed};
 use ekiden_core::ids::RunId;
@@ -168,7 +169,17 @@ pub(super) fn begin(
     let past = past::of_project(workspace, header.settings.agent.kind);
     past::expect(&mut header, workspace, &past);
     let mut warnings = past::warnings(&header, &past);
-    warnings.extend(held_to_nothing(&invocation.given, &header.settings));
+    let bounds = &header.settings.bounds;
+    let of_stages = header.manifest.stages.iter();
+    let of_stages = of_stages.filter_map(|stage| stage.part.agent.as_deref());
+    for agent in std::iter::once(&header.settings.agent).chain(of_stages) {
+        let unheld = held_to_nothing(&invocation.given, agent, bounds);
+        let new: Vec<String> = unheld
+            .into_iter()
+            .filter(|one| !warnings.contains(one))
+            .collect();
+        warnings.extend(new);
+    }
     let header = RunStarted {
         in_session: invocation.environment.is_inside_a_session(),
         issue,
@@ -199,8 +210,7 @@ pub(super) fn begin(
 }
 
 /// What the user wants, but ekiden cannot enforce on a program that reports little or nothing.
-fn held_to_nothing(given: &Given, settings: &Settings) -> Vec<String> {
-    let (agent, bounds) = (&settings.agent, &settings.bounds);
+fn held_to_nothing(given: &Given, agent: &AgentSpec, bounds: &Bounds) -> Vec<String> {
     let of_agent = bounds.agents.get(&agent.name).copied();
     let budgets = [bounds.run, bounds.session, of_agent.unwrap_or_default()];
     if agent.interface == Interface::Terminal {
@@ -423,7 +433,7 @@ mod tests {
         let told = |limit: (&'static str, &str)| {
             let given = chosen::tests::given(&[("tui", "true"), limit], &[]);
             let settings = chosen::settings(&given, Path::new("/p")).unwrap();
-            held_to_nothing(&given, &settings)
+            held_to_nothing(&given, &settings.agent, &settings.bounds)
         };
         for limit in ["run_tokens", "session_tokens", "max_turns"] {
             let told = told((limit, "9000"));

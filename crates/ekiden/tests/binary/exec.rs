@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 
 use crate::environment::Environment;
+use crate::plan::{EXECUTE, plan, repository, stage};
 use crate::processes::expect_nothing_alive;
 use crate::running::wait_until;
 
@@ -101,6 +102,26 @@ fn what_a_script_cannot_be_held_to_is_told_before_it_starts() {
         "{told}"
     );
     assert!(told.contains("`agent.sh` asks nobody"), "{told}");
+}
+
+// shows: AGT-06, PLN-24
+#[test]
+fn what_a_stages_script_cannot_be_held_to_is_told_before_the_plan_begins() {
+    let environment = repository();
+    environment.script("agent.sh", "exit 1\n");
+    let agent = environment.dir().join("agent.sh");
+    let agent = format!("[agents.script]\nkind = \"exec\"\ncommand = [{agent:?}]\n");
+    environment.write("../home/.config/ekiden/config.toml", &agent);
+    let own = "agent = \"script\"\non_fail = \"skip\"\nretries = 0";
+    let stages = [
+        stage("A", own, "", "test -s a"),
+        stage("B", own, "", "test -s b"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let told = environment.told(&[&EXECUTE[..], &["--run-budget", "1"]].concat());
+    let unheld = "`script` reports neither cost nor tokens";
+    assert_eq!(told.matches(unheld).count(), 1, "{told}");
 }
 
 // shows: REL-01
