@@ -382,13 +382,9 @@ impl RunStatus {
         let (run, flag) = (&self.summary.run, there.flag());
         let id = phrase::short_id(self.summary.id(), ids);
         let which = phrase::which(self.summary.id(), ids) + &flag;
-        let answer = || {
-            let (stage, _) = run.questions().next()?;
-            Some(format!("ekiden answer{which} --stage {stage}"))
-        };
-        let resume = || Some(format!("ekiden resume{which}"));
+        let answer = outcome::answer_command(run, &which);
         match (self.state(), run.outcome()) {
-            (State::Running, _) => answer(),
+            (State::Running, _) => answer,
             (State::Paused, _) => Some(format!("ekiden unpause{flag}")),
             (State::Complete, Some(Outcome::Undelivered { command, .. })) => {
                 Some(there.command(command))
@@ -397,14 +393,14 @@ impl RunStatus {
             (State::Ended, Some(Outcome::NoCheck { .. })) => {
                 Some(format!("ekiden run TASK --verify 'COMMAND'{flag}"))
             }
-            (State::Killed, _) | (State::Ended, None | Some(Outcome::Stopped { .. })) => {
-                answer().or_else(resume)
-            }
             (State::Ended, Some(outcome)) => {
                 let at = self.summary.last.time;
                 Some(outcome::resume_command(outcome, run, at, &which))
             }
             (State::WithFleet, _) => Some(format!("ekiden fleet follow {id}{flag}")),
+            (State::Killed | State::Ended, _) => {
+                answer.or_else(|| Some(format!("ekiden resume{which}")))
+            }
         }
     }
 

@@ -396,6 +396,11 @@ pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp, which: &str) 
         }
         return command;
     }
+    if matches!(outcome, Outcome::Stopped { .. })
+        && let Some(command) = answer_command(run, which)
+    {
+        return command;
+    }
     if *outcome == Outcome::SessionLimit {
         let relays = run.relays().map(|(_, relay)| relay.stage.sessions_max);
         return format!("ekiden resume{which} -m {}", relays.sum::<u32>());
@@ -410,6 +415,12 @@ pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp, which: &str) 
         flags.clear();
     }
     format!("ekiden resume{which}{flags}")
+}
+
+/// The command that answers the first question that a stage of a plan asks.
+pub fn answer_command(run: &Run, which: &str) -> Option<String> {
+    let (stage, _) = run.questions().next()?;
+    Some(format!("ekiden answer{which} --stage {stage}"))
 }
 
 #[cfg(test)]

@@ -365,21 +365,25 @@ fn a_stage_is_answered_while_others_work() {
 /// A resume would begin another session that can only ask the same again.
 // shows: REL-35, UIX-03
 #[test]
-fn a_killed_plan_with_a_question_is_shown_with_it_and_with_how_to_answer() {
-    let environment = repository();
-    let stages = [
-        stage("A", "", "false", "test -s a"),
-        stage("B", "", "sleep 15; echo b > b", "test -s b"),
-    ];
-    environment.write("plan.toml", &plan(&stages));
-    environment.commit_all();
-    let mut run = environment.start(&EXECUTE);
-    run.wait_for("A  needs your input");
-    run.signal(Signal::KILL);
-    run.end();
-    let status = environment.run(&["status"]).expect(0).stdout;
-    assert!(status.contains("A  asks:\n  - failed: It"), "{status}");
-    assert!(status.contains("next  ekiden answer --stage A"), "{status}");
+fn a_plan_that_ends_with_a_question_is_shown_with_it_and_with_how_to_answer() {
+    for signal in [Signal::KILL, Signal::TERM] {
+        let environment = repository();
+        let stages = [
+            stage("A", "", "false", "test -s a"),
+            stage("B", "", "sleep 15; echo b > b", "test -s b"),
+        ];
+        environment.write("plan.toml", &plan(&stages));
+        environment.commit_all();
+        let mut run = environment.start(&EXECUTE);
+        run.wait_for("A  needs your input");
+        run.signal(signal);
+        let said = run.end().stdout;
+        let next = "to continue:  ekiden answer --stage A";
+        assert!(signal == Signal::KILL || said.contains(next), "{said}");
+        let status = environment.run(&["status"]).expect(0).stdout;
+        assert!(status.contains("A  asks:\n  - failed: It"), "{status}");
+        assert!(status.contains("next  ekiden answer --stage A"), "{status}");
+    }
 }
 
 // shows: PLN-25
