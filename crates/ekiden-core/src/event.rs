@@ -362,6 +362,9 @@ pub struct Survey {
     /// How many commits of the run's first survey the one that is checked out does not contain; none if it has them all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u32>,
+    /// The entries of git's stash, which all worktrees of a repository share.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub stashes: u32,
     /// Why the weakened tests are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests_unread: Option<String>,

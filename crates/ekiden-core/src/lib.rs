@@ -51,3 +51,8 @@ pub mod shard;
 pub mod steering;
 pub mod text;
 pub mod time;
+
+/// For serde: the number need not be written.
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
+}

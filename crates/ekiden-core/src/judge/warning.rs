@@ -59,6 +59,12 @@ pub enum Warning {
         /// The newest of them.
         commit: String,
     },
+    /// Git's stash has entries that were not there when the relay began.
+    Stashed {
+        /// The session that is over.
+        session: SessionNumber,
+        count: u32,
+    },
     /// Core Knowledge is larger than its share of a prompt.
     KnowledgeCut {
         /// Facts that the next session does not get.

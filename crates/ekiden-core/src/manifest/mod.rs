@@ -111,7 +111,7 @@ pub struct Part {
     /// The estimated tokens, 0 without an estimate.
     pub estimate_tokens: u64,
     /// The median for work of this size, learned when the run began, in tokens; 0 if unknown. The scheduler uses it.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_zero")]
     pub expected_tokens: u64,
     /// If it has items: the usage of items in earlier runs, the oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -191,7 +191,7 @@ pub struct Verification {
     /// How long it may take.
     pub timeout: Millis,
     /// The exit code that means done.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub exit_code: i32,
     /// Further commands, each of which must end with 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -276,10 +276,6 @@ impl Verification {
         let files = (!listed.is_empty()).then(|| format!("{files}: {listed}"));
         commands.chain(files).collect()
     }
-}
-
-fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
-    *number == T::default()
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub struct Excerpt {
     pub place: String,
     pub text: String,
     /// How many lines are left out after them.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub left_out: usize,
 }
 
@@ -30,7 +30,7 @@ pub struct Excerpt {
 pub struct Excerpts {
     pub items: Vec<Excerpt>,
     /// How many more there are that are not named.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub more: usize,
 }
 
@@ -193,12 +193,4 @@ fn share(items: &[Excerpt], bytes_max: usize, sharing: Sharing) -> Vec<Excerpt> 
         left = (left + size).saturating_sub(cut.print().len());
     }
     shared
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }

@@ -20,6 +20,9 @@ pub struct Measured {
     pub open_items: Option<(usize, usize)>,
     /// Items that are gone from the list without a tick.
     pub vanished: Vec<String>,
+    /// Entries of git's stash that were not there when the relay began.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub stashed: u32,
 }
 
 /// The heading of this part.
@@ -27,6 +30,8 @@ pub(super) const HEADING: &str = "# Measured by ekiden";
 pub(super) const INTRO: &str = "Read from git, exit codes and ticks, not claimed by any session.";
 pub(super) const COMMITS: &str = "Commits since the last session began:";
 pub(super) const FILES: &str = "Changed files:";
+pub(super) const STASH: &str =
+    "New entries of git's stash since the relay began; they may hold unfinished work:";
 pub(super) const CHECK: &str = "The check:";
 pub(super) const TAIL: &str = "The end of the check's output:";
 pub(super) const ITEMS: &str = "Open items of the last handoff:";
@@ -42,7 +47,7 @@ const TAIL_LINE_CHARS_MAX: usize = 240;
 /// Shares of the part, in tokens; names get the rest.
 const TAIL_TOKENS_MAX: usize = 240;
 const ITEMS_TOKENS_MAX: usize = 100;
-const LABELS_TOKENS_MAX: usize = 80;
+const LABELS_TOKENS_MAX: usize = 110;
 const CHECK_TOKENS_MAX: usize = 70;
 const LOG: &str = "the check's log";
 
@@ -63,6 +68,15 @@ impl Measured {
             let files_max = NAMES_MAX.saturating_sub(commits.lines().count());
             let files = names(&self.files, files_max, room * 2 / 3);
             text.push_str(&format!("{COMMITS}\n{commits}{FILES}\n{files}"));
+            if self.stashed > 0 {
+                let count = quoted_within(
+                    &self.stashed.to_string(),
+                    NAME_CHARS_MAX,
+                    Keep::First,
+                    "git",
+                );
+                text.push_str(&format!("{STASH}\n{count}"));
+            }
         }
         if let Some((command, outcome)) = &self.check {
             let line = outcome_line(command, outcome);

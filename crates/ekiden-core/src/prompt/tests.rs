@@ -59,6 +59,7 @@ pub(super) fn measured() -> Measured {
         check: Some((CHECK.to_owned(), "failed in 41s (exit code 1)".to_owned())),
         open_items: Some((2, 2)),
         vanished: vec!["convert the fixtures".to_owned()],
+        stashed: 0,
     }
 }
 
@@ -412,6 +413,7 @@ fn prompt_after(text: &str, rescued: bool) -> PromptBlocks {
         check: Some((CHECK.to_owned(), text.to_owned())),
         open_items: Some(listed.counts()),
         vanished: vanished(Some(&listed), None),
+        stashed: 3,
     };
     let notes = if rescued {
         notes(Author::Rescue, "", &sample_rescue(text, &texts()))
@@ -576,6 +578,7 @@ proptest! {
             check: Some((long.clone(), long.clone())),
             open_items: Some((times, times)),
             vanished: vec![text.clone(); times],
+            stashed: u32::MAX,
         };
         let remembered = PromptSection::Remembered(long.clone());
         prop_assert!(tokens(&remembered.part().unwrap()) <= limits::MEMORY_TOKENS_MAX + 30);

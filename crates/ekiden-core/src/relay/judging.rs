@@ -29,6 +29,10 @@ pub struct Seen {
     weakened_before: Vec<WeakenedTest>,
     /// The number of dropped commits at the last warning about them.
     dropped: Option<u32>,
+    /// The entries of git's stash before the run began, if it was surveyed then.
+    stashes_before: Option<u32>,
+    /// The number of new ones at the last warning about them.
+    stashed: u32,
     /// The number of facts that were left out at the last warning about it.
     left_out: usize,
 }
@@ -73,6 +77,8 @@ impl Seen {
             is_uncommitted: false,
             weakened_before: Vec::new(),
             dropped: None,
+            stashes_before: None,
+            stashed: 0,
             left_out: 0,
         }
     }
@@ -92,7 +98,15 @@ impl Seen {
             self.first_commit.clone_from(&survey.head);
             self.weakened_before.clone_from(&survey.weakened);
             self.dropped = None;
+            (self.stashes_before, self.stashed) = (Some(survey.stashes), 0);
         }
+    }
+
+    /// The entries of git's stash that were not there before.
+    pub(super) fn stashed(&self) -> u32 {
+        let now = self.survey.as_ref().map(|survey| survey.stashes);
+        let counts = now.zip(self.stashes_before);
+        counts.map_or(0, |(now, before)| now.saturating_sub(before))
     }
 
     /// Applies new rules. After an end, the counts are forgiven.
@@ -176,6 +190,8 @@ impl Relay {
         let dropped = survey.and_then(|survey| survey.dropped);
         let before_this = std::mem::replace(&mut self.seen.dropped, dropped);
         let dropped = dropped.filter(|_| dropped > before_this);
+        let stashed = self.seen.stashed();
+        let is_new = stashed > std::mem::replace(&mut self.seen.stashed, stashed);
         let survey = survey.filter(|_| passed);
         let unread = survey.and_then(|survey| survey.tests_unread.clone());
         let tests: Vec<_> = survey
@@ -200,6 +216,10 @@ impl Relay {
                 session,
                 count,
                 commit: self.seen.first_commit.clone().unwrap_or_default(),
+            }),
+            is_new.then_some(Warning::Stashed {
+                session,
+                count: stashed,
             }),
             (left_out > 0 && left_out != before)
                 .then_some(Warning::KnowledgeCut { left_out, facts }),

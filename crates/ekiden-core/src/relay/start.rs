@@ -283,6 +283,7 @@ impl Relay {
             check: command.zip(self.seen.check.as_ref().map(ToString::to_string)),
             open_items: open_items.map(OpenItems::counts),
             vanished: last.map(|last| last.vanished.clone()).unwrap_or_default(),
+            stashed: self.seen.stashed(),
         }
     }
 }

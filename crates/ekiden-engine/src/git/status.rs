@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Git, GitError};
 
-const STATUS: &str = "--no-optional-locks status --porcelain=v2 -z --branch --no-ahead-behind \
+const STATUS: &str = "--no-optional-locks status --porcelain=v2 -z --branch --show-stash --no-ahead-behind \
                       --no-renames --ignore-submodules=none";
 /// Ekiden's own files, wherever in the repository they are.
 const EXCLUDE_OURS: &str = ":(exclude,top,glob)**/.ekiden/**";
@@ -45,6 +45,8 @@ pub(crate) struct Status {
     pub(crate) head: Option<String>,
     /// The checked-out branch; none on a detached head.
     pub(crate) branch: Option<String>,
+    /// The entries of the stash; 0 with git before 2.35.
+    pub(crate) stashes: u32,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -110,6 +112,7 @@ impl Status {
                     Some(("branch.head", name)) if name != "(detached)" => {
                         status.branch = Some(name.to_owned());
                     }
+                    Some(("stash", count)) => status.stashes = count.parse().unwrap_or(0),
                     Some(_) | None => {}
                 }
             } else {

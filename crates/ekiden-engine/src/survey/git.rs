@@ -75,6 +75,7 @@ pub(super) async fn survey(
         tree,
         weakened,
         dropped,
+        stashes: changed.status.stashes,
         tests_unread,
         items: None,
         item_files: BTreeMap::new(),

@@ -39,6 +39,7 @@ pub enum Kind {
     /// Nobody knows whether tests were weakened.
     TestsUnread,
     CommitsDropped,
+    Stashed,
     /// The session could not be committed.
     Uncommitted,
     /// The agent summarised its conversation: the handoff came too late.
@@ -87,6 +88,10 @@ impl Kind {
             Self::CommitsDropped => (
                 "session that dropped your commits",
                 "sessions that dropped your commits",
+            ),
+            Self::Stashed => (
+                "stash that was left behind",
+                "stashes that were left behind",
             ),
             Self::Uncommitted => ("session not committed", "sessions not committed"),
             Self::Compaction => ("compaction", "compactions"),
@@ -137,12 +142,7 @@ pub fn of_warning(warning: &Warning) -> (Kind, Option<u32>, String) {
             items,
             count,
         } => {
-            let more = match count.saturating_sub(items.len()) {
-                0 => String::new(),
-                more => format!("; and {more} more"),
-            };
-            let count = phrase::count(*count as u64, "item");
-            let why = format!("{count} gone without a tick: {}{more}", items.join("; "));
+            let why = vanished(*count, items);
             (Kind::ItemsVanished, Some(session.get()), why)
         }
         Warning::ItemSetAside {
@@ -168,9 +168,13 @@ pub fn of_warning(warning: &Warning) -> (Kind, Option<u32>, String) {
             session,
             count,
             commit,
-        } => {
-            let why = dropped(*count, commit);
-            (Kind::CommitsDropped, Some(session.get()), why)
+        } => (
+            Kind::CommitsDropped,
+            Some(session.get()),
+            dropped(*count, commit),
+        ),
+        Warning::Stashed { session, count } => {
+            (Kind::Stashed, Some(session.get()), stashed(*count))
         }
         Warning::KnowledgeCut { left_out, facts } => {
             let facts = phrase::count(*facts as u64, "fact");
@@ -180,11 +184,26 @@ pub fn of_warning(warning: &Warning) -> (Kind, Option<u32>, String) {
     }
 }
 
+fn vanished(count: usize, items: &[String]) -> String {
+    let more = match count.saturating_sub(items.len()) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let count = phrase::count(count as u64, "item");
+    format!("{count} gone without a tick: {}{more}", items.join("; "))
+}
+
 fn dropped(count: u32, newest: &str) -> String {
     let count = phrase::count(u64::from(count), "commit");
     let newest: String = newest.chars().take(COMMIT_CHARS).collect();
     format!(
         "what is checked out no longer contains {count} from before the run; `git branch NAME {newest}` keeps them"
+    )
+}
+
+fn stashed(count: u32) -> String {
+    format!(
+        "new in git's stash since the run began: {count}; `git stash list` shows everything in it"
     )
 }
 

@@ -17,7 +17,7 @@ use super::phrase;
 const SESSIONS_SHOWN_MAX: usize = 8;
 
 /// The kinds that are shown, in order, with their names for programs. The others are in the report.
-const SHOWN: [(Kind, &str); 14] = [
+const SHOWN: [(Kind, &str); 15] = [
     (Kind::Crash, "crashes"),
     (Kind::Lost, "lost"),
     (Kind::Rescue, "rescues"),
@@ -28,6 +28,7 @@ const SHOWN: [(Kind, &str); 14] = [
     (Kind::TestsWeakened, "tests_weakened"),
     (Kind::TestsUnread, "tests_unread"),
     (Kind::CommitsDropped, "commits_dropped"),
+    (Kind::Stashed, "stashed"),
     (Kind::Caution, "cautions"),
     (Kind::Uncommitted, "uncommitted"),
     (Kind::Compaction, "compactions"),

@@ -221,6 +221,30 @@ fn commits_of_the_user_that_a_session_drops_are_told_once() {
     assert!(said.contains(trouble), "{said}");
 }
 
+/// The next session could take its work for lost, and the user what they had stashed for theirs.
+// shows: REL-01, REL-14
+#[test]
+fn what_a_session_leaves_in_gits_stash_is_told_once_and_to_the_next_sessions() {
+    let environment = Environment::with_git();
+    environment.write("kept.txt", "");
+    environment.commit_all();
+    environment.shell("echo mine > kept.txt && git stash --quiet");
+    let stash =
+        "test -e once || { echo half > kept.txt; git stash --quiet; touch once; }\necho x >> x\n";
+    let script = format!("{stash}{HAND_OVER}");
+    let said = told(&environment, &script, &["-m", "3"]);
+    let warning = "! session 1: new in git's stash since the run began: 1; `git stash list` shows everything in it";
+    assert!(said.contains(warning), "{said}");
+    assert_eq!(said.matches("in git's stash").count(), 1, "{said}");
+    let trouble = "1 stash that was left behind (session 1)";
+    assert!(said.contains(trouble), "{said}");
+    for session in [2, 3] {
+        let prompt = environment.kept(session, "prompt.md");
+        let line = "New entries of git's stash since the relay began; they may hold unfinished work:\n\u{a6} 1\n";
+        assert!(prompt.contains(line), "{prompt}");
+    }
+}
+
 /// A submodule or a clone within the project is one line of `git status`, however often it changes.
 // shows: REL-14
 #[test]

@@ -76,6 +76,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
             measured::INTRO,
             measured::COMMITS,
             measured::FILES,
+            measured::STASH,
             measured::CHECK,
             measured::TAIL,
             measured::ITEMS,

@@ -91,6 +91,7 @@ pub(super) fn warning(warning: &Warning) -> String {
         Warning::CommitsDropped { session, count, .. } => {
             format!("{session} drops {count} commits")
         }
+        Warning::Stashed { session, count } => format!("{session} stashed {count}"),
         Warning::KnowledgeCut { left_out, facts } => {
             format!("{left_out} of {facts} facts left out")
         }
