@@ -9,11 +9,10 @@ use crate::project::expect_exit;
 use crate::relay::session_of;
 use crate::stage::Stage;
 
-/// The test of the program does it with 25.
-const ITEMS: u32 = 12;
+const ITEMS: u32 = 25;
 
 /// This one never verifies.
-const BAD: &str = "item 9";
+const BAD: &str = "item 20";
 
 /// Ticks the item in hand, and hands off. Session 5 meets a limit, whose reset is past.
 fn model() -> impl FnMut(&Request, &str) -> Reply {
@@ -63,7 +62,7 @@ fn the_real_client_works_through_a_list_whatever_happens() {
     let mut run = stage.start(&[&run[..], &allowed.concat()].concat());
     let waiting = run.until("waiting");
     assert_eq!(waiting["cause"]["rate_limited"]["kind"], "five_hour");
-    while run.until("session_started")["session"] != 7 {}
+    while run.until("session_started")["session"] != 10 {}
     run.signal(Signal::KILL);
     run.wait();
     let told = stage.start(&["resume"]).expect_exit(4);
@@ -77,5 +76,5 @@ fn the_real_client_works_through_a_list_whatever_happens() {
         (&BAD.into(), &3.into())
     );
     let status = expect_exit(stage.ekiden().args(["ralph", "status"]), 0);
-    assert!(status.contains("11 of 12 items done"), "{status}");
+    assert!(status.contains("24 of 25 items done"), "{status}");
 }

@@ -38,7 +38,7 @@ const CLIENT_VARIABLE: &str = "EKIDEN_REAL_CLIENT";
 /// Each of the two seeded simulations may take this long: together a minute.
 const SEED_SECONDS: &str = "30";
 /// How many losses to try at each crash. Each commit tries different ones; `soak` tries all.
-const LOSSES: &str = "15";
+const LOSSES: &str = "30";
 /// If more tests fail, they have a reason in common.
 const TRIED_AGAIN_MAX: usize = 3;
 /// A file system in memory, where tests make their files if it has this much room. They do not lose power, so nothing
