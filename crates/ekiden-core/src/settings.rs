@@ -60,15 +60,13 @@ pub struct RunStarted {
 }
 
 impl RunStarted {
-    /// An agent of this name may work in it.
+    /// Every agent that may get a session.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
+        self.settings.agents().chain(self.manifest.agents())
+    }
+
     pub fn has_agent(&self, name: &str) -> bool {
-        let settings = &self.settings;
-        let stages = self.manifest.stages.iter();
-        std::iter::once(&settings.agent)
-            .chain(settings.reviewer.as_deref())
-            .chain(&settings.fallback.agents)
-            .chain(stages.filter_map(|stage| stage.part.agent.as_deref()))
-            .any(|agent| agent.name == name)
+        self.agents().any(|agent| agent.name == name)
     }
 
     /// The knowledge before anything has begun.

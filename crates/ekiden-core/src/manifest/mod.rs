@@ -209,6 +209,12 @@ impl Manifest {
             plan: None,
         }
     }
+
+    /// The agents that stages name.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
+        let stages = self.stages.iter();
+        stages.filter_map(|stage| stage.part.agent.as_deref())
+    }
 }
 
 impl Part {

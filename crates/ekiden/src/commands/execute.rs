@@ -203,9 +203,7 @@ fn in_the_way(
     invocation: &Invocation,
     workspace: &Workspace,
 ) -> Vec<Failure> {
-    let stages = manifest.stages.iter();
-    let of_stages = stages.filter_map(|stage| stage.part.agent.as_deref());
-    let agents = settings.agents().chain(of_stages);
+    let agents = settings.agents().chain(manifest.agents());
     let agents = match how.place.is_some_and(Placement::is_fleet) {
         true => Ok(()),
         false => check_agents(agents, invocation, &workspace.dir),

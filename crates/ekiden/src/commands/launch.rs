@@ -169,16 +169,12 @@ pub(super) fn begin(
     let past = past::of_project(workspace, header.settings.agent.kind);
     past::expect(&mut header, workspace, &past);
     let mut warnings = past::warnings(&header, &past);
-    let bounds = &header.settings.bounds;
-    let of_stages = header.manifest.stages.iter();
-    let of_stages = of_stages.filter_map(|stage| stage.part.agent.as_deref());
-    for agent in std::iter::once(&header.settings.agent).chain(of_stages) {
-        let unheld = held_to_nothing(&invocation.given, agent, bounds);
-        let new: Vec<String> = unheld
-            .into_iter()
-            .filter(|one| !warnings.contains(one))
-            .collect();
-        warnings.extend(new);
+    for agent in header.agents() {
+        for warning in held_to_nothing(&invocation.given, agent, &header.settings.bounds) {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
     }
     let header = RunStarted {
         in_session: invocation.environment.is_inside_a_session(),
