@@ -212,7 +212,8 @@ fn overlaps(dir: &Path, holder: &Holder, kept: Option<&Path>) -> Failure {
     if let Some(kept) = kept {
         let place = format!("in {text}, with its state in {}", kept.display());
         return held(&place, "", Some(holder)).map_hints(|_| {
-            "`ekiden status --everywhere` shows it; SIGTERM stops it resumably".to_owned()
+            "`ekiden status --everywhere` shows it; SIGTERM stops it, and it can be resumed"
+                .to_owned()
         });
     }
     let quoted = shlex::try_quote(&text).unwrap_or_else(|_| text.clone());

@@ -202,9 +202,8 @@ fn dropped(count: u32, newest: &str) -> String {
 }
 
 fn stashed(count: u32) -> String {
-    format!(
-        "new in git's stash since the run began: {count}; `git stash list` shows everything in it"
-    )
+    let entries = if count == 1 { "entry" } else { "entries" };
+    format!("git's stash has {count} new {entries} since the run began; see `git stash list`")
 }
 
 /// How a test was weakened.

@@ -139,7 +139,7 @@ fn committed(tone: Tone, text: &str, left_out: &[String]) -> Vec<Line> {
         }
     };
     told(
-        "not committed, since they had changes before the run, cannot be read, fail in a filter of git, or are submodules left behind",
+        "not committed, since they had changes before the run, cannot be read, fail in a git filter, or are submodules left behind",
         &files,
     );
     told(

@@ -644,7 +644,7 @@ fn commits_are_told_with_what_stayed_out_and_why_there_is_none() {
           items     1 of 2 done
           next      convert tests/test_billing; the fixtures in conftest.py are done
           commit    1a2b3c4, 12 files
-          ! not committed, since they had changes before the run, cannot be read, fail in a filter of git, or are submodules left behind: notes.txt
+          ! not committed, since they had changes before the run, cannot be read, fail in a git filter, or are submodules left behind: notes.txt
         session 2 · 22:18
           122k      handed off after 14m · 38 tool calls · $1.84
           items     1 of 2 done

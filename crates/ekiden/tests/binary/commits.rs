@@ -208,7 +208,7 @@ fn a_dirty_tree_is_not_mixed_into_commits() {
       USAGE  says all is done after TIME · 3 tool calls
       items     1 of 1 done
       commit    COMMIT, 3 files
-      ! not committed, since they had changes before the run, cannot be read, fail in a filter of git, or are submodules left behind: both
+      ! not committed, since they had changes before the run, cannot be read, fail in a git filter, or are submodules left behind: both
 
     complete (not verified) · 1 session · TIME · 7 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md

@@ -233,9 +233,10 @@ fn what_a_session_leaves_in_gits_stash_is_told_once_and_to_the_next_sessions() {
         "test -e once || { echo half > kept.txt; git stash --quiet; touch once; }\necho x >> x\n";
     let script = format!("{stash}{HAND_OVER}");
     let said = told(&environment, &script, &["-m", "3"]);
-    let warning = "! session 1: new in git's stash since the run began: 1; `git stash list` shows everything in it";
+    let warning =
+        "! session 1: git's stash has 1 new entry since the run began; see `git stash list`";
     assert!(said.contains(warning), "{said}");
-    assert_eq!(said.matches("in git's stash").count(), 1, "{said}");
+    assert_eq!(said.matches("git's stash has").count(), 1, "{said}");
     let trouble = "1 stash that was left behind (session 1)";
     assert!(said.contains(trouble), "{said}");
     for session in [2, 3] {

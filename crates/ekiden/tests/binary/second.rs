@@ -179,7 +179,7 @@ fn a_run_that_keeps_its_state_elsewhere_is_in_the_way_all_the_same() {
     insta::assert_snapshot!(environment.normal(&second), @r"
     --- standard error
     error: another run works in PROJECT, with its state in PROJECT/.git/ekiden/root: RUN, pid PID on HOST, since DATE
-    hint: `ekiden status --everywhere` shows it; SIGTERM stops it resumably
+    hint: `ekiden status --everywhere` shows it; SIGTERM stops it, and it can be resumed
     --- exit code 75
     ");
     first.signal(Signal::KILL);
