@@ -17,13 +17,12 @@ use crate::observer::Observer;
 use crate::task_mark::{TASK_MARK, task_mark};
 use crate::workspace::Workspace;
 
-/// The variables that identify an attempt's processes, and those of its run.
-const SESSION_MARK: &str = "EKIDEN_SESSION_ID";
+/// The variable that identifies the processes of a run's attempts.
 const RUN_MARK: &str = "EKIDEN_RUN";
 
-/// Ends what a run left behind, and returns how many processes that were. Best effort: on a platform that cannot
-/// tell, the attempt's lock still says whether keepers live. Call it only when no engine works on the run.
-pub(crate) fn end_of<'a>(
+/// Ends the commands that a run was waiting for, and returns how many processes that were. Best effort. No lock says
+/// whether their keepers live, so those are not asked. Call it only when no engine works on the run.
+pub(crate) fn end_tasks<'a>(
     run: &Run,
     outstanding: impl Iterator<Item = (EffectId, &'a Effect)>,
 ) -> usize {
@@ -39,19 +38,14 @@ pub(crate) fn end_of<'a>(
         )
     };
     let tasks = outstanding.filter(|(_, effect)| is_task(effect));
-    let tasks = tasks.map(|(id, _)| (TASK_MARK, task_mark(&run.header().run, id)));
-    let attempts = run.live().filter_map(|(_, relay)| {
-        let (_, conversation) = relay.attempt()?;
-        Some((SESSION_MARK, conversation.to_string()))
-    });
-    tasks
-        .chain(attempts)
-        .map(|(name, mark)| ekiden_agent::end_marked(name, &mark, KILL_GRACE).unwrap_or(0))
+    let marks = tasks.map(|(id, _)| task_mark(&run.header().run, id));
+    marks
+        .map(|mark| ekiden_agent::end_marked(TASK_MARK, &mark, KILL_GRACE).unwrap_or(0))
         .sum()
 }
 
-/// The same for all runs of a project, by the variables that name a run. A process under a keeper is not left
-/// behind, whether or not an engine lives.
+/// Ends what no keeper keeps any more of all runs of a project, by the variables that name a run. What a keeper keeps
+/// is not left behind: it may belong to an engine in a copy of this project.
 pub(crate) fn end_unkept(state: &StateDir) -> usize {
     let runs = state.runs().unwrap_or_default();
     let is_ours = |name: &str| runs.iter().any(|run| run.as_str() == name);

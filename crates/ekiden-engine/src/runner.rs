@@ -411,12 +411,12 @@ impl LockedWorkDir {
             .try_for_each(|(_, relay)| Ok(files.publish(relay, false)?))
     }
 
-    /// Ends what escaped even the keepers, and waits until nothing of the last attempt lives. Returns how many
-    /// processes were ended.
+    /// Waits until no keeper of the last attempt lives, and ends what escaped even the keepers. Returns how many processes
+    /// were ended.
     fn end_leftovers(&self, journal: &Journal) -> Result<usize, EngineError> {
         let run = journal.run();
         let paths = self.paths(run.header());
-        let ended = leftovers::end_of(run, journal.outstanding());
+        let tasks = leftovers::end_tasks(run, journal.outstanding());
         let attempted = run.live().filter(|(_, relay)| relay.attempt().is_some());
         for (stage, _) in attempted {
             let path = paths.relay(stage).attempt_lock();
@@ -431,7 +431,7 @@ impl LockedWorkDir {
                 locked => drop(locked?),
             }
         }
-        Ok(ended)
+        Ok(tasks + leftovers::end_unkept(self.state.view()))
     }
 }
 

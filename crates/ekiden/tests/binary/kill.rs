@@ -155,6 +155,33 @@ fn what_works_is_not_taken_for_left_behind() {
     assert_eq!(log.iter().filter(started).count(), 1, "{log:?}");
 }
 
+/// In the copy of a project, its runs are the original's, too.
+// shows: RUN-10
+#[test]
+fn a_run_that_is_resumed_in_a_copy_leaves_the_original_at_work() {
+    let environment = Environment::with_git();
+    let waits = "echo $PWD >> ../begun; while [ ! -e ../go ]; do sleep 0.02; done";
+    environment.write(
+        "task.md",
+        &format!("- [ ] It\n\n  ```sh\n  {waits}\n  ```\n"),
+    );
+    let begun = environment.path("begun");
+    let places = || std::fs::read_to_string(&begun).unwrap_or_default();
+    let run = environment.start(&["run", "task.md", "--agent", "rehearsal"]);
+    wait_until("the tool", || places().lines().count() == 1);
+    environment.shell("cp -a . ../copy");
+    let copy = environment.path("copy").display().to_string();
+    let resumed = environment.start(&["resume", "--work-dir", &copy]);
+    wait_until("the copy's tool", || places().lines().count() == 2);
+    environment.shell("touch ../go");
+    resumed.end().expect(0);
+    run.end().expect(0);
+    let log = environment.log();
+    let started =
+        |record: &&serde_json::Value| record["event"]["event"]["event"]["kind"] == "started";
+    assert_eq!(log.iter().filter(started).count(), 1, "{log:?}");
+}
+
 /// The kills that are left for one relay after the other.
 struct Lane {
     random: u64,
