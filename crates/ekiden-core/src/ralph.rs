@@ -30,7 +30,7 @@ pub struct RalphState {
     pub version: u32,
     /// The loop's first conversation that was reported to an issue: all share its comment there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub told_as: Option<String>,
+    pub reported_session: Option<String>,
     /// Items that were open at the last look: one that is gone is reported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_items: Vec<String>,

@@ -114,7 +114,9 @@ impl Watched {
         let mut place = None;
         let noted = ralph::change(&self.disk(), &self.published(), |state| {
             let iteration = state.iteration_of(&self.session).iteration;
-            let first = state.told_as.get_or_insert_with(|| self.session.clone());
+            let first = state
+                .reported_session
+                .get_or_insert_with(|| self.session.clone());
             place = Some(LoopInIssue {
                 iteration,
                 session: first.clone(),
