@@ -33,7 +33,7 @@ struct Piece {
 struct Begin {
     start: usize,
     grade: u8,
-    /// It stays with the text before it: it follows a heading, or is the first item of a list.
+    /// It stays with the text before it: it follows a heading, is the first item of a list, or the code below an item.
     bound: bool,
 }
 
@@ -191,14 +191,20 @@ fn begins(text: &str, outline: &Outline) -> Vec<Begin> {
         let start = text[..block.range.start].rfind('\n').map_or(0, |at| at + 1);
         let starts_here = |heading: &&Heading| heading.range.start == block.range.start;
         let heading = outline.headings.iter().find(starts_here);
-        let grade = match (heading, block.item) {
+        let last = begins.last();
+        let follows_item = last.is_some_and(|last| last.grade == ITEM);
+        let is_code = ["```", "~~~"]
+            .iter()
+            .any(|fence| text[block.range.start..].starts_with(fence));
+        // Commands below an item belong to it.
+        let item_code = follows_item && is_code;
+        let grade = match (heading, block.item || item_code) {
             (Some(heading), _) => heading.level,
             (None, true) => ITEM,
             (None, false) => BLOCK,
         };
-        let last = begins.last();
-        let bound =
-            last.is_some_and(|last| last.grade < ITEM || (block.item && last.grade != ITEM));
+        let bound = item_code
+            || last.is_some_and(|last| last.grade < ITEM || (block.item && !follows_item));
         if last.is_none_or(|last| last.start < start) {
             begins.push(Begin {
                 start,

@@ -263,6 +263,19 @@ fn many_short_sections_are_parts_as_even_as_a_few() {
 
 // shows: SHD-001
 #[test]
+fn code_below_an_item_stays_with_that_item() {
+    let items = [
+        "- [ ] one\n\n```sh\nmake one\n```\n",
+        "- [ ] two\n~~~\nmake two\n~~~\n",
+        "- [ ] three\n",
+    ];
+    let shards = split(&format!("# T\n\n{}", items.concat()), Split::Into(3)).shards;
+    let titles: Vec<&str> = shards.iter().map(|shard| &*shard.title).collect();
+    assert_eq!(titles, ["one", "two", "three"]);
+}
+
+// shows: SHD-001
+#[test]
 fn a_planners_answer_changes_names_and_needs_or_nothing() {
     let text = "# T\n\n## One\n\nwords\n\n## Two\n\nwords\n\n## Three\n\nwords\n";
     let spec = Spec {

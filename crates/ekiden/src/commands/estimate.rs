@@ -283,8 +283,13 @@ impl Subject {
 
     /// The command that does what was shown; `plan` is where a manifest would go.
     fn next(&self, args: &EstimateArgs, plan: &str) -> String {
-        let subjects = args.subjects.iter().map(|subject| shell_word(subject));
-        let subjects = subjects.collect::<Vec<_>>().join(" ");
+        let word = |subject: &String| match subject.starts_with('-') || subject.contains('\n') {
+            // Standard input is read already, and a text of several lines is no word of one line.
+            true => "TASK".to_owned(),
+            false => shell_word(subject),
+        };
+        let subjects = args.subjects.iter().map(word).collect::<Vec<_>>();
+        let subjects = subjects.join(" ");
         if self.kind == Kind::Stage {
             format!("ekiden execute {subjects}")
         } else if args.sessions && !self.units.is_empty() {
