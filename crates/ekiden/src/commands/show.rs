@@ -254,11 +254,11 @@ impl Shown<'_> {
         let mut label = "more";
         if !parts.is_empty() {
             let more = format!("ekiden show {number}{named} {parts}");
-            output.line(Line::labelled(label, Tone::Quiet, more));
+            output.line(Line::labelled(label, Tone::Quiet, more).whole());
             label = "";
         }
         let diff = format!("ekiden diff {number}{named}");
-        output.line(Line::labelled(label, Tone::Quiet, diff));
+        output.line(Line::labelled(label, Tone::Quiet, diff).whole());
     }
 
     fn facts(&self) -> Vec<Line> {

@@ -96,7 +96,8 @@ impl Reporter {
             lines.push(Line::new(Tone::Quiet, text));
         }
         if outcome.is_complete() || !outcome.is_final() {
-            lines.push(Line::new(Tone::Quiet, label).with(Tone::Plain, next));
+            let line = Line::new(Tone::Quiet, label).with(Tone::Plain, next);
+            lines.push(line.whole());
         }
         lines
     }

@@ -46,6 +46,8 @@ pub struct Line {
     parts: Vec<(Tone, String)>,
     /// The indent of continuation lines when the line is too long for the terminal.
     hang: usize,
+    /// It has a command to copy, so only the terminal breaks it.
+    whole: bool,
 }
 
 impl Line {
@@ -54,6 +56,7 @@ impl Line {
         Self {
             parts: vec![(tone, text.into())],
             hang: 2,
+            whole: false,
         }
     }
 
@@ -65,6 +68,7 @@ impl Line {
                 (tone, text.into()),
             ],
             hang: 12,
+            whole: false,
         }
     }
 
@@ -76,12 +80,21 @@ impl Line {
                 (Tone::Plain, text.into()),
             ],
             hang: 4,
+            whole: false,
         }
     }
 
     /// The command to type next.
     pub fn next(command: impl Into<String>) -> Self {
-        Self::new(Tone::Quiet, "next  ").with(Tone::Plain, command)
+        Self::new(Tone::Quiet, "next  ")
+            .with(Tone::Plain, command)
+            .whole()
+    }
+
+    /// The same, for a line with a command.
+    pub fn whole(mut self) -> Self {
+        self.whole = true;
+        self
     }
 
     /// The same with one more part.
@@ -124,6 +137,7 @@ impl Line {
         Self {
             parts: parts.map(|(tone, text)| (*tone, masked(text))).collect(),
             hang: self.hang,
+            whole: self.whole,
         }
     }
 
@@ -166,8 +180,8 @@ impl Line {
                 line
             });
         match columns {
-            Some(columns) => wrap(&styled, columns.max(WRAP_COLUMNS_MIN), self.hang),
-            None => styled,
+            Some(columns) if !self.whole => wrap(&styled, columns.max(WRAP_COLUMNS_MIN), self.hang),
+            Some(_) | None => styled,
         }
     }
 
@@ -265,6 +279,7 @@ fn wrap(styled: &str, columns: usize, hang: usize) -> String {
     let indent = " ".repeat(hang);
     let options = textwrap::Options::new(columns)
         .subsequent_indent(&indent)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .break_words(false);
     textwrap::fill(styled, options)
 }
@@ -295,6 +310,16 @@ mod tests {
         let fits = |line: &str| textwrap::core::display_width(line) <= 40;
         assert!(narrow.lines().all(fits), "{narrow}");
         assert!(!line.styled(None).contains('\n'));
+    }
+
+    // shows: UIX-01
+    #[test]
+    fn a_command_can_be_copied_whole() {
+        let command = "ekiden answer -d '/home/me/my projects/one' 'TEXT'";
+        let next = Line::next(command).styled(Some(30));
+        assert!(next.ends_with(command), "{next}");
+        let words = Line::from("see .ekiden/runs/a-name-with-hyphens/report.html").styled(Some(30));
+        assert_eq!(words, "see\n  .ekiden/runs/a-name-with-hyphens/report.html");
     }
 
     #[test]
