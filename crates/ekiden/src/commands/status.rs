@@ -79,8 +79,9 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
         let lines = match &run {
             Ok(run) => {
                 let mut lines = run.lines(&ids, &zone, Some(&there).filter(|_| !args.all));
-                let moving = run.board.line(SystemClock.now(), &zone);
-                lines.extend(moving.filter(|_| run.state() == State::Running));
+                if run.state() == State::Running {
+                    lines.extend(run.board.lines(SystemClock.now(), &zone));
+                }
                 lines
             }
             Err(unreadable) => unreadable.lines(&ids),

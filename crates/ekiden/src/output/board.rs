@@ -72,6 +72,18 @@ impl Board {
         self.relays.get_mut(stage)
     }
 
+    /// A line about each relay at work, under its stage's name in a plan.
+    pub fn lines(&self, now: Timestamp, zone: &TimeZone) -> Vec<Line> {
+        let named = |(stage, progress): (&StageId, &RelayProgress)| {
+            let line = progress.line(now, zone)?;
+            Some(match *stage == StageId::only() {
+                true => line,
+                false => line.under(stage.as_str(), 0),
+            })
+        };
+        self.relays.iter().filter_map(named).collect()
+    }
+
     /// The line about the first relay, if there is something to show.
     pub fn line(&self, now: Timestamp, zone: &TimeZone) -> Option<Line> {
         self.first()?.line(now, zone)

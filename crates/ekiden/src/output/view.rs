@@ -33,7 +33,7 @@ pub struct Frame<'a> {
 pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> Vec<Line> {
     let has_room = frame.columns >= COLUMNS_MIN && frame.rows >= ROWS_MIN;
     let Some(summary) = board.summary.as_ref().filter(|_| has_room) else {
-        let line = board.line(frame.now, frame.zone);
+        let line = line(board, frame);
         let below = prompting.and_then(|prompting| prompting.instead_of_keys(frame.columns));
         return line.into_iter().chain(below).collect();
     };
@@ -53,11 +53,11 @@ pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> 
 }
 
 /// A single line about everything that is going on.
-pub fn line(board: &Board, frame: Frame<'_>) -> Line {
+pub fn line(board: &Board, frame: Frame<'_>) -> Option<Line> {
     let plan = board.summary.as_ref().and_then(|of| of.plan.as_ref());
     match plan {
-        Some(plan) => plan.head(),
-        None => board.line(frame.now, frame.zone).unwrap_or_default(),
+        Some(plan) => Some(plan.head()),
+        None => board.line(frame.now, frame.zone),
     }
 }
 

@@ -267,7 +267,8 @@ fn draw(shown: &Mutex<Shown<'_>>, mut controls: Option<&mut Controls>, zone: &Ti
         controls.prompting.is_full = true;
         controls.keys.takes_suspend = true;
         let keys = controls.prompting.lines(summary, columns);
-        let lines = full.rows(columns, rows, view::line(&board, frame), keys);
+        let line = view::line(&board, frame).unwrap_or_default();
+        let lines = full.rows(columns, rows, line, keys);
         let mut shown = lock(shown);
         shown.fill(true);
         shown.output.draw_full(&lines);

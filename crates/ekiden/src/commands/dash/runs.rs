@@ -338,7 +338,10 @@ impl Followed {
 
     /// The same in short.
     fn in_short(&self) -> Vec<String> {
-        self.lines_at_work(|board, frame| vec![view::line(board, frame)], |_| 0)
+        self.lines_at_work(
+            |board, frame| view::line(board, frame).into_iter().collect(),
+            |_| 0,
+        )
     }
 
     /// Lines about a run at work, and its questions except the first ones, whose number `shown` gives.

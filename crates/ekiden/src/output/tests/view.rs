@@ -433,6 +433,23 @@ fn what_a_stream_is_depends_on_its_stage() {
     );
 }
 
+// shows: UIX-11
+#[test]
+fn each_session_of_a_plan_is_named_by_its_stage() {
+    let mut scenario = plan(12);
+    for stage in ["S01", "S02"] {
+        begin(&mut scenario, stage);
+    }
+    let watched = Watched::of(scenario);
+    let now = watched.scenario.now + Millis::from_secs(60);
+    let lines = watched.board.lines(now, &TimeZone::UTC);
+    let starts: Vec<String> = lines
+        .iter()
+        .map(|line| line.plain()[..8].to_owned())
+        .collect();
+    assert_eq!(starts, ["S01    1", "S02    1"]);
+}
+
 // shows: UIX-01
 #[test]
 fn a_small_or_narrow_terminal_has_the_one_line_that_moves() {
@@ -447,6 +464,8 @@ fn a_small_or_narrow_terminal_has_the_one_line_that_moves() {
     assert_eq!(watched.lines(Some(&prompting), 20, 24), one);
     assert_eq!(watched.lines(Some(&prompting), 200, 15), one);
     assert!(watched.lines(Some(&prompting), 60, 16).len() > 4);
+    let narrow = Watched::of(plan(12)).lines(Some(&prompting), 40, 24);
+    assert_eq!(narrow[0].plain(), "  12 stages · 4 preparing · 8 waiting");
 }
 
 /// Nothing that an agent wrote acts on the terminal, and no secret is shown.
