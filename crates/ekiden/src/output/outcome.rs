@@ -129,7 +129,7 @@ impl Description {
             let what = format!("what fills it: {}", self::filled_by(filled_by));
             self.details.push(what);
         }
-        self.details.push("what to do:  give the agent fewer tools, servers and memory files, a shorter task, or more room (--model, --context-cap-tokens, --levels)".to_owned());
+        self.details.push("what to do:  give the agent fewer tools, servers and memory files, a shorter task, or, in a new run, more room (--new with --model, --context-cap-tokens or --levels)".to_owned());
         self.once = " after that";
     }
 

@@ -470,10 +470,10 @@ fn a_wait_outlasts_the_engine_and_is_told_again() {
           window    1M tokens (opus), 200k usable (context.cap_tokens), hands off at 120k
           61% 122k  interrupted after 14m · 38 tool calls · $1.84
           ! the weekly limit is reached, and no reset time is known; session 1 continues in 5m
-            ctrl-c stops, `ekiden resume` continues
+            `ekiden stop` stops the run, `ekiden resume` continues it
         run 7f3a continues · 22:19 · up to session 3
           ! the weekly limit is reached, and no reset time is known; session 1 continues in 4m
-            ctrl-c stops, `ekiden resume` continues
+            `ekiden stop` stops the run, `ekiden resume` continues it
         session 1 · 22:23 · attempt 2, the same conversation"#]]
     .assert_eq(&scenario.text());
 }
@@ -523,7 +523,7 @@ fn waits_crashes_and_rescues_are_told() {
           window    1M tokens (opus), 200k usable (context.cap_tokens), hands off at 120k
           61% 122k  interrupted after 14m · 38 tool calls · $1.84
           ! the 5-hour limit is reached until Sun 22 Nov 03:04 EET; session 1 continues 30s later, in 4h 46m
-            ctrl-c stops, `ekiden resume` continues
+            `ekiden stop` stops the run, `ekiden resume` continues it
         session 1 · Sun 22 Nov 03:04 · attempt 2, the same conversation
           61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
           ! the agent crashed (exit code 1); session 1 is retried (attempt 3) in 2s
@@ -1188,7 +1188,7 @@ fn a_window_that_is_full_from_the_start_is_told_with_what_fills_it() {
 
         failed (78): the first response already took 122k tokens: there is no room to work · 0 sessions · 14m · $1.84
         what fills it: MCP tools 81k, Memory files 30k
-        what to do:  give the agent fewer tools, servers and memory files, a shorter task, or more room (--model, --context-cap-tokens, --levels)
+        what to do:  give the agent fewer tools, servers and memory files, a shorter task, or, in a new run, more room (--new with --model, --context-cap-tokens or --levels)
         to continue after that:  ekiden resume"#]].assert_eq(&scenario.text());
 }
 

@@ -47,7 +47,7 @@ impl Wait<'_> {
         let begins = format!("session {session} begins in {length}");
         let line = match self.why {
             WaitCause::UsageLimit => {
-                let hint = "    ctrl-c stops, `ekiden resume` continues";
+                let hint = "    `ekiden stop` stops the run, `ekiden resume` continues it";
                 let text = format!("{why}{}", self.of_limit(at, zone, &length));
                 return vec![Line::attention(text), Line::new(Tone::Quiet, hint)];
             }
