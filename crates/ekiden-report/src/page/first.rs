@@ -70,15 +70,15 @@ impl View<'_> {
         let timeline = self.timeline;
         let began = phrase::day_and_time(timeline.started, self.zone);
         let until = match timeline.ended {
-            Some(ended) => format!("to {}", self.clock(ended)),
-            None => format!("last heard of {}", self.clock(timeline.last)),
+            Some(ended) => format!(" to {}", self.clock(ended)),
+            None => format!(", last record at {}", self.clock(timeline.last)),
         };
         let worked = phrase::duration(timeline.worked);
         let waited = match timeline.waited.as_secs() {
             0 => String::new(),
             _ => format!(", of which {} waiting", phrase::duration(timeline.waited)),
         };
-        format!("{began} {until} · {worked}{waited}")
+        format!("{began}{until} · {worked}{waited}")
     }
 
     /// `$7.36 of $10.00 · 640k tokens`
