@@ -112,8 +112,8 @@ pub fn foreign(source: &Source, environment: &Environment) -> Result<Vec<Foreign
             line.split_once('=').filter(|_| !line.starts_with('#'))
         });
         all.extend(pairs.map(|(name, value)| {
-            let (name, value) = (name.trim(), value.trim().trim_matches(['"', '\'']));
-            of_cleave(name, value, format!(".cleave/config: {name}={value}"))
+            let (name, value) = (name.trim(), of_shell(value.trim()));
+            of_cleave(name, &value, format!(".cleave/config: {name}={value}"))
         }));
     }
     let status = source.object(".cleave/status.json")?.unwrap_or_default();
@@ -140,6 +140,14 @@ pub fn foreign(source: &Source, environment: &Environment) -> Result<Vec<Foreign
             .map(|(key, value)| of_casm(&key, &value)),
     );
     Ok(all)
+}
+
+/// A value as a shell reads it: without quotes and a comment after it. Several words stay as they are.
+fn of_shell(value: &str) -> String {
+    match shlex::split(value).as_deref() {
+        Some([word]) => word.clone(),
+        _ => value.to_owned(),
+    }
 }
 
 fn of_cleave(name: &str, value: &str, was: String) -> Foreign {
@@ -186,10 +194,10 @@ fn levels(value: &str) -> Option<String> {
     (below > 0 && above < 100).then(|| format!("{below},{at},{above}"))
 }
 
-/// An object's keys and values as text; keys of nested objects are joined with a dot.
+/// An object's keys and values as text, except those without a value; keys of nested objects are joined with a dot.
 fn flat(above: &str, object: &Map<String, Value>) -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for (key, value) in object {
+    for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
         let key = format!("{above}{key}");
         match value.as_object() {
             Some(object) if above.is_empty() => all.extend(flat(&format!("{key}."), object)),

@@ -100,6 +100,25 @@ fn what_was_approved_stays_approved_unless_a_limit_is_raised() {
 
 // shows: RUN-04
 #[test]
+fn a_key_without_a_value_and_a_comment_after_a_value_set_nothing() {
+    let environment = Environment::new();
+    environment.write(
+        ".casmrc.json",
+        r#"{"planningModel": null, "maxTurnsPerSession": null, "validation": null}"#,
+    );
+    environment.write(
+        ".cleave/config",
+        "export CLEAVE_PAUSE=\"5\" # seconds\nMODEL=sonnet # cheap\nVERIFY='make test' # quick\n",
+    );
+    expect![[r#"
+        .cleave/config: CLEAVE_PAUSE=5    pause = 5
+        .cleave/config: MODEL=sonnet      model = sonnet
+        .cleave/config: VERIFY=make test  not taken over: a project's file may not set it: `--verify 'make test'`, or `ekiden config set verify 'make test'`
+        --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
+}
+
+// shows: RUN-04
+#[test]
 fn a_permission_bypass_is_never_taken_over() {
     let environment = Environment::new().with("CLEAVE_DANGEROUSLY_SKIP_PERMISSIONS", "1");
     environment.write(".casmrc.json", r#"{"permissionMode": "bypassPermissions"}"#);
