@@ -191,5 +191,6 @@ const OTHERS: &[(&str, &str, Shape)] = &[
     ),
     ("key", KEYS, Assigned(Strong)),
     ("secret", "secret|credential", Assigned(Strong)),
-    ("token", "token|_auth", Assigned(Strong)),
+    // `"auth"` is where Docker keeps a registry's password.
+    ("token", "token|_auth|\"auth\"|\"auth\\\"", Assigned(Strong)),
 ];
