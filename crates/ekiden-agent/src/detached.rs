@@ -1,9 +1,11 @@
 //! Programs started for a hook or a web page, without an engine or a keeper.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// Starts a program without waiting for it, and without input or output. It runs on if its handle is dropped.
 #[expect(
@@ -38,12 +40,21 @@ pub fn leave_session() {
     let _ = rustix::process::setsid();
 }
 
-/// The output of a shell command for an input. Its errors are dropped.
+/// How much output of a filter is read.
+const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
+
+/// The output of a shell command for an input. Its errors are dropped. An error if it does not end in time: it, or
+/// what it leaves running with its output.
 #[expect(
     clippy::disallowed_methods,
     reason = "processes are created in this crate"
 )]
-pub fn filter(command: &OsStr, input: &[u8], dir: &Path) -> io::Result<Vec<u8>> {
+pub fn filter(
+    command: &OsStr,
+    input: &[u8],
+    dir: &Path,
+    patience: Duration,
+) -> io::Result<Vec<u8>> {
     let mut shell = Command::new("/bin/sh");
     shell
         .arg("-c")
@@ -55,12 +66,20 @@ pub fn filter(command: &OsStr, input: &[u8], dir: &Path) -> io::Result<Vec<u8>> 
         shell.current_dir(dir);
     }
     let mut child = shell.spawn()?;
-    let stdin = child.stdin.take();
-    std::thread::scope(|scope| {
-        // A command does not have to read its input.
-        scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input)));
-        child.wait_with_output().map(|output| output.stdout)
-    })
+    let (stdin, stdout, input) = (child.stdin.take(), child.stdout.take(), input.to_vec());
+    // A command does not have to read its input.
+    std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut said = Vec::new();
+        let read = stdout.map(|stdout| stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut said));
+        read.map(|_| sender.send(said))
+    });
+    let said = receiver.recv_timeout(patience);
+    if child.try_wait()?.is_none() && said.is_err() {
+        child.kill()?;
+    }
+    said.map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -71,7 +90,8 @@ mod tests {
     #[test]
     fn a_command_is_fed_and_heard() {
         let said = |command: &str, input: &[u8]| {
-            filter(command.as_ref(), input, Path::new("/")).expect("run")
+            let dir = Path::new("/");
+            filter(command.as_ref(), input, dir, Duration::from_secs(20)).expect("run")
         };
         assert_eq!(said("tr a-z A-Z", b"line"), b"LINE");
         assert_eq!(
@@ -79,5 +99,16 @@ mod tests {
             b"not reading\n"
         );
         assert_eq!(said("exit 3", b""), b"");
+        assert!(said("yes", b"").len() < 1 << 20);
+    }
+
+    // shows: UIX-06
+    #[test]
+    fn a_command_that_does_not_end_is_not_waited_for() {
+        for command in ["sleep 60", "sleep 60 & echo line"] {
+            let patience = Duration::from_millis(200);
+            let said = filter(command.as_ref(), b"", Path::new("/"), patience);
+            assert!(said.is_err(), "{command}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use ekiden_agent::detached;
 use ekiden_core::guard::{Level, LineFormat, Part, Reading};
@@ -22,8 +23,11 @@ pub(super) fn run(wrap: Option<&OsStr>) {
     } else {
         project
     };
-    let mut foreign = wrap.and_then(|command| foreign(command, input.as_bytes(), dir));
     let watched = Watched::of(&told.session_id, told.transcript.clone(), dir, &told.cwd);
+    let is_active = watched
+        .as_ref()
+        .is_some_and(|watched| keep_figure(watched, &told));
+    let mut foreign = wrap.and_then(|command| foreign(command, input.as_bytes(), dir));
     let line = watched.map(|watched| {
         let format = watched.line_format();
         let beside = if format.shows(Part::Wrapped) {
@@ -31,7 +35,7 @@ pub(super) fn run(wrap: Option<&OsStr>) {
         } else {
             None
         };
-        line(&watched, &format, &told, beside.as_deref())
+        line(&watched, &format, &told, is_active, beside.as_deref())
     });
     let mut out = std::io::stdout().lock();
     for text in line.into_iter().chain(foreign) {
@@ -44,9 +48,9 @@ fn line(
     watched: &Watched,
     format: &LineFormat,
     told: &StatusInput,
+    is_active: bool,
     beside: Option<&str>,
 ) -> String {
-    let is_active = keep_figure(watched, told);
     let (watch, reading) = (watched.watch(), watched.reading());
     if let Some(reading) = &reading {
         watched.publish(&watch, reading, is_active);
@@ -145,9 +149,12 @@ pub(super) fn keep(watched: &Watched, used_tokens: Option<u64>, window_tokens: u
     is_new
 }
 
+/// How long the previous status line may take. Then the guard's is shown alone.
+const FOREIGN_PATIENCE: Duration = Duration::from_secs(4);
+
 /// The output of the previous status line for the same input.
 fn foreign(command: &OsStr, input: &[u8], dir: &Path) -> Option<String> {
-    let said = detached::filter(command, input, dir).ok()?;
+    let said = detached::filter(command, input, dir, FOREIGN_PATIENCE).ok()?;
     let said = String::from_utf8_lossy(&said);
     let said = said.trim_end_matches('\n');
     (!said.is_empty()).then(|| said.to_owned())
