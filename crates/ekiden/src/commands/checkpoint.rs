@@ -8,6 +8,7 @@ use ekiden_core::guard::{CheckpointState, Level, Reading, StateOf};
 use ekiden_engine::workspace::Workspace;
 
 use super::end_leftovers;
+use super::estimate::shown;
 use super::task::Task;
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
@@ -180,13 +181,13 @@ impl<'a> CheckpointCommand<'a> {
 
     fn defer(&self, output: &mut Output) -> Result<(), Failure> {
         let levels = self.watched.settings.levels;
-        let level = self.reading.as_ref().map(|reading| reading.level(levels));
-        if level.max(Some(self.watch.armed.level)) == Some(Level::L3) {
+        let until_percent = levels.latest_percent();
+        let is_late = |reading: &Reading| reading.percent() >= u64::from(until_percent);
+        if self.watch.armed.level == Level::L3 || self.reading.as_ref().is_some_and(is_late) {
             let text = "cannot put the handoff off: the context is nearly full";
             let hint = format!("{} writes the handoff", self.watched.names(false).handoff);
             return Err(Failure::new(Exit::NotPermitted, text).hint(hint));
         }
-        let until_percent = levels.latest_percent();
         self.record(WatchEvent::Deferred { until_percent })?;
         output.line(format!(
             "The handoff is put off until {until_percent}% of the usable window."
@@ -236,13 +237,10 @@ fn tell_estimate(
     reading: Option<&Reading>,
     output: &mut Output,
 ) {
-    let [all, text, files] =
-        [estimate.tokens, estimate.text_tokens, estimate.file_tokens].map(phrase::tokens);
-    let named = phrase::files(usize::try_from(estimate.files).unwrap_or(usize::MAX));
-    let Estimate { percent, items, .. } = estimate;
+    let (all, percent) = (phrase::tokens(estimate.tokens), estimate.percent);
+    let counted = shown::parts(estimate);
     output.line(format!(
-        "Estimate    about {all}, {percent}% of the usable window: {text} for the text, {files} for \
-         {named} it names, {items} open items"
+        "Estimate    about {all}, {percent}% of the usable window: {counted}"
     ));
     if let Some(reading) = reading {
         let fits = if estimate.fits == Some(true) {

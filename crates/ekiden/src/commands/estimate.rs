@@ -1,6 +1,6 @@
 //! `ekiden estimate`: how much work will take, as ranges with their reasons, and how it fits into sessions.
 
-mod shown;
+pub(super) mod shown;
 
 use std::path::{Path, PathBuf};
 

@@ -748,6 +748,18 @@ fn a_person_asks_and_puts_off() {
     assert_eq!(taken["modified_files"], json!(["src/api.rs"]));
 }
 
+// shows: CHK-07
+#[test]
+fn at_90_percent_nothing_is_put_off() {
+    let session = Watched::new();
+    session.line(149_000);
+    let defer = || session.environment.run(&["checkpoint", "--defer"]);
+    assert!(defer().expect(0).stdout.contains("until 90%"));
+    session.line(150_300);
+    let said = defer().expect(77).stderr;
+    assert!(said.contains("the context is nearly full"), "{said}");
+}
+
 // shows: EST-002
 #[test]
 fn a_prompt_that_may_not_fit_is_warned_of_and_not_stopped() {

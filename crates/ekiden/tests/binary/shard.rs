@@ -202,7 +202,7 @@ fn a_part_too_long_for_a_task_goes_into_a_file_that_its_stage_is_shown() {
 fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
     let environment = environment(1, 12);
     insta::assert_snapshot!(environment.told(&["checkpoint", "--estimate", "spec.md"]), @r"
-    Estimate    about 102k, 62% of the usable window: 410 for the text, 0 for 0 files it names, 24 open items
+    Estimate    about 102k, 62% of the usable window: 410 for the text, 24 open items, and what any task takes
     Advice      shard it first
       - shard: split it into smaller tasks, each under 30% of the window
       - checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with /orient

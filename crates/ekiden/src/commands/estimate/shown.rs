@@ -12,6 +12,18 @@ use crate::output::table::{self, Cell, Column, Side};
 /// Past work of about this size that is shown.
 const SIMILAR: usize = 3;
 
+/// What an estimate counted.
+pub(in crate::commands) fn parts(counted: &Estimate) -> String {
+    let named = phrase::files(usize::try_from(counted.files).unwrap_or(usize::MAX));
+    let [text, files] = [counted.text_tokens, counted.file_tokens].map(phrase::tokens);
+    let files = match counted.files {
+        0 => String::new(),
+        _ => format!("{files} for {named} that it names, "),
+    };
+    let items = phrase::count(counted.items, "open item");
+    format!("{text} for the text, {files}{items}, and what any task takes")
+}
+
 impl Subject {
     pub(super) fn lines(&self) -> Vec<Line> {
         let learned = Learned::of(&self.past, self.kind);
@@ -77,22 +89,8 @@ impl Subject {
         if !self.stated.is_empty() && self.stated.iter().all(|stated| *stated > 0) {
             return "the manifest states it".to_owned();
         }
-        let Estimate {
-            tokens,
-            text_tokens,
-            file_tokens,
-            files,
-            items,
-            ..
-        } = self.counted;
-        let named = phrase::files(usize::try_from(files).unwrap_or(usize::MAX));
-        let [tokens, text, of_files] = [tokens, text_tokens, file_tokens].map(phrase::tokens);
-        let of_files = match files {
-            0 => String::new(),
-            _ => format!("{of_files} for {named} that it names, "),
-        };
-        let items = phrase::count(items, "open item");
-        format!("counted {tokens}: {text} for the text, {of_files}{items}, and what any task takes")
+        let tokens = phrase::tokens(self.counted.tokens);
+        format!("counted {tokens}: {}", parts(&self.counted))
     }
 
     fn learned(&self, learned: &Learned, outlook: &Outlook) -> String {
