@@ -95,14 +95,19 @@ fn handoff_requested(run: &Run) -> Entry {
     let hears = |relay: &&Relay| relay.agent().kind.takes_messages();
     let asked = working(run).filter(hears);
     let sessions: Vec<u32> = asked.map(|relay| relay.session().get()).collect();
+    let goes_on = |relay: &Relay| relay.session().get() < relay.session_max();
+    let [next, nexts] = match working(run).filter(hears).any(goes_on) {
+        true => ["the next one continues", "the next ones continue"],
+        false => [
+            "it is the last one allowed",
+            "they are the last ones allowed",
+        ],
+    };
     let text = match sessions.as_slice() {
         [] if working(run).next().is_none() => NONE_AT_WORK.to_owned(),
         [] => "this agent cannot be asked to hand off; it does when it ends".to_owned(),
-        [session] => format!("session {session} is asked to hand off; the next one continues"),
-        several => format!(
-            "{} sessions are asked to hand off; the next ones continue",
-            several.len()
-        ),
+        [session] => format!("session {session} is asked to hand off; {next}"),
+        several => format!("{} sessions are asked to hand off; {nexts}", several.len()),
     };
     let entry = Entry::new("handoff_requested")
         .fields(fields! { "sessions": sessions })

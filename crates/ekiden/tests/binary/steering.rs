@@ -101,6 +101,18 @@ fn next_lets_the_session_hand_off_and_the_run_goes_on() {
     assert_eq!(environment.read("item-4.txt"), "made\n");
 }
 
+// shows: UIX-01
+#[test]
+fn next_in_the_last_session_promises_no_other() {
+    let environment = Environment::with_git();
+    let mut run = at_work(&environment);
+    environment.run(&["limits", "-m", "1"]).expect(0);
+    environment.run(&["next"]).expect(0);
+    run.wait_for("session 1 is asked to hand off; it is the last one allowed");
+    environment.write("go", "");
+    run.end().expect(3);
+}
+
 /// The command says so instead of waiting for a handoff that nobody was asked for.
 // shows: UIX-01
 #[test]
