@@ -6,7 +6,7 @@ use ekiden_core::agent::AgentKind;
 use ekiden_core::ids::MessageId;
 use ekiden_core::limits;
 use ekiden_core::settings::LimitsChanged;
-use ekiden_core::steering::{Steered, Steering};
+use ekiden_core::steering::{Steered, Steering, StopRequest};
 use ekiden_core::time::Millis;
 use ekiden_engine::steering::{RunningRun, Waited};
 use ekiden_engine::workspace::Workspace;
@@ -97,9 +97,8 @@ pub fn stop(args: &StopArgs, output: &mut Output) -> Result<Exit, Failure> {
         .send(limits::STOP_PATIENCE, |_, _| Ok(stop), output)?;
     if sent.patience > Millis(0) {
         let (run, waits) = (sent.run()?, phrase::duration(sent.patience));
-        output.message(&format!(
-            "run {run} is asked to stop; waiting up to {waits}\n"
-        ));
+        let what = sent.asked_to_stop();
+        output.message(&format!("run {run} {what}; waiting up to {waits}\n"));
     }
     sent.wait_until_ended()?;
     sent.print(output)
@@ -251,6 +250,20 @@ impl Sent {
         Ok(())
     }
 
+    /// How a person is told of the stop: the run may have been asked before, and only `--now` can add to that.
+    fn asked_to_stop(&self) -> &'static str {
+        let mut relays = self.running.summary.run.relays();
+        let stop = self.message.steering.stop();
+        let adds = |before| stop.is_some_and(|stop| stop.outweighs(before));
+        match relays.any(|(_, relay)| relay.wishes.stop.is_some_and(|before| !adds(before))) {
+            false => "is asked to stop",
+            true if stop == Some(StopRequest::Gently) => {
+                "was already asked to stop; `ekiden stop --now` stops at once"
+            }
+            true => "was already asked to stop",
+        }
+    }
+
     fn wait_until_ended(&self) -> Result<(), Failure> {
         let waited = self.running.wait_until_ended(self.patience);
         let hint = "it ends as soon as it can; `ekiden stop --now` ends it at once";
@@ -281,15 +294,15 @@ impl Sent {
         told.iter().for_each(|told| output.warn(told));
         if self.patience == Millis(0) && !self.json {
             let what = match &self.message.steering {
-                Steering::Stop { .. } => "stop",
-                Steering::HandOff => "have its session hand off",
-                Steering::Pause => "pause",
-                Steering::Unpause => "continue",
-                Steering::Instruct { .. } => "tell its next session",
-                Steering::Answer { .. } => "take the answer",
-                Steering::ChangeLimits(_) => "change its limits",
+                Steering::Stop { .. } => self.asked_to_stop(),
+                Steering::HandOff => "is asked to have its session hand off",
+                Steering::Pause => "is asked to pause",
+                Steering::Unpause => "is asked to continue",
+                Steering::Instruct { .. } => "is asked to tell its next session",
+                Steering::Answer { .. } => "is asked to take the answer",
+                Steering::ChangeLimits(_) => "is asked to change its limits",
             };
-            let text = format!("run {} is asked to {what}", self.run()?);
+            let text = format!("run {} {what}", self.run()?);
             let rest = "; `ekiden status` shows when it does";
             output.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest));
             return Ok(Exit::Done);

@@ -113,6 +113,23 @@ fn next_in_the_last_session_promises_no_other() {
     run.end().expect(3);
 }
 
+// shows: UIX-01
+#[test]
+fn a_second_stop_says_that_it_is_one() {
+    let environment = Environment::with_git();
+    let run = at_work(&environment);
+    let stop = |args: &[&str]| {
+        let said = environment.run(&[&["stop", "--wait", "0s"], args].concat());
+        said.expect(0).stdout
+    };
+    assert!(stop(&[]).contains(" is asked to stop; `ekiden status`"));
+    let again = stop(&[]);
+    let expected = " was already asked to stop; `ekiden stop --now` stops at once; `ekiden status`";
+    assert!(again.contains(expected), "{again}");
+    assert!(stop(&["--now"]).contains(" is asked to stop; `ekiden status`"));
+    run.end().expect(130);
+}
+
 /// The command says so instead of waiting for a handoff that nobody was asked for.
 // shows: UIX-01
 #[test]
