@@ -70,7 +70,7 @@ impl Kind {
     pub fn count(self, number: usize) -> String {
         let (one, more) = match self {
             Self::Crash => ("crash", "crashes"),
-            Self::Lost => ("kill of ekiden", "kills of ekiden"),
+            Self::Lost => ("sudden end of ekiden", "sudden ends of ekiden"),
             Self::Rescue => ("rescue", "rescues"),
             Self::Veto => ("veto", "vetoes"),
             Self::Loop => ("repeated handoff", "repeated handoffs"),

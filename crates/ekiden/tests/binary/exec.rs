@@ -400,7 +400,7 @@ fn a_disk_that_fails_between_two_sessions_is_told_as_such_and_costs_nothing() {
       next      write the second file
 
     complete (not verified) · 2 sessions · TIME · 3 files not committed
-    trouble    1 kill of ekiden (session 2)
+    trouble    1 sudden end of ekiden (session 2)
     report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
@@ -435,7 +435,7 @@ fn after_a_crash_a_published_file_decides_nothing_and_is_kept() {
       next      write the second file
 
     complete (not verified) · 1 session · TIME · 3 files not committed
-    trouble    1 kill of ekiden (session 1)
+    trouble    1 sudden end of ekiden (session 1)
     report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
