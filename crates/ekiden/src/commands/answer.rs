@@ -11,7 +11,7 @@ use ekiden_core::run::Run;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::Steering;
 use ekiden_core::text::{clean, shell_word};
-use ekiden_engine::history;
+use ekiden_engine::history::{self, Listed};
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::steering::RunningRun;
 use ekiden_engine::workspace::Workspace;
@@ -79,7 +79,13 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let summary = history::read(&workspace, &id, |_, _| {})?;
     let holder = history::holder(&workspace).and_then(|holder| holder.run);
     let is_held = holder.as_ref() == Some(&id);
-    let question = question(&summary.run, args.stage.as_deref(), is_held)?;
+    let question = question(&summary.run, args.stage.as_deref(), is_held);
+    let question = question.map_err(|failure| match run {
+        None => asked_elsewhere(&workspace)
+            .into_iter()
+            .fold(failure, Failure::hint),
+        Some(_) => failure,
+    })?;
     let mut draft = None;
     let text = match (text, &args.file) {
         (Some(_), Some(_)) => {
@@ -166,6 +172,18 @@ fn go_on(
         with: With::Resume(resumed, ChangedLog::Refuse),
     };
     launch::continue_with(invocation, workspace.clone(), asked, output)
+}
+
+/// How to answer the newest run here that has a question, if the newest of all has none.
+fn asked_elsewhere(workspace: &Workspace) -> Option<String> {
+    let runs = history::list(workspace).ok()?;
+    let read = |listed: &Listed| history::read(workspace, &listed.run, |_, _| {}).ok();
+    let mut older = runs.iter().rev().skip(1).filter_map(read);
+    let asks = older.find(|older| older.run.questions().next().is_some())?;
+    let run = asks.id();
+    Some(format!(
+        "run {run} has one: `ekiden answer {run} 'TEXT'` answers it"
+    ))
 }
 
 /// What the words mean: a single word that begins a run's id, and is as long as a shown id, names that run.

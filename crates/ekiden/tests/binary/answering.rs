@@ -65,6 +65,20 @@ fn an_answer_stands_in_the_next_prompt_as_the_users() {
 
 // shows: REL-35
 #[test]
+fn an_answer_is_told_which_older_run_asks() {
+    let environment = blocked();
+    let asks = environment.runs()[0].clone();
+    let anew = ["run", "--new", "task.md", "--agent", "rehearsal"];
+    environment.write("scenario.toml", "");
+    environment.run(&anew).expect(0);
+    let said = environment.run(&["answer", "Keep it."]).expect(66);
+    let hint = format!("hint: run {asks} has one: `ekiden answer {asks} 'TEXT'` answers it");
+    assert!(said.stderr.contains(&hint), "{said}");
+    environment.run(&["answer", &asks, "Keep it."]).expect(0);
+}
+
+// shows: REL-35
+#[test]
 fn an_answer_may_be_written_in_an_editor() {
     let environment = blocked().with("EDITOR", "no-such-editor");
     environment.write("answer.md", "Drop it.\n");
