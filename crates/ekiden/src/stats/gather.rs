@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use ekiden_core::guard::watch::WatchRecord;
 use ekiden_core::relay::ItemState;
+use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
@@ -20,7 +21,7 @@ use ekiden_store::guard::{GuardFiles, watched_sessions};
 use ekiden_wire::requests::Requests;
 use ignore::WalkBuilder;
 
-use super::metrics::Metrics;
+use super::metrics::{Fraction, Metrics};
 use super::spending::Transcript;
 use crate::client::settings::config_dir;
 use crate::failure::Failure;
@@ -106,29 +107,34 @@ pub fn project(
         if listed.started.is_some() && listed.started < Some(since) {
             continue;
         }
-        let mut timeline = None;
+        let (mut timeline, mut list) = (None, None);
         let read = history::read(workspace, &listed.run, |record, run| {
-            timeline
-                .get_or_insert_with(|| Timeline::new(run))
-                .take(record, run);
+            let timeline = timeline.get_or_insert_with(|| Timeline::new(run));
+            timeline.take(record, run);
+            // Follow-up work takes the list away.
+            list = listed_work(run, timeline).or(list);
         });
         match (read, timeline) {
-            (Ok(read), Some(timeline)) => {
-                let relays = read.run.relays();
-                let lists = relays.filter_map(|(_, relay)| relay.items.as_ref());
-                let done = lists.map(|list| list.texts(ItemState::Done).count() as u64);
-                metrics.of_run(
-                    &timeline,
-                    read.run.outcome(),
-                    done.reduce(u64::saturating_add),
-                );
-            }
+            (Ok(read), Some(timeline)) => metrics.of_run(&timeline, read.run.outcome(), list),
             (Ok(_), None) => {}
             (Err(_), _) => unreadable += 1,
         }
     }
     watched(workspace, since).for_each(|records| metrics.of_watched(&records));
     Ok(unreadable)
+}
+
+/// How far a run is with its list, if it works through one.
+fn listed_work(run: &Run, timeline: &Timeline) -> Option<Fraction> {
+    let lists = run.relays().filter_map(|(_, relay)| relay.items.as_ref());
+    let done = lists.map(|list| list.texts(ItemState::Done).count() as u64);
+    let over = timeline
+        .sessions()
+        .filter(|(_, session)| session.end().is_some());
+    done.reduce(u64::saturating_add).map(|part| Fraction {
+        part,
+        of: over.count() as u64,
+    })
 }
 
 /// The logs of the watched sessions of a project that were written to since then.

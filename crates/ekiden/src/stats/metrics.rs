@@ -138,27 +138,29 @@ impl Metrics {
         }
     }
 
-    /// Takes in a run as far as it went. `done` is how many items are done, if it works through a list.
-    pub fn of_run(&mut self, timeline: &Timeline, outcome: Option<&Outcome>, done: Option<u64>) {
-        self.runs.take(timeline, outcome, done);
-        if done.is_some() {
-            self.ralph.take(timeline, outcome, done);
+    /// Takes in a run as far as it went. `list` is the done items by the sessions of the list, if it has one.
+    pub fn of_run(
+        &mut self,
+        timeline: &Timeline,
+        outcome: Option<&Outcome>,
+        list: Option<Fraction>,
+    ) {
+        self.runs.take(timeline, outcome, list);
+        if list.is_some() {
+            self.ralph.take(timeline, outcome, list);
         }
     }
 }
 
 impl RunMetrics {
-    fn take(&mut self, timeline: &Timeline, outcome: Option<&Outcome>, done: Option<u64>) {
+    fn take(&mut self, timeline: &Timeline, outcome: Option<&Outcome>, list: Option<Fraction>) {
         for stage in &timeline.stages {
-            let listed = done.is_none().then_some(timeline.items_before);
-            self.of_sessions(&stage.sessions, listed);
+            let before = list.is_none().then_some(timeline.items_before);
+            self.of_sessions(&stage.sessions, before);
         }
-        if let Some(done) = done {
-            let ended = timeline
-                .sessions()
-                .filter(|(_, session)| session.end().is_some());
-            self.items.part += done;
-            self.items.of += ended.count() as u64;
+        if let Some(Fraction { part, of }) = list {
+            self.items.part += part;
+            self.items.of += of;
         }
         self.compacted.part += compacted(&timeline.problems);
         self.compacted.of += timeline.sessions().count() as u64;

@@ -94,6 +94,27 @@ fn what_was_spent_and_how_sessions_go_stands_beside_the_targets() {
 
 // shows: UIX-09
 #[test]
+fn follow_up_work_takes_no_item_from_a_list() {
+    let environment = Environment::with_git();
+    environment.run(&["ralph", "init"]).expect(0);
+    environment.write("fix_plan.md", "- [ ] one\n- [ ] two\n");
+    environment.commit_all();
+    let run = ["ralph", "run", "--agent", "rehearsal"];
+    environment.run(&run).expect(0);
+    let ralph = || {
+        let said = environment.run(&["stats", "--json"]).expect(0);
+        let told: Value = serde_json::from_str(&said.stdout).unwrap();
+        told["metrics"]["ralph"]["items"].clone()
+    };
+    assert_eq!(ralph(), json!({ "part": 2, "of": 2 }));
+    environment
+        .run(&["continue", "Then:\n\n- [ ] three"])
+        .expect(0);
+    assert_eq!(ralph(), json!({ "part": 2, "of": 2 }));
+}
+
+// shows: UIX-09
+#[test]
 fn sessions_from_before_setup_are_the_baseline() {
     let environment = with_transcripts(2);
     let project = environment.path("home/.claude/projects/-work-shop");
