@@ -104,6 +104,7 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     if let Some(closed) = file.closed {
         return Err(refusal(closed));
     }
+    editor::check_terminal("edit knowledge")?;
     let (copy, left) = file
         .copy()
         .map_err(|error| failed(error, &file.copy_path()))?;

@@ -142,6 +142,20 @@ fn an_edit_that_would_lose_words_is_refused_and_kept() {
 
 // shows: REL-30
 #[test]
+fn without_a_terminal_and_an_editor_nothing_is_edited() {
+    let environment = Environment::with_git();
+    one_session(&environment);
+    insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
+    --- standard error
+    error: cannot edit knowledge: there is no terminal for an editor
+    hint: a program in $EDITOR can change the file without one
+    --- exit code 2
+    ");
+    assert!(!environment.exists(".ekiden/KNOWLEDGE.edit.md"));
+}
+
+// shows: REL-30
+#[test]
 fn nobody_edits_while_a_session_runs() {
     let environment = with_editor(Environment::with_git(), "true");
     environment.write("task.md", &slow_items(2));
