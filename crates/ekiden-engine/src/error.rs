@@ -76,7 +76,7 @@ pub enum EngineError {
         what: String,
     },
     #[error(
-        "continue from session {session} of {run}: it left no handoff; {}",
+        "continue from session {session} of {run}: there is no handoff of it; {}",
         there(sessions)
     )]
     NoHandoff {
