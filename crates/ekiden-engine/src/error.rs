@@ -64,7 +64,11 @@ pub enum EngineError {
     #[error("resume {run}: it is complete")]
     Complete { run: RunId },
     #[error("continue {run}: it is not finished")]
-    NotComplete { run: RunId, asks: bool },
+    NotComplete {
+        run: RunId,
+        /// How it ended, if it did.
+        outcome: Option<Box<Outcome>>,
+    },
     #[error("use the state in {}: {why}", dir.display())]
     StateDoubted { dir: PathBuf, why: String },
     #[error("continue run {run}: its log is not the one that ekiden wrote; {what}")]

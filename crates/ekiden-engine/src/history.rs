@@ -335,7 +335,7 @@ pub(crate) fn continuable(
     }
     Err(EngineError::NotComplete {
         run: found.id().clone(),
-        asks: asks(&found.run),
+        outcome: found.run.outcome().cloned().map(Box::new),
     })
 }
 

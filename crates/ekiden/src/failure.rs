@@ -147,7 +147,7 @@ impl From<EngineError> for Failure {
                 failed(Exit::MissingInput).hint(format!("`ekiden log {run}` shows what it did"))
             }
             EngineError::StateDoubted { .. } => state_doubted(failed(Exit::Settings)),
-            EngineError::NotComplete { run, asks } => not_complete(run, *asks),
+            EngineError::NotComplete { run, outcome } => not_complete(run, outcome.as_deref()),
             EngineError::LogChanged { run, .. } => log_changed(run, failed(Exit::State)),
             EngineError::NoHandoff { run, .. } => {
                 failed(Exit::MissingInput).hint(format!("`ekiden sessions {run}` shows what there is"))
@@ -272,11 +272,16 @@ fn branch(error: &BranchError) -> Failure {
     Failure::new(Exit::Settings, format!("cannot {}", in_full(error))).hint(hint)
 }
 
-fn not_complete(run: &RunId, asks: bool) -> Failure {
+fn not_complete(run: &RunId, outcome: Option<&Outcome>) -> Failure {
     let text = format!("run {run} is not finished, so nothing can follow up on it");
-    Failure::new(Exit::Unfinished, text).hint(match asks {
-        true => format!("`ekiden answer {run}` answers its question and continues it"),
-        false => {
+    Failure::new(Exit::Unfinished, text).hint(match outcome {
+        Some(outcome) if outcome.asks() => {
+            format!("`ekiden answer {run}` answers its question and continues it")
+        }
+        Some(outcome) if outcome.is_final() => {
+            "it began nothing; `ekiden run TASK --verify 'COMMAND'` starts again".to_owned()
+        }
+        Some(_) | None => {
             format!("`ekiden resume {run}` continues it; add `--task FILE` for an edited task")
         }
     })

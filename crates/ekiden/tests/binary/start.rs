@@ -48,6 +48,9 @@ fn a_verification_that_can_never_run_begins_no_session() {
         "{said}"
     );
     assert!(!said.stdout.contains("session 1"), "{said}");
+    let follow_up = environment.run(&["continue", "And more."]).expect(1);
+    let hint = "hint: it began nothing; `ekiden run TASK --verify 'COMMAND'` starts again";
+    assert!(follow_up.stderr.contains(hint), "{follow_up}");
     assert_eq!(environment.runs().len(), 1);
     let said = environment.run(&["resume"]);
     assert!(
