@@ -20,6 +20,7 @@ use jiff::tz::TimeZone;
 
 use crate::output::ending::{Ended, Ending};
 use crate::output::line::Tone;
+use crate::output::outcome::asks;
 use crate::output::phrase;
 use crate::output::shown_work_dir::ShownWorkDir;
 
@@ -168,8 +169,10 @@ pub fn tell(
             if outcome.is_complete() || !outcome.is_final() {
                 next.push(shows(does(outcome), ending.command));
             }
-            let question = matches!(outcome, Outcome::Blocked { .. });
-            let details = ending.details.into_iter().filter(|_| !question);
+            let asked = asked(outcome);
+            let is_question = matches!(outcome, Outcome::Blocked { .. });
+            let details = ending.details.into_iter();
+            let details = details.filter(|line| !is_question && !asked.contains(line));
             (tone(ending.tone), ending.head, details.collect())
         }
         None => {
@@ -205,6 +208,20 @@ pub fn tell(
         next,
         left_out: None,
     }
+}
+
+/// The lines with which the end of a plan quotes its stages' questions; the page quotes them itself.
+fn asked(outcome: &Outcome) -> Vec<String> {
+    let Outcome::StagesFailed { failed, .. } = outcome else {
+        return Vec::new();
+    };
+    let lines = failed.iter().flat_map(|one| {
+        let Outcome::Blocked { question } = &*one.outcome else {
+            return Vec::new();
+        };
+        asks(&one.stage, question, &ShownWorkDir::default())
+    });
+    lines.collect()
 }
 
 /// How a run without an outcome stands, and the command for it with what that does.

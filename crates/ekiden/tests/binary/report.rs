@@ -221,12 +221,14 @@ fn a_plan_leaves_a_report_of_its_stages_and_their_trouble() {
         &[
             "Stage A",
             "Stage D",
-            "B asks",
+            "session 3 asks",
             "1 other stage blocked",
             "2 of 4 stages",
             "ekiden answer",
         ],
     );
+    let markdown = report(&environment, "report.md");
+    assert_eq!(markdown.matches("asks:").count(), 1, "{markdown}");
     let html = report(&environment, "report.html");
     assert!(
         html.contains("class=\"graph\"") || html.contains("The plan, by state"),
