@@ -206,23 +206,25 @@ impl Dispatcher<'_> {
         loop {
             let (places, did_something) = self.round()?;
             let is_idle = !places.iter().any(IssueWorktree::is_at_work) && !did_something;
+            // Otherwise a misspelled label would look like a program that hangs.
+            let is_free = self.obstacle.is_none() && !self.is_spent && self.failed.is_empty();
+            if is_first && is_idle && is_free && !self.json {
+                let again = match self.args.once {
+                    true => String::new(),
+                    false => format!(
+                        "; ekiden looks again every {}",
+                        phrase::duration(self.args.every)
+                    ),
+                };
+                let label = one_line(&self.args.label);
+                let text = format!("no issue with the label `{label}` needs a run{again}");
+                self.output.line(Line::new(Tone::Quiet, text));
+            }
             if self.args.once && is_idle && (self.obstacle.is_none() || self.is_spent) {
                 return Ok(match self.failed.is_empty() && !self.is_spent {
                     true => Exit::Done,
                     false => Exit::Unfinished,
                 });
-            }
-            // Otherwise a misspelled label would look like a program that hangs.
-            let is_free = self.obstacle.is_none() && !self.is_spent && self.failed.is_empty();
-            if is_first && is_idle && is_free && !self.json {
-                let (label, every) = (
-                    one_line(&self.args.label),
-                    phrase::duration(self.args.every),
-                );
-                let text = format!(
-                    "no issue with the label `{label}` needs a run; ekiden looks again every {every}"
-                );
-                self.output.line(Line::new(Tone::Quiet, text));
             }
             is_first = false;
             if self.rest(&places, &signals) {

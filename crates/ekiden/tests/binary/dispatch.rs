@@ -257,6 +257,16 @@ fn a_run_that_a_person_has_asked_to_stop_is_not_asked_again() {
     assert!(!said.stdout.contains("login  goes on"), "{said}");
 }
 
+// shows: TRK-10
+#[test]
+fn a_single_round_without_work_says_so() {
+    let environment = project(&[]);
+    insta::assert_snapshot!(environment.told(&words(&["--once"])), @r"
+    no issue with the label `ekiden` needs a run
+    --- exit code 0
+    ");
+}
+
 /// It looks rarely, and there is room for one run.
 // shows: TRK-10
 #[test]
