@@ -11,11 +11,21 @@ pub(crate) fn with_block(text: &str, old: &str, mark: &str, inner: &str) -> Stri
     // A mark within it would end the block, or begin another.
     let inner = inner.replace(START, "&lt;!-- ekiden:");
     let inner = inner.replace(END, "&lt;!-- /ekiden -->");
-    let new = format!("{mark}\n{}\n{END}", inner.trim_end());
+    let end = line_end(text);
+    let inner = inner.trim_end().replace("\r\n", "\n").replace('\n', end);
+    let new = format!("{mark}{end}{inner}{end}{END}");
     match block(text, old) {
         Some(range) => format!("{}{new}{}", &text[..range.start], &text[range.end..]),
-        None if text.trim().is_empty() => format!("{new}\n"),
-        None => format!("{}\n\n{new}\n", text.trim_end()),
+        None if text.trim().is_empty() => format!("{new}{end}"),
+        None => format!("{}{end}{end}{new}{end}", text.trim_end()),
+    }
+}
+
+/// How the lines of a text end; some editors write two characters.
+pub(crate) fn line_end(text: &str) -> &'static str {
+    match text.contains("\r\n") {
+        true => "\r\n",
+        false => "\n",
     }
 }
 

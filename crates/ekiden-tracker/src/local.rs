@@ -32,7 +32,7 @@ use ekiden_store::disk::{Disk, DiskError, Kind, Reach};
 use ekiden_store::outbox::name_of;
 use ekiden_store::replace::replace_in_project;
 
-use crate::block::{START, block, with_block};
+use crate::block::{START, block, line_end, with_block};
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::{Fault, Markup, NewState};
 
@@ -422,7 +422,7 @@ impl File {
     fn set(&mut self, key: &str, value: &str) {
         // Not cut: a person's labels are in it.
         let line = format!("{key}: {}", one_line(value, usize::MAX));
-        let line = format!("{}\n", line.trim_end());
+        let line = format!("{}{}", line.trim_end(), line_end(&self.0));
         match (self.field(key), self.front()) {
             (Some(field), _) => self.0.replace_range(field, &line),
             (None, Some((_, end, _))) => self.0.insert_str(end, &line),

@@ -150,7 +150,11 @@ fn a_file_of_another_editor_is_read_and_stays_whole() {
     assert_eq!(issue.text, "By mail.");
     tracker.set_label("login", "x", true).unwrap();
     let written = std::fs::read_to_string(temp.path().join(".issues/login.md")).unwrap();
-    assert_eq!(written, text(" bug, ui, x\n"));
+    assert_eq!(written, text(" bug, ui, x\r\n"));
+    tracker.put_comment("login", &living("one\ntwo")).unwrap();
+    let written = std::fs::read_to_string(temp.path().join(".issues/login.md")).unwrap();
+    assert!(written.contains("one\r\ntwo"), "{written}");
+    assert!(!written.replace("\r\n", "").contains('\n'), "{written}");
 }
 
 // shows: TRK-09
