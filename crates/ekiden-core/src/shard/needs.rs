@@ -90,9 +90,11 @@ impl Found<'_> {
 
     /// Sections that continue, words of order, numbered steps.
     fn order(&mut self, text: &str, pieces: &Pieces<'_>) {
+        // The number of a section, a chapter or a part says where it stands, not when it is done.
         let step = |title: &str| {
             let word = NUMBERED.captures(title)?.name("word")?.as_str();
-            Some(word.to_lowercase())
+            let word = word.to_lowercase();
+            (!["section", "chapter", "part"].contains(&&*word)).then_some(word)
         };
         for (place, range) in self.shards.iter().enumerate().skip(1) {
             let mut lines = text[range.clone()].lines().map(str::trim);

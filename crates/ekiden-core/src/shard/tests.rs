@@ -276,6 +276,25 @@ fn code_below_an_item_stays_with_that_item() {
 
 // shows: SHD-001
 #[test]
+fn numbered_steps_need_each_other_and_numbered_chapters_do_not() {
+    for (word, waits) in [
+        ("Step", true),
+        ("Phase", true),
+        ("Chapter", false),
+        ("Part", false),
+    ] {
+        let text: String = (1..4)
+            .map(|n| format!("# {word} {n}\n\nWords.\n\n"))
+            .collect();
+        let shards = split(&text, Split::Into(3)).shards;
+        let all = shards.iter().skip(1).all(|shard| !shard.needs.is_empty());
+        let none = shards.iter().all(|shard| shard.needs.is_empty());
+        assert!(if waits { all } else { none }, "{word}");
+    }
+}
+
+// shows: SHD-001
+#[test]
 fn a_planners_answer_changes_names_and_needs_or_nothing() {
     let text = "# T\n\n## One\n\nwords\n\n## Two\n\nwords\n\n## Three\n\nwords\n";
     let spec = Spec {

@@ -119,6 +119,12 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
         output.line("nothing changed");
         return Ok(Exit::Done);
     }
+    if text.trim().is_empty() {
+        file.discard().map_err(cannot)?;
+        let what = "cannot save the edit: it is empty, so nothing was changed";
+        let hint = "to remove all facts, leave the line `## Core Knowledge`";
+        return Err(Failure::new(Exit::InvalidInput, what).hint(hint));
+    }
     check(&text, &copy)?;
     // A session may have begun while the editor was open. It will add to the knowledge, so this edit is not
     // continued.

@@ -289,3 +289,19 @@ fn an_editor_that_is_missing_or_fails_changes_nothing() {
     --- exit code 1
     ");
 }
+
+// shows: REL-30
+#[test]
+fn an_edit_that_leaves_nothing_changes_nothing() {
+    let environment = with_editor(Environment::with_git(), "truncate -s 0");
+    one_session(&environment);
+    let before = shown(&environment);
+    insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
+    --- standard error
+    error: cannot save the edit: it is empty, so nothing was changed
+    hint: to remove all facts, leave the line `## Core Knowledge`
+    --- exit code 65
+    ");
+    assert_eq!(shown(&environment), before);
+    assert!(!environment.exists(".ekiden/KNOWLEDGE.edit.md"));
+}
