@@ -175,7 +175,7 @@ fn the_next_command_names_the_work_dir() {
     assert_eq!(next(&[]), format!("ekiden shard {spec} -d project\n"));
     let written = format!("ekiden estimate {spec} --sessions -o project/plan.toml -d project\n");
     assert_eq!(next(&["--sessions"]), written);
-    let lines = environment.told(&["estimate", "- [ ] one\n- [ ] two\n"]);
+    let lines = environment.told(&["estimate", "--", "- [ ] one\n- [ ] two\n"]);
     assert!(lines.contains("next  ekiden run TASK\n"), "{lines}");
 }
 
