@@ -20,8 +20,9 @@ use crate::workspace::Workspace;
 /// The variable that identifies the processes of a run's attempts.
 const RUN_MARK: &str = "EKIDEN_RUN";
 
-/// Ends the commands that a run was waiting for, and returns how many processes that were. Best effort. No lock says
-/// whether their keepers live, so those are not asked. Call it only when no engine works on the run.
+/// Ends the commands that a run was waiting for, and returns how many processes that were. Best effort. A
+/// command has no lock as an attempt has, so it is ended even if its keeper lives. Call it only when no engine works on the
+/// run.
 pub(crate) fn end_tasks<'a>(
     run: &Run,
     outstanding: impl Iterator<Item = (EffectId, &'a Effect)>,

@@ -21,7 +21,7 @@ pub(crate) fn with_block(text: &str, old: &str, mark: &str, inner: &str) -> Stri
     }
 }
 
-/// How the lines of a text end; some editors write two characters.
+/// The line ending of a text: CRLF if any of its lines has it.
 pub(crate) fn line_end(text: &str) -> &'static str {
     match text.contains("\r\n") {
         true => "\r\n",

@@ -206,8 +206,8 @@ impl Dispatcher<'_> {
         loop {
             let (places, did_something) = self.round()?;
             let is_idle = !places.iter().any(IssueWorktree::is_at_work) && !did_something;
-            // Otherwise a misspelled label would look like a program that hangs.
             let is_free = self.obstacle.is_none() && !self.is_spent && self.failed.is_empty();
+            // A label may be misspelled.
             if is_first && is_idle && is_free && !self.json {
                 let again = match self.args.once {
                     true => String::new(),

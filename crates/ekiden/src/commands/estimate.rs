@@ -284,7 +284,7 @@ impl Subject {
     /// The command that does what was shown; `plan` is where a manifest would go.
     fn next(&self, args: &EstimateArgs, plan: &str) -> String {
         let word = |subject: &String| match subject.starts_with('-') || subject.contains('\n') {
-            // Standard input is read already, and a text of several lines is no word of one line.
+            // `-` has been read, a text with a dash looks like a flag, and one of several lines is no single word.
             true => "TASK".to_owned(),
             false => shell_word(subject),
         };

@@ -194,7 +194,7 @@ fn levels(value: &str) -> Option<String> {
     (below > 0 && above < 100).then(|| format!("{below},{at},{above}"))
 }
 
-/// An object's keys and values as text, except those without a value; keys of nested objects are joined with a dot.
+/// An object's keys and values as text, without those that are null. Keys of nested objects are joined with a dot.
 fn flat(above: &str, object: &Map<String, Value>) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
