@@ -69,7 +69,8 @@ async fn end(reports: &mut mpsc::Receiver<Report>) -> AttemptEnded {
 #[tokio::test]
 async fn a_flood_does_not_hold_up_the_end_of_an_agent_that_was_told_to_close() {
     let dir = tempfile::tempdir().unwrap();
-    let (agent, mut reports) = agent_of(AgentKind::Claude, "exec yes", dir.path());
+    // Lines that are read more slowly than they are written, but not so slowly that the rest takes seconds.
+    let (agent, mut reports) = agent_of(AgentKind::Claude, "exec yes flood", dir.path());
     agent.tell(AgentCommand::Close);
     let within = Duration::from(CLOSE_GRACE) + Duration::from_secs(10);
     let ended = timeout(within, end(&mut reports)).await;
