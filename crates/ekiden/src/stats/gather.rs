@@ -112,10 +112,15 @@ pub fn project(
             let timeline = timeline.get_or_insert_with(|| Timeline::new(run));
             timeline.take(record, run);
             // Follow-up work takes the list away.
-            list = listed_work(run, timeline).or(list);
+            if run.outcome().is_some() {
+                list = listed_work(run, timeline).or(list);
+            }
         });
         match (read, timeline) {
-            (Ok(read), Some(timeline)) => metrics.of_run(&timeline, read.run.outcome(), list),
+            (Ok(read), Some(timeline)) => {
+                let list = listed_work(&read.run, &timeline).or(list);
+                metrics.of_run(&timeline, read.run.outcome(), list);
+            }
             (Ok(_), None) => {}
             (Err(_), _) => unreadable += 1,
         }
