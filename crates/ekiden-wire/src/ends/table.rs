@@ -147,6 +147,14 @@ impl<'a> End<'a> {
             Exit::Signal(_) | Exit::EngineLost => None,
         }
     }
+
+    /// What it said on standard error, or else its exit code.
+    fn last_words(&self) -> String {
+        match self.failure_code() {
+            Some(code) if self.seen.stderr.is_empty() => format!("exit code {code}"),
+            Some(_) | None => self.seen.stderr.clone(),
+        }
+    }
 }
 
 /// What we see of each end, and its cause. The first row whose condition holds decides.
@@ -253,9 +261,9 @@ pub static TABLE: &[Row] = rows! { end:
     "no `init` and an exit code, and on standard error that it does not take a flag, its value, or root with it":
         end.failure_code().is_some() && !end.seen.started && is_refused_start(&end.seen.stderr)
             => EndCause::NotTaken(end.seen.stderr.clone());
-    "no `init` and an exit code, with what it said on standard error":
+    "no `init` and an exit code, with what it said on standard error, or else the code":
         end.failure_code().is_some() && !end.seen.started
-            => EndCause::NeverStarted(end.seen.stderr.clone());
+            => EndCause::NeverStarted(end.last_words());
     "no result and an exit code":
         end.failure_code().is_some() => crashed(end);
     "no result, exit code 0, a callback of ours open":

@@ -328,6 +328,10 @@ fn a_client_that_refuses_its_flags_is_not_started_again() {
     }
     let other = "Error: ENOSPC: no space left on device";
     assert_eq!(said(other), EndCause::NeverStarted(other.to_owned()));
+    assert_eq!(
+        said(" \n"),
+        EndCause::NeverStarted("exit code 1".to_owned())
+    );
     let mut seen = ended(&[init()], None);
     seen.exited(Exit::Code(1), "error: unknown option '-x'");
     assert_eq!(cause(&seen), EndCause::Crashed { exit: 1 });

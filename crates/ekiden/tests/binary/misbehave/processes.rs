@@ -61,7 +61,7 @@ fn a_crash_at_any_point() {
     });
     insta::assert_snapshot!(courses, @r#"
     start     { exit = 3 }    nothing, handoff, handoff, completion; exit code 0
-              {"never_started":""}
+              {"never_started":"exit code 3"}
     prompt    { exit = 0 }    nothing, handoff, handoff, completion; exit code 0
               {"protocol":"it exited without a result"}
     call 1    { exit = 1 }    nothing, handoff, handoff, completion; exit code 0
