@@ -276,7 +276,7 @@ fn the_doctor_tries_each_way() {
     assert!(hook.posted().is_empty());
     insta::assert_snapshot!(lines(&["--try-notify"]), @r"
     warning  notify      notify.desktop: no desktop session was found
-                         see docs/notifications.md, or leave this way out of your settings
+                         switch it off: `ekiden config set notify.desktop false`
     warning  notify      notify.command: cannot find the program `no-such-program`
                          see docs/notifications.md, or leave this way out of your settings
     ok       notify      notify.webhook: sent

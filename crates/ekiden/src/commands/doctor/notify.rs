@@ -48,11 +48,14 @@ pub(super) fn try_each(dir: &Path, endpoints: &[Endpoint]) -> Result<Vec<Check>,
     let told = try_out(dir, endpoints)?;
     let told = told.into_iter().map(|(way, failed)| match failed {
         None => Check::ok(NAME, format!("{way}: sent")),
-        Some(why) => Check::warning(
-            NAME,
-            format!("{way}: {why}"),
-            "see docs/notifications.md, or leave this way out of your settings",
-        ),
+        Some(why) => {
+            // The desktop is the one way that is on without a setting.
+            let remedy = match way == Way::Desktop.name() {
+                true => "switch it off: `ekiden config set notify.desktop false`",
+                false => "see docs/notifications.md, or leave this way out of your settings",
+            };
+            Check::warning(NAME, format!("{way}: {why}"), remedy)
+        }
     });
     Ok(told.collect())
 }
