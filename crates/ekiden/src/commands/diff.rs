@@ -25,7 +25,7 @@ pub struct DiffArgs {
     /// The session's number [default: the newest]
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     session: Option<u32>,
-    /// Show which files changed and how much, not their lines
+    /// Show which files changed and how much, not their lines and not the handoff
     #[arg(long)]
     stat: bool,
     #[command(flatten)]
@@ -72,7 +72,8 @@ pub fn diff(args: &DiffArgs, output: &mut Output) -> Result<Exit, Failure> {
         let line = Line::labelled("open", Tone::Plain, one_line(name));
         output.line(line.with(Tone::Quiet, note));
     }
-    for text in [handoff, commits.patch.unwrap_or_default()] {
+    let handoff = (!args.stat).then_some(handoff);
+    for text in handoff.into_iter().chain(commits.patch) {
         if !text.is_empty() {
             output.line(Line::default());
             output.foreign(text.as_bytes());
