@@ -102,12 +102,7 @@ impl View<'_> {
 
     fn agent(&self) -> Text {
         let timeline = self.timeline;
-        // The totals count a session once it has ended.
-        let at_work = timeline
-            .sessions()
-            .filter(|(_, session)| session.end().is_none());
-        let sessions = u64::from(timeline.standing.totals.sessions) + at_work.count() as u64;
-        let count = phrase::count(sessions, "session");
+        let count = phrase::count(timeline.begun(), "session");
         let of = match timeline.is_plan {
             true => format!("{count} · "),
             false => format!("{count} of at most {} · ", timeline.standing.sessions_max),

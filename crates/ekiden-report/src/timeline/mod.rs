@@ -286,6 +286,11 @@ impl Timeline {
             .flat_map(|stage| stage.sessions.iter().map(move |session| (stage, session)))
     }
 
+    /// How many sessions began. The run's totals do not count one that was cut off.
+    pub fn begun(&self) -> u64 {
+        self.sessions().count() as u64
+    }
+
     /// The state of the stage's relay before the last record.
     pub fn before(&self, stage: &StageId) -> Before {
         self.before.get(stage).copied().unwrap_or_default()

@@ -198,7 +198,7 @@ impl Ended<'_> {
         let totals = &standing.totals;
         let mut parts = Vec::new();
         if *self.outcome != Outcome::SessionLimit {
-            parts.push(phrase::count(totals.sessions.into(), "session"));
+            parts.push(phrase::count(self.timeline.begun(), "session"));
         }
         let waited = match waited.as_secs() {
             0 => String::new(),

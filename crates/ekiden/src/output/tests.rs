@@ -536,7 +536,7 @@ fn waits_crashes_and_rescues_are_told() {
           ! stopping at once
           61% 122k  stopped after 14m · 38 tool calls · $1.84
 
-        stopped (130): at once, as you asked · 1 session · 5h 43m, of which 4h 46m waiting · $7.36
+        stopped (130): at once, as you asked · 2 sessions · 5h 43m, of which 4h 46m waiting · $7.36
         trouble    1 crash (session 1), 1 rescue (1), waited 4h 46m for limits (1 time)
         to continue:  ekiden resume"#]].assert_eq(&scenario.text());
 }
@@ -562,7 +562,7 @@ fn a_claim_that_the_verification_refutes_is_told() {
         session 2 · 22:19
           122k      ended without a handoff after 14m · 38 tool calls · $1.84
 
-        failed (69): the login is not accepted · 1 session · 30m · $3.68
+        failed (69): the login is not accepted · 2 sessions · 30m · $3.68
         what to do:  log in with the agent, or set its key
         trouble    1 veto (session 1)
         to continue:  ekiden resume"#]].assert_eq(&scenario.text());
@@ -1186,7 +1186,7 @@ fn a_window_that_is_full_from_the_start_is_told_with_what_fills_it() {
           ! the first response already takes 122k tokens: MCP tools 81k, Memory files 30k
           122k      stopped after 14m · 38 tool calls · $1.84
 
-        failed (78): the first response already took 122k tokens: there is no room to work · 0 sessions · 14m · $1.84
+        failed (78): the first response already took 122k tokens: there is no room to work · 1 session · 14m · $1.84
         what fills it: MCP tools 81k, Memory files 30k
         what to do:  give the agent fewer tools, servers and memory files, a shorter task, or, in a new run, more room (--new with --model, --context-cap-tokens or --levels)
         to continue after that:  ekiden resume"#]].assert_eq(&scenario.text());
@@ -1259,7 +1259,7 @@ fn quiet_hours_and_a_limit_that_is_not_waited_for_name_their_time() {
         session 2 · Sun 22 Nov 07:00
           122k      interrupted after 14m · 38 tool calls · $1.84
 
-        stopped (3): a usage limit is reached; the next try would be at 08:00 EET · 1 session · 9h 10m, of which 8h 42m waiting · $3.68 · 1 of 2 items done
+        stopped (3): a usage limit is reached; the next try would be at 08:00 EET · 2 sessions · 9h 10m, of which 8h 42m waiting · $3.68 · 1 of 2 items done
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
         to continue then:  ekiden resume"#]].assert_eq(&scenario.text());
 }

@@ -180,7 +180,7 @@ fn a_stop_now_stops_at_once() {
       ! stopping at once
       USAGE  stopped after TIME · 1 tool call
 
-    stopped (130): at once, as you asked · 0 sessions · TIME · 1 file not committed
+    stopped (130): at once, as you asked · 1 session · TIME · 1 file not committed
     report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume
     --- exit code 130

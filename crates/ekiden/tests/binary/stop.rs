@@ -100,7 +100,7 @@ fn the_second_ctrl_c_stops_at_once() {
       ! stopping at once
       USAGE  stopped after TIME · 1 tool call
 
-    stopped (130): at once, as you asked · 0 sessions · TIME · 1 file not committed
+    stopped (130): at once, as you asked · 1 session · TIME · 1 file not committed
     report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume
     --- exit code 130
@@ -123,7 +123,7 @@ fn sigterm_stops_at_once() {
       ! stopping at once
       USAGE  stopped after TIME · 1 tool call
 
-    stopped (143): at once, by signal 15 · 0 sessions · TIME · 1 file not committed
+    stopped (143): at once, by signal 15 · 1 session · TIME · 1 file not committed
     report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume
     --- exit code 143
