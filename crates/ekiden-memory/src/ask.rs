@@ -29,7 +29,7 @@ pub fn ask<T>(
             );
             Ok((answer()?, Some(told)))
         }
-        Err(error) if error.takes_nothing() => {
+        Err(error) if error.takes_nothing() && files.path(DATABASE).is_file() => {
             // If the index cannot be read either, return the first error: a person can do something about
             // that one.
             let answer =

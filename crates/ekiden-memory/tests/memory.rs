@@ -365,6 +365,24 @@ fn indexers_at_the_same_time_find_each_observation_once() {
 
 // shows: MEM-07
 #[test]
+fn a_pipe_in_the_place_of_a_file_blocks_nobody() {
+    let home = Home::new();
+    home.add("kept", "", 1);
+    let mkfifo = |name: &str| {
+        let path = home.files.path(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
+    };
+    mkfifo("2030-01.jsonl");
+    assert_eq!(home.found("kept"), ["kept"]);
+    assert_eq!(home.files.newest_of("/p", None, 5).len(), 1);
+    std::fs::remove_file(home.database()).unwrap();
+    mkfifo("index.db");
+    let refused = ask(&home.files, Memory::stats).unwrap_err();
+    assert!(matches!(refused, MemoryError::Disk(_)), "{refused:?}");
+}
+
+// shows: MEM-07
+#[test]
 fn a_database_that_is_damaged_or_newer_is_set_aside_and_built_again() {
     let home = Home::new();
     home.add("kept", "", 1);

@@ -138,10 +138,14 @@ fn open(path: &Path) -> DiskResult<File> {
     open_private(path, OFlags::RDWR).map_err(|error| failed(path, error))
 }
 
-/// Opens a file, 0600, never through a link, not inherited. Makes it if it is missing.
+/// Opens a regular file, 0600, never through a link, not inherited. Makes it if it is missing. Does not block on a pipe.
 pub(crate) fn open_private(path: &Path, flags: OFlags) -> io::Result<File> {
-    let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
+    let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
 }
 
 fn try_lock(file: &File, path: &Path) -> DiskResult<bool> {
@@ -269,6 +273,17 @@ mod tests {
             Err(StoreError::Disk(_))
         ));
         assert!(!dir.path().join("elsewhere").exists());
+    }
+
+    // shows: SEC-02
+    #[test]
+    fn a_pipe_is_no_lock_and_blocks_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        for flags in [OFlags::RDWR, OFlags::WRONLY | OFlags::APPEND] {
+            assert!(open_private(&path, flags).is_err());
+        }
     }
 
     #[test]

@@ -72,8 +72,10 @@ impl MemoryFiles {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten();
         let segment = |entry: std::fs::DirEntry| {
             let name = entry.file_name().into_string().ok()?;
-            name.ends_with(".jsonl").then_some(())?;
-            Some((name, entry.metadata().ok()?.len()))
+            // A pipe would block whoever opens it.
+            let found = entry.path().metadata().ok()?;
+            found.is_file().then_some(())?;
+            name.ends_with(".jsonl").then_some((name, found.len()))
         };
         let mut found: Vec<_> = entries.filter_map(|entry| segment(entry.ok()?)).collect();
         found.sort();

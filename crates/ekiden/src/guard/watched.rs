@@ -106,6 +106,9 @@ impl Watched {
         let line_format = setting(given, &table::GUARD_LINE);
         let memory = given.and_then(memory::allowed);
         let memory_context = setting(given, &table::MEMORY_CONTEXT).unwrap_or(false);
+        // A pipe in its place would block whoever opens it.
+        let is_special = transcript.metadata().is_ok_and(|found| !found.is_file());
+        let transcript = Some(transcript).filter(|_| !is_special).unwrap_or_default();
         let session = session.to_owned();
         Some(Self {
             place,

@@ -867,6 +867,9 @@ fn rubbish_fails_open_and_never_with_2() {
     assert_eq!(session.batch("ls"), json!({}));
     std::fs::remove_file(session.transcript()).unwrap();
     assert_eq!(session.batch("ls"), json!({}));
+    session.environment.shell("mkfifo ../transcript.jsonl");
+    assert_eq!(session.batch("ls"), json!({}));
+    assert!(session.line(50_000).contains("29%"));
 }
 
 /// A state directory that cannot be made, and a work dir that is gone.
