@@ -125,13 +125,20 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
         SettingsFile::read(&file)?;
         file::set(&file, row, &value)?;
     }
+    let is_held_back = args.project
+        && Given::gather(args.typed.flags(), &environment)
+            .is_ok_and(|given| given.held_back(row).is_some());
+    if is_held_back {
+        output.warn("this raises your own limit, so it has no effect until you approve the file");
+    }
     if is_json(&args.typed.flags()) {
         let answer = Fields::versioned().with("key", key).with("value", value);
         return output.answer_json(&answer.with("file", file.display().to_string()));
     }
     let line = Line::new(Tone::Plain, format!("{key} = {}  ", one_line(&value)));
     output.line(line.with(Tone::Quiet, phrase::path(&file)));
-    next(&args.typed.flags(), output);
+    let next_command = if is_held_back { "approve" } else { "show" };
+    next(next_command, &args.typed.flags(), output);
     Ok(Exit::Done)
 }
 
@@ -225,15 +232,15 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
         output.line(line.with(Tone::Plain, value));
     }
     output.line(Line::new(Tone::Done, "approved until the file changes"));
-    next(&flags, output);
+    next("show", &flags, output);
     Ok(Exit::Done)
 }
 
 /// The directory is the one that was typed, since the files may not be readable.
-fn next(flags: &Flags, output: &mut Output) {
+fn next(command: &str, flags: &Flags, output: &mut Output) {
     let typed = flags.get(table::WORK_DIR.row.name);
     let there = typed.map_or(String::new(), |dir| format!(" -d {}", shell_word(dir)));
-    output.message(&format!("next  ekiden config show{there}\n"));
+    output.message(&format!("next  ekiden config {command}{there}\n"));
 }
 
 /// Escapes what a terminal would not show, so that nothing is approved unseen.

@@ -132,6 +132,7 @@ fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> Result<[Strin
         true => disk.read(&disk.resolve(file)?, BYTES_MAX)?,
         false => Vec::new(),
     };
+    refuse_read_only(file)?;
     let Some(after) = with(&String::from_utf8_lossy(&before), row, value) else {
         let what = format!("cannot put `{}` into {}", row.name, phrase::path(file));
         let hint = format!(
@@ -149,6 +150,18 @@ fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> Result<[Strin
     Ok([before.as_slice(), after.as_bytes()].map(sha256_hex))
 }
 
+/// A read-only file could still be replaced, but a person who made it read-only does not want that.
+pub fn refuse_read_only(file: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(file) {
+        Ok(found) if found.permissions().readonly() => {
+            let text = format!("cannot change `{}`: it is read-only", file.display());
+            Err(Failure::new(Exit::NotPermitted, text)
+                .hint("nothing was changed; `chmod u+w` makes it writable"))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// The text with this setting: in place of its value, in the innermost table that exists there, or above
 /// everything. `None` if none of that gives TOML.
 fn with(text: &str, row: &Row, value: &str) -> Option<String> {
@@ -158,6 +171,7 @@ fn with(text: &str, row: &Row, value: &str) -> Option<String> {
         let (before, after) = (&text[..place.start], &text[place.end..]);
         format!("{before}{new}{after}")
     };
+    let end_of_line = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let mut texts = match value_of(&root, &keys) {
         Some(old) => vec![put(old.span(), value.to_owned())],
         None => Vec::new(),
@@ -171,11 +185,14 @@ fn with(text: &str, row: &Row, value: &str) -> Option<String> {
             texts.push(put(start + 1..start + 1, format!(" {key} = {value}{end}")));
         }
         let heads = ends_of_heads(text, table);
-        texts.extend(heads.map(|end| put(end..end, format!("\n{key} = {value}"))));
+        texts.extend(heads.map(|end| put(end..end, format!("{end_of_line}{key} = {value}"))));
     }
     // Some editors begin a file with a mark, which stays the first.
     let begin = text.len() - text.trim_start_matches('\u{feff}').len();
-    texts.push(put(begin..begin, format!("{} = {value}\n", row.name)));
+    texts.push(put(
+        begin..begin,
+        format!("{} = {value}{end_of_line}", row.name),
+    ));
     // A text of several lines may contain what looks like a head.
     let is_set = |text: &String| {
         DeTable::parse(text).is_ok_and(|root| value_of(root.get_ref(), &keys).is_some())
@@ -487,7 +504,11 @@ mod tests {
         assert_eq!(set("", "pause", "3"), "pause = 3\n");
         assert_eq!(
             set("\u{feff}max_sessions = 5\r\n", "pause", "3"),
-            "\u{feff}pause = 3\nmax_sessions = 5\r\n"
+            "\u{feff}pause = 3\r\nmax_sessions = 5\r\n"
+        );
+        assert_eq!(
+            set("[context]\r\n", cap, "9"),
+            "[context]\r\ncap_tokens = 9\r\n"
         );
         assert_eq!(
             set("# mine\npause = 2 # s\n", "pause", "3"),

@@ -16,6 +16,7 @@ use super::target::{Scope, Target};
 use super::{FILE_BYTES_MAX, STATE_BYTES_MAX};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::settings::file::refuse_read_only;
 
 /// A file before and after; `None` if there is no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -299,18 +300,14 @@ pub(super) fn read(target: &Target, path: &Path) -> Result<Option<String>, Failu
     })
 }
 
-/// A read-only file could still be replaced, but a person who made it read-only does not want that.
 fn change_of(
     path: &Path,
     before: Option<String>,
     after: Option<String>,
 ) -> Result<FileChange, Failure> {
     let path = path.to_owned();
-    let read_only = std::fs::metadata(&path).is_ok_and(|found| found.permissions().readonly());
-    if before != after && read_only {
-        let text = format!("cannot change `{}`: it is read-only", path.display());
-        return Err(Failure::new(Exit::NotPermitted, text)
-            .hint("nothing was changed; `chmod u+w` makes it writable"));
+    if before != after {
+        refuse_read_only(&path)?;
     }
     Ok(FileChange {
         path,

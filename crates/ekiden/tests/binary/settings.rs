@@ -37,6 +37,36 @@ fn a_setting_is_set_by_a_person_and_the_rest_stays() {
         .expect(77);
 }
 
+// shows: SEC-06
+#[test]
+fn a_higher_limit_of_a_project_has_no_effect_before_an_approval() {
+    let environment = Environment::new();
+    let set = |value| environment.run(&["config", "set", "--project", "max_sessions", value]);
+    insta::assert_snapshot!(set("20"), @r"
+    max_sessions = 20  .ekiden/config.toml
+    --- standard error
+    warning: this raises your own limit, so it has no effect until you approve the file
+    next  ekiden config approve
+    --- exit code 0
+    ");
+    let lower = set("5").expect(0);
+    assert!(!lower.stderr.contains("warning"), "{lower}");
+    environment.run(&["config", "approve"]).expect(0);
+}
+
+// shows: RUN-03
+#[test]
+fn a_read_only_settings_file_is_not_changed() {
+    let environment = Environment::new();
+    environment.write(".ekiden/config.toml", "pause = 3\n");
+    environment.shell("chmod a-w .ekiden/config.toml");
+    let said = environment
+        .run(&["config", "set", "--project", "pause", "4"])
+        .expect(77);
+    assert!(said.stderr.contains("it is read-only"), "{said}");
+    assert_eq!(environment.read(".ekiden/config.toml"), "pause = 3\n");
+}
+
 // shows: RUN-03
 #[test]
 fn what_is_no_settings_file_is_refused_with_a_way_out() {
