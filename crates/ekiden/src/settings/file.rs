@@ -252,8 +252,13 @@ impl Parser<'_> {
             return Err(self.unknown(key, name, meant.map(|row| row.name)));
         };
         let wrong = |what: String| self.failure(value.span(), &format!("`{name}` {what}"));
-        let text = text_of(value.get_ref(), row.takes)
-            .ok_or_else(|| wrong(format!("takes no {}", value.get_ref().type_str())))?;
+        let text = text_of(value.get_ref(), row.takes).ok_or_else(|| {
+            let kind = match value.get_ref().as_str() {
+                Some(_) => "NUL character",
+                None => value.get_ref().type_str(),
+            };
+            wrong(format!("takes no {kind}"))
+        })?;
         (row.check)(&text).map_err(|wanted| wrong(format!("must be {wanted}, not `{text}`")))?;
         self.file.values.push(FileValue {
             name: row.name,
@@ -339,10 +344,10 @@ fn is_table(name: &str) -> bool {
     rests.any(|rest| rest.starts_with('.'))
 }
 
-/// A value as the text that a flag would give.
+/// A value as the text that a flag would give. No flag, variable, path or argument can have a NUL character.
 fn text_of(value: &DeValue<'_>, takes: Takes) -> Option<String> {
     match value {
-        DeValue::String(text) => Some(text.to_string()),
+        DeValue::String(text) => Some(text.to_string()).filter(|text| !text.contains('\0')),
         DeValue::Integer(number) => Some(number.to_string()),
         DeValue::Float(number) => Some(number.to_string()),
         DeValue::Boolean(value) => Some(value.to_string()),
@@ -452,6 +457,14 @@ mod tests {
                 "config.toml:1: `pause` must be a whole number from 0 to 3600 (seconds), not `2.5`",
             ),
             ("verify = ['a']", "config.toml:1: `verify` takes no array"),
+            (
+                "model = \"a\\u0000b\"",
+                "config.toml:1: `model` takes no NUL character",
+            ),
+            (
+                "agents.x.account = \"/a\\u0000b\"",
+                "config.toml:1: `account` must be an absolute path such as /home/me/work or ~/work",
+            ),
             (
                 "agents.x = 3",
                 "config.toml:1: `agents.x` must be a table: [agents.x]",
