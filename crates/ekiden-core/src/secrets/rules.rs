@@ -114,6 +114,12 @@ const OTHERS: &[(&str, &str, Shape)] = &[
     ),
     // https://core.telegram.org/bots/api#authorizing-your-bot
     ("telegram token", ":AA", Part("([A-Za-z0-9_-]{33})", Strong)),
+    // https://developer.hashicorp.com/terraform/cloud-docs/api-docs: behind the id of the token.
+    (
+        "terraform token",
+        ".atlasv1.",
+        Part("([A-Za-z0-9_=-]{40,})", Strong),
+    ),
     // RFC 7468, RFC 4880: the lines between the marks, also in a string with `\n` for line ends, in a diff, quoted, with
     // line numbers, or cut off.
     (
@@ -182,6 +188,24 @@ const OTHERS: &[(&str, &str, Shape)] = &[
         Part(
             r#"[ ]?["']?([^ \t\r\n"'\\:,\[\]{}][^ \t\r\n"'\\]{3,200})"#,
             Any,
+        ),
+    ),
+    // https://dev.mysql.com/doc/refman/8.4/en/connecting.html, https://www.postgresql.org/docs/current/libpq-pgpass.html:
+    // `mysql -pPASSWORD`, and `host:5432:database:user:password`.
+    (
+        "password",
+        "mysql",
+        Part(
+            r#"[^\n|;&]{0,200}?[ \t"']-p\\*["']?([^ \t\r\n"'`\\|;&:]{4,200})"#,
+            Weak,
+        ),
+    ),
+    (
+        "password",
+        ":5432:",
+        Part(
+            r#"(?:[A-Za-z_*][^ \t\r\n:"'`\\]{0,62}:){2}([^ \t\r\n"'`\\]{4,200})"#,
+            Weak,
         ),
     ),
     (
