@@ -20,7 +20,7 @@ use ekiden_core::record::Record;
 use ekiden_core::relay::{NextAttempt, Phase, Purpose, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
-use ekiden_core::steering::{Steered, Steering};
+use ekiden_core::steering::{Steered, Steering, StopRequest};
 use ekiden_core::time::Timestamp;
 use ekiden_report::Timeline;
 use ekiden_report::timeline::Before;
@@ -59,6 +59,8 @@ pub struct Reporter {
     pub(super) spent_agents: BTreeSet<String>,
     /// It was asked to pause before the record.
     was_paused: bool,
+    /// It was asked to stop before the record.
+    was_stopping: Option<StopRequest>,
     /// The last request for a handoff, until something else begins.
     handoff_asked: Option<Entry>,
     /// The entries of the record so far.
@@ -82,6 +84,7 @@ impl Reporter {
             over: BTreeSet::new(),
             tries: BTreeMap::new(),
             was_paused: false,
+            was_stopping: None,
             handoff_asked: None,
             entries: Vec::new(),
         }
@@ -108,6 +111,7 @@ impl Reporter {
         }
         self.was_paused =
             run.is_paused() || run.relays().any(|(_, relay)| steering::is_held(relay));
+        self.was_stopping = run.relays().find_map(|(_, relay)| relay.wishes.stop);
         std::mem::take(&mut self.entries)
     }
 
@@ -193,6 +197,11 @@ impl Reporter {
     }
 
     fn steered(&mut self, steered: &Steered, run: &Run) {
+        if let (Some(request), Some(before)) = (steered.steering.stop(), self.was_stopping)
+            && !request.outweighs(before)
+        {
+            return;
+        }
         let entry = steering::steered(steered, run, self.was_paused, &self.clock(run));
         if steered.steering == Steering::HandOff {
             if entry == self.handoff_asked {

@@ -127,7 +127,9 @@ fn a_second_stop_says_that_it_is_one() {
     let expected = " was already asked to stop; `ekiden stop --now` stops at once; `ekiden status`";
     assert!(again.contains(expected), "{again}");
     assert!(stop(&["--now"]).contains(" is asked to stop; `ekiden status`"));
-    run.end().expect(130);
+    let said = run.end().expect(130);
+    assert_eq!(said.stdout.matches("is asked to hand off").count(), 1);
+    assert!(said.stdout.contains("! stopping at once"), "{said}");
 }
 
 /// The command says so instead of waiting for a handoff that nobody was asked for.
