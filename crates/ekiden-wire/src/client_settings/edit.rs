@@ -51,14 +51,19 @@ pub fn install(text: &str, program: &str) -> Result<Installed, SettingsFault> {
 }
 
 /// The text without our hooks, status line and mod; the same text if it has none. A status line that ours wraps is
-/// restored. The rule of [`allow_tools`](super::allow_tools) stays, since it may be the user's.
-pub fn remove(text: &str) -> Result<String, SettingsFault> {
+/// restored. The rule of [`allow_tools`](super::allow_tools) stays, since it may be the user's. So does an empty `hooks`
+/// that the `original` had.
+pub fn remove(text: &str, original: Option<&str>) -> Result<String, SettingsFault> {
     let (mark, body) = split_mark(text);
     let root = parse(body)?;
     let Some(settings) = root.object_value() else {
         return Ok(text.to_owned());
     };
-    remove_hooks(&settings);
+    let had_hooks = |original| {
+        let settings = parse(split_mark(original).1).ok()?.object_value()?;
+        settings.get("hooks")
+    };
+    remove_hooks(&settings, original.and_then(had_hooks).is_some());
     remove_status_line(&settings);
     use_mod(&format!("{mark}{root}"), None)
 }
@@ -203,7 +208,7 @@ fn install_hook(groups: &CstArray, hook: GuardHook, program: &str) {
     }
 }
 
-fn remove_hooks(settings: &CstObject) {
+fn remove_hooks(settings: &CstObject, keeps_empty: bool) {
     let Some(hooks) = settings.object_value("hooks") else {
         return;
     };
@@ -211,7 +216,7 @@ fn remove_hooks(settings: &CstObject) {
     for event in names(&hooks) {
         took |= take_out(&hooks, &event, |_| true);
     }
-    if took && hooks.properties().is_empty() {
+    if took && hooks.properties().is_empty() && !keeps_empty {
         remove_property(settings, "hooks");
     }
 }

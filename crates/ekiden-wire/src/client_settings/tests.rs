@@ -39,7 +39,7 @@ fn settings_of_nobody_get_all_hooks_and_the_status_line() {
     );
     let line = json!({"type": "command", "command": format!("{GUARDED} statusline"), "refreshInterval": 5});
     assert_eq!(settings["statusLine"], line);
-    assert_eq!(remove(&text).unwrap(), "{}\n");
+    assert_eq!(remove(&text, None).unwrap(), "{}\n");
     assert_eq!(installed(&text), text);
 }
 
@@ -90,7 +90,7 @@ fn what_others_have_there_keeps_every_byte() {
    }
 }"#;
     let with = installed(given);
-    assert_eq!(remove(&with).unwrap(), given);
+    assert_eq!(remove(&with, None).unwrap(), given);
     assert_eq!(installed(&with), with);
     let mut left = with.lines();
     for line in given.lines().map(|line| line.trim_end_matches([',', ' '])) {
@@ -106,7 +106,7 @@ fn what_others_have_there_keeps_every_byte() {
 fn tabs_windows_lines_a_mark_and_trailing_commas_stay_what_they_are() {
     let given = "\u{feff}{\r\n\t\"hooks\": {\r\n\t\t\"Stop\": [\r\n\t\t\t{\"hooks\": [],},\r\n\t\t],\r\n\t},\r\n}\r\n";
     let with = installed(given);
-    assert_eq!(remove(&with).unwrap(), given);
+    assert_eq!(remove(&with, None).unwrap(), given);
     assert!(with.starts_with(
         "\u{feff}{\r\n\t\"hooks\": {\r\n\t\t\"Stop\": [\r\n\t\t\t{\"hooks\": [],},\r\n\t\t\t{\r\n"
     ));
@@ -129,7 +129,7 @@ fn one_line_becomes_several_and_keeps_its_values() {
             assert_eq!(given, "[]");
             continue;
         };
-        let back: Value = serde_json::from_str(&remove(&with.text).unwrap()).unwrap();
+        let back: Value = serde_json::from_str(&remove(&with.text, None).unwrap()).unwrap();
         assert_eq!(back, serde_json::from_str::<Value>(given).unwrap());
     }
 }
@@ -152,7 +152,7 @@ fn an_older_guard_is_brought_up_to_date_and_nothing_fires_twice() {
         .assert_eq(&in_short(&new));
     assert!(!new.contains("PostToolUse\""));
     assert_eq!(installed(&new), new);
-    let without: Value = serde_json::from_str(&remove(&new).unwrap()).unwrap();
+    let without: Value = serde_json::from_str(&remove(&new, None).unwrap()).unwrap();
     assert_eq!(
         without,
         json!({"hooks": {"Stop": [{"hooks": [{"command": "mine"}]}]},
@@ -236,7 +236,7 @@ fn a_status_line_that_exists_is_wrapped_and_comes_back() {
             })
         );
         assert_eq!(line["padding"], 0);
-        assert_eq!(remove(&with.text).unwrap(), given);
+        assert_eq!(remove(&with.text, None).unwrap(), given);
         assert_eq!(
             install(&with.text, "/new/ekiden").unwrap().status_line,
             StatusLineFate::Wrapped
@@ -278,7 +278,7 @@ fn a_status_line_of_another_form_stays() {
             "{}",
             with.text
         );
-        assert_eq!(remove(&with.text).unwrap(), given);
+        assert_eq!(remove(&with.text, None).unwrap(), given);
     }
 }
 
@@ -304,7 +304,7 @@ fn what_cannot_be_edited_without_guessing_is_refused_with_its_place() {
         "\u{feff}{\n\"hooks\": 1}",
     ] {
         let fault = install(text, PROGRAM).unwrap_err();
-        assert_eq!(remove(text).unwrap_err(), fault);
+        assert_eq!(remove(text, None).unwrap_err(), fault);
         told.push_str(&format!("{text:?}\n  {fault}\n"));
     }
     expect![[r#"
@@ -452,7 +452,7 @@ proptest! {
         let given = serde_json::to_string_pretty(&settings).unwrap();
         let with = installed(&given);
         prop_assert_eq!(&installed(&with), &with);
-        prop_assert_eq!(remove(&with).unwrap(), given);
+        prop_assert_eq!(remove(&with, None).unwrap(), given);
     }
 
     // shows: OPS-02
@@ -460,7 +460,7 @@ proptest! {
     fn no_comment_is_lost(settings in any_settings(), every in 1_usize..5) {
         let given = commented(&settings, every);
         let with = installed(&given);
-        let back = remove(&with).unwrap();
+        let back = remove(&with, None).unwrap();
         for comment in given.lines().filter(|line| line.starts_with("//")) {
             prop_assert!(with.lines().any(|line| line.trim() == comment), "{comment} {with}");
             prop_assert!(back.lines().any(|line| line.trim() == comment), "{comment} {back}");
@@ -471,7 +471,7 @@ proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "[\\[\\]{}:,\"/* \n\\\\a0hoksStp]{0,40}") {
         let _ = install(&text, PROGRAM);
-        let _ = remove(&text);
+        let _ = remove(&text, None);
         let _ = load_fault(&text);
         let _ = Survey::read(text.as_bytes());
     }
@@ -613,7 +613,7 @@ fn the_rule_that_allows_the_servers_tools_comes_once_and_goes() {
         assert_eq!(with.matches(TOOLS_RULE).count(), 1);
         assert_eq!(allow_tools(&with, true).unwrap(), with);
         let with = install(&with, PROGRAM).unwrap().text;
-        let without = remove(&with).unwrap();
+        let without = remove(&with, None).unwrap();
         assert_eq!(allow_tools(&without, false).unwrap(), text);
     }
     assert!(allow_tools(r#"{"permissions": {"allow": {}}}"#, true).is_err());

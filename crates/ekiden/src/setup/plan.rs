@@ -203,6 +203,9 @@ impl Server {
             });
         };
         let with = client_settings::register(text, project, program).map_err(failed)?;
+        let other = target.other_receipt.as_ref();
+        let other = other.and_then(|receipt| receipt.read(&target.disk).ok()?);
+        let created = created || other.is_some_and(|receipt| receipt.state_created);
         let note = with
             .taken
             .then(|| "no MCP server: one named `ekiden` belongs to somebody else".to_owned());
@@ -265,7 +268,7 @@ fn without_us(
         return Ok(original);
     }
     let failed = |fault| not_understood(&target.settings, &fault);
-    let mut without = client_settings::remove(text).map_err(failed)?;
+    let mut without = client_settings::remove(text, original.as_deref()).map_err(failed)?;
     // The rule that allows our tools is the user's if it was there before. Without a receipt nobody knows; then it is
     // ours if anything else here is.
     let rule_is_ours = match receipt {

@@ -32,6 +32,8 @@ pub struct Target {
     /// The client's directory of the other scope: its commands have names too.
     pub other_dir: Option<PathBuf>,
     pub receipt: ReceiptDir,
+    /// The receipt of the other scope: both write the client's state.
+    pub other_receipt: Option<ReceiptDir>,
     /// In a project nothing is written through a link.
     pub disk: RealDisk,
 }
@@ -53,11 +55,12 @@ impl Target {
             return Err(Failure::new(Exit::MissingInput, text));
         }
         let dir = resolve(&named)?;
-        let file = dir.join(match scope {
-            Scope::User => "settings.json",
-            // `settings.json` of a project is committed, and others have ekiden elsewhere.
-            Scope::Project => "settings.local.json",
-        });
+        // `settings.json` of a project is committed, and others have ekiden elsewhere.
+        let (name, other_name) = match scope {
+            Scope::User => ("settings.json", "settings.local.json"),
+            Scope::Project => ("settings.local.json", "settings.json"),
+        };
+        let file = dir.join(name);
         let settings = resolve(&file)?;
         if scope == Scope::Project {
             for (named, path) in [(&named, &dir), (&file, &settings)] {
@@ -65,10 +68,11 @@ impl Target {
             }
         }
         let state = state_file(environment).ok_or_else(no_home)?;
-        let receipt = ReceiptDir::of(
-            &environment.state_home().ok_or_else(no_home)?.join("ekiden"),
-            &settings,
-        );
+        let own = environment.state_home().ok_or_else(no_home)?.join("ekiden");
+        let receipt = ReceiptDir::of(&own, &settings);
+        let other = other_dir.as_ref().map(|dir| dir.join(other_name));
+        let other = other.and_then(|file| resolve(&file).ok());
+        let other_receipt = other.map(|settings| ReceiptDir::of(&own, &settings));
         let disk = match scope {
             Scope::User => RealDisk::new(),
             Scope::Project => RealDisk::fenced(project),
@@ -81,6 +85,7 @@ impl Target {
             project: (scope == Scope::Project).then(|| project.display().to_string()),
             other_dir,
             receipt,
+            other_receipt,
             disk,
         })
     }

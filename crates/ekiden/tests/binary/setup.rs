@@ -357,6 +357,23 @@ fn the_mcp_server_comes_with_the_guard_and_goes_with_it() {
 
 // shows: OPS-02
 #[test]
+fn both_scopes_leave_nothing_whichever_comes_first_and_goes_last() {
+    for [first, second] in [["--user", "--project"], ["--project", "--user"]] {
+        for [one, other] in [[first, second], [second, first]] {
+            let environment = Environment::with_git();
+            done(&environment, &[first]);
+            done(&environment, &[second]);
+            done(&environment, &[one, "--remove"]);
+            assert!(Home(&environment).exists(".claude.json"));
+            done(&environment, &[other, "--remove"]);
+            let left = Home(&environment).exists(".claude.json");
+            assert!(!left, "{first} first, {other} last");
+        }
+    }
+}
+
+// shows: OPS-02
+#[test]
 fn a_state_of_the_client_that_is_not_understood_is_left_alone() {
     let environment = Environment::new();
     let home = Home(&environment);
@@ -412,6 +429,14 @@ fn what_others_changed_since_stays_and_ours_goes() {
     }
     let told = done(&environment, &["--remove"]);
     assert_eq!(told, "nothing of the guard is here");
+
+    // So was an empty list of hooks.
+    home.write(SETTINGS, "{\n  \"hooks\": {},\n  \"model\": \"opus\"\n}\n");
+    done(&environment, &[]);
+    let theirs = home.read(SETTINGS).replace("opus", "haiku");
+    home.write(SETTINGS, &theirs);
+    done(&environment, &["--remove"]);
+    assert_eq!(home.settings(), json!({"hooks": {}, "model": "haiku"}));
 
     // If somebody took out the hooks by hand, `--remove` still takes out the rule.
     home.write(SETTINGS, "{\n  \"model\": \"opus\"\n}\n");
