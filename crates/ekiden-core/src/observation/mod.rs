@@ -110,10 +110,14 @@ impl Observation {
             mark,
             |text| text.chars().count(),
         );
+        let branch = from.branch.as_deref().map(|name| mask(name).into_owned());
         let made = Self {
             id: ObservationId::default(),
             time,
-            from: from.clone(),
+            from: Origin {
+                branch,
+                ..from.clone()
+            },
             kind,
             concepts: Vec::new(),
             files: Vec::new(),

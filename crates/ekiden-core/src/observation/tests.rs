@@ -211,10 +211,19 @@ fn a_loop_leaves_where_its_next_iteration_resumes() {
 
 // shows: MEM-12
 #[test]
-fn a_secret_in_a_files_name_is_masked() {
+fn a_secret_in_the_name_of_a_file_or_a_branch_is_masked() {
     let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
     let found = made("a file", "").about([format!("{secret}.txt")]);
     assert_eq!(found.files, ["[masked: github token].txt"]);
+    let from = Origin {
+        branch: Some(format!("fix/{secret}")),
+        ..from()
+    };
+    let found = Observation::new(&from, AT, ObservationKind::Change, "x", "").unwrap();
+    assert_eq!(
+        found.from.branch.as_deref(),
+        Some("fix/[masked: github token]")
+    );
 }
 
 #[test]
