@@ -280,22 +280,32 @@ pub fn watched_sessions(state_dir: &Path) -> Vec<String> {
 
 /// Removes the files of sessions that were not written since a time, and returns how many those were. If such a
 /// session continues later, it is watched as a new one. What cannot be removed stays.
-pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
+///
+/// Also removes what a process left behind that was killed while it replaced a file here or in `published`.
+pub fn sweep(disk: &dyn Disk, state_dir: &Path, published: &Path, before: Timestamp) -> usize {
     let before = SystemTime::UNIX_EPOCH + Duration::from_millis(before.0);
-    let entries = std::fs::read_dir(guard_dir(state_dir))
-        .into_iter()
-        .flatten();
-    let is_old = |path: &PathBuf| {
+    let files = |dir: &Path| {
+        let entries = std::fs::read_dir(dir).into_iter().flatten();
+        entries.filter_map(|entry| Some(entry.ok()?.path()))
+    };
+    let is_session = |path: &PathBuf| {
         let kind = path.extension().and_then(std::ffi::OsStr::to_str);
-        let modified = path.metadata().and_then(|found| found.modified());
         matches!(
             kind,
-            // `new`: a process was killed while it replaced one of the others.
             Some("jsonl" | "lock" | "figure" | "mod" | "writing" | "client" | "new")
-        ) && modified.is_ok_and(|modified| modified < before)
+        )
     };
-    entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
+    let is_left = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with('.') && name.ends_with(".new")
+    };
+    let is_old = |path: &PathBuf| {
+        let modified = path.metadata().and_then(|found| found.modified());
+        modified.is_ok_and(|modified| modified < before)
+    };
+    let of_sessions = files(&guard_dir(state_dir)).filter(is_session);
+    of_sessions
+        .chain(files(published).filter(is_left))
         .filter(is_old)
         .filter(|path| disk.remove(path).is_ok())
         .count()
@@ -419,9 +429,17 @@ mod tests {
                 .and_then(|file| file.set_modified(long_ago))
                 .expect("aged");
         }
-        assert_eq!(sweep(&disk, dir.path(), Timestamp(999_000)), 0);
-        assert_eq!(sweep(&disk, dir.path(), Timestamp(2_000_000)), 2);
+        let published = tempfile::tempdir().expect("a directory");
+        for name in [".checkpoint-state.json.7.new", "mine.new", ".mine"] {
+            let file = File::create(published.path().join(name));
+            let aged = file.and_then(|file| file.set_modified(long_ago));
+            aged.expect("aged");
+        }
+        let swept = |before| sweep(&disk, dir.path(), published.path(), Timestamp(before));
+        assert_eq!((swept(999_000), swept(2_000_000)), (0, 3));
         assert_eq!(watched_sessions(dir.path()), ["young"]);
+        assert!(published.path().join("mine.new").exists());
+        assert!(published.path().join(".mine").exists());
         let (path, _) = last_error(dir.path()).unwrap();
         assert_eq!(path, guard_dir(dir.path()).join("errors.log"));
     }

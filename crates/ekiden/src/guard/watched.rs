@@ -180,7 +180,8 @@ impl Watched {
     pub(super) fn sweep(&self) {
         let before = Timestamp(self.now.0.saturating_sub(KEPT_FOR.0));
         let disk = RealDisk::fenced(&self.place.dir);
-        sweep(&disk, &self.place.state_dir, before);
+        let published = Published::new(&self.place.dir);
+        sweep(&disk, &self.place.state_dir, published.dir(), before);
     }
 
     /// The session that a command is about: the one that it names, otherwise the one that it is called
