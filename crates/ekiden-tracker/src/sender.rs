@@ -224,7 +224,10 @@ impl Sender<'_> {
             Write::Entry { .. } => Ok(()),
             Write::Label { name, is_set } => tracker.set_label(id, name, *is_set),
             Write::State { state } => {
-                tracker.set_state(id, state)?;
+                // What a person has closed stays as it is.
+                if !tracker.issue(id)?.is_closed {
+                    tracker.set_state(id, state)?;
+                }
                 self.put_shards(tracker, &tracker.issue(id)?)
             }
             Write::SubIssue {

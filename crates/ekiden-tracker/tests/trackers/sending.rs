@@ -163,6 +163,27 @@ fn what_was_refused_is_dropped_when_a_newer_write_of_the_same_was_taken() {
     assert_eq!(standing(&outbox, after(4)).unwrap().waiting.len(), 0);
 }
 
+/// A dispatcher would otherwise go on with what a person has called off.
+// shows: TRK-06
+#[test]
+fn what_a_person_has_closed_is_not_opened_and_not_called_done() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    let canceled = NewState::Named("Canceled".to_owned());
+    linear(&near).set_state("ANV-1", &canceled).unwrap();
+    let canceled = near.0.lock().unwrap().service.issue("ANV-1").state;
+    for (order, state) in [
+        (1, NewState::Named("In Progress".to_owned())),
+        (2, NewState::Done),
+    ] {
+        other(anv(1), order, Write::State { state })
+            .queue(&outbox)
+            .unwrap();
+        assert_eq!(send(&outbox, &near, after(order), false).count, 1);
+        let state = near.0.lock().unwrap().service.issue("ANV-1").state;
+        assert_eq!(state, canceled);
+    }
+}
+
 // shows: TRK-06
 #[test]
 fn a_file_that_cannot_be_read_is_counted_and_keeps_no_other_waiting() {
