@@ -124,7 +124,15 @@ impl Sender<'_> {
             }
             // The comment counts the sub-issues.
             let is_other = |queued: &Queued| !matches!(queued.write, Write::SubIssue { .. });
-            writes.sort_by_key(|(_, queued)| (is_other(queued), queued.at, queued.order));
+            let mut since: BTreeMap<String, Timestamp> = BTreeMap::new();
+            for (_, queued) in &writes {
+                let since = since.entry(queued.source().to_owned()).or_insert(queued.at);
+                *since = queued.at.min(*since);
+            }
+            writes.sort_by_key(|(_, queued)| {
+                let since = since.get(queued.source()).copied();
+                (is_other(queued), since, queued.order)
+            });
             let mut refused = Vec::new();
             match self.send_issue(&issue, &writes, &entries, &mut sent.count, &mut refused) {
                 Ok(()) => drop(tries.remove(&name(&issue))),
@@ -360,7 +368,11 @@ fn id_of(name: &str) -> Option<&str> {
 /// The tracker has a newer write of the same. What was refused before that must not take it back.
 fn is_overtaken(queued: &Queued, sent: &[Queued]) -> bool {
     let is_newer = |other: &&Queued| {
-        other.issue == queued.issue && (other.at, other.order) > (queued.at, queued.order)
+        other.issue == queued.issue
+            && match other.source() == queued.source() {
+                true => other.order > queued.order,
+                false => other.at > queued.at,
+            }
     };
     let is_same = |other: &Queued| match (&queued.write, &other.write) {
         (Write::Label { name, .. }, Write::Label { name: other, .. }) => {

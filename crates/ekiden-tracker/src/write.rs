@@ -81,6 +81,12 @@ impl Queued {
         (queued.v <= Self::VERSION).then_some(queued)
     }
 
+    /// The run or the watched session that it comes from. Its writes are in the order of `order`, even if the
+    /// clock was set back between them.
+    pub(crate) fn source(&self) -> &str {
+        self.key.split('/').next().unwrap_or_default()
+    }
+
     /// Comment, its head, and the entry, if it is one.
     pub(crate) fn entry(&self) -> Option<(&str, &str, &Entry)> {
         match &self.write {

@@ -163,6 +163,29 @@ fn what_was_refused_is_dropped_when_a_newer_write_of_the_same_was_taken() {
     assert_eq!(standing(&outbox, after(4)).unwrap().waiting.len(), 0);
 }
 
+// shows: TRK-06
+#[test]
+fn a_clock_that_is_set_back_turns_no_writes_of_a_run_around() {
+    for are_sent_together in [false, true] {
+        let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+        for (order, at, is_set) in [(1, 3600, true), (2, 10, false)] {
+            let name = "context-checkpointed".to_owned();
+            let label = Write::Label { name, is_set };
+            let at = after(at);
+            let write = Queued {
+                at,
+                ..other(anv(1), order, label)
+            };
+            write.queue(&outbox).unwrap();
+            if order == 2 || !are_sent_together {
+                send(&outbox, &near, at, false);
+            }
+        }
+        let fake = near.0.lock().unwrap();
+        assert_eq!(fake.service.labels_of("ANV-1"), [""; 0]);
+    }
+}
+
 /// A dispatcher would otherwise go on with what a person has called off.
 // shows: TRK-06
 #[test]
