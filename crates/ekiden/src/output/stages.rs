@@ -3,7 +3,6 @@
 use ekiden_core::effect::{Effect, WorktreeEffect};
 use ekiden_core::event::{Event, Merge, WorktreeEvent};
 use ekiden_core::ids::StageId;
-use ekiden_core::manifest::Stage;
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::record::Record;
 use ekiden_core::relay::Relay;
@@ -23,7 +22,7 @@ impl Reporter {
     /// The entries of a record about a plan's stages.
     pub(super) fn of_plan(&mut self, record: &Record, run: &Run) {
         if let Event::Worktree { stage, event, .. } = &record.event
-            && let Some(entry) = of_worktree(event, run.stage(stage))
+            && let Some(entry) = of_worktree(event, stage, run)
         {
             self.add_of(stage, entry);
         }
@@ -80,7 +79,12 @@ fn what(what: &str, fields: Fields) -> Entry {
         .fields(fields)
 }
 
-fn of_worktree(event: &WorktreeEvent, stage: Option<&Stage>) -> Option<Entry> {
+fn of_worktree(event: &WorktreeEvent, stage: &StageId, run: &Run) -> Option<Entry> {
+    // The stage may have been given back as often as it can be.
+    let then = match run.plan().state(stage) {
+        Some(StageState::Over(_)) => "",
+        Some(_) | None => "; it goes back to be fixed",
+    };
     let (entry, text) = match event {
         WorktreeEvent::Prepared { worktree: Err(why) } => {
             let why = one_line(why);
@@ -101,27 +105,23 @@ fn of_worktree(event: &WorktreeEvent, stage: Option<&Stage>) -> Option<Entry> {
                 files,
                 undeclared,
             } => {
+                let stage = run.stage(stage);
                 let valid = stage.is_some_and(|stage| stage.verification.is_some());
                 return Some(merged(commit, files.len(), valid, undeclared));
             }
             Merge::Conflict { files } => {
                 let named = some(files);
-                let text =
-                    format!("changed the same lines as others: {named}; it goes back to be fixed");
+                let text = format!("changed the same lines as others: {named}{then}");
                 (what("conflict", fields! { "files": files }), text)
             }
             Merge::Broken { check } => {
                 let check = one_line(&check.to_string());
-                let text =
-                    format!("merges, but then its validation {check}; it goes back to be fixed");
+                let text = format!("merges, but then its validation {check}{then}");
                 (what("merge_broke", fields! { "check": check }), text)
             }
             Merge::Refused { tail } => {
-                let text = "cannot be committed: a hook refused it; it goes back to be fixed";
-                (
-                    what("merge_refused", fields! { "tail": tail }),
-                    text.to_owned(),
-                )
+                let text = format!("cannot be committed: a hook refused it{then}");
+                (what("merge_refused", fields! { "tail": tail }), text)
             }
             Merge::Failed { error } => {
                 let error = one_line(error);

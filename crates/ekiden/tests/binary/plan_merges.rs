@@ -101,6 +101,12 @@ impl Fixture {
                 .contains("B  failed: it does not merge with other stages"),
             "{said}"
         );
+        // It was given back twice, and the third time it was not.
+        assert_eq!(
+            said.stdout.matches("it goes back to be fixed").count(),
+            2,
+            "{said}"
+        );
     }
 }
 
