@@ -120,7 +120,7 @@ impl Reporter {
                 let entry = Entry::of_session("level", session).fields(
                     fields! { "level": level, "usage_tokens": usage_tokens, "percent": percent },
                 );
-                let share = self.share(stage, *usage_tokens);
+                let share = self.share(stage, relay, *usage_tokens);
                 Some(entry.lines(level_line(*level, *usage_tokens, share)))
             }
             AttemptEvent::BaselineMeasured {
@@ -138,7 +138,7 @@ impl Reporter {
                 // Every session begins the same way; people see it once.
                 let is_new = *level > self.filled;
                 self.filled = self.filled.max(*level);
-                let share = self.share(stage, *usage_tokens);
+                let share = self.share(stage, relay, *usage_tokens);
                 let line = window_full(*usage_tokens, share, filled_by);
                 Some(entry.lines(is_new.then_some(line)))
             }
@@ -165,10 +165,10 @@ impl Reporter {
     }
 
     /// `61% of 200k usable (context.cap_tokens)`.
-    fn share(&self, stage: &StageId, usage_tokens: u64) -> Option<String> {
+    fn share(&self, stage: &StageId, relay: &Relay, usage_tokens: u64) -> Option<String> {
         let (window, _) = self.windows.get(stage)?;
         let percent = self.percent(stage, usage_tokens)?;
-        Some(format!("{percent}% of {}", usable(*window)))
+        Some(format!("{percent}% of {}", usable(*window, relay)))
     }
 
     fn window(
@@ -190,7 +190,7 @@ impl Reporter {
         let (size, at) = (phrase::tokens(window.model_tokens), phrase::tokens(handoff));
         let usable = match window.usable_tokens() == window.model_tokens {
             true => String::new(),
-            false => format!("{}, ", usable(window)),
+            false => format!("{}, ", usable(window, relay)),
         };
         let text = format!("{size} tokens{of_model}, {usable}hands off at {at}");
         let entry = Entry::of_session("window", session).fields(fields! {
@@ -238,7 +238,8 @@ impl Reporter {
             "goes_on": end.goes_on,
         });
         let beyond = percent.filter(|percent| *percent > 100);
-        let beyond = beyond.and(self.windows.get(stage).map(|(window, _)| usable(*window)));
+        let window = self.windows.get(stage);
+        let beyond = beyond.and(window.map(|(window, _)| usable(*window, relay)));
         let mut line = end_line(relay.purpose(), end.left, ended, percent, tool_calls);
         if let Some(usable) = beyond {
             line = line.with(Tone::Plain, format!(" · more than the {usable}"));
@@ -338,11 +339,16 @@ fn spend_entry(session: u32, crossing: &Crossing) -> Entry {
 }
 
 /// `200k usable (context.cap_tokens)`: the whole of every percentage, and what sets it.
-fn usable(window: Window) -> String {
+fn usable(window: Window, relay: &Relay) -> String {
     let usable = window.usable_tokens();
-    let by = match window.cap_tokens == Some(usable) {
-        true => " (context.cap_tokens)",
-        false => "",
+    let of_stage = relay.stage.part.session_tokens;
+    let of_stage = of_stage.map(|tokens| relay.settings.levels.cap_for_handoff(tokens));
+    let by = if window.cap_tokens != Some(usable) {
+        ""
+    } else if of_stage == Some(usable) {
+        " (session_tokens of the stage)"
+    } else {
+        " (context.cap_tokens)"
     };
     format!("{} usable{by}", phrase::tokens(usable))
 }

@@ -1105,6 +1105,19 @@ fn an_agent_that_cannot_be_asked_to_hand_off_is_not_said_to_be() {
     .assert_eq(&scenario.text());
 }
 
+/// Who looks up the setting would find another number there.
+// shows: UIX-02
+#[test]
+fn a_share_names_the_limit_of_the_stage_if_that_is_the_cap() {
+    let mut scenario = Scenario::of(|header| {
+        header.manifest.stages[0].part.session_tokens = Some(120_000);
+    });
+    scenario.window(1);
+    let text = scenario.text();
+    let window = "200k usable (session_tokens of the stage), hands off at 120k";
+    assert!(text.contains(window), "{text}");
+}
+
 /// Every percentage has the same base: the usable window.
 // shows: UIX-02
 #[test]
