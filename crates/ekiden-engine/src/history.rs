@@ -14,18 +14,22 @@ use ekiden_core::relay::goal_of_list;
 use ekiden_core::renewal::{LastSession, NewTask, StartingPoint};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
-use ekiden_core::time::Timestamp;
+use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::disk::{Disk, RealDisk};
 use ekiden_store::layout::StateLayout;
 use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::log::LogReader;
 use ekiden_store::state::StateDir;
 
+use crate::clock::{Clock as _, SystemClock};
 use crate::error::{EngineError, UnfinishedTask};
 use crate::journal::Journal;
 pub use crate::journal::RunSummary;
 use crate::session_archive::{Part, SessionArchive};
 use crate::workspace::Workspace;
+
+/// A run that began so much later than now is from the future; less may be this clock's fault.
+const CLOCK_SLACK: Millis = Millis::from_secs(24 * 60 * 60);
 
 /// What the beginning of a run's log says.
 #[derive(Debug)]
@@ -377,7 +381,7 @@ fn is_complete(run: &Run) -> bool {
 }
 
 /// The runs of a worktree, oldest first. One whose first record cannot be read counts as the oldest, so that it
-/// does not hide those that came after it.
+/// does not hide those that came after it. So does one from the future: its clock was wrong.
 fn listed(state: &StateDir, worktree: Option<&str>) -> Result<Vec<Listed>, EngineError> {
     let is_here = |run: &Listed| {
         let place = run.worktree.as_ref();
@@ -385,7 +389,8 @@ fn listed(state: &StateDir, worktree: Option<&str>) -> Result<Vec<Listed>, Engin
     };
     let ids = state.runs()?.into_iter();
     let mut runs: Vec<Listed> = ids.map(|id| look(state, id)).filter(is_here).collect();
-    runs.sort_by_key(|run| run.started);
+    let latest = Some(SystemClock.now() + CLOCK_SLACK);
+    runs.sort_by_key(|run| (run.started <= latest, run.started));
     Ok(runs)
 }
 

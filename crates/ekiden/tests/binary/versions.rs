@@ -161,6 +161,24 @@ fn a_damaged_run_hides_no_other() {
 
 // shows: DUR-05
 #[test]
+fn a_run_that_a_wrong_clock_has_dated_ahead_hides_no_later_one() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(2));
+    environment.run(&RUN).expect(0);
+    let log = environment.run_dir().join("log.jsonl");
+    let text = std::fs::read_to_string(&log).unwrap();
+    // Some time in 2096.
+    std::fs::write(&log, text.replace("\"time\":1", "\"time\":4")).unwrap();
+    let first = environment.runs();
+    environment.run(&RUN).expect(0);
+    let status = environment.run(&["status", "--json"]).expect(0);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    let second = status["runs"][0]["run"].as_str().unwrap();
+    assert_ne!(second, first[0], "{status}");
+}
+
+// shows: DUR-05
+#[test]
 fn an_old_run_can_still_be_read_and_carried_on() {
     let environment = Environment::with_git();
     let run = environment.state().join("runs/e886ba52");
