@@ -94,6 +94,12 @@ impl Access {
     /// Somebody can make a name lead here, but not an address.
     fn is_our_host(&self, host: &str) -> bool {
         let port = self.at.port();
+        // A browser leaves out the port of HTTP.
+        let with_port = format!("{host}:80");
+        let host = match port == 80 && !host.ends_with(":80") {
+            true => &with_port,
+            false => host,
+        };
         let named = host == format!("localhost:{port}");
         let address = host.parse::<SocketAddr>().ok();
         let is_ours = |address: SocketAddr| {
@@ -160,6 +166,18 @@ mod tests {
             assert!(!asked(&access, &[("host", host)]), "{host}");
         }
         assert!(!asked(&access, &[]));
+        let access_80 = Access::new("127.0.0.1:80".parse().unwrap());
+        for (host, is_allowed) in [
+            ("127.0.0.1", true),
+            ("localhost", true),
+            ("[::1]", true),
+            ("127.0.0.1:80", true),
+            ("evil.example", false),
+        ] {
+            let origin = format!("http://{host}");
+            let headers = [("host", host), ("origin", origin.as_str())];
+            assert_eq!(asked(&access_80, &headers), is_allowed, "{host}");
+        }
         assert!(asked(&access, &[ours, ("origin", "http://127.0.0.1:7717")]));
         for origin in ["null", "http://127.0.0.1:3000", "https://127.0.0.1:7717"] {
             assert!(!asked(&access, &[ours, ("origin", origin)]), "{origin}");
