@@ -181,7 +181,8 @@ fn a_dash_that_nobody_can_open_says_so() {
     for opener in ["xdg-open", "open"] {
         environment.script(opener, "exit 3");
     }
-    let line = format!("PATH=.:$PATH exec {dash} --open 2>&1");
+    // The opener starts in another directory.
+    let line = format!("PATH=$PWD:$PATH exec {dash} --open 2>&1");
     let mut shell = environment.shell_command(&line);
     let shell = shell.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = Running::of(shell.spawn().unwrap());
