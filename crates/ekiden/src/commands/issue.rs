@@ -207,7 +207,13 @@ fn new(
         parent: parent.as_ref().map(|parent| parent.id.as_str()),
         since: SystemClock.now(),
     };
-    let made = tracker.and_then(|tracker| tracker.create(&new));
+    let made = tracker.and_then(|tracker| {
+        if let Some(parent) = new.parent {
+            // GitHub and files would take any parent.
+            tracker.issue(parent)?;
+        }
+        tracker.create(&new)
+    });
     let made = made.map_err(|fault| failure("make the issue", kind, &fault))?;
     let made = match kind {
         TrackerKind::Github => format!("#{made}"),

@@ -207,6 +207,8 @@ impl<'i> SubIssues<'i> {
         }
         let failed = |fault| failure("make the sub-issues", self.parent.tracker, &fault);
         let tracker = self.trackers.open(&self.parent).map_err(failed)?;
+        // GitHub and files would take any parent.
+        tracker.issue(&self.parent.id).map_err(failed)?;
         let since = Timestamp(SystemClock.now().0.saturating_sub(MADE_WITHIN.0));
         let make = |shard: &Shard| {
             let title = format!("{} {}", shard.id, shard.title);

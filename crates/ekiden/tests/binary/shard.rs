@@ -280,6 +280,10 @@ fn sub_issues_are_made_once_somebody_agrees_and_not_twice() {
     let shown = environment.told(&["issue", "show", "s02-large-letters"]);
     assert!(shown.contains("It needs the Small letters first.\n\nLines 21-37 of spec.md, about 9% of a session's usable window; needs S01"), "{shown}");
     environment.run(&agreed).expect(0);
+    let misspelled = ["shard", "spec.md", "--issues", "leters", "--yes"];
+    let said = environment.run(&misspelled).expect(66);
+    let text = "error: cannot make the sub-issues: local: leters is not there";
+    assert!(said.stderr.contains(text), "{said}");
     let listed = environment.told(&["issue", "list"]);
     assert_eq!(listed.matches("letters").count(), 5, "{listed}");
 }

@@ -318,6 +318,12 @@ fn issues_in_files_are_listed_shown_and_made() {
     What is wanted.
     next  ekiden run --issue log-in-by-mail
     ");
+    insta::assert_snapshot!(environment.told(&["issue", "new", "Lost", "--parent", "log-in"]), @r"
+    --- standard error
+    error: cannot make the issue: local: log-in is not there
+    --- exit code 66
+    ");
+    assert!(!environment.exists(".issues/lost.md"));
     let absolute = environment.dir().join(".issues/send-the-mail.md");
     for name in [
         "send-the-mail",
