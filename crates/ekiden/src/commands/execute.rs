@@ -203,7 +203,10 @@ fn in_the_way(
     invocation: &Invocation,
     workspace: &Workspace,
 ) -> Vec<Failure> {
-    let agents = settings.agents().chain(manifest.agents());
+    // The first is the run's own agent, and stages may all have others.
+    let is_unused = manifest.agents().count() == manifest.stages.len();
+    let agents = settings.agents().skip(usize::from(is_unused));
+    let agents = agents.chain(manifest.agents());
     let agents = match how.place.is_some_and(Placement::is_fleet) {
         true => Ok(()),
         false => check_agents(agents, invocation, &workspace.dir),

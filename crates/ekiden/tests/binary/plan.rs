@@ -98,6 +98,16 @@ fn rounded(told: &str) -> String {
     })
 }
 
+// shows: PLN-13
+#[test]
+fn the_agent_of_the_run_need_not_be_there_if_every_stage_has_another() {
+    let environment = repository();
+    let stage = stage("A", "agent = \"rehearsal\"", "echo a > a", "test -s a");
+    environment.write("plan.toml", &plan(&[stage]));
+    let said = environment.run(&["execute", "plan.toml", "--yes", "--safe-mode"]);
+    said.expect(0);
+}
+
 // shows: PLN-03, PLN-06, PLN-11
 #[test]
 fn a_dry_run_shows_waves_and_commands_and_starts_nothing() {
