@@ -46,7 +46,7 @@ pub(crate) struct KnownLimits {
 /// The limit that prevents a run from beginning here.
 pub fn held(workspace: &Workspace, agent: &AgentSpec, now: Timestamp) -> Option<EndCause> {
     let disk = Arc::new(RealDisk::fenced(&workspace.dir));
-    KnownLimits::of(workspace, disk, None).met_elsewhere(agent, now)
+    KnownLimits::of(workspace, disk, None).met(agent, now, |_| true)
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -98,9 +98,18 @@ impl KnownLimits {
 
     /// The limit that another run met and that has not been lifted yet.
     pub(crate) fn met_elsewhere(&self, agent: &AgentSpec, now: Timestamp) -> Option<EndCause> {
+        self.met(agent, now, |note| note.run != self.run)
+    }
+
+    fn met(
+        &self,
+        agent: &AgentSpec,
+        now: Timestamp,
+        counts: impl Fn(&Note) -> bool,
+    ) -> Option<EndCause> {
         let of_model = |is_model: bool| self.read(&self.path(agent, is_model)?, now);
         let found = [of_model(false), of_model(true)].into_iter().flatten();
-        let found = found.filter(|note| note.run != self.run);
+        let found = found.filter(counts);
         let last = found.map(|note| note.limit);
         let last = last.max_by_key(|limit| limit.resets_at)?;
         Some(EndCause::LimitKnown {

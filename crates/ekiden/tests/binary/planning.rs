@@ -348,7 +348,7 @@ fn a_plan_works_on_an_issue_and_its_stages_are_sub_issues() {
     );
 }
 
-// shows: PLN-01, AGT-06
+// shows: PLN-01, AGT-06, AGT-14
 #[test]
 fn a_usage_limit_is_waited_for_unless_somebody_wants_the_end() {
     let environment = project().with("EKIDEN_REHEARSAL_SCENARIO", "limit.toml");
@@ -374,6 +374,9 @@ fn a_usage_limit_is_waited_for_unless_somebody_wants_the_end() {
         .run(&rehearsal(&["build", "idea.md", "--on-rate-limit", "stop"]))
         .expect(3);
     assert!(said.stderr.contains("planning stopped: "), "{said}");
+    // Planning tries it again; a run would wait.
+    let found = environment.run(&rehearsal(&["doctor"])).expect(0);
+    assert!(found.stdout.contains("warning  limit"), "{found}");
     let said = environment
         .run(&rehearsal(&["build", "idea.md", "--max-wait", "10m"]))
         .expect(3);
