@@ -136,7 +136,7 @@ impl Watched {
         let Some(exclude) = &self.memory else { return };
         if let Some(capture) = Capture::of(&self.environment, &self.place, exclude) {
             let from = Origin {
-                session: Some(self.session.clone()),
+                session: (!self.session.is_empty()).then(|| self.session.clone()),
                 issue: self.issue_name(),
                 ..capture.origin.clone()
             };

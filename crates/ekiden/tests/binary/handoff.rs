@@ -198,6 +198,17 @@ fn lost_work_comes_back_from_the_ref() {
     assert!(!environment.exists("CLAUDE.md"));
 }
 
+// shows: MEM-001
+#[test]
+fn a_checkpoint_outside_of_a_session_is_of_no_session() {
+    let environment = repository().with("CLAUDE_CODE_SESSION_ID", "");
+    made(&environment);
+    let observed = asked(&environment, &["memory", "recent"])["observations"].clone();
+    let from = &observed[0]["from"];
+    assert_eq!(from["branch"], "feature/ANV-123-profile", "{observed}");
+    assert_eq!(from["session"], Value::Null, "{observed}");
+}
+
 // shows: CHK-10
 #[test]
 fn asked_again_nothing_is_made_again() {
