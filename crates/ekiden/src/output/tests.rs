@@ -768,6 +768,52 @@ fn every_event_and_field_is_documented() {
     }
 }
 
+// shows: UIX-02
+#[test]
+fn every_result_of_a_check_and_a_commit_is_documented() {
+    let text = String::new;
+    let checks = [
+        CheckOutcome::Passed,
+        CheckOutcome::Failed { code: 1 },
+        CheckOutcome::TimedOut,
+        CheckOutcome::NotRun { error: text() },
+        CheckOutcome::NoProgram { program: text() },
+    ];
+    let left_out = Vec::new;
+    let commits = [
+        Commit::Made {
+            id: text(),
+            files: 1,
+            elsewhere: Some(text()),
+            left_out: left_out(),
+        },
+        Commit::Elsewhere {
+            branch: text(),
+            found: None,
+        },
+        Commit::Nothing {
+            left_out: left_out(),
+        },
+        Commit::Refused { tail: text() },
+        Commit::Failed {
+            error: text(),
+            tail: text(),
+        },
+    ];
+    let checks = checks.map(|check| serde_json::to_value(check).unwrap());
+    let commits = commits.map(|commit| serde_json::to_value(commit).unwrap());
+    let document = include_str!("../../../../docs/json.md");
+    for result in checks.iter().chain(&commits) {
+        let kind = format!("\"kind\": {}", result["kind"]);
+        assert!(document.contains(&kind), "{kind}");
+        for name in result.as_object().unwrap().keys() {
+            let is_named = [format!("\"{name}\""), format!("`{name}`")];
+            let is_named = is_named.iter().any(|name| document.contains(name));
+            assert!(is_named, "{name}");
+        }
+    }
+}
+
 /// A writer whose text can be looked at.
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
