@@ -82,11 +82,11 @@ const STAGE: Fields = fields! {
     "retries": Kind::Whole(0, RETRIES_MAX as i64);
     /// How many sessions it may have. Default: the setting `max_sessions`.
     "sessions_max": Kind::Whole(1, SESSIONS_MAX_MAX as i64);
-    /// Responses of the model in one session before it hands off. Default: 50.
+    /// Responses of the model in one session before it hands off. Default: the setting `max_turns`, else 50.
     "turns_max": Kind::Whole(1, TURNS_MAX_MAX as i64);
     /// How many tokens it is expected to take.
     "estimate_tokens": from(0);
-    /// Tokens that one session may use before it hands off. Default: 80,000.
+    /// The size of the context, in tokens, at which a session hands off, unless a level comes first. Default: 80,000.
     "session_tokens": from(1);
     /// What one session may cost, in US dollars.
     "session_budget_usd": Kind::Dollars;
