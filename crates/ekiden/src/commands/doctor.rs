@@ -34,8 +34,8 @@ use crate::settings::flags::{Starting, Typed};
 /// notifications only with `--try-notify`.
 ///
 /// Exits with 0 if nothing failed; warnings do not count. Otherwise it exits with the code that a run would
-/// fail with: 69 if the agent is missing, too old or not logged in, 74 if state cannot be kept, 78 if a
-/// setting is wrong or nobody chose what the agent may do.
+/// fail with: 69 if the agent is missing, too old or not logged in, 74 if state cannot be kept, 77 if the
+/// agent's own settings forbid handoffs, 78 if a setting is wrong or nobody chose what the agent may do.
 #[derive(Args)]
 pub struct DoctorArgs {
     /// Send a notification by each way that is set, and show the result

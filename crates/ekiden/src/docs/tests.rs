@@ -21,14 +21,15 @@ Made from the table in `crates/ekiden/src/settings/table.rs`; a test keeps it so
 
 A flag wins over its variable, that over the project's `.ekiden/config.toml` in the work dir, that over the user's
 `~/.config/ekiden/config.toml` (`$XDG_CONFIG_HOME/ekiden/config.toml`), and that over the default. `ekiden config show` prints each
-value and who set it. `run` freezes them in the run's log, and `resume` takes only what is typed. Two things are read again at each
-resume: where notifications go and of which kinds, and the tracker.
+value and who set it. `run` freezes them in the run's log, and `resume` takes only what is typed. These are read again at each
+resume: where notifications go and of which kinds, the tracker, `commit_subject`, `on_hangup`, `otel.endpoint`, `memory.record` and
+`memory.exclude`.
 
 - Inside a session that ekiden runs (`EKIDEN_RUN` is set), ekiden does not read the variables below.
 - An empty variable counts as not set. A list has one entry per line.
 - A switch is `true` or `false`; `--no-NAME` switches it off on the command line.
-- Settings marked *user only* decide which commands run or what is permitted. A project's own file cannot set them: anyone who
-  clones the project would run them.
+- Settings marked *user only* decide which commands run or what is permitted. A project's own file cannot set them until you
+  approve it with `ekiden config approve`: anyone who clones the project would run them.
 - For limits marked *a project may lower it*, the lower of the project's value and yours applies until you approve the project's
   file with `ekiden config approve`.
 
