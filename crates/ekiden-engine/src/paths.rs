@@ -18,6 +18,9 @@ use ekiden_store::layout::{Published, RelayLayout, RunLayout};
 use crate::git::flood::Lent;
 use crate::workspace::Workspace;
 
+/// The branches of all runs are below this name.
+pub(crate) const BRANCHES: &str = "ekiden";
+
 /// The paths of one run.
 #[derive(Debug, Clone)]
 pub struct RunPaths {
@@ -93,7 +96,7 @@ impl RunPaths {
 
     /// The branch into which stages are merged.
     pub fn integration_branch(&self) -> String {
-        format!("ekiden/{}", self.run)
+        format!("{BRANCHES}/{}", self.run)
     }
 
     /// The published result of a stage.

@@ -281,7 +281,6 @@ impl LockedWorkDir {
     /// Switches to the run's branch, and notes which files commits will leave alone.
     fn ready(&self, mut header: RunStarted) -> Result<RunStarted, EngineError> {
         self.switch(&header)?;
-        runtime()?.block_on(self.worktrees(&header).check(&header.manifest))?;
         if header.settings.commit.is_some() {
             header.settings.commit = Some(self.uncommitted()?);
         }

@@ -25,6 +25,8 @@ mod merge;
 mod setup;
 mod trees;
 
+pub use check::check;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

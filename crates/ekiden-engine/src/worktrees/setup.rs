@@ -1,7 +1,7 @@
 //! What a worktree needs besides what git puts there: copied files, the results of the setup command, and
 //! ekiden's own directory.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use ekiden_agent::child::ChildSpec;
@@ -11,7 +11,7 @@ use ekiden_core::manifest::{Isolation, Verification};
 use ekiden_core::text;
 use ekiden_store::archive::{copy, ensure_dir};
 use ekiden_store::beneath::{self, Found};
-use ekiden_store::disk::{Disk, Reach};
+use ekiden_store::disk::Reach;
 use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::published::prepare_published;
 
@@ -69,16 +69,20 @@ impl Worktrees {
         if patterns.is_empty() {
             return Ok(());
         }
-        let (lender, to) = (Lender::new(self), to.to_owned());
+        let (disk, from, to) = (
+            Arc::clone(&self.disk),
+            self.paths.workspace.dir.clone(),
+            to.to_owned(),
+        );
         let copied = tokio::task::spawn_blocking(move || {
-            let found = globs::find(&lender.dir, &patterns, COPIES_MAX)?;
+            let found = globs::find(&from, &patterns, COPIES_MAX)?;
             if found.more {
                 return Err(format!(
                     "`[worktree] copy` names more than {COPIES_MAX} files; let `setup` make them"
                 ));
             }
             for file in found.files {
-                let copied = copy(&*lender.disk, lender.find(&file)?, &to.join(&file));
+                let copied = copy(&*disk, find(&from, &file)?, &to.join(&file));
                 copied.map_err(|error| in_full(&error))?;
             }
             Ok(())
@@ -97,12 +101,12 @@ impl Worktrees {
         let Some(tree) = self.paths.tree(&job.stage.id) else {
             return Ok(Vec::new());
         };
-        let (lender, to) = (Lender::new(self), self.paths.within(&tree));
+        let to = self.paths.within(&tree);
         let mut names = job.stage.part.context.clone();
         let document = Some(job.input.document.clone());
         names.extend(document.filter(|name| !name.is_empty() && Path::new(name).is_relative()));
-        let (from, there) = (lender.dir.clone(), to.clone());
-        let find = move || -> Result<Vec<String>, String> {
+        let (from, there) = (self.paths.workspace.dir.clone(), to.clone());
+        let absent = move || -> Result<Vec<String>, String> {
             let mut files = globs::all_of(&from, &names)?;
             files.retain(|file| !there.join(file).exists());
             match files.len() {
@@ -112,7 +116,7 @@ impl Worktrees {
                 )),
             }
         };
-        let found = tokio::task::spawn_blocking(find).await;
+        let found = tokio::task::spawn_blocking(absent).await;
         let found = found.map_err(|panic| panic.to_string())??;
         if found.is_empty() {
             return Ok(found);
@@ -125,7 +129,11 @@ impl Worktrees {
         let unknown: Vec<String> = unknown.split_terminator('\0').map(str::to_owned).collect();
         let place = Published::new(&to).context();
         for file in &unknown {
-            let copied = copy(&*lender.disk, lender.find(file)?, &place.join(file));
+            let copied = copy(
+                &*self.disk,
+                find(&self.paths.workspace.dir, file)?,
+                &place.join(file),
+            );
             copied.map_err(|error| in_full(&error))?;
         }
         Ok(unknown)
@@ -162,24 +170,9 @@ impl Worktrees {
     }
 }
 
-/// Finds what a project lends to worktrees.
-pub(super) struct Lender {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
-}
-
-impl Lender {
-    pub(super) fn new(trees: &Worktrees) -> Self {
-        Self {
-            disk: Arc::clone(&trees.disk),
-            dir: trees.paths.workspace.dir.clone(),
-        }
-    }
-
-    /// The file that a name stands for. A link stands for its target, which is lent if it is the project's own:
-    /// anyone who can write the project must not get at other files this way.
-    pub(super) fn find(&self, name: &str) -> Result<Found, String> {
-        let found = beneath::open_file(&self.dir, Path::new(name));
-        found.map_err(|why| format!("cannot copy `{name}`: it {why}"))
-    }
+/// The file that a name stands for. A link stands for its target, which is lent if it is the project's own:
+/// anyone who can write the project must not get at other files this way.
+pub(super) fn find(dir: &Path, name: &str) -> Result<Found, String> {
+    let found = beneath::open_file(dir, Path::new(name));
+    found.map_err(|why| format!("cannot copy `{name}`: it {why}"))
 }

@@ -7,8 +7,8 @@ use ekiden_agent::with_default_signals;
 use ekiden_core::agent::Interface;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::settings::{RunStarted, Settings};
-use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{history, worktrees};
 use ekiden_manifest::Fault;
 
 use super::fleet::Placement;
@@ -195,7 +195,7 @@ pub(super) fn carry_out(
     )
 }
 
-/// Why the plan cannot begin here now. A fleet has its own agents.
+/// Why the plan cannot begin here now. A fleet has its own agents and its own git.
 fn in_the_way(
     manifest: &Manifest,
     settings: &Settings,
@@ -207,15 +207,18 @@ fn in_the_way(
     let is_unused = manifest.agents().count() == manifest.stages.len();
     let agents = settings.agents().skip(usize::from(is_unused));
     let agents = agents.chain(manifest.agents());
-    let agents = match how.place.is_some_and(Placement::is_fleet) {
-        true => Ok(()),
-        false => check_agents(agents, invocation, &workspace.dir),
+    let (agents, git) = match how.place.is_some_and(Placement::is_fleet) {
+        true => (Ok(()), Ok(())),
+        false => (
+            check_agents(agents, invocation, &workspace.dir),
+            worktrees::check(workspace, manifest).map_err(Failure::from),
+        ),
     };
     let unfinished = match how.new {
         true => Ok(()),
         false => history::check_unfinished(workspace, Some(manifest)).map_err(Failure::from),
     };
-    let checks = [agents, unfinished];
+    let checks = [agents, unfinished, git];
     checks.into_iter().filter_map(Result::err).collect()
 }
 

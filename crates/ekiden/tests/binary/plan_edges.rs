@@ -406,6 +406,11 @@ fn more_untracked_context_than_is_copied_refuses_the_plan() {
     environment.commit_all();
     // What git knows counts for nothing.
     files("notes", 2_001);
+    let shown = environment.run(&[&EXECUTE[..], &["--dry-run"]].concat());
+    assert!(
+        shown.expect(0).stderr.contains("it could not start now"),
+        "also if nothing is started"
+    );
     insta::assert_snapshot!(environment.told(&EXECUTE), @r"
     --- standard error
     error: cannot start a plan: `context` of stage A names 2001 untracked files, and at most 2000 are copied into a worktree
