@@ -174,6 +174,9 @@ impl Outcome {
             }
             Self::NoWorktree { .. } => (true, "it has no place to work"),
             Self::NotMerged { .. } => (true, "it cannot be merged"),
+            Self::Unmerged { files } if files.is_empty() => {
+                (true, "its validation fails on the merge")
+            }
             Self::Unmerged { .. } => (true, "it does not merge with other stages"),
             Self::NotDone { .. } => (true, "it was marked as done and is not"),
             Self::StagesFailed { .. } if self.asks() => (false, "stages need your input"),

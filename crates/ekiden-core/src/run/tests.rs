@@ -352,7 +352,7 @@ fn a_diagnosis_quotes_what_failed_in_the_last_merge() {
         > the tail
         Try 1
 
-        It ended so: it does not merge with other stages.
+        It ended so: its validation fails on the merge.
     "#]]
     .assert_eq(&diagnosed(Merge::Broken { check }));
     let tail = "line 3: no tabs".to_owned();
