@@ -67,6 +67,9 @@ enum What {
     /// not finish an item, ekiden sets it aside, continues with the others, and asks you at the end. Agents may add up to 100
     /// items. ekiden reads `PROMPT.md` and the list at the start. If everything is ticked already, only the verification runs.
     /// Everything else is as in `ekiden run`: limits, budgets, `ekiden resume`, `ekiden stop`, the report.
+    #[command(mut_arg("max_sessions", |arg| {
+        arg.help("How many sessions may begin, counted from here; 1 to 10000 [default: 3 for each open item]")
+    }))]
     Run {
         /// Start a new run even if one is unfinished here; ekiden keeps the old one
         #[arg(long)]

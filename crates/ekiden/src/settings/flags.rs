@@ -62,9 +62,12 @@ impl<C> Typed<C> {
 
 impl<C: Takers> Args for Typed<C> {
     fn augment_args(command: Command) -> Command {
+        // A command that takes no agent is about a run, which keeps the settings that it was started with.
+        let is_new = C::GROUPS.contains(&Group::Agent);
         rows::<C>().fold(command, |command, row| {
             let is_hidden = C::HIDDEN.contains(&row.name);
-            let args = args_of(row).into_iter();
+            let default = row.default.filter(|_| is_new || row.group == Group::All);
+            let args = args_of(row, default).into_iter();
             command.args(args.map(|arg| match is_hidden {
                 true => arg.hide(true),
                 false => arg,
@@ -122,7 +125,7 @@ pub fn words(flags: &Flags) -> Vec<String> {
     words
 }
 
-fn args_of(row: &'static Row) -> Vec<Arg> {
+fn args_of(row: &'static Row, default: Option<&str>) -> Vec<Arg> {
     let mut arg = Arg::new(row.name).long(row.long().unwrap_or_default());
     arg = arg
         .help(row.doc)
@@ -147,7 +150,7 @@ fn args_of(row: &'static Row) -> Vec<Arg> {
         Takes::One(value) | Takes::Commas(value) | Takes::Words(value) => (value, ArgAction::Set),
         Takes::Lines(value) => (value, ArgAction::Append),
     };
-    if let Some(default) = row.default {
+    if let Some(default) = default {
         arg = arg.help(format!("{} [default: {default}]", row.doc));
     }
     let arg = arg.value_name(value).action(action);
@@ -231,6 +234,17 @@ mod tests {
         ];
         let flags: Flags = typed::<Starting>(&line).unwrap().into_iter().collect();
         assert_eq!(words(&flags), line);
+    }
+
+    // shows: UIX-07, RUN-11
+    #[test]
+    fn a_command_about_a_run_names_no_default_beside_what_the_run_was_started_with() {
+        let help = |mut command: Command| command.render_long_help().to_string();
+        let resume = help(Typed::<Resuming>::augment_args(Command::new("resume")));
+        assert_eq!(resume.matches("[default: ").count(), 1, "{resume}");
+        assert!(resume.contains("[default: .]"), "{resume}");
+        let run = help(Typed::<Starting>::augment_args(Command::new("run")));
+        assert!(run.contains("[default: 10]"), "{run}");
     }
 
     #[test]
