@@ -49,8 +49,8 @@ struct ShowArgs {
 
 /// Set a setting in your own `config.toml`, or in this project's
 ///
-/// The rest of the file stays as it is. Settings that decide which commands run or what is permitted can only go into your
-/// own file.
+/// The rest of the file stays as it is. To unset a setting, delete its line. Settings that decide which commands run or what
+/// is permitted can only go into your own file.
 #[derive(Args)]
 struct SetArgs {
     /// The key, as `ekiden config show` lists it
