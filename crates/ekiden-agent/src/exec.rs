@@ -16,6 +16,8 @@ use crate::intake::{Excerpt, Intake, Keep};
 
 /// How much of the end of both streams is kept: an error often explains the words just before it.
 const WORDS_BYTES_MAX: usize = 1200;
+/// The same for a reviewer, whose answer is in it: as long as its schema allows.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {
     let mut child = match spawn(spec.child([], &[], StdinKind::Piped)) {
@@ -27,7 +29,11 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
     }
     let mut out = Intake::new(child.stdout.take(), Keep::First(0));
     let mut err = Intake::new(child.stderr.take(), Keep::First(0));
-    let mut words = Excerpt::new(Keep::Last(WORDS_BYTES_MAX));
+    let words_max = match spec.schema {
+        Some(_) => ANSWER_BYTES_MAX,
+        None => WORDS_BYTES_MAX,
+    };
+    let mut words = Excerpt::new(Keep::Last(words_max));
     let mut prompt = child.stdin.take().map(|stdin| (stdin, input(&spec)));
     let mut stopped = false;
     let end = loop {

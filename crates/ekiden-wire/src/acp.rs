@@ -38,7 +38,7 @@ use dialect::{Sent, Way};
 /// The agent wants somebody to log in.
 const AUTH_REQUIRED: i64 = -32_000;
 /// How much is held of words that come in pieces.
-const WORDS_BYTES_MAX: usize = 8 * 1024;
+const WORDS_BYTES_MAX: usize = 64 * 1024;
 /// What a conversation contains before anything was said, in tokens: instructions and tools.
 const BASE_TOKENS: u64 = 20_000;
 const UNTOLD: &str = "this agent does not report its context use while it works, so ekiden orders the handoff by bytes exchanged (`--session-timeout` orders it by time)";
@@ -206,7 +206,7 @@ impl Acp {
             total_cost_usd: self.without_tokens_usd,
             ..ended(reason != TerminalReason::Completed, reason)
         };
-        self.out.see(ClientEvent::Result(Box::new(result)));
+        self.out.turn_ended(result);
     }
 
     /// What the turn used, if the agent reports it.
@@ -310,7 +310,8 @@ impl Acp {
                 self.words.push_str(text);
                 self.context.bytes += text.len() as u64;
                 if self.words.len() > WORDS_BYTES_MAX {
-                    self.words = excerpt::of_text(&self.words, limits::WORDS);
+                    let half = self.words.ceil_char_boundary(WORDS_BYTES_MAX / 2);
+                    self.words.drain(..half);
                 }
                 let used = update["_meta"]["usage"]["inputTokens"].as_u64();
                 self.told(used, 0);
@@ -430,7 +431,7 @@ impl Acp {
             return;
         }
         let words = std::mem::take(&mut self.words);
-        self.respond(Block::Text(excerpt::of_text(&words, limits::WORDS)));
+        self.respond(Block::Text(words));
     }
 
     fn respond(&mut self, block: Block) {

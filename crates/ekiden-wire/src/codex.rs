@@ -24,7 +24,7 @@ use crate::rpc::{
 };
 use crate::stream::{Block, ClientEvent, RateLimitInfo, RateLimitStatus, TerminalReason};
 use crate::usage::Usage;
-use crate::{excerpt, json, limits};
+use crate::{json, limits};
 
 /// The limits of an account.
 const LIMITS: [&str; 2] = ["primary", "secondary"];
@@ -188,9 +188,8 @@ impl Codex {
     fn ended(&mut self, item: &Value) {
         match item["type"].as_str().unwrap_or_default() {
             "agentMessage" => {
-                let text = item["text"].as_str().unwrap_or_default();
-                let words = excerpt::of_text(text, limits::WORDS);
-                self.respond(Some(Block::Text(words)));
+                let words = item["text"].as_str().unwrap_or_default();
+                self.respond(Some(Block::Text(words.to_owned())));
             }
             "contextCompaction" => self.compacted(),
             _ => {
@@ -280,8 +279,7 @@ impl Codex {
             _ => return self.fail(&turn["error"]),
         };
         let is_error = reason != TerminalReason::Completed;
-        let result = ended(is_error, reason);
-        self.out.see(ClientEvent::Result(Box::new(result)));
+        self.out.turn_ended(ended(is_error, reason));
         self.say_anew();
     }
 

@@ -47,6 +47,8 @@ pub fn attempt_mark() -> String {
 pub struct Outbox {
     pub lines: VecDeque<String>,
     pub events: VecDeque<ClientEvent>,
+    /// The last words of the turn, whole.
+    words: String,
 }
 
 /// One agent's protocol, folded over its lines.
@@ -186,7 +188,11 @@ impl Outbox {
         });
     }
 
-    pub(crate) fn respond(&mut self, response: &Response<'_>, block: Option<Block>) {
+    pub(crate) fn respond(&mut self, response: &Response<'_>, mut block: Option<Block>) {
+        if let Some(Block::Text(text)) = &mut block {
+            let shown = excerpt::of_text(text, limits::WORDS);
+            self.words = std::mem::replace(text, shown);
+        }
         let size = match &block {
             Some(Block::Text(text)) => text.len(),
             Some(Block::Call(call)) => call.target.len(),
@@ -232,10 +238,18 @@ impl Outbox {
             limit: None,
             content_bytes: 0,
         })));
-        self.see(ClientEvent::Result(Box::new(TurnResult {
+        self.turn_ended(TurnResult {
             api_error_status: error.status,
             errors: vec![excerpt::of_text(words, limits::ERROR)],
             ..ended(true, reason)
+        });
+    }
+
+    pub(crate) fn turn_ended(&mut self, result: TurnResult) {
+        let words = Some(std::mem::take(&mut self.words));
+        self.see(ClientEvent::Result(Box::new(TurnResult {
+            words,
+            ..result
         })));
     }
 

@@ -7,23 +7,20 @@ const TRIES_MAX: usize = 256;
 /// any fence, comes first. Braces are counted outside strings. The reader decides whether it is valid JSON,
 /// since it can name the place of a fault.
 pub fn extract_json(reply: &str) -> Option<&str> {
-    let mut best: Option<(u8, &str)> = None;
+    let size = |(fenced, object): &(u8, &str)| (*fenced, object.len());
+    Some(objects(reply).max_by_key(size)?.1)
+}
+
+/// The objects that are inside no other, each with how strongly it is marked as the intended one.
+pub(super) fn objects(reply: &str) -> impl Iterator<Item = (u8, &str)> {
     let mut from = 0;
-    for _ in 0..TRIES_MAX {
-        let Some(begin) = reply[from..].find('{').map(|at| from + at) else {
-            break;
-        };
-        from = begin + 1;
-        if let Some(length) = end_of_object(&reply[begin..]) {
-            from = begin + length;
-            let found = (fenced(&reply[..begin]), &reply[begin..from]);
-            let size = |(fenced, object): (u8, &str)| (fenced, object.len());
-            if best.is_none_or(|best| size(best) < size(found)) {
-                best = Some(found);
-            }
-        }
-    }
-    Some(best?.1)
+    let found = (0..TRIES_MAX).map_while(move |_| {
+        let begin = from + reply[from..].find('{')?;
+        let length = end_of_object(&reply[begin..]);
+        from = begin + length.unwrap_or(1);
+        Some(length.map(|_| (fenced(&reply[..begin]), &reply[begin..from])))
+    });
+    found.flatten()
 }
 
 /// How strongly the line before an object marks it as the intended one.

@@ -4,13 +4,15 @@
 //! Its findings are data like any agent's words.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::PromptBlocks;
 use super::budget::Keep;
 use super::fill::fill;
 use super::quote::{lines, outcome_line, quoted_within};
+use super::reply::objects;
 use super::rescue::CheckFacts;
 use super::session::{FROM_USER, TASK, on_lines};
-use super::{PromptBlocks, extract_json};
 use crate::ends::EndCause;
 use crate::ids::SessionNumber;
 use crate::limits;
@@ -108,15 +110,27 @@ pub fn review_prompt(input: &ReviewInput<'_>) -> PromptBlocks {
 }
 
 /// The verdict in an answer: the findings, which are empty for a pass. None if it cannot be read, or says
-/// both.
+/// both. Other objects do not count: an answer may quote code, and some agents print their prompt.
 pub fn verdict(answer: &str) -> Option<Vec<Finding>> {
+    let is_verdict = |object: &&str| {
+        serde_json::from_str(object).is_ok_and(|object: Value| object.get("verdict").is_some())
+    };
+    let verdicts = objects(answer).map(|(_, object)| object);
+    read(
+        verdicts
+            .filter(is_verdict)
+            .max_by_key(|object| object.len())?,
+    )
+}
+
+fn read(object: &str) -> Option<Vec<Finding>> {
     #[derive(Deserialize)]
     struct Answer {
         verdict: String,
         #[serde(default)]
         findings: Vec<Finding>,
     }
-    let Answer { verdict, findings } = serde_json::from_str(extract_json(answer)?).ok()?;
+    let Answer { verdict, findings } = serde_json::from_str(object).ok()?;
     let line = |text: &str, max| one_line(&clean(text).text, max);
     let findings: Vec<Finding> = findings
         .iter()
@@ -187,4 +201,34 @@ pub fn no_verdict(session: SessionNumber, cause: &EndCause) -> String {
         ("cause", &cause.to_string()),
     ];
     fill(NO_VERDICT, &values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: REL-38
+    #[test]
+    fn a_verdict_is_found_behind_quoted_code_and_the_agents_own_prompt() {
+        let fault =
+            r#"{"verdict":"findings","findings":[{"place":"a.c:1","reason":"r","seen":"s"}]}"#;
+        let code = "if (wrong) {\n    look_at_all_the_lines_of_this_long_block();\n}\n";
+        let echoed = format!("{REVIEW}\n{code}{{\"verdict\": \"pass\", \"findings\": []}}\n");
+        assert_eq!(verdict(&echoed), Some(Vec::new()));
+        let found = |answer: &str| verdict(answer).map(|findings| findings.len());
+        for answer in [
+            format!("{code}{fault}"),
+            format!("{fault}\n{code}"),
+            format!("The file says {{\"verdict\":\"pass\"}}, which is wrong.\n{fault}"),
+        ] {
+            assert_eq!(found(&answer), Some(1), "{answer}");
+        }
+        assert_eq!(
+            found(&fault.replace("findings\",", "pass\",")),
+            None,
+            "says both"
+        );
+        assert_eq!(found(REVIEW), None);
+        assert_eq!(found(code), None);
+    }
 }

@@ -270,12 +270,13 @@ fn take_misplaced(touched: &mut Vec<Touched>, files: &mut HandoffFiles) -> Vec<S
     taken
 }
 
-/// A reviewer's answer, as far as it is kept.
+/// A reviewer's answer, as far as it is kept: the verdict is at the end of what it says.
 fn answered(Answer { structured, words }: Answer) -> AttemptEvent {
     let answer = structured.unwrap_or(words);
-    let answer = answer.chars().take(limits::REVIEW_ANSWER_CHARS_MAX);
+    let mut ends = answer.char_indices().rev();
+    let from = ends.nth(limits::REVIEW_ANSWER_CHARS_MAX - 1);
     AttemptEvent::Answered {
-        answer: answer.collect(),
+        answer: answer[from.map_or(0, |(at, _)| at)..].to_owned(),
     }
 }
 

@@ -24,6 +24,12 @@ hear # the first prompt
 first=$id
 update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"I work"}}'
 update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":" on it."}}'
+if [ "$FAKE" = reviews ]; then
+  update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"{\"verdict\": \"pass\", \"findings\": []}"}}'
+  id=$first
+  answer '{"stopReason":"end_turn"}'
+  hear
+fi
 if [ "$FAKE" = limited ] && [ $n = 1 ]; then
   say '{"jsonrpc":"2.0","id":'$first',"error":{"code":-32603,"message":"Internal error","data":{"statusCode":429}}}'
   hear

@@ -27,6 +27,11 @@ client_of
 answer '{"turn":{"id":"u'$n'","status":"inProgress"}}'
 notice turn/started '"turn":{"id":"u'$n'"}'
 told 1
+if [ "$FAKE" = reviews ]; then
+  notice item/completed '"item":{"type":"agentMessage","id":"a","text":"{\"verdict\": \"pass\", \"findings\": []}"}'
+  turn_over completed
+  hear
+fi
 if [ "$FAKE" = no-login ]; then
   turn_over failed '{"message":"Unauthorized","codexErrorInfo":"unauthorized"}'
   hear

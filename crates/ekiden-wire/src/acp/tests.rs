@@ -749,3 +749,40 @@ proptest! {
         prop_assert!(answered, "the guard is asked, so an answer follows");
     }
 }
+
+/// The words of the turn that ends.
+fn said(acp: &mut Acp, chunks: &[&str]) -> String {
+    for text in chunks {
+        let content = json!({"type": "text", "text": text});
+        update(
+            acp,
+            &json!({"sessionUpdate": "agent_message_chunk", "content": content}),
+        );
+    }
+    let first = *acp.prompts.first().unwrap();
+    tell(
+        acp,
+        &json!({"id": first, "result": {"stopReason": "end_turn"}}),
+    );
+    let mut events = acp.out.events.drain(..);
+    let words = events.find_map(|event| match event {
+        ClientEvent::Result(result) => result.words,
+        _ => None,
+    });
+    words.unwrap()
+}
+
+// shows: AGT-15, REL-38
+#[test]
+fn the_last_words_of_a_turn_are_whole() {
+    let long = "x".repeat(9_000);
+    let mut acp = at_work(&json!({}));
+    call(&mut acp, "a", "completed");
+    assert_eq!(said(&mut acp, &["{", &long, "}"]), format!("{{{long}}}"));
+    let endless = vec![&*long; 20];
+    let said = said(
+        &mut at_work(&json!({})),
+        &[&endless[..], &["the end"]].concat(),
+    );
+    assert!(said.ends_with("xthe end") && said.len() <= WORDS_BYTES_MAX);
+}

@@ -473,3 +473,20 @@ fn what_is_read_has_the_names_of_the_pinned_version() {
         }
     }
 }
+
+// shows: AGT-16, REL-38
+#[test]
+fn the_last_words_of_a_turn_are_whole() {
+    let mut codex = at_work(Permissions::default());
+    let long = format!("{{{}}}", "x".repeat(9_000));
+    for text in ["I look.", &long] {
+        let item = json!({"type": "agentMessage", "id": "a", "text": text});
+        notice(&mut codex, "item/completed", json!({ "item": item }));
+    }
+    let turn = json!({"turn": {"id": "u1", "status": "completed"}});
+    notice(&mut codex, "turn/completed", turn);
+    let Some(ClientEvent::Result(result)) = codex.out.events.pop_back() else {
+        panic!("no result")
+    };
+    assert_eq!(result.words, Some(long));
+}

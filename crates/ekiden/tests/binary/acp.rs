@@ -105,3 +105,19 @@ fn what_goes_wrong_is_named_and_leaves_nothing_alive() {
         expect_nothing_alive(&environment);
     }
 }
+
+/// It reviews the work of another agent.
+pub(crate) fn reviews(environment: &Environment) {
+    environment.write(".gitignore", ".count\nheard.jsonl\n");
+    let task = crate::environment::items(1);
+    let run = ["run", &task, "--agent", "rehearsal", "--review=mine"];
+    let said = environment.run(&run).expect(0).stdout;
+    assert!(said.contains("review passed"), "{said}");
+    expect_nothing_alive(environment);
+}
+
+// shows: AGT-15, REL-38
+#[test]
+fn its_answer_is_a_verdict() {
+    reviews(&with("reviews"));
+}

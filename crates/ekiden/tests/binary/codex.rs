@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::acp::{RUN, heard, scripted};
+use crate::acp::{RUN, heard, reviews, scripted};
 use crate::environment::Environment;
 use crate::processes::expect_nothing_alive;
 use crate::running::wait_until;
@@ -116,4 +116,10 @@ fn what_an_attempt_spent_is_not_charged_to_a_lost_one_after_it() {
         panic!("three attempts: {log:?}");
     };
     assert!(first > 0 && lost == 0, "{first} {lost}");
+}
+
+// shows: AGT-16, REL-38
+#[test]
+fn its_answer_is_a_verdict() {
+    reviews(&with("reviews"));
 }

@@ -118,8 +118,17 @@ fn a_person_reads_what_was_found_and_may_go_on_without_the_review() {
 fn a_program_may_review() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(1));
-    let script = "cat > ../asked; grep -q 'made > item-1' ../asked && echo '{\"verdict\": \"pass\", \"findings\": []}'";
-    environment.script("reviewer.sh", script);
+    let fault = serde_json::json!({"place": "item-1.txt:1", "reason": "x".repeat(600), "seen": "y".repeat(400)});
+    let answer = |verdict: &str, findings: &[serde_json::Value]| {
+        serde_json::json!({"verdict": verdict, "findings": findings}).to_string()
+    };
+    // An answer of any length counts.
+    let (faults, pass) = (answer("findings", &vec![fault; 10]), answer("pass", &[]));
+    let script = format!(
+        "cat > ../asked; grep -q 'made > item-1' ../asked || exit 1\n\
+         case $EKIDEN_SESSION in 2) echo '{faults}' ;; *) echo '{pass}' ;; esac"
+    );
+    environment.script("reviewer.sh", &script);
     let row = "[agents.mine]\nkind = \"exec\"\ncommand = \"./reviewer.sh\"\n";
     environment.write("../home/.config/ekiden/config.toml", row);
     environment.commit_all();
@@ -129,6 +138,7 @@ fn a_program_may_review() {
         said.contains("session 2 · reviews the work, by mine"),
         "{said}"
     );
+    assert_eq!(said.matches("  finding ").count(), 10, "{said}");
     assert!(said.contains("complete"), "{said}");
 }
 
