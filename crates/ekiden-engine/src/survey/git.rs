@@ -13,7 +13,7 @@ use super::fingerprint::fingerprints;
 use super::walk;
 use crate::git::status::{Entry, Scope, Status};
 use crate::git::{Git, GitError};
-use crate::survey::Since;
+use crate::survey::{OwnOutput, Since};
 use crate::workspace::Workspace;
 
 const LOG: &str = "log --no-show-signature --oneline --no-decorate --no-color -n 40";
@@ -40,8 +40,11 @@ pub(super) async fn survey(
     to_root: String,
     since: &Since,
 ) -> Result<Survey, GitError> {
-    let changed = Changed::find(git, to_root).await?;
-    let dir = &workspace.dir;
+    let mut changed = Changed::find(git, to_root).await?;
+    let (dir, own) = (&workspace.dir, OwnOutput::find());
+    let top = dir.join(&changed.to_root);
+    let entries = &mut changed.status.entries;
+    entries.retain(|entry| !own.is(&entry.place(&top)));
     // Git may ignore all that is in it.
     let is_blank = changed.tree.is_none() && changed.status.entries.is_empty();
     let walked = match is_blank {

@@ -12,6 +12,10 @@ mod fingerprint;
 mod git;
 mod walk;
 
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use ekiden_core::event::Survey;
@@ -26,6 +30,34 @@ use ekiden_core::text::in_full;
 
 /// The largest list of items that is read, in bytes.
 const ITEMS_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The files that ekiden's own output goes to, such as that of `nohup ekiden run task.md > run.log`: they grow although
+/// no session changes anything.
+struct OwnOutput(Vec<(u64, u64)>);
+
+impl OwnOutput {
+    fn find() -> Self {
+        let (out, err) = (io::stdout(), io::stderr());
+        let copies = [out.as_fd(), err.as_fd()].map(|stream| stream.try_clone_to_owned());
+        let found = copies.into_iter().flatten();
+        let found = found.filter_map(|stream| File::from(stream).metadata().ok());
+        Self(
+            found
+                .filter(Metadata::is_file)
+                .map(|file| id(&file))
+                .collect(),
+        )
+    }
+
+    fn is(&self, path: &Path) -> bool {
+        let is_own = |file: &Metadata| self.0.contains(&id(file));
+        !self.0.is_empty() && path.metadata().is_ok_and(|file| is_own(&file))
+    }
+}
+
+fn id(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
 
 /// The commits that a survey of the work tree starts from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -18,6 +18,7 @@ use ekiden_core::hash::sha256_hex;
 use ekiden_core::limits;
 use ignore::{DirEntry, WalkBuilder};
 
+use super::OwnOutput;
 use super::content::Content;
 use crate::workspace::Workspace;
 
@@ -121,6 +122,7 @@ impl Walk {
     /// cannot be read; the walk ends there.
     fn entries(&self, odd: Arc<OnceLock<PathBuf>>) -> ignore::Walk {
         let (without, stopped) = (self.without.clone(), Arc::clone(&self.stopped));
+        let own = OwnOutput::find();
         let is_odd = move |dir: &Path| {
             if let Some(file) = odd_rules(dir) {
                 let _ = odd.set(file);
@@ -139,6 +141,7 @@ impl Walk {
                 !stopped.load(Ordering::Relaxed)
                     && !NOT_OURS.contains(&name)
                     && entry.path() != without
+                    && !own.is(entry.path())
                     && !is_odd(entry.path())
             })
             .build()

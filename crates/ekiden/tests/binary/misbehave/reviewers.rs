@@ -142,6 +142,21 @@ fn a_program_may_review() {
     assert!(said.contains("complete"), "{said}");
 }
 
+/// As in `nohup ekiden run task.md > run.log`.
+// shows: REL-38
+#[test]
+fn the_output_of_ekiden_itself_is_no_change_of_the_tree() {
+    for environment in [Environment::with_git(), Environment::new()] {
+        environment.write("task.md", &items(1));
+        let run = ["run", "task.md", "--agent", "rehearsal", "--review"];
+        let log = std::fs::File::create(environment.dir().join("run.log")).unwrap();
+        let mut run = environment.command(&run);
+        let end = run.stdout(log).status().unwrap();
+        let log = environment.read("run.log");
+        assert_eq!(end.code(), Some(0), "{log}");
+    }
+}
+
 // shows: REL-38
 #[test]
 fn a_reviewer_without_a_verdict_lets_nothing_pass() {
