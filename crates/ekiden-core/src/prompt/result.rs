@@ -48,8 +48,8 @@ pub struct FailureFacts<'a> {
     pub merged: Option<&'a str>,
     /// The plan continues without it.
     pub is_skipped: bool,
-    /// It ended with a question to the user.
-    pub asks: bool,
+    /// Its question to the user.
+    pub asks: Option<&'a str>,
     /// It was only checked: the user says that it was done before.
     pub is_assumed: bool,
 }
@@ -117,7 +117,7 @@ pub fn stage_result(facts: &StageFacts<'_>) -> String {
 /// [`limits::STAGE_DIAGNOSIS_TOKENS_MAX`] tokens.
 pub fn diagnosis(facts: &FailureFacts<'_>) -> String {
     let name = one_line(facts.name, LINE_CHARS_MAX);
-    let how = match facts.asks && !facts.is_skipped {
+    let how = match facts.asks.is_some() && !facts.is_skipped {
         true => "asks you",
         false => "failed",
     };
@@ -132,6 +132,8 @@ pub fn diagnosis(facts: &FailureFacts<'_>) -> String {
         page.push_str(&format!("Blocked by it: {waiting}.\n"));
     }
     page.push_str(&section("What you can do", &ways_on(facts)));
+    let asks = facts.asks.unwrap_or_default();
+    page.push_str(&section("What it asks", &output(asks)));
     let checked = |check: &CheckFacts| format!("{}\n{}", command_line(check), output(&check.tail));
     page.push_str(&match facts.output {
         None => String::new(),
@@ -177,10 +179,10 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
         None => String::new(),
     };
     let answer = match facts.asks {
-        true => format!(
+        Some(_) => format!(
             "- It asks you something: see below. `ekiden answer --stage {stage} \"...\"` answers, and starts it again.\n"
         ),
-        false => String::new(),
+        None => String::new(),
     };
     let place = match facts.tree {
         Some(tree) => format!("in `{}`", one_line(tree, 2 * LINE_CHARS_MAX)),

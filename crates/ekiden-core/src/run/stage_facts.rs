@@ -79,6 +79,11 @@ impl Run {
                 notes: None,
             },
         });
+        let asks = if let Outcome::Blocked { question } = outcome {
+            Some(question.as_str())
+        } else {
+            None
+        };
         let blocked: Vec<StageId> = self.plan.blocked_by(stage);
         let rules = self.header.manifest.plan.as_ref();
         let manifest = shell_word(rules.map_or("", |rules| &rules.file));
@@ -101,7 +106,7 @@ impl Run {
             tree: Some(tree).filter(|_| fleet.is_none()),
             merged: Some(merged.as_str()).filter(|_| self.has_worktrees()),
             is_skipped: may_be_skipped && blocked.is_empty(),
-            asks: matches!(outcome, Outcome::Blocked { .. }),
+            asks,
             is_assumed: of_manifest.part.take == Take::Assume,
         }))
     }

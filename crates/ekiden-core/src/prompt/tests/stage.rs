@@ -437,7 +437,7 @@ fn a_diagnosis_reads_so() {
         tree: Some("/home/me/.local/state/ekiden/worktrees/7f3a0b1c-S03"),
         merged: Some("ekiden/7f3a0b1c"),
         is_skipped: false,
-        asks: false,
+        asks: None,
         is_assumed: false,
     };
     golden(
@@ -446,13 +446,15 @@ fn a_diagnosis_reads_so() {
         limits::STAGE_DIAGNOSIS_TOKENS_MAX,
     );
     let text = diagnosis(&FailureFacts {
-        asks: true,
+        asks: Some("A reviewer still finds faults:\n1. a.c:1: too slow"),
         ..facts
     });
     assert!(
         text.starts_with("# Stage S03 asks you: Login page\n"),
         "{text}"
     );
+    let asked = "## What it asks\n\n> A reviewer still finds faults:\n> 1. a.c:1: too slow\n";
+    assert!(text.contains(asked), "{text}");
 }
 
 // ── Sharing of room ─────────────────────────────────────────────────────────────────────────
@@ -744,7 +746,7 @@ proptest! {
         let attempts = vec![FailedAttempt { cause: long.clone(), notes: Some(notes) }; times];
         let diagnosis = diagnosis(&FailureFacts {
             stage: &id("S1"), name: &long, execute: &long, attempts: &attempts, output: Some(LastOutput::CheckOnMerge(&check_facts(&long))),
-            blocked: &vec![id("S2"); times], left: &vec![id("S2"); times], tree: Some(&long), merged: Some(&long), is_skipped: false, asks: true, is_assumed: false,
+            blocked: &vec![id("S2"); times], left: &vec![id("S2"); times], tree: Some(&long), merged: Some(&long), is_skipped: false, asks: Some(&long), is_assumed: false,
         });
         prop_assert!(tokens(&diagnosis) <= limits::STAGE_DIAGNOSIS_TOKENS_MAX);
         prop_assert!(tokens(&mend_manifest(&files)) <= limits::PLANNING_FAULTS_TOKENS_MAX + limits::MESSAGE_TOKENS_MAX);
