@@ -115,6 +115,9 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Headi
     let heading = match read {
         Ok(summary) => {
             timeline.settle(&summary.run);
+            if !is_at_work {
+                timeline.cut_off();
+            }
             tell(&timeline, &summary.run, id, is_at_work, None)
         }
         Err(fault) => {
@@ -232,10 +235,14 @@ fn unfinished(
 ) -> (PageTone, String, &'static str, &'static str) {
     // A person may want a pause while a session still works.
     let is_paused = run.is_paused() && run.live().all(|(_, relay)| relay.is_idle());
+    let waits = run.live().map(|(_, relay)| relay.waits_until());
+    // `None` is less than any time: where one relay works, the run does not wait.
+    let waits_until = waits.min().flatten();
     if !is_at_work {
-        let doing = match is_paused {
-            true => "the run was paused",
-            false => "it worked",
+        let doing = match waits_until {
+            _ if is_paused => "the run was paused",
+            Some(_) => "it waited",
+            None => "it worked",
         };
         let headline = format!("ekiden was killed while {doing}");
         return (PageTone::Failed, headline, "continues it", "resume");
@@ -248,9 +255,7 @@ fn unfinished(
         let headline = format!("paused {written}");
         return (PageTone::Attention, headline, "lets it continue", "unpause");
     }
-    let waits = run.live().map(|(_, relay)| relay.waits_until());
-    // `None` is less than any time: where one relay works, the run does not wait.
-    let doing = match waits.min().flatten() {
+    let doing = match waits_until {
         Some(until) => {
             let until = phrase::future(until, last, &zone);
             format!("waiting until {until}")

@@ -48,11 +48,14 @@ pub struct AttemptEnd {
 
 impl AttemptEnd {
     pub fn of(relay: &Relay, session: SessionNumber, ended: &AttemptEnded) -> Self {
-        if let Some(found) = relay.found() {
+        let review = reviewed(relay);
+        // A reviewer that was stopped leaves the claim to be reviewed again.
+        let is_reviewer = review.is_some_and(|end| end.attempt.session != session);
+        if relay.found().is_some() || is_reviewer {
             let inspection = handoff::inspect(&ended.files, &relay.settings.marker);
             return Self {
                 handoff: handoff::accept(&ended.files, &inspection),
-                left: match found {
+                left: match relay.found().flatten() {
                     Some([]) => Left::Passed,
                     Some(_) => Left::Findings,
                     None => Left::Nothing,
@@ -61,7 +64,6 @@ impl AttemptEnd {
                 is_rescued: false,
             };
         }
-        let review = reviewed(relay);
         let handoff = match review {
             Some(end) => end.handoff.clone(),
             // No review follows, so the relay has read the files and continued.

@@ -354,6 +354,15 @@ impl Timeline {
             stage.items = items.map(|items| (items.open.clone(), items.done.len()));
         }
     }
+
+    /// ekiden was killed: nothing works on it, whatever the log says.
+    pub fn cut_off(&mut self) {
+        for stage in &mut self.stages {
+            if stage.state == State::Working {
+                stage.state = State::Interrupted;
+            }
+        }
+    }
 }
 
 impl Stage {

@@ -403,6 +403,9 @@ impl Followed {
     fn draw(&mut self, found: &Found, id: &str, is_held: bool) -> String {
         let run = &self.follow.status.summary.run;
         self.timeline.settle(run);
+        if !is_held {
+            self.timeline.cut_off();
+        }
         let sessions = self.timeline.sessions().count();
         if sessions != self.sessions || !is_held {
             self.sessions = sessions;

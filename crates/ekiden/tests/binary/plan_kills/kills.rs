@@ -21,6 +21,10 @@ fn a_plan_that_is_killed_while_two_stages_work_goes_on() {
     let status = diamond.environment.run(&["status"]).expect(0).stdout;
     let stages = "killed   4 stages · 1 done · 1 waiting · 2 interrupted ";
     assert!(status.contains(stages), "{status}");
+    diamond.environment.run(&["report"]).expect(0);
+    let report = std::fs::read_to_string(diamond.environment.run_dir().join("report.md")).unwrap();
+    let done = "- done: 1 of 4 stages, 3 not finished\n";
+    assert!(report.contains(done), "{report}");
     diamond.resume().expect(0);
     diamond.expect_complete();
 }
