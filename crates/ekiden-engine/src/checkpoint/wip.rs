@@ -85,14 +85,17 @@ impl Job<'_> {
             return GitError::refused("git does not know who you are");
         }
         let git = self.git.clone().quiet();
-        let (paths, left_out) = snapshot::choose(&self.status.entries, &git.top().await?);
-        snapshot::add(&git, &paths).await?;
+        let mut entries = self.status.entries.clone();
+        // `git add` refuses a path that the index no longer has, such as that of a file that was moved by `git mv`.
+        entries.retain(|entry| entry.code != "D ");
+        let (paths, left_out) = snapshot::choose(&entries, &git.top().await?);
+        let unread = snapshot::add(&git, &paths).await?;
         let commit = "-c commit.gpgSign=false commit --quiet --no-verify";
         git.run(commit, &["-m", &self.subject()]).await?;
         let state = WipState::Saved {
             commit: git.line("rev-parse HEAD", &[]).await?,
             name: None,
-            note: None,
+            note: unread,
             left_out,
         };
         Ok((state, Some(git.line("rev-parse", &["HEAD^{tree}"]).await?)))

@@ -250,14 +250,7 @@ impl Committer<'_> {
 
     /// Leaves out the files that git cannot take in, such as one whose filter is not installed, if there are others.
     async fn leave_out(&self, changes: &mut Changes) -> Result<bool, GitError> {
-        let top = self.git.top().await?;
-        let paths: Vec<String> = changes.entries.iter().map(Entry::shown).collect();
-        let contents = self.git.within(top.clone()).contents(&paths).await;
-        let files = paths.into_iter().zip(contents);
-        let fails = |(path, content): &(String, Option<String>)| {
-            content.is_none() && top.join(path).is_file()
-        };
-        let failing: BTreeSet<String> = files.filter(fails).map(|(path, _)| path).collect();
+        let failing = self.git.failing(&changes.entries).await?;
         if failing.is_empty() || failing.len() == changes.entries.len() {
             return Ok(false);
         }

@@ -20,6 +20,7 @@ pub(crate) mod flood;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
@@ -36,6 +37,7 @@ use ekiden_store::disk::DiskError;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::status::Entry;
 use crate::task_mark::TASK_MARK;
 
 /// What git says where there are no files.
@@ -281,6 +283,18 @@ impl Git {
             }
         }
         contents
+    }
+
+    /// The files that git cannot take in, such as one whose filter is not installed.
+    pub(crate) async fn failing(&self, entries: &[Entry]) -> Result<BTreeSet<String>, GitError> {
+        let top = self.top().await?;
+        let paths: Vec<String> = entries.iter().map(Entry::shown).collect();
+        let contents = self.within(top.clone()).contents(&paths).await;
+        let files = paths.into_iter().zip(contents);
+        let fails = |(path, content): &(String, Option<String>)| {
+            content.is_none() && top.join(path).is_file()
+        };
+        Ok(files.filter(fails).map(|(path, _)| path).collect())
     }
 
     async fn hash(&self, paths: &[&str]) -> Option<Vec<Option<String>>> {

@@ -22,6 +22,7 @@ use ekiden_core::text::one_line;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::{Disk, DiskResult, parent};
 
+use super::flood::is_in;
 use super::status::{Entry, Scope, Status, pathspecs};
 use super::{FROM_STDIN, Git, GitError};
 
@@ -69,8 +70,14 @@ async fn written(git: &Git, indexed: &Git, status: &Status) -> Result<Tree, GitE
         // A file may have gone since it was listed: try once more with a new list. With the last commit's
         // index, a path that only the real index knows is new and absent: no difference.
         Err(GitError::Failed { .. }) => {
-            let again = Status::read(indexed, Scope::Repository).await?;
-            (paths, left_out) = choose(&again.entries, &git.top().await?);
+            let mut able = Status::read(indexed, Scope::Repository).await?.entries;
+            let failing = git.failing(&able).await?;
+            able.retain(|entry| !is_in(entry, &failing));
+            (paths, left_out) = choose(&able, &git.top().await?);
+            let whys = failing
+                .iter()
+                .map(|path| format!("{path} (git cannot take it in)"));
+            left_out.extend(whys);
             add(indexed, &paths).await?
         }
         added => added?,

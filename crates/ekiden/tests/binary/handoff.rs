@@ -295,6 +295,19 @@ fn odd_repositories_make_no_difference() {
     ];
     assert_eq!(files, wanted);
 
+    // A filter that is not installed, as git-lfs may be.
+    let filtered = repository();
+    filtered.write(".gitattributes", "*.bin filter=gone\n");
+    filtered.git(&["config", "filter.gone.clean", "no-such-program"]);
+    filtered.git(&["config", "filter.gone.required", "true"]);
+    dirty(&filtered);
+    filtered.write("large.bin", "large\n");
+    let document = made(&filtered);
+    let left_out = "- Not in it: large.bin (git cannot take it in)\n";
+    assert!(document.contains(left_out), "{document}");
+    let kept = filtered.git(&["show", &format!("{}:src/a.rs", wip_ref())]);
+    assert_eq!(kept, "staged and more\n");
+
     // In the middle of a merge with a conflict.
     let merge = repository();
     merge.git(&["switch", "--quiet", "--create", "other"]);
@@ -367,6 +380,7 @@ fn the_settings_say_where_the_work_goes() {
     branch.git(&["config", "user.name", "Mia"]);
     branch.git(&["config", "user.email", "mia@example.invalid"]);
     dirty(&branch);
+    branch.git(&["mv", "CLAUDE.md", "AGENTS.md"]);
     branch.script(".git/hooks/pre-commit", "exit 1");
     let document = made(&branch);
     assert!(document.contains(" on the branch\n"), "{document}");
