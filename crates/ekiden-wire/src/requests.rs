@@ -58,7 +58,7 @@ pub struct Request {
 }
 
 /// The client replaced the conversation with a summary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Compaction {
     pub at: Timestamp,
     /// No person asked for it.

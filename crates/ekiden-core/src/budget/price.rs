@@ -148,12 +148,12 @@ impl Price {
 impl Prices {
     /// The price of a model; `unknown` if it never reported one.
     pub fn of(&self, model: &str, unknown: Price) -> Price {
-        self.0.get(model).copied().unwrap_or(unknown)
+        self.0.get(plain(model)).copied().unwrap_or(unknown)
     }
 
     /// The model has reported its cost.
     pub fn knows(&self, model: &str) -> bool {
-        self.0.contains_key(model)
+        self.0.contains_key(plain(model))
     }
 
     /// Learns from the cost of a model's tokens, by its own figures.
@@ -161,6 +161,7 @@ impl Prices {
         if tokens == TokenCounts::default() {
             return;
         }
+        let model = plain(model);
         let price = match self.0.get(model) {
             // Small sums are rounded too coarsely to separate two prices.
             Some(known) if nano_usd > 0 => known.of_two(tokens, nano_usd),
@@ -183,6 +184,12 @@ impl Prices {
         self.0
             .extend(other.0.iter().map(|(model, price)| (model.clone(), *price)));
     }
+}
+
+/// The name that is in the model's responses: where Claude Code adds up costs, it puts `[1m]` behind it for a window of
+/// a million.
+fn plain(model: &str) -> &str {
+    model.strip_suffix("[1m]").unwrap_or(model)
 }
 
 #[cfg(test)]
@@ -230,6 +237,16 @@ mod tests {
         assert_eq!(prices, before);
     }
 
+    #[test]
+    fn a_large_window_does_not_hide_what_a_model_costs() {
+        let mut prices = Prices::default();
+        prices.learn("opus[1m]", tokens(30, 0, 149_970, 15), 30_414_000);
+        prices.learn("opus", tokens(10, 0, 0, 5), 140_000);
+        assert!(prices.knows("opus") && prices.knows("opus[1m]"));
+        assert_eq!(prices.of("opus", UNKNOWN).fresh_nano_usd, 4_000);
+    }
+
+    // shows: REL-22
     #[test]
     fn an_agent_that_costs_nothing_has_a_price_of_nothing() {
         let mut prices = Prices::default();

@@ -4,6 +4,7 @@
 //! Other programs may be writing there, so unreadable entries are counted and left out. `ekiden status`
 //! names such logs.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,11 +45,14 @@ impl Transcripts {
         };
         let mut paths: Vec<PathBuf> = below(&config.join("projects")).collect();
         paths.sort();
+        // A session that continues another may begin with a copy of it.
+        let mut seen = HashSet::new();
         for path in paths.iter().filter(|path| modified(path) >= Some(since)) {
             match File::open(path).and_then(Requests::read) {
                 Ok(mut requests) => {
                     requests.all.retain(|request| request.at >= since);
-                    requests.compactions.retain(|one| one.at >= since);
+                    let compactions = &mut requests.compactions;
+                    compactions.retain(|one| one.at >= since && seen.insert(*one));
                     found.all.push(Transcript {
                         requests,
                         is_subagent: path.parent().is_some_and(|dir| dir.ends_with("subagents")),

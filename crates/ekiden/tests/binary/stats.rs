@@ -85,6 +85,9 @@ fn what_was_spent_and_how_sessions_go_stands_beside_the_targets() {
     compacted sessions of runs      under 5%  0% (0 of 1)
     --- exit code 0
     ");
+    // A session that was forked begins with a copy of its transcript.
+    let project = environment.path("home/.claude/projects/-work-shop");
+    std::fs::copy(project.join("0.jsonl"), project.join("fork.jsonl")).unwrap();
     let said = environment.run(&["stats", "--json"]).expect(0);
     let told: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(told["total"]["requests"], 240);
