@@ -17,7 +17,7 @@ fn there(sessions: &[SessionNumber]) -> String {
     match sessions {
         [] => "no session of it is over yet".to_owned(),
         [one] => format!("session {one} left one"),
-        [first, .., last] => format!("sessions {first} to {last} left one"),
+        [.., last] => format!("the newest is that of session {last}"),
     }
 }
 

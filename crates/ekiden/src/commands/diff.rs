@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::patch::unified;
-use crate::output::sessions::SessionParts;
+use crate::output::sessions::{Session, SessionParts};
 
 /// Unchanged lines around a change of the handoff.
 const CONTEXT_LINES: usize = 1;
@@ -34,7 +34,10 @@ pub struct DiffArgs {
 
 pub fn diff(args: &DiffArgs, output: &mut Output) -> Result<Exit, Failure> {
     let read = ReadRun::of(&args.of, output)?;
-    let session = read.session(args.session)?.kept;
+    let Session {
+        told,
+        kept: session,
+    } = read.session(args.session)?;
     let detail = if args.stat {
         Detail::Stat
     } else {
@@ -63,7 +66,11 @@ pub fn diff(args: &DiffArgs, output: &mut Output) -> Result<Exit, Failure> {
         }));
     }
     let head = format!("session {} of run {}", session.number, read.id);
-    output.line(Line::new(Tone::Plain, head).with(Tone::Quiet, commits.in_words()));
+    let known = match told.is_review {
+        true => " · it reviewed the work, and may change nothing".to_owned(),
+        false => commits.in_words(),
+    };
+    output.line(Line::new(Tone::Plain, head).with(Tone::Quiet, known));
     for commit in session.survey.iter().flat_map(|survey| &survey.commits) {
         output.line(Line::labelled("commit", Tone::Plain, one_line(commit)));
     }

@@ -257,8 +257,10 @@ impl Shown<'_> {
             output.line(Line::labelled(label, Tone::Quiet, more).whole());
             label = "";
         }
-        let diff = format!("ekiden diff {number}{named}");
-        output.line(Line::labelled(label, Tone::Quiet, diff).whole());
+        if !self.session.told.is_review {
+            let diff = format!("ekiden diff {number}{named}");
+            output.line(Line::labelled(label, Tone::Quiet, diff).whole());
+        }
     }
 
     fn facts(&self) -> Vec<Line> {

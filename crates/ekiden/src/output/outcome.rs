@@ -47,7 +47,7 @@ impl Description {
             Outcome::Blocked { question } => {
                 said.details = whole(question);
                 let file = there.published("PROGRESS.md");
-                said.details.push(format!("in full    {file}"));
+                said.details.push(format!("handoff    {file}"));
             }
             Outcome::Stopped { request } => said.why = Text::own(stopped(*request)),
             Outcome::LimitTooFar { until: reset } => {

@@ -346,7 +346,7 @@ mod tests {
               4 of 10  waiting 0s, until 01:00:30  the 5-hour limit is reached
               4 of 10  waiting 2s, until 01:00:30  the agent crashed (exit code 3)
               4 of 10  waiting 30s, until 01:00:30  the service failed
-              4 of 10  waiting 30s, until 01:00:30  the turn ended with nothing done
+              4 of 10  waiting 30s, until 01:00:30  the turn ended without a result
               4 of 10  waiting 30s, until 01:00:30  quiet hours
               4 of 10  waiting 30s, until 01:00:30  the pause between sessions
         "#]]

@@ -581,7 +581,7 @@ fn a_question_is_shown_whole() {
 
         blocked (4): session 1 needs your input · 1 session · 14m · $1.84 · 1 of 2 items done
           Which currency do old invoices have?
-        in full    .ekiden/PROGRESS.md
+        handoff    .ekiden/PROGRESS.md
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
         answer     ekiden answer 'TEXT'     or: ekiden answer   (opens your editor)"#]]
     .assert_eq(&scenario.text());

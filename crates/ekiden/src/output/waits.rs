@@ -24,7 +24,7 @@ pub fn why(why: WaitCause, ended: Option<&EndCause>) -> String {
     let failure = |without: &str| match ended {
         // A clean end without work or handoff is a failure too.
         Some(cause) if cause.class() == EndClass::Fine => {
-            format!("{} with nothing done", one_line(&cause.to_string()))
+            format!("{} without a result", one_line(&cause.to_string()))
         }
         Some(cause) => one_line(&cause.to_string()),
         None => without.to_owned(),

@@ -153,7 +153,7 @@ fn needs_a_person_asks_and_goes_on() {
       - failed: Put it into the outbox, if the race director approves
         `set -e cd target/needs-a-person grep -qsx approved approval…`: exit code 1, last line: no line "approved" in target/needs-a-person/approval.txt
         It failed in two sessions. What has to change for it to pass?
-    in full    .ekiden/PROGRESS.md
+    handoff    .ekiden/PROGRESS.md
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     answer     ekiden answer 'TEXT'     or: ekiden answer   (opens your editor)

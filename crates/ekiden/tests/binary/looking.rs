@@ -71,7 +71,7 @@ fn a_run_elsewhere_is_told_with_paths_and_commands_that_work_here() {
         &["run", "task.md", "-d", "other", "--agent", "rehearsal"],
         4,
         &[
-            "in full    other/.ekiden/PROGRESS.md",
+            "handoff    other/.ekiden/PROGRESS.md",
             "in other/.ekiden/KNOWLEDGE.md",
             "answer     ekiden answer -d other 'TEXT'     or: ekiden answer -d other ",
         ],

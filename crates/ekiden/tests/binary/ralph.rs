@@ -235,7 +235,7 @@ fn an_item_that_never_verifies_is_set_aside_and_told() {
         blocked (4): session 6 needs your input · 6 sessions · TIME · 3 of 4 items done · 4 files not committed
           All else is done. 3 sessions each did not finish these items of fix_plan.md:
           - item 2
-        in full    .ekiden/PROGRESS.md
+        handoff    .ekiden/PROGRESS.md
         trouble    1 item set aside (session 4)
         knowledge  4 facts in .ekiden/KNOWLEDGE.md
         report     .ekiden/runs/RUN/report.html

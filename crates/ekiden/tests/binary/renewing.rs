@@ -215,7 +215,7 @@ fn going_back_is_a_run_of_its_own() {
     let (log, third) = (kept("log.jsonl"), kept("sessions/3/progress.md"));
     insta::assert_snapshot!(environment.told(&["resume", "-r", "9"]), @r"
     --- standard error
-    error: cannot continue from session 9 of RUN: there is no handoff of it; sessions 1 to 3 left one
+    error: cannot continue from session 9 of RUN: there is no handoff of it; the newest is that of session 3
     hint: `ekiden sessions RUN` shows what there is
     --- exit code 66
     ");

@@ -6,7 +6,7 @@ use super::course::{play, stage, stage_in_git};
 use crate::environment::{Environment, items};
 use crate::plan::{EXECUTE, plan, repository, stage as stage_of_plan};
 use crate::processes::expect_nothing_alive;
-use crate::running::wait_until;
+use crate::running::{Running, wait_until};
 
 /// The course of a run whose second session, a reviewer, does this when it has its prompt.
 fn reviewed(deed: &str, flags: &[&str]) -> String {
@@ -235,15 +235,36 @@ fn a_stage_of_a_plan_is_reviewed_where_the_manifest_says_so() {
     );
 }
 
-// shows: REL-38, DUR-02
-#[test]
-fn a_review_that_a_kill_cut_off_is_made_again() {
+/// A run whose first review does not end.
+fn with_endless_review() -> (Environment, Running) {
     let scenario = "[[act]]\nsession = 2\nat = \"prompt\"\ndo = { sh = \"test -e ../looked || { touch ../looked; sleep 60; }\" }\n";
     let environment = Environment::with_git().with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
     environment.write("task.md", &items(1));
     environment.write("scenario.toml", scenario);
     let run = environment.start(&["run", "task.md", "--agent", "rehearsal", "--review"]);
     wait_until("the review", || environment.path("looked").exists());
+    (environment, run)
+}
+
+// shows: REL-38, RUN-14
+#[test]
+fn a_review_that_is_stopped_at_once_is_not_shown_as_the_claim() {
+    let (environment, run) = with_endless_review();
+    environment.run(&["stop", "--now"]).expect(0);
+    run.end().expect(130);
+    let told = environment.run(&["sessions"]).expect(0).stdout;
+    assert_eq!(told.matches("says all is done").count(), 1, "{told}");
+    let diff = environment.run(&["diff", "2"]).expect(0).stdout;
+    assert!(
+        diff.contains("2 of run") && diff.contains(" · it reviewed the work"),
+        "{diff}"
+    );
+}
+
+// shows: REL-38, DUR-02
+#[test]
+fn a_review_that_a_kill_cut_off_is_made_again() {
+    let (environment, run) = with_endless_review();
     run.signal(Signal::KILL);
     run.end();
     let said = environment.run(&["resume"]).expect(0).stdout;
