@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 
 /// Checks that git can make branches, and can commit what stages do without the files that are only lent to them.
 /// Panics within a runtime.
-pub fn check(workspace: &Workspace, manifest: &Manifest) -> Result<(), EngineError> {
+pub fn check_git(workspace: &Workspace, manifest: &Manifest) -> Result<(), EngineError> {
     let rules = manifest.plan.as_deref();
     let Some(Isolation::Worktrees { copy, .. }) = rules.map(|rules| &rules.isolation) else {
         return Ok(());

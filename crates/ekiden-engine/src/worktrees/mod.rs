@@ -18,14 +18,12 @@
 //!
 //! Without git, stages work in the work dir; there is nothing to make and nothing to merge.
 
-mod check;
+pub mod check;
 mod context;
 pub(crate) mod deliver;
 mod merge;
 mod setup;
 mod trees;
-
-pub use check::check;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -7,8 +7,9 @@ use ekiden_agent::with_default_signals;
 use ekiden_core::agent::Interface;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::settings::{RunStarted, Settings};
+use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
-use ekiden_engine::{history, worktrees};
+use ekiden_engine::worktrees::check::check_git;
 use ekiden_manifest::Fault;
 
 use super::fleet::Placement;
@@ -211,7 +212,7 @@ fn in_the_way(
         true => (Ok(()), Ok(())),
         false => (
             check_agents(agents, invocation, &workspace.dir),
-            worktrees::check(workspace, manifest).map_err(Failure::from),
+            check_git(workspace, manifest).map_err(Failure::from),
         ),
     };
     let unfinished = match how.new {
