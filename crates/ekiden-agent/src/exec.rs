@@ -16,7 +16,7 @@ use crate::intake::{Excerpt, Intake, Keep};
 
 /// How much of the end of both streams is kept: an error often explains the words just before it.
 const WORDS_BYTES_MAX: usize = 1200;
-/// The same for a reviewer, whose answer is in it: as long as its schema allows.
+/// How much is kept of a reviewer's, whose answer is at that end.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {

@@ -233,10 +233,11 @@ impl Sender<'_> {
             Write::Label { name, is_set } => tracker.set_label(id, name, *is_set),
             Write::State { state } => {
                 // What a person has closed stays as it is.
-                if !tracker.issue(id)?.is_closed {
+                let found = tracker.issue(id)?;
+                if !found.is_closed {
                     tracker.set_state(id, state)?;
                 }
-                self.put_shards(tracker, &tracker.issue(id)?)
+                self.put_shards(tracker, &found)
             }
             Write::SubIssue {
                 key,

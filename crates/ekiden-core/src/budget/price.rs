@@ -186,8 +186,8 @@ impl Prices {
     }
 }
 
-/// The name that is in the model's responses: where Claude Code adds up costs, it puts `[1m]` behind it for a window of
-/// a million.
+/// The model's name as its responses have it. In its sums of costs, Claude Code adds `[1m]` for a window of a million
+/// tokens.
 fn plain(model: &str) -> &str {
     model.strip_suffix("[1m]").unwrap_or(model)
 }

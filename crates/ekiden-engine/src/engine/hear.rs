@@ -270,7 +270,7 @@ fn take_misplaced(touched: &mut Vec<Touched>, files: &mut HandoffFiles) -> Vec<S
     taken
 }
 
-/// A reviewer's answer, as far as it is kept: the verdict is at the end of what it says.
+/// The end of a reviewer's answer, where the verdict is.
 fn answered(Answer { structured, words }: Answer) -> AttemptEvent {
     let answer = structured.unwrap_or(words);
     let mut ends = answer.char_indices().rev();

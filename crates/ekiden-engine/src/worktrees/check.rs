@@ -16,7 +16,7 @@ use crate::runtime::{runtime, system};
 use crate::workspace::Workspace;
 
 /// Checks that git can make branches, and can commit what stages do without the files that are only lent to them.
-/// Panics within a runtime.
+/// Starts a runtime, so it panics if called within one.
 pub fn check_git(workspace: &Workspace, manifest: &Manifest) -> Result<(), EngineError> {
     let rules = manifest.plan.as_deref();
     let Some(Isolation::Worktrees { copy, .. }) = rules.map(|rules| &rules.isolation) else {
