@@ -38,7 +38,7 @@ impl AgentSpec {
         }
     }
 
-    /// Both have the same program, model and account, whatever they may do.
+    /// Both have the same program, model and account; permissions may differ.
     pub fn is_same(&self, other: &Self) -> bool {
         self.shares_login(other) && self.model == other.model
     }

@@ -228,7 +228,8 @@ impl EndCause {
             Self::Protocol(_) => (Retry, "the agent ended unexpectedly"),
         }
     }
-    /// The agent's own message about it. It comes last in the text of the cause.
+
+    /// The agent's own message about the end. It comes last in the text of the cause.
     pub fn said(&self) -> Option<&str> {
         if let Self::NeverStarted(said) | Self::NotTaken(said) | Self::Protocol(said) = self {
             Some(said.as_str()).filter(|said| !said.is_empty())

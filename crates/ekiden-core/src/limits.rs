@@ -283,9 +283,9 @@ pub const BOUNDARY_WAIT: Millis = Millis::from_secs(60);
 pub const BOUNDARY_BATCHES: u32 = 3;
 /// The use in percent from which a checkpoint waits for nothing.
 pub const CHECKPOINT_LATEST_PERCENT: u8 = 90;
-/// If the work ahead needs more than remains, the handoff is decided from this use in percent on ...
+/// From this use in percent on, ekiden judges whether the work ahead fits into the rest of the window.
 pub const TRAJECTORY_FROM_PERCENT: u8 = 60;
-/// ... and begins at this one, instead of at L2.
+/// If it does not fit, the handoff begins at this use in percent, instead of at L2.
 pub const TRAJECTORY_EARLY_PERCENT: u8 = 70;
 /// From this use in percent on, a small remainder is finished first.
 pub const TRAJECTORY_LATE_PERCENT: u8 = 80;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What sessions get from the memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryUse {
-    /// Whose tools a session is to ask that continues the work of others; nobody's where it has none.
+    /// Whose tools a session queries before it continues earlier work; `None` if it has no such tools.
     pub tools: Option<MemoryTools>,
     /// Lines about earlier work in the project, the newest first, for the run's first session.
     pub recent: String,

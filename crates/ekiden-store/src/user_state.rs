@@ -31,7 +31,7 @@ impl StateId {
         Ok(found.and_then(|bytes| Self::parse(&bytes)))
     }
 
-    /// The id of a state; made from these random bits if it has none. The directory must exist.
+    /// The id of a state. If it has none, it gets one from these random bits. The directory must exist.
     ///
     /// If two worktrees that share a state begin at the same time, the first one's id counts.
     pub fn ensure(disk: &dyn Disk, layout: &StateLayout, bits: u128) -> DiskResult<Self> {

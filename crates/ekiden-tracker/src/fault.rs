@@ -12,7 +12,7 @@ pub enum Fault {
     /// Another try may work.
     #[error("no answer: {0}")]
     Unreachable(String),
-    /// The same: its server is at fault.
+    /// Another try may work: the tracker's server has a problem.
     #[error("it fails with {0}")]
     Failing(String),
     #[error("it takes no more requests for {wait}")]

@@ -145,7 +145,7 @@ impl Took {
 }
 
 impl Outlook {
-    /// Both, one after the other. The sum of two p90 is on the safe side.
+    /// Both pieces of work, one after the other. The sum of two p90 is too high rather than too low.
     pub fn plus(self, other: Self) -> Self {
         let sum = |one: Option<Range>, other: Option<Range>| Some(one?.plus(other?));
         Self {

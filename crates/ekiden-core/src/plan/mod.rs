@@ -55,7 +55,7 @@ pub const MENDS_MAX: u32 = 2;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     nodes: Vec<Node>,
-    /// Only ever asked, so its order is nobody's business.
+    /// Only looked up, so its order does not matter.
     index: HashMap<StageId, usize>,
     jobs: usize,
     /// Stages work in worktrees of their own, or in the work dir one after the other.

@@ -89,7 +89,7 @@ impl StageContext {
         }
     }
 
-    /// The same in at most this many tokens for its three parts together, labels apart.
+    /// The same, cut so that its three parts have at most this many tokens together, not counting labels.
     pub(super) fn within(&self, tokens_max: usize) -> Self {
         let floor = FLOOR_TOKENS.min(tokens_max / 4);
         let architecture = self

@@ -66,7 +66,7 @@ impl PromptBlocks {
             .filter(|text| !text.is_empty())
     }
 
-    /// The whole for the archive: the blocks one after the other, byte for byte as sent.
+    /// The prompt as the archive keeps it: the blocks one after the other, byte for byte as sent.
     pub fn to_archive(&self) -> String {
         self.blocks().collect()
     }

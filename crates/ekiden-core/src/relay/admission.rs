@@ -56,7 +56,7 @@ impl Relay {
         }
     }
 
-    /// All agents that could continue are out until then.
+    /// Waits for the agents that could continue, which are all out until then. Ends the run if it may not wait so long.
     fn wait_for_candidates(
         &mut self,
         at: Timestamp,
@@ -89,8 +89,7 @@ impl Relay {
         self.admit(at, next)
     }
 
-    /// Other stages may have returned some of the budget: begins if the relay waits for that and it is
-    /// enough.
+    /// Other stages may have returned some of the budget. If the relay waits for that, and enough is left now, it begins.
     pub(crate) fn budget_changed(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         match self.waits_for(WaitCause::Budget) {
             Some(next) if self.budget_for(&next) != Room::Reserved => {

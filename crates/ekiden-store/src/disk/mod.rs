@@ -1,6 +1,6 @@
 //! All that ekiden does with files, behind one small trait.
 //!
-//! [`RealDisk`] is the operating system. The testkit has a simulated disk that can crash at any operation.
+//! [`RealDisk`] is the operating system. `ekiden-sim` is a simulated disk that can crash at any operation.
 //! Everything above is written against [`Disk`], so what holds on the simulated disk holds for the code that runs.
 //!
 //! # Rules
@@ -111,7 +111,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Gives `to` the permissions of `from`.
     fn copy_mode(&self, from: &Path, to: &Path) -> DiskResult<()>;
 
-    /// Makes a file that somebody else wrote 0600. Not through a link.
+    /// Gives a file that somebody else wrote the mode 0600. Follows no link.
     fn make_private(&self, path: &Path) -> DiskResult<()>;
 
     /// Waits until a file's bytes are on the disk. For bytes that another process may have written;

@@ -45,8 +45,8 @@ pub(super) const TURN_ROLE: &str = "__turn";
 pub(super) const TELL_ROLE: &str = "__telemetry";
 /// The first argument of the process that remembers a session after its end.
 pub(super) const END_ROLE: &str = "__remember";
-/// How often, and for how long, it looks for the turn's last response. The client writes its transcript in
-/// batches, about every 100 ms.
+/// How often [`run_turn`] looks for the turn's last response, and its pause in between. The client writes its transcript
+/// in batches, about every 100 ms.
 const TURN_LOOKS: u32 = 100;
 const TURN_PAUSE: Duration = Duration::from_millis(100);
 
@@ -83,7 +83,7 @@ impl Watched {
     }
 }
 
-/// Starts it in a separate process, which outlives this one and the client.
+/// Starts a checkpoint in a separate process, which outlives this one and the client.
 pub fn begin(request: &Request) -> io::Result<()> {
     let text = serde_json::to_string(request)?;
     start(&[ROLE.into(), text.into()], &request.project_dir)
@@ -117,7 +117,7 @@ fn start(words: &[OsString], dir: &Path) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("begin a checkpoint: {error}")))
 }
 
-/// The process that writes it.
+/// The process that writes a checkpoint.
 pub(super) fn run(args: &[OsString]) {
     detached::leave_session();
     let text = args
@@ -188,8 +188,8 @@ fn watched_of(args: &[OsString]) -> Option<Watched> {
     Watched::of(&session.to_string_lossy(), transcript.into(), &dir, &dir)
 }
 
-/// Has a separate process send it, if the user wants that: neither a hook nor a person waits for an
-/// endpoint.
+/// Has a separate process send the checkpoint by OTLP, if an endpoint is set: neither a hook nor a person waits
+/// for an endpoint.
 fn tell(request: &Request, dir: &Path, is_taken: bool) -> io::Result<()> {
     if endpoints(dir).is_none() {
         return Ok(());
@@ -201,7 +201,7 @@ fn tell(request: &Request, dir: &Path, is_taken: bool) -> io::Result<()> {
     )
 }
 
-/// The process that sends it.
+/// The process that sends a checkpoint by OTLP.
 pub(super) fn run_tell(args: &[OsString]) {
     detached::leave_session();
     let text = args.first().and_then(|arg| arg.to_str());
@@ -256,7 +256,7 @@ fn next_part(request: &Request, place: &ProjectPlace) -> Option<String> {
     part::next(&place.dir, &recall.into_told())
 }
 
-/// Takes it right here, and records how that ended.
+/// Takes a checkpoint in this process, and records how that ended.
 pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     let request = Request {
         now: SystemClock.now(),

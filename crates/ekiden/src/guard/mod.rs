@@ -18,8 +18,9 @@
 //!   the client. The client gets no answer, and a line in `guard/errors.log` says why.
 //! - *It stands aside* in sessions of ekiden and in everything they start: their engine watches them.
 //! - *Subagents are not watched.* Their context is not the session's.
-//! - This path uses only core, wire and store. Only [`checkpoint`] starts a process, and asks a tracker
-//!   there. Entries for the memory are appended to a file; a hook never waits for the memory's index.
+//! - A hook is quick: beyond core, wire and store it uses only the clock and the resolving of paths. What takes
+//!   longer (git, a tracker, the memory's index, OTLP) is in [`checkpoint`], in a separate process. Entries for
+//!   the memory are appended to a file.
 
 mod checkpoint;
 mod client_mod;

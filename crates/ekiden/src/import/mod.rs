@@ -29,10 +29,10 @@ pub enum Became {
     New(String),
     /// It was here before.
     Known(String),
-    /// It is so without being set.
+    /// ekiden does this by default, so nothing is set.
     #[serde(rename = "known")]
     Default(String),
-    /// It stays where it is: why, and what to do instead.
+    /// It is not imported: why, and what to do instead.
     Nothing(String),
 }
 

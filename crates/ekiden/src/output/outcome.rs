@@ -192,7 +192,7 @@ fn next_try(at: &str) -> String {
     format!("a usage limit is reached; the next try would be at {at}")
 }
 
-/// Another party's message about an end, at the end of its text.
+/// What another party said about an end. It is at the end of the outcome's text.
 fn said(outcome: &Outcome) -> Option<&str> {
     if let Outcome::TooManyCrashes { cause } = outcome {
         cause.said()
@@ -283,7 +283,7 @@ fn tokens_ended(spent: Spend, budget: Budget) -> Option<u64> {
     tokens.filter(|_| is_alone || part(spent.tokens, tokens) > money)
 }
 
-/// Says that none of them starts another session.
+/// Says that no agent starts another session.
 fn agents_spent(agents: &[AgentBudget]) -> String {
     if let [agent] = agents {
         return agent_spent(agent);

@@ -14,8 +14,8 @@ use crate::output::{Output, phrase};
 use crate::settings::approval::Approvals;
 use crate::settings::environment::Environment;
 
-/// Asks a person to approve the plan, unless somebody has. The plan is shown together with the question. `nobody` are
-/// the hints if nobody can be asked.
+/// Shows the plan and asks a person to approve it, unless somebody already has. `nobody` is set if nobody can be asked,
+/// and has the hints for the error.
 pub fn approve(
     manifest: &Manifest,
     setup: Option<&str>,

@@ -138,7 +138,8 @@ impl Metrics {
         }
     }
 
-    /// Takes in a run as far as it went. `list` is the done items by the sessions of the list, if it has one.
+    /// Takes in a run as far as it went. If it worked through a list, `list` has the done items and the number of its
+    /// sessions.
     pub fn of_run(
         &mut self,
         timeline: &Timeline,

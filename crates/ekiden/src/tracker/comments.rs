@@ -24,7 +24,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Asks once, and tells the run. What fails is asked again at the next poll.
+    /// Asks the tracker once, and sends new comments to the run. What fails is tried again at the next poll.
     pub(super) fn look(&self, trackers: &Trackers) {
         for message in self.messages(trackers) {
             let sender = Sender::to(&self.workspace, &self.run);

@@ -48,7 +48,7 @@ pub(super) struct Tools {
     environment: Environment,
     here: PathBuf,
     started: Timestamp,
-    /// Otherwise the session does not see any of them.
+    /// Whether the session sees the tools.
     pub offered: bool,
 }
 
