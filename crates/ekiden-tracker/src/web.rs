@@ -104,7 +104,7 @@ pub(crate) fn check(answer: &Answer, what: &str, said: &str) -> Result<(), Fault
     }
 }
 
-/// A text from an answer; `None` if there is another value.
+/// A text from an answer; empty if there is another value.
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
