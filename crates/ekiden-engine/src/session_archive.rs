@@ -92,7 +92,7 @@ impl SessionArchive {
         if_there(self.disk.reader(&self.path(part, attempt), from))
     }
 
-    /// The files that are there, with their lengths in bytes. None if the session left nothing, or all of
+    /// The files that are there, with their lengths in bytes. Empty if the session left nothing, or all of
     /// it was removed.
     pub fn files(&self) -> DiskResult<Vec<(String, u64)>> {
         let names = if_there(self.disk.list(self.dir()))?.unwrap_or_default();

@@ -38,7 +38,7 @@ pub(super) fn fit(
     Ok(Vec::new())
 }
 
-/// Whether there could be a pull request, whatever the run is; where it would be.
+/// Where a pull request would be opened, whatever the run is; an error if there cannot be one.
 pub(super) fn may_open_pull_request(
     invocation: &Invocation,
     workspace: &Workspace,

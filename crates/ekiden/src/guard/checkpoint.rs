@@ -229,7 +229,7 @@ fn endpoints(dir: &Path) -> Option<Endpoints> {
     chosen::telemetry(&given, &environment).ok()?.ok()?
 }
 
-/// What the tracker says about it; `None` if no tracker is set.
+/// What the tracker says about it, or why it does not answer; empty if no tracker is set.
 fn ask_tracker(request: &Request, place: &ProjectPlace) -> Vec<String> {
     let Some(trackers) = Trackers::of_project(&place.dir) else {
         return Vec::new();

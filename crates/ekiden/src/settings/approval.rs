@@ -111,7 +111,7 @@ pub fn check(file: &SettingsFile, environment: &Environment) -> Result<(), Failu
 }
 
 impl Approvals {
-    /// The user's approvals; `None` without a home.
+    /// The user's approvals. Without a home there are none.
     pub fn read(environment: &Environment) -> Result<Self, Failure> {
         let file = environment.user_file();
         let path = file.map(|path| path.with_file_name(FILE_NAME));
