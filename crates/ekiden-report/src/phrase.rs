@@ -37,7 +37,7 @@ pub fn tokens(tokens: u64) -> String {
         0..1_000 => tokens.to_string(),
         1_000..10_000 => tenths(tokens / 100, "k"),
         10_000..999_500 => format!("{}k", (tokens + 500) / 1000),
-        _ => tenths((tokens + 50_000) / 100_000, "M"),
+        _ => tenths(tokens.saturating_add(50_000) / 100_000, "M"),
     }
 }
 
@@ -46,13 +46,13 @@ pub fn bytes(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
         1_000..999_500 => format!("{} kB", (bytes + 500) / 1_000),
-        _ => tenths((bytes + 50_000) / 100_000, " MB"),
+        _ => tenths(bytes.saturating_add(50_000) / 100_000, " MB"),
     }
 }
 
 /// `$1.84`, from millionths of a dollar.
 pub fn money(micro_usd: u64) -> String {
-    let cents = (micro_usd + 5_000) / 10_000;
+    let cents = micro_usd.saturating_add(5_000) / 10_000;
     format!("${}.{:02}", cents / 100, cents % 100)
 }
 
@@ -233,20 +233,41 @@ mod tests {
     #[test]
     fn tokens_are_thousands() {
         let texts: Vec<String> = [
-            0, 840, 1_000, 4_260, 12_400, 122_300, 999_400, 999_600, 1_000_000, 1_234_000,
+            0,
+            840,
+            1_000,
+            4_260,
+            12_400,
+            122_300,
+            999_400,
+            999_600,
+            1_000_000,
+            1_234_000,
+            u64::MAX,
         ]
         .map(tokens)
         .into();
         assert_eq!(
             texts,
             [
-                "0", "840", "1k", "4.2k", "12k", "122k", "999k", "1M", "1M", "1.2M"
+                "0",
+                "840",
+                "1k",
+                "4.2k",
+                "12k",
+                "122k",
+                "999k",
+                "1M",
+                "1M",
+                "1.2M",
+                "18446744073709.5M"
             ]
         );
     }
 
     #[test]
     fn money_has_two_digits() {
+        assert_eq!(money(u64::MAX), "$18446744073709.55");
         assert_eq!(
             [0, 1_840_000, 13_204_999, 995_001].map(money),
             ["$0.00", "$1.84", "$13.20", "$1.00"]

@@ -48,7 +48,11 @@ pub fn context(
     let axes = Axes {
         from: stage.sessions.first()?.began,
         to: points.last()?.at,
-        tokens_max: top_tokens.max(level(Level::L3).unwrap_or(0)) * 21 / 20 + 1,
+        tokens_max: top_tokens
+            .max(level(Level::L3).unwrap_or(0))
+            .saturating_mul(21)
+            / 20
+            + 1,
     };
     let levels = [Level::L1, Level::L2, Level::L3].into_iter();
     let levels = levels.filter_map(|name| Some((name.to_string(), axes.y(level(name)?))));

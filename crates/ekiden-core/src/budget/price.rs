@@ -87,7 +87,8 @@ impl Price {
 
     /// What these tokens cost, in billionths of a US dollar.
     pub fn nano_usd(&self, tokens: TokenCounts) -> u64 {
-        let fresh = tokens.fresh_quarters() * u128::from(self.fresh_nano_usd) / 4;
+        let price = u128::from(self.fresh_nano_usd);
+        let fresh = tokens.fresh_quarters().saturating_mul(price) / 4;
         let read = u128::from(tokens.cache_read) * u128::from(self.read_nano_usd);
         u64::try_from(fresh.saturating_add(read)).unwrap_or(u64::MAX)
     }
@@ -122,15 +123,11 @@ impl Price {
         if most == 0 || most - least < most / limits::PRICE_MIX_PART {
             return None;
         }
-        let (det, sign) = if plus >= minus {
-            (plus - minus, 1)
-        } else {
-            (minus - plus, -1)
-        };
+        let det = i128::try_from(plus).ok()? - i128::try_from(minus).ok()?;
         let solve = |x: (u64, u128), y: (u64, u128)| -> Option<u64> {
             let value = i128::try_from(u128::from(x.0).checked_mul(y.1)?).ok()?
                 - i128::try_from(u128::from(y.0).checked_mul(x.1)?).ok()?;
-            u64::try_from(sign * value / i128::try_from(det).ok()?).ok()
+            u64::try_from(value / det).ok()
         };
         let quarter = solve((one.2, one.1), (two.2, two.1))?;
         let read = solve((two.2, two.0), (one.2, one.0))?;
@@ -290,6 +287,7 @@ mod tests {
             prices.learn("m", tokens(a.0, a.1, a.2, a.3), c.0);
             prices.learn("m", tokens(b.0, b.1, b.2, b.3), c.1);
             let _ = prices.of("m", UNKNOWN).nano_usd(tokens(a.0, b.1, a.2, b.3));
+            let _ = Price::usual(u64::MAX - c.0 % 2).nano_usd(tokens(a.0, b.1, a.2, b.3));
         }
     }
 }

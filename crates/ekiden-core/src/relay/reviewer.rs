@@ -245,16 +245,14 @@ impl Relay {
             EndClass::Wait => self.wait_for_limit(at, &cause, next),
             EndClass::Stop(_) => self.end(Outcome::AgentFailed { cause }, Next::Attempt(next)),
             EndClass::Left => self.stopped(StopRequest::Gently, Next::Attempt(next)),
-            EndClass::Retry | EndClass::Fine | EndClass::TooLate if given_up => {
-                self.no_verdict(prompt::no_verdict(next.id.session, &cause), end)
-            }
-            EndClass::Retry | EndClass::Fine | EndClass::TooLate
-                if cause == EndCause::EngineLost =>
-            {
-                self.admit(at, next)
-            }
             EndClass::Retry | EndClass::Fine | EndClass::TooLate => {
-                self.wait(at, backoff(next.failures), WaitCause::Failure, next)
+                if given_up {
+                    self.no_verdict(prompt::no_verdict(next.id.session, &cause), end)
+                } else if cause == EndCause::EngineLost {
+                    self.admit(at, next)
+                } else {
+                    self.wait(at, backoff(next.failures), WaitCause::Failure, next)
+                }
             }
         }
     }
