@@ -109,7 +109,7 @@ impl Telemetry {
                 let spans = count(spans as u64, "span");
                 Some(format!("telemetry: {spans} not sent: {why}"))
             }
-            (false, _) => Some(format!("telemetry is not sent to its end: {why}")),
+            (false, _) => Some(format!("telemetry is only partly sent: {why}")),
         }
     }
 

@@ -41,10 +41,14 @@ impl Web for RealWeb {
 
 /// Never contains the address.
 fn why(error: &ureq::Error) -> String {
-    if let ureq::Error::Io(cause) = error {
-        return cause.kind().to_string();
+    match error {
+        // The system's resolver has no kind of its own.
+        ureq::Error::Io(cause) if cause.to_string().starts_with("failed to lookup") => {
+            "its host name cannot be looked up".to_owned()
+        }
+        ureq::Error::Io(cause) => cause.kind().to_string(),
+        error => error.to_string(),
     }
-    error.to_string()
 }
 
 /// A request with these headers, and an optional body. Its error never contains what is wrong, which may be

@@ -48,6 +48,8 @@ pub struct ItemList {
     pub(super) in_hand: Option<usize>,
     /// How many more items agents may add. `None` before the run begins: the user's own list has no bound.
     room: Option<usize>,
+    /// How many items were done before the first session.
+    done_before: usize,
     /// Open items that are no longer in the file.
     gone: Vec<String>,
     /// Those of them that were in the file before the last session.
@@ -95,6 +97,7 @@ impl ItemList {
     pub(super) fn begin(&mut self, passed: Option<bool>) {
         self.judges = passed == Some(true);
         self.settle(None, false);
+        self.done_before = self.texts(ItemState::Done).count();
         self.room = Some(limits::ITEMS_ADDED_MAX);
     }
 
@@ -232,6 +235,12 @@ impl ItemList {
     pub fn texts(&self, state: ItemState) -> impl Iterator<Item = &str> {
         let items = self.items.iter().filter(move |item| item.state == state);
         items.map(|item| item.text.as_str())
+    }
+
+    /// How many items are done since the first session began.
+    pub fn done_since(&self) -> usize {
+        let done = self.texts(ItemState::Done).count();
+        done.saturating_sub(self.done_before)
     }
 
     /// An item that was set aside is open, after the others.

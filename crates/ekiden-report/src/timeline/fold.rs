@@ -134,7 +134,7 @@ impl Timeline {
                 self.note(None, None, Kind::Log, why);
             }
             Event::LogicChanged { seq } => {
-                let why = format!("another version of ekiden decides from record {seq} on");
+                let why = format!("ekiden decides otherwise than before from record {seq} on");
                 self.note(None, None, Kind::Log, why);
             }
             // An imported run stops by itself until somebody resumes it.

@@ -65,7 +65,7 @@ const FLAGS: [(&str, &str); 16] = [
         "-b",
         "`--session-budget USD` is for each session, `--run-budget USD` for all",
     ),
-    ("-s", "`-m NUMBER` allows so many sessions"),
+    ("-s", "`-m NUMBER` sets how many sessions may begin"),
     ("--file", "the task is an argument: `ekiden run FILE`"),
     (
         "--install-hooks",
@@ -302,9 +302,11 @@ fn no_session(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     text(ContextKind::InvalidArg).filter(|arg| *arg == "[N]")?;
     let command = words.get(1)?.to_str()?;
     let failure = Failure::new(Exit::Usage, format!("`{value}` is not a session number"));
-    Some(failure.hint(format!(
-        "the number comes first, then the run: `ekiden {command} 3 {value}`"
-    )))
+    let hint = match value.parse::<u64>() {
+        Ok(_) => "sessions are numbered from 1".to_owned(),
+        Err(_) => format!("the number comes first, then the run: `ekiden {command} 3 {value}`"),
+    };
+    Some(failure.hint(hint))
 }
 
 /// A command without its operand: what that is, and an example line.
@@ -400,6 +402,7 @@ mod tests {
             "ekiden run -x.md",
             "ekiden status 7f3a",
             "ekiden show 12ab",
+            "ekiden show 0",
             "ekiden answer don't drop it",
             "ekiden answer --stage S1 keep the column",
             "ekiden config get max_sessions",
@@ -462,7 +465,7 @@ mod tests {
 
             ekiden task.md -s
             error: `ekiden run` has no flag `-s`
-            hint: `-m NUMBER` allows so many sessions
+            hint: `-m NUMBER` sets how many sessions may begin
 
             ekiden run --file task.md
             error: `ekiden run` has no flag `--file`
@@ -494,6 +497,10 @@ mod tests {
             ekiden show 12ab
             error: `12ab` is not a session number
             hint: the number comes first, then the run: `ekiden show 3 12ab`
+
+            ekiden show 0
+            error: `0` is not a session number
+            hint: sessions are numbered from 1
 
             ekiden answer don't drop it
             error: the answer is one argument

@@ -225,6 +225,7 @@ impl<'a> CheckpointCommand<'a> {
     }
 
     fn record(&self, event: WatchEvent) -> Result<(), Failure> {
+        self.watched.refuse_none()?;
         let time = self.watched.now;
         let appended = self.watched.files.append(&[WatchRecord { time, event }]);
         appended.or_fail(Exit::State, "cannot note it in the session's log")

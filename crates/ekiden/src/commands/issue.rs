@@ -53,6 +53,7 @@ enum What {
     },
     /// Create an issue
     New {
+        /// What it is about, in one line
         title: String,
         /// Its text: a file, `-` for standard input, or the text itself
         #[arg(long)]

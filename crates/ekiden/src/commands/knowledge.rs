@@ -135,7 +135,7 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     file.put(&text).map_err(cannot)?;
     let facts = phrase::count(Knowledge::parse(&text).core.len() as u64, "fact");
     output.line(format!(
-        "{facts} in .ekiden/KNOWLEDGE.md; the next session knows them"
+        "{facts} in .ekiden/KNOWLEDGE.md; the next session reads the file"
     ));
     Ok(Exit::Done)
 }

@@ -46,7 +46,8 @@ fn below<'a>(above: &'a Command, name: &str) -> Result<&'a Command, Failure> {
 
 /// The page as roff: examples right after what it is.
 fn page(command: &Command) -> io::Result<String> {
-    let man = Man::new(command.clone());
+    let version = concat!("ekiden ", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command.clone()).source(version);
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -90,6 +91,11 @@ mod tests {
         for command in definition.get_subcommands().chain([&definition]) {
             let page = page(command).unwrap();
             let of = command.get_name();
+            let head = page.lines().find(|line| line.starts_with(".TH"));
+            assert!(
+                head.is_some_and(|head| head.contains("\"ekiden ")),
+                "{page}"
+            );
             assert!(
                 page.contains(".SH EXAMPLES\n.nf\n") && page.contains(".SH SYNOPSIS"),
                 "{of}: {page}"

@@ -342,11 +342,7 @@ fn checkpoint(invocation: &Invocation, output: &mut Output) -> Result<Exit, Fail
     the_loop(invocation)?;
     let json = invocation.json()?;
     let watched = Watched::for_command(None)?;
-    if watched.session.is_empty() {
-        let text = "no session was watched here yet";
-        let hint = "`ekiden setup` installs the guard; in `ekiden ralph run` sessions hand off by themselves";
-        return Err(Failure::new(Exit::MissingInput, text).hint(hint));
-    }
+    watched.refuse_none()?;
     CheckpointCommand::of(&watched, json).take(output)?;
     if !json {
         let text = format!("{PROMPT_FILE} resumes from it in the next iteration");

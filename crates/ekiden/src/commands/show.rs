@@ -77,11 +77,13 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
         (false, []) => shown.overview(output),
         (false, [part]) => shown.print(*part, output)?,
         (false, parts) => {
+            let mut printed = Ok(());
             for part in parts {
                 let head = format!("── {} ──", shown.name(*part));
                 output.line(Line::new(Tone::Quiet, head));
-                shown.print(*part, output)?;
+                printed = printed.and(shown.print(*part, output));
             }
+            printed?;
         }
     }
     Ok(Exit::Done)

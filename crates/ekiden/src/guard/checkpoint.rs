@@ -114,7 +114,7 @@ fn start(words: &[OsString], dir: &Path) -> io::Result<()> {
         .and_then(|own| detached::start(&own, words, dir));
     started
         .map(drop)
-        .map_err(|error| io::Error::other(format!("begin a checkpoint: {error}")))
+        .map_err(|error| io::Error::other(format!("start a process of ekiden: {error}")))
 }
 
 /// The process that writes a checkpoint.

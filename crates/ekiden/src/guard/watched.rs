@@ -219,6 +219,16 @@ impl Watched {
         Ok(watched)
     }
 
+    /// Refuses what needs a session if none was watched here.
+    pub fn refuse_none(&self) -> Result<(), Failure> {
+        if !self.session.is_empty() {
+            return Ok(());
+        }
+        let text = "no session was watched here yet";
+        let hint = "`ekiden setup` installs the guard; sessions of a run hand off by themselves";
+        Err(Failure::new(Exit::MissingInput, text).hint(hint))
+    }
+
     /// The size of a task: its text, and the files of the project that it names.
     pub fn estimate(&self, task: &str, window: &Window, used_tokens: Option<u64>) -> Estimate {
         let files: Vec<u64> = file_bytes(&self.place.dir, task).into_values().collect();

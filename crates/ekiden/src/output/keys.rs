@@ -201,6 +201,10 @@ fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
     if let Some(begin) = place_of(PASTE_BEGINS, bytes) {
         return keys_around_paste(bytes, begin);
     }
+    // The rest of it comes with the next read.
+    if bytes.len() > 1 && PASTE_BEGINS.as_bytes().starts_with(bytes) {
+        return Vec::new();
+    }
     // An arrow or a function key: not part of any text.
     if bytes.len() > 1 && bytes[0] == 0x1b {
         let keys = arrows(bytes);
@@ -319,6 +323,11 @@ mod tests {
         endless.resize(PASTE_BYTES_MAX, b'x');
         assert_eq!(keys_of(&mut endless).len(), PASTE_BYTES_MAX - 6);
         assert_eq!(endless, b"");
+
+        let mut cut = b"\x1b[20".to_vec();
+        assert_eq!(keys_of(&mut cut), [], "its beginning is cut");
+        cut.extend(b"0~s\x1b[201~");
+        assert_eq!(keys_of(&mut cut), pasted("s"));
 
         let mut stray = b"\x1b[201~\x1b[200~a\x1b[201~".to_vec();
         assert_eq!(keys_of(&mut stray), pasted("a"));

@@ -171,7 +171,7 @@ impl Reporter {
                 self.add(delivered(delivery));
             }
             Event::LogicChanged { seq } => {
-                let text = format!("another version of ekiden decides from record {seq} on");
+                let text = format!("ekiden decides otherwise than before from record {seq} on");
                 let entry = Entry::new("logic_changed").fields(fields! { "seq": seq });
                 self.add(entry.line(Line::attention(text)));
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ekiden_core::ids::StageId;
-use ekiden_core::manifest::Stage;
+use ekiden_core::manifest::{Need, Stage};
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
@@ -94,9 +94,12 @@ fn state_of(run: &Run, id: &StageId, state: &StageState) -> (State, Option<Strin
     match state {
         StageState::Waiting => {
             let needs = run.stage(id).into_iter();
-            let open = needs
-                .flat_map(|stage| &stage.part.needs)
-                .filter(|need| !run.plan().is_done(&need.stage));
+            let holds = |need: &&Need| {
+                let state = run.plan().state(&need.stage);
+                let is_over = need.optional && matches!(state, Some(StageState::Over(_)));
+                !is_over && !run.plan().is_done(&need.stage)
+            };
+            let open = needs.flat_map(|stage| &stage.part.needs).filter(holds);
             let open: Vec<&str> = open.map(|need| need.stage.as_str()).collect();
             (State::Waiting, Some(format!("needs {}", open.join(", "))))
         }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ekiden_core::guard::watch::WatchRecord;
-use ekiden_core::relay::ItemState;
 use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::history;
@@ -136,7 +135,7 @@ pub fn project(
 /// How far a run is with its list, if it works through one.
 fn listed_work(run: &Run, timeline: &Timeline) -> Option<Fraction> {
     let lists = run.relays().filter_map(|(_, relay)| relay.items.as_ref());
-    let done = lists.map(|list| list.texts(ItemState::Done).count() as u64);
+    let done = lists.map(|list| list.done_since() as u64);
     let over = timeline
         .sessions()
         .filter(|(_, session)| session.end().is_some());

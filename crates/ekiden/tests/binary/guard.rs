@@ -1040,6 +1040,21 @@ fn status_in_a_shell_knows_the_session_that_was_watched_last() {
     assert!(session.line(110_221).contains("[PHASE: porting]"));
 }
 
+// shows: CHK-12, CHK-13
+#[test]
+fn nothing_is_noted_of_a_session_that_nobody_watched() {
+    let environment = Environment::with_git();
+    for noted in [&["--defer"][..], &["--phase", "porting"]] {
+        let told = environment.told(&[&["checkpoint"], noted].concat());
+        let why = "error: no session was watched here yet\n";
+        assert!(
+            told.contains(why) && told.contains("exit code 66"),
+            "{told}"
+        );
+    }
+    assert!(!environment.path(".git/ekiden/guard").exists());
+}
+
 /// Worktrees share their state.
 // shows: CHK-12
 #[test]

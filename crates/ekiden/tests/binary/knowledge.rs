@@ -88,7 +88,7 @@ fn an_edit_stands_and_the_next_session_knows_it() {
     );
     one_session(&environment);
     insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
-    2 facts in .ekiden/KNOWLEDGE.md; the next session knows them
+    2 facts in .ekiden/KNOWLEDGE.md; the next session reads the file
     --- exit code 0
     ");
     assert!(

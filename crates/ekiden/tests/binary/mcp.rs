@@ -143,6 +143,10 @@ fn a_date_is_a_day_as_the_lines_show_it() {
             .unwrap();
         let of_day = search(json!({"query": "checkpoint", "date": date}));
         assert!(of_day.contains(line), "{zone} {date}: {of_day}");
+        // A time is that time, and no day.
+        let hour_ago = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(1);
+        let before = search(json!({"query": "checkpoint", "dateEnd": hour_ago.to_string()}));
+        assert!(!before.contains(line), "{zone}: {before}");
     }
 }
 

@@ -323,6 +323,12 @@ fn a_stage_is_answered_while_others_work() {
         stage("A", "", &line, "test -s a"),
         stage("B", "", "sleep 15; echo b > b", "test -s b"),
         stage("C", "needs = [\"A\"]", "cp a c", "test -s c"),
+        stage(
+            "D",
+            "needs = [{ stage = \"A\", optional = true }, \"B\"]",
+            "cp b d",
+            "test -s d",
+        ),
     ];
     environment.write("plan.toml", &plan(&stages));
     environment.commit_all();
@@ -330,6 +336,8 @@ fn a_stage_is_answered_while_others_work() {
     run.wait_for("C  blocked by A");
     let status = environment.run(&["status"]).expect(0).stdout;
     assert!(status.contains("A  asks:\n  - failed: It"), "{status}");
+    // An optional need that is over holds nothing.
+    assert!(status.contains("needs B\n"), "{status}");
     assert!(
         status.contains("in full  .ekiden/handoffs/A.md"),
         "{status}"

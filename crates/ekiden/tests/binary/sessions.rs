@@ -146,6 +146,10 @@ fn what_is_gone_from_the_archive_is_taken_from_the_log_or_said_to_be_gone() {
     hint: `ekiden show 1` shows what there is
     --- exit code 66
     ");
+    // What there is of several parts is printed.
+    let parts = environment.run(&["show", "1", "--prompt", "--progress"]);
+    let parts = parts.expect(66).stdout;
+    assert!(parts.contains(progress.trim_end()), "{parts}");
     let overview = environment.told(&["show", "1"]);
     let gone = "the archive of this session is gone";
     assert!(overview.contains(gone), "{overview}");

@@ -100,7 +100,7 @@ fn what_was_spent_and_how_sessions_go_stands_beside_the_targets() {
 fn follow_up_work_takes_no_item_from_a_list() {
     let environment = Environment::with_git();
     environment.run(&["ralph", "init"]).expect(0);
-    environment.write("fix_plan.md", "- [ ] one\n- [ ] two\n");
+    environment.write("fix_plan.md", "- [x] before\n- [ ] one\n- [ ] two\n");
     environment.commit_all();
     let run = ["ralph", "run", "--agent", "rehearsal"];
     environment.run(&run).expect(0);

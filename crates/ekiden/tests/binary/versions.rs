@@ -217,7 +217,7 @@ fn an_old_run_can_still_be_read_and_carried_on() {
     ");
     // Its prompts had other words. What was recorded counts, and that is told.
     insta::assert_snapshot!(environment.told(&["resume", "--trust-state"]), @r"
-      ! another version of ekiden decides from record 3 on
+      ! ekiden decides otherwise than before from record 3 on
     run RUN continues · CLOCK · up to session 2
     session 2 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k

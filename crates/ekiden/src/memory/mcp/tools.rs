@@ -377,9 +377,11 @@ impl Arguments<'_> {
     /// From and up to.
     fn dates(&self) -> Result<(Option<Timestamp>, Option<Timestamp>), String> {
         let wrong = || "a date must be like 2026-11-01".to_owned();
-        let day = |text: &str| {
-            let at = Timestamp::parse_rfc3339(text);
-            at.or_else(|| midnight(text.trim(), TimeZone::system()))
+        // A day ends later than it begins.
+        let at = |text: &str, length: Millis| {
+            let day = || Some(midnight(text.trim(), TimeZone::system())? + length);
+            Timestamp::parse_rfc3339(text)
+                .or_else(day)
                 .ok_or_else(wrong)
         };
         let date = self.text("date");
@@ -390,8 +392,8 @@ impl Arguments<'_> {
             Some((first, last)) => (Some(first.to_owned()), Some(last.to_owned())),
             None => (self.text("dateStart"), self.text("dateEnd")),
         };
-        let first = first.as_deref().map(day).transpose()?;
-        let last = last.as_deref().map(day).transpose()?;
-        Ok((first, last.map(|last| last + DAY)))
+        let first = first.map(|first| at(&first, Millis(0))).transpose()?;
+        let last = last.map(|last| at(&last, DAY)).transpose()?;
+        Ok((first, last))
     }
 }
