@@ -53,6 +53,12 @@ impl Failure {
         self
     }
 
+    /// `what` is in the user's home, which is not known.
+    pub fn no_home(what: &str) -> Self {
+        let text = format!("cannot find {what}: HOME is not set");
+        Self::new(Exit::Settings, text).hint("set HOME")
+    }
+
     pub fn lines(&self) -> &[String] {
         &self.details
     }

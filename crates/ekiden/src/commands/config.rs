@@ -111,10 +111,9 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
         }
         true => std::path::absolute(project_file(&args.typed.flags(), &environment))
             .or_fail(Exit::State, "cannot find the project")?,
-        false => environment.user_file().ok_or_else(|| {
-            wrong("there is no home directory for your settings".to_owned())
-                .hint("set HOME or XDG_CONFIG_HOME")
-        })?,
+        false => environment
+            .user_file()
+            .ok_or_else(|| Failure::no_home("your settings"))?,
     };
     let value = written(row, &args.values)?;
     if args.project {

@@ -89,10 +89,8 @@ pub(super) fn everywhere(
     all: bool,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let Some(home) = invocation.environment.state_home() else {
-        let text = "cannot find other projects without a home directory";
-        return Err(Failure::new(Exit::MissingInput, text).hint("set `HOME`"));
-    };
+    let home = invocation.environment.state_home();
+    let home = home.ok_or_else(|| Failure::no_home("other projects"))?;
     let projects = registry::projects(&home.join("ekiden"), |_| true)?;
     let Everywhere { mut runs, unread } = Everywhere::of(projects);
     let held = runs.iter().filter(|found| found.is_held()).count();

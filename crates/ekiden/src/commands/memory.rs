@@ -156,7 +156,8 @@ pub fn memory(args: &MemoryArgs, output: &mut Output) -> Result<Exit, Failure> {
         | MemoryCommand::Forget(ForgetArgs { typed, .. }) => typed,
     };
     let invocation = Invocation::looking(typed.flags(), output)?;
-    let files = memory::files(&invocation.environment).ok_or_else(no_home)?;
+    let files =
+        memory::files(&invocation.environment).ok_or_else(|| Failure::no_home("the memory"))?;
     let asked = MemoryQuery {
         files,
         json: invocation.json()?,
@@ -365,11 +366,6 @@ fn time(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| {
             "a date such as 2026-11-01, a time in RFC 3339, or how long ago, such as 7d".to_owned()
         })
-}
-
-fn no_home() -> Failure {
-    Failure::new(Exit::Settings, "cannot find the memory: HOME is not set")
-        .hint("set HOME or XDG_STATE_HOME")
 }
 
 impl From<MemoryError> for Failure {

@@ -51,10 +51,8 @@ pub fn tracker(args: &TrackerArgs, output: &mut Output) -> Result<Exit, Failure>
     let (What::Status { typed } | What::Flush { typed }) = &args.what;
     let invocation = Invocation::looking(typed.flags(), output)?;
     let trackers = invocation.trackers(&invocation.workspace_here()?);
-    let outbox = trackers.outbox().ok_or_else(|| {
-        Failure::new(Exit::State, "there is no outbox without a home directory")
-            .hint("set HOME, or XDG_STATE_HOME")
-    })?;
+    let outbox = trackers.outbox();
+    let outbox = outbox.ok_or_else(|| Failure::no_home("the outbox"))?;
     match args.what {
         What::Status { .. } => status(&invocation, &outbox, output),
         What::Flush { .. } => {

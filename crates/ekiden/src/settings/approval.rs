@@ -212,8 +212,7 @@ impl Approvals {
     /// Changes the file as it is now, since another process may have written it after we read it.
     fn change(self, change: impl FnOnce(&mut Vec<String>)) -> Result<(), Failure> {
         let Some(path) = &self.path else {
-            let text = "no approval can be kept without a home directory";
-            return Err(Failure::new(Exit::Settings, text));
+            return Err(Failure::no_home("your approvals"));
         };
         let what = || format!("cannot write {}", phrase::path(path));
         let disk = RealDisk::new();

@@ -425,3 +425,23 @@ fn a_misspelt_variable_keeps_no_command_from_looking() {
     --- exit code 0
     ");
 }
+
+// shows: UIX-03
+#[test]
+fn what_needs_a_home_says_so_in_the_same_way() {
+    let environment = Environment::with_git().with("HOME", "");
+    for needs in [
+        &["config", "set", "max_sessions", "3"][..],
+        &["dash"],
+        &["memory", "stats"],
+        &["status", "--everywhere"],
+        &["tracker", "status"],
+    ] {
+        let said = environment.run(needs).expect(78).stderr;
+        assert!(said.starts_with("error: cannot find "), "{needs:?}: {said}");
+        assert!(
+            said.ends_with(": HOME is not set\nhint: set HOME\n"),
+            "{needs:?}: {said}"
+        );
+    }
+}

@@ -66,10 +66,8 @@ pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
     if args.steer {
         check_steering(&invocation)?;
     }
-    let Some(home) = invocation.environment.state_home() else {
-        let text = "cannot find your runs without a home directory";
-        return Err(Failure::new(Exit::MissingInput, text).hint("set `HOME`"));
-    };
+    let home = invocation.environment.state_home();
+    let home = home.ok_or_else(|| Failure::no_home("your runs"))?;
     let ip = args.listen.unwrap_or(Ipv4Addr::LOCALHOST.into());
     let wanted = SocketAddr::new(ip, args.port);
     let listener = TcpListener::bind(wanted).map_err(|error| cannot_listen(wanted, &error))?;
