@@ -29,7 +29,8 @@ pub struct ClientSettings {
 struct Layer {
     path: PathBuf,
     value: Value,
-    /// The client uses its permissions; it ignores those of an untrusted project.
+    /// What it allows counts. The client ignores what an untrusted project allows, and obeys what it denies (measured
+    /// with 2.1.329).
     trusted: bool,
 }
 
@@ -129,8 +130,7 @@ impl ClientSettings {
                 remedy: "add `Write` to that in the agent's command".to_owned(),
             });
         }
-        let mut trusted = self.layers.iter().filter(|layer| layer.trusted);
-        trusted.find_map(|layer| {
+        self.layers.iter().find_map(|layer| {
             let of_project = layer.path.starts_with(self.dir.join(".claude"));
             let roots = roots(of_project.then_some(&*self.dir));
             let rules = layer.value["permissions"]["deny"].as_array()?;
@@ -252,6 +252,7 @@ mod tests {
             place.settings(false).denies_handoffs(&[]).is_some()
         };
         assert!(found("work/.claude/settings.local.json"));
+        assert!(found("work/.claude/settings.json"), "trusted or not");
         assert!(!found(".claude/settings.json"), "`/` is not the project");
     }
 
