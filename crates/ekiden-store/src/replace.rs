@@ -15,7 +15,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Disk, DiskResult, Reach, parent};
+use crate::disk::{Disk, DiskError, DiskResult, Operation, Reach, parent};
 
 /// How safe a replaced file must be; the table is in the [module's](self) text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +83,19 @@ pub fn replace_in_project(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskRes
     put_in_place(disk, &temporary, path, Durability::Full)
 }
 
+/// Makes a file, whole or not at all. Durable. An error if something has its name, or another process is about to
+/// take it: only one can make the temporary file. One that a kill has left keeps the name taken.
+pub fn create_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
+    let temporary = temporary(path);
+    disk.create_file(&temporary, bytes, Reach::Disk)?;
+    if disk.stat(path).is_ok_and(|found| found.is_some()) {
+        let _ = disk.remove(&temporary);
+        let cause = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        return Err(DiskError::new(Operation::Create, path, cause));
+    }
+    put_in_place(disk, &temporary, path, Durability::Full)
+}
+
 /// The name under which a file's next content is written.
 pub fn temporary(path: &Path) -> PathBuf {
     let name = path
@@ -110,10 +123,7 @@ pub(crate) fn stage(
         Durability::Derived => Reach::Cache,
     };
     let mut written = disk.create_file(temporary, bytes, reach);
-    if written
-        .as_ref()
-        .is_err_and(crate::disk::DiskError::is_already_there)
-    {
+    if written.as_ref().is_err_and(DiskError::is_already_there) {
         disk.remove(temporary)?;
         written = disk.create_file(temporary, bytes, reach);
     }

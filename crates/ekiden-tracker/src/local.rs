@@ -28,9 +28,9 @@ use ekiden_core::text::{in_full, one_line};
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::beneath::{self, NotInside};
-use ekiden_store::disk::{Disk, DiskError, Kind, Reach};
+use ekiden_store::disk::{Disk, DiskError, Kind};
 use ekiden_store::outbox::name_of;
-use ekiden_store::replace::replace_in_project;
+use ekiden_store::replace::{create_whole, replace_in_project};
 
 use crate::block::{START, block, line_end, with_block};
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
@@ -262,19 +262,13 @@ impl Tracker for Local {
                 new.text.trim_end()
             );
             // Another process may take the same name at the same time.
-            let path = self.path(&id);
-            let made = self.disk.create_file(&path, text.as_bytes(), Reach::Disk);
-            match made.and_then(|()| self.disk.sync_dir(&self.dir)) {
+            match create_whole(&*self.disk, &self.path(&id), text.as_bytes()) {
                 Ok(()) => return Ok(id),
                 Err(error) if error.is_already_there() => {
                     number += 1;
                     id = format!("{words}-{number}");
                 }
-                Err(error) => {
-                    // A full disk should not keep half an issue.
-                    let _ = self.disk.remove(&path);
-                    return Err(failed(&error));
-                }
+                Err(error) => return Err(failed(&error)),
             }
         }
     }

@@ -9,7 +9,7 @@ use ekiden_sim::{SimDisk, every_crash};
 use ekiden_store::disk::Disk;
 use ekiden_store::outbox::Outbox;
 use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, ServiceFault};
-use ekiden_tracker::{NewState, Open, Queued, Sender, Write};
+use ekiden_tracker::{Local, NewIssue, NewState, Open, Queued, Sender, Tracker, Write};
 
 use crate::sending::DIR;
 use crate::{AT, Near, anv, entry, github, linear, other, planted};
@@ -284,4 +284,36 @@ fn whoever_dies_around_the_push_opens_one_pull_request() {
             assert!(outbox.waiting().unwrap().is_empty(), "{place}");
         }
     }
+}
+
+// shows: TRK-05, DUR-01
+#[test]
+fn a_new_file_of_an_issue_is_whole_whatever_dies_when() {
+    // Where issues are read from: there are none.
+    let temp = tempfile::tempdir().unwrap();
+    let (project, dir) = (temp.path(), &temp.path().join(".issues"));
+    let start = SimDisk::new();
+    start.plant_dir(project);
+    let new = NewIssue {
+        key: "a",
+        title: "Log in",
+        text: "by mail",
+        parent: None,
+        since: AT,
+    };
+    let work = |disk: &Arc<SimDisk>| Local::new(disk.clone(), project, dir).create(&new).ok();
+    let explored = every_crash(&start, work, |disk, made, point| {
+        let names = disk.list(dir).unwrap_or_default();
+        let issues = names.iter().filter_map(|name| name.to_str());
+        let issues: Vec<&str> = issues.filter(|name| name.ends_with(".md")).collect();
+        for name in &issues {
+            let bytes = disk.read(&dir.join(name), 1_000).unwrap();
+            assert!(bytes.ends_with(b"---\nby mail\n"), "{point:?}: {name}");
+        }
+        assert!(
+            made.is_none() || issues == ["log-in.md"],
+            "{point:?}: {made:?}"
+        );
+    });
+    assert!(explored.worlds > 10, "{explored:?}");
 }
