@@ -37,9 +37,10 @@ impl Relay {
             vanished,
             next_prompt: None,
         });
-        // The list is done, the question was about the old task; the new one decides what follows.
+        // The list is done, the question and the waived review were about the old task; the new one decides what follows.
         self.items = None;
         self.answer = None;
+        self.settings.no_review = false;
         self.wishes.stop = None;
         self.wishes.paused = false;
         self.candidates.outages.forgive(true);

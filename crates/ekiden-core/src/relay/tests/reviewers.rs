@@ -109,6 +109,20 @@ fn the_reviewer_of_a_follow_up_hears_no_answer_to_a_question_about_the_old_task(
     );
 }
 
+// shows: REL-38, RUN-13
+#[test]
+fn who_waived_the_review_of_the_old_task_waived_none_of_the_follow_up() {
+    let claim = "up works writes:claim turn ends:done survey verify:pass";
+    let waived = format!(
+        "survey verify:fail up works writes:blocked turn ends:done survey verify:fail resume:unreviewed {claim}"
+    );
+    let mut track = after("git check reviewed", &waived);
+    let complete = Outcome::Complete { verified: true };
+    assert_eq!(track.relay().outcome(), Some(&complete));
+    track.words(&format!("continue survey verify:pass {claim} survey"));
+    assert!(track.prompt().contains("# Check"), "{}", track.told());
+}
+
 // shows: REL-38
 #[test]
 fn a_reviewer_hears_the_task_the_changes_and_the_check_and_no_word_of_the_worker() {

@@ -794,7 +794,7 @@ fn resumed(limit: &str) -> RunResumed {
     RunResumed {
         ekiden: "0.1.0".to_owned(),
         limits: LimitsChanged {
-            no_review: false,
+            no_review: limit == "unreviewed",
             sessions_max: limit.parse().ok(),
             wait_max: wait.map(Millis::from_secs),
             pause: pause.map(Millis::from_secs),
