@@ -230,7 +230,12 @@ impl Sent {
             answered,
             patience,
         };
-        let hint = "it may be suspended; `ekiden status` shows whether it heard this later";
+        let hint = match sent.running.summary.run.header().fleet.is_some() {
+            true => {
+                "no worker may be there to hear it; `ekiden status` shows whether one did later"
+            }
+            false => "it may be suspended; `ekiden status` shows whether it heard this later",
+        };
         sent.check(answered, waits, "answered", hint)?;
         Ok(sent)
     }
