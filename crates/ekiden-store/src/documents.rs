@@ -210,8 +210,13 @@ impl Documents {
     }
 
     /// The newest document of this branch that was made here and that no session has loaded. If there is none, the
-    /// newest of another branch. A document that is older than a loaded one of its branch is out of date.
-    pub fn newest_unconsumed(&self, branch: Option<&str>) -> DiskResult<Option<String>> {
+    /// newest of another branch. A document that is older than a loaded one of its branch is out of date. What
+    /// `session` itself has loaded counts as not loaded: it may ask again.
+    pub fn newest_unconsumed(
+        &self,
+        branch: Option<&str>,
+        session: Option<&str>,
+    ) -> DiskResult<Option<String>> {
         let (mut of_other, mut over) = (None, Vec::new());
         let names = self.names()?.into_iter().rev();
         for name in names.take(DOCUMENTS_ORDERED_MAX) {
@@ -220,7 +225,8 @@ impl Documents {
             let of = origin.as_ref().map_or(branch, |of| of.branch.as_deref());
             let is_here = of == branch;
             let consumed = self.state.documents_consumed().join(&name);
-            if self.disk.stat(&consumed)?.is_some() {
+            let by = if_there(self.disk.read(&consumed, SMALL_FILE_BYTES_MAX))?;
+            if by.is_some_and(|by| session.is_none_or(|session| by != session.as_bytes())) {
                 if is_here {
                     break;
                 }

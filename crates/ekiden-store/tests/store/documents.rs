@@ -79,20 +79,22 @@ fn a_document_is_loaded_once_and_older_ones_are_out_of_date() {
     let (old, new) = (add(&disk, MINUTE, "old"), add(&disk, MINUTE, "new"));
     with(&disk, "/p", |documents| {
         assert_eq!(
-            documents.newest_unconsumed(None).unwrap(),
+            documents.newest_unconsumed(None, None).unwrap(),
             Some(new.clone())
         );
         assert!(documents.consume(&new, "s1").unwrap());
         assert!(!documents.consume(&new, "s2").unwrap());
         assert_eq!(
-            documents.newest_unconsumed(None).unwrap(),
+            documents.newest_unconsumed(None, None).unwrap(),
             None,
             "{old} was passed over"
         );
     });
     let newer = add(&disk, "2026-01-07-1046", "x");
     assert_eq!(
-        with(&disk, "/p", |documents| documents.newest_unconsumed(None)).unwrap(),
+        with(&disk, "/p", |documents| documents
+            .newest_unconsumed(None, None))
+        .unwrap(),
         Some(newer)
     );
 }
@@ -103,7 +105,12 @@ fn a_branch_keeps_its_document_whatever_others_left_and_loaded() {
     let disk = project();
     let add_on =
         |minute, branch: &str| add(&disk, minute, &format!("---\nbranch: {branch}\n---\nx"));
-    let next = |branch| with(&disk, "/p", |documents| documents.newest_unconsumed(branch)).unwrap();
+    let next = |branch| {
+        with(&disk, "/p", |documents| {
+            documents.newest_unconsumed(branch, None)
+        })
+        .unwrap()
+    };
     let consume = |name: &str| with(&disk, "/p", |documents| documents.consume(name, "s")).unwrap();
     let older = add_on("2026-01-07-1000", "main");
     let old = add_on("2026-01-07-1001", "feature");
@@ -117,6 +124,15 @@ fn a_branch_keeps_its_document_whatever_others_left_and_loaded() {
     assert_eq!(next(Some("other")), Some(old.clone()));
     consume(&old);
     assert_eq!(next(Some("other")), None, "{older} is out of date");
+    let newer = add_on("2026-01-07-1003", "main");
+    assert_eq!(next(Some("feature")), Some(newer));
+    let again = |session| {
+        let of_feature =
+            |documents: Documents| documents.newest_unconsumed(Some("feature"), session);
+        with(&disk, "/p", of_feature).unwrap()
+    };
+    assert_eq!(again(Some("s")), Some(old), "who loaded it asks again");
+    assert_eq!(again(Some("another")), next(Some("feature")));
 }
 
 /// As when somebody flew from Tokyo to New York, or the clock was set back for the winter.
@@ -139,7 +155,7 @@ fn the_newest_document_is_the_one_that_was_made_last_whatever_the_local_time_was
             "2026-01-07-0900.md",
         ];
         assert_eq!(documents.names().unwrap(), ordered);
-        let newest = documents.newest_unconsumed(None).unwrap();
+        let newest = documents.newest_unconsumed(None, None).unwrap();
         assert_eq!(newest.as_deref(), Some("2026-01-07-0900.md"));
     });
 }
@@ -153,11 +169,11 @@ fn what_came_with_the_repository_is_not_loaded_by_itself() {
         b"a stranger's",
     );
     with(&disk, "/p", |documents| {
-        assert_eq!(documents.newest_unconsumed(None).unwrap(), None)
+        assert_eq!(documents.newest_unconsumed(None, None).unwrap(), None)
     });
     let ours = add(&disk, MINUTE, "x");
     with(&disk, "/p", |documents| {
-        assert_eq!(documents.newest_unconsumed(None).unwrap(), Some(ours))
+        assert_eq!(documents.newest_unconsumed(None, None).unwrap(), Some(ours))
     });
 }
 

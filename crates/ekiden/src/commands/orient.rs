@@ -39,16 +39,17 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::looking(args.typed.flags(), output)?;
     let workspace = invocation.workspace_of_session(Invocation::workspace)?;
     let kept = documents(&workspace);
+    let session = invocation
+        .environment
+        .variable(transcript::SESSION_VARIABLE);
     let branch = ProjectPlace::find(&workspace.dir, None);
     // What a session that starts here is told about comes first: the newest document may be of another branch.
-    let unread = kept.newest_unconsumed(branch.and_then(|place| place.branch()).as_deref())?;
+    let branch = branch.and_then(|place| place.branch());
+    let unread = kept.newest_unconsumed(branch.as_deref(), session)?;
     let found = match unread {
         Some(name) => kept.read(&name)?.map(|text| (name, text)),
         None => kept.newest(|_| true)?,
     };
-    let session = invocation
-        .environment
-        .variable(transcript::SESSION_VARIABLE);
     if let (Some((name, text)), Some(session)) = (&found, session)
         && session_of(text).as_deref() != Some(session)
     {

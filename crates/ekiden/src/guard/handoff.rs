@@ -29,7 +29,7 @@ pub(super) fn load(
         path.as_deref()
             .and_then(|path| Path::new(path).file_name()?.to_str().map(str::to_owned))
     } else {
-        documents.newest_unconsumed(watched.place.branch().as_deref())?
+        documents.newest_unconsumed(watched.place.branch().as_deref(), None)?
     };
     let Some(name) = name else { return Ok(None) };
     let Some(document) = documents.read(&name)? else {
