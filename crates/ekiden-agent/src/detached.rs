@@ -2,10 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Starts a program without waiting for it, and without input or output. It runs on if its handle is dropped.
 #[expect(
@@ -43,8 +47,9 @@ pub fn leave_session() {
 /// How much output of a filter is read.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 
-/// The output of a shell command for an input. Its errors are dropped. An error if it does not end in time: it, or
-/// what it leaves running with its output.
+/// The output of a shell command for an input. Its errors are dropped. If it does not end in time (it, or what it
+/// leaves running with its output), or this process is asked to end, it is an error, and all of its processes are
+/// killed.
 #[expect(
     clippy::disallowed_methods,
     reason = "processes are created in this crate"
@@ -65,21 +70,26 @@ pub fn filter(
     if dir.is_dir() {
         shell.current_dir(dir);
     }
-    let mut child = shell.spawn()?;
+    let mut child = shell.process_group(0).spawn()?;
+    let group = Pid::from_child(&child);
     let (stdin, stdout, input) = (child.stdin.take(), child.stdout.take(), input.to_vec());
     // A command does not have to read its input.
     std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
     let (sender, receiver) = mpsc::channel();
+    let (mut asked, asks) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(libc::SIGTERM, asks)?;
+    let ends = sender.clone();
+    std::thread::spawn(move || asked.read(&mut [0]).map(|_| ends.send(None)));
     std::thread::spawn(move || {
         let mut said = Vec::new();
         let read = stdout.map(|stdout| stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut said));
-        read.map(|_| sender.send(said))
+        read.map(|_| sender.send(Some(said)))
     });
-    let said = receiver.recv_timeout(patience);
-    if child.try_wait()?.is_none() && said.is_err() {
-        child.kill()?;
+    let said = receiver.recv_timeout(patience).ok().flatten();
+    if said.is_none() {
+        let _ = kill_process_group(group, Signal::KILL);
     }
-    said.map_err(io::Error::other)
+    said.ok_or_else(|| io::ErrorKind::TimedOut.into())
 }
 
 #[cfg(test)]
@@ -110,5 +120,15 @@ mod tests {
             let said = filter(command.as_ref(), b"", Path::new("/"), patience);
             assert!(said.is_err(), "{command}");
         }
+    }
+
+    // shows: UIX-06
+    #[test]
+    fn nothing_is_left_of_a_command_that_does_not_end() {
+        let temp = tempfile::tempdir().unwrap();
+        let (command, patience) = ("(sleep 1; touch left) | cat", Duration::from_millis(200));
+        assert!(filter(command.as_ref(), b"", temp.path(), patience).is_err());
+        std::thread::sleep(Duration::from_millis(1_500));
+        assert!(!temp.path().join("left").exists());
     }
 }

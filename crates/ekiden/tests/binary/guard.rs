@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ekiden_testkit::trackers::{FakeLinear, TrackerServer};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::environment::Environment;
@@ -955,6 +956,20 @@ fn another_programs_line_stands_below() {
     let input = json!({"cwd": environment.dir(), "session_id": "s"}).to_string();
     let said = environment.fed(&["statusline", "--wrap", "tr a-z A-Z | head -c 5"], &input);
     assert_eq!(said.expect(0).stdout, "[CTX: --] [CKPT: Ready]\n{\"CWD\n");
+}
+
+/// The client ends a status line that is no longer wanted.
+// shows: UIX-06
+#[test]
+fn a_line_that_is_ended_takes_the_other_programs_processes_with_it() {
+    let environment = Environment::new();
+    let line = "(touch begun; sleep 2; touch left) | cat";
+    let said = environment.start(&["statusline", "--wrap", line]);
+    wait_until("the other program", || environment.exists("begun"));
+    said.signal(Signal::TERM);
+    said.end();
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    assert!(!environment.exists("left"));
 }
 
 // shows: UIX-06
