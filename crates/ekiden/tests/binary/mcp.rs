@@ -161,6 +161,10 @@ fn a_session_that_a_person_started_writes_its_handoff() {
         let params = json!({"name": tool, "arguments": arguments});
         server.ask("tools/call", &params)["result"].clone()
     };
+    let long = json!({"done": "- line\n".repeat(40_000)});
+    let refused = call("write_handoff", long);
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("done is too long"), "{text}");
     let lines = json!({"done": "- The lexer", "decisions": "No macros"});
     let written = call("write_handoff", lines);
     let text = written["content"][0]["text"].as_str().unwrap();

@@ -222,12 +222,9 @@ impl Tools {
                 (HandoffFile::NextPrompt, "next_prompt"),
                 (HandoffFile::Knowledge, "knowledge"),
             ] {
-                let Some(text) = arguments.text(name) else {
+                let Some(text) = arguments.part(name)? else {
                     continue;
                 };
-                if text.len() > HANDOFF_FILE_BYTES_MAX {
-                    return Err(format!("{name} is too long; about a page is enough"));
-                }
                 let path = PathBuf::from(dir).join(file.name());
                 replace(
                     &RealDisk::new(),
@@ -264,17 +261,17 @@ impl Tools {
 /// The handoff of a session that a person started.
 fn write_document(watched: &Watched, arguments: &Arguments<'_>) -> Answer {
     let failed = |error: &dyn std::error::Error| format!("cannot {}", in_full(error));
-    let lines = |name: &str| -> Vec<String> {
-        let text = arguments.text(name).unwrap_or_default();
+    let lines = |name: &str| -> Result<Vec<String>, String> {
+        let text = arguments.part(name)?.unwrap_or_default();
         let lines = text
             .lines()
             .map(|line| one_line(line.trim_start_matches(['-', '*', ' ']), 300));
-        lines.filter(|line| !line.is_empty()).collect()
+        Ok(lines.filter(|line| !line.is_empty()).collect())
     };
     let filled = Filled {
-        done: lines("done"),
-        decisions: lines("decisions"),
-        blockers: lines("blockers"),
+        done: lines("done")?,
+        decisions: lines("decisions")?,
+        blockers: lines("blockers")?,
     };
     if filled == Filled::default() {
         return Err("name at least one of done, decisions, blockers".to_owned());
@@ -350,6 +347,16 @@ impl Arguments<'_> {
 
     fn need(&self, name: &str) -> Answer {
         self.text(name).ok_or_else(|| format!("{name} is missing"))
+    }
+
+    /// A part of a handoff, which is no longer than one of its files may be.
+    fn part(&self, name: &str) -> Result<Option<String>, String> {
+        match self.text(name) {
+            Some(text) if text.len() > HANDOFF_FILE_BYTES_MAX => {
+                Err(format!("{name} is too long; about a page is enough"))
+            }
+            text => Ok(text),
+        }
     }
 
     /// A list, or one text with commas.
