@@ -232,7 +232,7 @@ impl Sent {
         };
         let hint = match sent.running.summary.run.header().fleet.is_some() {
             true => {
-                "no worker may be there to hear it; `ekiden status` shows whether one did later"
+                "the fleet's server or its workers may be away; `ekiden status` shows whether they hear this later"
             }
             false => "it may be suspended; `ekiden status` shows whether it heard this later",
         };
