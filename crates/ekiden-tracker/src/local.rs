@@ -100,7 +100,8 @@ impl Local {
         let unusable = self.ids()?.into_iter().filter_map(|id| {
             let why = match is_file_name(&id).then(|| self.read(&id)) {
                 None => {
-                    "rename it, since letters, digits, `-` and `_` name an issue's file".to_owned()
+                    "rename it, since up to 64 letters, digits, `-` and `_` name an issue's file"
+                        .to_owned()
                 }
                 Some(Ok(_)) => return None,
                 Some(Err(Fault::Garbage(why) | Fault::Refused(why))) => why,

@@ -95,7 +95,9 @@ pub fn standing(outbox: &Outbox, now: Timestamp) -> DiskResult<Standing> {
             what: queued.in_words(),
             since: queued.at,
             next: held.map(|held| held.next),
-            why: tried(&tries, &queued).next().map(|tried| tried.why.clone()),
+            why: held
+                .or_else(|| tried(&tries, &queued).next())
+                .map(|tried| tried.why.clone()),
         });
     }
     Ok(standing)
@@ -405,9 +407,10 @@ fn limit_name(tracker: TrackerKind) -> String {
     format!("limit {}", tracker.name())
 }
 
-/// What keeps a write from being sent now.
+/// What keeps a write from being sent now, for the longest time.
 fn held<'a>(tries: &'a Tries, queued: &Queued, now: Timestamp) -> Option<&'a Try> {
-    tried(tries, queued).find_map(|tried| is_ahead(tried, now))
+    let held = tried(tries, queued).filter_map(|tried| is_ahead(tried, now));
+    held.max_by_key(|tried| tried.next)
 }
 
 fn limit(tries: &Tries, tracker: TrackerKind, now: Timestamp) -> Option<&Try> {

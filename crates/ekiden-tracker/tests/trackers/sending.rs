@@ -122,6 +122,22 @@ fn a_limit_holds_the_whole_tracker_and_a_wrong_clock_nothing() {
     );
 }
 
+/// The limit ends after the time for another try.
+// shows: TRK-06
+#[test]
+fn a_write_that_waits_for_a_limit_says_so_whatever_failed_before() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    entry(anv(1), 1).queue(&outbox).unwrap();
+    let faults = [ServiceFault::NoAnswer, ServiceFault::Limited(600)];
+    near.0.lock().unwrap().fault.extend(faults);
+    send(&outbox, &near, AT, false);
+    send(&outbox, &near, after(1), true);
+    let waiting = &standing(&outbox, after(2)).unwrap().waiting[0];
+    let why = waiting.why.as_deref();
+    assert_eq!(why, Some("it takes no more requests for 10m"));
+    assert!(waiting.next > Some(after(500)), "{waiting:?}");
+}
+
 /// A state by a wrong name, or a right that the key lacks, stays its own trouble.
 // shows: TRK-06
 #[test]

@@ -155,6 +155,10 @@ fn flush(
             Err(failed.hint(format!("writes still waiting: {left}; {what}")))
         }
         None if left == 0 => Ok(Exit::Done),
+        None if !json => {
+            let text = format!("writes still waiting: {left}");
+            Err(Failure::new(Exit::Unreachable, text).hint("`ekiden tracker status` shows why"))
+        }
         Some(_) | None => Ok(Exit::Unreachable),
     }
 }

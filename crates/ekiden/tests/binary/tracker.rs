@@ -152,6 +152,24 @@ fn without_a_network_a_run_differs_in_nothing_but_what_waits() {
     insta::assert_snapshot!(said.stdout, @"nothing is waiting: all writes were sent");
 }
 
+// shows: TRK-06
+#[test]
+fn a_flush_in_a_limit_says_that_writes_wait() {
+    let server = linear(&["Five files"]);
+    let environment = with_linear(Environment::new(), &server);
+    environment.write("task.md", &items(1));
+    server.fake().fault_from(2, ServiceFault::Limited(600));
+    let run = ["run", "task.md", "--issue", "ANV-1", "--agent", "rehearsal"];
+    environment.run(&run).expect(0);
+    let waits = environment.run(&["tracker", "flush"]).expect(69).stderr;
+    assert!(
+        waits.starts_with("error: writes still waiting: "),
+        "{waits}"
+    );
+    let why = status(&environment)["waiting"][0]["why"].clone();
+    assert_eq!(why, "it takes no more requests for 10m");
+}
+
 // shows: TRK-06, LIN-001
 #[test]
 fn a_state_by_a_wrong_name_is_told_and_the_comment_arrives() {
@@ -307,7 +325,7 @@ fn issues_in_files_are_listed_shown_and_made() {
     send-the-mail     Send the mail  open
     --- standard error
     warning: `caf.md` is left out: the file is not UTF-8 text
-    warning: `v1.2.md` is left out: rename it, since letters, digits, `-` and `_` name an issue's file
+    warning: `v1.2.md` is left out: rename it, since up to 64 letters, digits, `-` and `_` name an issue's file
     --- exit code 0
     ");
     insta::assert_snapshot!(told(&["issue", "show", "log-in-by-mail"]), @r"
