@@ -104,21 +104,19 @@ fn rows<C: Takers>() -> impl Iterator<Item = &'static Row> {
 pub fn words(flags: &Flags) -> Vec<String> {
     let mut words = Vec::new();
     for (name, text) in flags {
-        let Some((row, long)) = table::find(name).and_then(|row| Some((row, row.long()?))) else {
+        let Some((row, flag)) = table::find(name).and_then(|row| Some((row, row.flag(text)?)))
+        else {
             continue;
         };
         match row.takes {
-            Takes::Switch if text == "true" => words.push(format!("--{long}")),
-            Takes::Switch => words.push(format!("--{}", off(row))),
-            Takes::Maybe(_) => words.push(format!("--{long}={text}")),
+            Takes::Switch => words.push(flag),
+            Takes::Maybe(_) => words.push(format!("{flag}={text}")),
             Takes::One(_) | Takes::Commas(_) | Takes::Words(_) => {
-                words.extend([format!("--{long}"), text.clone()]);
+                words.extend([flag, text.clone()]);
             }
             Takes::Lines(_) => {
-                words.extend(
-                    text.lines()
-                        .flat_map(|line| [format!("--{long}"), line.to_owned()]),
-                );
+                let lines = text.lines();
+                words.extend(lines.flat_map(|line| [flag.clone(), line.to_owned()]));
             }
         }
     }
@@ -157,9 +155,10 @@ fn args_of(row: &'static Row, default: Option<&str>) -> Vec<Arg> {
     vec![arg.allow_hyphen_values(true)]
 }
 
-/// The flag that turns a switch off.
+/// The flag that turns a switch off, without the dashes.
 fn off(row: &Row) -> String {
-    format!("no-{}", row.long().unwrap_or_default())
+    let flag = row.flag("false").unwrap_or_default();
+    flag.trim_start_matches('-').to_owned()
 }
 
 /// What was typed for a setting. The form is checked with the other sources.

@@ -111,7 +111,7 @@ impl Given {
         }
         for (name, text) in flags {
             if let Some(row) = table::find(name) {
-                let flag = format!("--{}", row.long().unwrap_or_default());
+                let flag = row.flag(&text).unwrap_or_default();
                 check(row, &text, &format!("`{flag}`"), Exit::Usage)?;
                 self.put(name, &text, Origin::Flag, flag);
             }
@@ -235,7 +235,7 @@ fn check(row: &Row, text: &str, place: &str, exit: Exit) -> Result<(), Failure> 
 mod tests {
     use std::fs;
 
-    use super::super::table::{MAX_SESSIONS, PAUSE, Takes, VERIFY};
+    use super::super::table::{GIT_COMMIT, MAX_SESSIONS, PAUSE, Takes, VERIFY};
     use super::*;
 
     struct Home(tempfile::TempDir);
@@ -331,6 +331,14 @@ mod tests {
         let failure = home.gather(&[], &[("EKIDEN_PAUSE", "soon")]).unwrap_err();
         let text = "EKIDEN_PAUSE must be a whole number from 0 to 3600 (seconds), not `soon`";
         assert_eq!((failure.exit(), failure.error()), (Exit::Settings, text));
+    }
+
+    #[test]
+    fn a_switch_that_is_off_names_the_flag_that_was_typed() {
+        let home = Home::new();
+        let given = home.gather(&[("git_commit", "false")], &[]).unwrap();
+        let value = given.value(&GIT_COMMIT.row).unwrap();
+        assert_eq!(value.place, "--no-git-commit");
     }
 
     /// A value that the setting takes.

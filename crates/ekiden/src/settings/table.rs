@@ -136,6 +136,15 @@ impl Row {
         (self.group != NoFlag).then(|| self.name.replace(['.', '_'], "-"))
     }
 
+    /// The flag that sets this value, if there is one.
+    pub fn flag(&self, text: &str) -> Option<String> {
+        let no = match self.takes == Switch && text == "false" {
+            true => "no-",
+            false => "",
+        };
+        Some(format!("--{no}{}", self.long()?))
+    }
+
     pub fn env(&self) -> String {
         format!("EKIDEN_{}", self.name.replace('.', "_").to_uppercase())
     }
@@ -186,7 +195,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// How many sessions may begin, counted from here; 1 to 10000
+    /// How many sessions may begin, counted from here, in a plan for each stage; 1 to 10000
     MAX_SESSIONS: u32 = "max_sessions", One("N"), Relay, |text| form::number(text, 1..=SESSIONS_MAX_MAX);
         raises: Some(|new, own| is_more(&MAX_SESSIONS, new, own)),
         short: Some('m'), default: Some("10");
