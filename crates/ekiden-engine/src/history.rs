@@ -43,6 +43,15 @@ pub struct Listed {
     worktree: Option<Option<String>>,
 }
 
+impl Listed {
+    /// The oldest run is the least. One whose first record cannot be read counts as the oldest, so that it does not
+    /// hide those that came after it. So does one from the future: its clock was wrong.
+    pub fn order(&self) -> (bool, Option<Timestamp>) {
+        let latest = Some(SystemClock.now() + CLOCK_SLACK);
+        (self.started <= latest, self.started)
+    }
+}
+
 /// All runs of this work dir, oldest first. Empty where nothing ever ran. A run that cannot be read is in the
 /// list with the reason.
 ///
@@ -380,8 +389,7 @@ fn is_complete(run: &Run) -> bool {
     run.outcome().is_some_and(Outcome::is_complete)
 }
 
-/// The runs of a worktree, oldest first. One whose first record cannot be read counts as the oldest, so that it
-/// does not hide those that came after it. So does one from the future: its clock was wrong.
+/// The runs of a worktree, oldest first.
 fn listed(state: &StateDir, worktree: Option<&str>) -> Result<Vec<Listed>, EngineError> {
     let is_here = |run: &Listed| {
         let place = run.worktree.as_ref();
@@ -389,8 +397,7 @@ fn listed(state: &StateDir, worktree: Option<&str>) -> Result<Vec<Listed>, Engin
     };
     let ids = state.runs()?.into_iter();
     let mut runs: Vec<Listed> = ids.map(|id| look(state, id)).filter(is_here).collect();
-    let latest = Some(SystemClock.now() + CLOCK_SLACK);
-    runs.sort_by_key(|run| (run.started <= latest, run.started));
+    runs.sort_by_cached_key(Listed::order);
     Ok(runs)
 }
 

@@ -59,7 +59,7 @@ impl Everywhere {
             }
         }
         all.runs
-            .sort_by_key(|found| Reverse((found.is_held(), found.listed.started)));
+            .sort_by_cached_key(|found| Reverse((found.is_held(), found.listed.order())));
         all
     }
 }

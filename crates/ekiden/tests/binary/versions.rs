@@ -171,10 +171,15 @@ fn a_run_that_a_wrong_clock_has_dated_ahead_hides_no_later_one() {
     std::fs::write(&log, text.replace("\"time\":1", "\"time\":4")).unwrap();
     let first = environment.runs();
     environment.run(&RUN).expect(0);
-    let status = environment.run(&["status", "--json"]).expect(0);
-    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
-    let second = status["runs"][0]["run"].as_str().unwrap();
-    assert_ne!(second, first[0], "{status}");
+    for status in [
+        &["status", "--json"][..],
+        &["status", "--everywhere", "--json"],
+    ] {
+        let status = environment.run(status).expect(0);
+        let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+        let second = status["runs"][0]["run"].as_str().unwrap();
+        assert_ne!(second, first[0], "{status}");
+    }
 }
 
 // shows: DUR-05
