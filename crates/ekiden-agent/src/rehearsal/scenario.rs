@@ -138,10 +138,8 @@ impl Acts {
     /// The acts of this attempt at this session.
     pub(super) fn parse(text: &str, session: u32, attempt: u32) -> Result<Self, toml::de::Error> {
         let mut acts = toml::from_str::<Scenario>(text)?.act;
-        if acts.iter().any(Act::lacks_turn) {
-            return Err(serde::de::Error::custom(
-                "`say`, `run`, `fail` and `limit` need a conversation, so not at `start` and `end`",
-            ));
+        if let Some(wrong) = acts.iter().find_map(Act::wrong_moment) {
+            return Err(serde::de::Error::custom(wrong));
         }
         let includes = |numbers: &Option<Numbers>, number| match numbers {
             None => true,
@@ -167,12 +165,23 @@ impl Acts {
 }
 
 impl Act {
-    fn lacks_turn(&self) -> bool {
-        matches!(self.at.moment, ScenarioPoint::Start | ScenarioPoint::End)
-            && matches!(
-                self.deed,
-                Deed::Say(_) | Deed::Run(_) | Deed::Fail(_) | Deed::Limit(_)
+    /// Why this cannot happen then.
+    fn wrong_moment(&self) -> Option<&'static str> {
+        use ScenarioPoint::{End, File, Start, Stop};
+        let needs_turn = matches!(
+            self.deed,
+            Deed::Say(_) | Deed::Run(_) | Deed::Fail(_) | Deed::Limit(_)
+        );
+        let moment = self.at.moment;
+        if needs_turn && matches!(moment, Start | End) {
+            Some(
+                "`say`, `run`, `fail` and `limit` need a conversation, so not at `start` and `end`",
             )
+        } else if matches!(self.deed, Deed::Question(_)) && matches!(moment, File | Stop | End) {
+            Some("`question` is part of the handoff, which has begun at `file`, `stop` and `end`")
+        } else {
+            None
+        }
     }
 }
 
@@ -378,6 +387,8 @@ mod tests {
         assert!(
             wrong("[[act]]\nat = 'end'\ndo = { say = 'bye' }\n").contains("need a conversation")
         );
+        let question = wrong("[[act]]\nat = 'stop'\ndo = { question = 'Which?' }\n");
+        assert!(question.contains("part of the handoff"), "{question}");
         assert!(wrong("[[acts]]\n").contains("unknown field `acts`"));
     }
 }
