@@ -20,7 +20,6 @@ use jiff::tz::TimeZone;
 
 use crate::output::ending::{Ended, Ending};
 use crate::output::line::Tone;
-use crate::output::outcome::asks;
 use crate::output::phrase;
 use crate::output::shown_work_dir::ShownWorkDir;
 
@@ -143,8 +142,14 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Headi
 
 /// A run as commands name it, with its project if the reader may be elsewhere.
 pub fn named(id: &str, project: Option<&Path>) -> String {
-    let dir = project.map(|dir| format!(" -d {}", shell_word(&dir.to_string_lossy())));
-    format!("{id}{}", dir.unwrap_or_default())
+    format!("{id}{}", seen_from_elsewhere(project).flag())
+}
+
+fn seen_from_elsewhere(project: Option<&Path>) -> ShownWorkDir {
+    ShownWorkDir {
+        dir: project.map(Path::to_owned).unwrap_or_default(),
+        typed: project.map(|dir| shell_word(&dir.to_string_lossy())),
+    }
 }
 
 /// What only the command line knows about a run. A report can be old, so each command names the run.
@@ -164,19 +169,16 @@ pub fn tell(
                 outcome,
                 run,
                 timeline,
-                id: &named,
-                which: &format!(" {named}"),
-                there: &ShownWorkDir::default(),
+                id,
+                which: &format!(" {id}"),
+                there: &seen_from_elsewhere(project),
                 zone: &TimeZone::system(),
             });
             if outcome.is_complete() || !outcome.is_final() {
                 next.push(shows(does(outcome), ending.command));
             }
-            let asked = asked(outcome);
-            let is_question = matches!(outcome, Outcome::Blocked { .. });
-            let details = ending.details.into_iter();
-            let details = details.filter(|line| !is_question && !asked.contains(line));
-            (tone(ending.tone), ending.head, details.collect())
+            // The page quotes the questions itself.
+            (tone(ending.tone), ending.head, ending.details)
         }
         None => {
             let (tone, headline, what, command) = unfinished(run, timeline, is_at_work);
@@ -211,20 +213,6 @@ pub fn tell(
         next,
         left_out: None,
     }
-}
-
-/// The lines with which the end of a plan quotes its stages' questions; the page quotes them itself.
-fn asked(outcome: &Outcome) -> Vec<String> {
-    let Outcome::StagesFailed { failed, .. } = outcome else {
-        return Vec::new();
-    };
-    let lines = failed.iter().flat_map(|one| {
-        let Outcome::Blocked { question } = &*one.outcome else {
-            return Vec::new();
-        };
-        asks(&one.stage, question, &ShownWorkDir::default())
-    });
-    lines.collect()
 }
 
 /// How a run without an outcome stands, and the command for it with what that does.

@@ -319,7 +319,8 @@ impl RunStatus {
         let run = &self.summary.run;
         match (self.state(), run.outcome()) {
             (State::Ended, Some(outcome)) if Exit::of(outcome) == Exit::Blocked => {
-                Description::of(outcome, self.summary.last.time, zone, there).details
+                let said = Description::of(outcome, self.summary.last.time, zone, there);
+                [said.questions, said.details].concat()
             }
             // Other stages are working in the meantime, or were.
             (State::Running | State::Paused | State::Killed, None) | (State::Ended, _) => {

@@ -81,7 +81,7 @@ impl Reporter {
             Line::default(),
             Line::new(ending.tone, ending.head.plain()).with(Tone::Plain, ended.sums()),
         ];
-        let details = ending.details.into_iter();
+        let details = ending.questions.into_iter().chain(ending.details);
         lines.extend(details.map(|text| Line::new(Tone::Plain, text)));
         lines.extend(problems::line(ended.timeline, None));
         let facts = ended.timeline.standing.facts.len() as u64;
@@ -122,6 +122,8 @@ pub struct Ending {
     pub tone: Tone,
     /// Why, with the exit code if that is not 0.
     pub head: Text,
+    /// What sessions ask, one line each.
+    pub questions: Vec<String>,
     /// What a person needs to know before they can act, one line each.
     pub details: Vec<String>,
     /// When it makes sense to continue, after "to continue".
@@ -165,6 +167,7 @@ impl Ending {
         Self {
             tone,
             head,
+            questions: said.questions,
             details: said.details,
             once: said.once,
             command,

@@ -27,6 +27,8 @@ const DOLLAR: u64 = 1_000_000;
 #[derive(Debug, Default)]
 pub struct Description {
     pub why: Text,
+    /// What sessions ask, one line each.
+    pub questions: Vec<String>,
     /// What a person needs to know before they can act, one line each.
     pub details: Vec<String>,
     /// When it makes sense to continue, after "to continue".
@@ -45,9 +47,9 @@ impl Description {
         };
         match outcome {
             Outcome::Blocked { question } => {
-                said.details = whole(question);
+                said.questions = whole(question);
                 let file = there.published("PROGRESS.md");
-                said.details.push(format!("handoff    {file}"));
+                said.questions.push(format!("handoff    {file}"));
             }
             Outcome::Stopped { request } => said.why = Text::own(stopped(*request)),
             Outcome::LimitTooFar { until: reset } => {
@@ -167,7 +169,7 @@ impl Description {
         });
         for one in failed {
             if let Outcome::Blocked { question } = &*one.outcome {
-                self.details.extend(asks(&one.stage, question, there));
+                self.questions.extend(asks(&one.stage, question, there));
             } else {
                 let how = short(&one.outcome);
                 self.details.push(format!("  {}  {how}", one.stage));

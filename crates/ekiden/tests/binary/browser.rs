@@ -184,6 +184,25 @@ fn hostile_words_change_nothing_in_a_browser() {
     }
 }
 
+// shows: UIX-05
+#[test]
+fn a_page_whose_dash_is_gone_says_so() {
+    let Some((program, driver)) = browser() else {
+        return;
+    };
+    let environment = Environment::new();
+    let mut dash = environment.start(&["dash", "--port", "0"]);
+    let address = dash.wait_for_line("http://");
+    let said = Command::new("node")
+        .arg(driver.join("lost.mjs"))
+        .arg(program)
+        .args([address.trim(), &dash.pid().as_raw_nonzero().to_string()])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&said.stdout);
+    assert!(told.starts_with("false Lost contact"), "{said:?}");
+}
+
 /// What the browser saw on these pages and those that they link: nothing but what we made.
 fn looked_at(
     environment: &Environment,

@@ -140,6 +140,7 @@ fn a_page_answers_what_a_run_asks_and_it_goes_on() {
     let dash = Dash::steering(&environment);
     let id = dash.address(&environment.runs()[0]);
     let page = dash.page(&format!("run/{id}/steer")).body;
+    assert!(page.contains("<h2>It asks</h2>"), "{page}");
     assert!(page.contains("Keep it &amp; go on?"), "{page}");
     let stage = hidden(&page, "stage");
     let words = "--Keep+it%2C+%22by+trigger%22.%0D%0AAnd+%3Cb%3E.";
@@ -153,6 +154,8 @@ fn a_page_answers_what_a_run_asks_and_it_goes_on() {
             .body
             .contains("complete (not verified)")
     });
+    let page = dash.page(&format!("run/{id}")).body;
+    assert!(page.contains("git -C "), "{page}");
     let prompt = environment.kept(2, "prompt.md");
     assert!(prompt.contains("--Keep it, \"by trigger\"."), "{prompt}");
     assert!(prompt.contains("And <b>."), "{prompt}");

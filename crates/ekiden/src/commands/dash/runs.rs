@@ -83,6 +83,7 @@ pub(super) struct Shown {
     pub(super) dir: PathBuf,
     /// An engine works on it.
     pub(super) is_held: bool,
+    is_plan: bool,
     /// The stages that wait for an answer, each with its question.
     pub(super) questions: Vec<(String, String)>,
     /// What it does just now, a line each.
@@ -394,6 +395,7 @@ impl Followed {
             project: phrase::project(&found.workspace.dir),
             dir: found.workspace.dir.clone(),
             is_held,
+            is_plan: self.timeline.is_plan,
             questions: self.questions(),
             now: self.now(),
             main: main.unwrap_or_default(),
