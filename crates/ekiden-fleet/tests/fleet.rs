@@ -1381,7 +1381,7 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
     ];
     let said = world.expect("project", &[&args[..], &["--detach"]].concat(), 0);
     let run = run_of(&said).to_owned();
-    assert_eq!(world.status("project")["state"], "with the fleet");
+    assert_eq!(world.status("project")["state"], "with_the_fleet");
     let refused = world.expect("project", &["stop"], 69);
     assert!(refused.contains("ekiden fleet follow"), "{refused}");
 
@@ -1435,7 +1435,7 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
 
     // Whoever follows may be killed, and goes on where the log is.
     follower.kill();
-    assert_eq!(world.status("other")["state"], "with the fleet");
+    assert_eq!(world.status("other")["state"], "with_the_fleet");
     follower = follow("follow.log");
     wait_for("the next follower", || {
         (world.status("other")["state"] == "running").then_some(())

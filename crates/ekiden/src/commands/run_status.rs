@@ -224,7 +224,7 @@ impl RunStatus {
         });
         fields! {
             "run": self.summary.id(),
-            "state": self.word().1,
+            "state": self.word().1.replace(", ", "_").replace(' ', "_"),
             "task": one_line(&run.task_names()),
             "session": session.unwrap_or(0),
             "session_max": run.session_max(),

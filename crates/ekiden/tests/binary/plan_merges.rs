@@ -566,6 +566,9 @@ fn the_last_line_works_after_the_branch_was_renamed_and_status_repeats_it() {
         told.contains("not on your branch") && told.contains(command),
         "{told}"
     );
+    let json = fixture.environment.run(&["status", "--json"]).stdout;
+    let state = r#""state":"complete_not_on_your_branch""#;
+    assert!(json.contains(state), "{json}");
     fixture.environment.shell(command);
     fixture.environment.git(&["show", "trunk:a.txt"]);
 }
