@@ -107,10 +107,20 @@ impl View<'_> {
             true => format!("{count} · "),
             false => format!("{count} of at most {} · ", timeline.standing.sessions_max),
         };
-        let agent = Text::own(of).and_said(&timeline.agent);
+        let mut agents = Vec::new();
+        for (_, session) in timeline.sessions() {
+            agents.extend(
+                session
+                    .agent
+                    .as_deref()
+                    .filter(|name| !agents.contains(name)),
+            );
+        }
+        let agent = Text::own(of);
         match &timeline.model {
-            Some(model) => agent.and(" ").and_said(model),
-            None => agent,
+            _ if !agents.is_empty() => agent.and_said(&agents.join(", ")),
+            Some(model) => agent.and_said(&timeline.agent).and(" ").and_said(model),
+            None => agent.and_said(&timeline.agent),
         }
     }
 
@@ -168,12 +178,8 @@ impl View<'_> {
     }
 
     fn changes(&self) -> String {
-        let timeline = self.timeline;
-        let commits: usize = timeline
-            .sessions()
-            .map(|(_, session)| session.commits.len())
-            .sum();
-        let open = timeline.standing.files_open.filter(|open| *open > 0);
+        let commits = self.commits().len();
+        let open = self.timeline.standing.files_open.filter(|open| *open > 0);
         let open = open.map(|open| format!("{} not committed", phrase::files(open)));
         let commits = (commits > 0).then(|| phrase::count(commits as u64, "commit"));
         commits

@@ -243,6 +243,15 @@ impl View<'_> {
         command.chain(table).chain(tail).collect()
     }
 
+    /// The commits of all sessions, each once: those of a stage also see what was merged into it.
+    pub(super) fn commits(&self) -> Vec<&str> {
+        let mut seen = BTreeSet::new();
+        let sessions = self.timeline.sessions();
+        let commits = sessions.flat_map(|(_, session)| session.commits.iter().rev());
+        let commits = commits.map(String::as_str);
+        commits.filter(|line| seen.insert(*line)).collect()
+    }
+
     fn changed(&self) -> Vec<Block> {
         let mut files: BTreeMap<&str, &str> = BTreeMap::new();
         for (_, session) in self.timeline.sessions() {
@@ -251,9 +260,7 @@ impl View<'_> {
                 files.insert(path.trim(), letters);
             }
         }
-        let sessions = self.timeline.sessions();
-        let commits = sessions.flat_map(|(_, session)| session.commits.iter().rev());
-        let commits = commits.map(|line| ("", line.as_str())).collect();
+        let commits = self.commits().into_iter().map(|line| ("", line)).collect();
         let list = |items: Vec<(&str, &str)>, what: &str| {
             let head = Block::line(format!("{}:", phrase::count(items.len() as u64, what)));
             let (items, left_out) = ends(items, LINES_MAX);

@@ -37,9 +37,13 @@ impl View<'_> {
         let note = (!rows.is_empty()).then(|| {
             Block::line("Usage without a model name counts for the session's main model. Tokens exclude cache reads; ≈ marks an estimate.")
         });
-        let figure = svg::costs(self.timeline).map(|svg| figure("Cost of each session", svg));
-        let head = vec!["model", "sessions", "tokens", "cost"];
         let standing = &self.timeline.standing;
+        let what = match standing.totals.spend.micro_usd {
+            0 => "Tokens of each session",
+            _ => "Cost of each session",
+        };
+        let figure = svg::costs(self.timeline).map(|svg| figure(what, svg));
+        let head = vec!["model", "sessions", "tokens", "cost"];
         let budget = svg::budget(standing.totals.spend, standing.budget);
         budget
             .map(|svg| super::sections::figure("Spent of the budget", svg))

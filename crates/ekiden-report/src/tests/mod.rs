@@ -3,6 +3,7 @@
 mod hostile;
 mod scenario;
 
+use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::effect::Effect;
 use ekiden_core::ends::{EndCause, LimitKind};
@@ -160,6 +161,48 @@ fn what_subagents_took_counts_for_their_model() {
         markdown.contains("| `opus` | 1 | 150k | $1.34 |"),
         "{markdown}"
     );
+}
+
+// shows: REL-27
+#[test]
+fn each_agent_that_worked_is_named_and_one_without_a_cost_is_no_model() {
+    let mut only = stage(StageId::only(), &[]);
+    only.verification = None;
+    let mut header = scenario::header(Manifest::single(only));
+    // A program cannot be held to permissions.
+    header.settings.agent.permissions.skip = true;
+    let next = AgentSpec {
+        name: "tool".to_owned(),
+        kind: AgentKind::Exec,
+        model: None,
+        ..header.settings.agent.clone()
+    };
+    header.settings.fallback.agents.push(next);
+    let mut run = Scenario::of(header);
+    let (resets_at, kind) = (Some(run.now + Millis::from_secs(3600)), LimitKind::FiveHour);
+    let limit = EndCause::RateLimited { resets_at, kind };
+    run.survey(&[], &[])
+        .ends(attempt(1, 1), limit, nothing())
+        .survey(&[], &[]);
+    run.spend = Spend::default();
+    run.ends(attempt(2, 1), EndCause::Completed, complete());
+    let markdown = run.markdown();
+    let agents = "- agent: 2 sessions of at most 5 · `claude:opus, tool`";
+    assert!(markdown.contains(agents), "{markdown}");
+    assert!(!markdown.contains("unknown model"), "{markdown}");
+}
+
+// shows: REL-27
+#[test]
+fn a_commit_that_two_sessions_see_counts_once() {
+    let mut run = Scenario::relay(None);
+    run.survey(&[], &[])
+        .ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"))
+        .survey(&["b51c7aa One"], &[])
+        .ends(attempt(2, 1), EndCause::Completed, complete())
+        .survey(&["0c44e1d Two", "b51c7aa One"], &[]);
+    let markdown = run.markdown();
+    assert!(markdown.contains("- changes: 2 commits"), "{markdown}");
 }
 
 // shows: REL-27

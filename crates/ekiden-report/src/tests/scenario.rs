@@ -37,7 +37,9 @@ pub(super) struct Scenario {
     pub(super) now: Timestamp,
     pub(super) records: Vec<Record>,
     stage: StageId,
-    /// What each model takes of an attempt.
+    /// What an attempt takes.
+    pub(super) spend: Spend,
+    /// What each model takes of it.
     pub(super) models: BTreeMap<String, Spend>,
 }
 
@@ -78,6 +80,11 @@ impl Scenario {
             run,
             streams: Streams::default(),
             now: START,
+            spend: Spend {
+                micro_usd: 1_840_000,
+                tokens: 160_000,
+                estimated: false,
+            },
             models: BTreeMap::new(),
             records: Vec::new(),
         };
@@ -208,16 +215,11 @@ impl Scenario {
         cause: EndCause,
         files: HandoffFiles,
     ) -> &mut Self {
-        let spend = Spend {
-            micro_usd: 1_840_000,
-            tokens: 160_000,
-            estimated: false,
-        };
         let counters = Counters {
             duration: Millis::from_secs(846),
             tool_calls: 38,
             usage_tokens: 122_300,
-            spend,
+            spend: self.spend,
             models: self.models.clone(),
             ..Counters::default()
         };

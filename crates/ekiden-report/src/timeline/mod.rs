@@ -392,7 +392,7 @@ impl Session {
             let (spend, models) = (end.counters.spend, &end.counters.models);
             let told = models.values().copied();
             let rest = spend.since(told.fold(Spend::default(), Spend::plus));
-            if models.is_empty() || rest.micro_usd > 0 || rest.tokens > 0 {
+            if rest.micro_usd > 0 || rest.tokens > 0 {
                 book(self.model().unwrap_or("unknown model"), rest);
             }
             for (model, spend) in models {
