@@ -33,9 +33,9 @@ pub(super) const FINDINGS: &str = "# Findings of a reviewer";
 pub(super) const FINDINGS_INTRO: &str = "Place, reason, and how it was seen.";
 
 /// The question to a person when the work tree cannot be compared.
-pub const NO_TREE: &str = "The work is claimed to be done, but nobody could review it: the work tree could not be read. Resume to have it verified and reviewed again.";
-const TREE_CHANGED: &str = "The work tree changed while session {number} reviewed it, so its verdict does not count. Look at the changes (git status, git diff), then resume to have the work verified and reviewed again.";
-const NO_VERDICT: &str = "The work is claimed to be done, but session {number} came to no verdict (last attempt: {cause}). Resume to have it reviewed again.";
+pub const NO_TREE: &str = "The work is claimed to be done, but nobody could review it: the work tree could not be read. Answer or resume to have it verified and reviewed again.";
+const TREE_CHANGED: &str = "The work tree changed while session {number} reviewed it, so its verdict does not count. Look at the changes (git status, git diff), then answer or resume to have the work verified and reviewed again.";
+const NO_VERDICT: &str = "The work is claimed to be done, but session {number} came to no verdict (last attempt: {cause}). Answer or resume to have it reviewed again.";
 const FAULTS_LEFT: &str =
     "A reviewer still finds faults. Say which to fix, and which are not faults:";
 

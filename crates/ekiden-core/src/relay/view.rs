@@ -24,11 +24,12 @@ impl Relay {
             Phase::Waiting { next, .. } | Phase::Paused { next, .. } => next.id.session,
             Phase::Reviewing {
                 after: Some(end), ..
-            }
-            | Phase::Ended {
+            } => end.attempt.session,
+            // A reviewer may have come after it.
+            Phase::Ended {
                 next: Next::Review(Some(end)),
                 ..
-            } => end.attempt.session,
+            } => end.attempt.session.max(self.newest()),
             Phase::Ended {
                 next: Next::Attempt(next),
                 ..

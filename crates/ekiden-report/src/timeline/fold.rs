@@ -215,8 +215,10 @@ impl Timeline {
                 self.note(Some(place), number, Kind::Survey, error.clone());
             }
             TaskOutcome::Surveyed { survey: Ok(survey) } => {
-                if let Some(session) = self.session(place, number) {
-                    session.surveyed(survey);
+                // Once a reviewer has come after it, the tree holds what that one left, too.
+                let last = self.stages[place].sessions.last_mut();
+                if let Some(last) = last.filter(|last| Some(last.number) == number) {
+                    last.surveyed(survey);
                 }
             }
             TaskOutcome::Committed { commit } => {

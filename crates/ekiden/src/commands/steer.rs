@@ -300,7 +300,7 @@ impl Sent {
         if self.patience == Millis(0) && !self.json {
             let what = match &self.message.steering {
                 Steering::Stop { .. } => self.asked_to_stop(),
-                Steering::HandOff => "is asked to hand off its session",
+                Steering::HandOff => "is asked to have its sessions hand off",
                 Steering::Pause => "is asked to pause",
                 Steering::Unpause => "is asked to continue",
                 Steering::Instruct { .. } => "is asked to tell its next session",

@@ -88,8 +88,8 @@ pub fn doing(relay: &Relay) -> String {
     let doing = match &relay.phase {
         Phase::Planned => "not begun",
         Phase::Reviewing { step: at, .. } => reviewing(*at),
-        Phase::Running(session) if session.is_handing_off() => "handing off",
         Phase::Running(_) if relay.purpose() == Purpose::Review => "reviewing",
+        Phase::Running(session) if session.is_handing_off() => "handing off",
         Phase::Running(_) => "working",
         Phase::Waiting { cause, .. } => match cause {
             WaitCause::UsageLimit => "waiting (usage limit)",

@@ -20,6 +20,7 @@ use super::handed_off::{handoff_entry, rescue_line};
 use super::json::fields;
 use super::line::{Line, Tone, one_line};
 use super::reporter::Reporter;
+use super::steering::asked;
 use super::{outcome, phrase};
 
 impl Reporter {
@@ -92,7 +93,7 @@ impl Reporter {
         let length = phrase::duration(timeout);
         let grace = phrase::duration(limits::TIMEOUT_GRACE);
         let what = match relay.agent().kind.takes_messages() {
-            true => "is asked to hand off".to_owned(),
+            true => asked(relay).to_owned(),
             false => format!("may finish within {grace}; then it is ended"),
         };
         let text = format!("time limit of {length} reached at {clock}; session {session} {what}");
@@ -121,7 +122,8 @@ impl Reporter {
                     fields! { "level": level, "usage_tokens": usage_tokens, "percent": percent },
                 );
                 let share = self.share(stage, relay, *usage_tokens);
-                Some(entry.lines(level_line(*level, *usage_tokens, share)))
+                let is_forced = *level == Level::L3 && relay.purpose() == Purpose::Work;
+                Some(entry.lines(is_forced.then(|| forced_line(*usage_tokens, share))))
             }
             AttemptEvent::BaselineMeasured {
                 level,
@@ -142,7 +144,7 @@ impl Reporter {
                 let line = window_full(*usage_tokens, share, filled_by);
                 Some(entry.lines(is_new.then_some(line)))
             }
-            AttemptEvent::SpendCrossed { crossing } => Some(spend_entry(session, crossing)),
+            AttemptEvent::SpendCrossed { crossing } => Some(spend_entry(relay, session, crossing)),
             AttemptEvent::Compacted { usage_tokens } => {
                 let at = match usage_tokens {
                     0 => String::new(),
@@ -305,7 +307,7 @@ fn findings_entry(session: u32, findings: &[Finding]) -> Entry {
 }
 
 /// A session's spending reached a mark.
-fn spend_entry(session: u32, crossing: &Crossing) -> Entry {
+fn spend_entry(relay: &Relay, session: u32, crossing: &Crossing) -> Entry {
     let spend = crossing.spend;
     let (what, label) = match crossing.measure {
         Measure::Money => (
@@ -317,7 +319,7 @@ fn spend_entry(session: u32, crossing: &Crossing) -> Entry {
     };
     let line = match crossing.mark {
         Mark::Nearly => {
-            let text = format!("{what} used; session {session} is asked to hand off");
+            let text = format!("{what} used; session {session} {}", asked(relay));
             Line::labelled(label, Tone::Quiet, text)
         }
         Mark::Spent => Line::attention(format!(
@@ -434,12 +436,10 @@ fn oddities(ended: &AttemptEnded, cautions: Vec<String>) -> Vec<Line> {
     lines
 }
 
-/// Levels below L3 have no line: the line that ends the session says how full its context was.
-fn level_line(level: Level, usage_tokens: u64, share: Option<String>) -> Option<Line> {
-    (level == Level::L3).then(|| {
-        let share = share.map_or(String::new(), |share| format!(", {share}"));
-        let usage = phrase::tokens(usage_tokens);
-        let text = format!("at {usage}{share}: only the handoff may still be written");
-        Line::labelled("context", Tone::Quiet, text)
-    })
+/// Other levels have no line: the line that ends the session says how full its context was.
+fn forced_line(usage_tokens: u64, share: Option<String>) -> Line {
+    let share = share.map_or(String::new(), |share| format!(", {share}"));
+    let usage = phrase::tokens(usage_tokens);
+    let text = format!("at {usage}{share}: only the handoff may still be written");
+    Line::labelled("context", Tone::Quiet, text)
 }

@@ -150,10 +150,12 @@ impl Sessions {
             && let TaskOutcome::Surveyed { survey: Ok(_) } = outcome
         {
             let survey = &relay.seen.survey;
+            // Once a reviewer has come after it, the tree holds what that one left, too.
             if let Before::Reviewing { session, .. } = before
-                && let Some(session) = self.at(session)
+                && let Some(last) = self.kept.last_mut()
+                && last.number == session
             {
-                session.survey.clone_from(survey);
+                last.survey.clone_from(survey);
             }
             self.survey.clone_from(survey);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ekiden_core::agent::Purpose;
 use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::budget::Budget;
 use ekiden_core::ids::StageId;
@@ -19,6 +20,8 @@ use super::phrase;
 
 /// Why nothing can hand off.
 pub const NONE_AT_WORK: &str = "no session is running that could hand off";
+
+const ASKED: &str = "is asked to hand off";
 
 /// What a message to the run changed: nothing for a late stop or a second pause.
 pub fn steered(steered: &Steered, run: &Run, was_paused: bool, clock: &str) -> Option<Entry> {
@@ -72,12 +75,12 @@ pub fn stop_requested(request: StopRequest, sooner: &str, run: &Run) -> Entry {
     let text = match (request, relay) {
         (StopRequest::Gently, Some(relay)) => {
             let grace = phrase::duration(limits::STOP_GRACE);
-            let who = match working(run).count() {
-                1 => format!("session {}", relay.session()),
-                several => format!("each of the {several} sessions"),
+            let (who, asked) = match working(run).count() {
+                1 => (session_of(relay, run), asked(relay)),
+                several => (format!("each of the {several} sessions"), ASKED),
             };
             let what = match relay.agent().kind.takes_messages() {
-                true => format!("is asked to hand off within {grace}"),
+                true => format!("{asked} within {grace}"),
                 false => format!("may finish within {grace}; then it is ended"),
             };
             format!("{who} {what}; {sooner} stops at once")
@@ -93,22 +96,28 @@ pub fn stop_requested(request: StopRequest, sooner: &str, run: &Run) -> Entry {
 
 fn handoff_requested(run: &Run) -> Entry {
     let hears = |relay: &&Relay| relay.agent().kind.takes_messages();
-    let asked = working(run).filter(hears);
-    let sessions: Vec<u32> = asked.map(|relay| relay.session().get()).collect();
-    let goes_on = |relay: &Relay| relay.session().get() < relay.session_max();
-    let [next, nexts] = match working(run).filter(hears).any(goes_on) {
+    let relays: Vec<&Relay> = working(run).filter(hears).collect();
+    let goes_on = |relay: &&Relay| relay.session().get() < relay.session_max();
+    let [next, nexts] = match relays.iter().any(goes_on) {
         true => ["the next one continues", "the next ones continue"],
         false => [
             "it is the last one allowed",
             "they are the last ones allowed",
         ],
     };
-    let text = match sessions.as_slice() {
+    let text = match relays.as_slice() {
         [] if working(run).next().is_none() => NONE_AT_WORK.to_owned(),
         [] => "this agent cannot be asked to hand off; it does when it ends".to_owned(),
-        [session] => format!("session {session} is asked to hand off; {next}"),
+        [relay] => {
+            let asked = format!("{} {}", session_of(relay, run), asked(relay));
+            match relay.purpose() {
+                Purpose::Work => format!("{asked}; {next}"),
+                Purpose::Review => asked,
+            }
+        }
         several => format!("{} sessions are asked to hand off; {nexts}", several.len()),
     };
+    let sessions: Vec<u32> = relays.iter().map(|relay| relay.session().get()).collect();
     let entry = Entry::new("handoff_requested")
         .fields(fields! { "sessions": sessions })
         .line(Line::attention(text));
@@ -123,15 +132,14 @@ fn in_session(mut entry: Entry, run: &Run) -> Entry {
 }
 
 fn pause_requested(run: &Run) -> Entry {
-    let session = working_session(run);
-    let begins = match session {
+    let begins = match working(run).next() {
         Some(_) if working(run).count() > 1 => "nothing begins after these sessions".to_owned(),
-        Some(session) => format!("nothing begins after session {session}"),
+        Some(relay) => format!("nothing begins after {}", session_of(relay, run)),
         None => "nothing begins any more".to_owned(),
     };
     let line = Line::attention(format!("{begins}; `ekiden unpause` takes that back"));
     Entry::new("pause_requested")
-        .fields(fields! { "session": session })
+        .fields(fields! { "session": working_session(run) })
         .line(line)
 }
 
@@ -264,6 +272,23 @@ fn changed(limits: &LimitsChanged, session_max: Option<u32>) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// What a session hears that should come to its end.
+pub fn asked(relay: &Relay) -> &'static str {
+    match relay.purpose() {
+        Purpose::Work => ASKED,
+        Purpose::Review => "is asked for its verdict",
+    }
+}
+
+/// How a sentence names the session of a relay.
+fn session_of(relay: &Relay, run: &Run) -> String {
+    let of = match run.header().manifest.plan {
+        Some(_) => format!(" of stage {}", relay.stage.id),
+        None => String::new(),
+    };
+    format!("session {}{of}", relay.session())
 }
 
 fn working_session(run: &Run) -> Option<u32> {

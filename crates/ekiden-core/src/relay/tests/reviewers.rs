@@ -222,6 +222,7 @@ fn a_reviewer_that_writes_has_no_say() {
         "{}",
         question(&track)
     );
+    assert_eq!(track.relay().session().get(), 2);
     // After a person's answer everything is looked at again.
     let mut track = track;
     track.words("resume:answer survey");

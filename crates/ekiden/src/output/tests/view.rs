@@ -241,26 +241,70 @@ fn begin(scenario: &mut Scenario, stage: &str) {
     });
 }
 
-// shows: RUN-14
-#[test]
-fn what_is_asked_of_a_plan_is_asked_of_all_its_sessions() {
-    let mut scenario = plan(2);
-    for stage in ["S01", "S02"] {
-        begin(&mut scenario, stage);
-    }
+/// A person steers the run.
+fn steer(scenario: &mut Scenario, steering: Steering) {
     scenario.event(Event::Steered(Steered {
         message: "a".to_owned().try_into().unwrap(),
         from: None,
-        steering: Steering::Pause,
+        steering,
     }));
-    scenario.event(Event::StopRequested(StopRequest::Gently));
-    for expected in [
-        "! nothing begins after these sessions; `ekiden unpause` takes that back",
-        "! each of the 2 sessions is asked to hand off within 2m; ctrl-c again stops at once",
-    ] {
-        let text = scenario.text();
-        assert!(text.contains(expected), "{text}");
-    }
+}
+
+// shows: RUN-14
+#[test]
+fn what_is_asked_of_a_plan_is_asked_of_all_its_sessions() {
+    let lines = |stages: &[&str]| {
+        let mut scenario = plan(2);
+        for stage in stages {
+            begin(&mut scenario, stage);
+        }
+        steer(&mut scenario, Steering::Pause);
+        scenario.event(Event::StopRequested(StopRequest::Gently));
+        let lines = scenario.lines.iter().map(|line| line.trim());
+        let asked: Vec<&str> = lines.filter(|line| line.starts_with('!')).collect();
+        asked.join("\n")
+    };
+    expect_test::expect![[r#"
+        ! nothing begins after session 1 of stage S01; `ekiden unpause` takes that back
+        ! session 1 of stage S01 is asked to hand off within 2m; ctrl-c again stops at once"#]]
+    .assert_eq(&lines(&["S01"]));
+    expect_test::expect![[r#"
+        ! nothing begins after these sessions; `ekiden unpause` takes that back
+        ! each of the 2 sessions is asked to hand off within 2m; ctrl-c again stops at once"#]]
+    .assert_eq(&lines(&["S01", "S02"]));
+}
+
+// shows: REL-38
+#[test]
+fn a_reviewer_is_asked_for_its_verdict_and_what_it_leaves_is_not_the_session_s() {
+    let mut scenario = Scenario::of(|header| {
+        header.settings.reviewer = Some(Box::new(header.settings.agent.clone()));
+    });
+    scenario.survey(&[]);
+    scenario.ends(attempt(1, 1), EndCause::Completed, complete());
+    scenario.survey(&["?? work.txt"]).survey(&["?? work.txt"]);
+    steer(&mut scenario, Steering::HandOff);
+    let asked = scenario.lines.last().unwrap();
+    assert_eq!(asked, "  ! session 2 is asked for its verdict");
+    let relay = scenario.run.relay(&StageId::only()).unwrap();
+    assert_eq!(crate::output::phrase::doing(relay), "reviewing");
+    scenario.ends(
+        attempt(2, 1),
+        EndCause::ContextFull,
+        HandoffFiles::default(),
+    );
+    let survey = Err("git is gone".to_owned());
+    scenario.relay(RelayEvent::Task {
+        effect: EFFECT,
+        outcome: TaskOutcome::Surveyed { survey },
+    });
+    let text = scenario.text();
+    assert!(text.contains("session 2 needs your input"), "{text}");
+    scenario.event(Event::RunResumed(RunResumed::default()));
+    scenario.survey(&["?? stray.txt"]);
+    let first = scenario.sessions.get(1).unwrap().kept;
+    let status = &first.survey.as_ref().unwrap().status;
+    assert_eq!(status, &["?? work.txt"]);
 }
 
 // shows: UIX-01
