@@ -397,6 +397,12 @@ impl ReadRun {
             });
         };
         self.sessions.get(number).ok_or_else(|| {
+            let (earlier, from) = imported::of(self);
+            if earlier.iter().any(|earlier| earlier.get() == number) {
+                let text = format!("{from} does not say what session {number} changed");
+                let hint = format!("`ekiden show {number}{}` shows its texts", self.named);
+                return Failure::new(Exit::MissingInput, text).hint(hint);
+            }
             let begun = phrase::count(self.sessions.all().count() as u64, "session");
             let text = format!("run {} has no session {number}: {begun} began", self.id);
             let failure = Failure::new(Exit::MissingInput, text);

@@ -354,6 +354,9 @@ fn earlier_sessions_of_cleave_are_listed_shown_and_gone_back_to() {
         missing.contains(".cleave kept no verify.log of session 1"),
         "{missing}"
     );
+    let changes = environment.run(&["diff", "1"]).expect(66);
+    let known = ".cleave does not say what session 1 changed";
+    assert!(changes.stderr.contains(known), "{}", changes.stderr);
     // Twice is the same as once.
     environment.run(&REHEARSAL).expect(0);
     environment.run(&["resume", "-r", "1", "-m", "1"]).expect(4);
