@@ -194,7 +194,7 @@ fn spent(name: &'static str, used: &[(&String, &Used)], wide: Option<usize>) -> 
             plain(phrase::tokens(tokens.input + tokens.cache_write)),
             plain(phrase::tokens(tokens.cache_read)),
             plain(phrase::tokens(tokens.output)),
-            plain(phrase::tokens(used.all_tokens())),
+            plain(phrase::tokens(tokens.counted())),
             plain(cost(used.nano_usd)),
         ]
     };

@@ -50,10 +50,6 @@ impl Used {
         self.requests += 1;
         self.nano_usd += nano_usd;
     }
-
-    pub fn all_tokens(&self) -> u64 {
-        self.tokens.counted() + self.tokens.cache_read
-    }
 }
 
 impl Spending {
@@ -165,7 +161,7 @@ mod tests {
         assert_eq!(spending.total.requests, 4);
         assert_eq!(spending.by_day["1970-01-02"], spending.total);
         assert_eq!(spending.by_project["/p"], spending.total);
-        assert_eq!(spending.total.all_tokens(), 4 * 11_100);
+        assert_eq!(spending.total.tokens.counted(), 4 * 1_100);
         let sessions: Vec<u64> = spending
             .sessions
             .iter()

@@ -67,13 +67,13 @@ fn what_was_spent_and_how_sessions_go_stands_beside_the_targets() {
     last 30 days · 4 sessions · 240 requests · ≈$17.41
 
     day         requests  read  cached  written  tokens     cost
-    DAY              240  601k   23.7M      72k   24.4M  ≈$17.41
+    DAY              240  601k   23.7M      72k    673k  ≈$17.41
 
     project     requests  read  cached  written  tokens     cost
-    /work/shop       240  601k   23.7M      72k   24.4M  ≈$17.41
+    /work/shop       240  601k   23.7M      72k    673k  ≈$17.41
 
     model  requests  read  cached  written  tokens     cost
-    opus        240  601k   23.7M      72k   24.4M  ≈$17.41
+    opus        240  601k   23.7M      72k    673k  ≈$17.41
 
     how sessions go                 target    measured
     context lost to compaction      80% less  38k tokens a session, before setup unknown
