@@ -157,16 +157,13 @@ fn tell(checks: &[Check], output: &mut Output) {
             State::Warning => (Tone::Attention, "warning"),
             State::Failure => (Tone::Failed, "failure"),
         };
-        let line = Line::new(tone, format!("{word:<7}"));
-        output.line(line.with(
-            Tone::Plain,
-            format!("  {:<width$}  {}", check.name, check.found),
-        ));
+        let found = format!("  {:<width$}  {}", check.name, check.found);
+        let line = Line::new(tone, format!("{word:<7}")).with(Tone::Plain, found);
+        let hang = width + 11;
+        output.line(line.hanging(hang));
         if let Some(remedy) = &check.remedy {
-            output.line(Line::new(
-                Tone::Quiet,
-                format!("{:9}{:<width$}  {remedy}", "", ""),
-            ));
+            let remedy = format!("{:hang$}{remedy}", "");
+            output.line(Line::new(Tone::Quiet, remedy).hanging(hang));
         }
     }
 }

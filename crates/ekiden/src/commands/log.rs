@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use ekiden_agent::SignalFlag;
 use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock, SystemClock};
 use jiff::tz::TimeZone;
@@ -11,7 +12,7 @@ use jiff::tz::TimeZone;
 use super::follow::Follow;
 use super::{Invocation, asked_run, run_ids};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::live::{Live, Reports};
 use crate::output::{Output, phrase};
@@ -54,7 +55,10 @@ pub fn log(args: &LogArgs, output: &mut Output) -> Result<Exit, Failure> {
         live.print_record(record, run);
     })?;
     let follow_on = |live: &mut Live<'_>| -> Result<(), Failure> {
-        while follow.status.is_held() && !live.shown().output.is_unread() {
+        // Its end erases the live lines.
+        let left = SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?;
+        let is_left = |live: &Live<'_>| left.is_raised() || live.shown().output.is_unread();
+        while follow.status.is_held() && !is_left(live) {
             live.look(SystemClock.now(), &follow.status.board);
             thread::sleep(PAUSE);
             follow.look(|record, run| live.print_record(record, run))?;

@@ -238,6 +238,10 @@ pub fn in_ascii(text: &str) -> String {
             '·' | '─' | '–' => plain.push('-'),
             '…' => plain.push('.'),
             '≈' => plain.push('~'),
+            '←' => plain.push('<'),
+            '→' => plain.push('>'),
+            '↑' => plain.push('^'),
+            '↓' => plain.push('v'),
             _ => plain.push('?'),
         }
     }
@@ -344,8 +348,8 @@ mod tests {
     #[test]
     fn without_utf_8_the_symbols_are_plain() {
         assert_eq!(
-            in_ascii("▕███▍ ┊┊┊  ▏ 34% · ≈$1 \u{1b}[31mé…"),
-            "|###- |||  | 34% - ~$1 \u{1b}[31m?."
+            in_ascii("▕███▍ ┊┊┊  ▏ 34% · ≈$1 ← → ↑ ↓ \u{1b}[31mé…"),
+            "|###- |||  | 34% - ~$1 < > ^ v \u{1b}[31m?."
         );
     }
 

@@ -47,9 +47,7 @@ pub fn approve(
     let lines = show::lines(manifest).into_iter().chain(rest);
     lines.for_each(|line| output.message_line(&line));
     output.message_line(&Line::default());
-    if !output.confirm(
-        "Run this plan, commands included? The answer holds for the manifest as it is now. [y/N] ",
-    ) {
+    if !output.confirm("Run this plan, commands included, as it is now? [y/N] ") {
         return Err(Failure::new(
             Exit::Settings,
             "the plan is not approved, so nothing was started",

@@ -9,7 +9,7 @@ use crate::environment::Environment;
 
 /// Long beside what anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-const QUESTION: &str = "Run this plan, commands included?";
+const QUESTION: &str = "Run this plan, commands included, as it is now?";
 
 const PLAN: &str = r#"format = 1
 project = "tea"

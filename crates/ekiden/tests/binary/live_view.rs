@@ -170,12 +170,17 @@ fn views_come_and_go_and_the_run_goes_on() {
     leaves.press("q").unwrap();
     ends(&mut leaves, 0);
     assert!(leaves.written().contains("continues; to stop it"));
+    let mut log = on_terminal(&environment, &["log", "-f"]);
+    shows(&mut log, "1 of 10");
+    log.press("\u{3}").unwrap();
+    ends(&mut log, 0);
+    assert!(!kept(&log.written(), 100).contains("1 of 10"));
     // Before it listens, a key would be lost.
     shows(&mut narrow, "1 of 10");
     narrow.press("f").unwrap();
     shows(&mut narrow, "  the full screen");
     narrow.resize(40, 150).unwrap();
-    shows(&mut narrow, "the full screen needs 60 columns and 12 rows");
+    shows(&mut narrow, "the full screen needs 60 by 12");
     narrow.press(" ").unwrap();
     shows(&mut narrow, "q leave");
     environment.write("go", "");
