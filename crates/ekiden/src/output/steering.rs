@@ -149,7 +149,7 @@ pub fn paused(session: u32, guided: bool) -> Entry {
         let text = format!("paused before session {session}; `ekiden unpause` continues");
         return Entry::new("paused").line(Line::attention(text));
     }
-    let quiet = |text: &str| Line::new(Tone::Quiet, format!("    {text}"));
+    let quiet = |text: &str| Line::new(Tone::Quiet, format!("    {text}")).hanging(4);
     Entry::new("paused").lines([
         Line::attention(format!(
             "held before session {session}: type what it should know, one line each"
