@@ -183,7 +183,7 @@ fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
 
 /// What a person has asked for that has not happened yet.
 fn notes(summary: &Summary, is_held: bool) -> Vec<String> {
-    let pause = (summary.is_paused && !is_held).then(|| "nothing new begins: paused".to_owned());
+    let pause = (summary.is_paused && !is_held).then(|| "paused: nothing new begins".to_owned());
     let told = (summary.told > 0 && summary.plan.is_none())
         .then(|| "the next session has a message from you".to_owned());
     pause.into_iter().chain(told).collect()

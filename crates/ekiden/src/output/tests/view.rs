@@ -172,7 +172,7 @@ fn a_wait_and_a_pause_are_seen() {
           cost      $1.84 of $20.00 · 15m
           learned   The client needs a region.
           open      1 item of 2, next: billing
-                    nothing new begins: paused
+                    paused: nothing new begins
           p unpause  n next  s stop  d detach  f full screen  l limits  m message
           o handoff
     "#]]
