@@ -168,7 +168,7 @@ impl Run {
         let due = |wakes: Option<Timestamp>| wakes.is_some_and(|wakes| wakes <= at);
         let plan = due(self.plan.wakes_at()).then_some(Event::Woke);
         self.live()
-            .filter(|(_, relay)| due(relay.wakes_at()))
+            .filter(|(_, relay)| relay.is_due(at))
             .map(|(stage, _)| Event::Stage {
                 stage: stage.clone(),
                 event: RelayEvent::Woke,

@@ -181,12 +181,13 @@ impl Planner {
         Ok(end)
     }
 
-    /// Waits until then by the wall clock, which runs while the machine is suspended. Returns the signal that
-    /// ended the wait, if one did.
-    pub fn wait_until(&mut self, until: Timestamp) -> Option<i32> {
+    /// Waits until then by the wall clock, which runs while the machine is suspended. A wait that counts from `since` is
+    /// also over if the clock was set back behind that. Returns the signal that ended the wait, if one did.
+    pub fn wait_until(&mut self, since: Option<Timestamp>, until: Timestamp) -> Option<i32> {
+        let since = since.unwrap_or_default();
         let signals = &mut self.signals;
         self.runtime.block_on(async {
-            while SystemClock.now() < until {
+            while (since..until).contains(&SystemClock.now()) {
                 tokio::select! {
                     request = signals.next() => return Some(signal_of(&request)),
                     () = tokio::time::sleep(Duration::from(until.since(SystemClock.now())).min(TICK)) => {}

@@ -367,9 +367,20 @@ impl Relay {
         session.or(self.waits_until())
     }
 
+    /// Whether something is due now. A wait of a given length is also over if the clock was set back behind its
+    /// beginning: it would become much longer. A limit's reset and quiet hours are times of the clock.
+    pub(crate) fn is_due(&self, at: Timestamp) -> bool {
+        let is_set_back = matches!(
+            self.phase,
+            Phase::Waiting { since, cause: WaitCause::Failure | WaitCause::Pause, .. } if at < since
+        );
+        is_set_back || self.wakes_at().is_some_and(|wakes| wakes <= at)
+    }
+
     fn woke(&mut self, at: Timestamp) -> Vec<RelayEffect> {
+        let is_due = self.is_due(at);
         match &mut self.phase {
-            Phase::Waiting { until, next, .. } if *until <= at => {
+            Phase::Waiting { next, .. } if is_due => {
                 let next = *next;
                 self.admit(at, next)
             }
@@ -424,6 +435,7 @@ impl Relay {
         let first = next.waited <= length;
         let notice = notice::of_wait(cause, length, next.id.session).filter(|_| first);
         self.phase = Phase::Waiting {
+            since: at,
             until: at + length,
             cause,
             next,

@@ -165,7 +165,10 @@ impl Relay {
         limits: &LimitsChanged,
         pause: Millis,
     ) -> Vec<RelayEffect> {
-        let Phase::Waiting { cause, until, next } = self.phase else {
+        let Phase::Waiting {
+            cause, until, next, ..
+        } = self.phase
+        else {
             return Vec::new();
         };
         let (bounds, wait_max) = (&limits.bounds, limits.wait_max);

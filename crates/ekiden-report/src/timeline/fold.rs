@@ -316,7 +316,10 @@ impl Timeline {
         let open = open
             .take(self.stages.len())
             .find(|wait| wait.stage == place && wait.over.is_none());
-        let Phase::Waiting { until, cause, next } = &relay.phase else {
+        let Phase::Waiting {
+            until, cause, next, ..
+        } = &relay.phase
+        else {
             if let Some(wait) = open {
                 wait.over = Some(at);
             }

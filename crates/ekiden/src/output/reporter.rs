@@ -401,9 +401,9 @@ impl Reporter {
                 let session = next.id.session.get();
                 (steering::paused(session, self.guided), next)
             }
-            Phase::Waiting { until, cause, next } => {
-                (self.waiting(stage, *until, *cause, next), next)
-            }
+            Phase::Waiting {
+                until, cause, next, ..
+            } => (self.waiting(stage, *until, *cause, next), next),
             Phase::Planned | Phase::Running(_) | Phase::Reviewing { .. } | Phase::Ended { .. } => {
                 return;
             }

@@ -45,6 +45,8 @@ use crate::output::{Output, activity, phrase};
 const DOCUMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// How often a faulty document is sent back.
 const DOCUMENT_MENDS_MAX: u32 = 1;
+/// What else helps where a manifest cannot be written.
+pub const OTHER_MANIFEST: &str = ", `--output` names another manifest";
 /// How often a faulty manifest is sent back.
 const MANIFEST_MENDS_MAX: u32 = 2;
 /// The name of the file with an answer that is not a valid manifest.
@@ -266,7 +268,7 @@ impl Author<'_> {
             self.voice.output.line(line);
         }
         self.planner
-            .wait_until(until)
+            .wait_until((!is_limit).then_some(now), until)
             .map_or(Ok(()), |signal| Err(was_stopped(signal)))
     }
 }
@@ -367,17 +369,25 @@ fn document(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Refuses to overwrite an existing file, unless asked to.
-pub fn refuse_existing(paths: &[&PathBuf], force: bool) -> Result<(), Failure> {
+/// Refuses to overwrite an existing file, unless asked to, and what is a link anyway: ekiden does not write through links.
+pub fn refuse_existing(paths: &[&PathBuf], force: bool, instead: &str) -> Result<(), Failure> {
     let exists = |path: &&&PathBuf| path.symlink_metadata().is_ok();
-    match paths.iter().find(exists).filter(|_| !force) {
-        None => Ok(()),
-        Some(path) => Err(Failure::new(
-            Exit::Settings,
-            format!("{} exists already", phrase::path(path)),
-        )
-        .hint("it was left as it is; `--force` writes over it, `--output` names another manifest")),
-    }
+    let is_in_the_way = |path: &&&PathBuf| path.is_symlink() || !force && exists(path);
+    let Some(path) = paths.iter().find(is_in_the_way) else {
+        return Ok(());
+    };
+    let shown = phrase::path(path);
+    let (text, remedy) = match path.is_symlink() {
+        true => (
+            format!("{shown} is a link, and ekiden does not write through links"),
+            "remove it",
+        ),
+        false => (
+            format!("{shown} exists already"),
+            "`--force` writes over it",
+        ),
+    };
+    Err(Failure::new(Exit::Settings, text).hint(format!("it was left as it is; {remedy}{instead}")))
 }
 
 /// Refuses a manifest with an ending of another syntax: `ekiden execute` reads a file by its ending.

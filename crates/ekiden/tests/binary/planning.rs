@@ -112,7 +112,24 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
     hint: name it tea.json
     --- exit code 2
     ");
-    assert!(!environment.exists("architecture.md"));
+    environment.shell("ln -s elsewhere.json plan.json");
+    let plan = rehearsal(&["plan", "idea.md", "--force"]);
+    insta::assert_snapshot!(environment.told(&plan), @r"
+    --- standard error
+    error: plan.json is a link, and ekiden does not write through links
+    hint: it was left as it is; remove it, `--output` names another manifest
+    --- exit code 78
+    ");
+    environment.shell("rm plan.json");
+    environment.shell("ln -s elsewhere.md architecture.md");
+    insta::assert_snapshot!(environment.told(&plan), @r"
+    --- standard error
+    error: architecture.md is a link, and ekiden does not write through links
+    hint: it was left as it is; remove it
+    hint: `ekiden split architecture.md` continues from the document
+    --- exit code 78
+    ");
+    environment.shell("rm architecture.md");
     environment.run(&rehearsal(&["plan", "idea.md"])).expect(0);
     let split = [
         "split",

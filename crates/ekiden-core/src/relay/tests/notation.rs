@@ -137,7 +137,9 @@ pub(super) fn phase(relay: &Relay, now: Timestamp) -> String {
             after: Some(end),
             step,
         } => format!("after {}: {}", end.attempt, look(*step)),
-        Phase::Waiting { until, cause, next } => format!(
+        Phase::Waiting {
+            until, cause, next, ..
+        } => format!(
             "waiting {} ({cause:?}) for {}",
             until.since(now),
             attempt(next)

@@ -291,6 +291,10 @@ impl Track {
                 self.relay_event(word, RelayEvent::KnowledgeEdited { text });
             }
             ("newer", _) => self.step(word, Event::LogicChanged { seq: 1 }),
+            (word, _) if word.starts_with('-') => {
+                let secs: u64 = word.trim_matches(['-', 's']).parse().unwrap();
+                self.now.0 -= secs * 1_000;
+            }
             (word, _) if word.starts_with('+') => {
                 let secs = word.trim_matches(['+', 's']).parse().unwrap();
                 self.now = self.now + Millis::from_secs(secs);

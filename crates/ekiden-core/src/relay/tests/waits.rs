@@ -57,6 +57,28 @@ fn a_reset_beyond_the_longest_wait_ends_the_run_at_once() {
     );
 }
 
+/// A limit's reset is a time of the clock, whatever the clock was before.
+// shows: REL-11
+#[test]
+fn a_clock_that_is_set_back_lengthens_no_pause() {
+    check(
+        "",
+        "up works ends:crash -3600s tick up works ends:limit=90 -3600s tick",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            ends:crash: publish durably, archive 1.1
+                waiting 2s (failure) for 1.2
+            tick: publish, start 1.2
+                at work: 1.2
+            up: -
+            ends:limit=90: publish durably, archive 1.2
+                waiting 2m (usagelimit) for 1.3
+            tick: nothing is due
+        "#]],
+    );
+}
+
 // shows: REL-11
 #[test]
 fn a_reset_that_is_past_is_no_reason_to_hurry() {
