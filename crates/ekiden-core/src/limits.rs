@@ -319,7 +319,7 @@ pub const DOCUMENT_SHOWN_FOR: Millis = Millis::from_secs(7 * 24 * 60 * 60);
 pub const DOCUMENT_MADE_TOKENS_MAX: usize = 2_200;
 /// Larger new files stay out of a commit of work in progress: each version would be kept.
 pub const WIP_FILE_BYTES_MAX: u64 = 20 * 1024 * 1024;
-/// Files of a tree that a checkpoint compares.
+/// Files of a tree that the record of a checkpoint names.
 pub const CHECKPOINT_FILES_MAX: usize = 2_000;
 /// How much of an instructions file is read, in bytes.
 pub const INSTRUCTIONS_BYTES_MAX: u64 = 128 * 1024;

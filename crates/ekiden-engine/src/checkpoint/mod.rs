@@ -247,7 +247,7 @@ async fn save_and_describe(
     let content = saved_tree.unwrap_or_else(|| format!("{changed:?}"));
     let fingerprint = format!("{:?} {content}", status.head);
     let tree = GitTree {
-        changed: changed.into_iter().take(CHECKPOINT_FILES_MAX).collect(),
+        changed,
         branch: status.branch,
         head: head.ok(),
         under_way,
@@ -286,7 +286,8 @@ fn taken(
 ) -> Taken {
     let (mut modified_files, mut commit, mut wip_ref) = (told.edited.clone(), None, None);
     if let Tree::Git(git) = tree {
-        modified_files = git.changed.iter().map(|file| file.path.clone()).collect();
+        let paths = git.changed.iter().map(|file| file.path.clone());
+        modified_files = paths.take(CHECKPOINT_FILES_MAX).collect();
         if let WipState::Saved {
             commit: id, name, ..
         } = &git.wip

@@ -10,6 +10,7 @@ use ekiden_core::guard::document::WipState;
 use ekiden_store::disk::Disk;
 use ekiden_store::layout::StateLayout;
 
+use crate::git::flood::{flooded, is_in};
 use crate::git::snapshot::{self, Tree};
 use crate::git::status::Status;
 use crate::git::{Git, GitError};
@@ -88,7 +89,14 @@ impl Job<'_> {
         let mut entries = self.status.entries.clone();
         // `git add` refuses a path that the index no longer has, such as that of a file that was moved by `git mv`.
         entries.retain(|entry| entry.code != "D ");
-        let (paths, left_out) = snapshot::choose(&entries, &git.top().await?);
+        let flooded = flooded(&entries, &[])?;
+        entries.retain(|entry| !is_in(entry, &flooded));
+        let (paths, mut left_out) = snapshot::choose(&entries, &git.top().await?);
+        left_out.extend(
+            flooded
+                .iter()
+                .map(|dir| format!("{dir} (too many new files)")),
+        );
         let unread = snapshot::add(&git, &paths).await?;
         let commit = "-c commit.gpgSign=false commit --quiet --no-verify";
         git.run(commit, &["-m", &self.subject()]).await?;

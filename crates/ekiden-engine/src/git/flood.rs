@@ -96,7 +96,10 @@ fn is_readable(path: &Path) -> bool {
 
 /// The directories among these entries whose new files stay out, each with a slash at its end. Declared files,
 /// from the repository's root, do not count.
-fn flooded(entries: &[Entry], declared: &[String]) -> Result<BTreeSet<String>, GitError> {
+pub(crate) fn flooded(
+    entries: &[Entry],
+    declared: &[String],
+) -> Result<BTreeSet<String>, GitError> {
     let new = entries.iter().filter(|entry| entry.is_untracked());
     let new: Vec<String> = new.map(Entry::shown).collect();
     // Usually there are few.

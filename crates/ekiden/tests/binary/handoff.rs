@@ -382,13 +382,18 @@ fn the_settings_say_where_the_work_goes() {
     dirty(&branch);
     branch.git(&["mv", "CLAUDE.md", "AGENTS.md"]);
     branch.script(".git/hooks/pre-commit", "exit 1");
+    let of_tool = |number: &u32| branch.write(&format!("node_modules/{number}.js"), "");
+    (0..2_001).collect::<Vec<u32>>().iter().for_each(of_tool);
     let document = made(&branch);
     assert!(document.contains(" on the branch\n"), "{document}");
+    assert!(document.contains("Modified files (2005):"), "{document}");
+    let left_out = "node_modules/ (too many new files)";
+    assert!(document.contains(left_out), "{document}");
     assert_eq!(
         branch.git(&["log", "-1", "--format=%s %an"]).trim(),
         "[WIP] ANV-123 - checkpoint Mia"
     );
-    assert_eq!(branch.git(&["status", "--porcelain"]), "");
+    assert_eq!(branch.git(&["status", "--porcelain"]), "?? node_modules/\n");
 
     let nobody = repository().with("EKIDEN_GUARD_WIP", "branch");
     dirty(&nobody);
