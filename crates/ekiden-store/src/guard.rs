@@ -30,7 +30,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::archive::ensure_dir;
-use crate::disk::{Disk, DiskError, DiskResult, Operation, if_there};
+use crate::disk::{Disk, DiskError, DiskResult, Operation, RealDisk, if_there};
 use crate::limits::{GUARD_LOG_BYTES_MAX, SMALL_FILE_BYTES_MAX};
 use crate::lock::{open_private, wait_for};
 use crate::replace::replace_at_once;
@@ -211,9 +211,7 @@ pub fn session_of_client(state_dir: &Path, client: u32, since: Timestamp) -> Opt
     let path = client_path(&guard_dir(state_dir), client);
     let noted = path.metadata().and_then(|found| found.modified()).ok()?;
     let since = SystemTime::UNIX_EPOCH + Duration::from_millis(since.0);
-    std::fs::read_to_string(path)
-        .ok()
-        .filter(|_| noted >= since)
+    text(&path).filter(|_| noted >= since)
 }
 
 fn client_path(dir: &Path, client: u32) -> PathBuf {
@@ -251,8 +249,13 @@ pub fn has_error(state_dir: &Path, text: &str) -> bool {
 
 fn errors(state_dir: &Path) -> Option<(PathBuf, String)> {
     let path = guard_dir(state_dir).join("errors.log");
-    let text = std::fs::read_to_string(&path).ok()?;
-    Some((path, text))
+    Some((path.clone(), text(&path)?))
+}
+
+/// What a small file holds. The last line of `errors.log` may begin just below its limit. A pipe does not block.
+fn text(path: &Path) -> Option<String> {
+    let bytes = RealDisk::new().read(path, 2 * SMALL_FILE_BYTES_MAX).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 /// The names of the sessions that were watched here, the most recently written first.

@@ -20,7 +20,7 @@ use ekiden_core::time::Timestamp;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{DiskError, DiskResult, Operation};
+use crate::disk::{DiskError, DiskResult, Operation, open_to_read};
 use crate::error::StoreError;
 use crate::limits::{
     HELD_PATIENCE, HOLDER_PATIENCE, LOCK_PAUSE_MAX, LOCK_PAUSE_MIN, SMALL_FILE_BYTES_MAX,
@@ -74,7 +74,7 @@ impl WorkDirLock {
 
     /// Who holds the lock, if any process does. Does not take the lock; a missing file counts as free.
     pub fn holder_of(path: &Path) -> Option<Holder> {
-        let file = File::open(path).ok()?;
+        let (file, _) = open_to_read(path).ok()?;
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => read_holder(&file),
             Ok(()) | Err(TryLockError::Error(_)) => None,
@@ -284,6 +284,7 @@ mod tests {
         for flags in [OFlags::RDWR, OFlags::WRONLY | OFlags::APPEND] {
             assert!(open_private(&path, flags).is_err());
         }
+        assert_eq!(WorkDirLock::holder_of(&path), None);
     }
 
     #[test]

@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::{Cause, DiskError, DiskResult, Operation};
 pub use real::RealDisk;
+pub(crate) use real::open_to_read;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

@@ -305,7 +305,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
 }
 
 /// A pipe must not block us, so the open does not block until we know that it is a file.
-fn open_to_read(path: &Path) -> Result<(File, u64), Cause> {
+pub(crate) fn open_to_read(path: &Path) -> Result<(File, u64), Cause> {
     let handle = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC)?;
     regular(File::from(handle))
 }
