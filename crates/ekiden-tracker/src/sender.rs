@@ -262,7 +262,7 @@ impl Sender<'_> {
                     Some(id) => id.to_owned(),
                     None => tracker.create(&new)?,
                 };
-                match is_done {
+                match *is_done && !tracker.issue(&made)?.is_closed {
                     true => tracker.set_state(&made, &NewState::Done),
                     false => Ok(()),
                 }

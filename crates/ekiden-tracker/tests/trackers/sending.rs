@@ -357,6 +357,20 @@ fn the_parent_of_a_shard_has_one_comment_that_counts() {
     assert_eq!(comments().len(), 1);
 }
 
+/// Such as one that a person has cancelled.
+// shows: SHD-003
+#[test]
+fn a_sub_issue_that_is_closed_stays_as_it_is() {
+    let mut fake = FakeLinear::with(&["Accounts", "S01 Letters"]);
+    fake.issues[1].parent = Some("issue-1".to_owned());
+    let (outbox, near) = (outbox(), Near::new(fake));
+    let cancelled = NewState::Named("Canceled".to_owned());
+    linear(&near).set_state("ANV-2", &cancelled).unwrap();
+    shard(1, "S01", true).queue(&outbox).unwrap();
+    assert!(send(&outbox, &near, AT, true).failed.is_empty());
+    assert_eq!(linear(&near).issue("ANV-2").unwrap().state, "Canceled");
+}
+
 // shows: SHD-003
 #[test]
 fn a_sub_issue_is_made_under_its_parent_once() {
