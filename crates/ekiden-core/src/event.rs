@@ -22,6 +22,7 @@ use crate::prompt::FailedCommand;
 use crate::renewal::NewTask;
 use crate::settings::{CommitPlan, LimitsChanged, RunStarted};
 use crate::steering::{Steered, StopRequest};
+use crate::text::one_line;
 use crate::time::Millis;
 
 pub use commit::Commit;
@@ -452,6 +453,14 @@ impl Survey {
 impl Check {
     pub fn passed(&self) -> bool {
         self.outcome == CheckOutcome::Passed
+    }
+
+    /// How it went and, in the same line, this part of its output.
+    pub fn with_output(&self, output: &str) -> String {
+        match one_line(output, limits::COMMIT_TAIL_CHARS) {
+            none if none.is_empty() => self.to_string(),
+            line => format!("{self}: {line}"),
+        }
     }
 }
 

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ekiden_core::event::Check;
-use ekiden_core::limits::{COMMIT_TAIL_CHARS, SETUP_TIMEOUT};
+use ekiden_core::limits::SETUP_TIMEOUT;
 use ekiden_core::manifest::{Isolation, Verification};
-use ekiden_core::text::one_line;
 use ekiden_engine::check_now;
 
 use crate::fault::Fault;
@@ -26,8 +25,8 @@ pub(crate) async fn set_up(submission: &Submission, tree: &Path) -> Result<Optio
     if check.passed() {
         return Ok(None);
     }
-    let tail = one_line(&check.tail, COMMIT_TAIL_CHARS);
-    let why = format!("the worktree's setup `{setup}` {check}: {tail}");
+    let told = check.with_output(&check.tail);
+    let why = format!("the worktree's setup `{setup}` {told}");
     crate::say(&why);
     Ok(Some(why))
 }

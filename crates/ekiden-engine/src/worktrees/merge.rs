@@ -72,11 +72,10 @@ pub(super) async fn confirm(
         let earlier = trees.disk.read(&result, TEXT_BYTES_MAX);
         return Ok(String::from_utf8(earlier.unwrap_or_default()).unwrap_or_default());
     }
-    let tail = one_line(check.tail.lines().last().unwrap_or_default(), 200);
-    let separator = if tail.is_empty() { "" } else { ": " };
+    let told = check.with_output(check.tail.lines().last().unwrap_or_default());
     let setup = not_set_up.map(|why| format!("; {why}"));
     let setup = setup.unwrap_or_default();
-    Err(format!("its validation {check}{separator}{tail}{setup}"))
+    Err(format!("its validation {told}{setup}"))
 }
 
 async fn validate(

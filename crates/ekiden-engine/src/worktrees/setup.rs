@@ -8,7 +8,6 @@ use ekiden_agent::child::ChildSpec;
 use ekiden_core::event::CheckOutcome;
 use ekiden_core::limits;
 use ekiden_core::manifest::{Isolation, Verification};
-use ekiden_core::text;
 use ekiden_store::archive::{copy, ensure_dir};
 use ekiden_store::beneath::{self, Found};
 use ekiden_store::disk::Reach;
@@ -152,9 +151,8 @@ impl Worktrees {
         if check.outcome == CheckOutcome::Cancelled {
             return GitError::refused(format!("the worktree's setup `{command}` {check}"));
         }
-        let tail = text::one_line(&check.tail, limits::COMMIT_TAIL_CHARS);
-        let told = || format!("the worktree's setup `{command}` {check}: {tail}");
-        Ok((!check.passed()).then(told))
+        let told = check.with_output(&check.tail);
+        Ok((!check.passed()).then(|| format!("the worktree's setup `{command}` {told}")))
     }
 
     /// A command for `sh -c` in a directory, with the mark of the effect that runs it.

@@ -600,6 +600,7 @@ fn a_setup_that_failed_is_made_again() {
     let second = "stages/A/sessions/2/prompt.md";
     let prompt = std::fs::read_to_string(diamond.environment.run_dir().join(second)).unwrap();
     assert!(prompt.contains("¦ the worktree's setup"), "{prompt}");
+    assert!(!prompt.contains("(exit code 1):"), "{prompt}");
     std::fs::write(diamond.gate("setup"), "").unwrap();
     diamond.resume().expect(0);
     diamond.expect_complete();
