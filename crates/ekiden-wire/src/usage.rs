@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::stream::ClientEvent;
 
+/// More than any response has, and so few that the sums of all transcripts do not overflow.
+const RESPONSE_TOKENS_MAX: u64 = 1 << 40;
+
 /// The tokens of one response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -52,7 +55,8 @@ impl Usage {
 }
 
 fn or_zero<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+    let tokens = Option::deserialize(deserializer)?;
+    Ok(tokens.map_or(0, |tokens: u64| tokens.min(RESPONSE_TOKENS_MAX)))
 }
 
 /// The context of the main thread, folded over the stream.
@@ -109,6 +113,13 @@ mod tests {
         assert_eq!(meter("tools.jsonl").context_tokens, 53_000);
         assert_eq!(meter("subagent.jsonl").context_tokens, 54_000);
         assert_eq!(meter("two-results.jsonl").context_tokens, 55_000);
+    }
+
+    // shows: UIX-09
+    #[test]
+    fn a_count_that_no_response_has_is_bounded() {
+        let usage = Usage::of(&serde_json::json!({ "input_tokens": u64::MAX }));
+        assert_eq!(usage.unwrap().input, RESPONSE_TOKENS_MAX);
     }
 
     #[test]

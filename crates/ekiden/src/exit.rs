@@ -43,7 +43,7 @@ pub const TABLE: [(Exit, u8, &str); 15] = [
     (Exit::Held, 75, "another run works in this directory"),
     (Exit::NotPermitted, 77, "the agent lacks a permission that it needs, or a tracker's key is missing or lacks one"),
     (Exit::Settings, 78, "a setting is wrong, or the context window is full before the work begins"),
-    (Exit::Signal(0), 128, "ended by signal n: 130 after ctrl-c twice, 143 after SIGTERM"),
+    (Exit::Signal(0), 128, "ended by signal n: 130 after ctrl-c twice or `ekiden stop --now`, 143 after SIGTERM"),
 ];
 
 impl Exit {

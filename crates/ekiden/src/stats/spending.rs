@@ -43,12 +43,9 @@ pub struct Spending {
 
 impl Used {
     fn add(&mut self, tokens: TokenCounts, nano_usd: u64) {
-        self.tokens.input += tokens.input;
-        self.tokens.cache_write += tokens.cache_write;
-        self.tokens.cache_read += tokens.cache_read;
-        self.tokens.output += tokens.output;
+        self.tokens = self.tokens.plus(tokens);
         self.requests += 1;
-        self.nano_usd += nano_usd;
+        self.nano_usd = self.nano_usd.saturating_add(nano_usd);
     }
 }
 

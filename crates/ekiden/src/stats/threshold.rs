@@ -149,7 +149,7 @@ impl Sums {
 
     fn add(&mut self, other: &Self) {
         self.requests += other.requests;
-        self.nano_usd += other.nano_usd;
+        self.nano_usd = self.nano_usd.saturating_add(other.nano_usd);
         self.tokens += other.tokens;
         self.latency_ms += other.latency_ms;
         self.timed += other.timed;

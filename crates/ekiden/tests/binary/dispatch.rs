@@ -197,14 +197,14 @@ fn a_run_stops_with_its_label_and_goes_on_with_it() {
     dispatcher.wait_for(" works");
     issue(&environment, "login", "ui");
     dispatcher.wait_for("login  is asked to hand off and stop");
-    dispatcher.wait_for(" was stopped");
+    dispatcher.wait_for(" was cut off");
     let place = trees(&environment).remove(0);
     assert_eq!(status(&environment, &place)["state"], "stopped");
     issue(&environment, "login", "ekiden");
     dispatcher.wait_for("login  goes on");
     wait_until("it works", || status(&environment, &place)["pid"].is_u64());
     dispatcher.signal(Signal::TERM);
-    dispatcher.wait_for(" was stopped");
+    dispatcher.wait_for(" was cut off");
     dispatcher.end().expect(0);
     // A stop that a person asks for is not undone.
     let mut dispatcher = environment.start(&words(&[]));
@@ -309,7 +309,7 @@ fn an_issue_that_was_moved_gets_no_second_run_and_one_in_the_trash_bin_stops_its
     wait_until("it has looked again", || asked(&server) > before + 3);
     server.fake().service.issues[0].is_trashed = true;
     dispatcher.wait_for("ANV-1  is asked to hand off and stop");
-    dispatcher.wait_for(" was stopped");
+    dispatcher.wait_for(" was cut off");
     dispatcher.signal(Signal::INT);
     let said = dispatcher.end().expect(0);
     assert!(!said.stdout.contains("NEW-5"), "{said}");

@@ -325,7 +325,7 @@ fn help_ends_with_the_exit_codes() {
         help.starts_with("Examples:\n  ekiden run task.md"),
         "{help}"
     );
-    let last = "  128+n  ended by signal n: 130 after ctrl-c twice, 143 after SIGTERM\n";
+    let last = "  128+n  ended by signal n: 130 after ctrl-c twice or `ekiden stop --now`, 143 after SIGTERM\n";
     assert!(
         help.contains("\nExit codes:\n  0      done") && help.ends_with(last),
         "{help}"
