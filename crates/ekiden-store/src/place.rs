@@ -95,7 +95,8 @@ fn git_dir(top: &Path) -> Option<PathBuf> {
     let dir = if entry.is_dir() {
         entry
     } else {
-        let text = fs::read_to_string(&entry).ok()?;
+        // A pipe would block whoever opens it.
+        let text = entry.is_file().then(|| fs::read_to_string(&entry))?.ok()?;
         top.join(text.trim().strip_prefix("gitdir: ")?)
     };
     let dir = dir.canonicalize().ok()?;
@@ -192,6 +193,10 @@ mod tests {
         let top = temp.path().canonicalize().expect("resolved");
         fs::create_dir(top.join(".git")).expect("no repository: it has no HEAD");
         assert_eq!(find(&top).state_dir, top.join(".ekiden/state"));
+        let (piped, mode) = (top.join("piped"), rustix::fs::Mode::RUSR);
+        fs::create_dir(&piped).expect("a directory");
+        rustix::fs::mkfifoat(rustix::fs::CWD, piped.join(".git"), mode).expect("a pipe");
+        assert_eq!(find(&piped).git_dir, None);
         let elsewhere = ProjectPlace::find(&top, Some(Path::new("/s")))
             .expect("it exists")
             .state_dir;

@@ -208,7 +208,12 @@ fn held(place: &str, named: &str, holder: Option<&Holder>) -> Failure {
         format!(": {run}pid {pid} on {host}, since {since}")
     });
     let text = format!("another run works {place}{who}");
-    let hint = format!("`ekiden status{named}` shows it, `ekiden stop{named}` ends it");
+    let hint = match holder {
+        Some(Holder { run: None, pid, .. }) => {
+            format!("it plans, or has just begun; `kill {pid}` stops it")
+        }
+        _ => format!("`ekiden status{named}` shows it, `ekiden stop{named}` ends it"),
+    };
     Failure::new(Exit::Held, text).hint(hint)
 }
 

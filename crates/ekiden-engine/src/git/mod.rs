@@ -388,7 +388,9 @@ pub(crate) fn git_dir_of(top: &Path) -> Option<PathBuf> {
         return Some(git);
     }
     let mut file = Vec::new();
-    let bytes = File::open(git).ok()?.take(GIT_FILE_BYTES_MAX);
+    // A pipe would block whoever opens it.
+    let file_of = git.is_file().then(|| File::open(git))?;
+    let bytes = file_of.ok()?.take(GIT_FILE_BYTES_MAX);
     { bytes }.read_to_end(&mut file).ok()?;
     let path = file.strip_prefix(b"gitdir: ")?.trim_ascii_end();
     Some(top.join(OsStr::from_bytes(path)))

@@ -95,7 +95,7 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
         (Some(text), None) => text.to_owned(),
         (None, Some(file)) => Task::read_as("answer", file, output)?.text,
         (None, None) => {
-            let file = draft.insert(draft_of(&workspace, &id));
+            let file = draft.insert(draft_of(&workspace, &id, question.stage));
             edited(&invocation, &workspace, file, &question).map_err(as_text)?
         }
     };
@@ -249,10 +249,10 @@ fn question<'a>(run: &'a Run, stage: Option<&str>, is_held: bool) -> Result<Ques
     }
 }
 
-/// The file in which a person writes the answer. It is there until the run has it.
-fn draft_of(workspace: &Workspace, run: &RunId) -> PathBuf {
+/// The file in which a person writes the answer to a stage. It is there until the run has it.
+fn draft_of(workspace: &Workspace, run: &RunId, stage: &StageId) -> PathBuf {
     let runs = StateLayout::new(&workspace.state_dir).runs();
-    runs.join(run.as_str()).join("answer.md")
+    runs.join(run.as_str()).join(format!("answer-{stage}.md"))
 }
 
 /// The answer as the person writes it around the quoted question. What was written before is still there.
@@ -294,6 +294,16 @@ fn edited(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What was written for one question is still there after another is answered.
+    // shows: REL-35
+    #[test]
+    fn each_stage_has_its_own_draft() {
+        let workspace = Workspace::at("/p".into(), None, "/s".into());
+        let stages = ["A", "B"].map(|stage| StageId::try_from(stage.to_owned()).unwrap());
+        let [a, b] = stages.map(|stage| draft_of(&workspace, &RunId::from_bits(7), &stage));
+        assert_ne!(a, b);
+    }
 
     // shows: REL-35
     #[test]

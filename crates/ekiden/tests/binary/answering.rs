@@ -117,7 +117,7 @@ fn in_the_editor_the_question_is_quoted_and_no_part_of_the_answer() {
     assert!(from_user.contains("For a year."), "{prompt}");
     assert!(!prompt.contains("not this"), "{prompt}");
     assert!(!prompt.contains("Write your answer"), "{prompt}");
-    assert!(!environment.run_dir().join("answer.md").exists());
+    assert!(!environment.run_dir().join("answer-main.md").exists());
 }
 
 // shows: REL-35
@@ -132,7 +132,7 @@ fn what_was_written_is_kept_until_the_run_has_it() {
     let short = "grep -v aaa \"$1\" > new; cp new \"$1\"\n";
     let (environment, _) = in_the_editor(environment, short, 0);
     assert!(environment.kept(2, "prompt.md").contains("Drop it."));
-    assert!(!environment.run_dir().join("answer.md").exists());
+    assert!(!environment.run_dir().join("answer-main.md").exists());
 }
 
 // shows: RUN-19

@@ -304,7 +304,11 @@ fn planning_ends_with_its_cause_and_holds_the_work_dir() {
     environment.write("crash.toml", "[[act]]\nat = \"prompt\"\ndo = \"hang\"\n");
     let mut planning = environment.start(&rehearsal(&["plan", "idea.md", "--force"]));
     planning.wait_for("session 1");
-    environment.run(&rehearsal(&["run", "idea.md"])).expect(75);
+    let said = environment.run(&rehearsal(&["run", "idea.md"])).expect(75);
+    assert!(
+        said.stderr.contains("it plans, or has just begun; `kill "),
+        "{said}"
+    );
     planning.signal(rustix::process::Signal::INT);
     planning.end().expect(130);
 }
