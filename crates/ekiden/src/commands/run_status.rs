@@ -291,6 +291,8 @@ impl RunStatus {
             let summary = stage_table::summary(&stages);
             let then = if is_pausing {
                 "   nothing new begins"
+            } else if run.is_paused() && self.state() == State::Killed {
+                "   was paused"
             } else {
                 ""
             };

@@ -327,6 +327,9 @@ impl Reporter {
         for (stage, relay) in run.relays() {
             self.held_back(stage, relay);
         }
+        if !rows.is_empty() && run.is_paused() {
+            self.add(steering::pause_requested(run));
+        }
     }
 
     fn run_continued(&mut self, continued: &Continued, run: &Run) {

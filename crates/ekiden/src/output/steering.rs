@@ -131,7 +131,7 @@ fn in_session(mut entry: Entry, run: &Run) -> Entry {
     entry
 }
 
-fn pause_requested(run: &Run) -> Entry {
+pub fn pause_requested(run: &Run) -> Entry {
     let begins = match working(run).next() {
         Some(_) if working(run).count() > 1 => "nothing begins after these sessions".to_owned(),
         Some(relay) => format!("nothing begins after {}", session_of(relay, run)),

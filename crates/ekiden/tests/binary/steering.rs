@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::environment::{Environment, items, slow_items};
+use crate::plan::{EXECUTE, plan, repository, stage};
 use crate::processes::expect_nothing_alive;
 use crate::running::{Running, wait_until};
 
@@ -475,6 +476,39 @@ while ! tail -n 1 detached 2> /dev/null | grep -q '^[0-9]'; do sleep 0.02; done;
     77
     ");
     assert_eq!(steered(&environment), Vec::<Value>::new());
+}
+
+/// Here the pause holds no session back, but the next stage.
+// shows: RUN-14
+#[test]
+fn a_plan_that_was_killed_while_it_was_paused_says_so() {
+    let environment = repository();
+    let gate = environment.dir().join(".git/go");
+    let wait = format!("until test -e {}; do sleep 0.05; done", gate.display());
+    let stages = [
+        stage(
+            "A",
+            "",
+            &format!("touch {}.is-near; {wait}", gate.display()),
+            "true",
+        ),
+        stage("B", "needs = [\"A\"]", "true", "true"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let mut run = environment.start(&EXECUTE);
+    wait_until("work", || environment.exists(".git/go.is-near"));
+    environment.run(&["pause"]).expect(0);
+    std::fs::write(&gate, "").unwrap();
+    run.wait_for("A  done");
+    run.signal(Signal::KILL);
+    run.end().expect(137);
+    let status = environment.run(&["status"]).expect(0);
+    assert!(status.stdout.contains("   was paused"), "{status}");
+    let mut run = environment.start(&["resume"]);
+    run.wait_for("nothing begins any more; `ekiden unpause` takes that back");
+    environment.run(&["unpause"]).expect(0);
+    run.end().expect(0);
 }
 
 // shows: SEC-07
