@@ -27,7 +27,7 @@ const ENTRIES_MAX: usize = 2_000;
 /// The smallest terminal for it.
 const COLUMNS_MIN: usize = 60;
 const ROWS_MIN: usize = 12;
-pub const NEEDS_ROOM: &str = "the full screen needs 60 by 12";
+pub const NEEDS_ROOM: &str = "full screen needs 60 columns, 12 rows";
 
 /// A session's stream from a byte on, with its length; `None` if there is none.
 pub type Open = Arc<dyn Fn(&SessionRef, u64) -> Option<(Box<dyn Read + Send>, u64)> + Send + Sync>;

@@ -180,7 +180,7 @@ fn views_come_and_go_and_the_run_goes_on() {
     narrow.press("f").unwrap();
     shows(&mut narrow, "  the full screen");
     narrow.resize(40, 150).unwrap();
-    shows(&mut narrow, "the full screen needs 60 by 12");
+    shows(&mut narrow, "full screen needs 60 columns, 12 rows");
     narrow.press(" ").unwrap();
     shows(&mut narrow, "q leave");
     environment.write("go", "");
