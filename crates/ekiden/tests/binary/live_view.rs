@@ -178,7 +178,7 @@ fn views_come_and_go_and_the_run_goes_on() {
     // Before it listens, a key would be lost.
     shows(&mut narrow, "1 of 10");
     narrow.press("f").unwrap();
-    shows(&mut narrow, "  the full screen");
+    shows(&mut narrow, "  full screen");
     narrow.resize(40, 150).unwrap();
     shows(&mut narrow, "full screen needs 60 columns, 12 rows");
     narrow.press(" ").unwrap();
