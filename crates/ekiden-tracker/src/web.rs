@@ -41,13 +41,13 @@ impl Web for RealWeb {
 
 /// Never contains the address.
 fn why(error: &ureq::Error) -> String {
-    match error {
-        // The system's resolver has no kind of its own.
-        ureq::Error::Io(cause) if cause.to_string().starts_with("failed to lookup") => {
-            "its host name cannot be looked up".to_owned()
-        }
-        ureq::Error::Io(cause) => cause.kind().to_string(),
-        error => error.to_string(),
+    let ureq::Error::Io(cause) = error else {
+        return error.to_string();
+    };
+    // The system's resolver has no kind of its own.
+    match cause.to_string().starts_with("failed to lookup") {
+        true => "its host name cannot be looked up".to_owned(),
+        false => cause.kind().to_string(),
     }
 }
 

@@ -107,10 +107,13 @@ impl ClientSettings {
         trusted.find_map(|layer| layer.value["permissions"]["defaultMode"].as_str())
     }
 
-    /// A variable that the client sets for itself.
+    /// A variable that the client sets for itself before it starts: not from the project's files (measured with 2.1.329).
     pub fn variable(&self, name: &str) -> Option<&str> {
-        let mut layers = self.layers.iter();
-        layers.find_map(|layer| layer.value["env"][name].as_str())
+        let of_project = self.dir.join(".claude");
+        let layers = self.layers.iter();
+        layers
+            .filter(|layer| !layer.path.starts_with(&of_project))
+            .find_map(|layer| layer.value["env"][name].as_str())
     }
 
     /// What keeps every session from writing its handoff.
@@ -254,6 +257,19 @@ mod tests {
         assert!(found("work/.claude/settings.local.json"));
         assert!(found("work/.claude/settings.json"), "trusted or not");
         assert!(!found(".claude/settings.json"), "`/` is not the project");
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn the_client_starts_without_a_projects_variables() {
+        let env = r#"{"env":{"IS_SANDBOX":"1"}}"#;
+        let is_set = |name| {
+            let place = Fixture::with(&[(name, env)]);
+            place.settings(false).variable("IS_SANDBOX").is_some()
+        };
+        assert!(is_set(".claude/settings.json"));
+        assert!(!is_set("work/.claude/settings.json"));
+        assert!(!is_set("work/.claude/settings.local.json"));
     }
 
     // shows: AGT-13
