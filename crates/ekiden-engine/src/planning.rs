@@ -182,7 +182,7 @@ impl Planner {
     }
 
     /// Waits until then by the wall clock, which runs while the machine is suspended. A wait that counts from `since` is
-    /// also over if the clock was set back behind that. Returns the signal that ended the wait, if one did.
+    /// also over if the clock was set back to before that. Returns the signal that ended the wait, if one did.
     pub fn wait_until(&mut self, since: Option<Timestamp>, until: Timestamp) -> Option<i32> {
         let since = since.unwrap_or_default();
         let signals = &mut self.signals;

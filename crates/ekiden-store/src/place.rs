@@ -4,11 +4,15 @@
 //! Other code asks git. Hooks have only a millisecond, so they use this module, which finds the same place in every
 //! repository whose layout git wrote.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::hash::sha256_hex;
 
+use crate::disk::{Disk as _, RealDisk};
+use crate::limits::SMALL_FILE_BYTES_MAX;
 use crate::reftable;
 
 /// A project as its files show it.
@@ -89,17 +93,21 @@ pub fn project_name(path: &str) -> String {
     )
 }
 
-/// Git's directory for the worktree with this top.
-fn git_dir(top: &Path) -> Option<PathBuf> {
+/// Where git keeps what belongs to the worktree with this top alone: `.git`, or what that file names. Read directly, as
+/// git documents it (gitrepository-layout), since it is asked often.
+pub fn git_dir_of(top: &Path) -> Option<PathBuf> {
     let entry = top.join(".git");
-    let dir = if entry.is_dir() {
-        entry
-    } else {
-        // A pipe would block whoever opens it.
-        let text = entry.is_file().then(|| fs::read_to_string(&entry))?.ok()?;
-        top.join(text.trim().strip_prefix("gitdir: ")?)
-    };
-    let dir = dir.canonicalize().ok()?;
+    if entry.is_dir() {
+        return Some(entry);
+    }
+    let file = RealDisk::new().read(&entry, SMALL_FILE_BYTES_MAX).ok()?;
+    let path = file.strip_prefix(b"gitdir: ")?.trim_ascii_end();
+    Some(top.join(OsStr::from_bytes(path)))
+}
+
+/// The same with links resolved, if there is a repository.
+fn git_dir(top: &Path) -> Option<PathBuf> {
+    let dir = git_dir_of(top)?.canonicalize().ok()?;
     dir.join("HEAD").exists().then_some(dir)
 }
 

@@ -178,7 +178,9 @@ impl Act {
                 "`say`, `run`, `fail` and `limit` need a conversation, so not at `start` and `end`",
             )
         } else if matches!(self.deed, Deed::Question(_)) && matches!(moment, File | Stop | End) {
-            Some("`question` is part of the handoff, which has begun at `file`, `stop` and `end`")
+            Some(
+                "`question` goes into the handoff, so it must come before `file`, `stop` and `end`",
+            )
         } else {
             None
         }
@@ -388,7 +390,7 @@ mod tests {
             wrong("[[act]]\nat = 'end'\ndo = { say = 'bye' }\n").contains("need a conversation")
         );
         let question = wrong("[[act]]\nat = 'stop'\ndo = { question = 'Which?' }\n");
-        assert!(question.contains("part of the handoff"), "{question}");
+        assert!(question.contains("goes into the handoff"), "{question}");
         assert!(wrong("[[acts]]\n").contains("unknown field `acts`"));
     }
 }

@@ -367,8 +367,8 @@ impl Relay {
         session.or(self.waits_until())
     }
 
-    /// Whether something is due now. A wait of a given length is also over if the clock was set back behind its
-    /// beginning: it would become much longer. A limit's reset and quiet hours are times of the clock.
+    /// Whether something is due now. A pause of a given length is also over if the clock was set back to before it began;
+    /// otherwise it would become longer. Usage limits and quiet hours end at a time of day.
     pub(crate) fn is_due(&self, at: Timestamp) -> bool {
         let is_set_back = matches!(
             self.phase,

@@ -23,6 +23,7 @@ pub enum Phase {
     Reviewing { after: Reviewed, step: ReviewStep },
     /// Nothing happens until a time.
     Waiting {
+        /// When the wait began.
         since: Timestamp,
         until: Timestamp,
         cause: WaitCause,

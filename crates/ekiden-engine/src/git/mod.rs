@@ -22,9 +22,6 @@ pub(crate) mod status;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -34,6 +31,7 @@ use ekiden_core::limits;
 use ekiden_core::text::{one_line, shell_word};
 use ekiden_core::time::Millis;
 use ekiden_store::disk::DiskError;
+use ekiden_store::place::git_dir_of;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -50,9 +48,6 @@ const CANCELLED_GRACE: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(300);
 /// Files hashed by one command, below every platform's limit of arguments.
 const HASHED_AT_ONCE: usize = 200;
-
-/// The longest `.git` file of a worktree: a word and a path.
-const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 
 /// Commands that change files or a remote repository. A checkout that is killed is left between two commits; and
 /// large files, filters, hooks and networks are slow.
@@ -378,22 +373,6 @@ impl Git {
         };
         Ok(task::run_output(spec, input, over, OUTPUT_BYTES_MAX).await?)
     }
-}
-
-/// Where git keeps what belongs to this work tree alone: `.git`, or what that file names. Read directly, as git
-/// documents it (gitrepository-layout), since it is asked often.
-pub(crate) fn git_dir_of(top: &Path) -> Option<PathBuf> {
-    let git = top.join(".git");
-    if git.is_dir() {
-        return Some(git);
-    }
-    let mut file = Vec::new();
-    // A pipe would block whoever opens it.
-    let file_of = git.is_file().then(|| File::open(git))?;
-    let bytes = file_of.ok()?.take(GIT_FILE_BYTES_MAX);
-    { bytes }.read_to_end(&mut file).ok()?;
-    let path = file.strip_prefix(b"gitdir: ")?.trim_ascii_end();
-    Some(top.join(OsStr::from_bytes(path)))
 }
 
 /// Runs one command where there is no runtime yet.

@@ -8,9 +8,10 @@ use ekiden_core::manifest::Isolation;
 use ekiden_core::text::shell_word;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::{DiskResult, Reach};
+use ekiden_store::place::git_dir_of;
 
 use super::{StageJob, Worktrees, no_worktrees};
-use crate::git::{Cancelled, GitError, git_dir_of};
+use crate::git::{Cancelled, GitError};
 
 /// Locks that a killed git leaves in the git directory of a worktree.
 const LOCKS: [&str; 5] = [

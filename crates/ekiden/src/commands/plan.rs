@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
-use crate::plan::author::{self, Author, OTHER_MANIFEST, Voice};
+use crate::plan::author::{self, Author, Voice};
 use crate::plan::{isolation, read, show};
 use crate::settings::flags::{Planning, Typed};
 use crate::settings::given::Flags;
@@ -132,10 +132,10 @@ impl<'a> Planner<'a> {
     ) -> Result<Written, Failure> {
         let [document, manifest] = self.files()?;
         let force = self.writing.force;
-        author::refuse_existing(&[&manifest], force, OTHER_MANIFEST)?;
+        author::refuse_existing_manifest(&[&manifest], force)?;
         // Such as when planning was killed between its two sessions.
         let split = format!("`ekiden split {DOCUMENT}` continues from the document");
-        author::refuse_existing(&[&document], force, "").map_err(|failure| failure.hint(split))?;
+        author::refuse_existing(&[&document], force).map_err(|failure| failure.hint(split))?;
         let mut author = self.author(output)?;
         author.architecture(&idea.text, DOCUMENT, &document)?;
         let planned = author
@@ -178,7 +178,7 @@ impl<'a> Planner<'a> {
         output: &mut Output,
     ) -> Result<Written, Failure> {
         let manifest = self.manifest_beside(document)?;
-        author::refuse_existing(&[&manifest], self.writing.force, OTHER_MANIFEST)?;
+        author::refuse_existing_manifest(&[&manifest], self.writing.force)?;
         let resolved = document
             .canonicalize()
             .unwrap_or_else(|_| document.to_owned());

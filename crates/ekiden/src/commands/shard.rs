@@ -297,7 +297,7 @@ impl OutputPaths {
         let parts = self.work_dir.join(&self.parts);
         let mut new = vec![&self.manifest];
         new.extend((!plan.files.is_empty()).then_some(&parts));
-        author::refuse_existing(&new, force, author::OTHER_MANIFEST)?;
+        author::refuse_existing_manifest(&new, force)?;
         Ok(plan)
     }
 

@@ -436,7 +436,7 @@ fn oddities(ended: &AttemptEnded, cautions: Vec<String>) -> Vec<Line> {
     lines
 }
 
-/// Other levels have no line: the line that ends the session says how full its context was.
+/// The line of L3. Lower levels have none: the line that ends the session says how full its context was.
 fn forced_line(usage_tokens: u64, share: Option<String>) -> Line {
     let share = share.map_or(String::new(), |share| format!(", {share}"));
     let usage = phrase::tokens(usage_tokens);

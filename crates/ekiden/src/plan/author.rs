@@ -45,8 +45,6 @@ use crate::output::{Output, activity, phrase};
 const DOCUMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// How often a faulty document is sent back.
 const DOCUMENT_MENDS_MAX: u32 = 1;
-/// What else helps where a manifest cannot be written.
-pub const OTHER_MANIFEST: &str = ", `--output` names another manifest";
 /// How often a faulty manifest is sent back.
 const MANIFEST_MENDS_MAX: u32 = 2;
 /// The name of the file with an answer that is not a valid manifest.
@@ -369,8 +367,8 @@ fn document(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Refuses to overwrite an existing file, unless asked to, and what is a link anyway: ekiden does not write through links.
-pub fn refuse_existing(paths: &[&PathBuf], force: bool, instead: &str) -> Result<(), Failure> {
+/// Refuses to overwrite an existing file unless asked to, and to write through a link.
+pub fn refuse_existing(paths: &[&PathBuf], force: bool) -> Result<(), Failure> {
     let exists = |path: &&&PathBuf| path.symlink_metadata().is_ok();
     let is_in_the_way = |path: &&&PathBuf| path.is_symlink() || !force && exists(path);
     let Some(path) = paths.iter().find(is_in_the_way) else {
@@ -387,7 +385,13 @@ pub fn refuse_existing(paths: &[&PathBuf], force: bool, instead: &str) -> Result
             "`--force` writes over it",
         ),
     };
-    Err(Failure::new(Exit::Settings, text).hint(format!("it was left as it is; {remedy}{instead}")))
+    Err(Failure::new(Exit::Settings, text).hint(format!("it was left as it is; {remedy}")))
+}
+
+/// The same for a manifest, which may go elsewhere.
+pub fn refuse_existing_manifest(paths: &[&PathBuf], force: bool) -> Result<(), Failure> {
+    refuse_existing(paths, force)
+        .map_err(|failure| failure.hint("`--output` names another manifest"))
 }
 
 /// Refuses a manifest with an ending of another syntax: `ekiden execute` reads a file by its ending.

@@ -133,9 +133,5 @@ fn stay_within(project: &Path, named: &Path, path: &Path) -> Result<(), Failure>
 }
 
 fn no_home() -> Failure {
-    Failure::new(
-        Exit::Settings,
-        "cannot find your settings of Claude Code: HOME is not set",
-    )
-    .hint("set HOME, or CLAUDE_CONFIG_DIR and XDG_STATE_HOME")
+    Failure::no_home("your settings of Claude Code")
 }

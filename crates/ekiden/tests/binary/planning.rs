@@ -117,7 +117,8 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
     insta::assert_snapshot!(environment.told(&plan), @r"
     --- standard error
     error: plan.json is a link, and ekiden does not write through links
-    hint: it was left as it is; remove it, `--output` names another manifest
+    hint: it was left as it is; remove it
+    hint: `--output` names another manifest
     --- exit code 78
     ");
     environment.shell("rm plan.json");

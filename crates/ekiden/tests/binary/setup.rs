@@ -628,7 +628,7 @@ fn what_may_not_be_changed_is_not() {
     insta::assert_snapshot!(refused(&environment, &[], 78), @r"
     --- standard error
     error: cannot find your settings of Claude Code: HOME is not set
-    hint: set HOME, or CLAUDE_CONFIG_DIR and XDG_STATE_HOME
+    hint: set HOME
     --- exit code 78
     ");
     let environment = Environment::new();

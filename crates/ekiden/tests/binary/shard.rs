@@ -147,7 +147,8 @@ fn the_plan_quotes_each_part_whole_and_is_carried_out() {
     insta::assert_snapshot!(environment.told(&["shard", "spec.md", "-o", "plan.toml"]), @r"
     --- standard error
     error: plan.toml exists already
-    hint: it was left as it is; `--force` writes over it, `--output` names another manifest
+    hint: it was left as it is; `--force` writes over it
+    hint: `--output` names another manifest
     --- exit code 78
     ");
     insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--dry-run", "--agent", "rehearsal"]), @r"

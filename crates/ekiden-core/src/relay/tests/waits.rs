@@ -57,7 +57,7 @@ fn a_reset_beyond_the_longest_wait_ends_the_run_at_once() {
     );
 }
 
-/// A limit's reset is a time of the clock, whatever the clock was before.
+/// The wait for a usage limit ends at a time of day, so it does not end when the clock is set back.
 // shows: REL-11
 #[test]
 fn a_clock_that_is_set_back_lengthens_no_pause() {
