@@ -31,20 +31,20 @@ console.log(JSON.stringify(seen));
 // Opens one page and those that lead on from it, and answers with the runs that it links.
 async function look(context, address, width) {
   const page = await context.newPage();
-  const [requests, trouble] = [[], []];
+  const [requests, problems] = [[], []];
   page.on("request", (request) => requests.push(request.url()));
-  page.on("pageerror", (error) => trouble.push(String(error)));
+  page.on("pageerror", (error) => problems.push(String(error)));
   page.on("console", (message) => {
     // The browser asks for an icon by itself, outside the path that its cookie opens.
     if (!message.location().url.endsWith("/favicon.ico")) {
-      trouble.push(message.text());
+      problems.push(message.text());
     }
   });
   page.on("dialog", (dialog) => {
-    trouble.push(`dialog: ${dialog.message()}`);
+    problems.push(`dialog: ${dialog.message()}`);
     return dialog.dismiss();
   });
-  const see = () => examine(page, width, requests, trouble);
+  const see = () => examine(page, width, requests, problems);
   // A live page keeps a request open, so it is never idle.
   await page.goto(address, { waitUntil: "load" });
   const { runs, steer } = await see();
@@ -89,7 +89,7 @@ async function unfold(page) {
   });
 }
 
-async function examine(page, width, requests, trouble) {
+async function examine(page, width, requests, problems) {
   await page.waitForTimeout(300);
   const found = await page.evaluate(() => {
     const all = [...document.querySelectorAll("body *")];
@@ -112,6 +112,6 @@ async function examine(page, width, requests, trouble) {
   });
   found.unfolded = await unfold(page);
   await page.screenshot({ path: join(screenshots, `${seen.length}.png`), fullPage: true });
-  seen.push({ address: page.url(), width, requests: [...requests], trouble: [...trouble], ...found });
+  seen.push({ address: page.url(), width, requests: [...requests], problems: [...problems], ...found });
   return found;
 }

@@ -275,12 +275,14 @@ impl fmt::Display for Hint {
         f.write_str(match self {
             Self::LogIn => "log in with the agent, or set its key",
             Self::Pay => "settle the account, or use another",
-            Self::ChooseModel => "name a model that the account may use",
+            Self::ChooseModel => {
+                "a run keeps its model; `ekiden run TASK --new --model NAME` begins one with another"
+            }
             Self::Permit => {
                 "allow the actions in the agent's settings, or choose another permission mode"
             }
             Self::Change => {
-                "change the agent's command or permission mode: `--agent`, `--permission-mode`"
+                "`ekiden resume --permission-mode MODE` changes the mode; another agent command needs a new run"
             }
         })
     }

@@ -99,7 +99,9 @@ impl IssueRef {
                         TrackerKind::Local,
                         text.trim_start_matches('#'),
                     )),
-                    false => Err("letters, digits, `-` and `_` name an issue's file".to_owned()),
+                    false => {
+                        Err("up to 64 letters, digits, `-` and `_` name an issue's file".to_owned())
+                    }
                 }
             }
         }

@@ -123,13 +123,15 @@ pub fn zoned(at: Timestamp, zone: &TimeZone) -> Zoned {
         .to_zoned(zone.clone())
 }
 
-/// `22:04`, or with the day if it differs from that of `beside`: `Sun 22 Nov 03:10`.
+/// `22:04`, with the day if it differs from that of `beside`, and with the year likewise: `Sun 22 Nov 03:10`.
 pub fn clock(at: Timestamp, beside: Timestamp, zone: &TimeZone) -> String {
     let (at, beside) = (zoned(at, zone), zoned(beside, zone));
     let form = if at.date() == beside.date() {
         "%H:%M"
-    } else {
+    } else if at.year() == beside.year() {
         "%a %-d %b %H:%M"
+    } else {
+        "%a %-d %b %Y %H:%M"
     };
     at.strftime(form).to_string()
 }
@@ -298,6 +300,8 @@ mod tests {
         let night = DAY + Millis::from_secs(6 * 3600);
         assert_eq!(clock(DAY, DAY, &zone), "22:04");
         assert_eq!(clock(night, DAY, &zone), "Sun 22 Nov 04:04");
+        let next_year = DAY + Millis::from_secs(60 * 86_400);
+        assert_eq!(clock(next_year, DAY, &zone), "Wed 20 Jan 2027 22:04");
         assert_eq!(clock_to_the_second(DAY, DAY, &zone), "22:04");
         assert_eq!(
             clock_to_the_second(DAY + Millis::from_secs(30), DAY, &zone),

@@ -119,7 +119,7 @@ impl FileFault {
                 "the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`"
             }
             Self::Broken => "nothing is lost; free the disk and resume the run",
-            Self::DamagedLoop(_) => "mend it or remove it: the next session writes it anew",
+            Self::DamagedLoop(_) => "fix it or remove it: the next session writes a new one",
             Self::DamagedReceipt(_) => {
                 "remove it: `ekiden setup --remove` then still finds the guard, but cannot restore the settings byte for byte"
             }

@@ -37,12 +37,12 @@ pub const TABLE: [(Exit, u8, &str); 15] = [
     (Exit::Undelivered, 5, "done, but the result is not delivered: the last line is the command that brings it"),
     (Exit::InvalidInput, 65, "the task is empty or not text, or a plan is invalid"),
     (Exit::MissingInput, 66, "the task, the issue, the work dir or the run does not exist"),
-    (Exit::Unreachable, 69, "the agent is missing, not logged in, or its service refuses it; a tracker does not answer; or `ekiden dash` cannot have its port"),
+    (Exit::Unreachable, 69, "the agent is missing, not logged in, or its service refuses it; a tracker, a fleet or the machine of the run does not answer; or `ekiden dash` cannot have its port"),
     (Exit::Bug, 70, "a bug in ekiden"),
     (Exit::State, 74, "state or output cannot be read or written"),
     (Exit::Held, 75, "another run works in this directory"),
-    (Exit::NotPermitted, 77, "the agent lacks a permission that it needs, or a tracker's key is missing or lacks one"),
-    (Exit::Settings, 78, "a setting is wrong, or the context window is full before the work begins"),
+    (Exit::NotPermitted, 77, "the agent lacks a permission that it needs, a tracker's key is missing or lacks one, or a session of ekiden asks for what only a person may do"),
+    (Exit::Settings, 78, "a setting is wrong, a decision of yours is missing (permissions, approval, trust), the project is not ready, or the context window is full before the work begins"),
     (Exit::Signal(0), 128, "ended by signal n: 130 after ctrl-c twice or `ekiden stop --now`, 143 after SIGTERM"),
 ];
 

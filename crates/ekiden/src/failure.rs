@@ -150,7 +150,8 @@ impl From<EngineError> for Failure {
                 failed(Exit::MissingInput).hint("`ekiden status` shows what ran here")
             }
             EngineError::Complete { run } => {
-                failed(Exit::MissingInput).hint(format!("`ekiden log {run}` shows what it did"))
+                let more = format!("`ekiden continue 'WHAT NEXT' --run {run}` gives it more work");
+                failed(Exit::MissingInput).hint(more)
             }
             EngineError::StateDoubted { .. } => state_doubted(failed(Exit::Settings)),
             EngineError::NotComplete { run, outcome } => not_complete(run, outcome.as_deref()),
@@ -223,8 +224,8 @@ fn overlaps(dir: &Path, holder: &Holder, kept: Option<&Path>) -> Failure {
     if let Some(kept) = kept {
         let place = format!("in {text}, with its state in {}", kept.display());
         return held(&place, "", Some(holder)).map_hints(|_| {
-            "`ekiden status --everywhere` shows it; SIGTERM stops it, and it can be resumed"
-                .to_owned()
+            let stop = format!("`kill {}` stops it", holder.pid);
+            format!("`ekiden status --everywhere` shows it; {stop}, and it can be resumed")
         });
     }
     let quoted = shlex::try_quote(&text).unwrap_or_else(|_| text.clone());

@@ -140,12 +140,8 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Headi
     Ok((timeline, heading))
 }
 
-/// A run as commands name it, with its project if the reader may be elsewhere.
-pub fn named(id: &str, project: Option<&Path>) -> String {
-    format!("{id}{}", seen_from_elsewhere(project).flag())
-}
-
-fn seen_from_elsewhere(project: Option<&Path>) -> ShownWorkDir {
+/// The project as commands name it to a reader who may be elsewhere.
+pub fn seen_from_elsewhere(project: Option<&Path>) -> ShownWorkDir {
     ShownWorkDir {
         dir: project.map(Path::to_owned).unwrap_or_default(),
         typed: project.map(|dir| shell_word(&dir.to_string_lossy())),
@@ -160,7 +156,7 @@ pub fn tell(
     is_at_work: bool,
     project: Option<&Path>,
 ) -> Heading {
-    let named = named(id, project);
+    let named = format!("{id}{}", seen_from_elsewhere(project).flag());
     let shows = |what: &str, command: String| (what.to_owned(), command);
     let mut next = Vec::new();
     let (tone, headline, details) = match run.outcome() {

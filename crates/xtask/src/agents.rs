@@ -105,7 +105,7 @@ fn compare(kept: &str, made: &str, fixture: &Path) -> Result<(), String> {
         differ => {
             let (kept, made) = differ.unwrap_or_default();
             Err(format!(
-                "{} does not fit: `{}` is now `{}`; `cargo xtask agents --write` writes it anew",
+                "{} does not fit: `{}` is now `{}`; `cargo xtask agents --write` renews it",
                 fixture.display(),
                 kept.trim(),
                 made.trim()

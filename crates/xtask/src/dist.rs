@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: the files of a release, in `target/dist`.
 //!
 //! ```text
-//! ekiden-0.1.0-x86_64-unknown-linux-gnu.tar.gz   both programs, manual pages, completions, licences
+//! ekiden-0.1.0-x86_64-unknown-linux-gnu.tar.gz   both programs, documents, manual pages, completions, licences
 //! ekiden-0.1.0.tgz                               npm: a few lines that run the program of the platform
 //! ekiden-linux-x64-0.1.0.tgz                     npm: that program
 //! SHA256SUMS                                     of all of them
@@ -70,6 +70,7 @@ fn archive(built: &Path, runs_here: bool, target: &str, out: &Path) -> Result<Pa
         install(&built.join(program), &dir.join(program), "755")?;
     }
     papers(&dir)?;
+    docs(&dir)?;
     // Manual pages and completions are the same on all platforms, but only a program for this machine can
     // print them.
     if runs_here {
@@ -131,6 +132,7 @@ fn npm_launcher(out: &Path) -> Result<PathBuf, String> {
         "755",
     )?;
     papers(&dir)?;
+    docs(&dir)?;
     let text = shell::read(&source.join("package.json"))?;
     let mut package: serde_json::Value = serde_json::from_str(&text)
         .map_err(|error| format!("cannot understand packaging/npm/package.json: {error}"))?;
@@ -156,6 +158,16 @@ fn papers(dir: &Path) -> Result<(), String> {
     PAPERS
         .iter()
         .try_for_each(|name| install(&shell::root().join(name), &dir.join(name), "644"))
+}
+
+/// The documents, which the README and messages name.
+fn docs(dir: &Path) -> Result<(), String> {
+    let root = shell::root();
+    let files = Program::new("git", &["ls-files", "docs"]).within(root);
+    let files = files.output()?;
+    files
+        .lines()
+        .try_for_each(|name| install(&root.join(name), &dir.join(name), "644"))
 }
 
 fn install(from: &Path, to: &Path, mode: &str) -> Result<(), String> {
@@ -235,7 +247,7 @@ mod tests {
             .output()
             .unwrap();
         let name = format!("ekiden-{VERSION}-{target}");
-        for file in ["ekiden", "ekiden-fleet", "LICENSE-MIT"] {
+        for file in ["ekiden", "ekiden-fleet", "LICENSE-MIT", "docs/fleet.md"] {
             assert!(list.contains(&format!("{name}/{file}\n")), "{list}");
         }
         let check = Program::new("sha256sum", &["--check", "--quiet", "SHA256SUMS"]);

@@ -97,7 +97,7 @@ impl Mind for Planner {
             }
             Plan::Document { .. } | Plan::Manifest(_) => "The plan is made.",
             Plan::Questions(_) => "These are the questions.",
-            Plan::Review => "Nothing speaks against it.",
+            Plan::Review => "The review is done.",
             Plan::Nothing => "There is nothing to plan in this conversation.",
         };
         Move::End {

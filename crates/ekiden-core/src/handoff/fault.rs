@@ -29,7 +29,7 @@ pub enum FaultKind {
     #[error("it was {0}, and was set aside. Write it again as plain UTF-8 Markdown.")]
     NotText(NotText),
     /// The file is too large to be read.
-    #[error("too large to read ({} KB). Keep about a page and point to files.", .bytes / 1024)]
+    #[error("too large to read ({} KiB). Keep about a page and point to files.", .bytes / 1024)]
     TooLarge { bytes: u64 },
     /// A heading is missing or empty.
     #[error("{}", heading_text(*.heading, *.lack))]

@@ -357,7 +357,7 @@ fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
         Required NEXT_PROMPT.md: the file is empty. Fill it in under the headings given at the start.
         Required NEXT_PROMPT.md: still the template. Replace each explanation by what you know.
         Required NEXT_PROMPT.md: it was a symbolic link, and was set aside. Write it again as plain UTF-8 Markdown.
-        Required NEXT_PROMPT.md: too large to read (300 KB). Keep about a page and point to files.
+        Required NEXT_PROMPT.md: too large to read (300 KiB). Keep about a page and point to files.
         Required PROGRESS.md: no heading "## Stopped at". Name the file and item, and say whether it builds.
         Required PROGRESS.md: nothing under "Done". List what you finished, or what you tried.
         Required NEXT_PROMPT.md: nothing under "Resume at". Name the file or command to begin with.

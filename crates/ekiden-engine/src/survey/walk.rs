@@ -158,7 +158,10 @@ fn odd_rules(dir: &Path) -> Option<PathBuf> {
 }
 
 fn refused(file: &Path) -> String {
-    format!("{} is not a regular file of at most 256 KB", file.display())
+    format!(
+        "{} is not a regular file of at most 256 KiB",
+        file.display()
+    )
 }
 
 /// A file or a link, with what is known of it.

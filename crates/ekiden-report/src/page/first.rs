@@ -23,7 +23,7 @@ impl View<'_> {
             ("done", Text::own(self.done())),
             ("verification", self.verification()),
             ("changes", Text::own(self.changes())),
-            ("trouble", Text::own(self.trouble_in_short())),
+            ("problems", Text::own(self.problems_in_short())),
         ];
         facts
             .into_iter()
@@ -189,7 +189,7 @@ impl View<'_> {
             .join(", ")
     }
 
-    fn trouble_in_short(&self) -> String {
+    fn problems_in_short(&self) -> String {
         let mut kinds: Vec<_> = self.timeline.problems.iter().map(|one| one.kind).collect();
         kinds.sort_unstable();
         let counted = kinds.chunk_by(|one, next| one == next);

@@ -33,7 +33,7 @@ impl View<'_> {
             Section::new("Commits and files", self.changed()),
             Section::new("Cost", self.costs()),
             Section::new("Waits", self.waits()),
-            Section::new("Trouble", self.trouble()),
+            Section::new("Problems", self.problems()),
             Section::new("Tools and skills", self.tools()),
             Section::new("What worked, and what to avoid", self.lessons()),
             Section::new("Knowledge as it grew", self.knowledge()),

@@ -86,7 +86,7 @@ impl View<'_> {
         Block::table_of(head, all, ROWS_MAX, row)
     }
 
-    pub(super) fn trouble(&self) -> Vec<Block> {
+    pub(super) fn problems(&self) -> Vec<Block> {
         let row = |one: &Problem| {
             let stage = one.stage.map(|place| &self.timeline.stages[place]);
             let place = match (stage, one.session) {

@@ -332,7 +332,7 @@ fn missing(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         Some(example) => failure.hint(format!("for example `{example}`")),
         None => failure,
     };
-    Some(failure.hint(format!("`{name} --help` tells more")))
+    Some(failure.hint(format!("see `{name} --help`")))
 }
 
 /// The command that the first words name, and how it is called.
@@ -541,32 +541,32 @@ mod tests {
             ekiden build
             error: `ekiden build` needs IDEA
             hint: for example `ekiden build idea.md`
-            hint: `ekiden build --help` tells more
+            hint: see `ekiden build --help`
 
             ekiden config set
             error: `ekiden config set` needs KEY VALUE...
             hint: for example `ekiden config set max_sessions 20`
-            hint: `ekiden config set --help` tells more
+            hint: see `ekiden config set --help`
 
             ekiden config set max_sessions
             error: `ekiden config set` needs VALUE...
             hint: for example `ekiden config set max_sessions 20`
-            hint: `ekiden config set --help` tells more
+            hint: see `ekiden config set --help`
 
             ekiden completions
             error: `ekiden completions` needs SHELL
             hint: for example `ekiden completions bash > ~/.local/share/bash-completion/completions/ekiden`
-            hint: `ekiden completions --help` tells more
+            hint: see `ekiden completions --help`
 
             ekiden continue -m 3
             error: `ekiden continue` needs PROMPT
             hint: for example `ekiden continue 'Now add rate limiting to the API'`
-            hint: `ekiden continue --help` tells more
+            hint: see `ekiden continue --help`
 
             ekiden estimate spec.md -o plan.toml
             error: `ekiden estimate` needs --sessions
             hint: for example `ekiden estimate spec.md --sessions`
-            hint: `ekiden estimate --help` tells more
+            hint: see `ekiden estimate --help`
         "#]]
         .assert_eq(&told.join("\n"));
         let mut whole = definition();

@@ -64,13 +64,14 @@ mod tests {
     // shows: RUN-07
     #[test]
     fn hints_name_the_work_dir_that_was_typed() {
-        let hint = "`ekiden status --all` lists them, `ekiden man run` tells more; or add `--new`";
+        let hint = "`ekiden status --all` lists them, see `ekiden man run`; or add `--new`";
         let told = |line: &[&str]| {
             let words: Vec<OsString> = line.iter().map(OsString::from).collect();
             let failure = Failure::new(Exit::Usage, "no").hint(hint);
             name_in_hints(failure, &words).hints()[0].clone()
         };
-        let there = "`ekiden status --all -d 'a b'` lists them, `ekiden man run` tells more; or add `--new`";
+        let there =
+            "`ekiden status --all -d 'a b'` lists them, see `ekiden man run`; or add `--new`";
         assert_eq!(told(&["ekiden", "stop", "-d", "a b"]), there);
         assert_eq!(told(&["ekiden", "stop", "--work-dir=a b"]), there);
         assert_eq!(told(&["ekiden", "stop"]), hint);

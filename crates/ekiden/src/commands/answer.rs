@@ -108,7 +108,7 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
         args,
         &invocation,
         &workspace,
-        (run, &id, is_running),
+        (&id, is_running),
         answer,
         output,
     );
@@ -131,7 +131,7 @@ fn go_on(
     args: &AnswerArgs,
     invocation: &Invocation,
     workspace: &Workspace,
-    (run, id, is_running): (Option<&str>, &RunId, bool),
+    (id, is_running): (&RunId, bool),
     answer: Answer,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
@@ -154,9 +154,9 @@ fn go_on(
     let limits = chosen::limits_typed(&invocation.given)?;
     if is_running && let Ok(running) = RunningRun::find(workspace, Some(id.as_str())) {
         if limits != LimitsChanged::default() {
-            let text = "the run is at work, and another command changes its limits";
+            let text = "the run is at work, so an answer cannot change its limits";
             return Err(Failure::new(Exit::Usage, text)
-                .hint("`ekiden limits` changes them; answer without them"));
+                .hint("leave out these flags; `ekiden limits` changes them"));
         }
         let answer = Steering::Answer { stage, words };
         return steer::answer_running(invocation, workspace.clone(), running, answer, output);
@@ -166,7 +166,7 @@ fn go_on(
         ..launch::resumed(limits)
     };
     let asked = Continuing {
-        prefix: run,
+        prefix: Some(id.as_str()),
         not_in_plans: None,
         detach: args.detach,
         with: With::Resume(resumed, ChangedLog::Refuse),

@@ -10,12 +10,12 @@ use ekiden_core::manifest::Verification;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Words that the shell itself knows.
+/// Words that the shell itself knows, where `sh` is bash, too.
 const OF_THE_SHELL: &[&str] = &[
-    "!", ".", ":", "[", "break", "case", "cd", "command", "continue", "echo", "eval", "exec",
-    "exit", "export", "false", "for", "getopts", "if", "printf", "pwd", "read", "readonly",
-    "return", "set", "shift", "test", "times", "trap", "true", "type", "ulimit", "umask", "unset",
-    "until", "wait", "while", "{",
+    "!", ".", ":", "[", "alias", "break", "case", "cd", "command", "continue", "echo", "eval",
+    "exec", "exit", "export", "false", "for", "getopts", "if", "let", "local", "printf", "pwd",
+    "read", "readonly", "return", "set", "shift", "source", "test", "time", "times", "trap",
+    "true", "type", "ulimit", "umask", "unset", "until", "wait", "while", "{",
 ];
 /// What the shell would change in a word, or end it at.
 const SPECIAL: &[char] = &[
@@ -122,6 +122,8 @@ mod tests {
         for command in [
             "sh -c x",
             "cd a && pytets",
+            "source .venv/bin/activate && pytets",
+            "time pytets",
             "! grep x",
             "$MAKE test",
             "(pytets)",

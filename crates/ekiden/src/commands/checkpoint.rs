@@ -11,7 +11,7 @@ use super::end_leftovers;
 use super::estimate::shown;
 use super::task::Task;
 use crate::exit::Exit;
-use crate::failure::{Failure, OrFail as _};
+use crate::failure::{Failure, OrFail as _, current_dir};
 use crate::guard::{Watched, take_checkpoint};
 use crate::output::json::fields;
 use crate::output::{Output, phrase};
@@ -30,7 +30,7 @@ pub struct CheckpointArgs {
     /// Estimate whether a task fits: a file, or the task itself
     #[arg(long, value_name = "TASK", group = "what")]
     estimate: Option<String>,
-    /// Postpone the handoff once, until 90 % of the usable window
+    /// Postpone the handoff once, until 90% of the usable window or L3, if that is lower
     #[arg(long, group = "what")]
     defer: bool,
     /// Show this word in the status line as the session's phase; "" for none
@@ -213,7 +213,7 @@ impl<'a> CheckpointCommand<'a> {
         if self.json {
             output.json(&estimate);
         } else {
-            let large = large_spec(&self.watched.place.dir, task, &window);
+            let large = large_spec(&current_dir()?, task, &window);
             // Its parts are listed below.
             let parts = large.is_none().then(|| estimate.shards());
             tell_estimate(&estimate, parts, self.reading.as_ref(), output);

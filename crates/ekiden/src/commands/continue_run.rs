@@ -2,6 +2,7 @@
 
 use clap::Args;
 use ekiden_core::event::Continued;
+use ekiden_core::ids::RunId;
 use ekiden_core::prompt::review_task;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
@@ -50,12 +51,15 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
     let invocation = Invocation::new(args.typed.flags())?;
     let workspace = invocation.workspace()?;
     let prefix = args.run.as_deref();
+    // While the pull request is read, another run may begin.
+    let found = args.from_pr.then(|| history::find(&workspace, prefix));
+    let found = found.transpose()?.map(|(run, _)| run);
     let named = args.file.as_deref().or(args.prompt.as_deref());
     let task = named.map(|named| Task::of_run(named, &workspace.dir, output));
     let task = task.transpose()?;
-    let task = match (args.from_pr, task) {
-        (false, task) => task.unwrap_or_default(),
-        (true, own) => from_pull_request(&invocation, &workspace, prefix, own.as_ref())?,
+    let task = match (&found, task) {
+        (None, task) => task.unwrap_or_default(),
+        (Some(run), own) => from_pull_request(&invocation, &workspace, run, own.as_ref())?,
     };
     let continued = Continued {
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
@@ -64,7 +68,7 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
         limits: chosen::limits_typed(&invocation.given)?,
     };
     let asked = Continuing {
-        prefix,
+        prefix: found.as_ref().map_or(prefix, |run| Some(run.as_str())),
         not_in_plans: Some("give it follow-up work"),
         detach: args.detach,
         with: With::FollowUp(continued),
@@ -76,11 +80,10 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
 fn from_pull_request(
     invocation: &Invocation,
     workspace: &Workspace,
-    prefix: Option<&str>,
+    run: &RunId,
     own: Option<&Task>,
 ) -> Result<Task, Failure> {
-    let (run, _) = history::find(workspace, prefix)?;
-    let summary = history::read(workspace, &run, |_, _| {})?;
+    let summary = history::read(workspace, run, |_, _| {})?;
     let header = summary.run.header();
     let trackers = invocation.trackers(workspace);
     let pull = match (&header.pull_request, &header.place.branch) {

@@ -14,7 +14,7 @@ mod messages;
 mod place;
 mod round;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -31,6 +31,7 @@ use ekiden_engine::known_limits;
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::RealDisk;
+use ekiden_store::error::StoreError;
 use ekiden_store::lock::lock_attempt;
 use ekiden_tracker::Fault;
 use jiff::tz::TimeZone;
@@ -155,6 +156,8 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         limited: Millis(0),
         cleared_micro_usd: 0,
         has_found: false,
+        blocked: BTreeSet::new(),
+        blocked_shown: BTreeSet::new(),
         is_spent: false,
         obstacle: None,
         output,
@@ -193,6 +196,10 @@ struct Dispatcher<'a> {
     is_spent: bool,
     /// The tracker has answered before, so a fault of it does not end the dispatcher.
     has_found: bool,
+    /// Issues that wait for another open issue.
+    blocked: BTreeSet<String>,
+    /// Those that were last reported.
+    blocked_shown: BTreeSet<String>,
     /// Why nothing begins now, as last reported.
     obstacle: Option<String>,
     output: &'a mut Output,
@@ -208,7 +215,7 @@ impl Dispatcher<'_> {
             let is_idle = !places.iter().any(IssueWorktree::is_at_work) && !did_something;
             let is_free = self.obstacle.is_none() && !self.is_spent && self.failed.is_empty();
             // A label may be misspelled.
-            if is_first && is_idle && is_free && !self.json {
+            if is_first && is_idle && is_free && self.blocked.is_empty() && !self.json {
                 let again = match self.args.once {
                     true => String::new(),
                     false => format!(
@@ -219,6 +226,9 @@ impl Dispatcher<'_> {
                 let label = one_line(&self.args.label);
                 let text = format!("no issue with the label `{label}` needs a run{again}");
                 self.output.line(Line::new(Tone::Quiet, text));
+            }
+            if is_idle && is_free {
+                self.say_blocked();
             }
             if self.args.once && is_idle && (self.obstacle.is_none() || self.is_spent) {
                 return Ok(match self.failed.is_empty() && !self.is_spent {
@@ -236,9 +246,13 @@ impl Dispatcher<'_> {
     /// One dispatcher for each project: two would take the same issue.
     fn lock(&self) -> Result<std::fs::File, Failure> {
         ensure_dir(&RealDisk::new(), &self.dir)?;
-        lock_attempt(&self.dir.join(".dispatching"), Duration::ZERO).map_err(|_| {
-            Failure::new(Exit::Held, "another dispatcher works for this project")
-                .hint("`ekiden status --everywhere` shows its runs")
+        let lock = lock_attempt(&self.dir.join(".dispatching"), Duration::ZERO);
+        lock.map_err(|error| match error {
+            StoreError::Held { .. } => {
+                Failure::new(Exit::Held, "another dispatcher works for this project")
+                    .hint("`ekiden status --everywhere` shows its runs")
+            }
+            error => error.into(),
         })
     }
 
@@ -270,21 +284,9 @@ impl Dispatcher<'_> {
     fn round(&mut self) -> Result<(Vec<IssueWorktree>, bool), Failure> {
         let places = self.look();
         self.trackers.send_what_is_due();
-        let found = match self.find() {
-            Ok(found) => found,
-            Err(fault) => {
-                let failure = failure("list issues", self.kind, &fault);
-                if !self.has_found {
-                    return Err(failure);
-                }
-                self.say_obstacle(Some(failure.error().to_owned()));
-                if let Fault::Limited { wait } = fault {
-                    self.limited = wait;
-                }
-                return Ok((places, false));
-            }
+        let Some(found) = self.listed()? else {
+            return Ok((places, false));
         };
-        self.has_found = true;
         let now = SystemClock.now();
         let limit = known_limits::held(&self.workspace, &self.settings.agent, now);
         let obstacle = limit.as_ref().map(|cause| {
@@ -292,17 +294,17 @@ impl Dispatcher<'_> {
             let until = phrase::future(until, now, &TimeZone::system());
             format!("{cause}; nothing begins before {until}")
         });
-        let room = self.room(&places);
-        self.is_spent = obstacle.is_none() && room == 0;
-        let spent =
-            || "the total budget has no room for another run; nothing new begins".to_owned();
-        self.say_obstacle(obstacle.or_else(|| self.is_spent.then(spent)));
         let wanted: Vec<(IssueRef, Issue)> = found
             .iter()
             .map(|issue| by_its_place(issue, &places))
             .filter_map(|issue| Some((self.named(&issue)?, issue)))
             .collect();
         let ids: Vec<String> = wanted.iter().map(|(named, _)| named.id.clone()).collect();
+        let blocked = wanted.iter().filter(|(_, issue)| issue.is_blocked);
+        let blocked = blocked.map(|(named, _)| named.id.clone());
+        self.blocked = blocked
+            .filter(|id| !places.iter().any(|place| place.issue == *id))
+            .collect();
         let wants: Vec<(&IssueWorktree, Wanted)> = places
             .iter()
             .map(|place| (place, self.wants(place, &ids)))
@@ -311,6 +313,14 @@ impl Dispatcher<'_> {
         let open = wanted.iter().filter(|(_, issue)| !issue.is_blocked);
         let due = open.map(|(named, _)| named.id.clone()).filter(is_due);
         let due: Vec<String> = due.collect();
+        let room = self.room(&places);
+        let is_left = steps(&due, &wants, usize::MAX, usize::MAX)
+            .iter()
+            .any(|step| matches!(step, Step::Take(_)));
+        self.is_spent = obstacle.is_none() && room == 0 && is_left;
+        let spent =
+            || "the total budget has no room for another run; nothing new begins".to_owned();
+        self.say_obstacle(obstacle.or_else(|| self.is_spent.then(spent)));
         let jobs = match limit {
             Some(_) => 0,
             None => self.args.jobs as usize,
@@ -334,6 +344,27 @@ impl Dispatcher<'_> {
         // A run that has just begun may end before the tracker is asked again.
         let places = if begun { self.look() } else { places };
         Ok((places, begun))
+    }
+
+    /// The same as `find`. Once the tracker has answered, a fault of it is reported, and there is no list this time.
+    fn listed(&mut self) -> Result<Option<Vec<Issue>>, Failure> {
+        match self.find() {
+            Ok(found) => {
+                self.has_found = true;
+                Ok(Some(found))
+            }
+            Err(fault) => {
+                let failure = failure("list issues", self.kind, &fault);
+                if !self.has_found {
+                    return Err(failure);
+                }
+                self.say_obstacle(Some(failure.error().to_owned()));
+                if let Fault::Limited { wait } = fault {
+                    self.limited = wait;
+                }
+                Ok(None)
+            }
+        }
     }
 
     /// The issues that want a run, those to begin with first.

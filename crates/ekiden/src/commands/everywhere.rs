@@ -152,6 +152,10 @@ fn unread_line(project: &Project) -> Line {
 
 fn json(found: Found) -> Fields {
     let read = run_status::look(&found.workspace, found.listed, found.holder);
+    let read = read.map(|mut status| {
+        status.look_at_work(&found.workspace);
+        status
+    });
     run_status::json(&read).with("project", &found.workspace.dir)
 }
 

@@ -305,9 +305,8 @@ fn dev(output: &mut Output) -> Result<Exit, Failure> {
     };
     output.message("a server on 127.0.0.1:7233, which keeps nothing; ctrl-c ends it\n");
     let args = ["server", "start-dev", "--headless", "--log-level", "error"];
-    Err(not_started(&foreground::become_program(
-        &server, &args, None,
-    )))
+    let error = foreground::become_program(&server, &args, None);
+    Err(not_started("temporal", &error))
 }
 
 impl Placement {
@@ -324,8 +323,9 @@ impl Placement {
         (detach, new): (bool, bool),
     ) -> Result<Program, Failure> {
         if detach && (header.issue.is_some() || header.pull_request.is_some()) {
-            let text = "with `--detach`, nothing here updates the issue about a fleet's run";
-            return Err(Failure::new(Exit::Settings, text).hint("leave out one of them"));
+            let text = "with `--detach`, nothing here would update the issue or the pull request of a fleet's run";
+            return Err(Failure::new(Exit::Settings, text)
+                .hint("leave out `--detach`, or `--issue` and `--pull-request`"));
         }
         let sign_key = file(invocation, &table::FLEET_SIGN_KEY)?;
         let place = FleetPlace {
@@ -373,7 +373,7 @@ impl Program {
     ) -> Result<Exit, Failure> {
         let wanted = self.wanted.to_string();
         let program = Companion::start(&find_it()?, &[self.role], wanted.as_bytes());
-        let mut program = program.map_err(|error| not_started(&error))?;
+        let mut program = program.map_err(|error| not_started(PROGRAM, &error))?;
         let mut follow: Option<Follow> = None;
         loop {
             let mut said = program.said();
@@ -452,7 +452,7 @@ fn file(invocation: &Invocation, setting: &Setting<String>) -> Result<Option<Str
         true => Ok(Some(path)),
         false => {
             let text = format!("`{}`: there is no file {path}", setting.row.name);
-            Err(Failure::new(Exit::Settings, text))
+            Err(Failure::new(Exit::Settings, text).hint("correct the path"))
         }
     }
 }
@@ -467,9 +467,8 @@ fn in_a_file(bytes: &[u8]) -> std::io::Result<File> {
 
 fn become_it(args: &[&str], input: Option<File>) -> Result<Exit, Failure> {
     let program = find_it()?;
-    Err(not_started(&foreground::become_program(
-        &program, args, input,
-    )))
+    let error = foreground::become_program(&program, args, input);
+    Err(not_started(PROGRAM, &error))
 }
 
 /// Where `ekiden-fleet` is.
@@ -487,6 +486,7 @@ fn find_it() -> Result<PathBuf, Failure> {
         })
 }
 
-fn not_started(error: &std::io::Error) -> Failure {
-    Failure::caused(Exit::Unreachable, "cannot start it", error)
+fn not_started(program: &str, error: &std::io::Error) -> Failure {
+    let what = format!("cannot start `{program}`");
+    Failure::caused(Exit::Unreachable, &what, error)
 }

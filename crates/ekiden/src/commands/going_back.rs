@@ -4,6 +4,7 @@ use ekiden_core::ids::SessionNumber;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::renewal::{NewTask, StartingPoint};
 use ekiden_core::settings::{LimitsChanged, Place, RunStarted};
+use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{history, log_check};
 
@@ -37,8 +38,8 @@ pub fn from(
 pub fn header(
     invocation: &Invocation,
     workspace: &mut Workspace,
-    run: Option<&str>,
-    session: SessionNumber,
+    (run, session): (Option<&str>, SessionNumber),
+    changed_log: ChangedLog,
     task: Option<&Task>,
     limits: &LimitsChanged,
     output: &mut Output,
@@ -46,7 +47,9 @@ pub fn header(
     let (point, then, summary) = history::starting_point(workspace, run, session)?;
     invocation.refuse_a_persons_run(&summary.run)?;
     invocation.settle_state(workspace, Some(summary.id()), output)?;
-    log_check::refuse_changed(workspace, summary.id())?;
+    if changed_log == ChangedLog::Refuse {
+        log_check::refuse_changed(workspace, summary.id())?;
+    }
     refuse_plan(&summary.run, "go back to a session")?;
     let mut header = summary.run.header().clone();
     let (given, budgets) = (&invocation.given, &limits.bounds.agents);

@@ -80,12 +80,12 @@ pub fn goes_on(
 pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     let sender = Sender::to(workspace, run);
     let is_of_run = agents_of(workspace, run);
-    let (troubles, heard) = mpsc::channel();
+    let (errors, heard) = mpsc::channel();
     thread::spawn(move || {
         for line in io::stdin().lines().map_while(Result::ok) {
             let meant = meaning(&line, &is_of_run);
             let taken = meant.and_then(|steering| send(&sender, steering));
-            if taken.is_err_and(|trouble| troubles.send(trouble).is_err()) {
+            if taken.is_err_and(|error| errors.send(error).is_err()) {
                 break;
             }
         }

@@ -72,6 +72,9 @@ fn take(
     workspace: &Workspace,
     session: Option<&str>,
 ) -> Result<Taken, Failure> {
+    if invocation.environment.has_run() {
+        return Err(Watched::of_run());
+    }
     let watched = session.and_then(|session| Watched::for_command(Some(session)).ok());
     let reading = watched.as_ref().and_then(Watched::reading);
     Ok(take_checkpoint(&Request {

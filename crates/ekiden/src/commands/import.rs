@@ -121,15 +121,12 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     // The imported settings apply to the run.
     let invocation = Invocation::new(args.typed.flags())?;
-    match (work, task) {
-        (Some(UnfinishedWork::Plan(begun)), _) => {
-            take_plan(&begun, args, &invocation, &workspace, output)
+    if let Some(work) = work {
+        let exit = take(work, task, args, (&invocation, &workspace), output)?;
+        if exit != Exit::Done {
+            return Ok(exit);
         }
-        (Some(UnfinishedWork::Relay(left)), Some(task)) => {
-            take_relay(*left, task, args, &invocation, &workspace, output)
-        }
-        (_, _) => Ok(Exit::Done),
-    }?;
+    }
     // Includes those of an import that was interrupted here.
     if let Some((hash, earlier)) = earlier
         && let Some(run) = history::imported(&workspace, &hash)?
@@ -137,6 +134,31 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
         sessions::keep(&earlier, &workspace, &run)?;
     }
     Ok(Exit::Done)
+}
+
+/// Makes the run that goes on with the work. On a terminal another process makes it, and says what went wrong: here only
+/// its exit code is known.
+fn take(
+    work: UnfinishedWork,
+    task: Option<Task>,
+    args: &ImportArgs,
+    (invocation, workspace): (&Invocation, &Workspace),
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let hash = match &work {
+        UnfinishedWork::Plan(begun) => begun.done.imported.hash.clone(),
+        UnfinishedWork::Relay(left) => left.hash.clone(),
+    };
+    let before = history::imported(workspace, &hash)?;
+    let exit = match (work, task) {
+        (UnfinishedWork::Plan(begun), _) => take_plan(&begun, args, invocation, workspace, output)?,
+        (UnfinishedWork::Relay(left), Some(task)) => {
+            take_relay(*left, task, args, invocation, workspace, output)?
+        }
+        (UnfinishedWork::Relay(_), None) => Exit::Done,
+    };
+    let is_made = history::imported(workspace, &hash)? != before;
+    Ok(if is_made { Exit::Done } else { exit })
 }
 
 /// Their project: the directory that is named, or the one in which the named `.cleave`, `.casm` or `.claude` is.

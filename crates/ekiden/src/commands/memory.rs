@@ -378,10 +378,10 @@ impl From<MemoryError> for Failure {
             }
             MemoryError::Disk(error) => error.into(),
             MemoryError::Busy => Self::new(Exit::State, text).hint("try again in a minute"),
-            // An index made anew would not fit either.
+            // A new index would not fit either.
             MemoryError::Index(_) if takes_nothing => Self::new(Exit::State, text),
             MemoryError::Index(_) | MemoryError::OtherVersion => Self::new(Exit::State, text)
-                .hint("`ekiden memory rebuild` makes the index anew; what was recorded stays"),
+                .hint("`ekiden memory rebuild` rebuilds the index; what was recorded stays"),
         }
     }
 }

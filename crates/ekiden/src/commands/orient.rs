@@ -16,6 +16,7 @@ use super::run_status::{self, RunStatus};
 use crate::client::transcript::{self, IN_AGENT_VARIABLE};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::guard::Watched;
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
@@ -50,8 +51,10 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
         Some(name) => kept.read(&name)?.map(|text| (name, text)),
         None => kept.newest(|_| true)?,
     };
+    // A session of a run, and one that an agent starts for a question, leave it for the person's next one.
     if let (Some((name, text)), Some(session)) = (&found, session)
         && session_of(text).as_deref() != Some(session)
+        && Watched::for_command(Some(session)).is_ok_and(|watched| !watched.is_nested())
     {
         // If nothing can be written, it is only read.
         let _ = kept.consume(name, session);

@@ -56,7 +56,8 @@ pub struct RalphArgs {
 enum What {
     /// Write `PROMPT.md`, `fix_plan.md` and `progress.txt`
     ///
-    /// ekiden never overwrites an existing file.
+    /// ekiden never overwrites an existing file. Where the guard is installed, this also begins a loop: each session in this
+    /// project is then an iteration, until you delete `.ekiden/ralph-state.json`.
     Init {
         #[command(flatten)]
         typed: Typed<Asking>,

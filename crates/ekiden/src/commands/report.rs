@@ -87,7 +87,7 @@ fn write_debrief(
     let summary = history::read(workspace, run, |_, _| {})?;
     let what = format!("cannot read {}", phrase::path(&report.markdown));
     let text = std::fs::read_to_string(&report.markdown).or_fail(Exit::State, what)?;
-    debrief::write(args.typed.flags(), &summary.run, &text, output)
+    debrief::write(args.typed.flags(), workspace, &summary.run, &text, output)
 }
 
 fn open(file: &Path) -> Result<Exit, Failure> {

@@ -58,12 +58,16 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let environment = &invocation.environment;
     let refuse = || environment.refuse_a_session("accept a changed log");
     args.accept_log.then(refuse).transpose()?;
+    let changed_log = match args.accept_log {
+        true => ChangedLog::Accept,
+        false => ChangedLog::Refuse,
+    };
     if let Some(session) = args.resume_from {
         let header = going_back::header(
             &invocation,
             &mut workspace,
-            prefix,
-            session,
+            (prefix, session),
+            changed_log,
             task.as_ref(),
             &limits,
             output,
@@ -88,10 +92,6 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let not_in_plans = match &task {
         Some(_) => Some("change the task"),
         None => (limits.guided == Some(true)).then_some("guide it"),
-    };
-    let changed_log = match args.accept_log {
-        true => ChangedLog::Accept,
-        false => ChangedLog::Refuse,
     };
     let resumed = RunResumed {
         task: task.map(Task::replacement),

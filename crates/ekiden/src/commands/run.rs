@@ -331,7 +331,7 @@ pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, (String, 
         }
         AgentKind::Acp | AgentKind::Codex => "install it, or name another with `--agent`",
         AgentKind::Rehearsal | AgentKind::Exec => {
-            "correct its command, in which blanks separate words, or name another with `--agent`"
+            "correct its command (spaces separate words), or name another with `--agent`"
         }
     };
     let path = Path::new(program);

@@ -16,6 +16,7 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
 
+use super::follow::Tails;
 use super::run_ids;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -26,6 +27,7 @@ use crate::output::outcome::Description;
 use crate::output::shown_work_dir::ShownWorkDir;
 use crate::output::stage_table::{self, Row};
 use crate::output::{Output, outcome, phrase};
+use crate::past;
 
 /// The newest run, unless it is complete or cannot be read.
 pub(super) fn unfinished(workspace: &Workspace) -> Result<Option<RunStatus>, Failure> {
@@ -92,6 +94,9 @@ impl Unreadable {
     }
 }
 
+/// How a run is called that was imported and did not continue.
+const IMPORTED: &str = "imported";
+
 /// A run, and who works on it.
 pub(super) struct RunStatus {
     pub(super) summary: RunSummary,
@@ -141,6 +146,16 @@ impl RunStatus {
         };
         status.look_who_holds(holder);
         status
+    }
+
+    /// Looks at what its sessions do just now, and estimates how much longer it will work.
+    pub(super) fn look_at_work(&mut self, workspace: &Workspace) {
+        if !self.is_over() {
+            let run = &self.summary.run;
+            Tails::default().look(workspace, run, &mut self.board);
+            let past = past::of_project(workspace, run.header().settings.agent.kind);
+            self.left = past::left(run, &past, SystemClock.now());
+        }
     }
 
     pub(super) fn look_who_holds(&mut self, holder: Option<Holder>) {
@@ -218,14 +233,19 @@ impl RunStatus {
         let session = relays().map(|relay| relay.session().get()).max();
         let budget = run.budget();
         let stages: Vec<Fields> = self.stages().iter().map(Row::json).collect();
+        let state = match self.is_only_imported() {
+            true => IMPORTED,
+            false => self.word().1,
+        };
         let asked = run.questions().map(|(stage, question)| {
             let question = clean(question).text;
             fields! { "stage": stage, "question": question }
         });
         fields! {
             "run": self.summary.id(),
-            "state": self.word().1.replace(", ", "_").replace(' ', "_"),
+            "state": state.replace(", ", "_").replace(' ', "_"),
             "task": one_line(&run.task_names()),
+            "agent": relays().find_map(Relay::one_of_several),
             "session": session.unwrap_or(0),
             "session_max": run.session_max(),
             "sessions_over": totals.sessions,
@@ -352,6 +372,14 @@ impl RunStatus {
         format!("{from} to {}", phrase::clock(last, began, zone))
     }
 
+    /// It was imported and did not continue: nobody asked it to stop.
+    fn is_only_imported(&self) -> bool {
+        let run = &self.summary.run;
+        matches!(run.outcome(), Some(Outcome::Stopped { .. }))
+            && run.header().imported.is_some()
+            && run.totals().running.0 == 0
+    }
+
     fn waits_until(&self) -> Option<Timestamp> {
         let run = &self.summary.run;
         let mut relays = run.relays();
@@ -361,10 +389,8 @@ impl RunStatus {
 
     fn doing(&self, zone: &TimeZone) -> String {
         let run = &self.summary.run;
-        let stopped = matches!(run.outcome(), Some(Outcome::Stopped { .. }));
-        if stopped && run.header().imported.is_some() && run.totals().running.0 == 0 {
-            // Nobody asked it to stop.
-            return "imported".to_owned();
+        if self.is_only_imported() {
+            return IMPORTED.to_owned();
         }
         let first = run.live().chain(run.relays()).next();
         let doing = first.map_or(String::new(), |(_, relay)| phrase::doing(relay));
@@ -381,7 +407,7 @@ impl RunStatus {
         }
     }
 
-    fn next(&self, ids: &[RunId], there: &ShownWorkDir) -> Option<String> {
+    pub(super) fn next(&self, ids: &[RunId], there: &ShownWorkDir) -> Option<String> {
         let (run, flag) = (&self.summary.run, there.flag());
         let id = phrase::short_id(self.summary.id(), ids);
         let which = phrase::which(self.summary.id(), ids) + &flag;

@@ -25,8 +25,8 @@ const CONTEXT_LINES: usize = 2;
 /// Install the guard into Claude Code: hooks, status line, skills, MCP server
 ///
 /// The guard watches how full the context is in sessions that you start yourself. Setup shows the change to the settings.
-/// Everything else there stays as it is: your status line still appears, together with the guard's, and an existing command
-/// keeps its name. A second call updates everything, for instance after this program has moved.
+/// Everything else there stays as it is: your status line still appears, together with the guard's, and a command or skill
+/// of yours that has the name of one of ekiden's keeps it. A second call updates everything, for instance after this program has moved.
 ///
 /// The MCP server gives sessions the memory of earlier ones, and a rule lets its tools run without asking;
 /// `mcp = false` leaves both out.
@@ -203,7 +203,7 @@ fn obstacles(plan: &Plan, invocation: &Invocation, dir: &Path, program: &str) ->
         if file.survey.programs().iter().any(|other| *other != program) {
             let other = file.path.display();
             warnings.push(format!(
-                "{other} calls another ekiden, so both would run; `ekiden doctor` tells more"
+                "{other} calls another ekiden, so both would run; see `ekiden doctor`"
             ));
         }
     }

@@ -13,7 +13,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_manifest::{ShardPlan, shard_plan};
 use ekiden_store::disk::{Disk as _, RealDisk};
-use ekiden_tracker::NewIssue;
+use ekiden_tracker::{NewIssue, Tracker};
 
 use super::Invocation;
 use super::plan::{Planner, Writing};
@@ -27,7 +27,7 @@ use crate::output::{Output, phrase};
 use crate::plan::author;
 use crate::settings::flags::{Planning, Typed};
 use crate::specs::file_bytes;
-use crate::tracker::{Trackers, failure};
+use crate::tracker::failure;
 
 /// Sub-issues that were made within this time are found again, and not made twice.
 const MADE_WITHIN: Millis = Millis::from_secs(90 * 24 * 60 * 60);
@@ -86,13 +86,16 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
     let place = args.output.as_ref();
     let place = place.map(|path| OutputPaths::of(&invocation.here.join(path), &dir));
     let place = place.transpose()?;
+    if let Some(place) = &place {
+        place.refuse_existing(&shards, &spec, args.force)?;
+    }
+    // Whoever does not agree gets no plan either, so the same command can be repeated.
     let parent = args.issues.as_deref();
-    let issues = parent.map(|parent| SubIssues::of(&invocation, parent));
+    let count = phrase::count(shards.shards.len() as u64, "sub-issue");
+    let issues =
+        parent.map(|parent| SubIssues::agreed(&invocation, (parent, &count), args.yes, output));
     let issues = issues.transpose()?;
     if args.with_model {
-        if let Some(place) = &place {
-            place.refuse_existing(&shards, &spec, args.force)?;
-        }
         let writing = Writing::default();
         let mut planner = Planner::new(args.typed.flags(), &writing)?;
         let file = dir.join(&args.spec);
@@ -107,7 +110,7 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
     let written = place.map(|place| place.write(&shards, &spec, args.force));
     let written = written.transpose()?;
     let issues = match issues {
-        Some(issues) => issues.make(&shards, &spec, args.yes, output)?,
+        Some(issues) => issues.make(&shards, &spec)?,
         None => Vec::new(),
     };
     if invocation.json()? {
@@ -168,47 +171,41 @@ impl ShardArgs {
 }
 
 /// Where sub-issues are made.
-struct SubIssues<'i> {
-    invocation: &'i Invocation,
-    trackers: Trackers,
+struct SubIssues {
+    tracker: Box<dyn Tracker>,
     parent: IssueRef,
 }
 
-impl<'i> SubIssues<'i> {
-    fn of(invocation: &'i Invocation, parent: &str) -> Result<Self, Failure> {
+impl SubIssues {
+    /// Asks whether to make them, and finds their parent.
+    fn agreed(
+        invocation: &Invocation,
+        (parent, count): (&str, &str),
+        yes: bool,
+        output: &mut Output,
+    ) -> Result<Self, Failure> {
         let trackers = invocation.trackers(&invocation.workspace_here()?);
         let parent = trackers.named(parent)?;
         if parent.tracker != TrackerKind::Local {
             invocation.environment.refuse_a_session("make sub-issues")?;
         }
-        Ok(Self {
-            invocation,
-            trackers,
-            parent,
-        })
-    }
-
-    /// Makes them once somebody has agreed, and only once for the same parts of the same issue.
-    fn make(
-        &self,
-        shards: &Shards,
-        spec: &Task,
-        yes: bool,
-        output: &mut Output,
-    ) -> Result<Vec<String>, Failure> {
-        let count = phrase::count(shards.shards.len() as u64, "sub-issue");
-        let question = format!("Make {count} of {}? [y/N] ", self.parent);
-        let agreed = yes || (self.invocation.can_ask()? && output.confirm(&question));
-        if !agreed {
-            let text = format!("no sub-issue of {} was made: nobody agreed", self.parent);
+        let question = format!("Make {count} of {parent}? [y/N] ");
+        if !yes && !(invocation.can_ask()? && output.confirm(&question)) {
+            let text = format!("no sub-issue of {parent} was made: nobody agreed");
             return Err(
                 Failure::new(Exit::Settings, text).hint("answer yes on a terminal, or add `--yes`")
             );
         }
-        let failed = |fault| failure("make the sub-issues", self.parent.tracker, &fault);
-        let tracker = self.trackers.open(&self.parent).map_err(failed)?;
+        let failed = |fault| failure("make the sub-issues", parent.tracker, &fault);
+        let tracker = trackers.open(&parent).map_err(failed)?;
         // GitHub and files would take any parent.
-        tracker.issue(&self.parent.id).map_err(failed)?;
+        tracker.issue(&parent.id).map_err(failed)?;
+        Ok(Self { tracker, parent })
+    }
+
+    /// Makes them, only once for the same parts of the same issue.
+    fn make(&self, shards: &Shards, spec: &Task) -> Result<Vec<String>, Failure> {
+        let failed = |fault| failure("make the sub-issues", self.parent.tracker, &fault);
         let since = Timestamp(SystemClock.now().0.saturating_sub(MADE_WITHIN.0));
         let make = |shard: &Shard| {
             let title = format!("{} {}", shard.id, shard.title);
@@ -220,7 +217,7 @@ impl<'i> SubIssues<'i> {
                 parent: Some(&self.parent.id),
                 since,
             };
-            tracker.create(&new).map_err(failed)
+            self.tracker.create(&new).map_err(failed)
         };
         shards.shards.iter().map(make).collect()
     }
@@ -296,7 +293,8 @@ impl OutputPaths {
         let plan = shard_plan(shards, &spec.text, &spec.name, &self.parts);
         let parts = self.work_dir.join(&self.parts);
         let mut new = vec![&self.manifest];
-        new.extend((!plan.files.is_empty()).then_some(&parts));
+        let goes_into = force && parts.is_dir() && !parts.is_symlink();
+        new.extend((!plan.files.is_empty() && !goes_into).then_some(&parts));
         author::refuse_existing_manifest(&new, force)?;
         Ok(plan)
     }

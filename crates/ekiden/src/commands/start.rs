@@ -400,9 +400,11 @@ impl Answers {
         let budget = &table::RUN_BUDGET.row;
         if !self.is_given(budget) {
             let own = self.value(budget);
+            // No flag lifts the one of a settings file.
+            let is_none_set = own.is_none();
             let default = own.unwrap_or_else(|| NO_BUDGET.to_owned());
             let check = |text: &str| match text {
-                NO_BUDGET => Ok(()),
+                NO_BUDGET if is_none_set => Ok(()),
                 text => (table::RUN_BUDGET.row.check)(text),
             };
             let help = "the run stops when it is spent, and can be resumed";

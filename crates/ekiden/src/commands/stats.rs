@@ -113,7 +113,9 @@ fn metrics(
     let unreadable = gather::project(&invocation.workspace()?, since, &mut metrics)?;
     if unreadable > 0 {
         let runs = phrase::count(unreadable, "run");
-        output.warn(&format!("{runs} could not be read: `ekiden status`"));
+        output.warn(&format!(
+            "{runs} could not be read; `ekiden status --all` says why"
+        ));
     }
     Ok(metrics)
 }

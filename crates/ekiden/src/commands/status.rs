@@ -7,7 +7,6 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::guard::last_error;
 use jiff::tz::TimeZone;
 
-use super::follow::Tails;
 use super::run_status::{self, State};
 use super::{Invocation, everywhere, run_ids, watch};
 use crate::exit::Exit;
@@ -15,7 +14,6 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::json::Fields;
 use crate::output::line::{Line, one_line};
-use crate::past;
 use crate::settings::flags::{Asking, Typed};
 
 /// Show what runs here, and its progress
@@ -55,12 +53,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     let newest_first = history::list(&workspace)?.into_iter().rev();
     let mut runs = newest_first.map(|listed| {
         run_status::look(&workspace, listed, holder.clone()).map(|mut status| {
-            if !status.is_over() {
-                let run = &status.summary.run;
-                Tails::default().look(&workspace, run, &mut status.board);
-                let past = past::of_project(&workspace, run.header().settings.agent.kind);
-                status.left = past::left(run, &past, SystemClock.now());
-            }
+            status.look_at_work(&workspace);
             status
         })
     });
@@ -90,7 +83,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
             output.line(&line);
         }
     }
-    warn_of_trouble(&workspace, output);
+    warn_of_problem(&workspace, output);
     if shown == 0 {
         output.line("nothing has run here yet");
         output.line(Line::next(format!("ekiden run TASK{}", there.flag())));
@@ -99,11 +92,11 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 /// What hooks or the memory could not do.
-fn warn_of_trouble(workspace: &Workspace, output: &mut Output) {
-    if let Some((_, trouble)) = last_error(&workspace.state_dir) {
-        let trouble = one_line(&trouble);
+fn warn_of_problem(workspace: &Workspace, output: &mut Output) {
+    if let Some((_, error)) = last_error(&workspace.state_dir) {
+        let error = one_line(&error);
         output.warn(&format!(
-            "the last problem of hooks or the memory: {trouble} (`ekiden doctor` explains)"
+            "the last problem of hooks or the memory: {error} (`ekiden doctor` explains)"
         ));
     }
 }

@@ -313,7 +313,10 @@ impl Sent {
             return Ok(Exit::Done);
         }
         let holder = history::holder(&self.workspace);
-        let now = RunStatus::read(&self.workspace, self.running.summary.id(), holder)?;
+        let mut now = RunStatus::read(&self.workspace, self.running.summary.id(), holder)?;
+        if self.json {
+            now.look_at_work(&self.workspace);
+        }
         // The status does not show all of them.
         let is_told = match self.message.steering {
             Steering::ChangeLimits(_) | Steering::Answer { .. } => !self.json,

@@ -72,14 +72,19 @@ impl Task {
             _ => return Err(no_file(word, argument)),
         };
         match task.text.trim() {
-            "" => Err(Failure::new(
-                Exit::InvalidInput,
-                match task.name.trim() {
+            "" => {
+                let text = match task.name.trim() {
                     "" => format!("the {word} is empty"),
                     name => format!("the {word} is empty: {}", shown(name)),
-                },
-            )
-            .hint("write down what to do and how to check that it is done")),
+                };
+                let failure = Failure::new(Exit::InvalidInput, text);
+                Err(match word {
+                    "task" | "idea" => {
+                        failure.hint("write down what to do and how to check that it is done")
+                    }
+                    _ => failure,
+                })
+            }
             _ => Ok(task),
         }
     }

@@ -17,7 +17,7 @@ const HELP_COLUMNS: usize = 100;
 const SETTINGS_INTRO: &str = "\
 # Settings
 
-Made from the table in `crates/ekiden/src/settings/table.rs`; a test keeps it so.
+This page is generated from `crates/ekiden/src/settings/table.rs`; a test checks it.
 
 A flag wins over its variable, that over the project's `.ekiden/config.toml` in the work dir, that over the user's
 `~/.config/ekiden/config.toml` (`$XDG_CONFIG_HOME/ekiden/config.toml`), and that over the default. `ekiden config show` prints each
@@ -70,7 +70,7 @@ fn settings() {
 // shows: RUN-06
 #[test]
 fn exit_codes() {
-    let mut text = "# Exit codes\n\nMade from `TABLE` in `crates/ekiden/src/exit.rs`; a test keeps it so. Codes from 65 \
+    let mut text = "# Exit codes\n\nThis page is generated from `crates/ekiden/src/exit.rs`; a test checks it. Codes from 65 \
                     up are those of `sysexits.h`.\n\n| code | meaning |\n| --- | --- |\n"
         .to_owned();
     for (code, meaning) in exit::rows() {
@@ -91,8 +91,8 @@ fn commands() {
     let mut definition = cli::definition();
     definition.build();
     let mut index =
-        "# Commands\n\nMade from what the program knows of its command line, and kept so by a test: \
-                     `UPDATE_EXPECT=1 cargo test -p ekiden docs`.\n\n"
+        "# Commands\n\nThis page is generated from the program's command line; a test checks it \
+                     (`UPDATE_EXPECT=1 cargo test -p ekiden docs` renews it).\n\n"
             .to_owned();
     for command in definition.get_subcommands() {
         let (name, about) = (

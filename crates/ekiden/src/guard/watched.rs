@@ -189,17 +189,10 @@ impl Watched {
     pub fn for_command(named: Option<&str>) -> Result<Self, Failure> {
         let environment = Environment::of_process();
         let here = current_dir()?;
-        let refused = || {
-            Failure::new(
-                Exit::InvalidInput,
-                "cannot watch this session: it is one of a run of ekiden",
-            )
-            .hint("its run hands it off by itself; `ekiden status` shows how far it is")
-        };
         let own = named.or_else(|| environment.variable(transcript::SESSION_VARIABLE));
         let began = own.and_then(|session| began_in(&environment, session, &here));
         let here = began.unwrap_or(here);
-        let mut watched = Self::of("", PathBuf::new(), &here, &here).ok_or_else(refused)?;
+        let mut watched = Self::of("", PathBuf::new(), &here, &here).ok_or_else(Self::of_run)?;
         // Worktrees share a state directory.
         let is_elsewhere = |session: &String| {
             let mut file = File::open(transcript::find(&environment, session)?).ok()?;
@@ -217,6 +210,13 @@ impl Watched {
         watched.files = GuardFiles::new(disk, &watched.place.state_dir, &session);
         watched.session = session;
         Ok(watched)
+    }
+
+    /// Why a session of a run is not watched.
+    pub fn of_run() -> Failure {
+        let text = "cannot watch this session: it is one of a run of ekiden";
+        Failure::new(Exit::InvalidInput, text)
+            .hint("its run hands it off by itself; `ekiden status` shows how far it is")
     }
 
     /// Refuses what needs a session if none was watched here.
@@ -390,7 +390,7 @@ impl Watched {
     }
 
     /// An agent started this client for a question of its own, so the handoff is meant for another session.
-    pub(super) fn is_nested(&self) -> bool {
+    pub fn is_nested(&self) -> bool {
         let is_of_agent = |word: &String| word.starts_with(transcript::IN_AGENT_VARIABLE);
         self.is_headless()
             && !self.is_loop()

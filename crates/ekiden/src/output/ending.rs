@@ -35,6 +35,9 @@ impl Reporter {
             zone: &self.zone,
         };
         let (totals, items) = (standing.totals, ended.items());
+        let ending = Ending::of(&ended);
+        let has_next = outcome.is_complete() || !outcome.is_final();
+        let next = has_next.then(|| ending.command.clone());
         let sessions_max: u32 = relays(run).map(|relay| relay.stage.sessions_max).sum();
         let entry = Entry::new("run_ended")
             .fields(fields! {
@@ -61,13 +64,13 @@ impl Reporter {
                     .as_ref()
                     .map(|report| fields! { "report": report }),
             )
-            .lines(self.end_lines(&ended));
+            .fields(next.map(|next| fields! { "next_command": next }))
+            .lines(self.end_lines(&ended, ending));
         self.add(entry);
     }
 
-    fn end_lines(&self, ended: &Ended<'_>) -> Vec<Line> {
+    fn end_lines(&self, ended: &Ended<'_>, ending: Ending) -> Vec<Line> {
         let outcome = ended.outcome;
-        let ending = Ending::of(ended);
         let (label, next) = if outcome.is_complete() {
             ("next       ".to_owned(), ending.command)
         } else if Exit::of(outcome) == Exit::Blocked {

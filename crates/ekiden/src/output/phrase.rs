@@ -10,6 +10,7 @@ use ekiden_core::text::clean;
 use ekiden_core::time::Millis;
 pub use ekiden_report::phrase::*;
 
+use super::line::one_line;
 use super::outcome;
 
 /// `41k to 143k`.
@@ -111,6 +112,16 @@ pub fn reviewing(at: ReviewStep) -> &'static str {
         ReviewStep::Survey => "looking at the work tree",
         ReviewStep::Verification => "verifying",
         ReviewStep::BeforeReviewer | ReviewStep::AfterReviewer => "looking at the work tree",
+    }
+}
+
+/// What a run continues, after its task: a session of another run, or work of another program.
+pub fn origin(from: Option<(&RunId, u32)>, imported: Option<&str>) -> String {
+    match (from, imported.map(one_line)) {
+        (Some((run, session)), None) => format!(" · from session {session} of {run}"),
+        (Some((_, session)), Some(of)) => format!(" · imported after session {session} of {of}"),
+        (None, Some(of)) => format!(" · imported from {of}"),
+        (None, None) => String::new(),
     }
 }
 

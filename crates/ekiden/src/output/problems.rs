@@ -39,18 +39,18 @@ const SHOWN: [(Kind, &str); 15] = [
 /// report. `of` is the stage whose problems are wanted; without it, those of all stages are.
 pub fn json(timeline: &Timeline, of: Option<&StageId>) -> Option<Fields> {
     let found = problems_by_kind(timeline, of);
-    let mut trouble = Fields::default();
+    let mut problems = Fields::default();
     for (_, name, sessions) in &found {
         let sessions: Vec<u32> = sessions.iter().map(|(_, session)| *session).collect();
-        trouble = trouble.with(name, sessions);
+        problems = problems.with(name, sessions);
     }
     let limits = Limits::of(timeline, of);
     if !limits.sessions.is_empty() {
-        trouble = trouble
+        problems = problems
             .with("limits", &limits.sessions)
             .with("limits_ms", limits.waited);
     }
-    (!found.is_empty() || !limits.sessions.is_empty()).then(|| fields! { "trouble": trouble })
+    (!found.is_empty() || !limits.sessions.is_empty()).then(|| fields! { "problems": problems })
 }
 
 /// The line, if there is something to report.
@@ -84,7 +84,7 @@ pub fn line(timeline: &Timeline, of: Option<&StageId>) -> Option<Line> {
     if parts.is_empty() {
         return None;
     }
-    let line = Line::new(Tone::Quiet, "trouble    ").with(Tone::Plain, parts.join(", "));
+    let line = Line::new(Tone::Quiet, "problems   ").with(Tone::Plain, parts.join(", "));
     Some(line.hanging(11))
 }
 

@@ -249,6 +249,7 @@ impl Reporter {
         let dirty = settings.commit.as_ref().map(|commit| commit.dirty.len());
         let (agent, model) = (&settings.agent.name, settings.agent.model.as_ref());
         let branch = header.place.branch.as_ref();
+        let issue = header.issue.as_ref().map(ToString::to_string);
         let entry = Entry::new("run_started")
             .fields(fields! {
                 "ekiden": header.ekiden,
@@ -267,6 +268,7 @@ impl Reporter {
                 fields! { "from": fields! { "run": run, "session": session } }
             }))
             .fields(imported.map(|imported| fields! { "imported": imported.from }))
+            .fields(issue.as_ref().map(|issue| fields! { "issue": issue }))
             .fields(plan.map(|rules| fields! { "plan": plan_fields(rules, run) }));
         let length = match plan {
             Some(rules) => plan_length(rules, run),
@@ -280,19 +282,8 @@ impl Reporter {
             .map_or(String::new(), |budget| format!(", at most {budget}"));
         let model = model.map_or(String::new(), |model| format!(" ({})", one_line(model)));
         let levels = levels.map_or(String::new(), |[_, at, _]| format!(", hands off at {at}%"));
-        let of = imported.map(|imported| one_line(&imported.from));
-        let from = match (from, of) {
-            (Some((run, session)), None) => format!(" · from session {session} of {run}"),
-            (Some((_, session)), Some(of)) => {
-                format!(" · imported after session {session} of {of}")
-            }
-            (None, Some(of)) => format!(" · imported from {of}"),
-            (None, None) => String::new(),
-        };
-        let issue = header
-            .issue
-            .as_ref()
-            .map(|issue| one_line(&issue.to_string()));
+        let from = phrase::origin(from, imported.map(|imported| imported.from.as_str()));
+        let issue = issue.as_deref().map(one_line);
         // The task of a run that was given its issue begins with it.
         let issue = issue.filter(|issue| !task.starts_with(issue.as_str()));
         let reports = issue.map_or(String::new(), |issue| format!(" · reports to {issue}"));
@@ -357,19 +348,17 @@ impl Reporter {
             .and_then(|relay| Some((relay.item_in_hand()?, relay.item_percents()?)));
         let item = item.filter(|_| start.purpose == Purpose::Work);
         let (session, attempt) = (start.attempt.session.get(), start.attempt.attempt.get());
-        let agent = run.relay(stage).and_then(Relay::one_of_several);
+        let relay = run.relay(stage);
+        let agent = match start.purpose {
+            Purpose::Work => relay.and_then(Relay::one_of_several),
+            Purpose::Review => relay.map(|relay| relay.agent().name.clone()),
+        };
+        let by = agent.as_deref().map(one_line).unwrap_or_default();
+        let clock = self.clock(run);
         let mut rest = match start.purpose {
-            Purpose::Work => {
-                let by = agent
-                    .as_deref()
-                    .map(|agent| format!(" · {}", one_line(agent)));
-                format!("{} · {}", by.unwrap_or_default(), self.clock(run))
-            }
-            Purpose::Review => {
-                let agent = run.relay(stage).map(|relay| one_line(&relay.agent().name));
-                let agent = agent.unwrap_or_default();
-                format!(" · reviews the work, by {agent} · {}", self.clock(run))
-            }
+            Purpose::Work if by.is_empty() => format!(" · {clock}"),
+            Purpose::Work => format!(" · {by} · {clock}"),
+            Purpose::Review => format!(" · reviews the work, by {by} · {clock}"),
         };
         if attempt > 1 {
             rest.push_str(&format!(" · attempt {attempt}"));

@@ -537,7 +537,7 @@ fn waits_crashes_and_rescues_are_told() {
           61% 122k  stopped after 14m · 38 tool calls · $1.84
 
         stopped (130): at once, as you asked · 2 sessions · 5h 43m, of which 4h 46m waiting · $7.36
-        trouble    1 crash (session 1), 1 rescue (1), waited 4h 46m for limits (1 time)
+        problems   1 crash (session 1), 1 rescue (1), waited 4h 46m for limits (1 time)
         to continue:  ekiden resume"#]].assert_eq(&scenario.text());
 }
 
@@ -564,7 +564,7 @@ fn a_claim_that_the_verification_refutes_is_told() {
 
         failed (69): the login is not accepted · 2 sessions · 30m · $3.68
         what to do:  log in with the agent, or set its key
-        trouble    1 veto (session 1)
+        problems   1 veto (session 1)
         to continue:  ekiden resume"#]].assert_eq(&scenario.text());
 }
 
@@ -661,7 +661,7 @@ fn commits_are_told_with_what_stayed_out_and_why_there_is_none() {
           commit    nothing to commit
 
         complete (not verified) · 3 sessions · 42m · $5.52
-        trouble    1 session not committed (session 2)
+        problems   1 session not committed (session 2)
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
         next       git log --stat"#]].assert_eq(&scenario.text());
 }
@@ -683,7 +683,7 @@ fn programs_are_told_everything() {
         {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"attempt_ended","session":1,"attempt":1,"left":"handoff","cause":"completed","duration_ms":846000,"usage_tokens":122300,"percent":61,"tool_calls":38,"cost_micro_usd":1840000,"estimated":false,"subscription":false,"tokens":0,"turns":0,"touched":[],"misplaced":[],"cautions":[],"malformed_lines":0,"goes_on":false}
         {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"handoff","session":1,"next":"convert tests/test_billing; the fixtures in conftest.py are done","items_open":1,"items_done":1,"warnings":[],"facts":1}
         {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","stage":"main","event":"check","session":1,"command":"pytest -q","result":{"kind":"passed"},"duration_ms":41000,"last_line":null,"veto":false}
-        {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","event":"run_ended","outcome":{"kind":"complete","verified":true},"exit_code":0,"sessions":1,"session_max":3,"sessions_max":3,"duration_ms":928000,"waiting_ms":0,"cost_micro_usd":1840000,"estimated":false,"subscription":false,"tokens":0,"items_open":1,"items_done":1,"facts":1,"files_changed":null}"#]].assert_eq(&scenario.json.join("\n"));
+        {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","event":"run_ended","outcome":{"kind":"complete","verified":true},"exit_code":0,"sessions":1,"session_max":3,"sessions_max":3,"duration_ms":928000,"waiting_ms":0,"cost_micro_usd":1840000,"estimated":false,"subscription":false,"tokens":0,"items_open":1,"items_done":1,"facts":1,"files_changed":null,"next_command":"ekiden log 7f3a"}"#]].assert_eq(&scenario.json.join("\n"));
 }
 
 // shows: UIX-02

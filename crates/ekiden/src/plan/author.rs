@@ -367,25 +367,29 @@ fn document(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Refuses to overwrite an existing file unless asked to, and to write through a link.
+/// Refuses to overwrite an existing file unless asked to, and what can never be written: a link, a directory.
 pub fn refuse_existing(paths: &[&PathBuf], force: bool) -> Result<(), Failure> {
     let exists = |path: &&&PathBuf| path.symlink_metadata().is_ok();
-    let is_in_the_way = |path: &&&PathBuf| path.is_symlink() || !force && exists(path);
+    let is_in_the_way =
+        |path: &&&PathBuf| path.is_symlink() || path.is_dir() || !force && exists(path);
     let Some(path) = paths.iter().find(is_in_the_way) else {
         return Ok(());
     };
     let shown = phrase::path(path);
-    let (text, remedy) = match path.is_symlink() {
-        true => (
+    let (text, remedy) = if path.is_symlink() {
+        (
             format!("{shown} is a link, and ekiden does not write through links"),
             "remove it",
-        ),
-        false => (
+        )
+    } else if path.is_dir() {
+        (format!("{shown} is a directory"), "move it away")
+    } else {
+        (
             format!("{shown} exists already"),
             "`--force` writes over it",
-        ),
+        )
     };
-    Err(Failure::new(Exit::Settings, text).hint(format!("it was left as it is; {remedy}")))
+    Err(Failure::new(Exit::State, text).hint(format!("it was left as it is; {remedy}")))
 }
 
 /// The same for a manifest, which may go elsewhere.

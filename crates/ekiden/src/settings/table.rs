@@ -195,14 +195,14 @@ macro_rules! settings {
 }
 
 settings! {
-    /// How many sessions may begin, counted from here, in a plan for each stage; 1 to 10000
+    /// How many more sessions may begin; in a plan, for each stage; 1 to 10000
     MAX_SESSIONS: u32 = "max_sessions", One("N"), Relay, |text| form::number(text, 1..=SESSIONS_MAX_MAX);
         raises: Some(|new, own| is_more(&MAX_SESSIONS, new, own)),
         short: Some('m'), default: Some("10");
     /// Where the agent works
     WORK_DIR: String = "work_dir", One("DIR"), All, form::text;
         short: Some('d'), default: Some("."), in_files: false;
-    /// Pause between two sessions, in seconds; 0 to 3600
+    /// Delay between two sessions, in seconds; 0 to 3600
     PAUSE: Millis = "pause", One("SECONDS"), Relay, |text| form::seconds(text, 0..=3600);
         short: Some('p'), default: Some("0");
     /// The STATUS word with which the agent says that all is done
@@ -216,7 +216,7 @@ settings! {
         raises: Some(|new, own| is_more(&VERIFY_TIMEOUT, new, own)),
         default: Some("120");
     /// Have a fresh read-only session review each claim that all is done: with this agent, or this model of
-    /// the run's agent; own for the run's agent as it is, off for no review
+    /// the run's agent; own: the run's own agent and model; off: no review
     REVIEW: String = "review", Maybe("AGENT|MODEL"), Result, form::text;
         default: Some("off"), user_only: true;
     /// Commit what each session changed; the repository's hooks run
@@ -302,7 +302,7 @@ settings! {
     /// Tokens that the sessions of one agent may use, such as claude=2M. In settings files this is `tokens` in [agents.NAME]
     AGENT_TOKENS: BTreeMap<String, u64> = "agent_tokens", One("AGENT=TOKENS"), Relay, form::tokens_by_agent;
         in_files: false;
-    /// The longest wait for a usage limit, such as 90s, 5m, 6h; 0s to stop at once
+    /// How long a session may wait in all for usage limits and a failing service, such as 90s, 5m, 6h; 0s to stop at once
     MAX_WAIT: Millis = "max_wait", One("DURATION"), Budget, form::duration;
         raises: Some(|new, own| is_more(&MAX_WAIT, new, own)),
         default: Some("6h");

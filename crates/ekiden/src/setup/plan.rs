@@ -299,7 +299,8 @@ pub(super) fn read(target: &Target, path: &Path) -> Result<Option<String>, Failu
     };
     String::from_utf8(bytes).map(Some).map_err(|_| {
         let text = format!("cannot change `{}`: it is not UTF-8", path.display());
-        Failure::new(Exit::Settings, text).hint("nothing was changed")
+        Failure::new(Exit::Settings, text)
+            .hint("nothing was changed; save it as UTF-8, then try again")
     })
 }
 

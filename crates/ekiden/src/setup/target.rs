@@ -52,7 +52,8 @@ impl Target {
                 "cannot install into `{}`: there is no such directory",
                 above.display()
             );
-            return Err(Failure::new(Exit::MissingInput, text));
+            return Err(Failure::new(Exit::MissingInput, text)
+                .hint("create it, or correct `HOME` or `CLAUDE_CONFIG_DIR`"));
         }
         let dir = resolve(&named)?;
         // `settings.json` of a project is committed, and others have ekiden elsewhere.
@@ -128,8 +129,9 @@ fn stay_within(project: &Path, named: &Path, path: &Path) -> Result<(), Failure>
         named.display(),
         path.display()
     );
-    Err(Failure::new(Exit::NotPermitted, text)
-        .hint("nothing was changed; `ekiden setup` is for your own settings"))
+    Err(Failure::new(Exit::NotPermitted, text).hint(
+        "nothing was changed; without `--project` the guard is installed for all your sessions",
+    ))
 }
 
 fn no_home() -> Failure {

@@ -192,8 +192,8 @@ impl RunMetrics {
 }
 
 /// The sessions that were compacted, each once.
-fn compacted(trouble: &[Problem]) -> u64 {
-    let compactions = trouble.iter().filter(|one| one.kind == Kind::Compaction);
+fn compacted(problems: &[Problem]) -> u64 {
+    let compactions = problems.iter().filter(|one| one.kind == Kind::Compaction);
     let sessions: BTreeSet<_> = compactions.map(|one| (one.stage, one.session)).collect();
     sessions.len() as u64
 }
@@ -252,7 +252,7 @@ mod tests {
     // shows: UIX-09
     #[test]
     fn a_session_that_was_compacted_twice_is_one_session() {
-        let trouble = |stage, session, kind| Problem {
+        let problem = |stage, session, kind| Problem {
             at: Timestamp(0),
             stage: Some(stage),
             session: Some(session),
@@ -260,10 +260,10 @@ mod tests {
             why: String::new(),
         };
         let all = [
-            trouble(0, 1, Kind::Compaction),
-            trouble(0, 1, Kind::Compaction),
-            trouble(1, 1, Kind::Compaction),
-            trouble(1, 2, Kind::Rescue),
+            problem(0, 1, Kind::Compaction),
+            problem(0, 1, Kind::Compaction),
+            problem(1, 1, Kind::Compaction),
+            problem(1, 2, Kind::Rescue),
         ];
         assert_eq!(compacted(&all), 2);
     }

@@ -233,7 +233,7 @@ fn looked_at(
         let scripts = page["scripts"].as_array().unwrap();
         let own = |script: &Value| script.as_str().unwrap().ends_with("/script.js");
         assert!(scripts.iter().all(own), "{address}: {scripts:?}");
-        assert!(page["trouble"] == serde_json::json!([]), "{page}");
+        assert!(page["problems"] == serde_json::json!([]), "{page}");
         assert!(page["foreign"] == serde_json::json!([]), "{page}");
         assert_eq!(page["overflow"], 0, "{address} at {}", page["width"]);
         assert_ne!(page["unfolded"], false, "{address}: what was unfolded");

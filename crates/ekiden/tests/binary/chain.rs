@@ -68,6 +68,9 @@ fn a_log_that_was_edited_is_refused_and_shown() {
         .expect(74);
     assert!(log() == before, "a refused log was changed");
     assert!(!environment.exists("item-5.txt"));
+    environment
+        .run(&["resume", "-r", "1", "--accept-log"])
+        .expect(0);
     // Looking is allowed.
     environment.run(&["status"]).expect(0);
     environment.run(&["log"]).expect(0);

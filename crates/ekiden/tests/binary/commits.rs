@@ -346,7 +346,7 @@ fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
         line 3: no tabs
 
     complete (not verified) · 1 session · TIME · 2 files not committed
-    trouble    1 session not committed (session 1)
+    problems   1 session not committed (session 1)
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     next       git status
@@ -730,7 +730,7 @@ fn a_repository_that_stays_locked_is_left_alone_with_a_warning() {
       ! session 1 is not committed: another process has locked the repository; if no git is at work there, `rm PROJECT/.git/index.lock` unlocks it
 
     complete (not verified) · 1 session · TIME · 2 files not committed
-    trouble    1 session not committed (session 1)
+    problems   1 session not committed (session 1)
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     next       git status

@@ -156,6 +156,10 @@ fn a_page_answers_what_a_run_asks_and_it_goes_on() {
     });
     let page = dash.page(&format!("run/{id}")).body;
     assert!(page.contains("git -C "), "{page}");
+    wait_until("the next command", || {
+        let page = dash.page(&format!("run/{id}/steer")).body;
+        page.contains("Next: <code>ekiden log ")
+    });
     let prompt = environment.kept(2, "prompt.md");
     assert!(prompt.contains("--Keep it, \"by trigger\"."), "{prompt}");
     assert!(prompt.contains("And <b>."), "{prompt}");

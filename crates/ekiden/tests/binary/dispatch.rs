@@ -528,18 +528,61 @@ fn urgent_issues_come_first_and_blocked_ones_wait() {
     };
     change("c", "state: open\npriority: 1");
     change("b", "state: open\nblocked-by: c");
-    let taken = || {
-        let said = environment.run(&words(&["--once"])).expect(0);
-        let taken = said
-            .stdout
-            .lines()
-            .filter(|line| line.contains("  taken, "));
-        let taken = taken.filter_map(|line| Some(line.split_once("  ")?.0.to_owned()));
-        taken.collect::<Vec<_>>()
+    let said = || environment.run(&words(&["--once"])).expect(0).stdout;
+    let of = |said: &str, what: &str| {
+        let lines = said.lines().filter(|line| line.contains(what));
+        let issues = lines.filter_map(|line| Some(line.split_once("  ")?.0.to_owned()));
+        issues.collect::<Vec<_>>()
     };
-    assert_eq!(taken(), ["c", "a"]);
+    let first = said();
+    assert_eq!(of(&first, "  taken, "), ["c", "a"]);
+    assert_eq!(of(&first, "  waits for another open issue"), ["b"]);
     change("c", "state: done");
-    assert_eq!(taken(), ["b"]);
+    assert_eq!(of(&said(), "  taken, "), ["b"]);
+}
+
+/// A person gave it after `--`; the run gets it the same way.
+// shows: TRK-10
+#[test]
+fn a_task_that_begins_with_a_dash_is_the_task_of_each_run() {
+    let environment = project(&[("a", "ekiden")]);
+    let task = "- [ ] Write it\n\n  ```sh\n  echo made > made.txt\n  ```\n";
+    let said = environment.run(&["dispatch", "--agent", "rehearsal", "--once", "--", task]);
+    let said = said.expect(0);
+    assert!(said.stdout.contains("a  taken, "), "{said}");
+}
+
+/// Whoever runs it once as root must learn what is in the way.
+// shows: TRK-10
+#[test]
+fn a_lock_that_cannot_be_opened_is_no_other_dispatcher() {
+    let environment = project(&[("a", "ekiden")]);
+    environment.run(&words(&["--once"])).expect(0);
+    let projects = environment.path("home/.local/state/ekiden/issues");
+    let project = std::fs::read_dir(projects).unwrap().next().unwrap();
+    let lock = project.unwrap().path().join(".dispatching");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    let said = environment.run(&words(&["--once"])).expect(74);
+    assert!(said.stderr.contains("/.dispatching"), "{said}");
+}
+
+/// They would wait for ever.
+// shows: TRK-10
+#[test]
+fn issues_that_block_each_other_are_named() {
+    let environment = project(&[("a", "ekiden"), ("b", "ekiden")]);
+    for (name, other) in [("a", "b"), ("b", "a")] {
+        let path = format!(".issues/{name}.md");
+        let line = format!("state: open\nblocked-by: {other}");
+        let text = environment.read(&path);
+        environment.write(&path, &text.replacen("state: open", &line, 1));
+    }
+    let said = environment.run(&words(&["--once"])).expect(0);
+    assert_eq!(
+        said.stdout,
+        "a  waits for another open issue\nb  waits for another open issue\n"
+    );
 }
 
 // shows: TRK-10
@@ -560,6 +603,8 @@ fn the_budget_of_all_runs_is_held() {
     // It counts for the next dispatcher, too.
     assert_eq!(taken("1010", 1), 0);
     assert_eq!(taken("9000", 0), 2);
+    // Nothing is left that needs it.
+    assert_eq!(taken("10", 0), 0);
     insta::assert_snapshot!(environment.told(&words(&["--total-budget", "9"])), @r"
     --- standard error
     error: `--total-budget` needs a budget of each run

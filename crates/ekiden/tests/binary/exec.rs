@@ -224,7 +224,7 @@ fn a_script_that_leaves_no_handoff_is_rescued() {
       ! no usable handoff (PROGRESS.md: there is no such file; NEXT_PROMPT.md: there is no such file); rescue handoff written from what ekiden saw (session 1)
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 3 files not committed
-    trouble    1 rescue (session 1)
+    problems   1 rescue (session 1)
     report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1
     --- exit code 3
@@ -400,7 +400,7 @@ fn a_disk_that_fails_between_two_sessions_is_told_as_such_and_costs_nothing() {
       next      write the second file
 
     complete (not verified) · 2 sessions · TIME · 3 files not committed
-    trouble    1 sudden end of ekiden (session 2)
+    problems   1 sudden end of ekiden (session 2)
     report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
@@ -435,7 +435,7 @@ fn after_a_crash_a_published_file_decides_nothing_and_is_kept() {
       next      write the second file
 
     complete (not verified) · 1 session · TIME · 3 files not committed
-    trouble    1 sudden end of ekiden (session 1)
+    problems   1 sudden end of ekiden (session 1)
     report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
@@ -463,7 +463,7 @@ fn a_person_is_told_of_notes_that_may_steer_an_agent() {
       next      write the second file
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 2 files not committed
-    trouble    2 suspicious notes (session 1)
+    problems   2 suspicious notes (session 1)
     report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1
     --- exit code 3

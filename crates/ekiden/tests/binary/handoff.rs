@@ -451,6 +451,31 @@ fn a_handoff_of_this_branch_is_shown_before_a_newer_one_of_another() {
     assert!(!told.contains("other"), "{told}");
 }
 
+/// It is there for the next session that a person starts.
+// shows: HND-004, MON-08
+#[test]
+fn a_session_of_a_run_reads_a_handoff_and_leaves_it_unread() {
+    let environment = repository();
+    made(&environment);
+    let of_run = environment
+        .with("CLAUDE_CODE_SESSION_ID", "another")
+        .with("EKIDEN_RUN", "7f3a0b1c");
+    let marks = of_run.dir().join(".git/ekiden/root/guard/consumed");
+    let consumed = || std::fs::read_dir(&marks).map_or(0, Iterator::count);
+    let told = of_run.told(&["orient"]);
+    assert!(told.contains("ANV-123"), "{told}");
+    insta::assert_snapshot!(of_run.told(&["handoff", "--new"]), @r"
+    --- standard error
+    error: cannot watch this session: it is one of a run of ekiden
+    hint: its run hands it off by itself; `ekiden status` shows how far it is
+    --- exit code 65
+    ");
+    assert_eq!(consumed(), 0);
+    let mut of_a_person = of_run.command(&["orient"]);
+    of_a_person.env_remove("EKIDEN_RUN").output().unwrap();
+    assert_eq!(consumed(), 1);
+}
+
 // shows: SHD-002, HND-004
 #[test]
 fn a_session_on_a_part_of_a_plan_hands_on_to_the_next_part() {

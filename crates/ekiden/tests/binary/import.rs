@@ -1,8 +1,12 @@
 //! What cleave, CASM and CCS left, taken over.
 
+use std::time::Duration;
+
+use ekiden_testkit::pty::Pty;
 use expect_test::expect;
 
 use crate::environment::{Environment, items, modes};
+use crate::running::wait_until;
 
 fn casmrc() -> Environment {
     let environment = Environment::new()
@@ -284,6 +288,23 @@ fn an_import_without_its_agent_writes_nothing_and_a_new_task_needs_a_new_run() {
     assert_eq!(environment.runs().len(), 1);
     environment.run(&[&task[..], &["--new"]].concat()).expect(0);
     assert_eq!(environment.runs().len(), 2);
+}
+
+/// There another process makes the run, and all that is left of its error is the code.
+// shows: RUN-15
+#[test]
+fn on_a_terminal_a_run_that_cannot_be_made_is_no_success() {
+    let environment = with_fixture("shell-waits", ".cleave").with("TERM", "xterm");
+    let wait =
+        "- [ ] wait\n\n  ```sh\n  touch begun; while [ ! -e go ]; do sleep 0.02; done\n  ```\n";
+    environment.write("wait.md", wait);
+    let run = environment.start(&["run", "wait.md", "--agent", "rehearsal"]);
+    wait_until("the run works", || environment.exists("begun"));
+    let mut pty = Pty::spawn(environment.command(&[&REHEARSAL[..], &["--new"]].concat())).unwrap();
+    let end = pty.wait(Duration::from_secs(60)).and_then(|end| end.code());
+    assert_eq!(end, Some(75), "{}", pty.written());
+    environment.write("go", "");
+    run.end();
 }
 
 // shows: RUN-15

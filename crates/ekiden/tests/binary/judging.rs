@@ -95,7 +95,7 @@ fn sessions_that_change_nothing_end_the_run_as_stalled_and_research_goes_on() {
 
     stopped (3): stalled: 1 session in a row changed nothing · 2 sessions · TIME · 1 file not committed
     what to do:  `ekiden log` shows where it hangs; add --research if files need not change
-    trouble    2 rescues (sessions 1, 2), 1 session without progress (2)
+    problems   2 rescues (sessions 1, 2), 1 session without progress (2)
     report     .ekiden/runs/RUN/report.html
     to continue, once you know why:  ekiden resume
     --- exit code 3
@@ -189,7 +189,7 @@ fn tests_that_were_taken_away_are_told_beside_are_told_beside_the_pass() {
         tests/test_b.py  1 mark to skip tests
 
     verified complete · 1 session · TIME · 3 files not committed
-    trouble    1 sign of weakened tests (session 1)
+    problems   1 sign of weakened tests (session 1)
     report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
@@ -217,8 +217,8 @@ fn commits_of_the_user_that_a_session_drops_are_told_once() {
     );
     assert!(said.contains(&warning), "{said}");
     assert_eq!(said.matches("no longer contains").count(), 1, "{said}");
-    let trouble = "1 session that dropped your commits (session 1)";
-    assert!(said.contains(trouble), "{said}");
+    let problems = "1 session that dropped your commits (session 1)";
+    assert!(said.contains(problems), "{said}");
 }
 
 /// The next session could take its work for lost, and the user what they had stashed for theirs.
@@ -237,8 +237,8 @@ fn what_a_session_leaves_in_gits_stash_is_told_once_and_to_the_next_sessions() {
         "! session 1: git's stash has 1 new entry since the run began; see `git stash list`";
     assert!(said.contains(warning), "{said}");
     assert_eq!(said.matches("git's stash has").count(), 1, "{said}");
-    let trouble = "1 stash that was left behind (session 1)";
-    assert!(said.contains(trouble), "{said}");
+    let problems = "1 stash that was left behind (session 1)";
+    assert!(said.contains(problems), "{said}");
     for session in [2, 3] {
         let prompt = environment.kept(session, "prompt.md");
         let line = "New entries of git's stash since the relay began; they may hold unfinished work:\n\u{a6} 1\n";

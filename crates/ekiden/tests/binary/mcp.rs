@@ -150,6 +150,34 @@ fn a_date_is_a_day_as_the_lines_show_it() {
     }
 }
 
+/// Agents write ids as text and as numbers.
+// shows: MEM-09
+#[test]
+fn an_id_that_names_nothing_does_not_hide_the_others() {
+    let session = Watched::new();
+    session.uses(20);
+    session.environment.run(&["checkpoint"]).expect(0);
+    let mut server = Server::start(&session.environment);
+    server.greet();
+    let mut call = |tool: &str, arguments: Value| {
+        let params = json!({"name": tool, "arguments": arguments});
+        server.ask("tools/call", &params)["result"].clone()
+    };
+    let found = call("search", json!({"query": "checkpoint"}));
+    let line = found["content"][0]["text"].as_str().unwrap();
+    let id = line.split_whitespace().nth(1).unwrap();
+    let both = call("get_batch_observations", json!({"ids": [id, 12_345_678]}));
+    let text = both["content"][0]["text"].as_str().unwrap();
+    assert!(
+        both["isError"] == false
+            && text.contains(id)
+            && text.contains("observation `12345678`: there is none"),
+        "{text}"
+    );
+    let none = call("get_batch_observations", json!({"ids": 12_345_678}));
+    assert_eq!(none["isError"], true, "{none}");
+}
+
 /// Its checkpoint asks git, which the server must survive.
 // shows: MEM-09
 #[test]

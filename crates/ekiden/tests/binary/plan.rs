@@ -853,7 +853,7 @@ fn programs_are_told_what_a_plan_at_work_asks() {
 
 // shows: UIX-04, PLN-16
 #[test]
-fn trouble_is_named_with_its_stage() {
+fn a_problem_is_named_with_its_stage() {
     let environment = repository();
     // The agent does everything over once.
     let twice = "test \"$(grep -c one a.txt)\" = 2";
@@ -864,21 +864,21 @@ fn trouble_is_named_with_its_stage() {
     environment.write("plan.toml", &plan(&stages));
     environment.commit_all();
     let said = environment.run(&EXECUTE).expect(0);
-    let trouble = |said: &str| {
-        let line = said.lines().find(|line| line.starts_with("trouble"));
+    let problems = |said: &str| {
+        let line = said.lines().find(|line| line.starts_with("problems"));
         line.map(str::to_owned)
     };
-    let of_plan = trouble(&said.stdout).unwrap();
+    let of_plan = problems(&said.stdout).unwrap();
     assert!(of_plan.ends_with("(session 1 of A)"), "{of_plan}");
     let of_stage = |stage: &str, more: &[&str]| {
         let args = [&["sessions", "--stage", stage], more].concat();
         environment.run(&args).expect(0).stdout
     };
-    let of_a = trouble(&of_stage("A", &[])).unwrap();
+    let of_a = problems(&of_stage("A", &[])).unwrap();
     assert!(of_a.ends_with("(session 1)"), "{of_a}");
-    assert_eq!(trouble(&of_stage("B", &[])), None);
-    assert!(of_stage("A", &["--json"]).contains("\"trouble\""));
-    assert!(!of_stage("B", &["--json"]).contains("\"trouble\""));
+    assert_eq!(problems(&of_stage("B", &[])), None);
+    assert!(of_stage("A", &["--json"]).contains("\"problems\""));
+    assert!(!of_stage("B", &["--json"]).contains("\"problems\""));
 }
 
 // shows: PLN-03

@@ -77,13 +77,13 @@ fn what_exists_is_left_as_it_is() {
     error: architecture.md exists already
     hint: it was left as it is; `--force` writes over it
     hint: `ekiden split architecture.md` continues from the document
-    --- exit code 78
+    --- exit code 74
     ");
     assert_eq!(environment.read("architecture.md"), "mine\n");
     environment.write("plan.json", "mine\n");
     environment
         .run(&rehearsal(&["split", "architecture.md"]))
-        .expect(78);
+        .expect(74);
     assert_eq!(environment.read("plan.json"), "mine\n");
     environment
         .run(&rehearsal(&["plan", "idea.md", "--force"]))
@@ -119,7 +119,7 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
     error: plan.json is a link, and ekiden does not write through links
     hint: it was left as it is; remove it
     hint: `--output` names another manifest
-    --- exit code 78
+    --- exit code 74
     ");
     environment.shell("rm plan.json");
     environment.shell("ln -s elsewhere.md architecture.md");
@@ -128,9 +128,18 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
     error: architecture.md is a link, and ekiden does not write through links
     hint: it was left as it is; remove it
     hint: `ekiden split architecture.md` continues from the document
-    --- exit code 78
+    --- exit code 74
     ");
     environment.shell("rm architecture.md");
+    environment.shell("mkdir plan.json");
+    insta::assert_snapshot!(environment.told(&plan), @r"
+    --- standard error
+    error: plan.json is a directory
+    hint: it was left as it is; move it away
+    hint: `--output` names another manifest
+    --- exit code 74
+    ");
+    environment.shell("rmdir plan.json");
     environment.run(&rehearsal(&["plan", "idea.md"])).expect(0);
     let split = [
         "split",

@@ -236,7 +236,7 @@ fn an_item_that_never_verifies_is_set_aside_and_told() {
           All else is done. 3 sessions each did not finish these items of fix_plan.md:
           - item 2
         handoff    .ekiden/PROGRESS.md
-        trouble    1 item set aside (session 4)
+        problems   1 item set aside (session 4)
         knowledge  4 facts in .ekiden/KNOWLEDGE.md
         report     .ekiden/runs/RUN/report.html
         answer     ekiden answer 'TEXT'     or: ekiden answer   (opens your editor)
@@ -292,7 +292,7 @@ fn an_item_that_is_deleted_is_told_and_done_all_the_same() {
           next      The next item of the list.
 
         complete (not verified) · 3 sessions · TIME · 3 files not committed
-        trouble    1 session removed items unticked (session 1)
+        problems   1 session removed items unticked (session 1)
         knowledge  3 facts in .ekiden/KNOWLEDGE.md
         report     .ekiden/runs/RUN/report.html
         next       git status
@@ -762,7 +762,7 @@ fn context_and_checkpoint_of_an_iteration() {
 fn a_loop_goes_on_while_the_verification_fails_and_then_asks() {
     let environment = project("- [x] one\n").with("EKIDEN_VERIFY", "test -e made");
     expect![[r#"
-        `test -e made` fails: find out why, and mend that
+        `test -e made` fails: find out why, and fix that
         --- exit code 1"#]]
     .assert_eq(&environment.told(&["ralph", "next"]));
     let tick = || {
@@ -777,7 +777,7 @@ fn a_loop_goes_on_while_the_verification_fails_and_then_asks() {
     expect![[r#"
         --- standard error
         error: all items are ticked, but `test -e made` failed in TIME (exit code 1)
-        hint: mend it, or add an item that says how; then start the loop again
+        hint: fix it, or add an item that says how; then start the loop again
         --- exit code 4"#]]
     .assert_eq(&environment.told(&["ralph", "next"]));
     environment.write("made", "");

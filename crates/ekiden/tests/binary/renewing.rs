@@ -129,7 +129,7 @@ fn only_a_complete_run_is_followed_up() {
     --- standard error
     error: `ekiden continue` needs PROMPT
     hint: for example `ekiden continue 'Now add rate limiting to the API'`
-    hint: `ekiden continue --help` tells more
+    hint: see `ekiden continue --help`
     --- exit code 2
     ");
     insta::assert_snapshot!(told(&["continue", "and now the docs", "-f", "task.md"]), @r"

@@ -76,9 +76,16 @@ fn a_last_session_writes_a_debrief_when_it_is_asked_for() {
         --- standard error
         error: DEBRIEF.md exists already
         hint: it was left as it is; move it away
-        --- exit code 78"]]
+        --- exit code 74"]]
     .assert_eq(&environment.told(&["report", "--debrief"]));
     assert_eq!(environment.runs().len(), 1, "the session is of no run");
+    // It is the run's, also where it is asked for below its work dir.
+    std::fs::remove_file(environment.dir().join("DEBRIEF.md")).unwrap();
+    environment.write("sub/a.txt", "");
+    environment
+        .run_in("project/sub", &["report", "--debrief"])
+        .expect(0);
+    assert!(environment.exists("DEBRIEF.md") && !environment.exists("sub/DEBRIEF.md"));
     let inside = environment.with("EKIDEN_RUN", "7f3a0b1c");
     inside.run(&["report", "--debrief"]).expect(77);
 }

@@ -598,7 +598,7 @@ fn a_file_that_is_not_understood_is_never_replaced() {
     insta::assert_snapshot!(refused(&environment, &[], 78), @r"
     --- standard error
     error: cannot change `HOME/.claude/settings.json`: it is not UTF-8
-    hint: nothing was changed
+    hint: nothing was changed; save it as UTF-8, then try again
     --- exit code 78
     ");
     std::fs::remove_file(environment.path("home").join(SETTINGS)).unwrap();
@@ -637,6 +637,7 @@ fn what_may_not_be_changed_is_not() {
     insta::assert_snapshot!(refused(&environment, &[], 66), @r"
     --- standard error
     error: cannot install into `ROOT/nowhere`: there is no such directory
+    hint: create it, or correct `HOME` or `CLAUDE_CONFIG_DIR`
     --- exit code 66
     ");
 }
@@ -720,7 +721,7 @@ fn no_link_of_a_project_leads_out_of_it() {
     insta::assert_snapshot!(refused(&environment, &["--project"], 77), @r"
     --- standard error
     error: cannot change `PROJECT/.claude/settings.local.json`: it is a symbolic link out of the project, to `HOME/.claude/settings.json`
-    hint: nothing was changed; `ekiden setup` is for your own settings
+    hint: nothing was changed; without `--project` the guard is installed for all your sessions
     --- exit code 77
     ");
     assert_eq!(home.read(SETTINGS), "{}");
@@ -788,7 +789,7 @@ fn what_keeps_the_guard_silent_is_told_and_not_changed() {
     insta::assert_snapshot!(warnings.join("\n"), @r"
     warning: Claude Code ignores all of HOME/.claude/settings.json, with the guard in it: not plain JSON at line 2, column 5 (it accepts no comments or trailing commas)
     warning: the guard is silent: `disableAllHooks` is set in PROJECT/.claude/settings.local.json
-    warning: PROJECT/.claude/settings.json calls another ekiden, so both would run; `ekiden doctor` tells more
+    warning: PROJECT/.claude/settings.json calls another ekiden, so both would run; see `ekiden doctor`
     ");
     assert_eq!(
         environment.read(".claude/settings.local.json"),

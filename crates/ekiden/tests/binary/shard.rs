@@ -149,7 +149,7 @@ fn the_plan_quotes_each_part_whole_and_is_carried_out() {
     error: plan.toml exists already
     hint: it was left as it is; `--force` writes over it
     hint: `--output` names another manifest
-    --- exit code 78
+    --- exit code 74
     ");
     insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--dry-run", "--agent", "rehearsal"]), @r"
     spec.md · 2 stages, at most 3 at a time, each in a worktree

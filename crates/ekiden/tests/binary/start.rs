@@ -215,7 +215,7 @@ fn an_agent_that_is_not_there_is_told_before_anything_is_created() {
     insta::assert_snapshot!(environment.told(&["run", "task.md", "--agent-command", "./agent.sh"]), @r"
     --- standard error
     error: cannot start a session: agent `agent.sh`: `PROJECT/./agent.sh` is not there
-    hint: correct its command, in which blanks separate words, or name another with `--agent`
+    hint: correct its command (spaces separate words), or name another with `--agent`
     --- exit code 69
     ");
     assert!(!environment.exists(".ekiden"));

@@ -158,7 +158,7 @@ fn a_killed_run_goes_on() {
       items     5 of 5 done
 
     complete (not verified) · 2 sessions · TIME
-    trouble    1 sudden end of ekiden (session 1)
+    problems   1 sudden end of ekiden (session 1)
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     next       ekiden log RUN

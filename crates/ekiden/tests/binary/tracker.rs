@@ -230,7 +230,7 @@ fn an_issue_that_cannot_be_had_is_told_with_a_way_out() {
     let why = "there is no key: `false` exited with 1\n";
     assert!(said(&keyless, "ANV-1", 77).contains(why));
     insta::assert_snapshot!(said(&keyless, "no such", 66), @r"
-    error: `no such` names no issue: letters, digits, `-` and `_` name an issue's file
+    error: `no such` names no issue: up to 64 letters, digits, `-` and `_` name an issue's file
     hint: such as ANV-123, owner/name#12, or an issue's address
     ");
     insta::assert_snapshot!(said(&keyless, "nothing", 66), @r"

@@ -232,7 +232,7 @@ fn an_old_run_can_still_be_read_and_carried_on() {
       ! session 2: the verification passes, but it is not known whether tests were weakened: `git diff` failed: fatal: bad object 6a543486ba12dc9f26be519b0b31c168b82237ad
 
     verified complete · 2 sessions · TIME · 2 files not committed
-    trouble    1 session whose tests could not be compared (session 2)
+    problems   1 session whose tests could not be compared (session 2)
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     next       git status

@@ -105,6 +105,21 @@ fn enter_takes_every_default_and_the_run_begins() {
     assert!(run.contains("verified"), "{run}");
 }
 
+/// No flag lifts a budget that is set, so "none" must not look as if it did.
+// shows: REL-26
+#[test]
+fn a_budget_that_is_set_is_not_lifted() {
+    let environment = project().with("EKIDEN_RUN_BUDGET", "5");
+    let words = ["start", "--agent", "rehearsal", "--verify", "true", "-m2"];
+    let mut pty = asked(&environment, &words);
+    for question in &QUESTIONS[..3] {
+        answer(&mut pty, question, ENTER);
+    }
+    answer(&mut pty, QUESTIONS[5], "none\r");
+    answer(&mut pty, "it must be ", CTRL_C);
+    assert_eq!(code(&mut pty, "nothing was started"), Some(130));
+}
+
 // shows: REL-26
 #[test]
 fn the_printed_line_starts_the_same_run() {

@@ -76,8 +76,8 @@ pub(super) struct Shown {
     /// Its name in the addresses of its pages.
     pub(super) address: String,
     pub(super) id: String,
-    /// How a command names it.
-    named: String,
+    /// The command to type next.
+    next: Option<String>,
     pub(super) project: String,
     #[serde(skip)]
     pub(super) dir: PathBuf,
@@ -387,10 +387,11 @@ impl Followed {
             self.drawn = Some(((seq, is_held), main));
         }
         let main = self.drawn.as_ref().map(|(_, main)| main.clone());
+        let there = report::seen_from_elsewhere(Some(&found.workspace.dir));
         Shown {
             run: found.listed.run.to_string(),
             address: address(found),
-            named: report::named(&id, Some(&found.workspace.dir)),
+            next: self.follow.status.next(&found.ids, &there),
             id,
             project: phrase::project(&found.workspace.dir),
             dir: found.workspace.dir.clone(),

@@ -85,7 +85,11 @@ pub(super) fn words_of_runs(
     }
     let mut all = words(&flags);
     all.extend(args.pull_request.then(|| "--pull-request".to_owned()));
-    all.extend(args.task.clone());
+    all.extend(
+        args.task
+            .iter()
+            .flat_map(|task| ["--".to_owned(), task.clone()]),
+    );
     Ok(all)
 }
 
@@ -190,7 +194,7 @@ impl Dispatcher<'_> {
     /// Runs a command of ekiden in a work dir. Its answer, or why it failed.
     pub(super) fn run(&self, dir: &Path, words: &[&str]) -> Result<String, String> {
         let mut all: Vec<OsString> = words.iter().map(OsString::from).collect();
-        all.extend(["--work-dir".into(), dir.into()]);
+        all.splice(1..1, ["--work-dir".into(), dir.into()]);
         let own = ekiden_agent::keeper::path_of_executable().map_err(|error| error.to_string())?;
         let ran = detached::run(&own, &all).map_err(|error| error.to_string())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

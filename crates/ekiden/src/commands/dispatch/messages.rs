@@ -40,6 +40,16 @@ impl Dispatcher<'_> {
         self.obstacle = obstacle;
     }
 
+    /// Says which issues wait for another one, once each: they may wait for each other.
+    pub(super) fn say_blocked(&mut self) {
+        for issue in self.blocked.clone() {
+            if !self.blocked_shown.contains(&issue) {
+                self.say(&issue, "waits for another open issue", None);
+            }
+        }
+        self.blocked_shown.clone_from(&self.blocked);
+    }
+
     pub(super) fn say(&mut self, issue: &str, what: &str, why: Option<&str>) {
         if self.json {
             let fields = Fields::versioned().with("issue", issue).with("what", what);

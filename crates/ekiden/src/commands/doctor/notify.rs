@@ -25,7 +25,7 @@ pub(super) fn check(endpoints: &[Endpoint], environment: &Environment) -> Check 
         return Check::warning(
             NAME,
             found,
-            "name another: `ekiden config set notify.command`",
+            "name another: `ekiden config set notify.command 'PROGRAM ARGUMENTS'`",
         );
     }
     let names: Vec<&str> = endpoints.iter().map(|one| one.way.name()).collect();

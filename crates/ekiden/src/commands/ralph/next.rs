@@ -128,14 +128,14 @@ fn try_again(
     command: &str,
     check: &Check,
 ) -> Result<Vec<String>, Failure> {
-    let item = format!("`{command}` fails: find out why, and mend that");
+    let item = format!("`{command}` fails: find out why, and fix that");
     let mut is_added = false;
     note(workspace, |state| {
         is_added = state.add_unverified(&item, TRIES);
     })?;
     if !is_added {
         let text = format!("all items are ticked, but `{command}` {check}");
-        let hint = "mend it, or add an item that says how; then start the loop again";
+        let hint = "fix it, or add an item that says how; then start the loop again";
         return Err(Failure::new(Exit::Blocked, text).hint(hint));
     }
     add(workspace, list, &[item])

@@ -81,14 +81,11 @@ impl Tools {
         Some(match name {
             "search" => self.search(&arguments),
             "timeline" => self.timeline(&arguments),
-            "get_observation" => self.get(&[arguments.need("id")]),
-            "get_batch_observations" => {
-                let ids: Vec<Answer> = arguments.list("ids").into_iter().map(Ok).collect();
-                match ids.is_empty() {
-                    true => Err("ids is missing".to_owned()),
-                    false => self.get(&ids),
-                }
-            }
+            "get_observation" => arguments.need("id").and_then(|id| self.get(&[id])),
+            "get_batch_observations" => match arguments.list("ids").as_slice() {
+                [] => Err("ids is missing".to_owned()),
+                ids => self.get(ids),
+            },
             "get_recent_context" => self.recent(&arguments),
             "session_history" => history::answer(
                 &self.environment,
@@ -154,15 +151,20 @@ impl Tools {
         ))
     }
 
-    fn get(&self, ids: &[Answer]) -> Answer {
-        let mut texts = Vec::new();
-        for id in ids {
-            let id = id.clone()?;
-            texts.push(
-                self.ask(|memory| memory.get(&id))
-                    .map(|found| detail(&found))?,
-            );
-        }
+    /// An id that names nothing does not hide the others.
+    fn get(&self, ids: &[String]) -> Answer {
+        let get = |id: &String| self.ask(|memory| memory.get(id));
+        let found: Vec<Answer> = ids
+            .iter()
+            .map(|id| get(id).map(|found| detail(&found)))
+            .collect();
+        let texts: Vec<String> = match found.iter().any(Result::is_ok) {
+            true => found
+                .into_iter()
+                .map(|text| text.unwrap_or_else(|why| why))
+                .collect(),
+            false => found.into_iter().collect::<Result<_, _>>()?,
+        };
         Ok(marked(&texts.join("\n\n"), ANSWER_BYTES_MAX))
     }
 
@@ -332,17 +334,20 @@ fn listed(found: &[Observation]) -> String {
     marked(&lines.join("\n"), ANSWER_BYTES_MAX)
 }
 
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
 /// The arguments of a call, in whatever form the agent gave them.
 struct Arguments<'a>(&'a Value);
 
 impl Arguments<'_> {
     fn text(&self, name: &str) -> Option<String> {
-        match &self.0[name] {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-        }
-        .filter(|text| !text.trim().is_empty())
+        text_of(&self.0[name]).filter(|text| !text.trim().is_empty())
     }
 
     fn need(&self, name: &str) -> Answer {
@@ -362,11 +367,14 @@ impl Arguments<'_> {
     /// A list, or one text with commas.
     fn list(&self, name: &str) -> Vec<String> {
         let value = &self.0[name];
-        let texts: Vec<&str> = match value.as_array() {
-            Some(texts) => texts.iter().filter_map(Value::as_str).collect(),
-            None => value.as_str().unwrap_or_default().split(',').collect(),
+        let texts: Vec<String> = match value.as_array() {
+            Some(texts) => texts.iter().filter_map(text_of).collect(),
+            None => {
+                let text = text_of(value).unwrap_or_default();
+                text.split(',').map(str::to_owned).collect()
+            }
         };
-        let texts = texts.into_iter().map(|text| text.trim().to_owned());
+        let texts = texts.iter().map(|text| text.trim().to_owned());
         texts.filter(|text| !text.is_empty()).take(50).collect()
     }
 

@@ -119,7 +119,7 @@ fn other_words_and_nothing_moves() {
     attempt_ended attempt=1 cause="completed" left="handoff" session=3
     handoff next="Item 1" session=3
     judged in_a_row=2 kind="idle" session=3
-    run_ended exit_code=3 outcome={"kind":"stalled","sessions":2} sessions=3 trouble={"idle":[2,3]}
+    run_ended exit_code=3 outcome={"kind":"stalled","sessions":2} problems={"idle":[2,3]} sessions=3
     --- exit code 3
     "#);
 }
@@ -147,7 +147,7 @@ fn a_claim_that_is_never_true() {
     attempt_ended attempt=1 cause="completed" left="question" session=3
     handoff facts=2 items_done=2 next="The questions under the issues of this session." session=3
     check command="false" result={"code":1,"kind":"failed"} session=3
-    run_ended exit_code=4 facts=2 items_done=2 outcome={"kind":"blocked","question":"- Every command of the task exits with 0, twice over, and the check still fails. What is missing in the task, or wrong in the check?\n- After a failed check everything was done over once."} sessions=3 trouble={"idle":[2],"vetoes":[1,2]}
+    run_ended exit_code=4 facts=2 items_done=2 outcome={"kind":"blocked","question":"- Every command of the task exits with 0, twice over, and the check still fails. What is missing in the task, or wrong in the check?\n- After a failed check everything was done over once."} problems={"idle":[2],"vetoes":[1,2]} sessions=3
     --- exit code 4
     "#);
 }
@@ -214,7 +214,7 @@ fn the_money_of_a_session_is_spent() {
     attempt_ended attempt=1 cause="budget_spent" left="nothing" session=2
     rescue cause="budget_spent" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=2
     judged in_a_row=1 kind="idle" session=2
-    run_ended exit_code=3 outcome={"kind":"session_limit"} sessions=2 trouble={"idle":[2],"rescues":[1,2]}
+    run_ended exit_code=3 outcome={"kind":"session_limit"} problems={"idle":[2],"rescues":[1,2]} sessions=2
     --- standard error
     warning: task.md may take 3 to 8 sessions, and may have 2; `-m 8` allows more, `ekiden estimate` says why
     --- exit code 3
@@ -237,7 +237,7 @@ fn the_money_of_a_run_is_spent() {
     spend estimated=true mark="spent" measure="money" session=1
     attempt_ended attempt=1 cause="budget_spent" left="nothing" session=1
     rescue cause="budget_spent" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
-    run_ended exit_code=3 outcome={"budget":{"micro_usd":280000000,"tokens":null},"kind":"budget_spent","spent":"SPENT"} sessions=1 trouble={"rescues":[1]}
+    run_ended exit_code=3 outcome={"budget":{"micro_usd":280000000,"tokens":null},"kind":"budget_spent","spent":"SPENT"} problems={"rescues":[1]} sessions=1
     --- standard error
     warning: such work costs COST here, and the budget is $280.00; `ekiden estimate` says why
     --- exit code 3
@@ -277,7 +277,7 @@ fn the_tokens_of_a_run_are_used_by_a_deaf_agent() {
     spend estimated=true mark="spent" measure="tokens" session=1
     attempt_ended attempt=1 cause="budget_spent" left="nothing" session=1
     rescue cause="budget_spent" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
-    run_ended exit_code=3 outcome={"budget":{"micro_usd":null,"tokens":60000},"kind":"budget_spent","spent":"SPENT"} sessions=1 trouble={"rescues":[1]}
+    run_ended exit_code=3 outcome={"budget":{"micro_usd":null,"tokens":60000},"kind":"budget_spent","spent":"SPENT"} problems={"rescues":[1]} sessions=1
     --- exit code 3
     "#);
 }
@@ -293,7 +293,7 @@ fn attempts_that_die_use_up_the_run() {
     window
     attempt_ended attempt=1 cause={"killed":{"signal":9}} estimated=true left="nothing" session=1
     rescue cause={"killed":{"signal":9}} faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
-    run_ended estimated=true exit_code=3 outcome={"budget":{"micro_usd":null,"tokens":25000},"kind":"budget_spent","spent":"SPENT"} sessions=1 trouble={"crashes":[1],"rescues":[1]}
+    run_ended estimated=true exit_code=3 outcome={"budget":{"micro_usd":null,"tokens":25000},"kind":"budget_spent","spent":"SPENT"} problems={"crashes":[1],"rescues":[1]} sessions=1
     --- exit code 3
     "#);
 }

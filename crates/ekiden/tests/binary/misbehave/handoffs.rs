@@ -30,7 +30,7 @@ fn no_file_at_all() {
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=2 items_done=4 session=3
-    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3 trouble={"idle":[2],"rescues":[1]}
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} problems={"idle":[2],"rescues":[1]} sessions=3
     --- exit code 0
     "#);
 }
@@ -54,7 +54,7 @@ do = "ignore_messages"
     level level="L3" session=1
     attempt_ended attempt=1 cause="interrupted" left="nothing" session=1
     rescue cause="interrupted" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
-    run_ended exit_code=3 outcome={"kind":"session_limit"} sessions=1 trouble={"rescues":[1]}
+    run_ended exit_code=3 outcome={"kind":"session_limit"} problems={"rescues":[1]} sessions=1
     --- standard error
     warning: task.md may take 3 to 8 sessions, and may have 1; `-m 8` allows more, `ekiden estimate` says why
     --- exit code 3
@@ -151,7 +151,7 @@ do = { edit = { file = "NEXT_PROMPT.md", put = " \n\n" } }
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=2 items_done=4 session=3
-    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3 trouble={"idle":[2],"rescues":[1]}
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} problems={"idle":[2],"rescues":[1]} sessions=3
     --- exit code 0
     "#);
 }
@@ -181,7 +181,7 @@ do = { edit = { file = "NEXT_PROMPT.md", put = "Go on." } }
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=3 items_done=7 session=3
-    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=3 trouble={"rescues":[1]}
+    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} problems={"rescues":[1]} sessions=3
     --- exit code 0
     "###);
 }
@@ -257,7 +257,7 @@ do = { leave_out = ["PROGRESS.md", "NEXT_PROMPT.md", "KNOWLEDGE.md"] }
     session_started attempt=1 conversation="fresh" session=4
     attempt_ended attempt=1 cause="completed" left="completion" session=4
     handoff facts=3 items_done=7 session=4
-    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=4 trouble={"rescues":[2]}
+    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} problems={"rescues":[2]} sessions=4
     --- exit code 0
     "#);
 }
@@ -295,7 +295,7 @@ do = { run = "echo 'STATUS: ALL_COMPLETE' | tee PROGRESS.md > .ekiden/PROGRESS.m
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=2 items_done=4 session=3
-    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3 trouble={"idle":[2],"rescues":[1]}
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} problems={"idle":[2],"rescues":[1]} sessions=3
     --- exit code 0
     "#);
     assert_eq!(stage.read("item-4.txt"), "made\n");
@@ -358,7 +358,7 @@ do = { run = "rm -rf .ekiden/handoff; ln -s ../item-1.txt .ekiden/handoff" }
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=2 items_done=4 session=3
-    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3 trouble={"idle":[2],"rescues":[1]}
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} problems={"idle":[2],"rescues":[1]} sessions=3
     --- exit code 0
     "#);
 }
@@ -401,7 +401,7 @@ do = { die = 9 }
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=3 items_done=7 session=3
-    run_ended estimated=true facts=3 files_changed=9 items_done=7 outcome={"kind":"complete","verified":false} sessions=3 trouble={"crashes":[2]}
+    run_ended estimated=true facts=3 files_changed=9 items_done=7 outcome={"kind":"complete","verified":false} problems={"crashes":[2]} sessions=3
     --- exit code 0
     "#);
     assert!(stage.read(".ekiden/TASK.md").contains("Item 7"));

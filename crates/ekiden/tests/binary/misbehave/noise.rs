@@ -143,7 +143,7 @@ fn terminal_escapes_come_to_nothing() {
     session_started attempt=1 conversation="fresh" session=2
     attempt_ended attempt=1 cause="completed" left="completion" session=2
     handoff facts=2 items_done=4 session=2
-    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=2 trouble={"cautions":[1]}
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} problems={"cautions":[1]} sessions=2
     --- exit code 0
     "#);
     let stage = stage(4, ESCAPES);
@@ -162,7 +162,7 @@ fn terminal_escapes_come_to_nothing() {
       items     4 of 4 done
 
     complete (not verified) · 2 sessions · TIME
-    trouble    1 suspicious note (session 1)
+    problems   1 suspicious note (session 1)
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     next       ekiden log RUN

@@ -41,7 +41,7 @@ fn a_claim_counts_when_a_reviewer_passed_it() {
         &course,
         &[
             "left=\"completion\" session=1",
-            "session_started attempt=1 conversation=\"fresh\" purpose=\"review\" session=2",
+            "session_started agent=\"rehearsal\" attempt=1 conversation=\"fresh\" purpose=\"review\" session=2",
             "left=\"passed\" session=2",
             "\"kind\":\"complete\",\"verified\":true} sessions=2",
             "--- exit code 0",

@@ -73,7 +73,7 @@ fn a_limit_that_is_waited_for() {
     attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1 subscription=true
     waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} session=1 why="usage_limit"
     stop_requested request={"how":"gently"}
-    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1]}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} problems={"limits":[1]} subscription=true
     --- exit code 3
     --- exit code 0
     limit = -3600
@@ -83,7 +83,7 @@ fn a_limit_that_is_waited_for() {
     attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1 subscription=true
     waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} session=1 why="usage_limit"
     stop_requested request={"how":"gently"}
-    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1]}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} problems={"limits":[1]} subscription=true
     --- exit code 3
     --- exit code 0
     fail = 429
@@ -93,7 +93,7 @@ fn a_limit_that_is_waited_for() {
     attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":null}} goes_on=true left="nothing" session=1 subscription=true
     waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":null}} session=1 why="usage_limit"
     stop_requested request={"how":"gently"}
-    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1]}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} problems={"limits":[1]} subscription=true
     --- exit code 3
     --- exit code 0
     "#);
@@ -162,7 +162,7 @@ fn a_service_that_fails_once() {
     level level="L1" session=1
     attempt_ended attempt=2 cause="completed" left="completion" session=1
     handoff facts=1 items_done=2 session=1
-    run_ended facts=1 items_done=2 outcome={"kind":"complete","verified":false} sessions=1 trouble={"outages":[1]}
+    run_ended facts=1 items_done=2 outcome={"kind":"complete","verified":false} problems={"outages":[1]} sessions=1
     --- exit code 0
     "#);
 }
@@ -211,7 +211,7 @@ fn a_limit_that_another_run_met() {
     attempt_ended attempt=1 cause={"limit_known":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1
     waiting attempt=2 cause={"limit_known":{"kind":"five_hour","resets_at":"TIME"}} session=1 why="usage_limit"
     stop_requested request={"how":"gently"}
-    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} trouble={"limits":[1]}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} problems={"limits":[1]}
     --- exit code 3
     "#);
     let log = stage.run_in("other", &["log", "--json"]).expect(0).stdout;
