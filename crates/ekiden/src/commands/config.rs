@@ -50,7 +50,7 @@ struct ShowArgs {
 /// Set a setting in your own `config.toml`, or in this project's
 ///
 /// The rest of the file stays as it is. To unset a setting, delete its line. Settings that decide which commands run or what
-/// is permitted can only go into your own file.
+/// is permitted go into your own file; `--project` does not take them.
 #[derive(Args)]
 struct SetArgs {
     /// The key, as `ekiden config show` lists it
@@ -73,6 +73,9 @@ struct SetArgs {
 /// now; after a change other than by `ekiden config set` it needs a new one. ekiden does not check what the commands do.
 #[derive(Args)]
 struct ApproveArgs {
+    /// Only list what that would allow
+    #[arg(long, conflicts_with = "remove")]
+    dry_run: bool,
     #[command(flatten)]
     typed: Typed<Asking>,
     /// Withdraw all approvals of this project: of its settings, of plans, and that the agent may do everything
@@ -217,18 +220,23 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
         true if !is_json => {
             return say(format!("{shown} sets nothing that needs an approval"));
         }
-        true => {}
-        false => approvals.approve(&file)?,
+        false if !args.dry_run => approvals.approve(&file)?,
+        true | false => {}
     }
     if is_json {
         let path = std::path::absolute(&path).unwrap_or(path);
         let answer = Fields::versioned().with("file", path.display().to_string());
+        let answer = answer.with("dry_run", args.dry_run);
         return output.answer_json(&answer.with("approved", approved));
     }
     for one in approved {
         let line = Line::new(Tone::Quiet, format!("{shown}:{}  ", one.line));
         let value = format!("{} {}", visible(&one.what), visible(&one.value));
         output.line(line.with(Tone::Plain, value));
+    }
+    if args.dry_run {
+        next("approve", &flags, output);
+        return Ok(Exit::Done);
     }
     output.line(Line::new(Tone::Done, "approved until the file changes"));
     next("show", &flags, output);

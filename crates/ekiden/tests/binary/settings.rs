@@ -346,6 +346,14 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     hint: or read the file, and approve it as it is now: `ekiden config approve`
     --- exit code 78
     ");
+    insta::assert_snapshot!(environment.run(&["config", "approve", "--dry-run"]), @r"
+    .ekiden/config.toml:1  `verify` printf '\u{1b}[2J'
+    .ekiden/config.toml:3  [agents.mine] sh agent.sh
+    --- standard error
+    next  ekiden config approve
+    --- exit code 0
+    ");
+    environment.run(&["config", "show"]).expect(78);
     insta::assert_snapshot!(environment.run(&["config", "approve"]), @r"
     .ekiden/config.toml:1  `verify` printf '\u{1b}[2J'
     .ekiden/config.toml:3  [agents.mine] sh agent.sh
@@ -372,7 +380,7 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     let approved = environment.run(&["config", "approve", "--json"]);
     let dir = environment.dir().display().to_string();
     insta::assert_snapshot!(approved.to_string().replace(&dir, "DIR"), @r#"
-    {"v":1,"file":"DIR/.ekiden/config.toml","approved":[{"line":1,"what":"`verify`","value":"printf '\u001b[2J'"},{"line":3,"what":"[agents.mine]","value":"sh other.sh"}]}
+    {"v":1,"file":"DIR/.ekiden/config.toml","dry_run":false,"approved":[{"line":1,"what":"`verify`","value":"printf '\u001b[2J'"},{"line":3,"what":"[agents.mine]","value":"sh other.sh"}]}
     --- exit code 0
     "#);
     insta::assert_snapshot!(environment.run(&["config", "approve", "--remove"]), @r"
