@@ -430,6 +430,34 @@ impl AttemptEnded {
     }
 }
 
+impl Traces {
+    /// Adds what a later attempt at the same session left. Only the last attempt shows what is refused: a person may have
+    /// allowed since what was refused before.
+    pub(crate) fn add(&mut self, later: &Self) {
+        let last = |kept: &mut Option<String>, later: &Option<String>| {
+            if later.is_some() {
+                kept.clone_from(later);
+            }
+        };
+        last(&mut self.last_edit, &later.last_edit);
+        last(&mut self.last_call, &later.last_call);
+        last(&mut self.last_words, &later.last_words);
+        append(
+            &mut self.succeeded,
+            &later.succeeded,
+            limits::RESCUE_SUCCEEDED_MAX,
+        );
+        append(&mut self.failed, &later.failed, limits::RESCUE_FAILED_MAX);
+        self.denied.clone_from(&later.denied);
+    }
+}
+
+/// Appends, and forgets the oldest above `most`.
+fn append<T: Clone>(kept: &mut Vec<T>, later: &[T], most: usize) {
+    kept.extend_from_slice(later);
+    kept.drain(..kept.len().saturating_sub(most));
+}
+
 impl Survey {
     /// Files that were changed since the survey before, committed or not.
     pub fn changed(&self) -> Vec<String> {

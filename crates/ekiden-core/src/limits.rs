@@ -181,6 +181,10 @@ pub const PROTOCOL_TOKENS_MAX: usize = 900;
 pub const KNOWLEDGE_TOKENS_MAX: usize = 4_000;
 /// The log's share of it: it changes each time, and facts are worth more.
 pub const KNOWLEDGE_LOG_TOKENS_MAX: usize = 1_000;
+/// A longer fact is cut in a prompt: it would take the place of all others.
+pub const FACT_TOKENS_MAX: usize = 1_000;
+/// The lines of such a fact are cut too, so that some of it always stays.
+pub const FACT_LINE_CHARS_MAX: usize = 500;
 /// Knowledge over its budget is cut in steps, so that its bytes seldom change.
 pub const KNOWLEDGE_STEP_TOKENS: usize = 1_000;
 pub const MEASURED_TOKENS_MAX: usize = 600;
@@ -189,6 +193,9 @@ pub const NOTES_TOKENS_MAX: usize = 4_000;
 pub const MEMORY_TOKENS_MAX: usize = 1_000;
 pub const CLOSING_TOKENS_MAX: usize = 640;
 pub const RESCUE_TOKENS_MAX: usize = 2_500;
+/// Commands that succeeded, and that failed, in a rescue: the last ones.
+pub const RESCUE_SUCCEEDED_MAX: usize = 8;
+pub const RESCUE_FAILED_MAX: usize = 5;
 /// The handoff order: it interrupts work, so it is short.
 pub const ORDER_TOKENS_MAX: usize = 180;
 /// The reason of a refused call.

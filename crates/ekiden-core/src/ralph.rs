@@ -117,9 +117,10 @@ impl RalphState {
         self.context_history.len() - 1
     }
 
-    /// Takes a run's iterations and its last checkpoint.
+    /// Takes a run's last iterations and its last checkpoint.
     pub fn take(&mut self, history: &[Iteration], checkpoint: Checkpoint) {
-        self.context_history = history.to_vec();
+        let from = history.len().saturating_sub(HISTORY_MAX);
+        self.context_history = history[from..].to_vec();
         self.context_checkpoint = checkpoint;
     }
 
@@ -403,6 +404,22 @@ mod tests {
               ]
             }"#]]
         .assert_eq(&serde_json::to_string_pretty(&state()).unwrap());
+    }
+
+    // shows: RLP-001
+    #[test]
+    fn the_file_has_the_last_iterations_of_a_long_run() {
+        let history: Vec<Iteration> = (1..=1_002)
+            .map(|iteration| Iteration {
+                iteration,
+                peak_percent: None,
+                checkpoint: false,
+                session: None,
+            })
+            .collect();
+        let mut state = RalphState::default();
+        state.take(&history, Checkpoint::default());
+        assert_eq!(state.context_history, history[2..]);
     }
 
     #[test]

@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use super::Fact;
-use crate::prompt::quote::quote;
-use crate::text::normal;
+use crate::handoff::HandoffFile;
+use crate::limits;
+use crate::prompt::budget::{Keep, Mark, cut, cut_line, tokens};
+use crate::prompt::quote::{MARK, quote};
+use crate::text::{normal, says_the_same};
 
 /// Facts, oldest first. To be read as a slice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,7 +28,7 @@ impl Facts {
     pub fn push(&mut self, fact: Fact) {
         let begin = self.text.len();
         fact.render_to(&mut self.text);
-        self.marked.push(quote(&self.text[begin..]).text);
+        self.marked.push(in_prompt(&self.text[begin..]));
         self.known.insert(normal(&fact.text));
         self.facts.push(fact);
     }
@@ -37,10 +40,40 @@ impl Facts {
         fact
     }
 
+    /// Removes the fact that says the same, if there is one.
+    pub(super) fn forget(&mut self, fact: &Fact) {
+        if self.holds(fact)
+            && let Some(index) = self
+                .iter()
+                .position(|kept| says_the_same(&kept.text, &fact.text))
+        {
+            self.remove(index);
+        }
+    }
+
     /// One of them says the same.
     pub(super) fn holds(&self, fact: &Fact) -> bool {
         self.known.contains(&normal(&fact.text))
     }
+}
+
+/// A fact's list item as marked lines. The beginning of a very long one is enough: the file has it whole.
+fn in_prompt(item: &str) -> String {
+    let marked = quote(item).text;
+    if tokens(&marked) <= limits::FACT_TOKENS_MAX {
+        return marked;
+    }
+    let lines = item.split_inclusive('\n');
+    let short: String = lines
+        .map(|line| cut_line(line, limits::FACT_LINE_CHARS_MAX))
+        .collect();
+    let mark = Mark::new(MARK, HandoffFile::Knowledge.published());
+    cut(
+        &quote(&short).text,
+        limits::FACT_TOKENS_MAX,
+        Keep::First,
+        mark,
+    )
 }
 
 impl Deref for Facts {

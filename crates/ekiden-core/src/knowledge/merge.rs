@@ -1,6 +1,6 @@
 //! Merging what a session adds.
 
-use super::{Corrected, Knowledge, LogEntry, NewFact, NewKnowledge};
+use super::{Corrected, Fact, Knowledge, LogEntry, NewFact, NewKnowledge};
 use crate::limits;
 use crate::text::{normal, says_the_same};
 
@@ -16,10 +16,7 @@ impl Knowledge {
             if self.archived.len() < before + CORRECTIONS_MAX {
                 self.correct(new, session);
             }
-            if !self.core.holds(&new.fact) {
-                self.core.push(new.fact.clone());
-                added += 1;
-            }
+            added += usize::from(self.add(&new.fact));
         }
         if !new.log.is_empty() {
             self.log.push(LogEntry {
@@ -33,13 +30,39 @@ impl Knowledge {
         added
     }
 
-    /// Adds another stage's facts that are not known here. The logs stay separate.
-    pub fn adopt(&mut self, other: &Self) {
+    /// Adds the facts that a stage is to begin with. The logs stay separate.
+    pub fn learn(&mut self, other: &Self) {
         for fact in other.core.iter() {
-            if !self.core.holds(fact) {
-                self.core.push(fact.clone());
+            self.add(fact);
+        }
+    }
+
+    /// Adds what another stage learned, and applies its corrections. The logs stay separate.
+    pub fn adopt(&mut self, other: &Self) {
+        for corrected in &other.archived {
+            if !other.core.holds(&corrected.old) {
+                self.core.forget(&corrected.old);
             }
         }
+        self.archived.extend_from_slice(&other.archived);
+        for fact in other.core.iter() {
+            // The other stage may know nothing of a correction, as it began before.
+            let mut corrected = self.archived.iter();
+            let is_wrong =
+                corrected.any(|corrected| says_the_same(&corrected.old.text, &fact.text));
+            if !is_wrong || other.archived.iter().any(|own| own.is_about(fact)) {
+                self.add(fact);
+            }
+        }
+    }
+
+    /// Adds a fact that is not known, and returns whether it was new.
+    fn add(&mut self, fact: &Fact) -> bool {
+        let is_new = !self.core.holds(fact);
+        if is_new {
+            self.core.push(fact.clone());
+        }
+        is_new
     }
 
     /// Removes the fact that a new one corrects, unless they say the same.

@@ -12,6 +12,7 @@
 //!
 //! Invariants:
 //! - A fact leaves Core only by a correction, and then it is in `archived`.
+//! - A stage's corrections also hold for what the other stages of its plan know, whichever is merged first.
 //! - Rendered knowledge reads back as the same facts and entries: each fact is rendered as one list item,
 //!   which confines any Markdown in it. So a fact that quotes a heading or opens a fence changes nothing
 //!   around it.
@@ -23,7 +24,7 @@ mod parse;
 mod selection;
 
 use crate::handoff::headings::{Heading, is_explanation, says_nothing};
-use crate::text::clean;
+use crate::text::{clean, says_the_same};
 
 pub use facts::Facts;
 pub use lost::lost_lines;
@@ -106,6 +107,15 @@ impl Fact {
     /// Adds the fact as a list item.
     fn render_to(&self, text: &mut String) {
         item_to(text, if self.pinned { "pinned: " } else { "" }, &self.text);
+    }
+}
+
+impl Corrected {
+    /// The fact was corrected here, or is the correction.
+    fn is_about(&self, fact: &Fact) -> bool {
+        [&self.old.text, &self.new]
+            .iter()
+            .any(|text| says_the_same(text, &fact.text))
     }
 }
 

@@ -98,6 +98,37 @@ fn a_correction_that_names_no_one_fact_is_a_new_fact() {
     }
 }
 
+/// Two stages began with the same fact, and one of them corrected it.
+// shows: REL-16, PLN-17
+#[test]
+fn a_stages_correction_holds_whichever_stage_is_merged_first() {
+    let old = known(&["the port is 8080", "tests take long"]);
+    let (mut corrects, mut other) = (old.clone(), old.clone());
+    let correction = "## Core Knowledge\n- corrects \"port is 8080\": the port is 9090\n";
+    merge(&mut corrects, 1, correction);
+    merge(&mut other, 1, "## Core Knowledge\n- the API pages\n");
+    for order in [[&corrects, &other], [&other, &corrects]] {
+        let mut shared = old.clone();
+        order.iter().for_each(|stage| shared.adopt(stage));
+        let mut facts = texts(&shared);
+        facts.sort_unstable();
+        assert_eq!(
+            facts,
+            ["tests take long", "the API pages", "the port is 9090"]
+        );
+        assert_eq!(shared.archived[0].old.text, "the port is 8080");
+    }
+    // A later stage finds that the first one was right.
+    let (mut shared, mut back) = (old, Knowledge::default());
+    shared.adopt(&corrects);
+    back.learn(&shared);
+    assert!(back.archived.is_empty());
+    let correction = "## Core Knowledge\n- corrects \"port is 9090\": the port is 8080\n";
+    merge(&mut back, 1, correction);
+    shared.adopt(&back);
+    assert_eq!(texts(&shared), ["tests take long", "the port is 8080"]);
+}
+
 #[test]
 fn nothing_new_adds_nothing() {
     for nothing in [
@@ -238,6 +269,32 @@ fn over_its_budget_the_oldest_unpinned_facts_go_in_steps() {
         counts.len() <= 4,
         "the left-out part changes seldom: {counts:?}"
     );
+}
+
+// shows: REL-30
+#[test]
+fn a_very_long_fact_is_cut_and_leaves_the_others_in() {
+    let table = "| a row of a table |\n".repeat(1_000);
+    let line = "é".repeat(9_000);
+    for long in [table, line] {
+        let mut facts: Vec<String> = (0..50).map(|n| format!("fact number {n:02}")).collect();
+        facts.push(format!("the ports are:\n{long}"));
+        let knowledge = known(&facts.iter().map(String::as_str).collect::<Vec<_>>());
+        let prompt = knowledge.for_prompt(limits::KNOWLEDGE_TOKENS_MAX);
+        assert_eq!(prompt.left_out, 0);
+        assert!(prompt.core.contains("fact number 00"));
+        assert!(prompt.core.contains("the ports are:\n"));
+        let is_cut = prompt.core.contains("more characters]")
+            || prompt
+                .core
+                .contains("lines left out here; the whole is in .ekiden/KNOWLEDGE.md]");
+        assert!(is_cut, "{}", prompt.core);
+        assert!(
+            knowledge
+                .render()
+                .contains(long.trim_end().rsplit('\n').next().unwrap())
+        );
+    }
 }
 
 /// Knowledge as an agent or a person may write it: lines that look like structure among words.

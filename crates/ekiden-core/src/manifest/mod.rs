@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentSpec;
-use crate::budget::Budget;
+use crate::bounds::Bounds;
+use crate::budget::{Budget, lower};
 use crate::estimate::Sample;
 use crate::handoff::Marker;
 use crate::ids::StageId;
@@ -221,6 +222,13 @@ impl Part {
     /// The stage is not part of a larger plan.
     pub fn stands_alone(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Applies the stage's own bounds of a session. A plan may come with a project: it can lower the user's limits, never
+    /// raise them.
+    pub(crate) fn lower(&self, bounds: &mut Bounds) {
+        bounds.session = bounds.session.within(self.session);
+        bounds.turns_max = lower(self.turns_max, bounds.turns_max);
     }
 }
 

@@ -79,8 +79,6 @@ const INDENT: &str = "    ";
 const ARCHIVE: &str = "the session's archive";
 /// One name or command, in characters.
 const LINE_CHARS_MAX: usize = 110;
-const SUCCEEDED_MAX: usize = 8;
-const FAILED_MAX: usize = 5;
 
 /// The rescue handoff as Markdown, at most [`limits::RESCUE_TOKENS_MAX`] tokens.
 pub fn rescue(facts: &RescueFacts<'_>) -> String {
@@ -106,8 +104,8 @@ pub fn rescue(facts: &RescueFacts<'_>) -> String {
         list("Open items of the last handoff:", open, 100, Keep::First),
     ];
     let failed: Vec<String> = facts.failed.iter().map(failed_line).collect();
-    let succeeded = last(facts.succeeded, SUCCEEDED_MAX);
-    let failed = last(&failed, FAILED_MAX);
+    let succeeded = last(facts.succeeded, limits::RESCUE_SUCCEEDED_MAX);
+    let failed = last(&failed, limits::RESCUE_FAILED_MAX);
     let sections = [
         (Heading::State, state(facts)),
         (Heading::ResumeAt, resume_at.concat()),

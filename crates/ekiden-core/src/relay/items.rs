@@ -285,13 +285,15 @@ impl ItemList {
 }
 
 impl ItemList {
-    /// Records how full a session's context was, and how to resume from it if that ended the session.
+    /// Records how full a session's context was, and how to resume from it if that ended the session. `edit` is the
+    /// session's last one.
     pub(super) fn session_over(
         &mut self,
         at: Timestamp,
         session: &Session,
         ended: &AttemptEnded,
         left: &Handoff,
+        edit: Option<&str>,
     ) {
         self.window = session.window.or(self.window);
         let used = session.usage_tokens.max(ended.counters.usage_tokens);
@@ -319,7 +321,6 @@ impl ItemList {
         if is_late {
             let resume_at = sections_named(&left.next_prompt, Heading::ResumeAt.name()).next();
             let resume_at = resume_at.map(|text| one_line(text, SUMMARY_CHARS_MAX));
-            let edit = ended.traces.last_edit.as_deref();
             self.checkpoint = Checkpoint {
                 active: true,
                 level: Some(session.level.max(Level::L2)),

@@ -47,7 +47,7 @@ mod wishes;
 
 use crate::budget::{AgentSpends, Prices, Spend};
 use crate::effect::{RelayEffect, StartMode};
-use crate::event::{CheckOutcome, Counters, RelayEvent, RunResumed, TaskOutcome};
+use crate::event::{CheckOutcome, Counters, RelayEvent, RunResumed, TaskOutcome, Traces};
 use crate::fallback::Candidates;
 use crate::ids::RunId;
 use crate::knowledge::Knowledge;
@@ -91,6 +91,8 @@ pub struct Relay {
     /// The list that it works through, if it does.
     pub items: Option<ItemList>,
     sections: Vec<PromptSection>,
+    /// What earlier attempts at the current session left.
+    traces: Traces,
     pub seen: Seen,
     pub wishes: Wishes,
     pub totals: Totals,
@@ -189,6 +191,7 @@ impl Relay {
             last: None,
             items: stage.part.items.then(ItemList::default),
             sections: Vec::new(),
+            traces: Traces::default(),
             crashes_in_a_row: 0,
             seen: Seen::new(settings.judging, &stage.task),
             wishes: Wishes::default(),
@@ -247,6 +250,7 @@ impl Relay {
         self.candidates.outages.forgive(ended);
         // Its merge may still send it back to work.
         if self.outcome().is_some_and(Outcome::is_complete) {
+            self.change_limits(&resumed.limits, false);
             return Vec::new();
         }
         if let Phase::Running(session) = &mut self.phase {
@@ -303,6 +307,7 @@ impl Relay {
     fn change_limits(&mut self, limits: &LimitsChanged, anew: bool) {
         let sessions_max = limits.sessions_max;
         self.settings.change(limits);
+        self.stage.part.lower(&mut self.settings.bounds);
         self.seen.change_rules(limits, anew);
         if anew || sessions_max.is_some() {
             self.session_limit.from = self.session_limit.over;
@@ -372,7 +377,11 @@ impl Relay {
     pub(crate) fn is_due(&self, at: Timestamp) -> bool {
         let is_set_back = matches!(
             self.phase,
-            Phase::Waiting { since, cause: WaitCause::Failure | WaitCause::Pause, .. } if at < since
+            Phase::Waiting {
+                since,
+                cause: WaitCause::Failure | WaitCause::Pause | WaitCause::Guided,
+                ..
+            } if at < since
         );
         is_set_back || self.wakes_at().is_some_and(|wakes| wakes <= at)
     }

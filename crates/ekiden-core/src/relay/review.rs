@@ -32,6 +32,7 @@ impl Relay {
         self.charge_agent(session, ended.counters.spend);
         self.totals.add(&ended.counters);
         self.prices.merge(&ended.counters.prices);
+        self.traces.add(&ended.traces);
         let inspection = self.inspect(&ended.files);
         let mut effects = match handoff::accept(&ended.files, &inspection) {
             // A question needs a person, however the session ended.
@@ -72,7 +73,9 @@ impl Relay {
         }
         let is_missing = session.never_ran(&ended.cause);
         if next.purpose.is_work() && self.gives_way(at, &ended.cause, is_missing, &next) {
-            if ended.counters.tool_calls > 0 || is_cut_off || self.is_out_of_budget(&next) {
+            // The other agent would do that work again.
+            let has_worked = ended.counters.tool_calls > 0 || session.is_late();
+            if has_worked || self.is_out_of_budget(&next) {
                 return self.session_over(at, session, ended, Err(left));
             }
             let waited = next.waited_through(at, &ended.cause);
@@ -149,17 +152,22 @@ impl Relay {
         self.session_limit.over += 1;
         self.totals.sessions += 1;
         self.sections.clear();
+        if handoff.is_ok() {
+            self.forget_retry();
+        }
         let (Ok(left) | Err(left)) = handoff.as_ref().map_err(|left| &**left);
         let (number, date) = (attempt.session.get(), at.date());
         let facts_added = self.knowledge.merge(&left.knowledge, number, &date);
         if let Some(list) = &mut self.items {
-            list.session_over(at, session, ended, left);
+            let edit = self.traces.last_edit.as_deref();
+            list.session_over(at, session, ended, left, edit);
         }
         let tells_figures = self.settings.agent.kind.takes_messages();
         let crash = match &handoff {
             Ok(_) => Crash::No,
             Err(_) => Crash::of(ended, self.class_of(ended), tells_figures),
         };
+        let traces = std::mem::take(&mut self.traces);
         let did_nothing = crash == Crash::Yes && ended.cause == EndCause::Completed;
         let end = Box::new(SessionEnd {
             attempt,
@@ -168,13 +176,13 @@ impl Relay {
                 true => EndCause::NothingDone,
                 false => ended.cause.clone(),
             },
-            traces: ended.traces.clone(),
+            unchanged: traces.last_edit.is_none(),
+            traces,
             crash,
             is_late: session.is_late(),
             compacted: session.is_compacted(),
             facts_added,
             committed: false,
-            unchanged: ended.traces.last_edit.is_none(),
             surveyed: false,
             verified_again: false,
         });

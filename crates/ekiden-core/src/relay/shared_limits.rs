@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 pub struct Member {
     /// What it gets to know about the project.
     pub(super) context: StageContext,
-    /// Sections for every session until the stage is retried or merged.
+    /// Sections for every session until the stage is retried or merged; the one of a retry until a session has handed off.
     pub(super) sections: Vec<PromptSection>,
     /// The merge conflict that this stage is resolving; a retry still has to.
     conflict: Option<PromptSection>,
@@ -54,7 +54,7 @@ impl Relay {
     /// Adds other stages' knowledge, unless the relay has begun.
     pub(crate) fn learn(&mut self, knowledge: &Knowledge) {
         if self.phase == Phase::Planned {
-            self.knowledge.adopt(knowledge);
+            self.knowledge.learn(knowledge);
         }
     }
 
@@ -64,6 +64,14 @@ impl Relay {
         let conflict = self.member.as_ref();
         let conflict = conflict.and_then(|member| member.conflict.clone());
         self.begin_anew(at, conflict.into_iter().chain([section]).collect())
+    }
+
+    /// A session has handed off since the retry: its notes say more of the tree than how the attempt before ended.
+    pub(super) fn forget_retry(&mut self) {
+        if let Some(member) = &mut self.member {
+            let is_retry = |section: &PromptSection| matches!(section, PromptSection::Retry { .. });
+            member.sections.retain(|section| !is_retry(section));
+        }
     }
 
     /// The stage's work conflicts with that of others: its next session resolves the conflict, with the notes

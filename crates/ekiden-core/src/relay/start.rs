@@ -4,7 +4,7 @@ use super::{Consumed, Next, NextAttempt, Phase, Purpose, Relay, Session, backoff
 use crate::agent::{AgentKind, AgentSpec};
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
 use crate::ends::{EndCause, EndClass};
-use crate::event::AttemptEnded;
+use crate::event::{AttemptEnded, Traces};
 use crate::guard::estimate::Advice;
 use crate::handoff::OpenItems;
 use crate::hash;
@@ -108,6 +108,9 @@ impl Relay {
                 permissions,
                 ..agent.clone()
             };
+        }
+        if next.id.attempt == AttemptNumber::FIRST {
+            self.traces = Traces::default();
         }
         self.give_words(next.mode);
         if let Some(list) = &mut self.items {

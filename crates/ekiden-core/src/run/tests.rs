@@ -509,6 +509,24 @@ fn stages_share_the_budget_of_an_agent_and_go_on_with_the_next() {
 // shows: PLN-13, REL-22
 #[test]
 fn other_limits_reach_a_stage_that_waits_for_its_merge() {
+    let limits = LimitsChanged {
+        wait_max: Some(Millis(7)),
+        ..LimitsChanged::default()
+    };
+    let steered = |world: &mut World| {
+        world.steer(Steering::ChangeLimits(Box::new(limits.clone())));
+    };
+    limits_reach_a_stage_that_waits_for_its_merge(&steered);
+    let resumed = |world: &mut World| {
+        world.step(Event::RunResumed(RunResumed {
+            limits: limits.clone(),
+            ..RunResumed::default()
+        }));
+    };
+    limits_reach_a_stage_that_waits_for_its_merge(&resumed);
+}
+
+fn limits_reach_a_stage_that_waits_for_its_merge(change: &dyn Fn(&mut World)) {
     let given = Given {
         stages: vec![(0, false, 0, 0); 2],
         jobs: 2,
@@ -540,17 +558,120 @@ fn other_limits_reach_a_stage_that_waits_for_its_merge() {
         }
     };
     assert_eq!(world.agents.len(), 1, "the other stage works on");
-    let limits = LimitsChanged {
-        wait_max: Some(Millis(7)),
-        ..LimitsChanged::default()
-    };
-    world.steer(Steering::ChangeLimits(Box::new(limits)));
+    change(&mut world);
     let tasks = world.outstanding_tasks();
     let conflict = (13 * 8..14 * 8).find(|how| how % tasks == at);
     world.settle(conflict.unwrap());
     let relay = world.run.relay(&waiting).unwrap();
     assert!(relay.outcome().is_none(), "it is sent back");
     assert_eq!(relay.settings.wait_max, Millis(7));
+}
+
+/// Only the plan can lower them below what the user gives.
+// shows: PLN-13, REL-22
+#[test]
+fn other_limits_leave_a_stage_its_own_lower_ones() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 0); 2],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    });
+    let money = |micro_usd| Budget {
+        micro_usd: Some(micro_usd),
+        tokens: None,
+    };
+    for stage in &mut header.manifest.stages {
+        stage.part.session = money(2_000_000);
+        stage.part.turns_max = Some(4);
+    }
+    let mut world = World::of(&header, 1);
+    let begun = StageId::try_from("S0".to_owned()).unwrap();
+    while !world.agents.contains_key(&begun) {
+        world.settle(0);
+    }
+    let bounds = BoundsChange {
+        session: money(5_000_000),
+        turns_max: Some(9),
+        ..BoundsChange::default()
+    };
+    world.steer(Steering::ChangeLimits(Box::new(LimitsChanged {
+        bounds,
+        ..LimitsChanged::default()
+    })));
+    let later = world.run.settings_of(&header.manifest.stages[1]).bounds;
+    let begun = &world.run.relay(&begun).unwrap().settings.bounds;
+    assert_eq!(*begun, later);
+    assert_eq!(
+        (begun.session, begun.turns_max),
+        (money(2_000_000), Some(4))
+    );
+}
+
+/// The tree is no longer as the attempt before left it, and the notes say where to go on.
+// shows: PLN-09, PLN-12
+#[test]
+fn only_the_first_session_of_a_retry_reads_how_the_attempt_before_ended() {
+    let given = Given {
+        stages: vec![(0, false, 1, 3)],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    };
+    let mut world = World::begin(&given);
+    let stage = StageId::try_from("S0".to_owned()).unwrap();
+    let begins = |world: &mut World| {
+        while world.agents.is_empty() {
+            world.settle(0);
+        }
+        let prompt = world.run.relay(&stage).and_then(Relay::prompt);
+        prompt.unwrap().to_archive()
+    };
+    let hands_off = |world: &mut World| {
+        world.agents.get_mut(&stage).unwrap().files = files(PROGRESS, NEXT_PROMPT, "");
+        world.ends(&stage, EndCause::Completed);
+    };
+    for _ in 0..3 {
+        begins(&mut world);
+        hands_off(&mut world);
+    }
+    let first = begins(&mut world);
+    assert!(first.contains("# What happened before"), "{first}");
+    hands_off(&mut world);
+    let second = begins(&mut world);
+    assert!(!second.contains("What happened before"), "{second}");
+    assert!(second.contains("continue at \"Resume at\""), "{second}");
+}
+
+// shows: REL-16, PLN-17
+#[test]
+fn what_a_stage_corrects_is_corrected_for_the_stages_after_it() {
+    let given = Given {
+        stages: vec![(0, false, 0, 0), (0b1, false, 0, 0)],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    };
+    let mut world = World::begin(&given);
+    let all_done = PROGRESS
+        .replace("IN_PROGRESS", "ALL_COMPLETE")
+        .replace("- [ ]", "- [x]");
+    for (stage, fact) in [
+        ("S0", "The port is 8080"),
+        ("S1", "corrects \"port is 8080\": the port is 9090"),
+    ] {
+        let stage = StageId::try_from(stage.to_owned()).unwrap();
+        while !world.agents.contains_key(&stage) {
+            world.settle(0);
+        }
+        let knowledge = format!("## Core Knowledge\n- {fact}\n");
+        world.agents.get_mut(&stage).unwrap().files = files(&all_done, "", &knowledge);
+        world.ends(&stage, EndCause::Completed);
+    }
+    world.comes_to_its_end();
+    let shared = world.run.shared_knowledge();
+    let facts: Vec<&str> = shared.core.iter().map(|fact| &*fact.text).collect();
+    assert_eq!(facts, ["the port is 9090"]);
 }
 
 // shows: UIX-01

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentSpec;
-use crate::budget::lower;
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Check, Merge, PreparedWorktree};
 use crate::ids::StageId;
@@ -71,13 +70,11 @@ impl Run {
         {
             reviewer.model = Some(model.clone());
         }
-        // A plan may come with a project: it can lower the user's limits, never raise them.
-        settings.bounds.session = settings.bounds.session.within(stage.part.session);
+        stage.part.lower(&mut settings.bounds);
         if let Some(tokens) = stage.part.session_tokens {
             let cap = settings.levels.cap_for_handoff(tokens);
             settings.cap_tokens = Some(settings.cap_tokens.map_or(cap, |other| other.min(cap)));
         }
-        settings.bounds.turns_max = lower(stage.part.turns_max, settings.bounds.turns_max);
         if self.has_worktrees() {
             settings.commit = Some(CommitPlan::default());
         }

@@ -2,7 +2,8 @@
 
 use expect_test::expect;
 
-use super::check;
+use super::{after, check};
+use crate::event::Traces;
 
 // shows: REL-15
 #[test]
@@ -77,6 +78,37 @@ fn after_three_attempts_the_session_is_rescued() {
             at work: 2.1
     "#]],
     );
+}
+
+// shows: REL-06, REL-37
+#[test]
+fn a_rescue_tells_what_each_attempt_of_its_session_did() {
+    let track = after(
+        "",
+        "up edits:a.rs ends:crash+ wake up ends:crash+ wake up ends:crash",
+    );
+    let prompt = track.prompt();
+    assert!(prompt.contains("Edit a.rs"), "{prompt}");
+    assert!(prompt.contains("last words of 1.3"), "{prompt}");
+    let mut track = track;
+    track.words("crashes");
+    let prompt = track.prompt();
+    assert!(
+        !prompt.contains("Edit a.rs"),
+        "of the session before: {prompt}"
+    );
+}
+
+#[test]
+fn commands_of_all_attempts_are_kept_up_to_a_bound_and_refusals_of_the_last() {
+    let of = |commands: std::ops::Range<u32>, denied: &str| Traces {
+        succeeded: commands.map(|n| format!("run {n}")).collect(),
+        denied: vec![denied.to_owned()],
+        ..Traces::default()
+    };
+    let mut traces = of(0..6, "Bash(make:*)");
+    traces.add(&of(6..10, "Read"));
+    assert_eq!(traces, of(2..10, "Read"));
 }
 
 // defect: W9

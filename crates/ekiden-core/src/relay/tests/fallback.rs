@@ -84,6 +84,19 @@ fn all_at_their_limits_wait_for_the_earliest_reset() {
     );
 }
 
+/// It was resumed only to hand off, so there is no room to do its work again.
+// shows: REL-37
+#[test]
+fn a_late_session_is_reported_and_not_begun_again_by_another_agent() {
+    let track = after(
+        "fallback=codex",
+        "up ends:limit=9000 up works L2 ends:limit=600+ +9100s tick up ends:limit=600+",
+    );
+    assert_eq!(track.relay().settings.agent.name, "claude");
+    assert_eq!(track.relay().session().get(), 2, "{}", track.told());
+    assert!(track.prompt().contains("last words of 1.3"), "a rescue");
+}
+
 #[test]
 fn logins_that_are_all_refused_end_the_run_and_are_tried_again_when_a_person_resumes_it() {
     let events = "up ends:login up ends:login";

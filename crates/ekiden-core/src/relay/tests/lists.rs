@@ -94,6 +94,19 @@ fn the_item_in_hand_is_estimated() {
     assert_eq!(estimate.percent, 6);
 }
 
+/// The conversation filled up with work, and only handed off after the limit.
+// shows: RLP-09
+#[test]
+fn a_session_that_a_limit_cut_off_after_its_edits_is_no_vain_try() {
+    let session = " up edits:a.rs L2 ends:limit=90+ wake up writes turn ends:done survey:list=oo";
+    let words = format!("survey:list=oo{}", session.repeat(3));
+    let track = after("git list", &words);
+    let (number, ..) = track.relay().item_in_hand().unwrap();
+    assert_eq!(number, 1, "it is not set aside");
+    let edited = &track.relay().items.as_ref().unwrap().checkpoint();
+    assert_eq!(edited.files_in_progress[0].path, "a.rs");
+}
+
 /// Follow-up work is no item of the list.
 #[test]
 fn a_new_task_ends_the_list() {

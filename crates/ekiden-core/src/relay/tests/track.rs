@@ -39,6 +39,8 @@ pub(super) struct Track {
     attempt: AttemptId,
     before: AttemptId,
     files: HandoffFiles,
+    /// The last edit of the attempt at work.
+    edit: Option<String>,
     calls: u32,
     messages: u32,
     tree: String,
@@ -85,6 +87,7 @@ impl Track {
             attempt: first,
             before: first,
             files: HandoffFiles::default(),
+            edit: None,
             calls: 0,
             messages: 0,
             tree: "tree".to_owned(),
@@ -190,7 +193,7 @@ impl Track {
     /// | word | what happens |
     /// |---|---|
     /// | `+90s` | time passes; nothing is told |
-    /// | `works` | the agent calls a tool; nothing is told |
+    /// | `works` `edits:FILE` | the agent calls a tool; nothing is told |
     /// | `tree:ID` `substance:ID` | the work tree is another; nothing is told |
     /// | `weakens:FILE` | a test is skipped; nothing is told |
     /// | `unread:WHY` | the tests cannot be compared; nothing is told |
@@ -214,6 +217,10 @@ impl Track {
     fn word(&mut self, word: &str) -> &mut Self {
         match word.split_once(':').unwrap_or((word, "")) {
             ("works", _) => self.calls += 1,
+            ("edits", file) => {
+                self.calls += 1;
+                self.edit = Some(format!("Edit {file}"));
+            }
             ("tree", id) => (self.tree, self.substance) = (id.to_owned(), None),
             ("substance", id) => self.substance = Some(id.to_owned()),
             ("weakens", file) => {
@@ -448,6 +455,7 @@ impl Track {
         let last_words =
             (!matches!(name, "empty" | "silent")).then(|| format!("last words of {attempt}"));
         let traces = Traces {
+            last_edit: self.edit.clone(),
             last_words,
             denied,
             ..Traces::default()
@@ -716,7 +724,7 @@ impl Track {
         };
         self.before = self.attempt;
         self.attempt = start.attempt;
-        self.calls = 0;
+        (self.calls, self.edit) = (0, None);
         (self.spend, self.turns) = (Spend::default(), 0);
         let share = self.relay().share();
         self.meter = share.map_or_else(SpendMeter::default, SpendMeter::new);

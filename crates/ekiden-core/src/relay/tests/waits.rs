@@ -77,6 +77,19 @@ fn a_clock_that_is_set_back_lengthens_no_pause() {
             tick: nothing is due
         "#]],
     );
+    check(
+        "guided",
+        "well -3600s tick",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            turn: close
+            ends:done: publish durably, archive 1.1
+                waiting 10s (guided) for 2.1
+            tick: publish, start 2.1
+                at work: 2.1
+        "#]],
+    );
 }
 
 // shows: REL-11
