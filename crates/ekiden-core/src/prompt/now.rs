@@ -105,6 +105,7 @@ pub(super) const DONE_BOTH: &str =
 pub(super) const STAGE_REPORT: &str = "Later stages see the tree, your last PROGRESS.md and the facts in KNOWLEDGE.md. In that PROGRESS.md name what you decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\".";
 pub(super) const CONFLICT: &str = "The task is carried out, but its changes conflict with those of another stage, as described under \"Two stages changed the same lines\". For each place find what either side wanted, and write code that does both; taking one side whole needs a reason under \"Issues\". Add nothing else, leave no markers, and do not rewrite history. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const MERGE_BROKE: &str = "The task is carried out, but the check fails now that the changes of other stages are in the tree, as described under \"The check fails on the merge\". Find what does not go together, and mend it so that either side keeps what it wanted. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
+pub(super) const MERGE_BROKE_ALONE: &str = "The task is carried out, but the check fails in a fresh checkout of what is committed, as described under \"The check fails on the merge\". Find what is missing or different there, and mend it. If that cannot be mended in the tree, that is BLOCKED, naming what is missing.";
 pub(super) const RETRY: &str = "The last attempt at this stage failed, as described under \"What happened before\". Reproduce it and find the cause before you change anything, then mend the cause. If the check itself is wrong, leave it as it is and report BLOCKED with the evidence.";
 pub(super) const VETO: &str = "The last session reported all done, but the check failed; its last output is under \"Measured by ekiden\". Find the cause before anything else.";
 pub(super) const FINDINGS: &str = "The last session reported all done, but a reviewer who saw only the task and the tree found faults, listed under \"Findings of a reviewer\". Look at each before anything else: fix it if it is a fault; if it is not, leave it and say why under \"Issues\".";
@@ -122,7 +123,9 @@ pub(super) const ITEM_AGAIN: &str = " A session before this one did not finish i
 pub(super) const REQUEST_ITEM: &str =
     "Look at the tree and the notes,{check} then begin with the item.";
 pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone, and keep this conversation for deciding and checking.";
-pub(super) const INTERRUPTED: &str = "This session began before and was interrupted; the tree may hold part of its work. Compare git status and diff with the notes, and do not redo what is there.";
+pub(super) const INTERRUPTED: &str = "This session began before and was interrupted; the tree may hold part of its work. {look}, and do not redo what is there.";
+pub(super) const INTERRUPTED_NOTES: &str = "Compare git status and diff with the notes";
+pub(super) const INTERRUPTED_NO_NOTES: &str = "Look at git status and diff";
 pub(super) const REMEMBERED: &str = "What sessions before this run left here is listed under \"From the memory\". It may be out of date: where it and the tree differ, the tree is right.";
 /// Headings and calls are those that users of claude-mem know.
 pub(super) const QUERY: &str = concat!("\n", include_str!("texts/query.md"));
@@ -169,7 +172,19 @@ impl PromptSection {
         }
     }
 
-    fn text(&self) -> String {
+    fn text(&self, has_notes: bool) -> String {
+        if let Self::MergeBroke { sides, .. } = self
+            && sides.len() < 2
+        {
+            return MERGE_BROKE_ALONE.to_owned();
+        }
+        if *self == Self::Interrupted {
+            let look = match has_notes {
+                true => INTERRUPTED_NOTES,
+                false => INTERRUPTED_NO_NOTES,
+            };
+            return fill(INTERRUPTED, &[("look", look)]);
+        }
         if let Self::Repeated { k } = self {
             return fill(REPEATED, &[("k", &k.to_string())]);
         }
@@ -263,7 +278,8 @@ impl Request<'_> {
             lines.extend([self.stage_line(stage), STAGE_REPORT.to_owned()]);
         }
         let told = PromptSection::ordered(self.slots);
-        lines.extend(told.into_iter().map(PromptSection::text));
+        let has_notes = self.notes.is_some();
+        lines.extend(told.into_iter().map(|slot| slot.text(has_notes)));
         lines.push(self.request(first || self.slots.contains(&PromptSection::NewTask)));
         format!("{HEADING}\n\n{}\n", lines.join("\n"))
     }

@@ -31,7 +31,8 @@ pub(super) const OUTPUT: &str = "First and last lines of the check's output:";
 pub(super) const CONFLICT: &str = "# Two stages changed the same lines";
 pub(super) const CONFLICT_INTRO: &str = "The other side is merged into this worktree, with git's marks wherever the two conflict. Files with conflicts:";
 pub(super) const BROKE: &str = "# The check fails on the merge";
-pub(super) const BROKE_INTRO: &str =
+pub(super) const BROKE_INTRO: &str = "ekiden ran the check in a fresh checkout: files that git ignores are not there, except those that the plan's setup makes.";
+pub(super) const BROKE_OTHERS: &str =
     "The changes of the other stages are in this tree now, merged without a conflict.";
 pub(super) const SIDE: &str = "Stage {stage} was to do this:";
 pub(super) const RESULT: &str = "Its result, from before the merge:";
@@ -90,9 +91,13 @@ pub(super) fn conflict(merged: &[MergeSide], files: &[String]) -> String {
 /// A merge on which the check fails, within the same bound.
 pub(super) fn broke(merged: &[MergeSide], check: &CheckFacts) -> String {
     let used = 2 * LABELS_TOKENS_MAX + BROKE_OUTPUT_TOKENS_MAX + CHECK_TOKENS_MAX;
+    let others = match merged {
+        [_, _, ..] => format!("{BROKE_OTHERS}\n"),
+        [_] | [] => String::new(),
+    };
     let sides = sides(merged, limits::STAGE_MERGE_TOKENS_MAX - used);
     let check = failed_check(check, BROKE_OUTPUT_TOKENS_MAX);
-    format!("{BROKE}\n\n{BROKE_INTRO}\n{sides}{check}\n")
+    format!("{BROKE}\n\n{others}{BROKE_INTRO}\n{sides}{check}\n")
 }
 
 /// What a hook said that refused a commit.

@@ -255,6 +255,32 @@ fn session_prompts_read_so() {
     );
 }
 
+// shows: REL-01
+#[test]
+fn an_interrupted_session_without_notes_is_sent_to_the_tree_alone() {
+    let prompt = |notes: Option<&Notes>| {
+        let input = SessionInput {
+            number: SessionNumber::FIRST,
+            task: TASK,
+            knowledge: &Knowledge::default(),
+            measured: None,
+            notes,
+            check: None,
+            slots: &[PromptSection::Interrupted],
+        };
+        session_prompt(&input).now
+    };
+    let first = prompt(None);
+    assert!(
+        first.contains(" Look at git status and diff, and do not redo"),
+        "{first}"
+    );
+    assert!(!first.contains("notes"), "{first}");
+    assert!(
+        prompt(Some(&handoff_notes())).contains(" Compare git status and diff with the notes, and")
+    );
+}
+
 #[test]
 fn messages_read_so() {
     let marker = Marker::default();

@@ -244,6 +244,18 @@ fn stage_prompts_read_so() {
         }),
         max,
     );
+    let PromptSection::MergeBroke { sides, check } = slots[2].clone() else {
+        panic!("{:?}", slots[2]);
+    };
+    let (sides, check) = (sides[..1].to_vec(), check);
+    golden(
+        &expect_file!["../golden/stage_merge_broke_alone.md"],
+        &archive(&Case {
+            slots: &[PromptSection::MergeBroke { sides, check }],
+            ..merged
+        }),
+        max,
+    );
 }
 
 fn sample_slots() -> [PromptSection; 3] {
