@@ -365,13 +365,11 @@ impl LockedWorkDir {
     }
 
     fn worktrees(&self, header: &RunStarted) -> Worktrees {
-        let rules = header.manifest.plan.as_ref();
-        let isolation = rules.map_or(Isolation::InPlace, |rules| rules.isolation.clone());
         Worktrees::new(
             self.ekiden.clone(),
             Arc::clone(&self.disk),
             self.paths(header),
-            isolation,
+            &header.manifest,
         )
     }
 

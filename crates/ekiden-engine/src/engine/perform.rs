@@ -79,15 +79,14 @@ impl<R: EffectRunner> Engine<'_, R> {
             // The observer gets it from the record.
             RelayEffect::Warn { .. } => {}
             RelayEffect::Publish => {
-                let published = self.publish(&stage, false);
-                self.unless_full(published)?;
+                self.publish(&stage, false)?;
             }
-            RelayEffect::PublishDurably => match self.publish(&stage, true) {
-                Ok(()) => self
-                    .queue
-                    .push_back(Input::task(&stage, id, TaskOutcome::Published)),
-                Err(error) => self.unless_full(Err(error))?,
-            },
+            RelayEffect::PublishDurably => {
+                if self.publish(&stage, true)? {
+                    let published = Input::task(&stage, id, TaskOutcome::Published);
+                    self.queue.push_back(published);
+                }
+            }
             RelayEffect::Notify { about, text } => self.notify(id, &stage, about, text),
             RelayEffect::Archive { attempt } => self.deferred_archives.push((id, stage, attempt)),
         }
@@ -248,12 +247,18 @@ impl<R: EffectRunner> Engine<'_, R> {
         }
     }
 
-    fn publish(&self, stage: &StageId, durably: bool) -> Result<(), StoreError> {
+    /// Returns whether the relay's texts are published.
+    fn publish(&mut self, stage: &StageId, durably: bool) -> Result<bool, EngineError> {
         let is_superseded = !durably && self.journal.run().is_superseded(stage);
-        match self.relay(stage) {
-            Some(relay) if !is_superseded => self.files.publish(relay, durably),
-            Some(_) | None => Ok(()),
-        }
+        let Some(relay) = self.relay(stage).filter(|_| !is_superseded) else {
+            return Ok(true);
+        };
+        let texts = self.files.publish(relay, durably);
+        let list = self.files.publish_list(relay);
+        let is_published = texts.is_ok();
+        self.unless_full(texts)?;
+        self.unless_full(list)?;
+        Ok(is_published)
     }
 }
 

@@ -6,7 +6,7 @@ use ekiden_core::event::Check;
 use ekiden_core::handoff::{FileText, HandoffFile, NotText, OpenItems};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::plan::{StageEnd, StageState};
-use ekiden_core::relay::{ItemList, Relay};
+use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_store::archive::make_dir;
 use ekiden_store::disk::{DiskResult, Kind, parent};
@@ -54,9 +54,6 @@ impl RunFiles {
                 replace(&*self.disk, &path, text.as_bytes(), durability)?;
             }
         }
-        if let Some(list) = &relay.items {
-            self.publish_list(relay, list)?;
-        }
         if !durably {
             return Ok(());
         }
@@ -65,8 +62,12 @@ impl RunFiles {
         Ok(self.disk.sync_dir(&published.work_dir)?)
     }
 
-    /// Writes the state of a list, and the prompt that goes with it.
-    fn publish_list(&self, relay: &Relay, list: &ItemList) -> Result<(), StoreError> {
+    /// Writes the state of a relay's list, if it has one, and the prompt that goes with it. Other programs write these
+    /// files too, so a damaged one must not keep the others from being published.
+    pub(crate) fn publish_list(&self, relay: &Relay) -> Result<(), StoreError> {
+        let Some(list) = &relay.items else {
+            return Ok(());
+        };
         let dir = &self.paths.workspace.dir;
         let changed = ralph::change(&*self.disk, &Published::new(dir), |state| {
             state.take(&list.history, list.checkpoint());

@@ -25,13 +25,14 @@ mod merge;
 mod setup;
 mod trees;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::event::{Merge, PreparedWorktree, WorktreeEvent};
 use ekiden_core::ids::StageId;
-use ekiden_core::manifest::{Isolation, Stage};
+use ekiden_core::manifest::{Isolation, Manifest, Stage};
 use ekiden_core::prompt::ContextInput;
 use ekiden_core::text::in_full;
 use ekiden_store::disk::Disk;
@@ -63,6 +64,8 @@ pub(crate) struct Worktrees {
     disk: Arc<dyn Disk>,
     paths: RunPaths,
     isolation: Isolation,
+    /// The files that the prompts of stages name, by patterns from the work dir.
+    contexts: Arc<BTreeMap<StageId, Vec<String>>>,
     /// The subject of commits, in which [`SUBJECT`] stands for ekiden's own.
     pub(crate) subject: String,
     /// Held while worktrees and branches are made: git cannot make two at once.
@@ -74,13 +77,21 @@ impl Worktrees {
         ekiden: PathBuf,
         disk: Arc<dyn Disk>,
         paths: RunPaths,
-        isolation: Isolation,
+        manifest: &Manifest,
     ) -> Self {
+        let rules = manifest.plan.as_ref();
+        let document = rules.map(|rules| rules.document.clone());
+        let document = document.filter(|name| !name.is_empty() && Path::new(name).is_relative());
+        let context = |stage: &Stage| {
+            let names = stage.part.context.iter().chain(&document);
+            (stage.id.clone(), names.cloned().collect())
+        };
         Self {
             ekiden,
             disk,
             paths,
-            isolation,
+            isolation: rules.map_or(Isolation::InPlace, |rules| rules.isolation.clone()),
+            contexts: Arc::new(manifest.stages.iter().map(context).collect()),
             subject: SUBJECT.to_owned(),
             making: Arc::default(),
         }
@@ -156,7 +167,7 @@ impl Worktrees {
                 (Some(base), not_set_up)
             }
         };
-        let carried = self.carry(&job).await?;
+        let carried = self.carry(&job.stage.id).await?;
         let dir = self.paths.dir(&job.stage.id);
         let job = StageJob {
             input: ContextInput {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ekiden_agent::child::ChildSpec;
 use ekiden_core::event::CheckOutcome;
+use ekiden_core::ids::StageId;
 use ekiden_core::limits;
 use ekiden_core::manifest::{Isolation, Verification};
 use ekiden_store::archive::{copy, ensure_dir};
@@ -14,7 +15,7 @@ use ekiden_store::disk::Reach;
 use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::published::prepare_published;
 
-use super::{StageJob, Worktrees};
+use super::Worktrees;
 use crate::git::flood::Lent;
 use crate::git::{CEILING, Cancelled, GitError};
 use crate::globs;
@@ -96,14 +97,12 @@ impl Worktrees {
 
     /// Copies the untracked files that the plan names for a stage into the stage's worktree, below `.ekiden/`,
     /// outside its commits. Returns the names.
-    pub(super) async fn carry(&self, job: &StageJob) -> Result<Vec<String>, String> {
-        let Some(tree) = self.paths.tree(&job.stage.id) else {
+    pub(super) async fn carry(&self, stage: &StageId) -> Result<Vec<String>, String> {
+        let Some(tree) = self.paths.tree(stage) else {
             return Ok(Vec::new());
         };
         let to = self.paths.within(&tree);
-        let mut names = job.stage.part.context.clone();
-        let document = Some(job.input.document.clone());
-        names.extend(document.filter(|name| !name.is_empty() && Path::new(name).is_relative()));
+        let names = self.contexts.get(stage).cloned().unwrap_or_default();
         let (from, there) = (self.paths.workspace.dir.clone(), to.clone());
         let absent = move || -> Result<Vec<String>, String> {
             let mut files = globs::all_of(&from, &names)?;

@@ -114,10 +114,21 @@ impl Worktrees {
             Some(tree) if self.git_dir(&tree).is_some() => self.unlock(&tree),
             Some(_) | None => {
                 let known = job.integrated.as_deref();
-                let made = self.stage_tree(id, known, &job.mark, cancelled);
-                made.await.map(drop)
+                self.make_again(id, known, &job.mark, cancelled).await
             }
         }
+    }
+
+    /// Makes the worktree of a stage that has begun, with the files that its prompts name there.
+    async fn make_again(
+        &self,
+        id: &StageId,
+        integrated: Option<&str>,
+        mark: &str,
+        cancelled: &Cancelled,
+    ) -> Result<(), GitError> {
+        self.stage_tree(id, integrated, mark, cancelled).await?;
+        self.carry(id).await.map(drop).map_err(GitError::Refused)
     }
 
     /// Makes the worktree of a stage at work again if it is gone: its agent may have removed it. Returns whether it was.
@@ -130,7 +141,7 @@ impl Worktrees {
         let is_gone = tree.is_some_and(|tree| !tree.exists());
         if is_gone {
             let mark = self.paths.branch(stage);
-            self.stage_tree(stage, None, &mark, cancelled).await?;
+            self.make_again(stage, None, &mark, cancelled).await?;
         }
         Ok(is_gone)
     }

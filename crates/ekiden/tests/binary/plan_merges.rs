@@ -553,6 +553,18 @@ fn a_worktree_that_its_agent_removed_is_made_again_and_the_others_work_on() {
     fixture.environment.git(&[&["show"][..], &all].concat());
 }
 
+// shows: PLN-25
+#[test]
+fn a_worktree_that_is_made_again_has_what_the_prompt_names() {
+    let gone = "tree=$PWD; cd /; rm -rf \"$tree\"";
+    let read = "cat .ekiden/context/notes.md > a.txt";
+    let mut fixture = Fixture::new("true").stage("A", &[gone, read]);
+    fixture.plan.push_str("context = [\"notes.md\"]\n");
+    fixture.environment.write("notes.md", "noted\n");
+    fixture.run().expect(0);
+    assert_eq!(fixture.environment.git(&["show", "HEAD:a.txt"]), "noted\n");
+}
+
 // shows: PLN-26
 #[test]
 fn the_last_line_works_after_the_branch_was_renamed_and_status_repeats_it() {

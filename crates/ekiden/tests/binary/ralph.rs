@@ -105,6 +105,28 @@ fn a_list_that_is_ticked_is_done_once_it_is_verified() {
     environment.run(&[&run[..], &["--new"]].concat()).expect(0);
 }
 
+/// Any program may write it, and the knowledge has nothing to do with it.
+// shows: REL-17
+#[test]
+fn an_edit_of_the_knowledge_counts_though_the_loops_state_is_damaged() {
+    let item = "- [ ] one\n\n  ```sh\n  echo '{' > .ekiden/ralph-state.json\n  ```\n";
+    let editor = "sed -i '/^## Core/a\\\n\\\n- pinned: mine'";
+    let environment = project(&format!("{item}{}", list(2)))
+        .with("EDITOR", "false")
+        .with("VISUAL", editor);
+    let said = environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    let warned = "ralph-state.json";
+    assert!(said.stderr.contains(warned), "{said}");
+    environment.run(&["knowledge", "edit"]).expect(0);
+    environment.run(&["resume", "-m", "1"]).expect(3);
+    let prompt = environment.kept(2, "prompt.md");
+    assert!(prompt.contains("¦ - pinned: mine"), "{prompt}");
+    let knowledge = environment.read(".ekiden/KNOWLEDGE.md");
+    assert!(knowledge.contains("- pinned: mine"), "{knowledge}");
+}
+
 /// The run itself has ticked an item of the list since.
 // shows: RLP-09
 #[test]
@@ -235,7 +257,6 @@ fn an_item_that_never_verifies_is_set_aside_and_told() {
         blocked (4): session 6 needs your input · 6 sessions · TIME · 3 of 4 items done · 4 files not committed
           All else is done. 3 sessions each did not finish these items of fix_plan.md:
           - item 2
-        handoff    .ekiden/PROGRESS.md
         problems   1 item set aside (session 4)
         knowledge  4 facts in .ekiden/KNOWLEDGE.md
         report     .ekiden/runs/RUN/report.html
