@@ -341,7 +341,7 @@ impl RunStatus {
         let run = &self.summary.run;
         match (self.state(), run.outcome()) {
             (State::Ended, Some(outcome)) if Exit::of(outcome) == Exit::Blocked => {
-                let said = Description::of(outcome, self.summary.last.time, zone, there);
+                let said = Description::of(outcome, run, self.summary.last.time, zone, there);
                 [said.questions, said.details].concat()
             }
             // Other stages are working in the meantime, or were.

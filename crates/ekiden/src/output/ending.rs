@@ -140,7 +140,7 @@ impl Ending {
         let (outcome, timeline, there) = (ended.outcome, ended.timeline, ended.there);
         let at = timeline.ended.unwrap_or(timeline.last);
         let (tone, word) = outcome::word(outcome);
-        let said = Description::of(outcome, at, ended.zone, ended.there);
+        let said = Description::of(outcome, ended.run, at, ended.zone, ended.there);
         let why = ended.special_why(outcome).map_or(said.why, Text::own);
         let ran = timeline
             .stages

@@ -39,7 +39,13 @@ pub struct Description {
 
 impl Description {
     /// `at` is when the run ended.
-    pub fn of(outcome: &Outcome, at: Timestamp, zone: &TimeZone, there: &ShownWorkDir) -> Self {
+    pub fn of(
+        outcome: &Outcome,
+        run: &Run,
+        at: Timestamp,
+        zone: &TimeZone,
+        there: &ShownWorkDir,
+    ) -> Self {
         let until = |until: &Timestamp| phrase::future(*until, at, zone);
         let mut said = Self {
             why: set_apart(&outcome.to_string(), said(outcome)),
@@ -48,8 +54,10 @@ impl Description {
         match outcome {
             Outcome::Blocked { question } => {
                 said.questions = whole(question);
-                let file = there.published("PROGRESS.md");
-                said.questions.push(format!("handoff    {file}"));
+                if is_in_notes(question, run) {
+                    let file = there.published("PROGRESS.md");
+                    said.questions.push(format!("handoff    {file}"));
+                }
             }
             Outcome::Stopped { request } => said.why = Text::own(stopped(*request)),
             Outcome::LimitTooFar { until: reset } => {
@@ -227,6 +235,14 @@ pub fn asks(stage: &StageId, question: &str, there: &ShownWorkDir) -> Vec<String
     let file = format!("  in full  {file}");
     let head = std::iter::once(format!("  {stage}  asks:"));
     head.chain(whole(question)).chain([file]).collect()
+}
+
+/// An agent asked it in its last handoff. A question of ekiden's own, such as about a review, is not there.
+fn is_in_notes(question: &str, run: &Run) -> bool {
+    let first = question.lines().next().unwrap_or_default();
+    let first = first.trim_end_matches('…');
+    let mut last = run.relays().filter_map(|(_, relay)| relay.last.as_ref());
+    last.any(|last| last.notes.progress.contains(first))
 }
 
 /// A question with all its lines, whatever their length.
@@ -407,7 +423,8 @@ pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp, which: &str) 
         let relays = run.relays().map(|(_, relay)| relay.stage.sessions_max);
         return format!("ekiden resume{which} -m {}", relays.sum::<u32>());
     }
-    let mut flags = Description::of(outcome, at, &TimeZone::UTC, &ShownWorkDir::default()).flags;
+    let mut flags =
+        Description::of(outcome, run, at, &TimeZone::UTC, &ShownWorkDir::default()).flags;
     if let Outcome::LimitTooFar { until } = outcome
         && run
             .relays()

@@ -29,10 +29,11 @@ use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
 
 use super::line::{Line, Tone};
-use super::outcome::resume_command;
+use super::outcome::{Description, resume_command};
 use super::reporter::Reporter;
 use super::session::Left;
 use super::sessions::Sessions;
+use super::shown_work_dir::ShownWorkDir;
 use super::{Output, Writer};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -585,6 +586,26 @@ fn a_question_is_shown_whole() {
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
         answer     ekiden answer 'TEXT'     or: ekiden answer   (opens your editor)"#]]
     .assert_eq(&scenario.text());
+}
+
+/// PROGRESS.md has the report of the session that claimed to be done.
+// shows: REL-35
+#[test]
+fn a_question_of_ekidens_own_names_no_file_that_does_not_have_it() {
+    let mut scenario = Scenario::begin(None, false);
+    scenario.ends(attempt(1, 1), EndCause::Completed, handoff("BLOCKED"));
+    let described = |question: &str| {
+        let question = question.to_owned();
+        let (outcome, there) = (Outcome::Blocked { question }, ShownWorkDir::default());
+        Description::of(&outcome, &scenario.run, START, &TimeZone::UTC, &there).questions
+    };
+    let asked = "Which currency do old invoices have?";
+    assert_eq!(
+        described(asked),
+        [&format!("  {asked}"), "handoff    .ekiden/PROGRESS.md"]
+    );
+    let review = "The work is claimed to be done, but session 2 came to no verdict.";
+    assert_eq!(described(review), [format!("  {review}")]);
 }
 
 /// A run that commits on a branch, with files that are a person's.
