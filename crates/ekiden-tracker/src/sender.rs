@@ -283,13 +283,23 @@ impl Sender<'_> {
         }
     }
 
-    /// Writes into the issue that a shard belongs to how many of its shards are done, in a separate
-    /// comment.
+    /// Counts in the issue that a shard belongs to how many of its shards are done. No write of the shard
+    /// waits for an issue that is gone or refuses the comment.
     fn put_shards(&self, tracker: &dyn Tracker, shard: &Issue) -> Result<(), Fault> {
         let parent = shard.parent.as_ref().filter(|_| is_shard(&shard.title));
         let Some(id) = parent.and_then(|name| id_of(name)) else {
             return Ok(());
         };
+        match self.count_shards(tracker, id) {
+            Err(fault @ (Fault::Unreachable(_) | Fault::Failing(_) | Fault::Limited { .. })) => {
+                Err(fault)
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// In a separate comment.
+    fn count_shards(&self, tracker: &dyn Tracker, id: &str) -> Result<(), Fault> {
         let parent = tracker.issue(id)?;
         // A name alone is not unique in all of Linear. What follows it there changes with the title.
         let place = parent.url.split_once(&parent.name);

@@ -8,11 +8,11 @@ use ekiden_tracker::{Fault, LivingComment, Local, NewIssue, NewState, PullReques
 
 use crate::AT;
 
-fn tracker(dir: &Path) -> Local {
+pub(crate) fn tracker(dir: &Path) -> Local {
     Local::new(Arc::new(RealDisk::fenced(dir)), dir, &dir.join(".issues"))
 }
 
-fn put(dir: &Path, name: &str, text: &str) {
+pub(crate) fn put(dir: &Path, name: &str, text: &str) {
     let disk = RealDisk::fenced(dir);
     let _ = disk.create_dir(&dir.join(".issues"));
     let path = dir.join(".issues").join(name);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ekiden_core::issue::IssueRef;
+use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::Outbox;
 
@@ -11,7 +11,7 @@ use ekiden_sim::SimDisk;
 use ekiden_testkit::trackers::{FakeLinear, ServiceFault};
 use ekiden_tracker::{Fault, NewState, Queued, Sender, Sent, Tracker, Write, standing};
 
-use crate::{AT, Near, anv, entry, linear, other, planted};
+use crate::{AT, Near, anv, entry, linear, local, other, planted};
 
 pub(crate) const DIR: &str = "/home/outbox";
 
@@ -355,6 +355,37 @@ fn the_parent_of_a_shard_has_one_comment_that_counts() {
     send(&outbox, &near, after(1), false);
     assert!(comments()[0].starts_with(&format!("{head}1 of 2 shards done")));
     assert_eq!(comments().len(), 1);
+}
+
+// shows: SHD-003, TRK-06
+#[test]
+fn a_shard_whose_parent_is_gone_is_told_all_the_same() {
+    let (temp, outbox) = (tempfile::tempdir().unwrap(), outbox());
+    let text = "---\ntitle: S01 Letters\nstate: open\nparent: gone\n---\n";
+    local::put(temp.path(), "letters.md", text);
+    let shard = || IssueRef {
+        tracker: TrackerKind::Local,
+        repo: String::new(),
+        id: "letters".to_owned(),
+    };
+    entry(shard(), 1).queue(&outbox).unwrap();
+    let state = NewState::Done;
+    let closed = other(shard(), 2, Write::State { state });
+    closed.queue(&outbox).unwrap();
+    let open = |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> {
+        Ok(Box::new(local::tracker(temp.path())))
+    };
+    let sender = Sender {
+        outbox: &outbox,
+        open: &open,
+        push: &|_, _| Ok(()),
+        now: AT,
+        jitter: 0,
+    };
+    let sent = sender.send(false).unwrap();
+    assert_eq!((sent.count, sent.failed.len()), (2, 0));
+    let found = local::tracker(temp.path()).issue("letters").unwrap();
+    assert!(found.is_closed);
 }
 
 /// Such as one that a person has cancelled.
