@@ -49,7 +49,7 @@ pub struct Defaults {
     pub retries: u32,
     pub sessions_max: u32,
     /// Responses of the model in one session before it hands off.
-    pub turns_max: u32,
+    pub turns_max: Option<u32>,
     /// Tokens that one session may take before it hands off.
     pub session_tokens: u64,
     /// The project's commands that check types, lint and test.
@@ -64,7 +64,7 @@ impl Default for Defaults {
             timeout: limits::VERIFY_TIMEOUT_DEFAULT,
             retries: limits::RETRIES_DEFAULT,
             sessions_max: limits::SESSIONS_MAX_DEFAULT,
-            turns_max: limits::STAGE_TURNS_DEFAULT,
+            turns_max: Some(limits::STAGE_TURNS_DEFAULT),
             session_tokens: limits::STAGE_SESSION_TOKENS_DEFAULT,
             checks: [const { None }; 3],
             review_model: None,

@@ -269,7 +269,7 @@ fn stage_of(
     let outputs: Vec<String> = outputs
         .filter(|output| seen.insert(output.clone()))
         .collect();
-    let turns_max = node.whole("turns_max").unwrap_or(defaults.turns_max);
+    let turns_max = node.whole("turns_max").or(defaults.turns_max);
     let session_tokens = node.whole("session_tokens");
     Stage {
         id,
@@ -289,7 +289,7 @@ fn stage_of(
                 tokens: None,
             },
             session_tokens: Some(session_tokens.unwrap_or(defaults.session_tokens)),
-            turns_max: Some(turns_max),
+            turns_max,
             marker: node
                 .text("marker")
                 .and_then(|marker| Marker::try_from(marker.to_owned()).ok()),

@@ -41,10 +41,10 @@ pub fn read(
     let defaults = Defaults {
         timeout: given.need(&table::VERIFY_TIMEOUT)?,
         sessions_max: given.need(&table::MAX_SESSIONS)?,
-        turns_max: settings
-            .bounds
-            .turns_max
-            .unwrap_or(limits::STAGE_TURNS_DEFAULT),
+        turns_max: match given.get(&table::MAX_TURNS)? {
+            Some(0) => None,
+            turns => turns.or(ekiden_manifest::Defaults::default().turns_max),
+        },
         retries: given.need(&table::PLAN_RETRIES)?,
         checks: [
             given.get(&table::VALIDATION_TYPE_CHECK)?,

@@ -173,6 +173,14 @@ fn a_dry_run_shows_waves_and_commands_and_starts_nothing() {
     let answer: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(answer["waves"][1][1]["id"], "C");
     assert_eq!(answer["commands"].as_array().unwrap().len(), 4);
+    let turns = |more: &[&str]| {
+        let dry_run = ["execute", "plan.toml", "--dry-run", "--json"];
+        let said = environment.run(&[&dry_run, more].concat()).expect(0);
+        let answer: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+        answer["waves"][0][0]["turns_max"].clone()
+    };
+    assert_eq!(turns(&[]), 50);
+    assert_eq!(turns(&["--max-turns", "0"]), serde_json::Value::Null);
     let environment = environment
         .with("EKIDEN_PLAN_JOBS", "2")
         .with("EKIDEN_VALIDATION_LINT", "true")
