@@ -10,7 +10,7 @@ use crate::failure::{Failure, OrFail as _};
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
-use crate::settings::agents::AgentRow;
+use crate::settings::agents::{self, AgentRow};
 use crate::settings::approval::{self, Approvals};
 use crate::settings::environment::Environment;
 use crate::settings::file::{self, SettingsFile};
@@ -306,7 +306,8 @@ fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
         output.line(Line::new(Tone::Plain, text).with(Tone::Quiet, place));
     }
     for agent in &given.agents {
-        let line = Line::new(Tone::Plain, format!("[agents.{}]", agent.name));
+        let text = format!("[agents.{}]  {}", agent.name, one_line(&agent.in_words()));
+        let line = Line::new(Tone::Plain, text);
         let place = format!("  {}:{}", phrase::path(&agent.path), agent.line);
         output.line(line.with(Tone::Quiet, place));
     }
@@ -341,6 +342,9 @@ fn agent(row: &AgentRow) -> Fields {
         "name": row.name,
         "kind": row.kind.map(AgentKind::name),
         "command": row.command,
+        "account": row.account,
+        "budget": row.budget.micro_usd.map(agents::dollars),
+        "tokens": row.budget.tokens,
         "file": row.path.display().to_string(),
         "line": row.line,
     }

@@ -31,6 +31,40 @@ pub struct AgentRow {
     pub line: usize,
 }
 
+impl AgentRow {
+    /// Every field that it has.
+    pub fn in_words(&self) -> String {
+        // No word has a NUL character, which alone could not be quoted.
+        let words = |command: &Vec<String>| {
+            shlex::try_join(command.iter().map(String::as_str)).unwrap_or_default()
+        };
+        let fields = [
+            ("kind", self.kind.map(|kind| kind.name().to_owned())),
+            ("command", self.command.as_ref().map(words)),
+            ("account", self.account.clone()),
+            ("budget", self.budget.micro_usd.map(dollars)),
+            (
+                "tokens",
+                self.budget.tokens.map(|tokens| tokens.to_string()),
+            ),
+        ];
+        let fields = fields.into_iter();
+        let said = fields.filter_map(|(name, value)| Some(format!("{name} = {}", value?)));
+        said.collect::<Vec<_>>().join(", ")
+    }
+
+    /// A later row of the same name changes only the fields that it has.
+    fn changed_by(self, later: Self) -> Self {
+        Self {
+            kind: later.kind.or(self.kind),
+            command: later.command.or(self.command),
+            account: later.account.or(self.account),
+            budget: self.budget.replaced(later.budget),
+            ..later
+        }
+    }
+}
+
 /// An agent that can be named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
@@ -53,21 +87,22 @@ const BUILT_IN: [(&str, AgentKind, &[&str]); 7] = [
     ("copilot", AgentKind::Acp, &["copilot", "--acp"]),
 ];
 
-/// The agent of this name. The last row of a name wins.
+/// The agent of this name.
 pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
-    let row = rows.iter().rev().find(|row| row.name == name);
+    let of_name = rows.iter().filter(|row| row.name == name);
+    let row = of_name.cloned().reduce(AgentRow::changed_by);
     let built_in = BUILT_IN.iter().find(|(known, ..)| *known == name);
     let built_in = built_in.map(|(_, kind, command)| {
         let words = command.iter().map(|word| (*word).to_owned());
         (*kind, words.collect::<Vec<_>>())
     });
-    let kind = row.and_then(|row| row.kind);
+    let kind = row.as_ref().and_then(|row| row.kind);
     let kind = kind.or(built_in.as_ref().map(|built_in| built_in.0));
-    let command = row.and_then(|row| row.command.clone());
+    let command = row.as_ref().and_then(|row| row.command.clone());
     let command = command
         .or(built_in.map(|built_in| built_in.1))
         .or(kind.and_then(usual_command));
-    let account = row.and_then(|row| row.account.clone());
+    let account = row.as_ref().and_then(|row| row.account.clone());
     let missing = match (kind, command) {
         (Some(kind), Some(command)) => {
             let name = name.to_owned();
@@ -119,18 +154,16 @@ pub fn as_flags(budgets: &BTreeMap<String, Budget>) -> [Option<String>; 2] {
         let each: Vec<String> = each.collect();
         (!each.is_empty()).then(|| each.join(","))
     };
-    let dollars = |budget: &Budget| {
-        let micro_usd = budget.micro_usd?;
-        Some(format!(
-            "{}.{:06}",
-            micro_usd / 1_000_000,
-            micro_usd % 1_000_000
-        ))
-    };
     [
-        joined(dollars),
+        joined(|budget| budget.micro_usd.map(dollars)),
         joined(|budget| budget.tokens.map(|tokens| tokens.to_string())),
     ]
+}
+
+/// US dollars as settings have them.
+pub fn dollars(micro_usd: u64) -> String {
+    let text = format!("{}.{:06}", micro_usd / 1_000_000, micro_usd % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Refuses a budget for an agent that neither works in a run nor can be named.
@@ -207,6 +240,32 @@ mod tests {
             (agent.kind, agent.command),
             (AgentKind::Claude, vec!["two".to_owned()])
         );
+    }
+
+    // shows: RUN-03
+    #[test]
+    fn a_later_row_keeps_the_fields_that_it_does_not_have() {
+        let first = AgentRow {
+            account: Some("/home/me/work".to_owned()),
+            ..row("nightly", Some(AgentKind::Claude), Some("one"))
+        };
+        let later = AgentRow {
+            budget: Budget {
+                micro_usd: Some(5_000_000),
+                tokens: None,
+            },
+            ..row("nightly", None, None)
+        };
+        let agent = find(&[first, later.clone()], "nightly").unwrap();
+        assert_eq!(
+            (agent.kind, agent.command, agent.account.as_deref()),
+            (
+                AgentKind::Claude,
+                vec!["one".to_owned()],
+                Some("/home/me/work")
+            )
+        );
+        assert_eq!(later.in_words(), "budget = 5");
     }
 
     #[test]

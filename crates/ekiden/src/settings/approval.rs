@@ -74,7 +74,7 @@ pub fn needing(
     let agents = file.agents.iter().map(|agent| Restricted {
         line: agent.line,
         what: format!("[agents.{}]", agent.name),
-        value: agent.command.clone().unwrap_or_default().join(" "),
+        value: agent.in_words(),
         instead: format!("put it into {own}"),
     });
     let mut all: Vec<_> = values.chain(agents).collect();
@@ -284,7 +284,7 @@ mod tests {
             shown,
             [
                 (1, "`verify`", "make test"),
-                (2, "[agents.mine]", "sh x.sh")
+                (2, "[agents.mine]", "kind = exec, command = sh x.sh")
             ]
         );
         assert!(check(&first, &environment).is_err());

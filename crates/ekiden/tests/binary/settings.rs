@@ -119,8 +119,7 @@ fn every_setting_says_where_it_comes_from() {
     );
     let user = environment.path("home/.config/ekiden");
     std::fs::create_dir_all(&user).unwrap();
-    let text =
-        "model = 'opus'\npause = 60\n[agents.mine]\nkind = 'exec'\ncommand = ['mine', '-p']\n";
+    let text = "model = 'opus'\npause = 60\n[agents.mine]\nkind = 'exec'\ncommand = ['mine', '-p']\nbudget = 20\n";
     std::fs::write(user.join("config.toml"), text).unwrap();
     insta::assert_snapshot!(environment.run(&["config", "show"]), @r"
     max_sessions                4                                    .ekiden/config.toml:1
@@ -210,13 +209,16 @@ fn every_setting_says_where_it_comes_from() {
     guard.reminder              true                                 default
     guard.l3                    refuse                               default
     guard.line                  context next issue phase checkpoint  default
-    [agents.mine]  ~/.config/ekiden/config.toml:3
+    [agents.mine]  kind = exec, command = mine -p, budget = 20  ~/.config/ekiden/config.toml:3
     --- exit code 0
     ");
 
     let inside = environment.with("EKIDEN_RUN", "7f3a0b1c");
     let json = inside.run(&["config", "show", "--json"]).expect(0).stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
+    let agent = &json["agents"][0];
+    let fields = ["kind", "account", "budget", "tokens"].map(|name| agent[name].as_str());
+    assert_eq!(fields, [Some("exec"), None, Some("20"), None]);
     let pause = json["settings"]
         .as_array()
         .unwrap()
@@ -280,13 +282,13 @@ fn a_project_lowers_limits_and_raises_none_without_an_approval() {
         ])
         .expect(0);
     insta::assert_snapshot!(said.stderr, @"
-    warning: .ekiden/config.toml:3 would raise `max_sessions` from 6 to 40, which needs your approval: `ekiden config approve`
-    warning: .ekiden/config.toml:9 would raise `context.cap_tokens` from 200000 to 0, which needs your approval: `ekiden config approve`
-    warning: .ekiden/config.toml:8 would raise `session_timeout` from 20m to none, which needs your approval: `ekiden config approve`
-    warning: .ekiden/config.toml:1 would raise `run_budget` from 5 to 500, which needs your approval: `ekiden config approve`
-    warning: .ekiden/config.toml:6 would raise `max_wait` from 0s to 1h, which needs your approval: `ekiden config approve`
-    warning: .ekiden/config.toml:4 would raise `on_rate_limit` from stop to wait, which needs your approval: `ekiden config approve`
-    warning: .ekiden/config.toml:12 would raise `research` from false to true, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:3 would loosen `max_sessions` from 6 to 40, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:9 would loosen `context.cap_tokens` from 200000 to 0, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:8 would loosen `session_timeout` from 20m to none, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:1 would loosen `run_budget` from 5 to 500, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:6 would loosen `max_wait` from 0s to 1h, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:4 would loosen `on_rate_limit` from stop to wait, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:12 would loosen `research` from false to true, which needs your approval: `ekiden config approve`
     ");
     let settings = &environment.log()[0]["event"]["settings"];
     insta::assert_snapshot!(settings["bounds"]["run"], @r#"{"micro_usd":5000000,"tokens":null}"#);
@@ -336,7 +338,8 @@ fn help_ends_with_the_exit_codes() {
 #[test]
 fn a_project_says_what_runs_once_a_person_has_approved_it() {
     let environment = Environment::new();
-    let file = "verify = \"printf '\\u001b[2J'\"\n\n[agents.mine]\nkind = \"exec\"\ncommand = [\"sh\", \"agent.sh\"]\n";
+    let file = "verify = \"printf '\\u001b[2J'\"\n\n[agents.mine]\nkind = \"exec\"\ncommand = [\"sh\", \"agent.sh\"]\n\
+                [agents.claude]\naccount = \"/repo/.cfg\"\ntokens = \"2M\"\n";
     environment.write(".ekiden/config.toml", file);
     insta::assert_snapshot!(environment.run(&["config", "show"]), @r"
     --- standard error
@@ -348,7 +351,8 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     ");
     insta::assert_snapshot!(environment.run(&["config", "approve", "--dry-run"]), @r"
     .ekiden/config.toml:1  `verify` printf '\u{1b}[2J'
-    .ekiden/config.toml:3  [agents.mine] sh agent.sh
+    .ekiden/config.toml:3  [agents.mine] kind = exec, command = sh agent.sh
+    .ekiden/config.toml:6  [agents.claude] account = /repo/.cfg, tokens = 2000000
     --- standard error
     next  ekiden config approve
     --- exit code 0
@@ -356,7 +360,8 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     environment.run(&["config", "show"]).expect(78);
     insta::assert_snapshot!(environment.run(&["config", "approve"]), @r"
     .ekiden/config.toml:1  `verify` printf '\u{1b}[2J'
-    .ekiden/config.toml:3  [agents.mine] sh agent.sh
+    .ekiden/config.toml:3  [agents.mine] kind = exec, command = sh agent.sh
+    .ekiden/config.toml:6  [agents.claude] account = /repo/.cfg, tokens = 2000000
     approved until the file changes
     --- standard error
     next  ekiden config show
@@ -380,7 +385,7 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     let approved = environment.run(&["config", "approve", "--json"]);
     let dir = environment.dir().display().to_string();
     insta::assert_snapshot!(approved.to_string().replace(&dir, "DIR"), @r#"
-    {"v":1,"file":"DIR/.ekiden/config.toml","dry_run":false,"approved":[{"line":1,"what":"`verify`","value":"printf '\u001b[2J'"},{"line":3,"what":"[agents.mine]","value":"sh other.sh"}]}
+    {"v":1,"file":"DIR/.ekiden/config.toml","dry_run":false,"approved":[{"line":1,"what":"`verify`","value":"printf '\u001b[2J'"},{"line":3,"what":"[agents.mine]","value":"kind = exec, command = sh other.sh"},{"line":6,"what":"[agents.claude]","value":"account = /repo/.cfg, tokens = 2000000"}]}
     --- exit code 0
     "#);
     insta::assert_snapshot!(environment.run(&["config", "approve", "--remove"]), @r"
