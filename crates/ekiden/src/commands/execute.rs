@@ -96,8 +96,6 @@ pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure>
     let invocation = Invocation::new(args.typed.flags())?;
     let workspace = invocation.workspace_here()?;
     let mut settings = chosen::settings(&invocation.given, &invocation.here)?;
-    let held_back = invocation.given.held_back_told();
-    held_back.iter().for_each(|told| output.warn(told));
     without_what_needs_one_place(&mut settings, &invocation, output)?;
     let how = How {
         jobs: args.jobs,
@@ -134,6 +132,8 @@ pub(super) fn carry_out(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let given = &invocation.given;
+    let held_back = given.held_back_told();
+    held_back.iter().for_each(|told| output.warn(told));
     let file = read::read(path, given, &settings, workspace)?;
     let state_dir = chosen::state_dir(given, &invocation.here)?;
     let environment = &invocation.environment;

@@ -76,6 +76,28 @@ fn no_settings_are_written_through_a_link_out_of_the_project() {
     assert_eq!(other.unwrap(), "pause = 1\n");
 }
 
+// shows: SEC-06
+#[test]
+fn a_limit_that_is_held_back_is_told_before_any_work() {
+    let environment = Environment::with_git();
+    environment.write("plan.toml", PLAN);
+    environment.write("idea.md", IDEA);
+    environment.write(".ekiden/config.toml", "max_sessions = 40\n");
+    environment.commit_all();
+    for command in [
+        &["execute", "plan.toml", "--dry-run"][..],
+        &["build", "idea.md", "--yes"],
+        &["dispatch", "--once"],
+    ] {
+        let said = environment.run(&[command, &["--agent", "rehearsal"]].concat());
+        assert!(
+            said.stderr
+                .contains("would loosen `max_sessions` from 10 to 40"),
+            "{said}"
+        );
+    }
+}
+
 // shows: PLN-18
 #[test]
 fn a_no_starts_nothing_and_a_yes_is_remembered() {
