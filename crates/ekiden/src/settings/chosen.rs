@@ -139,17 +139,19 @@ fn bounds(given: &Given) -> Result<BoundsChange, Failure> {
 
 /// The configured permissions, from all sources or only from flags.
 fn permissions(given: &Given) -> Result<PermissionsChange, Failure> {
-    let is_safe = given.get(&table::SAFE_MODE)? == Some(true);
     let mode = given.get(&table::PERMISSION_MODE)?;
-    let origin = |row| given.origin(row);
-    let is_narrowed = mode.is_some()
-        && origin(&table::PERMISSION_MODE.row) > origin(&table::SKIP_PERMISSIONS.row);
-    let (mode, skip) = match is_safe {
+    let skip = given.get(&table::SKIP_PERMISSIONS)?;
+    let from = |row, is_set: bool| is_set.then(|| given.origin(row));
+    let of_mode = from(&table::PERMISSION_MODE.row, mode.is_some());
+    let of_skip = from(&table::SKIP_PERMISSIONS.row, skip == Some(true));
+    let is_safe = given.get(&table::SAFE_MODE)? == Some(true);
+    let of_safe = from(&table::SAFE_MODE.row, is_safe);
+    // What a person says here overrides what a file says for all; of what is as near, the narrowest counts.
+    let (mode, skip) = match is_safe && of_safe >= of_mode.max(of_skip) {
         // The client's name for the mode in which only its rules decide.
         true => (Some("default".to_owned()), Some(false)),
-        // What a person says here overrides what a file says for all.
-        false if is_narrowed => (mode, Some(false)),
-        false => (mode, given.get(&table::SKIP_PERMISSIONS)?),
+        false if of_mode > of_skip => (mode, Some(false)),
+        false => (mode, skip),
     };
     Ok(PermissionsChange {
         mode,
@@ -471,6 +473,20 @@ pub(crate) mod tests {
             (Some("default"), false)
         );
         assert!(chosen(&[], &env).unwrap().agent.permissions.skip);
+        let both = [("safe_mode", "true"), ("skip_permissions", "true")];
+        assert!(!chosen(&both, &[]).unwrap().agent.permissions.skip);
+    }
+
+    // shows: RUN-02, RUN-03
+    #[test]
+    fn what_is_typed_goes_over_a_safe_mode_that_is_configured() {
+        let safe = [("EKIDEN_SAFE_MODE", "true")];
+        let typed = |flag| chosen(&[flag], &safe).unwrap().agent.permissions;
+        assert!(typed(("skip_permissions", "true")).skip);
+        let mode = typed(("permission_mode", "acceptEdits")).mode;
+        assert_eq!(mode.as_deref(), Some("acceptEdits"));
+        let mode = typed(("skip_permissions", "false")).mode;
+        assert_eq!(mode.as_deref(), Some("default"));
     }
 
     // shows: RUN-20

@@ -37,12 +37,12 @@ macro_rules! takers {
 
 takers! {
     /// Commands that start a run.
-    Starting: All Show State Agent Permission Budget Relay Guided Result Run;
+    Starting: All Show State Agent Fallback Permission Budget Relay Guided Result Run;
     /// Commands that start a plan.
-    Executing: All Show State Agent Permission Budget Relay Guided Result Run,
+    Executing: All Show State Agent Fallback Permission Budget Relay Guided Result Run,
         hides "tui" "guided" "branch" "verify";
     /// Commands that start runs in the background, each with its own branch.
-    Dispatching: All Show State Agent Permission Budget Relay Guided Result Run,
+    Dispatching: All Show State Agent Fallback Permission Budget Relay Guided Result Run,
         hides "tui" "guided" "branch";
     /// Commands that continue a run.
     Resuming: All Show State Permission Budget Relay Guided;
@@ -271,6 +271,7 @@ mod tests {
         assert!(typed::<Resuming>(&["-m", "3"]).is_ok());
         assert!(typed::<Resuming>(&["--verify", "x"]).is_err());
         assert!(typed::<Asking>(&["-m", "3"]).is_err());
+        assert!(typed::<Planning>(&["--fallback", "codex"]).is_err());
         assert!(typed::<Changing>(&["-m", "3"]).is_ok());
         assert!(typed::<Changing>(&["--guided"]).is_err());
         assert!(

@@ -19,7 +19,9 @@ use ekiden_engine::runner::OnHangup;
 
 use super::form::{self, Read};
 use crate::output::phrase;
-use Group::{Agent, All, Budget, Guided, NoFlag, Permission, Relay, Result, Run, Show, State};
+use Group::{
+    Agent, All, Budget, Fallback, Guided, NoFlag, Permission, Relay, Result, Run, Show, State,
+};
 use Takes::{Commas, Lines, Maybe, One, Switch, Words};
 
 /// A setting whose values are of type `T`.
@@ -79,6 +81,8 @@ pub enum Group {
     /// Of every command.
     All,
     Agent,
+    /// What takes over from the agent: not in planning sessions.
+    Fallback,
     /// What the agent may do.
     Permission,
     /// How much of the agent's work is shown.
@@ -103,7 +107,7 @@ impl Group {
     pub fn heading(self) -> Option<&'static str> {
         match self {
             All | Show | State | NoFlag => None,
-            Agent => Some("Agent"),
+            Agent | Fallback => Some("Agent"),
             Permission => Some("What the agent may do"),
             Budget | Relay => Some("Limits"),
             Result => Some("Completion and commits"),
@@ -236,7 +240,7 @@ settings! {
         user_only: true;
     /// Agents that take over when the agent is at a usage limit, unavailable, not logged in, or over its budget; each may have a
     /// model or another account after a colon, such as claude:work,codex,claude:haiku; none for no fallback
-    FALLBACK: Vec<String> = "fallback", Commas("AGENTS"), Agent, form::agents;
+    FALLBACK: Vec<String> = "fallback", Commas("AGENTS"), Fallback, form::agents;
         user_only: true;
     /// When ekiden uses an agent again that was unavailable: next-session (the first that begins after its reset) or never
     FALLBACK_RETURN: Returns = "fallback_return", One("WHEN"), NoFlag, form::returns;
@@ -258,7 +262,7 @@ settings! {
     /// A tool that may run without asking, such as 'Bash(git:*)'; may be repeated
     ALLOWED_TOOL: Vec<String> = "allowed_tool", Lines("RULE"), Permission, form::lines;
         user_only: true;
-    /// Let the agent do only what its own rules allow, whatever other mode is set
+    /// Let the agent do only what its own rules and --allowed-tool allow, whatever mode is configured
     SAFE_MODE: bool = "safe_mode", Switch, Permission, form::switch;
         user_only: true;
     /// Run the agent without its settings, hooks, plugins and MCP servers, yours and the project's
