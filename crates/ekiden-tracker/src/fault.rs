@@ -9,6 +9,9 @@ const SAID_CHARS_MAX: usize = 160;
 /// Reads well after the tracker's name and a colon. Never contains a credential or an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
+    /// The project's settings do not tell where its issues are.
+    #[error("{0}")]
+    Settings(String),
     /// Another try may work.
     #[error("no answer: {0}")]
     Unreachable(String),

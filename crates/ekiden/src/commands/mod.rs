@@ -122,7 +122,8 @@ impl Invocation {
         let given = match Given::gather(flags.clone(), &environment) {
             Ok(given) => given,
             Err(fault) => {
-                let given = Given::without_files(flags, &environment)?;
+                let mut given = Given::without_files(flags, &environment)?;
+                given.unused = Some(fault.error().to_owned());
                 output.warn(&format!("{}; no settings file is used", fault.error()));
                 given
             }

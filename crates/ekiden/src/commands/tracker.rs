@@ -40,7 +40,7 @@ enum What {
     /// Send waiting writes now, without waiting for the next try
     ///
     /// Rate limits of the service still apply. If something is still waiting, the exit code tells why the first of it
-    /// does: 65 refused, 66 missing, 77 not permitted, otherwise 69. With --json it is always 69.
+    /// does: 65 refused, 66 missing, 77 not permitted, 78 settings, otherwise 69. With --json it is always 69.
     Flush {
         #[command(flatten)]
         typed: Typed<Asking>,
@@ -48,8 +48,11 @@ enum What {
 }
 
 pub fn tracker(args: &TrackerArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let (What::Status { typed } | What::Flush { typed }) = &args.what;
-    let invocation = Invocation::looking(typed.flags(), output)?;
+    let invocation = match &args.what {
+        What::Status { typed } => Invocation::looking(typed.flags(), output)?,
+        // Without a settings file the key might go to another host.
+        What::Flush { typed } => Invocation::new(typed.flags())?,
+    };
     let trackers = invocation.trackers(&invocation.workspace_here()?);
     let outbox = trackers.outbox();
     let outbox = outbox.ok_or_else(|| Failure::no_home("the outbox"))?;

@@ -30,8 +30,8 @@ resume: where notifications go and of which kinds, the tracker, `commit_subject`
 - A switch is `true` or `false`; `--no-NAME` switches it off on the command line.
 - Settings marked *user only* decide which commands run or what is permitted. A project's own file cannot set them until you
   approve it with `ekiden config approve`: anyone who clones the project would run them.
-- For limits marked *a project may lower it*, the lower of the project's value and yours applies until you approve the project's
-  file with `ekiden config approve`.
+- For settings marked *a project may only make it stricter*, the stricter of the project's value and yours applies until you
+  approve the project's file with `ekiden config approve`.
 
 ";
 
@@ -154,7 +154,7 @@ fn push_row(text: &mut String, row: &Row) {
     };
     let trust = match (row.user_only, row.raises) {
         (true, _) => " *User only.*",
-        (false, Some(_)) => " *A project may lower it.*",
+        (false, Some(_)) => " *A project may only make it stricter.*",
         (false, None) => "",
     };
     let _ = writeln!(

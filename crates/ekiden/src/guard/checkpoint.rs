@@ -231,7 +231,7 @@ fn endpoints(dir: &Path) -> Option<Endpoints> {
 
 /// What the issue's tracker says about it, or why it does not answer; empty if no tracker is set.
 fn ask_tracker(request: &Request, place: &ProjectPlace) -> Vec<String> {
-    let Some(trackers) = Trackers::of_project(&place.dir) else {
+    let Ok(trackers) = Trackers::of_project(&place.dir) else {
         return Vec::new();
     };
     let issue = match &request.issue {

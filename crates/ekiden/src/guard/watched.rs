@@ -328,7 +328,7 @@ impl Watched {
 
     /// The same, if checkpoints report to it what was done.
     pub(super) fn told_issue(&self) -> Option<String> {
-        let trackers = Trackers::of_project(&self.place.dir)?;
+        let trackers = Trackers::of_project(&self.place.dir).ok()?;
         trackers.outbox()?;
         self.issue_name().filter(|name| trackers.takes_name(name))
     }
@@ -453,9 +453,13 @@ fn setting<T>(given: Option<&Given>, setting: &Setting<T>) -> Option<T> {
 
 pub(super) fn given(dir: &Path, environment: &Environment) -> Option<Given> {
     let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
-    let tell = |fault: &Failure| {
-        super::report::note_once(&format!("settings are not used: {}", fault.error()));
+    let given = Given::gather_unasked(flags, environment);
+    let fault = match &given {
+        Ok(given) => given.unused.as_deref(),
+        Err(failure) => Some(failure.error()),
     };
-    let given = Given::gather_unasked(flags, environment, tell);
-    given.inspect_err(tell).ok()
+    if let Some(fault) = fault {
+        super::report::note_once(&format!("settings are not used: {fault}"));
+    }
+    given.ok()
 }

@@ -22,8 +22,10 @@ pub type Flags = BTreeMap<&'static str, String>;
 #[derive(Debug, Clone, Default)]
 pub struct Given {
     values: BTreeMap<&'static str, Value>,
-    /// Limits that the project's file would raise. The user's values apply, since nobody approved the file.
+    /// What the project's file sets and may not, since nobody approved it. The values without it apply.
     held_back: BTreeMap<&'static str, Value>,
+    /// Why a settings file is not used, in a process that goes on without it.
+    pub unused: Option<String>,
     /// The agents of the settings files, the user's first.
     pub agents: Vec<AgentRow>,
 }
@@ -59,20 +61,20 @@ impl Given {
         given.with_process(flags, environment)
     }
 
-    /// The same for a process that no person started: a project's file that is unusable or not approved
-    /// does not change the user's settings. `tell` gets the reason if it is unreadable; any clone may have
-    /// a file that is not approved.
-    pub fn gather_unasked(
-        flags: Flags,
-        environment: &Environment,
-        tell: impl Fn(&Failure),
-    ) -> Result<Self, Failure> {
-        Self::gather(flags.clone(), environment).or_else(|_| {
-            let own = Self::of_user(environment)?;
-            let file = SettingsFile::of_project(&project_file(&flags, environment));
-            file.err().iter().for_each(tell);
-            own.with_process(flags, environment)
-        })
+    /// The same for a process that no person started. What a project's file may not set without an approval
+    /// is held back, since any clone may have such a file. An unreadable one is not used.
+    pub fn gather_unasked(flags: Flags, environment: &Environment) -> Result<Self, Failure> {
+        let mut given = Self::of_user(environment)?;
+        match SettingsFile::of_project(&project_file(&flags, environment)) {
+            Ok(Some(file)) => {
+                let approvals = Approvals::read(environment);
+                let is_approved = approvals.is_ok_and(|approvals| approvals.has_settings(&file));
+                given.put_project(file, is_approved);
+            }
+            Ok(None) => {}
+            Err(fault) => given.unused = Some(fault.error().to_owned()),
+        }
+        given.with_process(flags, environment)
     }
 
     /// What applies without any project.
@@ -150,7 +152,7 @@ impl Given {
             .map_or(Origin::Default, |value| value.origin)
     }
 
-    /// The value in the project's file, if it would raise one of the user's limits.
+    /// The value in the project's file, if it has no effect before an approval.
     pub fn held_back(&self, row: &Row) -> Option<&Value> {
         // A flag or a variable is the user's own word.
         let is_typed = self.origin(row) > Origin::Project;
@@ -163,7 +165,7 @@ impl Given {
             let held = self.held_back(row)?;
             let own = self.value(row).map_or("none", |value| &value.text);
             Some(format!(
-                "{} would raise `{}` from {own} to {}, which needs your approval: `ekiden config approve`",
+                "{} would loosen `{}` from {own} to {}, which needs your approval: `ekiden config approve`",
                 held.place, row.name, held.text
             ))
         };
@@ -179,24 +181,23 @@ impl Given {
     }
 
     fn put_project(&mut self, mut file: SettingsFile, is_approved: bool) {
-        let (raising, rest) = std::mem::take(&mut file.values)
-            .into_iter()
-            .partition(|value| {
-                let row = table::find(value.name);
-                !is_approved && row.is_some_and(|row| self.is_raised_by(row, &value.text))
-            });
-        let path = file.path.clone();
-        file.values = rest;
-        self.put_file(file, Origin::Project);
-        let raising: Vec<FileValue> = raising;
-        for value in raising {
-            let held = Value {
-                text: value.text,
-                origin: Origin::Project,
-                place: format!("{}:{}", phrase::path(&path), value.line),
+        if !is_approved {
+            file.agents.clear();
+            let needs = |value: &mut FileValue| {
+                table::find(value.name)
+                    .is_some_and(|row| row.user_only || self.is_raised_by(row, &value.text))
             };
-            self.held_back.insert(value.name, held);
+            let held: Vec<FileValue> = file.values.extract_if(.., needs).collect();
+            for value in held {
+                let held = Value {
+                    place: format!("{}:{}", phrase::path(&file.path), value.line),
+                    text: value.text,
+                    origin: Origin::Project,
+                };
+                self.held_back.insert(value.name, held);
+            }
         }
+        self.put_file(file, Origin::Project);
     }
 
     fn put_file(&mut self, file: SettingsFile, origin: Origin) {

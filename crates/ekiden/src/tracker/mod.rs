@@ -24,6 +24,7 @@ use ekiden_agent::task::run_quick;
 use ekiden_core::guard::checkpoint::issue_of_branch;
 use ekiden_core::issue::{Issue, IssueRef, Naming, TrackerKind};
 use ekiden_core::limits;
+use ekiden_core::text::shell_word;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::git::branch;
 use ekiden_store::disk::{RealDisk, parent};
@@ -35,9 +36,10 @@ pub use self::role::{ROLE, begin, run};
 pub use self::watched::{LoopInIssue, tell_checkpoint, tell_continued};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::phrase;
 use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
-use crate::settings::table::{self, Setting};
+use crate::settings::table::{self, Setting, TABLE};
 
 /// How long a checkpoint and `orient` wait for a tracker's answer.
 const ASK_PATIENCE: Duration = Duration::from_secs(4);
@@ -61,12 +63,12 @@ impl Trackers {
         }
     }
 
-    /// The trackers of a project, for processes that no person started. Unreadable settings name none.
-    pub fn of_project(dir: &Path) -> Option<Self> {
+    /// The trackers of a project, for processes that no person started.
+    pub fn of_project(dir: &Path) -> Result<Self, Failure> {
         let environment = Environment::of_process();
         let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
-        let given = Given::gather_unasked(flags, &environment, |_| ()).ok()?;
-        Some(Self::new(&given, &environment, dir))
+        let given = Given::gather_unasked(flags, &environment)?;
+        Ok(Self::new(&given, &environment, dir))
     }
 
     /// The user's outbox; `None` without a home.
@@ -142,6 +144,7 @@ impl Trackers {
 
     /// The tracker that has an issue.
     pub fn open(&self, issue: &IssueRef) -> Result<Box<dyn Tracker>, Fault> {
+        self.check_settings()?;
         Ok(match issue.tracker {
             TrackerKind::Local if !issue.repo.is_empty() => {
                 Box::new(self.local_in(Path::new(&issue.repo)))
@@ -163,6 +166,25 @@ impl Trackers {
                     None => Box::new(tracker),
                 }
             }
+        })
+    }
+
+    /// Settings that do not count might name another host, and another key for it.
+    fn check_settings(&self) -> Result<(), Fault> {
+        if let Some(fault) = &self.given.unused {
+            return Err(unusable(&self.dir, fault));
+        }
+        let mut rows = TABLE.iter().filter(|row| row.name.starts_with("tracker."));
+        let held = rows.find_map(|row| Some((row.name, self.given.held_back(row)?)));
+        held.map_or(Ok(()), |(name, held)| {
+            let approve = format!(
+                "`ekiden config approve -d {}`",
+                shell_word(&self.dir.to_string_lossy())
+            );
+            Err(Fault::Settings(format!(
+                "{} sets `{name}`, which needs your approval: {approve}",
+                held.place
+            )))
         })
     }
 
@@ -239,10 +261,9 @@ impl Trackers {
         // Each project has its own settings.
         let open = |dir: &Path, issue: &IssueRef| match dir == self.dir {
             true => self.open(issue),
-            false => match Self::of_project(dir) {
-                Some(trackers) => trackers.open(issue),
-                None => self.open(issue),
-            },
+            false => Self::of_project(dir)
+                .map_err(|failure| unusable(dir, failure.error()))?
+                .open(issue),
         };
         let push = |dir: &Path, branch: &str| branch::push(dir, branch).map_err(Fault::Refused);
         let sender = Sender {
@@ -297,6 +318,11 @@ impl Trackers {
     }
 }
 
+fn unusable(dir: &Path, fault: &str) -> Fault {
+    let dir = phrase::project(dir);
+    Fault::Settings(format!("the settings of {dir} cannot be used: {fault}"))
+}
+
 /// `git@HOST:owner/name.git`, `https://HOST/owner/name`
 fn repo_of(origin: &str, host: &str) -> Option<String> {
     let (at, path) = match origin.split_once("://") {
@@ -316,6 +342,7 @@ fn repo_of(origin: &str, host: &str) -> Option<String> {
 /// A fault as a failure of a command; `what` reads well after "cannot".
 pub fn failure(what: &str, kind: TrackerKind, fault: &Fault) -> Failure {
     let exit = match fault {
+        Fault::Settings(_) => Exit::Settings,
         Fault::Missing(_) => Exit::MissingInput,
         Fault::NoKey(_) | Fault::KeyCommand(_) | Fault::NotPermitted(_) => Exit::NotPermitted,
         Fault::Unreachable(_) | Fault::Failing(_) | Fault::Limited { .. } | Fault::Garbage(_) => {
@@ -333,7 +360,8 @@ pub fn failure(what: &str, kind: TrackerKind, fault: &Fault) -> Failure {
         Fault::Missing(_) if kind != TrackerKind::Local => {
             failure.hint("or it exists, but the key has no access to it")
         }
-        Fault::Missing(_)
+        Fault::Settings(_)
+        | Fault::Missing(_)
         | Fault::Unreachable(_)
         | Fault::Failing(_)
         | Fault::Limited { .. }

@@ -33,7 +33,7 @@ pub fn run() {
     detached::leave_session();
     let trackers = std::env::current_dir()
         .ok()
-        .and_then(|dir| Trackers::of_project(&dir));
+        .and_then(|dir| Trackers::of_project(&dir).ok());
     if let Some(trackers) = trackers {
         for round in 0..ROUNDS {
             if round > 0 {

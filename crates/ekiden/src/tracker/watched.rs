@@ -31,7 +31,7 @@ pub fn tell_checkpoint(
     at: Timestamp,
     of_loop: impl FnOnce() -> Option<LoopInIssue>,
 ) -> Result<(), String> {
-    let Some(trackers) = Trackers::of_project(&request.project_dir) else {
+    let Ok(trackers) = Trackers::of_project(&request.project_dir) else {
         return Ok(());
     };
     let issue = taken
@@ -97,7 +97,7 @@ pub fn tell_checkpoint(
 
 /// Queues the removal of the label: a session continues from the handoff. Returns an error as one line.
 pub fn tell_continued(dir: &Path, issue: &str, session: &str, at: Timestamp) -> Result<(), String> {
-    let Some(trackers) = Trackers::of_project(dir) else {
+    let Ok(trackers) = Trackers::of_project(dir) else {
         return Ok(());
     };
     let (Some(issue), Some(outbox), Some(name)) =

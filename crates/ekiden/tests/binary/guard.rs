@@ -224,7 +224,7 @@ fn l1_is_told_once_and_nothing_is_done() {
 }
 
 /// A file that nobody approved yet, as every clone with a verification of its own has it.
-// shows: CHK-004, SEC-11
+// shows: CHK-004, SEC-06, SEC-11
 #[test]
 fn what_a_project_sets_takes_nothing_from_what_the_user_set() {
     let session = Watched::new();
@@ -233,12 +233,17 @@ fn what_a_project_sets_takes_nothing_from_what_the_user_set() {
         "../home/.config/ekiden/config.toml",
         "[guard]\nwip = \"off\"\n",
     );
-    environment.write(".ekiden/config.toml", "verify = \"make test\"\n");
+    let project = "verify = \"make test\"\nguard.wip = \"branch\"\nmemory.record = false\n";
+    environment.write(".ekiden/config.toml", project);
     session.hook("SessionStart", &json!({"source": "startup"}));
+    session.hook("UserPromptSubmit", &json!({"prompt": "Mend the parser"}));
     session.uses(86).batch("git commit -m done");
     session.checkpointed();
     assert_eq!(environment.git(&["for-each-ref", "refs/ekiden"]), "");
     assert!(!session.guard("errors.log").exists());
+    let recent = environment.run(&["memory", "recent", "--json"]).expect(0);
+    let recent: Value = serde_json::from_str(&recent.stdout).unwrap();
+    assert_eq!(recent["observations"], json!([]), "the project's word");
 }
 
 /// No hook fails by them, so a line is how a person finds out.

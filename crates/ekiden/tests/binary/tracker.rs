@@ -170,6 +170,53 @@ fn a_flush_in_a_limit_says_that_writes_wait() {
     assert_eq!(why, "it takes no more requests for 10m");
 }
 
+/// Without them the key would go to the service's usual address.
+// shows: TRK-06, SEC-06
+#[test]
+fn a_write_waits_for_the_settings_that_say_where_it_goes() {
+    let [server, usual] = [linear(&["Five files"]), linear(&["Another"])];
+    let environment = Environment::new().with("LINEAR_API_KEY", KEY);
+    environment.write("task.md", &items(1));
+    let [settings, own] = [&server, &usual]
+        .map(|server| format!("tracker.linear.url = \"{}\"\n", server.url("/graphql")));
+    let (file, own_file) = (".ekiden/config.toml", "../home/.config/ekiden/config.toml");
+    environment.write(file, &settings);
+    environment.write(own_file, &own);
+    environment.run(&["config", "approve"]).expect(0);
+    server.fake().fault_from(2, ServiceFault::NoAnswer);
+    let run = ["run", "task.md", "--issue", "ANV-1", "--agent", "rehearsal"];
+    environment.run(&run).expect(0);
+    server.fake().fault_from(usize::MAX, ServiceFault::NoAnswer);
+    let asked = server.fake().asked.len();
+    let elsewhere = environment.path("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let flush =
+        |environment: &Environment, dir: &str| environment.run(&["tracker", "flush", "-d", dir]);
+    let elsewhere = elsewhere.display().to_string();
+    for (text, why) in [
+        (format!("{settings}pause = 1\n"), "needs your approval"),
+        (
+            format!("{settings}puase = 1\n"),
+            "there is no setting `puase`",
+        ),
+    ] {
+        environment.write(file, &text);
+        for dir in [".", elsewhere.as_str()] {
+            flush(&environment, dir).expect(78);
+        }
+        let waiting = status(&environment)["waiting"][0]["why"].to_string();
+        assert!(waiting.contains(why), "{waiting}");
+    }
+    environment.write(own_file, &format!("{own}puase = 1\n"));
+    flush(&environment, &elsewhere).expect(78);
+    environment.write(own_file, &own);
+    let all_asked = [&server, &usual].map(|server| server.fake().asked.len());
+    assert_eq!(all_asked, [asked, 0], "nobody was asked");
+    environment.write(file, &settings);
+    flush(&environment, &elsewhere).expect(0);
+    assert_eq!(body(&server).matches("Session 1 · ").count(), 1);
+}
+
 // shows: TRK-06, LIN-001
 #[test]
 fn a_state_by_a_wrong_name_is_told_and_the_comment_arrives() {
