@@ -88,6 +88,9 @@ pub struct Before {
     /// Why the worktree's setup failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_set_up: Option<String>,
+    /// Why the stage's own result was not merged, if it is done again for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_merged: Option<String>,
 }
 
 /// The result of a stage that another one builds on.

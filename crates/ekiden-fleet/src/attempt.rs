@@ -43,7 +43,7 @@ use crate::fault::Fault;
 use crate::git::{self, Git, Move};
 use crate::limits::Sharing;
 use crate::messages::Messages;
-use crate::order::{StageDone, StageTask, Submission, TEXT_CHARS_MAX, bounded, refs};
+use crate::order::{Obstacle, StageDone, StageTask, Submission, TEXT_CHARS_MAX, bounded, refs};
 use crate::setup::set_up;
 use crate::stage::{Line, ROLE, STATE, StageJob};
 use crate::worker_context::WorkerContext;
@@ -159,8 +159,11 @@ impl<'a> Attempt<'a> {
             return Ok(None);
         }
         let manifest = &self.submission.header.manifest;
-        let before = earlier::before(self.base, manifest, self.task);
-        before.await.map(Some)
+        let before = earlier::before(self.base, manifest, self.task).await?;
+        Ok(Some(Before {
+            not_merged: self.task.obstacle.as_ref().map(Obstacle::in_words),
+            ..before
+        }))
     }
 
     fn pushed(&self) -> MutexGuard<'_, Pushed> {

@@ -17,7 +17,9 @@ use temporalio_common::protos::temporal::api::failure::v1::Failure;
 use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 
-use crate::order::{MergeDone, MergeTask, PlanSignal, StageDone, StageTask, TEXT_CHARS_MAX};
+use crate::order::{
+    MergeDone, MergeTask, Obstacle, PlanSignal, StageDone, StageTask, TEXT_CHARS_MAX,
+};
 use crate::worker::Activities;
 
 /// A request to a worker, until it is answered.
@@ -230,7 +232,7 @@ impl Reader {
             Asked::Confirm(stage) => {
                 let result = match read(result)? {
                     MergeDone::Refused { why } => Err(why),
-                    MergeDone::Merged { .. } | MergeDone::Conflict { .. } => Ok(String::new()),
+                    MergeDone::Merged { .. } | MergeDone::Conflict(_) => Ok(String::new()),
                 };
                 Some(of_worktree(stage, WorktreeEvent::Confirmed { result }))
             }
@@ -328,15 +330,15 @@ fn merged(stage: StageId, done: MergeDone) -> Event {
             files: Vec::new(),
             undeclared: Vec::new(),
         },
-        MergeDone::Conflict { files } if files.is_empty() => Merge::Broken {
-            check: Check {
+        MergeDone::Conflict(Obstacle { files, check, .. }) if files.is_empty() => Merge::Broken {
+            check: check.unwrap_or(Check {
                 outcome: CheckOutcome::Failed { code: 1 },
                 tree: None,
                 duration: Millis(0),
                 tail: String::new(),
-            },
+            }),
         },
-        MergeDone::Conflict { files } => Merge::Conflict { files },
+        MergeDone::Conflict(Obstacle { files, .. }) => Merge::Conflict { files },
         MergeDone::Refused { why } => Merge::Failed { error: why },
     };
     of_worktree(stage, WorktreeEvent::Merged { merge })

@@ -1,24 +1,34 @@
 //! Merges a stage's result: one at a time. A merge that was made without anybody hearing of it is found
 //! again.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use ekiden_core::event::Check;
+use ekiden_core::ids::StageId;
 use ekiden_core::manifest::{Stage, Verification};
 use tokio::try_join;
 
 use crate::approved;
 use crate::fault::Fault;
 use crate::git::{self, Git, Move};
-use crate::order::{MergeDone, MergeTask, Submission, conflict, refs};
+use crate::order::{MergeDone, MergeTask, Obstacle, Submission, refs};
 use crate::setup::{check, set_up};
 use crate::worker_context::WorkerContext;
 
 /// The trailer that names the stage of a merge.
 const TRAILER: &str = "Ekiden-Effect";
 
-/// Merges a stage's result, or confirms with its validation that the work was done before.
-pub(crate) async fn merge(base: &WorkerContext, merge: &MergeTask) -> Result<MergeDone, Fault> {
+/// How often a merge is tried whose work tree cannot be set up: the worker may be to blame, or the merge.
+const SETUP_TRIES: u32 = 3;
+
+/// Merges a stage's result, or confirms with its validation that the work was done before. `tries` counts
+/// this one.
+pub(crate) async fn merge(
+    base: &WorkerContext,
+    merge: &MergeTask,
+    tries: u32,
+) -> Result<MergeDone, Fault> {
     let task = &merge.task;
     let name = refs::merged(&task.run);
     let made = format!("refs/heads/ekiden/{}/{}/*", task.run, task.stage);
@@ -30,13 +40,14 @@ pub(crate) async fn merge(base: &WorkerContext, merge: &MergeTask) -> Result<Mer
         git::clone(&mirror, place.path()),
         base.fetch(&names)
     )?;
-    let mut stages = submission.header.manifest.stages.iter();
+    let manifest = &submission.header.manifest;
+    let mut stages = manifest.stages.iter();
     let stage = stages.find(|stage| stage.id == task.stage);
     let stage = stage.ok_or_else(|| approved::unknown(&task.run))?;
     approved::check(base, &submission, &task.run, &task.base).await?;
     let tree = place.path().join("tree");
     let Some(made) = &merge.commit else {
-        return confirm(&git, &tree, &submission, stage, &task.base).await;
+        return confirm(&git, &tree, &submission, stage, &task.base, tries).await;
     };
     approved::named_by_hash(made)?;
     let of = format!("{}/{}", task.run, task.stage);
@@ -44,24 +55,32 @@ pub(crate) async fn merge(base: &WorkerContext, merge: &MergeTask) -> Result<Mer
     if let Some(commit) = merged.of(&of) {
         return Ok(MergeDone::Merged { commit });
     }
-    let tip = merged.tip;
-    let merged_tree = match merge_trees(&git, &tip, made).await? {
+    let tip = &merged.tip;
+    let obstacle = async |files, check| {
+        let met = merged.since(&git, made).await?;
+        let obstacle = Obstacle { files, check, met };
+        Ok(MergeDone::Conflict(obstacle.bounded()))
+    };
+    let merged_tree = match merge_trees(&git, tip, made).await? {
         Ok(tree) => tree,
-        Err(files) => return Ok(conflict(files)),
+        Err(files) => return obstacle(files, None).await,
     };
     let subject = format!("ekiden: {} {}", stage.id, stage.task_name);
     let trailer = format!("{TRAILER}: {of}");
-    let parents = ["-p", &tip, "-p", made, "-m", &subject, "-m", &trailer];
+    let parents = ["-p", tip, "-p", made, "-m", &subject, "-m", &trailer];
     let args = [&["commit-tree", &merged_tree][..], &parents].concat();
     let commit = git.line(&args).await?;
-    if let Some(verification) = &stage.verification {
-        let check = validate(&git, &tree, &submission, verification, &commit).await?;
+    let done = merged.stages();
+    let met = task.obstacle.iter().flat_map(|obstacle| &obstacle.met);
+    let verification = manifest.merge_verification(stage, met, &done.iter().collect());
+    if let Some(verification) = verification {
+        let check = validate(&git, &tree, &submission, &verification, &commit, tries).await?;
         if !check.passed() {
-            return Ok(conflict(Vec::new()));
+            return obstacle(Vec::new(), Some(check)).await;
         }
     }
     let to = commit.clone();
-    let from = Some(tip);
+    let from = Some(merged.tip);
     // If another attempt at this merge was faster, the next try finds its result.
     git.push(&base.remote, &[Move { name, from, to }]).await?;
     Ok(MergeDone::Merged { commit })
@@ -97,13 +116,14 @@ async fn confirm(
     submission: &Submission,
     stage: &Stage,
     commit: &str,
+    tries: u32,
 ) -> Result<MergeDone, Fault> {
     let Some(verification) = &stage.verification else {
         let why = "it has neither validation nor outputs, so nothing shows that it was done";
         let why = why.to_owned();
         return Ok(MergeDone::Refused { why });
     };
-    let check = validate(git, tree, submission, verification, commit).await?;
+    let check = validate(git, tree, submission, verification, commit, tries).await?;
     if check.passed() {
         let commit = commit.to_owned();
         return Ok(MergeDone::Merged { commit });
@@ -119,11 +139,19 @@ async fn validate(
     submission: &Submission,
     verification: &Verification,
     commit: &str,
+    tries: u32,
 ) -> Result<Check, Fault> {
     git.line(&["checkout", "--quiet", "--detach", commit])
         .await?;
-    set_up(submission, tree).await?;
-    check(tree.join(&submission.prefix), verification.clone()).await
+    let not_set_up = set_up(submission, tree).await?;
+    let mut check = check(tree.join(&submission.prefix), verification.clone()).await?;
+    if let Some(why) = not_set_up.filter(|_| !check.passed()) {
+        if tries < SETUP_TRIES {
+            return Err(Fault::Refused(why));
+        }
+        check.tail = format!("{why}\n{}", check.tail);
+    }
+    Ok(check)
 }
 
 /// What the integration branch holds of the run.
@@ -152,9 +180,31 @@ impl Merged {
         })
     }
 
+    /// The stages whose work it has.
+    fn stages(&self) -> BTreeSet<StageId> {
+        let all = self.commits.iter();
+        all.filter_map(|(_, of)| stage_of(of)).collect()
+    }
+
+    /// Those that were merged while this result was made.
+    async fn since(&self, git: &Git, made: &str) -> Result<BTreeSet<StageId>, Fault> {
+        let range = format!("{made}..{}", self.tip);
+        let new = git.line(&["rev-list", "--first-parent", &range]).await?;
+        let new: BTreeSet<&str> = new.lines().collect();
+        let all = self.commits.iter();
+        let met = all.filter(|(commit, _)| new.contains(commit.as_str()));
+        Ok(met.filter_map(|(_, of)| stage_of(of)).collect())
+    }
+
     fn of(&self, wanted: &str) -> Option<String> {
         let mut commits = self.commits.iter();
         let found = commits.find(|(_, of)| of == wanted);
         found.map(|(commit, _)| commit.clone())
     }
+}
+
+/// The stage that a trailer names.
+fn stage_of(purpose: &str) -> Option<StageId> {
+    let (_, stage) = purpose.split_once('/')?;
+    StageId::try_from(stage.to_owned()).ok()
 }

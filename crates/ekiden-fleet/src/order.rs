@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use ekiden_core::budget::Budget;
-use ekiden_core::event::RunResumed;
+use ekiden_core::event::{Check, RunResumed};
 use ekiden_core::ids::{MessageId, RunId, StageId};
 use ekiden_core::limits::OPERATOR_CHARS_MAX;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::PlanProgress;
+use ekiden_core::secrets::mask;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::steering::{Steered, Steering, StopRequest};
 use ekiden_core::time::Timestamp;
@@ -74,6 +75,9 @@ pub(crate) struct Carried {
 pub(crate) struct FleetState {
     /// The end of the integration branch.
     pub(crate) tip: String,
+    /// What kept the last results of stages that are not merged yet from being merged.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) obstacles: BTreeMap<StageId, Obstacle>,
     /// The result of each stage's last round.
     pub(crate) made: BTreeMap<StageId, String>,
     pub(crate) rounds: BTreeMap<StageId, u32>,
@@ -104,6 +108,7 @@ impl FleetState {
         self.tip = tip;
         self.made.remove(stage);
         self.rounds.remove(stage);
+        self.obstacles.remove(stage);
         self.shares.close(stage);
     }
 }
@@ -217,6 +222,9 @@ pub(crate) struct StageTask {
     pub(crate) round: u32,
     pub(crate) base: String,
     pub(crate) plan: String,
+    /// What kept the result of the round before from being merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) obstacle: Option<Obstacle>,
     /// The answer to the question that ended this round before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<String>,
@@ -255,10 +263,24 @@ pub(crate) struct MergeTask {
 pub(crate) enum MergeDone {
     /// The integration branch is at this commit.
     Merged { commit: String },
-    /// It conflicts with the work of others; no files if only the validation fails.
-    Conflict { files: Vec<String> },
+    /// It does not go together with the work of others.
+    Conflict(Obstacle),
     /// No agent can repair it.
     Refused { why: String },
+}
+
+/// What keeps a stage's result from being merged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Obstacle {
+    /// The files that conflict; none if only the validation fails.
+    pub(crate) files: Vec<String>,
+    /// The validation that failed. Absent in answers of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) check: Option<Check>,
+    /// The stages that were merged while this one was at work, in all its rounds.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) met: BTreeSet<StageId>,
 }
 
 /// How a plan ended.
@@ -341,18 +363,42 @@ fn keep(text: &mut String, chars: usize) -> bool {
     end.inspect(|end| text.truncate(*end)).is_some()
 }
 
-pub(crate) fn conflict(mut files: Vec<String>) -> MergeDone {
-    files.truncate(ITEMS_MAX);
-    let mut bytes = 0;
-    files.retain(|file| {
-        bytes += file.len();
-        bytes <= ANSWER_BYTES_MAX / 2
-    });
-    if files.is_empty() && bytes > 0 {
-        // An empty list would mean that the validation failed.
-        files.push("a file with a long name".to_owned());
+impl Obstacle {
+    /// Small enough to travel.
+    pub(crate) fn bounded(mut self) -> Self {
+        let files = &mut self.files;
+        files.truncate(ITEMS_MAX);
+        let mut bytes = 0;
+        files.retain(|file| {
+            bytes += file.len();
+            bytes <= ANSWER_BYTES_MAX / 2
+        });
+        if files.is_empty() && bytes > 0 {
+            // An empty list would mean that the validation failed.
+            files.push("a file with a long name".to_owned());
+        }
+        if let Some(check) = &mut self.check {
+            let tail = mask(&check.tail);
+            let over = tail.chars().count().saturating_sub(TEXT_CHARS_MAX);
+            check.tail = tail.chars().skip(over).collect();
+        }
+        self.met = self.met.into_iter().take(ITEMS_MAX).collect();
+        self
     }
-    MergeDone::Conflict { files }
+
+    /// This one, after the stage met others in earlier rounds.
+    pub(crate) fn after(mut self, before: Option<Self>) -> Self {
+        self.met
+            .extend(before.into_iter().flat_map(|before| before.met));
+        self
+    }
+
+    pub(crate) fn in_words(&self) -> String {
+        match &self.check {
+            Some(check) => format!("the validation of the merge {check}\n{}", check.tail),
+            None => format!("conflicts in these files:\n{}", self.files.join("\n")),
+        }
+    }
 }
 
 /// The workflow of a run.
@@ -443,9 +489,13 @@ mod tests {
     #[test]
     fn the_files_of_a_conflict_are_small_and_never_none() {
         for files in [vec!["x".repeat(4_000); 80], vec!["x".repeat(40_000)]] {
-            let done = conflict(files);
-            assert!(bytes(&done) <= ANSWER_BYTES_MAX);
-            assert!(matches!(done, MergeDone::Conflict { files } if !files.is_empty()));
+            let obstacle = Obstacle {
+                files,
+                ..Obstacle::default()
+            };
+            let obstacle = obstacle.bounded();
+            assert!(!obstacle.files.is_empty());
+            assert!(bytes(&MergeDone::Conflict(obstacle)) <= ANSWER_BYTES_MAX);
         }
     }
 

@@ -156,7 +156,7 @@ impl Activities {
         let work = async {
             refuse_to_try(&ctx, &beat)?;
             tokio::select! {
-                merged = merge(&self.base, &task) => merged,
+                merged = merge(&self.base, &task, tries(&ctx, &beat)) => merged,
                 () = ctx.cancelled() => Err(Fault::Refused("cancelled".to_owned())),
             }
         };

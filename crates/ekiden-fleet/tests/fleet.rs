@@ -573,6 +573,56 @@ fn a_worker_and_the_server_are_killed_and_each_stage_is_merged_once() {
     }
 }
 
+/// B is done a second time on top of A's work and drops it, and a third time with the reason before it.
+// shows: FLT-01, PLN-08, PLN-12
+#[test]
+fn a_stage_that_does_not_go_together_with_another_is_told_and_cannot_drop_its_work() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let _server = world.server();
+    let (go, dropped) = (world.path("go"), world.path("dropped"));
+    let (go, dropped) = (go.display(), dropped.display());
+    let stage = |id: &str, command: &str, check: &str| {
+        format!(
+            "[[stage]]\nid = \"{id}\"\nname = \"Stage {id}\"\n\
+             validation = {{ kind = \"command\", command = \"{check}\" }}\n\
+             prompt = '''\n- [ ] Do it\n  ```sh\n  {command}\n  ```\n'''\n"
+        )
+    };
+    let drops = format!(
+        "until [ -e {go} ]; do sleep 0.1; done; \
+         if [ -e a.txt ] && [ ! -e {dropped} ]; then rm a.txt; touch {dropped}; fi; \
+         echo b > n; echo b > b.txt"
+    );
+    let plan = [
+        "format = 1\nproject = \"two\"\njobs = 2\n".to_owned(),
+        stage("A", "echo a > n; echo a > a.txt", "ls a.txt"),
+        stage("B", &drops, "test -f b.txt"),
+    ];
+    fs::write(world.path("project/plan.toml"), plan.concat()).unwrap();
+    world.git("project", &["commit", "-qam", "two stages"]);
+    let _worker = world.worker("one");
+    let mut execute = world.execute("5");
+    wait_for("the merge of A", || {
+        let names = world.git("remote", &["for-each-ref", "--format=%(refname)"]);
+        let name = names.lines().find(|name| name.ends_with("-merged"))?;
+        let found = world.git("remote", &["ls-tree", "--name-only", name]);
+        found.contains("a.txt").then_some(())
+    });
+    fs::write(world.path("go"), "").unwrap();
+
+    assert_eq!(execute.code(), Some(0), "{}", world.log("execute"));
+    let made = ["a.txt", "b.txt", "n"].map(|file| {
+        let path = world.path("project").join(file);
+        fs::read_to_string(path).unwrap_or_default()
+    });
+    assert_eq!(made, ["a\n", "b\n", "b\n"], "{}", world.log("execute"));
+    let prompt = ["show", "1", "--stage", "B", "--prompt"];
+    let (_, prompt) = world.ekiden("project", &prompt);
+    let (_, why) = prompt.split_once("# Why this stage is done again").unwrap();
+    assert!(why.contains("cannot access 'a.txt'"), "{prompt}");
+}
+
 // shows: FLT-06
 #[test]
 fn a_plan_goes_on_in_new_histories_while_workers_are_killed_and_all_of_it_is_seen() {

@@ -159,6 +159,32 @@ pub struct Need {
     pub optional: bool,
 }
 
+impl Manifest {
+    /// The check that decides whether a stage's merge counts. After a failed merge, the checks of the stages that it `met`
+    /// there count too: the session that resolves a conflict may drop the other side. This leaves out a stage that one
+    /// that is `done` builds on, since that one may have changed what the check looks at.
+    pub fn merge_verification<'a>(
+        &self,
+        stage: &Stage,
+        met: impl IntoIterator<Item = &'a StageId>,
+        done: &BTreeSet<&StageId>,
+    ) -> Option<Verification> {
+        let done = self.stages.iter().filter(|stage| done.contains(&stage.id));
+        let needs = done.flat_map(|stage| &stage.part.needs);
+        let built_on: BTreeSet<&StageId> = needs.map(|need| &need.stage).collect();
+        let met: BTreeSet<&StageId> = met.into_iter().collect();
+        let is_beside = |other: &&Stage| met.contains(&other.id) && !built_on.contains(&other.id);
+        let others = self.stages.iter().filter(is_beside);
+        let theirs = others.filter_map(|other| other.verification.as_ref());
+        theirs.fold(stage.verification.clone(), |all, other| {
+            Some(match all {
+                Some(all) => all.and(other),
+                None => other.clone(),
+            })
+        })
+    }
+}
+
 /// What a stage's failure means, after its last try.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

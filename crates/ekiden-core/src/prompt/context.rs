@@ -58,6 +58,9 @@ pub struct StageContext {
     /// Why the worktree's setup failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_set_up: Option<String>,
+    /// Why the stage's own result was not merged, if it is done again for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_merged: Option<String>,
 }
 
 /// Heading and introduction of a part, and the stage's name.
@@ -86,6 +89,7 @@ impl StageContext {
             results: results.within(body(limits::STAGE_RESULTS_TOKENS_MAX), Sharing::InOrder),
             not_set_up: Some(text::one_line(&input.not_set_up, NOT_SET_UP_CHARS_MAX))
                 .filter(|why| !why.is_empty()),
+            not_merged: None,
         }
     }
 
@@ -109,6 +113,7 @@ impl StageContext {
                 .results
                 .within(results * BYTES_PER_TOKEN, Sharing::InOrder),
             not_set_up: self.not_set_up.clone(),
+            not_merged: self.not_merged.clone(),
         }
     }
 }

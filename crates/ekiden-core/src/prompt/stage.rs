@@ -9,7 +9,7 @@
 use super::budget::{Keep, Mark, cut, cut_line, tokens};
 use super::context::{LABELS_TOKENS_MAX, NOT_SET_UP_CHARS_MAX};
 use super::now::StageNow;
-use super::quote::{MARK, plain_name};
+use super::quote::{MARK, plain_name, quoted_within};
 use super::session::{self, TASK};
 use super::{PromptBlocks, SessionInput, StageContext};
 use crate::ids::StageId;
@@ -36,6 +36,8 @@ pub(super) const RESULTS_INTRO: &str =
     "What the stages left that this one needs, the nearest first.";
 pub(super) const SETUP: &str = "# Setup";
 pub(super) const SETUP_INTRO: &str = "The plan's setup command failed in this worktree before the stage began. If what it lacks is for this stage to make, make it; ekiden runs it again where merges are checked.";
+pub(super) const AGAIN: &str = "# Why this stage is done again";
+pub(super) const AGAIN_INTRO: &str = "It was done before, but its result did not go together with the work of other stages, which is in this tree now. Do the task on top of it, and keep what they made; their checks count as well. What kept it from being merged:";
 pub(super) const OUTPUTS: &str = "# Outputs";
 pub(super) const OUTPUTS_INTRO: &str = "Write only these; if another file has to change, change it and name it with the reason under \"Issues\":";
 
@@ -49,6 +51,7 @@ const CHECK_LINE_CHARS_MAX: usize = 400;
 const CHECK_LABELS_TOKENS_MAX: usize = 30;
 /// Where the whole of a cut text is.
 const PLAN: &str = "the plan";
+const LOG: &str = "the run's log";
 /// The reserve for the rest of the prompt grows in such steps.
 const STEP_TOKENS: usize = 1_000;
 /// How much a session after the first may need for log, measured, notes and request.
@@ -74,7 +77,8 @@ pub fn stage_prompt(input: &SessionInput<'_>, stage: &StageInput<'_>) -> PromptB
         blocks.stable.starts_with(TASK),
         "the context stands before the task"
     );
-    blocks.foreign.insert_str(0, &setup(stage.context));
+    let before = again(stage.context) + &setup(stage.context);
+    blocks.foreign.insert_str(0, &before);
     let context = stage
         .context
         .within(context_room(&blocks, input.notes.is_some()));
@@ -116,6 +120,14 @@ fn setup(context: &StageContext) -> String {
     why.map_or(String::new(), |why| {
         let why = plain_name(why, NOT_SET_UP_CHARS_MAX);
         format!("{SETUP}\n\n{SETUP_INTRO}\n{MARK}{why}\n\n")
+    })
+}
+
+fn again(context: &StageContext) -> String {
+    let why = context.not_merged.as_ref();
+    why.map_or(String::new(), |why| {
+        let why = quoted_within(why, limits::STAGE_RETRY_OUTPUT_TOKENS_MAX, Keep::Ends, LOG);
+        format!("{AGAIN}\n\n{AGAIN_INTRO}\n{why}\n")
     })
 }
 

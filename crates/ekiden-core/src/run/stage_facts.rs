@@ -1,5 +1,7 @@
 //! What the prompts of stages say about other stages and earlier failures.
 
+use std::collections::BTreeSet;
+
 use crate::event::Check;
 use crate::ids::StageId;
 use crate::knowledge::{Fact, Knowledge};
@@ -39,28 +41,12 @@ impl Run {
         }
     }
 
-    /// The check that decides whether a stage's merge counts. After a failed merge, the checks of the stages that it met
-    /// there count too: the session that resolves a conflict may drop the other side. This leaves out a stage that a
-    /// finished one builds on, since that one may have changed what the check looks at.
+    /// The check that decides whether a stage's merge counts.
     pub fn merge_verification(&self, stage: &StageId) -> Option<Verification> {
-        let own = self.stage(stage)?.verification.clone();
         let met = self.merge_met.get(stage).into_iter().flatten();
-        let theirs = met
-            .filter(|other| !self.is_built_on(other))
-            .filter_map(|other| self.stage(other)?.verification.as_ref());
-        theirs.fold(own, |all, other| {
-            Some(match all {
-                Some(all) => all.and(other),
-                None => other.clone(),
-            })
-        })
-    }
-
-    /// Another stage that is done needs this one.
-    fn is_built_on(&self, stage: &StageId) -> bool {
-        let done = self.results.keys().filter_map(|done| self.stage(done));
-        let mut needs = done.flat_map(|done| &done.part.needs);
-        needs.any(|need| need.stage == *stage)
+        let done: BTreeSet<&StageId> = self.results.keys().collect();
+        let manifest = &self.header.manifest;
+        manifest.merge_verification(self.stage(stage)?, met, &done)
     }
 
     /// The diagnosis of a stage that failed for good, for a person; none for other stages.

@@ -90,6 +90,7 @@ impl Run {
             let mut context = worktree.context.clone();
             if let Some(before) = &self.header.before {
                 context.not_set_up = context.not_set_up.or_else(|| before.not_set_up.clone());
+                context.not_merged.clone_from(&before.not_merged);
             }
             self.contexts.insert(stage.clone(), context);
         }

@@ -686,6 +686,7 @@ proptest! {
             results: (0..many).map(|n| result(&format!("S{n}"), &long)).collect(),
             not_set_up: format!("it failed: {long}"),
         });
+        let context = StageContext { not_merged: Some(long.clone()), ..context };
         let size = |excerpts: &Excerpts| tokens(&excerpts.print());
         let labels = super::context::LABELS_TOKENS_MAX;
         prop_assert!(size(&context.files) + labels <= limits::STAGE_FILES_TOKENS_MAX);
