@@ -13,6 +13,8 @@ use crate::hook_output::HookAnswer;
 use crate::hooks::HookCall;
 use crate::limits;
 use crate::rpc::{Outbox, Start};
+use crate::rules::{fetch_rule, is_plain};
+use crate::shell_line::ShellLine;
 use crate::stream::ClientEvent;
 use crate::trace::keep;
 
@@ -161,13 +163,36 @@ impl Consent {
     pub fn allows(&self, name: &str, used: &ToolUse) -> bool {
         let by_choice = matches!(used, ToolUse::Read(path) if self.is_inside(path))
             || matches!(used, ToolUse::Write(path) if self.edits && self.is_inside(path) && !self.is_obeyed(path));
-        self.everything || by_choice || self.rules.iter().any(|rule| matches(rule, name, used))
+        let by_rules = matches!(used, ToolUse::Shell(line) if self.allows_commands(line))
+            || self.rules.iter().any(|rule| matches(rule, name, used));
+        self.everything || by_choice || by_rules
+    }
+
+    /// Each command of a line may run, and the line does nothing else.
+    fn allows_commands(&self, line: &str) -> bool {
+        let line = ShellLine::of(line);
+        let may_run = |command: &String| {
+            let by_rule = |rule: &String| allows_command(rule, command);
+            self.stays_inside(command) || self.rules.iter().any(by_rule)
+        };
+        !line.does_more && !line.commands.is_empty() && line.commands.iter().all(may_run)
+    }
+
+    /// The command changes to another directory of the work tree.
+    fn stays_inside(&self, command: &str) -> bool {
+        let dir = command.strip_prefix("cd ").map(str::trim);
+        let dir = dir.filter(|dir| is_plain(dir) && !dir.starts_with('-'));
+        dir.is_some_and(|dir| self.is_inside(&self.dir.join(dir)))
     }
 
     /// The same for the call of a hook.
     pub(crate) fn allows_hook(&self, hook: &HookCall) -> bool {
         match &hook.input {
-            HookInput::PreTool { tool, .. } => self.allows(&hook.tool, tool),
+            HookInput::PreTool { tool, .. } => {
+                let fetches = fetch_rule(&hook.tool, &hook.url);
+                self.allows(&hook.tool, tool)
+                    || fetches.is_some_and(|rule| self.rules.contains(&rule))
+            }
             HookInput::Stop { .. } | HookInput::PreCompact | HookInput::Other => false,
         }
     }
@@ -197,33 +222,40 @@ impl Consent {
     }
 }
 
-/// A rule names a tool, or also a shell command or its beginning.
+/// A rule names a tool, or also a whole shell line.
 fn matches(rule: &str, name: &str, used: &ToolUse) -> bool {
-    let named = |tool: &str| match used {
-        ToolUse::Write(_) => tool == "Write" || tool == "Edit",
-        ToolUse::Read(_) => tool == "Read",
-        ToolUse::Shell(_) => tool == "Bash",
-        ToolUse::Schedule | ToolUse::Handoff | ToolUse::Own { .. } | ToolUse::Other => tool == name,
-    };
-    let Some((tool, rest)) = rule.split_once('(') else {
-        return named(rule);
-    };
-    let (ToolUse::Shell(command), Some(form)) = (used, rest.strip_suffix(')')) else {
+    match used {
+        ToolUse::Write(_) => rule == "Write" || rule == "Edit",
+        ToolUse::Read(_) => rule == "Read",
+        ToolUse::Shell(line) => rule == "Bash" || form(rule) == Some(line.trim()),
+        ToolUse::Schedule | ToolUse::Handoff | ToolUse::Own { .. } | ToolUse::Other => rule == name,
+    }
+}
+
+/// A rule names a command, or how it begins.
+fn allows_command(rule: &str, command: &str) -> bool {
+    let Some(form) = form(rule) else {
         return false;
     };
-    let command = command.trim();
-    let Some(beginning) = form.strip_suffix(":*") else {
-        return named(tool) && command == form;
-    };
-    // A second command in the line is not part of what was allowed.
-    let is_one = !command.contains(['&', '|', ';', '<', '>', '$', '`', '(', '\n']);
-    let rest = command.strip_prefix(beginning);
-    named(tool) && is_one && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    match form.strip_suffix(":*").or(form.strip_suffix(" *")) {
+        Some(beginning) => command
+            .strip_prefix(beginning)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')),
+        None => command == form,
+    }
+}
+
+fn form(rule: &str) -> Option<&str> {
+    rule.strip_prefix("Bash(")?.strip_suffix(')')
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::rules::rules_for;
+    use crate::tools::Call;
 
     fn consent(mode: Option<&str>, rules: &[&str]) -> Consent {
         let permissions = Permissions {
@@ -245,7 +277,15 @@ mod tests {
     // shows: AGT-15
     #[test]
     fn a_rule_allows_what_it_names_and_no_second_command() {
-        let consent = consent(None, &["Bash(make:*)", "Bash(git status)", "WebFetch"]);
+        let rules = [
+            "Bash(make:*)",
+            "Bash(git status)",
+            "Bash(go *)",
+            "Bash(ls > log)",
+            "WebFetch",
+            "Ask (1)",
+        ];
+        let consent = consent(None, &rules);
         for (command, allowed) in [
             ("make", true),
             ("make test", true),
@@ -253,6 +293,21 @@ mod tests {
             ("make && rm -rf /", false),
             ("make; sh", false),
             ("make $(sh)", false),
+            ("make > a", false),
+            ("make # a", false),
+            ("make 'a", false),
+            ("go", true),
+            ("go test ./...", true),
+            ("gofmt", false),
+            ("cd sub && make 2>&1 | go x; git status", true),
+            ("cd /w/sub; make", true),
+            ("cd ..; make", false),
+            ("cd /etc; make", false),
+            ("cd -; make", false),
+            ("make | tail", false),
+            ("ls > log", true),
+            ("ls > log; make", false),
+            (" ; ", false),
             ("git status", true),
             ("git status -s", false),
             ("sh", false),
@@ -264,7 +319,55 @@ mod tests {
             );
         }
         assert!(consent.allows("WebFetch", &ToolUse::Other));
+        assert!(consent.allows("Ask (1)", &ToolUse::Other));
         assert!(!consent.allows("Other", &ToolUse::Other));
+    }
+
+    /// The rules that a run proposes after a refusal, and with which it is resumed.
+    // shows: AGT-15
+    #[test]
+    fn each_proposed_rule_allows_its_call() {
+        for (tool, input) in [
+            ("Bash", json!({"command": "make -j2"})),
+            (
+                "Bash",
+                json!({"command": "cd sub && cargo test 2>&1 | tail -20"}),
+            ),
+            (
+                "Bash",
+                json!({"command": "git add a.rs; git commit -m 'a && b'"}),
+            ),
+            ("Bash", json!({"command": "timeout 9 make || sh x.sh"})),
+            ("Bash", json!({"command": "python3 tools/x.py\nls"})),
+            ("WebFetch", json!({"url": "https://docs.rs/serde"})),
+            ("WebFetch", json!({"url": "https://docs.rs:x@example.com/"})),
+            ("WebFetch", json!({"description": "Fetch (2) pages"})),
+            ("Ask the user (1 question)", json!({})),
+            ("Write", json!({"file_path": "/etc/a"})),
+        ] {
+            let call = Call::new("t".to_owned(), tool.to_owned(), &input);
+            let hook = HookCall::of(&json!({"hook_event_name": "PreToolUse", "tool_name": tool,
+                "tool_input": input, "cwd": "/w"}));
+            let rules = rules_for(&call);
+            let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+            assert!(!consent(None, &[]).allows_hook(&hook), "{input}");
+            assert!(
+                consent(None, &rules).allows_hook(&hook),
+                "{input}: {rules:?}"
+            );
+            for left_out in 0..rules.len() {
+                let mut fewer = rules.clone();
+                fewer.remove(left_out);
+                assert!(
+                    !consent(None, &fewer).allows_hook(&hook),
+                    "{input}: {fewer:?}"
+                );
+            }
+        }
+        let other = json!({"hook_event_name": "PreToolUse", "tool_name": "WebFetch",
+            "tool_input": {"url": "https://example.com/"}});
+        let rules = ["WebFetch(domain:docs.rs)"];
+        assert!(!consent(None, &rules).allows_hook(&HookCall::of(&other)));
     }
 
     // shows: AGT-15

@@ -10,7 +10,7 @@ pub(crate) struct Bounds {
 }
 
 /// Shows where something was left out.
-const CUT: &str = " … ";
+pub(crate) const CUT: &str = " … ";
 
 /// The excerpt of a JSON string; of the JSON itself if it is something else.
 pub(crate) fn of_json(value: &Value, bounds: Bounds) -> String {

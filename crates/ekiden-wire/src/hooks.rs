@@ -71,6 +71,8 @@ pub struct HookCall {
     /// The subagent that asks; none on the main thread.
     pub agent_id: Option<String>,
     pub tool: String,
+    /// The address that it fetches; empty for most tools.
+    pub url: String,
     pub tool_use_id: String,
     /// At a Stop: the last words, cut if long.
     pub last_words: String,
@@ -150,6 +152,7 @@ impl HookCall {
             session_id: text("session_id"),
             agent_id,
             tool: text("tool_name"),
+            url: json::text(&hook["tool_input"]["url"]),
             tool_use_id: text("tool_use_id"),
             last_words: cut("last_assistant_message"),
             background_tasks,

@@ -10,7 +10,7 @@ use ekiden_core::prompt::{FailedCommand, HANDOFF_DIR};
 
 use crate::limits;
 use crate::lines::read_lines;
-use crate::rules::rule_for;
+use crate::rules::rules_for;
 use crate::stream::{Assistant, Block, ClientEvent, RateLimitInfo, RateLimitStatus, ToolResult};
 use crate::tools::{Call, ToolKind};
 
@@ -110,18 +110,20 @@ impl Trace {
     /// The client's own rules refused a call. Our refusals do not cause this event.
     fn refused(&mut self, tool_use_id: &str, tool: &str) {
         let call = self.open_calls.iter().find(|call| call.id == tool_use_id);
-        self.denied(call.map_or_else(|| tool.to_owned(), rule_for));
+        self.denied(call.map_or_else(|| vec![tool.to_owned()], rules_for));
     }
 
     /// The client reports a call that it refused only in the turn's result, which also lists our refusals.
     pub fn refused_without_a_word(&mut self, call: &Call) {
-        self.denied(rule_for(call));
+        self.denied(rules_for(call));
     }
 
-    fn denied(&mut self, rule: String) {
+    fn denied(&mut self, rules: Vec<String>) {
         let denied = &mut self.last.denied;
-        if denied.len() < limits::RULES_KEPT && !denied.contains(&rule) {
-            denied.push(rule);
+        for rule in rules {
+            if denied.len() < limits::RULES_KEPT && !denied.contains(&rule) {
+                denied.push(rule);
+            }
         }
     }
 

@@ -23,6 +23,7 @@ pub(super) struct OpenCall {
     title: String,
     status: String,
     command: Option<String>,
+    url: Option<String>,
     paths: Vec<String>,
     code: Option<i64>,
     output: String,
@@ -49,6 +50,9 @@ impl OpenCall {
         let input = &update["rawInput"];
         if let Some(command) = command(&input["command"]) {
             self.command = Some(command);
+        }
+        if let Some(url) = input["url"].as_str() {
+            self.url = Some(excerpt::of_text(url, limits::WORDS));
         }
         let content = json::elements(&update["content"]);
         let listed = json::elements(&update["locations"]).iter().chain(content);
@@ -116,6 +120,7 @@ impl OpenCall {
         match self.name() {
             "Bash" => json!({"command": self.command, "description": self.title}),
             "Edit" | "Read" => json!({"file_path": path}),
+            "WebFetch" => json!({"url": self.url.as_ref().unwrap_or(&self.title)}),
             _ => json!({"description": self.title}),
         }
     }
