@@ -194,19 +194,27 @@ impl Acp {
                     kind: ApiErrorKind::MaxOutputTokens,
                     status: None,
                 };
-                let words = "the answer is too long";
-                return self.out.failed(error, TerminalReason::ApiError, words);
+                let result = self.result(&told["usage"], true, TerminalReason::ApiError);
+                return self.out.failed(error, result, "the answer is too long");
             }
             "refusal" => TerminalReason::ApiError,
             other => TerminalReason::Other(excerpt::of_text(other, limits::TARGET)),
         };
+        let is_error = reason != TerminalReason::Completed;
         let result = TurnResult {
             stop_reason: Some(stopped.to_owned()),
-            usage_since_last: self.used(&told["usage"]),
-            total_cost_usd: self.without_tokens_usd,
-            ..ended(reason != TerminalReason::Completed, reason)
+            ..self.result(&told["usage"], is_error, reason)
         };
         self.out.turn_ended(result);
+    }
+
+    /// The result of a turn, with what it used and cost.
+    fn result(&mut self, usage: &Value, is_error: bool, reason: TerminalReason) -> TurnResult {
+        TurnResult {
+            usage_since_last: self.used(usage),
+            total_cost_usd: self.without_tokens_usd,
+            ..ended(is_error, reason)
+        }
     }
 
     /// What the turn used, if the agent reports it.
@@ -252,8 +260,8 @@ impl Acp {
             },
             false => of_status(status.and_then(|status| u16::try_from(status).ok())),
         };
-        self.out
-            .failed(found, TerminalReason::ApiError, &words_of(error));
+        let result = self.result(&Value::Null, true, TerminalReason::ApiError);
+        self.out.failed(found, result, &words_of(error));
     }
 
     fn turn_over(&mut self) {

@@ -290,7 +290,7 @@ impl Codex {
             self.out.see(self.limit(RateLimitStatus::Rejected));
         }
         let words = json::text(&error["message"]);
-        self.out.failed(found, reason, &words);
+        self.out.failed(found, ended(true, reason), &words);
     }
 
     /// A request from the agent: for permission, or one that we do not serve.

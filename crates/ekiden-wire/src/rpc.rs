@@ -225,8 +225,8 @@ impl Outbox {
         }
     }
 
-    /// A turn ended in an error of the service or of the agent, which explains it in these words.
-    pub(crate) fn failed(&mut self, error: ApiError, reason: TerminalReason, words: &str) {
+    /// A turn ended with this result in an error of the service or of the agent, which explains it in these words.
+    pub(crate) fn failed(&mut self, error: ApiError, result: TurnResult, words: &str) {
         self.see(ClientEvent::Assistant(Box::new(Assistant {
             message_id: String::new(),
             model: String::new(),
@@ -241,7 +241,7 @@ impl Outbox {
         self.turn_ended(TurnResult {
             api_error_status: error.status,
             errors: vec![excerpt::of_text(words, limits::ERROR)],
-            ..ended(true, reason)
+            ..result
         });
     }
 

@@ -212,8 +212,13 @@ impl SpendEstimate {
             self.take(&open.model, charge);
         }
         self.last = None;
-        self.totals.clone_from(&result.model_usage);
-        self.total_usd = result.total_cost_usd;
+        // A result without figures says nothing about the conversation's sums.
+        if !result.model_usage.is_empty() {
+            self.totals.clone_from(&result.model_usage);
+        }
+        if sum > 0.0 {
+            self.total_usd = sum;
+        }
     }
 
     fn used_since(&self, result: &TurnResult) -> BTreeMap<String, ModelUsage> {
@@ -424,6 +429,7 @@ mod tests {
     fn without_that_differences_are_taken_and_a_sum_that_falls_counts_whole() {
         let mut meter = meter();
         meter.observe(&result(usage(100, 1.0)));
+        meter.observe(&result(BTreeMap::new()));
         meter.observe(&result(usage(150, 1.5)));
         assert_eq!(meter.spend().micro_usd, 1_500_000);
         meter.observe(&result(usage(25, 0.25)));
@@ -528,6 +534,7 @@ mod tests {
         let mut meter = meter();
         meter.observe(&response("a", 1_000, 0, 0));
         meter.observe(&told(1.0));
+        meter.observe(&told(0.0));
         meter.observe(&told(1.25));
         assert_eq!(
             meter.spend(),

@@ -43,8 +43,9 @@ impl Acp {
             kind: ApiErrorKind::RateLimit,
             status: None,
         };
-        let words = json::text(&told["message"]);
-        self.out.failed(error, TerminalReason::ApiError, &words);
+        let result = self.result(&Value::Null, true, TerminalReason::ApiError);
+        self.out
+            .failed(error, result, &json::text(&told["message"]));
         let params = json!({"sessionId": self.session});
         self.out.notify("session/cancel", &params);
     }

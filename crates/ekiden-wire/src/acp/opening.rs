@@ -6,7 +6,7 @@ use super::Acp;
 use super::able::Choice;
 use crate::consent::MODES;
 use crate::json;
-use crate::rpc::{OPEN, words_of};
+use crate::rpc::{OPEN, ended, words_of};
 use crate::stream::{ApiError, ApiErrorKind, ClientEvent, TerminalReason};
 
 impl Acp {
@@ -107,8 +107,8 @@ impl Acp {
             Choice::Model => {
                 let kind = ApiErrorKind::ModelNotFound;
                 let error_of = ApiError { kind, status: None };
-                let reason = TerminalReason::ApiError;
-                self.out.failed(error_of, reason, &words_of(error));
+                let result = ended(true, TerminalReason::ApiError);
+                self.out.failed(error_of, result, &words_of(error));
             }
         }
     }

@@ -319,22 +319,28 @@ fn cost_of_resumed(charged_usd: f64, replayed: &Value) -> f64 {
         .sum()
 }
 
-/// Of the first turn the agent reports no tokens, of the second it does.
+/// Of the first turn the agent reports no tokens, of the second it does. The third fails after some work, as an agent
+/// may answer a turn that was cancelled.
 // shows: AGT-15, REL-22
 #[test]
 fn a_cost_that_comes_without_tokens_is_charged_once() {
     let mut acp = at_work(&json!({}));
     let mut meter = SpendEstimate::new(Prices::default(), Price::usual(15_000));
-    for (usd, usage) in [
-        (2.0, json!(null)),
-        (2.5, json!({"inputTokens": 10, "outputTokens": 1})),
-        (4.0, json!(null)),
+    let ended = |usage: Value| json!({"result": {"stopReason": "end_turn", "usage": usage}});
+    for (usd, mut answer) in [
+        (2.0, ended(json!(null))),
+        (2.5, ended(json!({"inputTokens": 10, "outputTokens": 1}))),
+        (
+            3.0,
+            json!({"error": {"code": -32603, "message": "cancelled"}}),
+        ),
+        (4.0, ended(json!(null))),
     ] {
+        call(&mut acp, &usd.to_string(), "completed");
         let cost = json!({"sessionUpdate": "usage_update", "used": 9, "cost": {"currency": "USD", "amount": usd}});
         update(&mut acp, &cost);
-        let prompt = *acp.prompts.first().unwrap();
-        let ended = json!({"id": prompt, "result": {"stopReason": "end_turn", "usage": usage}});
-        tell(&mut acp, &ended);
+        answer["id"] = (*acp.prompts.first().unwrap()).into();
+        tell(&mut acp, &answer);
         for event in std::mem::take(&mut acp.out.events) {
             meter.observe(&event);
         }
