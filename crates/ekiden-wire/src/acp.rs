@@ -120,6 +120,22 @@ impl Acp {
         }
     }
 
+    /// A process answers. In a saved stream there may have been another before it: what that had open is gone, and
+    /// what comes now is history again.
+    fn begin_anew(&mut self) {
+        let before = std::mem::take(self);
+        *self = Self {
+            out: before.out,
+            first: before.first,
+            session: before.session,
+            response: before.response,
+            is_interrupted: before.is_interrupted,
+            cost_usd: before.cost_usd,
+            charged_usd: before.cost_usd,
+            ..Self::new(before.start)
+        };
+    }
+
     fn request(&mut self, method: &str, params: &Value) -> u64 {
         self.last_id += 1;
         self.out.request(self.last_id, method, params);
@@ -136,6 +152,7 @@ impl Acp {
     fn answered(&mut self, id: u64, answer: Result<Value, Value>) {
         match (id, answer) {
             (INITIALIZE, Ok(told)) => {
+                self.begin_anew();
                 self.able = Able::of(&told);
                 self.out.begun();
                 self.open();

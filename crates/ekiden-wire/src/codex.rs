@@ -102,6 +102,8 @@ impl Codex {
     fn answered(&mut self, id: u64, answer: Result<Value, Value>) {
         match (id, answer) {
             (INITIALIZE, Ok(_)) => {
+                // In a saved stream, the process before may have been ended in a turn.
+                self.turn = None;
                 self.out.begun();
                 self.open();
             }

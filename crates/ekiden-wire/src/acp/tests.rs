@@ -662,6 +662,59 @@ fn a_conversation_is_resumed_by_its_own_name_and_its_history_is_not_taken_for_wo
     assert_eq!(acp.conversation(), Some("s"));
 }
 
+/// The lines of two processes that share a saved stream.
+// shows: AGT-15, REL-22
+#[test]
+fn in_a_saved_stream_a_resumed_conversations_history_is_not_taken_for_work() {
+    let (mut meter, mut seen) = (
+        SpendEstimate::new(Prices::default(), Price::usual(15_000)),
+        Vec::new(),
+    );
+    let told = |update: Value| json!({"method": "session/update", "params": {"sessionId": "s", "update": update}});
+    let call = told(
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "a", "kind": "execute",
+        "status": "completed", "rawInput": {"command": "make"}}),
+    );
+    let cost =
+        told(json!({"sessionUpdate": "usage_update", "cost": {"currency": "USD", "amount": 2.0}}));
+    let words = |text: &str| {
+        told(json!({"sessionUpdate": "agent_message_chunk", "content": {"text": text}}))
+    };
+    let begun = json!({"id": 1, "result": {"agentCapabilities": {"loadSession": true}}});
+    let mut saved = Saved::default();
+    for line in [
+        begun.clone(),
+        json!({"id": 2, "result": {"sessionId": "s"}}),
+        call.clone(),
+        cost.clone(),
+        words("cut "),
+        begun,
+        call,
+        cost,
+        json!({"id": 2, "result": null}),
+        words("off"),
+        json!({"id": 11, "result": {"stopReason": "end_turn"}}),
+    ] {
+        saved.read(Line::Whole(line.to_string().as_bytes()), |event| {
+            meter.observe(event);
+            seen.push(event.clone());
+        });
+    }
+    let results = seen.iter().filter_map(|event| match event {
+        ClientEvent::ToolResults(results) => Some(results.len()),
+        _ => None,
+    });
+    assert_eq!(results.sum::<usize>(), 1);
+    let last = seen.iter().rev().find_map(|event| match event {
+        ClientEvent::Result(result) => Some((result.words.as_deref(), result.total_cost_usd)),
+        _ => None,
+    });
+    assert_eq!(last, Some((Some("off"), 0.0)));
+    // One response, by its estimate.
+    assert_eq!(meter.spend().tokens, 20_002);
+    assert_eq!(saved.conversation(), Some("s"));
+}
+
 // shows: AGT-08
 #[test]
 fn an_oversized_result_does_not_hold_up_a_message() {

@@ -206,7 +206,9 @@ fn a_thread_that_is_resumed_is_not_charged_again() {
         )
     };
     assert_eq!(told(&mut codex), (1, 1));
-    codex.turn = None;
+    // Another process, since the first was ended in its turn.
+    let begun = json!({"id": INITIALIZE, "result": {"userAgent": "codex"}});
+    tell(&mut codex, &begun);
     assert_eq!(told(&mut codex), (0, 1));
 }
 
