@@ -26,6 +26,7 @@ use ekiden_core::event::{
 };
 use ekiden_core::ids::{AttemptId, EffectId, StageId};
 use ekiden_core::record::{Record, numbered};
+use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 use ekiden_report::Timeline;
@@ -274,9 +275,18 @@ impl Trace {
             },
             checkpoint: Checkpoint::No,
         };
+        let agent = run.relay(id).map(Relay::agent);
+        let agent = agent.unwrap_or(&run.header().settings.agent);
         let stage = self.stage(record, id);
         if let Some(open) = stage.session.as_mut().filter(|open| open.number == number) {
             open.attempt = Some(attempt(open.open.span));
+            open.conversation = start.conversation;
+            // Another may have taken over.
+            if open.agent != agent.name {
+                open.agent.clone_from(&agent.name);
+                open.kind = agent.kind;
+                open.model.clone_from(&agent.model);
+            }
             return;
         }
         let open = Open {
@@ -284,8 +294,6 @@ impl Trace {
             parent: stage.open.span,
             from: at,
         };
-        let agent = run.relay(id).map(|relay| &relay.settings.agent);
-        let agent = agent.unwrap_or(&run.header().settings.agent);
         let over = stage.session.replace(OpenSession {
             open,
             ended: at,

@@ -9,7 +9,7 @@ use crate::processes::expect_nothing_alive;
 use crate::running::wait_until;
 
 /// Two more accounts: one on which all goes well, and one that is at its limit for longer.
-fn with_accounts(environment: Environment, first: &str) -> Environment {
+pub(crate) fn with_accounts(environment: Environment, first: &str) -> Environment {
     let program = env!("CARGO_BIN_EXE_ekiden");
     let scenario = |name: &str, act: &str| {
         let path = environment.path(name);

@@ -11,6 +11,7 @@ use prost::Message as _;
 use rustix::process::Signal;
 
 use crate::environment::{Environment, items, slow_items};
+use crate::fallback::with_accounts;
 use crate::plan::{EXECUTE, plan, repository, stage};
 use crate::receiver::{Posted, Receiver};
 use crate::running::wait_until;
@@ -227,6 +228,41 @@ fn a_plan_has_its_stages_and_merges_in_the_trace() {
           attempt number=1 end=completed
       delivery
     ");
+}
+
+/// The first account is at its limit, another goes on in the same session, and a third agent reviews its claim.
+// shows: UIX-08
+#[test]
+fn a_session_names_the_agent_that_worked_in_it() {
+    const CONFIG: &str = "../home/.config/ekiden/config.toml";
+    let collector = collector();
+    let environment =
+        with_accounts(repository(), "{ limit = 18000 }").with(ENDPOINT, &collector.url(""));
+    let judge = format!(
+        "[agents.judge]\nkind = \"rehearsal\"\n\
+         command = [\"env\", \"-u\", \"EKIDEN_REHEARSAL_SCENARIO\", {:?}, \"__rehearsal\"]\n",
+        env!("CARGO_BIN_EXE_ekiden")
+    );
+    environment.write(CONFIG, &(environment.read(CONFIG) + &judge));
+    environment.write("task.md", &items(3));
+    let fallback = ["--fallback", "second", "--review=judge"];
+    environment.run(&[&RUN[..], &fallback].concat()).expect(0);
+    let spans = whole(spans(&collector));
+    insta::assert_snapshot!(tree(&spans, &[], 0), @"
+    invoke_workflow relay outcome=complete
+      stage state=done
+        invoke_agent second number=1 left=completion
+          attempt number=1 end=rate_limited type=rate_limited
+          attempt number=1 end=completed
+            checkpoint reason=context
+        invoke_agent judge number=2 left=passed
+          attempt number=2 end=completed
+    ");
+    let metrics = collector.posted();
+    let metrics = to(&metrics, "/v1/metrics").last().unwrap();
+    for agent in ["rehearsal", "second", "judge"] {
+        assert!(metrics.body.contains(agent), "{agent}");
+    }
 }
 
 // shows: UIX-08
