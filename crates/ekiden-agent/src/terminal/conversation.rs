@@ -41,6 +41,8 @@ pub(super) struct Conversation {
     prompt_file: PathBuf,
     /// The message that waits for a hook that can carry it.
     pending: Option<String>,
+    /// The message that the mod submits, until a hook shows that the client has it.
+    submitted: Option<String>,
     /// A turn is over and nothing has happened since: no hook will come unless a person types.
     idle: bool,
     /// The client accepts prompts only from a person: a person stopped the last turn.
@@ -132,10 +134,12 @@ impl Conversation {
         let mut answer = json!({});
         if asked["session_id"] == self.id {
             if let Some(text) = asked["dropped"].as_str() {
+                self.submitted = None;
                 self.pending.get_or_insert_with(|| text.to_owned());
-                (self.refused_by_client, self.idle) = (true, true);
-            } else if self.is_unheard() && !self.refused_by_client {
-                answer["submit"] = self.say_anew().unwrap_or_default().into();
+                self.refused_by_client = true;
+            } else if self.is_unheard() && self.submitted.is_none() && !self.refused_by_client {
+                self.submitted = self.pending.take();
+                answer["submit"] = self.submitted.clone().unwrap_or_default().into();
             }
         }
         reply(question.answer, answer.to_string());
@@ -192,6 +196,9 @@ impl Conversation {
         }
         self.transcript = Some(call.transcript.clone());
         self.idle = false;
+        if self.submitted.take().is_some() {
+            self.reports.push_back(Report::Delivered);
+        }
         match call.event {
             HookEvent::PreToolUse => self.tool(&call),
             HookEvent::SessionStart if call.source == COMPACTED => {
@@ -352,14 +359,16 @@ impl Conversation {
         hook_output::pass()
     }
 
-    /// A message waits that no hook will carry.
+    /// A message waits that no hook will carry, or that the mod may have lost.
     pub(super) fn is_unheard(&self) -> bool {
-        self.idle && self.pending.is_some() && self.ending.is_none()
+        let waits = self.pending.is_some() || self.submitted.is_some();
+        self.idle && waits && self.ending.is_none()
     }
 
     /// The waiting message, for a client that is restarted with it.
     pub(super) fn say_anew(&mut self) -> Option<String> {
         self.idle = false;
+        self.pending = self.pending.take().or(self.submitted.take());
         self.take_pending().filter(|_| self.ending.is_none())
     }
 
@@ -400,7 +409,7 @@ impl Conversation {
         self.ending = Some(how);
     }
 
-    /// Everything is over. `trace` is the whole transcript.
+    /// Everything is over. `trace` is what the attempt added to the transcript.
     pub(super) fn ended(&mut self, end: ChildEnd, duration: Millis, trace: Trace) -> AttemptEnded {
         if let Some(context_tokens) = trace.compacted.filter(|_| !self.compacted) {
             self.was_compacted(context_tokens);

@@ -1,7 +1,7 @@
 //! The driver of one attempt in the client's own interface: its hooks, the engine's commands, its end.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Seek};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
     let unhooked = Unhooked::new(
         &spec.conversation.to_string(),
         spec.agent.account.as_deref(),
+        &spec.events_file,
     );
     let (child, mut listener) = match begin(&mut spec) {
         Ok(begun) => begun,
@@ -196,13 +197,8 @@ impl Driver {
     /// A failure loses only that.
     fn keep_transcript(&self, spec: &mut AttemptSpec) -> Trace {
         let hooked = self.conversation.transcript.as_ref();
-        let found = hooked.or(self.unhooked.transcript.as_ref());
-        let Some(mut transcript) = found.and_then(|path| File::open(path).ok()) else {
-            return Trace::default();
-        };
-        let _ = io::copy(&mut transcript, &mut spec.raw);
-        let read = transcript.rewind();
-        read.and_then(|()| Trace::from_transcript(transcript))
-            .unwrap_or_default()
+        let transcript = hooked.or(self.unhooked.transcript.as_ref());
+        let kept = transcript.map(|path| self.unhooked.keep(path, &mut spec.raw));
+        kept.and_then(Result::ok).unwrap_or_default()
     }
 }

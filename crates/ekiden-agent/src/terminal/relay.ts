@@ -19,8 +19,8 @@ async function carry($: EngineInterface): Promise<void> {
   if ((await $.state.get(RUNS)).value !== false) return
   const { submit } = await ask($, {})
   if (submit === undefined) return
-  const submitted = await $.prompt.submit({ text: submit, asUser: true })
   // After Esc the client takes no prompt but a person's.
+  const submitted = await $.prompt.submit({ text: submit, asUser: true }).catch(() => ({ drop: 'failed' }))
   if (submitted.drop !== undefined) await ask($, { dropped: submit })
 }
 

@@ -304,10 +304,11 @@ fn an_agent_that_waits_for_nobody_is_asked_and_rescued() {
         return;
     };
     let fixture = Fixture::new(|_| Box::new(talker()));
-    let hook = json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo start >> starts"}]}]}});
-    fixture
-        .project
-        .write(".claude/settings.json", &hook.to_string());
+    let hook = |command: &str| json!([{"hooks": [{"type": "command", "command": command}]}]);
+    let hooks = json!({"SessionStart": hook("echo start >> starts"),
+        "UserPromptSubmit": hook("echo prompt >> prompts")});
+    let settings = json!({ "hooks": hooks }).to_string();
+    fixture.project.write(".claude/settings.json", &settings);
     let mut pty = fixture.start(&client, &["-m", "1"]);
     let end = pty.wait(2 * PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
@@ -317,6 +318,8 @@ fn an_agent_that_waits_for_nobody_is_asked_and_rescued() {
     assert_eq!(delivered.count(), 2, "{course:?}");
     assert_eq!(course.last().unwrap(), "ended \"completed\"", "{course:?}");
     assert_eq!(started(&fixture.project.log()), 1, "it is one attempt");
+    let prompts = fixture.project.read("prompts").lines().count();
+    assert_eq!(prompts, 3, "the hook of a prompt shows that it is there");
     let starts = fixture.project.read("starts").lines().count();
     let is_old = is_too_old(NEW, "a request by the mod", "there are no mods");
     assert_eq!(starts, if is_old { 3 } else { 1 }, "{course:?}");

@@ -131,8 +131,10 @@ fn the_mod_gets_a_message_once_no_turn_runs_and_may_give_it_back() {
     talk.answer("2", &HookAnswer::Pass);
     talk.say("the rest".to_owned());
     assert_eq!(asked_by(&mut talk, "other", ""), "{}", "another client");
+    reports(&mut talk);
     assert_eq!(asked(&mut talk, ""), r#"{"submit":"the rest"}"#);
     assert_eq!(asked(&mut talk, ""), "{}", "once");
+    assert_eq!(reports(&mut talk), [""; 0], "the client may not take it");
 
     // The client refused it: it waits for a person, or for a client that is started anew.
     assert_eq!(asked(&mut talk, r#","dropped":"the rest""#), "{}");
@@ -140,6 +142,28 @@ fn the_mod_gets_a_message_once_no_turn_runs_and_may_give_it_back() {
     assert!(talk.is_unheard());
     let prompt = ask(&mut talk, "UserPromptSubmit", "", None);
     assert!(text(prompt).contains("the rest"));
+    assert_eq!(reports(&mut talk), ["Delivered"]);
+
+    // The client took it: its hook says so, and does not carry it again.
+    ask(&mut talk, "Stop", "", None);
+    talk.answer("3", &HookAnswer::Pass);
+    talk.say("once more".to_owned());
+    assert_eq!(asked(&mut talk, ""), r#"{"submit":"once more"}"#);
+    reports(&mut talk);
+    let prompt = ask(&mut talk, "UserPromptSubmit", "", None);
+    assert_eq!(text(prompt), "{}");
+    assert_eq!(reports(&mut talk), ["Delivered"]);
+
+    // It was lost on its way: the client is started anew with it.
+    ask(&mut talk, "Stop", "", None);
+    talk.answer("4", &HookAnswer::Pass);
+    talk.say("at last".to_owned());
+    assert_eq!(asked(&mut talk, ""), r#"{"submit":"at last"}"#);
+    assert!(talk.is_unheard());
+    reports(&mut talk);
+    assert_eq!(talk.say_anew().as_deref(), Some("at last"));
+    assert_eq!(reports(&mut talk), ["Delivered"]);
+    assert!(!talk.is_unheard());
 }
 
 #[test]
