@@ -63,6 +63,22 @@ pub struct AttemptSpec {
     pub raw: Box<dyn Write + Send>,
 }
 
+/// Where the raw event stream is kept, until that fails. A full disk must not end a session.
+pub(crate) struct RawStream(Option<Box<dyn Write + Send>>);
+
+impl RawStream {
+    pub(crate) fn new(raw: Box<dyn Write + Send>) -> Self {
+        Self(Some(raw))
+    }
+
+    /// Keeps bytes. Returns what to tell the user at the first failure.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) -> Option<String> {
+        let error = self.0.as_mut()?.write_all(bytes).err()?;
+        self.0 = None;
+        Some(format!("the event stream is no longer saved: {error}"))
+    }
+}
+
 /// What a driver reports to the engine: the same from every agent, and everything, including samples and things
 /// to show.
 #[derive(Debug, Clone, PartialEq)]

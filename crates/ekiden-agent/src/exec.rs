@@ -7,10 +7,12 @@
 
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Counters, Traces};
+use ekiden_core::text::short;
+use ekiden_wire::lines::{Line, LineSplitter};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 
-use crate::attempt::{Activity, AgentCommand, AttemptSpec, Engine, Report, unstarted};
+use crate::attempt::{Activity, AgentCommand, AttemptSpec, Engine, RawStream, Report, unstarted};
 use crate::child::{ChildEnd, StdinKind, spawn};
 use crate::intake::{Excerpt, Intake, Keep};
 
@@ -18,6 +20,8 @@ use crate::intake::{Excerpt, Intake, Keep};
 const WORDS_BYTES_MAX: usize = 1200;
 /// How much is kept of a reviewer's, whose answer is at that end.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
+/// A line is passed on up to here: more than is shown anywhere, so that a secret is not cut before it is masked.
+const LINE_CHARS_MAX: usize = 1000;
 
 pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {
     let mut child = match spawn(spec.child([], &[], StdinKind::Piped)) {
@@ -34,15 +38,18 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
         None => WORDS_BYTES_MAX,
     };
     let mut words = Excerpt::new(Keep::Last(words_max));
+    let mut output = Output {
+        raw: RawStream::new(std::mem::replace(&mut spec.raw, Box::new(std::io::sink()))),
+        lines: LineSplitter::new(),
+    };
     let mut prompt = child.stdin.take().map(|stdin| (stdin, input(&spec)));
     let mut stopped = false;
     let end = loop {
         tokio::select! {
             bytes = out.more() => {
-                let _ = spec.raw.write_all(bytes);
                 words.add(bytes);
-                if let Some(line) = last_line(bytes) {
-                    engine.tell(Report::Activity(Activity::Words(line))).await;
+                for activity in output.take(bytes) {
+                    engine.tell(Report::Activity(activity)).await;
                 }
             }
             bytes = err.more() => words.add(bytes),
@@ -59,8 +66,13 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
         }
     };
     while let Some(bytes) = out.rest() {
-        let _ = spec.raw.write_all(bytes);
         words.add(bytes);
+        for activity in output.take(bytes) {
+            engine.tell(Report::Activity(activity)).await;
+        }
+    }
+    if let Some(activity) = output.finish() {
+        engine.tell(Report::Activity(activity)).await;
     }
     while let Some(bytes) = err.rest() {
         words.add(bytes);
@@ -102,9 +114,93 @@ fn cause(end: ChildEnd, stopped: bool) -> EndCause {
     }
 }
 
-/// The last line that says something, cut to a length that can be shown.
-fn last_line(bytes: &[u8]) -> Option<String> {
+/// Where the agent's output goes: into the raw stream whole, to people by lines.
+struct Output {
+    raw: RawStream,
+    lines: LineSplitter,
+}
+
+impl Output {
+    /// Takes in bytes, and returns what to show of them.
+    fn take(&mut self, bytes: &[u8]) -> Vec<Activity> {
+        let warning = self.raw.keep(bytes).map(Activity::Warning);
+        let mut shown = Vec::from_iter(warning);
+        self.lines.push(bytes, |line| shown.extend(said(line)));
+        shown
+    }
+
+    /// The last line, if the output does not end with a line end.
+    fn finish(&mut self) -> Option<Activity> {
+        let mut last = None;
+        self.lines.finish(|line| last = said(line));
+        last
+    }
+}
+
+fn said(line: Line<'_>) -> Option<Activity> {
+    let (Line::Whole(bytes) | Line::Oversized { head: bytes, .. }) = line;
     let text = String::from_utf8_lossy(bytes);
-    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    Some(line.chars().take(200).collect())
+    (!text.trim().is_empty()).then(|| Activity::Words(short(&text, LINE_CHARS_MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn output(raw: impl Write + Send + 'static) -> Output {
+        Output {
+            raw: RawStream::new(Box::new(raw)),
+            lines: LineSplitter::new(),
+        }
+    }
+
+    // shows: AGT-06, MEM-12
+    #[test]
+    fn whole_lines_are_shown_however_they_arrive() {
+        let words = |text: &str| Activity::Words(text.to_owned());
+        let mut output = output(std::io::sink());
+        assert_eq!(
+            output.take(b"one\n\ntwo\nghp_half \xc3"),
+            [words("one"), words("two")]
+        );
+        assert_eq!(
+            output.take(b"\xa9 of it\n"),
+            [words("ghp_half \u{e9} of it")]
+        );
+        assert_eq!(output.take(b"the end"), []);
+        assert_eq!(output.finish(), Some(words("the end")));
+        let long = [&b"x".repeat(5000)[..], b"\n"].concat();
+        let [Activity::Words(cut)] = &output.take(&long)[..] else {
+            panic!("one line")
+        };
+        assert!(cut.ends_with("x…"), "{cut}");
+    }
+
+    // shows: AGT-06
+    #[test]
+    fn a_stream_that_cannot_be_saved_is_told_once() {
+        let mut output = output(Full);
+        let [Activity::Warning(told), Activity::Words(_)] = &output.take(b"one\n")[..] else {
+            panic!("a warning and a line")
+        };
+        assert!(
+            told.contains("the event stream is no longer saved"),
+            "{told}"
+        );
+        assert_eq!(output.take(b"two\n").len(), 1);
+    }
 }

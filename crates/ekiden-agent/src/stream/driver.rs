@@ -1,7 +1,5 @@
 //! The driver of one attempt: its child's streams, the engine's commands, and the deadlines.
 
-use std::io::Write;
-
 use ekiden_core::event::AttemptEnded;
 use ekiden_core::limits;
 use ekiden_core::relay::Prompt;
@@ -14,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::conversation::Conversation;
 use super::launch;
-use crate::attempt::{Activity, AgentCommand, AttemptSpec, Engine, Report, unstarted};
+use crate::attempt::{Activity, AgentCommand, AttemptSpec, Engine, RawStream, Report, unstarted};
 use crate::child::{Child, ChildEnd, spawn};
 use crate::intake::{Intake, Keep};
 
@@ -71,8 +69,7 @@ struct Driver {
     conversation: Conversation,
     /// The first message, until it is sent.
     message: Option<Prompt>,
-    /// Where the stream is kept, until that fails.
-    raw: Option<Box<dyn Write + Send>>,
+    raw: RawStream,
     lines: LineSplitter,
     /// When the agent is ended, unless it says something or exits before.
     end_by: Instant,
@@ -90,7 +87,7 @@ impl Driver {
             child,
             conversation: Conversation::new(&spec),
             message: Some(spec.message),
-            raw: Some(spec.raw),
+            raw: RawStream::new(spec.raw),
             lines: LineSplitter::new(),
             end_by: Instant::now() + limits::SILENCE_MAX.into(),
             heard_by: None,
@@ -125,7 +122,9 @@ impl Driver {
     }
 
     fn heard(&mut self, bytes: &[u8]) {
-        self.keep(bytes);
+        if let Some(warning) = self.raw.keep(bytes) {
+            self.conversation.warn(warning);
+        }
         if !self.closing {
             self.end_by = Instant::now() + limits::SILENCE_MAX.into();
         }
@@ -172,17 +171,6 @@ impl Driver {
         self.conversation.ending(why);
         self.closing = true;
         self.child.terminate();
-    }
-
-    /// Keeps the raw stream. A full disk must not end a session, so after the first failure nothing more is written.
-    fn keep(&mut self, bytes: &[u8]) {
-        if let Some(raw) = &mut self.raw
-            && let Err(error) = raw.write_all(bytes)
-        {
-            self.raw = None;
-            let text = format!("the event stream is no longer saved: {error}");
-            self.conversation.warn(text);
-        }
     }
 }
 

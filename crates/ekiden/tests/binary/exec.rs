@@ -56,6 +56,25 @@ fn the_last_line_of_a_script_at_work_is_shown() {
     drop(run);
 }
 
+/// Its output comes in pieces, and a piece may end anywhere.
+// shows: AGT-06, MEM-12
+#[test]
+fn each_line_of_a_script_is_told_and_a_secret_that_comes_in_two_pieces_is_masked() {
+    let environment = Environment::new();
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let (half, rest) = secret.split_at(20);
+    let script = format!("echo one; echo two; printf 'key {half}'; sleep 0.5; echo {rest}");
+    environment.script("agent.sh", &script);
+    let command = ["run", "Say it.", "-v", "-m", "1"];
+    let command = [&command[..], &["--agent-command", "./agent.sh"]].concat();
+    let said = environment.run(&command).expect(3).stdout;
+    assert!(said.contains("key [masked: github token]"), "{said}");
+    assert!(!said.contains(half), "{said}");
+    for line in ["one", "two"] {
+        assert!(said.contains(&format!("says      {line}\n")), "{said}");
+    }
+}
+
 // shows: AGT-06, REL-01, REL-03
 #[test]
 fn a_script_relays_by_files_alone() {
