@@ -1,6 +1,6 @@
 //! `session_history`: what earlier sessions of this relay were given, said, did and saw.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
@@ -31,19 +31,16 @@ pub(super) fn answer(
     let (Some(relay), Some(own)) = (relay, own) else {
         return Err("this session is not part of a run, so no session came before it".to_owned());
     };
-    let earlier = 1..own;
+    let sessions = Path::new(relay).join("sessions");
     if session == 0 {
-        return Ok(match earlier.end - 1 {
-            0 => "This is the first session.".to_owned(),
-            count => format!("{count} sessions came before this one: 1 to {count}."),
-        });
+        return Ok(list(&sessions, own));
     }
-    if !earlier.contains(&session) {
+    if !(1..own).contains(&session) {
         return Err(format!(
             "session {session} is not one of those before this one"
         ));
     }
-    let dir = Path::new(relay).join("sessions").join(session.to_string());
+    let dir = sessions.join(session.to_string());
     let name = if prompt { "prompt.md" } else { "events.jsonl" };
     let file =
         File::open(dir.join(name)).map_err(|_| format!("nothing is kept of session {session}"))?;
@@ -83,6 +80,25 @@ pub(super) fn answer(
         "{}{more}",
         marked(&text, ANSWER_BYTES_MAX).trim_end()
     ))
+}
+
+/// The sessions before this one. Those of the run that this one goes on from are in that run's directory.
+fn list(sessions: &Path, own: u64) -> String {
+    let kept = fs::read_dir(sessions).into_iter().flatten().flatten();
+    let numbers = kept.filter_map(|dir| dir.file_name().to_str()?.parse::<u64>().ok());
+    let first = numbers.chain([own]).min().unwrap_or(own);
+    let here = match own - first {
+        0 => "This is the first session of this run.".to_owned(),
+        1 => format!("1 session came before this one: {first}."),
+        count => format!(
+            "{count} sessions came before this one: {first} to {}.",
+            own - 1
+        ),
+    };
+    match first {
+        0 | 1 => here,
+        _ => format!("{here} Nothing is kept here of those before {first}."),
+    }
 }
 
 /// What a line of an event stream says, whichever agent wrote it.
@@ -175,7 +191,7 @@ mod tests {
         let of = |session, prompt, page| answer(&environment, session, prompt, page);
         assert_eq!(
             of(0, false, 1).unwrap(),
-            "1 sessions came before this one: 1 to 1."
+            "1 session came before this one: 1."
         );
         let first = of(1, false, 1).unwrap();
         assert!(
@@ -201,6 +217,29 @@ mod tests {
             "not in a run"
         );
     }
+
+    /// A run that goes on from session 4 of another one has session 5 as its first.
+    // shows: MEM-14
+    #[test]
+    fn sessions_of_another_run_are_not_offered() {
+        let relay = tempfile::tempdir().unwrap();
+        let path = relay.path().to_str().unwrap();
+        let listed = |own: &str| {
+            std::fs::create_dir_all(relay.path().join("sessions").join(own)).unwrap();
+            let environment = Environment::of([("EKIDEN_RELAY", path), ("EKIDEN_SESSION", own)]);
+            answer(&environment, 0, false, 1).unwrap()
+        };
+        assert_eq!(
+            listed("5"),
+            "This is the first session of this run. Nothing is kept here of those before 5."
+        );
+        listed("6");
+        assert_eq!(
+            listed("7"),
+            "2 sessions came before this one: 5 to 6. Nothing is kept here of those before 5."
+        );
+    }
+
     // shows: MEM-14, AGT-15
     #[test]
     fn a_session_reads_those_before_it_whoever_worked_in_them() {
