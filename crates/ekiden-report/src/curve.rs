@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
 
 use ekiden_core::time::{Millis, Timestamp};
-use ekiden_wire::lines::read_lines;
+use ekiden_wire::lines::{Line, read_lines};
+use ekiden_wire::rpc::attempt_mark;
 use ekiden_wire::saved::Saved;
 use ekiden_wire::stream::{Block, ClientEvent};
 use ekiden_wire::usage::ContextMeter;
 
-use crate::timeline::{Attempt, Session, Timeline};
+use crate::timeline::{Attempt, Timeline};
 
 /// Points of one plot; more are indistinguishable.
 pub const POINTS_MAX: usize = 2_000;
@@ -24,8 +25,9 @@ const CALLS_OPEN_MAX: usize = 10_000;
 /// The data read from a run's event streams.
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// The context of each response of a session, in tokens, keyed by the place of its stage and its number.
-    responses: BTreeMap<(usize, u32), Vec<u64>>,
+    /// The context of each response, in tokens, by attempts of a session, keyed by the place of its stage and its
+    /// number.
+    responses: BTreeMap<(usize, u32), Vec<Vec<u64>>>,
     pub tools: BTreeMap<String, Uses>,
     pub skills: BTreeMap<String, Uses>,
     /// Sessions whose streams were not read: they are gone, or there are too many.
@@ -52,13 +54,20 @@ impl Streams {
     /// Reads the stream of a session. Unreadable parts are left out.
     pub fn read(&mut self, stage: usize, session: u32, stream: impl Read) -> io::Result<()> {
         let (mut context, mut open) = (ContextMeter::default(), HashMap::new());
-        let (mut responses, mut saved) = (Vec::new(), Saved::default());
+        let (mut attempts, mut saved) = (vec![Contexts::default()], Saved::default());
+        let mark = attempt_mark();
         let read = read_lines(stream, |line| {
+            if line == Line::Whole(mark.trim_end().as_bytes()) {
+                attempts.push(Contexts::default());
+            }
             saved.read(line, |event| {
-                responses.extend(context.observe(event));
+                if let Some(attempt) = attempts.last_mut() {
+                    attempt.take(event, context.observe(event));
+                }
                 self.count(event, &mut open);
             });
         });
+        let responses = attempts.into_iter().map(Contexts::best).collect();
         self.responses.insert((stage, session), responses);
         read
     }
@@ -106,8 +115,9 @@ impl Streams {
         let (mut points, mut line) = (Vec::new(), 0);
         for session in &timeline.stages[stage].sessions {
             let responses = self.responses.get(&(stage, session.number));
-            let mut rest = responses.map_or(&[][..], Vec::as_slice);
-            for (attempt, own) in shares(session, &mut rest) {
+            for (attempt, place) in session.attempts.iter().zip(0..) {
+                let own = responses.and_then(|attempts| attempts.get(place));
+                let own = own.map_or(&[][..], Vec::as_slice);
                 let of_attempt = points_of(attempt, own, timeline.last);
                 points.extend(of_attempt.into_iter().map(|(at, tokens)| Point {
                     at,
@@ -121,26 +131,31 @@ impl Streams {
     }
 }
 
-/// The responses of each attempt: all attempts share one stream, and the log knows how many each had.
-fn shares<'a, 'b>(session: &'a Session, rest: &mut &'b [u64]) -> Vec<(&'a Attempt, &'b [u64])> {
-    let last = session.attempts.len().saturating_sub(1);
-    let attempts = session.attempts.iter().enumerate();
-    attempts
-        .map(|(index, attempt)| {
-            let turns = attempt
-                .end
-                .as_ref()
-                .map_or(0, |end| end.counters.turns as usize);
-            let count = if index == last {
-                rest.len()
-            } else {
-                turns.min(rest.len())
-            };
-            let (own, others) = rest.split_at(count);
-            *rest = others;
-            (attempt, own)
-        })
-        .collect()
+/// The contexts that an attempt's stream shows.
+#[derive(Default)]
+struct Contexts {
+    /// As the agent reports them.
+    told: Vec<u64>,
+    /// By the usage of each response. If the agent reports its context, only an estimate.
+    of_responses: Vec<u64>,
+}
+
+impl Contexts {
+    fn take(&mut self, event: &ClientEvent, tokens: Option<u64>) {
+        let is_told = matches!(event, ClientEvent::Context { .. });
+        let into = match is_told {
+            true => &mut self.told,
+            false => &mut self.of_responses,
+        };
+        into.extend(tokens);
+    }
+
+    fn best(self) -> Vec<u64> {
+        match self.told.is_empty() {
+            true => self.of_responses,
+            false => self.told,
+        }
+    }
 }
 
 fn points_of(attempt: &Attempt, responses: &[u64], now: Timestamp) -> Vec<(Timestamp, u64)> {
@@ -259,6 +274,29 @@ mod tests {
         let uses = |calls, failed| Uses { calls, failed };
         assert_eq!(streams.tools["Bash"], uses(1, 1));
         assert_eq!(streams.skills["pdf"], uses(1, 0));
-        assert_eq!(streams.responses[&(0, 1)], [7]);
+        assert_eq!(streams.responses[&(0, 1)], [vec![7]]);
+    }
+
+    /// Codex reports the context after each call, and reports it again when a thread is resumed.
+    // shows: REL-27, AGT-16
+    #[test]
+    fn each_attempt_has_the_contexts_that_its_agent_reported() {
+        let used = |tokens: u64| {
+            format!(
+                r#"{{"method":"thread/tokenUsage/updated","params":{{"threadId":"t","tokenUsage":{{"last":{{"inputTokens":{tokens},"outputTokens":1}}}}}}}}"#
+            )
+        };
+        let begun = r#"{"id":1,"result":{"userAgent":"codex"}}
+{"id":2,"result":{"thread":{"id":"t"}}}
+{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u"}}}"#;
+        let first = [begun.to_owned(), used(10), used(20), attempt_mark()].join("\n");
+        // The second never answered.
+        let stream = [first, attempt_mark(), begun.to_owned(), used(30)].join("\n");
+        let mut streams = Streams::default();
+        streams.read(0, 1, stream.as_bytes()).unwrap();
+        assert_eq!(
+            streams.responses[&(0, 1)],
+            [vec![11, 21], Vec::new(), vec![31]]
+        );
     }
 }

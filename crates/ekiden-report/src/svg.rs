@@ -126,26 +126,34 @@ impl Axes {
 
 /// The cost of each session as a bar, or its tokens if nothing costs money. Nothing for fewer than two.
 pub fn costs(timeline: &Timeline) -> Option<String> {
-    let spends: Vec<_> = timeline
+    let sessions: Vec<_> = timeline
         .sessions()
-        .map(|(_, session)| session.spend())
+        .map(|(stage, session)| {
+            let name = match timeline.is_plan {
+                true => format!("{} · {}", stage.id, session.number),
+                false => session.number.to_string(),
+            };
+            (name, session.spend())
+        })
         .collect();
-    let in_money = spends.iter().any(|spend| spend.micro_usd > 0);
-    let values = spends.iter().map(|spend| {
+    let in_money = sessions.iter().any(|(_, spend)| spend.micro_usd > 0);
+    let value = |(_, spend): &(String, Spend)| {
         if in_money {
             spend.micro_usd
         } else {
             spend.tokens
         }
-    });
-    let values: Vec<u64> = values.collect();
-    let each = values.len().div_ceil(BARS_MAX).max(1);
-    let bars: Vec<u64> = values.chunks(each).map(|bar| bar.iter().sum()).collect();
+    };
+    let each = sessions.len().div_ceil(BARS_MAX).max(1);
+    let bars = sessions.chunks(each);
+    let bars: Vec<(&str, u64)> = bars
+        .map(|bar| (bar[0].0.as_str(), bar.iter().map(value).sum()))
+        .collect();
     let top = bars
         .iter()
-        .copied()
+        .map(|(_, value)| *value)
         .max()
-        .filter(|top| *top > 0 && values.len() > 1)?;
+        .filter(|top| *top > 0 && sessions.len() > 1)?;
     let said = |value| {
         if in_money {
             phrase::money(value)
@@ -154,16 +162,21 @@ pub fn costs(timeline: &Timeline) -> Option<String> {
         }
     };
     let step = (WIDTH - LEFT - RIGHT) * 10 / bars.len() as u64;
-    let bars = bars.iter().zip(0..).map(|(value, place)| {
+    let bars = bars.iter().zip(0..).map(|((name, value), place)| {
         let tall = scaled(*value, top, BARS_HEIGHT - BOTTOM - TOP);
-        let first = place * each as u64 + 1;
-        (LEFT + step * place / 10, tall, first, said(*value))
+        (
+            LEFT + step * place / 10,
+            tall,
+            (*name).to_owned(),
+            said(*value),
+        )
     });
     let parts = context! {
         bars => bars.collect::<Vec<_>>(),
         bar_width => (step / 10).saturating_sub(2).clamp(1, 40),
         most => said(top),
-        sessions => values.len(),
+        first => sessions.first().map(|(name, _)| name),
+        last => sessions.last().map(|(name, _)| name),
         ..frame(BARS_HEIGHT)
     };
     Some(rendered("costs.svg", parts))

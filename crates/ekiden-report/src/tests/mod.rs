@@ -642,4 +642,15 @@ fn of_a_run_that_goes_on_from_another_its_own_sessions_count() {
         markdown.contains("- agent: 0 sessions of at most 5 · `claude`"),
         "{markdown}"
     );
+    let failed = CheckOutcome::Failed { code: 1 };
+    run.survey(&[], &[]).check(failed.clone(), "");
+    for session in [5, 6] {
+        let (attempt, files) = (attempt(session, 1), handoff("IN_PROGRESS"));
+        run.ends(attempt, EndCause::Completed, files)
+            .survey(&[], &[])
+            .check(failed.clone(), "");
+    }
+    let costs = crate::svg::costs(run.timeline()).unwrap();
+    assert!(costs.contains("<title>5: $1.84</title>"), "{costs}");
+    assert!(costs.contains(">7</text>"), "{costs}");
 }
