@@ -39,7 +39,7 @@ pub enum Markup {
 /// One checkpoint or handoff in the living comment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// `Session 3 · L2 at 86 %`; the end of a run may quote what an agent said.
+    /// `Session 3 · L2 at 86%`; the end of a run may quote what an agent said.
     pub head: String,
     pub at: Timestamp,
     /// Further text from us.
@@ -237,7 +237,7 @@ mod tests {
 
     fn entry(number: u32, done: &str) -> Entry {
         Entry {
-            head: format!("Session {number} · L2 at 86 %"),
+            head: format!("Session {number} · L2 at 86%"),
             at: Timestamp(1_792_000_000_000),
             facts: vec!["handed off after 14m".to_owned()],
             done: vec![done.to_owned()],
@@ -254,7 +254,7 @@ mod tests {
         expect_test::expect![[r#"
             ekiden works here.
 
-            <details><summary>Session 1 · L2 at 86 %</summary>
+            <details><summary>Session 1 · L2 at 86%</summary>
 
             handed off after 14m
 
@@ -270,7 +270,7 @@ mod tests {
 
             </details>
 
-            ### Session 2 · L2 at 86 %
+            ### Session 2 · L2 at 86%
 
             handed off after 14m
 
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(ended.matches("# Handoff").count(), 1, "{ended}");
         let linear = comment("x", &[&one, &two], Markup::Linear);
         assert!(
-            linear.contains("+++ Session 1 · L2 at 86 %\n") && !linear.contains("<details>"),
+            linear.contains("+++ Session 1 · L2 at 86%\n") && !linear.contains("<details>"),
             "{linear}"
         );
     }

@@ -110,7 +110,7 @@ fn check_from(seen: &[String], from: &str, expected: &Expect) {
     expected.assert_eq(&seen[from..seen.len().min(from + count)].join("\n"));
 }
 
-/// A session of a relay: the order comes at 60 % of the window.
+/// A session of a relay: the order comes at 60% of the window.
 fn session(dir: &TempDir, prompt: &[String]) -> (HandoffFiles, Inspection) {
     let mut host = Host::start(dir.path());
     host.say("prompt", prompt);

@@ -5,7 +5,7 @@
 //! every command represents the reading and thinking that lead to it.
 //!
 //! The sizes fit together: with a prompt of 1,100 to 3,600 tokens, a session with the default window
-//! makes its first call below 50 %, passes 60 % with its third, and has handed off before 70 %.
+//! makes its first call below 50%, passes 60% with its third, and has handed off before 70%.
 
 use ekiden_core::prompt::budget::tokens;
 use ekiden_wire::usage::Usage;

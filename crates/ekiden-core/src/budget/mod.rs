@@ -4,8 +4,8 @@
 //! agent's figures ─► Price ─► Spend (a sum; an estimate while a turn runs)
 //!                               │
 //! Budget of run ──┐             ▼
-//! Budget of session ┴► share ─► SpendMeter ─► Nearly (90 %, or what a handoff costs is left: hand off),
-//!                                             Spent (100 %: stop), Beyond
+//! Budget of session ┴► share ─► SpendMeter ─► Nearly (90%, or what a handoff costs is left: hand off),
+//!                                             Spent (100%: stop), Beyond
 //! ```
 //!
 //! A session's share is what the run's budget has left, at most the session's own budget, and is reserved before the

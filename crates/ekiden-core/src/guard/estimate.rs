@@ -58,11 +58,11 @@ pub(crate) struct Parts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Advice {
-    /// Under 30 %: run it.
+    /// Under 30%: run it.
     Run,
-    /// 30 to 60 %: consider sharding.
+    /// 30 to 60%: consider sharding.
     ConsiderSharding,
-    /// Over 60 %: shard first.
+    /// Over 60%: shard first.
     ShardFirst,
 }
 
@@ -135,7 +135,7 @@ impl Estimate {
         }
     }
 
-    /// How many parts of under 30 % of the window it would take.
+    /// How many parts of under 30% of the window it would take.
     pub fn shards(&self) -> u64 {
         self.percent.div_ceil(CONSIDER_PERCENT - 1).max(1)
     }

@@ -18,7 +18,7 @@
 //! before, and fewer than ever before on this tree. WHY "new": an agent that does and undoes, a flapping
 //! verification and a list that is rewritten each time all change something without getting anywhere.
 //!
-//! Notes **repeat** if over 85 % of their lines are the same and nothing moved since the notes that they are
+//! Notes **repeat** if over 85% of their lines are the same and nothing moved since the notes that they are
 //! compared with. In a research task the tree says nothing. There, a session has also moved if it added a
 //! fact, changed its progress, or added new lines to its notes.
 //!

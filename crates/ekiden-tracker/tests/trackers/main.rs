@@ -80,7 +80,7 @@ pub(crate) fn anv(number: u32) -> IssueRef {
 /// An entry of the living comment of a run.
 pub(crate) fn entry(issue: IssueRef, order: u64) -> Queued {
     let entry = Entry {
-        head: format!("Session {order} · L2 at 86 %"),
+        head: format!("Session {order} · L2 at 86%"),
         at: AT,
         facts: Vec::new(),
         done: vec![format!("item {order}")],

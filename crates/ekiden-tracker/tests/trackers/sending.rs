@@ -51,7 +51,7 @@ fn forty_sessions_leave_one_comment() {
     let comments = &fake.service.issue("ANV-1").comments;
     assert_eq!((comments.len(), comments[0].versions), (1, 14));
     for order in 1..=40 {
-        let head = format!("Session {order} · L2 at 86 %");
+        let head = format!("Session {order} · L2 at 86%");
         assert_eq!(comments[0].body.matches(&head).count(), 1, "{head}");
     }
 }
@@ -76,7 +76,7 @@ fn a_failure_is_tried_again_later_and_later_and_told() {
     assert_eq!(
         (waiting.what.as_str(), waiting.why.as_deref()),
         (
-            "comment: Session 1 · L2 at 86 %",
+            "comment: Session 1 · L2 at 86%",
             Some("no answer: it is gone")
         )
     );

@@ -55,7 +55,7 @@ const FLAGS: [(&str, &str); 16] = [
     ),
     (
         "--handoff-threshold",
-        "`--levels 50,60,70` orders the handoff at 60 %",
+        "`--levels 50,60,70` orders the handoff at 60%",
     ),
     (
         "--budget",

@@ -287,7 +287,7 @@ settings! {
     /// Responses of the model before ekiden asks a session to hand off; 0 for no limit
     MAX_TURNS: u32 = "max_turns", One("N"), Budget, |text| form::number(text, 0..=TURNS_MAX_MAX);
         raises: Some(|new, own| is_more_or_none(&MAX_TURNS, new, own));
-    /// What one session may cost, in US dollars; ekiden asks it to hand off at 90 %
+    /// What one session may cost, in US dollars; ekiden asks it to hand off at 90%
     SESSION_BUDGET: u64 = "session_budget", One("USD"), Budget, form::dollars;
         raises: Some(|new, own| is_more(&SESSION_BUDGET, new, own));
     /// What all sessions of a run may cost, in US dollars, including before a resume

@@ -375,7 +375,7 @@ fn pull_request_of(run: &Run, timeline: &Timeline) -> Option<(IssueRef, String, 
     Some((pull, "pull-request".to_owned(), write))
 }
 
-/// `L2 at 86 %`
+/// `L2 at 86%`
 fn level(session: &Session) -> Option<String> {
     let attempt = session.attempts.last()?;
     let crossing = attempt
@@ -389,7 +389,7 @@ fn level(session: &Session) -> Option<String> {
     Some(format!(
         "{level}{}",
         percent
-            .map(|percent| format!(" at {percent} %"))
+            .map(|percent| format!(" at {percent}%"))
             .unwrap_or_default()
     ))
 }

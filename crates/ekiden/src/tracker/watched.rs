@@ -54,7 +54,7 @@ pub fn tell_checkpoint(
         Some(of_it) => format!("Iteration {}", of_it.iteration),
         None => format!("Session {short}"),
     };
-    let percent = request.percent.map(|percent| format!(" at {percent} %"));
+    let percent = request.percent.map(|percent| format!(" at {percent}%"));
     let entry = Entry {
         head: format!(
             "{place} · {}{}",

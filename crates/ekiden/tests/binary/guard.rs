@@ -1262,7 +1262,7 @@ fn a_checkpoint_tells_its_issue_and_the_document_what_the_tracker_says() {
         let fake = server.fake();
         let body = &fake.service.issue("ANV-123").comments[0].body;
         assert!(
-            body.contains("### Session 5afeba7c · L3 at 96 %\n") && body.contains("+++ Handoff\n"),
+            body.contains("### Session 5afeba7c · L3 at 96%\n") && body.contains("+++ Handoff\n"),
             "{body}"
         );
     }

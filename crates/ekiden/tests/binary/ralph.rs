@@ -681,10 +681,10 @@ fn the_iterations_of_a_loop_share_one_comment_in_their_issue() {
     }
     let issue = || environment.read(".issues/ANV-123.md");
     wait_until("both iterations are told", || {
-        issue().contains("### Iteration 2 · L2 at 87 %")
+        issue().contains("### Iteration 2 · L2 at 87%")
     });
     let issue = issue();
-    let first = "<details><summary>Iteration 1 · L2 at 87 %</summary>";
+    let first = "<details><summary>Iteration 1 · L2 at 87%</summary>";
     assert_eq!(issue.matches(first).count(), 1, "{issue}");
     assert_eq!(issue.matches("<!-- ekiden:").count(), 1, "{issue}");
 }

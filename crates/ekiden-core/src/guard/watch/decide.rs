@@ -1,11 +1,11 @@
 //! What the guard does at each moment of a watched session, as a pure function.
 //!
 //! ```text
-//!             70 %         85 % or earlier, by what lies ahead       95 %
+//!             70%         85% or earlier, by what lies ahead       95%
 //!  L0 ─────────┬────────────────┬───────────────────────────────────┬──────────────
 //!          alert           alert, then Due ──► Writing ──► Done   Writing at once,
 //!                              │  boundary, 3 batches,            one call is refused
-//!                              └─ 60 s, 90 %                      unless a prompt came
+//!                              └─ 60 s, 90%                      unless a prompt came
 //! ```
 //!
 //! - The guard announces only the highest level that it finds at a moment, once, and again only after use has
@@ -14,8 +14,8 @@
 //!   [`limits::BOUNDARY_BATCHES`]), and it waits for failing tests only below
 //!   [`limits::CHECKPOINT_LATEST_PERCENT`]. If a document was written shortly before, no checkpoint is due.
 //! - At L3 the guard refuses one call, so that an agent in the middle of a long turn notices. If a person
-//!   sends a prompt at L3, they already know, and the guard refuses nothing. WHY: 95 % of the usable window
-//!   is 79 % of a window of 200,000, so there is still room to work.
+//!   sends a prompt at L3, they already know, and the guard refuses nothing. WHY: 95% of the usable window
+//!   is 79% of a window of 200,000, so there is still room to work.
 //!
 //! [`decide`] does nothing itself: it returns the events to record and the answer. Called again for the same
 //! moment, it answers by what the first call recorded.

@@ -417,7 +417,7 @@ fn a_document_of_before_a_compaction_ends_no_turn_after_it() {
     written_late(&mut session);
     session.at(20, &batch()).at(20, &batch());
     assert!(!session.watch.refuses(session.settings));
-    // What was written at 96 % covers nothing of what comes after.
+    // What was written at 96% covers nothing of what comes after.
     session.at(86, &finished()).shows(&expect![[r#"
         96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
         20% begins Compact: rearmed, load
