@@ -393,8 +393,10 @@ fn a_log_that_is_deleted_under_a_running_engine_is_told() {
 fn a_disk_that_fails_between_two_sessions_is_told_as_such_and_costs_nothing() {
     let environment = Environment::with_git();
     let sessions = ".git/ekiden/root/runs/*/sessions";
-    let script =
-        format!("{AGENT}to=$EKIDEN_HANDOFF\n{WRITE}[ -e prompt-1.txt ] || mv {sessions} away\n");
+    // Its own stream is open by then.
+    let wait = format!("echo begun; until [ -e {sessions}/1/events.jsonl ]; do sleep 0.02; done");
+    let go = format!("[ -e prompt-1.txt ] || {{ {wait}; mv {sessions} away; }}");
+    let script = format!("{AGENT}to=$EKIDEN_HANDOFF\n{WRITE}{go}\n");
     insta::assert_snapshot!(told(&environment, &script, &[]), @r"
     run RUN · relay, at most 10 sessions · agent.sh · Write two files.
     session 1 · CLOCK

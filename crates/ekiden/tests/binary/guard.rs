@@ -1257,7 +1257,10 @@ fn a_checkpoint_tells_its_issue_and_the_document_what_the_tracker_says() {
         "{told}"
     );
     let labels = || server.fake().service.labels_of("ANV-123").join(" ");
-    wait_until("the label", || !labels().is_empty());
+    let comments = || server.fake().service.issue("ANV-123").comments.len();
+    wait_until("the label and the comment", || {
+        !labels().is_empty() && comments() > 0
+    });
     {
         let fake = server.fake();
         let body = &fake.service.issue("ANV-123").comments[0].body;

@@ -271,7 +271,7 @@ fn the_doctor_tries_each_way() {
     };
     insta::assert_snapshot!(lines(&[]), @r"
     warning  notify      `notify.command`: there is no program `no-such-program`
-                         name another: `ekiden config set notify.command`
+                         name another: `ekiden config set notify.command 'PROGRAM ARGUMENTS'`
     ");
     assert!(hook.posted().is_empty());
     insta::assert_snapshot!(lines(&["--try-notify"]), @r"

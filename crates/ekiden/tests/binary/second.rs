@@ -176,10 +176,11 @@ fn a_run_that_keeps_its_state_elsewhere_is_in_the_way_all_the_same() {
     let mut second = environment.command(&run(&["run", "task.md"]));
     second.env("EKIDEN_STATE_DIR", environment.path("elsewhere"));
     let second = Running::of(second.spawn().unwrap()).end().expect(75);
-    insta::assert_snapshot!(environment.normal(&second), @r"
+    let stop = format!("`kill {}`", first.pid().as_raw_nonzero());
+    insta::assert_snapshot!(environment.normal(&second).replace(&stop, "`kill PID`"), @r"
     --- standard error
     error: another run works in PROJECT, with its state in PROJECT/.git/ekiden/root: RUN, pid PID on HOST, since DATE
-    hint: `ekiden status --everywhere` shows it; SIGTERM stops it, and it can be resumed
+    hint: `ekiden status --everywhere` shows it; `kill PID` stops it, and it can be resumed
     --- exit code 75
     ");
     first.signal(Signal::KILL);
