@@ -226,6 +226,11 @@ mod tests {
             let shell = ToolUse::Shell("rm -r .git/ekiden".into());
             assert_eq!(ask(level, shell, false), Ruling::Deny(Denial::EngineOwned));
         }
+        // Prompts name results of earlier stages that are there.
+        for level in [Level::L0, Level::L2] {
+            let result = ToolUse::Read("/w/.git/ekiden/root/runs/x/stages/A/handoff.md".into());
+            assert_eq!(ask(level, result, false), Ruling::Pass);
+        }
     }
 
     // shows: AGT-13
