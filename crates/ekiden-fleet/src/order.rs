@@ -104,6 +104,14 @@ impl PlanOrder {
 }
 
 impl FleetState {
+    /// The stage is done again.
+    pub(crate) fn not_merged(&mut self, stage: StageId, obstacle: Obstacle) {
+        self.shares.close(&stage);
+        let before = self.obstacles.remove(&stage);
+        self.obstacles.insert(stage.clone(), obstacle.after(before));
+        *self.rounds.entry(stage).or_insert(1) += 1;
+    }
+
     pub(crate) fn merged(&mut self, stage: &StageId, tip: String) {
         self.tip = tip;
         self.made.remove(stage);

@@ -171,11 +171,7 @@ impl Fleet {
                     Ok(MergeDone::Conflict(obstacle)) => {
                         let files = obstacle.files.clone();
                         self.plan.unmerged(&stage, Outcome::Unmerged { files });
-                        self.state.shares.close(&stage);
-                        let before = self.state.obstacles.remove(&stage);
-                        let obstacle = obstacle.after(before);
-                        self.state.obstacles.insert(stage.clone(), obstacle);
-                        *self.state.rounds.entry(stage).or_insert(1) += 1;
+                        self.state.not_merged(stage, obstacle);
                     }
                     Ok(MergeDone::Refused { why }) => self.plan.not_merged(&stage, why),
                     Err(ActivityExecutionError::Cancelled(_)) => {

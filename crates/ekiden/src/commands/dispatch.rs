@@ -111,8 +111,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
     let task = args.task.as_deref().map(|task| Task::read(task, output));
     task.transpose()?;
     let mut settings = chosen::settings(&invocation.given, &invocation.here)?;
-    let held_back = invocation.given.held_back_told();
-    held_back.iter().for_each(|told| output.warn(told));
+    invocation.warn_of_held_back(output);
     launch::check_detached(settings.agent.interface, settings.guided)?;
     check_agents(settings.agents(), &invocation, &workspace.dir)?;
     let isolated = settings.agent.permissions.isolated;

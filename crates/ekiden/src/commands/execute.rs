@@ -132,8 +132,7 @@ pub(super) fn carry_out(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let given = &invocation.given;
-    let held_back = given.held_back_told();
-    held_back.iter().for_each(|told| output.warn(told));
+    invocation.warn_of_held_back(output);
     let file = read::read(path, given, &settings, workspace)?;
     let state_dir = chosen::state_dir(given, &invocation.here)?;
     let environment = &invocation.environment;
@@ -186,13 +185,14 @@ pub(super) fn carry_out(
     if let Some(issue) = how.issue {
         issue.settle(&mut header, invocation, workspace)?;
     }
-    let notes = notes.as_slice();
     if let Some(placement) = fleet {
         let how = (how.new, how.detach);
-        return launch::with_fleet(invocation, workspace, header, placement, how, notes, output);
+        return launch::with_fleet(
+            invocation, workspace, header, placement, how, &notes, output,
+        );
     }
     launch::begin(
-        invocation, workspace, header, how.new, how.detach, notes, output,
+        invocation, workspace, header, how.new, how.detach, &notes, output,
     )
 }
 

@@ -284,6 +284,12 @@ impl Invocation {
         }
     }
 
+    /// Says which limits in the project's file have no effect.
+    fn warn_of_held_back(&self, output: &mut Output) {
+        let told = self.given.held_back_told();
+        told.iter().for_each(|told| output.warn(told));
+    }
+
     fn trackers(&self, workspace: &Workspace) -> Trackers {
         Trackers::new(&self.given, &self.environment, &workspace.dir)
     }
