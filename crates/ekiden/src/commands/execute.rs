@@ -154,7 +154,6 @@ pub(super) fn carry_out(
     let mut manifest = file.into_manifest(how.jobs, isolation);
     select(&mut manifest, &how.selection)?;
     how.done.iter().for_each(|done| done.mark(&mut manifest));
-    let fleet = how.place.filter(|place| place.is_fleet());
     notes.extend(isolation::ignored(&manifest, workspace));
     let mut in_the_way = in_the_way(&manifest, &settings, how, invocation, workspace);
     if how.dry_run {
@@ -185,14 +184,13 @@ pub(super) fn carry_out(
     if let Some(issue) = how.issue {
         issue.settle(&mut header, invocation, workspace)?;
     }
-    if let Some(placement) = fleet {
+    let notes = notes.as_slice();
+    if let Some(placement) = how.place.filter(|place| place.is_fleet()) {
         let how = (how.new, how.detach);
-        return launch::with_fleet(
-            invocation, workspace, header, placement, how, &notes, output,
-        );
+        return launch::with_fleet(invocation, workspace, header, placement, how, notes, output);
     }
     launch::begin(
-        invocation, workspace, header, how.new, how.detach, &notes, output,
+        invocation, workspace, header, how.new, how.detach, notes, output,
     )
 }
 
