@@ -82,7 +82,7 @@ const STAGE: Fields = fields! {
     "retries": Kind::Whole(0, RETRIES_MAX as i64);
     /// How many sessions it may have. Default: the setting `max_sessions`.
     "sessions_max": Kind::Whole(1, SESSIONS_MAX_MAX as i64);
-    /// Responses of the model in one session before it hands off. Default: the setting `max_turns`, else 50.
+    /// Responses of the model in one session before it hands off. Default: the setting `max_turns` (0: no limit), else 50.
     "turns_max": Kind::Whole(1, TURNS_MAX_MAX as i64);
     /// How many tokens it is expected to take.
     "estimate_tokens": from(0);
