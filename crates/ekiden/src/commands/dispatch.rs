@@ -248,12 +248,10 @@ impl Dispatcher<'_> {
     fn lock(&self) -> Result<std::fs::File, Failure> {
         ensure_dir(&RealDisk::new(), &self.dir)?;
         let lock = lock_attempt(&self.dir.join(".dispatching"), Duration::ZERO);
-        lock.map_err(|error| match error {
-            StoreError::Held { .. } => {
-                Failure::new(Exit::Held, "another dispatcher works for this project")
-                    .hint("`ekiden status --everywhere` shows its runs")
-            }
-            error => error.into(),
+        lock.map_err(|error| match matches!(error, StoreError::Held { .. }) {
+            true => Failure::new(Exit::Held, "another dispatcher works for this project")
+                .hint("`ekiden status --everywhere` shows its runs"),
+            false => error.into(),
         })
     }
 

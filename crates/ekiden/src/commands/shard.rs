@@ -190,7 +190,8 @@ impl SubIssues {
             invocation.environment.refuse_a_session("make sub-issues")?;
         }
         let question = format!("Make {count} of {parent}? [y/N] ");
-        if !yes && !(invocation.can_ask()? && output.confirm(&question)) {
+        let agreed = yes || (invocation.can_ask()? && output.confirm(&question));
+        if !agreed {
             let text = format!("no sub-issue of {parent} was made: nobody agreed");
             return Err(
                 Failure::new(Exit::Settings, text).hint("answer yes on a terminal, or add `--yes`")
