@@ -184,6 +184,15 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         true => return None,
         false => ("run", &words[1..]),
     };
+    let review = "--review";
+    let mut bare = words.windows(2).filter(|pair| pair[0] == review);
+    if let Some(pair) = bare.find(|pair| plain(&&pair[1])) {
+        let value = &pair[1];
+        let failure = failed(format!("unexpected `{wrong}`"));
+        return Some(failure.hint(format!(
+            "`{review}` takes its value after an equals sign: `{review}={value}`"
+        )));
+    }
     let task: Vec<&str> = task.iter().take_while(plain).map(String::as_str).collect();
     let failure = failed(format!(
         "unexpected `{wrong}`: the task must be one argument"
@@ -387,6 +396,8 @@ mod tests {
             "ekiden port the parser",
             "ekiden run --agent rehearsal port the parser",
             "ekiden run Cargo.toml too",
+            "ekiden run Cargo.toml --review codex",
+            "ekiden run --review codex Cargo.toml -m 3",
             "ekiden run task.md --dangerously-skip-permissions",
             "ekiden execute pipeline.yaml --resume-stage b",
             "ekiden execute pipeline.yaml --skip-stage=b",
@@ -438,6 +449,14 @@ mod tests {
             ekiden run Cargo.toml too
             error: unexpected `too`: the task must be one argument
             hint: the task is the file `Cargo.toml`: leave out `too`
+
+            ekiden run Cargo.toml --review codex
+            error: unexpected `codex`
+            hint: `--review` takes its value after an equals sign: `--review=codex`
+
+            ekiden run --review codex Cargo.toml -m 3
+            error: unexpected `Cargo.toml`
+            hint: `--review` takes its value after an equals sign: `--review=codex`
 
             ekiden run task.md --dangerously-skip-permissions
             error: `ekiden run` has no flag `--dangerously-skip-permissions`
