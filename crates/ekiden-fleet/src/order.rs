@@ -454,7 +454,9 @@ pub(crate) mod refs {
 
 #[cfg(test)]
 mod tests {
+    use ekiden_core::event::CheckOutcome;
     use ekiden_core::outcome::StageFailed;
+    use ekiden_core::time::Millis;
 
     use super::*;
 
@@ -505,6 +507,25 @@ mod tests {
             assert!(!obstacle.files.is_empty());
             assert!(bytes(&MergeDone::Conflict(obstacle)) <= ANSWER_BYTES_MAX);
         }
+    }
+
+    // shows: MEM-12
+    #[test]
+    fn what_a_validation_printed_travels_without_its_secrets() {
+        let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+        let check = Check {
+            outcome: CheckOutcome::Failed { code: 1 },
+            tree: None,
+            duration: Millis(1),
+            tail: format!("cannot push with {secret}\n"),
+        };
+        let obstacle = Obstacle {
+            check: Some(check),
+            ..Obstacle::default()
+        };
+        let told = obstacle.bounded().in_words();
+        assert!(told.contains("cannot push with [masked: "), "{told}");
+        assert!(!told.contains(&secret), "{told}");
     }
 
     #[test]

@@ -338,7 +338,7 @@ mod tests {
         assert!(text.starts_with(&format!("x\n\n{} earlier", 5_000 - shown)));
     }
 
-    // shows: LIN-002
+    // shows: LIN-002, MEM-12
     #[test]
     fn nothing_of_an_agent_notifies_refers_closes_or_is_markup() {
         let hostile = "Fixes #12, closes GH-3 and ANV-123; @mia see https://github.com/a/b/issues/1 or www.x.org \
@@ -356,6 +356,12 @@ mod tests {
         let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
         let all = comment("x", &[&entry(1, &secret).bounded()], Markup::Html);
         assert!(!all.contains(&secret), "{all}");
+        let handoff = Entry {
+            document: Document::Text(format!("# Handoff\n\nkey {secret}")),
+            ..entry(1, "Read the code")
+        };
+        let all = comment("x", &[&handoff.bounded()], Markup::Html);
+        assert!(!all.contains(&secret) && all.contains("> key "), "{all}");
         // What an agent says as it fails is in the heading of the run's end.
         let end = Entry {
             head: format!("Run ended · {hostile} {secret}"),

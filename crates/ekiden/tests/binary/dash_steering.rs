@@ -165,6 +165,43 @@ fn a_page_answers_what_a_run_asks_and_it_goes_on() {
     assert!(prompt.contains("And <b>."), "{prompt}");
 }
 
+// shows: MEM-12
+#[test]
+fn tasks_calls_and_questions_are_shown_without_their_secrets() {
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let environment = Environment::with_git();
+    let item = format!(": {secret}; touch started; while [ ! -e go ]; do sleep 0.02; done");
+    let task = format!("Push with {secret}\n\n- [ ] It\n\n  ```sh\n  {item}\n  ```\n");
+    let run = environment.start(&["run", &task, "--agent", "rehearsal"]);
+    wait_until("work", || environment.exists("started"));
+    let dash = Dash::steering(&environment);
+    let id = dash.address(&environment.runs()[0]);
+    let pages = ["", &format!("run/{id}"), &format!("run/{id}/steer")];
+    let pages: String = pages.map(|path| dash.page(path).body).concat();
+    for shown in [
+        "Push with [masked: ",
+        ": [masked: github token]; touch started",
+    ] {
+        assert!(pages.contains(shown), "{shown} in {pages}");
+    }
+    assert!(!pages.contains(&secret), "{pages}");
+    environment.write("go", "");
+    run.end().expect(0);
+
+    let environment = Environment::with_git().with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
+    let act = format!(
+        "[[act]]\nsession = 1\nat = \"prompt\"\ndo = {{ question = \"May I push with {secret}?\" }}\n"
+    );
+    environment.write("scenario.toml", &act);
+    environment.write("task.md", &items(1));
+    environment.run(&RUN).expect(4);
+    let dash = Dash::steering(&environment);
+    let id = dash.address(&environment.runs()[0]);
+    let form = dash.page(&format!("run/{id}/steer")).body;
+    assert!(form.contains("May I push with [masked: "), "{form}");
+    assert!(!form.contains(&secret), "{form}");
+}
+
 // shows: SEC-03
 #[test]
 fn only_our_own_forms_steer_and_only_if_it_was_allowed() {
