@@ -613,6 +613,23 @@ fn the_budget_of_all_runs_is_held() {
     ");
 }
 
+// shows: TRK-10
+#[test]
+fn what_a_run_spent_counts_when_its_worktree_is_gone() {
+    let environment = project(&[("a", "ekiden")]).with("EKIDEN_REHEARSAL_PRICE", "1000");
+    let budgets = ["--run-budget", "1000", "--total-budget", "1010"];
+    let mut dispatcher = environment.start(&words(&budgets));
+    dispatcher.wait_for("a  taken");
+    dispatcher.wait_for(" ended");
+    issue(&environment, "a", "");
+    wait_until("its worktree is gone", || trees(&environment).is_empty());
+    issue(&environment, "b", "ekiden");
+    dispatcher.wait_for("the total budget has no room for another run");
+    dispatcher.signal(Signal::INT);
+    let said = dispatcher.end().expect(0);
+    assert!(!said.stdout.contains("b  taken"), "{said}");
+}
+
 /// The project's own file is not in the worktrees: nobody committed it.
 // shows: TRK-10, RUN-03
 #[test]
