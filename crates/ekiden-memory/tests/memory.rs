@@ -415,6 +415,8 @@ fn what_is_forgotten_is_in_no_file_any_more() {
     // An index that was set aside, with all that it knew.
     let aside = home.files.path("index.aside.db");
     std::fs::copy(home.database(), &aside).unwrap();
+    // A server of another session keeps the journal of the index open.
+    let server = Memory::open(home.files.clone()).unwrap();
     let mut memory = Memory::open(home.files.clone()).unwrap();
     let these = Forget::These(vec![secret.id.to_string()]);
     assert_eq!(memory.forget(&these).unwrap(), 1);
@@ -430,6 +432,7 @@ fn what_is_forgotten_is_in_no_file_any_more() {
             assert!(!has, "{word} in {}", path.display());
         }
     }
+    drop(server);
     Memory::rebuild(&home.files).unwrap();
     assert!(home.found("quetzalcoatl").is_empty());
     assert_eq!(home.found("stays"), ["other"]);
@@ -447,6 +450,55 @@ fn what_is_forgotten_is_in_no_file_any_more() {
     );
     assert_eq!(memory.forget(&Forget::Project("/p".to_owned())).unwrap(), 1);
     assert_eq!(memory.stats().unwrap().observations, 0);
+}
+
+// shows: MEM-08
+#[test]
+fn what_another_project_left_is_not_forgotten() {
+    let home = Home::new();
+    home.add("teapot", "", 1);
+    let from = Origin {
+        project: "/q".to_owned(),
+        ..Origin::default()
+    };
+    let at = Timestamp(START + 2 * DAY);
+    home.keep(Observation::new(&from, at, Kind::Change, "kettle", "").unwrap());
+    let mut memory = Memory::open(home.files.clone()).unwrap();
+    assert_eq!(memory.forget(&Forget::Project("/p".to_owned())).unwrap(), 1);
+    drop(memory);
+    assert_eq!(home.found("kettle"), ["kettle"]);
+    assert!(home.found("teapot").is_empty());
+    let text = std::fs::read_to_string(home.segment()).unwrap();
+    assert!(
+        text.contains("kettle") && !text.contains("teapot"),
+        "{text}"
+    );
+}
+
+/// One file is blank then and the other is not, and the next process has to make the index again.
+// shows: MEM-08
+#[test]
+fn forgetting_that_fails_halfway_is_known_to_the_next_process() {
+    let home = Home::new();
+    home.add("one", "", 1);
+    home.add("two", "", 40);
+    let mut memory = Memory::open(home.files.clone()).unwrap();
+    let segment = home.segment();
+    let away = home.files.path("away");
+    std::fs::rename(&segment, &away).unwrap();
+    std::os::unix::fs::symlink(&away, &segment).unwrap();
+    let all = Forget::Project("/p".to_owned());
+    memory.forget(&all).unwrap_err();
+    drop(memory);
+    let count: u32 = Connection::open(home.database())
+        .unwrap()
+        .query_row("SELECT count(*) FROM forgetting", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(count, 1);
+    std::fs::rename(&away, &segment).unwrap();
+    ask(&home.files, |memory| memory.forget(&all)).unwrap();
+    let (stats, _) = ask(&home.files, Memory::stats).unwrap();
+    assert_eq!(stats.observations, 0);
 }
 
 /// It was open when the index in use was set aside.

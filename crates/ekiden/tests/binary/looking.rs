@@ -1,5 +1,6 @@
 //! Commands that only look at runs: what they answer while a run works, after it, and where settings are wrong.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 
 use serde_json::Value;
@@ -266,6 +267,29 @@ fn who_follows_a_run_leaves_with_who_reads() {
     }
     environment.write("go", "");
     run.end().expect(0);
+}
+
+// shows: MEM-08
+#[test]
+fn a_project_is_forgotten_and_the_others_are_not() {
+    let environment = Environment::new();
+    environment.write("task.md", &items(1));
+    environment.run(&RUN).expect(0);
+    let run = ["run", "../project/task.md", "--agent", "rehearsal"];
+    environment.run_in("other", &run).expect(0);
+    let left = || {
+        let said = environment.run(&["memory", "recent", "--all-projects", "--json"]);
+        let said: Value = serde_json::from_str(&said.expect(0).stdout).unwrap();
+        let left = said["observations"].as_array().unwrap().iter();
+        let projects = left.map(|left| left["from"]["project"].as_str().unwrap().to_owned());
+        projects.collect::<BTreeSet<_>>()
+    };
+    let [ours, other] = ["project", "other"].map(|dir| environment.path(dir).display().to_string());
+    assert_eq!(left(), BTreeSet::from([ours, other.clone()]));
+    let said = environment.run(&["memory", "forget", "--project", "."]);
+    let said = said.expect(0).stdout;
+    assert!(said.starts_with("forgotten: "), "{said}");
+    assert_eq!(left(), BTreeSet::from([other]));
 }
 
 /// A disk that takes nothing is not mended by an index that is made anew.
