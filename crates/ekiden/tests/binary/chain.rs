@@ -113,6 +113,24 @@ fn a_person_may_accept_the_log_once_and_that_is_recorded() {
     environment.run(&["continue", "-f", "task.md"]).expect(3);
 }
 
+/// A run that is complete goes on with more work.
+// shows: SEC-08
+#[test]
+fn follow_up_work_does_not_begin_on_a_log_that_was_edited() {
+    let environment = stopped();
+    environment.run(&["resume", "-m", "2"]).expect(0);
+    environment.edit_log(|text| text.replacen("Make the items", "Make all items", 1));
+    let log = || std::fs::read(environment.run_dir().join("log.jsonl")).unwrap();
+    let sessions = || {
+        let sessions = environment.run_dir().join("sessions");
+        sessions.read_dir().unwrap().count()
+    };
+    let before = (log(), sessions());
+    let said = environment.run(&["continue", "-f", "task.md"]).expect(74);
+    assert!(said.stderr.contains("record 1 was changed"), "{said}");
+    assert!((log(), sessions()) == before, "something began");
+}
+
 /// The files of the sessions that such a log lacks are still there, and are not overwritten.
 // shows: SEC-08, DUR-04
 #[test]
