@@ -636,7 +636,12 @@ fn only_a_person_approves_and_accepts() {
     environment.write(".ekiden/config.toml", "max_sessions = 5\n");
     let said = with_an_agent_that_runs(
         &environment,
-        "$E config approve; echo $?; $E config set pause 3; echo $?; $E resume --accept-log; echo $?",
+        "$E config approve; echo $?; $E config set pause 3; echo $?; $E resume --accept-log; echo $?
+$E dispatch 'a b' --once; echo $?; $E tracker flush; echo $?; $E import; echo $?
+$E memory forget --project .; echo $?
+$E run 'a b' --agent rehearsal --verify true --pull-request; echo $?
+export EKIDEN_TRACKER_KIND=github
+$E issue new 'Sell tea'; echo $?; $E shard task.md --issues me/app#1 --yes; echo $?",
     );
     insta::assert_snapshot!(said, @"
     error: only a person can change or approve settings, and this is a session of ekiden
@@ -646,6 +651,27 @@ fn only_a_person_approves_and_accepts() {
     hint: ask the person who runs it
     77
     error: only a person can accept a changed log, and this is a session of ekiden
+    hint: ask the person who runs it
+    77
+    error: only a person can dispatch issues, and this is a session of ekiden
+    hint: ask the person who runs it
+    77
+    error: only a person can write into issues, and this is a session of ekiden
+    hint: ask the person who runs it
+    77
+    error: only a person can import settings and runs, and this is a session of ekiden
+    hint: ask the person who runs it
+    77
+    error: only a person can delete what was recorded, and this is a session of ekiden
+    hint: ask the person who runs it
+    77
+    error: only a person can open a pull request, and this is a session of ekiden
+    hint: ask the person who runs it
+    77
+    error: only a person can make an issue, and this is a session of ekiden
+    hint: ask the person who runs it
+    77
+    error: only a person can make sub-issues, and this is a session of ekiden
     hint: ask the person who runs it
     77
     ");
