@@ -226,6 +226,18 @@ mod tests {
             let shell = ToolUse::Shell("rm -r .git/ekiden".into());
             assert_eq!(ask(level, shell, false), Ruling::Deny(Denial::EngineOwned));
         }
+        // The state may lie elsewhere.
+        let view = GuardView {
+            engine_dirs: vec!["/s/ekiden".into()],
+            ..view(Level::L0)
+        };
+        let asked = |command: &str| {
+            let tool = ToolUse::Shell(command.into());
+            let subagent = false;
+            ruling(&view, &HookInput::PreTool { tool, subagent })
+        };
+        assert_eq!(asked("rm -r /s/ekiden"), Ruling::Deny(Denial::EngineOwned));
+        assert_eq!(asked("rm -r /s/other"), Ruling::Pass);
         // Prompts name results of earlier stages that are there.
         for level in [Level::L0, Level::L2] {
             let result = ToolUse::Read("/w/.git/ekiden/root/runs/x/stages/A/handoff.md".into());
