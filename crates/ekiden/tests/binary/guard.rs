@@ -472,6 +472,17 @@ fn an_old_document_or_one_of_another_branch_is_only_named() {
     assert!(agent(&start()).contains("52 days old"), "{}", start());
 }
 
+// shows: CHK-11
+#[test]
+fn the_reminder_can_be_switched_off() {
+    let session = Watched::new();
+    let answer = session.uses(60).hook("Stop", &json!({}));
+    assert!(person(&answer).contains("60%"), "{answer}");
+    let mut off = Watched::new();
+    off.environment = off.environment.with("EKIDEN_GUARD_REMINDER", "false");
+    assert_eq!(off.uses(60).hook("Stop", &json!({})), json!({}));
+}
+
 // shows: CHK-003, MON-001
 #[test]
 fn the_end_of_a_turn_is_judged_by_its_last_response() {
