@@ -1,6 +1,8 @@
 //! Runs that go nowhere, and what a person is told of sessions.
 
-use crate::environment::Environment;
+use serde_json::Value;
+
+use crate::environment::{Environment, items};
 
 /// Reads its prompt and leaves a handoff; what it says of its session is in `$note`, its claim in
 /// `$status`.
@@ -125,6 +127,32 @@ fn tests_that_were_taken_away_are_told_also_beside_a_large_change() {
         &["--verify", "! test -e tests/test_a.py"],
     );
     assert!(said.contains("tests/test_a.py  deleted"), "{said}");
+}
+
+// shows: REL-08
+#[test]
+fn each_result_is_bound_to_the_tree_that_it_ran_on() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(5));
+    let run = ["run", "task.md", "--agent", "rehearsal"];
+    let verified = [&run[..], &["--verify", "test -e item-5.txt"]].concat();
+    environment.run(&verified).expect(0);
+    let mut surveyed = Value::Null;
+    let mut trees = Vec::new();
+    for record in environment.log() {
+        let outcome = &record["event"]["event"]["outcome"];
+        match outcome["kind"].as_str() {
+            Some("surveyed") => surveyed = outcome["survey"]["Ok"]["tree"].clone(),
+            Some("verified") => {
+                let tree = &outcome["check"]["tree"];
+                assert!(tree.is_string() && *tree == surveyed, "{record}");
+                trees.push(tree.to_string());
+            }
+            _ => {}
+        }
+    }
+    trees.dedup();
+    assert!(trees.len() > 1, "{trees:?}");
 }
 
 // shows: REL-38
