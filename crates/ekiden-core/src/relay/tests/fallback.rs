@@ -217,6 +217,20 @@ fn the_run_ends_when_the_budgets_of_all_its_agents_are_spent() {
     );
 }
 
+/// The header's agents may do everything; then a person resumes the run with less.
+// shows: REL-39
+#[test]
+fn an_agent_that_goes_on_has_the_permissions_of_now() {
+    let given = "skip fallback=script,codex";
+    let limited = "up works ends:limit=18000";
+    assert_eq!(at_work(given, limited), "script");
+    let events = format!("up works sigterm ends:killed resume:safe {limited}");
+    let track = after(given, &events);
+    let agent = &track.relay().settings.agent;
+    assert_eq!(agent.name, "codex", "a script asks nobody");
+    assert!(!agent.permissions.skip);
+}
+
 /// A small budget of one agent is not measured by what another one costs a session.
 // shows: REL-39
 #[test]

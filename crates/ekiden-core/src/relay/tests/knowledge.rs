@@ -3,8 +3,9 @@
 use expect_test::expect;
 
 use super::after;
-use super::track::Track;
+use super::track::{Track, as_lines, fold, records_of};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS};
+use crate::ids::StageId;
 use crate::outcome::Outcome;
 use crate::prompt::Author;
 
@@ -40,12 +41,12 @@ fn the_task_stands_word_for_word_in_every_prompt() {
 #[test]
 fn the_prompt_follows_from_state() {
     let events = format!("survey:one well survey:two {RESCUED} survey:three up ends:crash wake");
-    let (first, second) = (after("git", &events), after("git", &events));
-    assert_eq!(first.prompt(), second.prompt());
-    assert_eq!(
-        first.relay().protocol(),
-        after("git", "").relay().protocol()
-    );
+    let track = after("git", &events);
+    let (again, _) = fold(&records_of(&as_lines(&track.records)));
+    let again = again.relay(&StageId::only()).unwrap();
+    assert!(again.prompt().is_some());
+    assert_eq!(again.prompt(), track.relay().prompt());
+    assert_eq!(again.protocol(), after("git", "").relay().protocol());
 }
 
 // shows: REL-01

@@ -212,6 +212,7 @@ impl Track {
     /// | `ctrl-c` `sigterm` | somebody wants it to stop |
     /// | `stop` `stop!` `pause` `unpause` | the same by a message; `again:…` by the message before |
     /// | `resume` `resume:3` `resume:wait=9` | an engine takes the run up, with a new limit |
+    /// | `resume:safe` | with agents that ask before they do something |
     /// | `resume:task=docs` `continue` | with an edited task; with follow-up work |
     /// | `published` `published:last` `archived` `edited:FACT` `newer` | the rest |
     fn word(&mut self, word: &str) -> &mut Self {
@@ -830,6 +831,7 @@ fn resumed(limit: &str) -> RunResumed {
                 _ => None,
             },
             permissions: PermissionsChange {
+                skip: (limit == "safe").then_some(false),
                 allowed_tools: limit
                     .strip_prefix("allow=")
                     .map(str::to_owned)
@@ -910,13 +912,15 @@ fn header(given: &str) -> RunStarted {
                     true => AgentKind::Exec,
                     false => AgentKind::Claude,
                 };
-                Box::new(agent(kind).read_only())
+                Box::new(agent(given, kind).read_only())
             }),
-            agent: agent(if has("exec") {
-                AgentKind::Exec
-            } else {
-                AgentKind::Claude
-            }),
+            agent: agent(
+                given,
+                match has("exec") {
+                    true => AgentKind::Exec,
+                    false => AgentKind::Claude,
+                },
+            ),
             fallback: fallback(given),
             commit: has("commits").then(CommitPlan::default),
             notify: has("notify"),
@@ -1016,14 +1020,20 @@ fn answer(what: &str) -> &'static str {
     }
 }
 
-/// `fallback=codex,haiku`: those that go on, and `stays` if there is no way back.
+/// `fallback=codex,haiku`: those that go on, and `stays` if there is no way back; `script` is one that asks nobody.
 fn fallback(given: &str) -> Fallback {
     let names = given.split_whitespace();
     let names = names.filter_map(|word| word.strip_prefix("fallback="));
     let named = |name: &str| AgentSpec {
         name: name.to_owned(),
         account: Some(format!("/home/{name}")),
-        ..agent(AgentKind::Claude)
+        ..agent(
+            given,
+            match name {
+                "script" => AgentKind::Exec,
+                _ => AgentKind::Claude,
+            },
+        )
     };
     Fallback {
         agents: names
@@ -1037,14 +1047,18 @@ fn fallback(given: &str) -> Fallback {
     }
 }
 
-fn agent(kind: AgentKind) -> AgentSpec {
+/// `skip`: all that it asks is answered with yes.
+fn agent(given: &str, kind: AgentKind) -> AgentSpec {
     AgentSpec {
         name: kind.name().to_owned(),
         kind,
         command: vec![kind.name().to_owned()],
         model: None,
         account: None,
-        permissions: Permissions::default(),
+        permissions: Permissions {
+            skip: given.split_whitespace().any(|given| given == "skip"),
+            ..Permissions::default()
+        },
         interface: Interface::Headless,
     }
 }
