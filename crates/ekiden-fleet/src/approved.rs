@@ -116,11 +116,17 @@ pub(crate) async fn check(
         begins,
     ];
     let follows = mirror.ended(&ask, b"").await?.ok;
-    if submission.header.run != *run || !follows {
-        let text = "the signed plan belongs to another run, or starts from another commit";
-        return Err(Fault::Untrusted(text.to_owned()));
+    is_of_run(&submission.header.run, run, follows)
+}
+
+/// Whether the run of the signed plan is the ordered one, and the commit follows from the one where it began.
+fn is_of_run(signed: &RunId, ordered: &RunId, follows: bool) -> Result<(), Fault> {
+    match signed == ordered && follows {
+        true => Ok(()),
+        false => Err(Fault::Untrusted(
+            "the signed plan belongs to another run, or starts from another commit".to_owned(),
+        )),
     }
-    Ok(())
 }
 
 /// The run of a single stage, in place.
@@ -157,6 +163,17 @@ mod tests {
         let why = refuse_newer("99.0.0").unwrap_err().to_string();
         assert!(why.ends_with("and the plan is of 99.0.0"), "{why}");
         assert!(refuse_newer(env!("CARGO_PKG_VERSION")).is_ok() && refuse_newer("0.0.1").is_ok());
+    }
+
+    // shows: FLT-05
+    #[test]
+    fn a_signed_plan_counts_for_its_own_run_and_what_that_made() {
+        let (own, other) = (RunId::from_bits(7), RunId::from_bits(8));
+        assert!(is_of_run(&own, &own, true).is_ok());
+        for (ordered, follows) in [(&other, true), (&own, false), (&other, false)] {
+            let why = is_of_run(&own, ordered, follows).unwrap_err();
+            assert!(matches!(why, Fault::Untrusted(_)), "{why}");
+        }
     }
 
     /// Git reads `E:sub:plan.json` as a file of `E`, and verifies `E:sub`, which may be another commit.
