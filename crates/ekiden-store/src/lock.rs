@@ -51,12 +51,8 @@ impl WorkDirLock {
     ///
     /// The holder is written into the file after it is locked. Only the message depends on it, so it is not synced.
     pub fn take(path: &Path, holder: Holder) -> Result<Self, StoreError> {
-        Self::take_within(path, holder, HELD_PATIENCE)
-    }
-
-    fn take_within(path: &Path, holder: Holder, patience: Duration) -> Result<Self, StoreError> {
         let file = open(path)?;
-        if !wait_for(&file, path, patience)? {
+        if !wait_for(&file, path, HELD_PATIENCE)? {
             let holder = read_holder(&file).map(Box::new);
             return Err(StoreError::Held {
                 path: path.to_owned(),
@@ -228,9 +224,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let left = WorkDirLock::take(&path, holder(1)).unwrap();
-        let forever = Duration::from_secs(600);
         thread::scope(|scope| {
-            let next = scope.spawn(|| WorkDirLock::take_within(&path, holder(2), forever));
+            let next = scope.spawn(|| WorkDirLock::take(&path, holder(2)));
             thread::sleep(LOCK_PAUSE_MAX);
             drop(left);
             assert_eq!(next.join().unwrap().unwrap().holder.pid, 2);
