@@ -114,6 +114,22 @@ fn a_run_takes_its_task_from_an_issue_and_keeps_one_comment_there() {
     assert!(!log.contains(KEY), "the key is in the log");
 }
 
+/// Nothing checked what its agent claims.
+// shows: LIN-001
+#[test]
+fn a_run_that_is_not_verified_does_not_close_its_issue() {
+    let server = linear(&["Five files"]);
+    let environment = with_linear(Environment::with_git(), &server)
+        .with("EKIDEN_TRACKER_STATE", "In Progress")
+        .with("EKIDEN_TRACKER_ON_COMPLETE", "close");
+    environment.write("task.md", &items(5));
+    let run = ["run", "task.md", "--issue", "ANV-1", "--agent", "rehearsal"];
+    environment.run(&run).expect(0);
+    sent(&environment);
+    assert!(body(&server).contains("Run ended · "));
+    assert_eq!(server.fake().service.issue("ANV-1").state, 1);
+}
+
 // shows: TRK-06
 #[test]
 fn without_a_network_a_run_differs_in_nothing_but_what_waits() {
@@ -782,6 +798,38 @@ fn a_plan_opens_a_pull_request_of_a_branch_of_its_own() {
     let fake = server.fake();
     let pull = fake.service.issues[0].pull.as_ref().unwrap();
     assert_eq!(pull.branch, branch.trim());
+}
+
+// shows: MEM-12
+#[test]
+fn titles_of_pull_requests_and_sub_issues_have_no_secret() {
+    let environment = with_origin(Environment::with_git()).with("EKIDEN_TRACKER_KIND", "local");
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let validation = "validation = { kind = \"command\", command = \"test -e item-1.txt\" }";
+    let plan = format!(
+        "format = 1\nproject = \"Ship with {secret}\"\n[[stage]]\nid = \"S01\"\nname = \"Push with {secret}\"\nprompt = '''{}'''\n{validation}\n",
+        items(1)
+    );
+    environment.write("plan.toml", &plan);
+    environment.commit_all();
+    environment.run(&["issue", "new", "Sell tea"]).expect(0);
+    let execute = ["execute", "plan.toml", "--agent", "rehearsal", "--yes"];
+    let there = ["--issue", "sell-tea", "--sub-issues", "--pull-request"];
+    environment.run(&[&execute[..], &there].concat()).expect(0);
+    sent(&environment);
+    let files = std::fs::read_dir(environment.dir().join(".issues")).unwrap();
+    let all: String = files
+        .map(|file| {
+            let path = file.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            format!("{}\n{text}", path.display())
+        })
+        .collect();
+    for title in ["Ship with [masked: ", "S01 Push with [masked: "] {
+        let is_title = |line: &&str| line.starts_with("title: ") && line.contains(title);
+        assert_eq!(all.lines().filter(is_title).count(), 1, "{title} in {all}");
+    }
+    assert!(!all.contains(&secret), "{all}");
 }
 
 // shows: TRK-09
