@@ -25,9 +25,9 @@ use crate::settings::table;
 
 /// Show this session's handoff document and what to fill in
 ///
-/// Inside a Claude Code session this is the session's newest document; in a shell it is the newest of the project. If
-/// there is none, ekiden makes one from git, the session's transcript and uncommitted work, which goes into a commit under
-/// refs/ekiden/wip/ (`guard.wip`). The agent, or you, fill in what was done, decisions and blockers.
+/// Inside a Claude Code session this is the session's document that waits to be filled in; in a shell it is the newest of
+/// the project. If there is none, ekiden makes one from git, the session's transcript and uncommitted work, which goes into
+/// a commit under refs/ekiden/wip/ (`guard.wip`). The agent, or you, fill in what was done, decisions and blockers.
 #[derive(Args)]
 pub struct HandoffArgs {
     /// Make a new document, unless nothing has changed since the last one
@@ -44,14 +44,17 @@ pub fn handoff(args: &HandoffArgs, output: &mut Output) -> Result<Exit, Failure>
     let session = invocation
         .environment
         .variable(transcript::SESSION_VARIABLE);
+    let watched = session.and_then(|session| Watched::for_command(Some(session)).ok());
     let newest = documents.newest(|origin| {
         session.is_none() || origin.and_then(|origin| origin.session.as_deref()) == session
     })?;
-    let (path, text, is_new) = match newest.filter(|_| !args.new) {
+    let waiting = watched.as_ref().and_then(Watched::waiting_document);
+    let is_shown = |name: &str| session.is_none() || waiting == Some(documents.path(name));
+    let (path, text, is_new) = match newest.filter(|(name, _)| !args.new && is_shown(name)) {
         Some((name, text)) => (documents.path(&name), text, false),
         None => {
             end_leftovers(&workspace, output);
-            let taken = take(&invocation, &workspace, session)?;
+            let taken = take(&invocation, &workspace, session, watched.as_ref())?;
             let text = documents.read(&taken.name)?.unwrap_or_default();
             (taken.document, text, !taken.again)
         }
@@ -71,12 +74,12 @@ fn take(
     invocation: &Invocation,
     workspace: &Workspace,
     session: Option<&str>,
+    watched: Option<&Watched>,
 ) -> Result<Taken, Failure> {
     if invocation.environment.has_run() {
         return Err(Watched::of_run());
     }
-    let watched = session.and_then(|session| Watched::for_command(Some(session)).ok());
-    let reading = watched.as_ref().and_then(Watched::reading);
+    let reading = watched.and_then(Watched::reading);
     Ok(take_checkpoint(&Request {
         project_dir: workspace.dir.clone(),
         state_dir: crate::settings::chosen::state_dir(&invocation.given, &invocation.here)?,
@@ -90,7 +93,7 @@ fn take(
         tracker: Vec::new(),
         next_part: None,
         wip: invocation.given.need(&table::GUARD_WIP)?,
-        subject: watched.as_ref().and_then(|watched| {
+        subject: watched.and_then(|watched| {
             let percent = reading.as_ref().map(Reading::percent);
             watched.loop_subject(CheckpointReason::Manual, percent)
         }),

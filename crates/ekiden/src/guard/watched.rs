@@ -248,6 +248,14 @@ impl Watched {
         Watch::fold(&self.files.records().unwrap_or_default())
     }
 
+    /// The document that waits to be filled in. Another one in its place would not end a loop's session.
+    pub fn waiting_document(&self) -> Option<PathBuf> {
+        let waits = self.watch().last;
+        let waits = waits.filter(|last| last.filled.is_none() && !last.outdated);
+        let path = self.place.dir.join(waits?.taken.document);
+        path.is_file().then_some(path)
+    }
+
     pub(super) fn decide(
         &self,
         watch: &Watch,

@@ -584,12 +584,29 @@ fn a_handoff_of_the_session_is_the_guards_checkpoint() {
         "{answer}"
     );
     assert_eq!(session.state()["lastCheckpoint"]["reason"], "manual");
-    let documents = session
-        .environment
-        .dir()
-        .join(".ekiden/handoffs")
-        .read_dir();
-    assert_eq!(documents.unwrap().count(), 1);
+    let documents = || {
+        let dir = session.environment.dir().join(".ekiden/handoffs");
+        dir.read_dir().unwrap().map(|entry| entry.unwrap().path())
+    };
+    assert_eq!(documents().count(), 1);
+    let asked = || {
+        let said = session.environment.run(&["handoff", "--json"]).expect(0);
+        serde_json::from_str::<Value>(&said.stdout).unwrap()
+    };
+    assert_eq!(asked()["new"], false, "it waits to be filled in");
+    let written = json!({"tool_name": "Edit", "tool_response": "ok",
+        "tool_input": {"file_path": documents().next().unwrap()}});
+    session.hook("PostToolBatch", &json!({"tool_calls": [written]}));
+    session.environment.write("src/api.rs", "three\n");
+    let second = asked();
+    assert_eq!(second["new"], true);
+    assert_eq!(documents().count(), 2);
+    assert!(
+        session
+            .environment
+            .git(&["show", &format!("refs/ekiden/wip/{SESSION}:src/api.rs")])
+            .contains("three")
+    );
 }
 
 // shows: CHK-07, CHK-12

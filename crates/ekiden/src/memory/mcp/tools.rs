@@ -279,11 +279,7 @@ fn write_document(watched: &Watched, arguments: &Arguments<'_>) -> Answer {
         return Err("name at least one of done, decisions, blockers".to_owned());
     }
     let reading = watched.reading();
-    // A checkpoint of the guard waits to be filled in: another one would not end a loop's session.
-    let waits = watched.watch().last;
-    let waits = waits.filter(|last| last.filled.is_none() && !last.outdated);
-    let waits = waits.map(|last| watched.place.dir.join(last.taken.document));
-    let path = match waits.filter(|path| path.is_file()) {
+    let path = match watched.waiting_document() {
         Some(path) => path,
         None => {
             let request = watched.checkpoint(CheckpointReason::Manual, reading.as_ref());
