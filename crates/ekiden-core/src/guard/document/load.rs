@@ -1,7 +1,7 @@
 //! A document for the next session's start: marked as data, within the length that a hook may print.
 
 use super::front::body;
-use super::read::Filled;
+use super::read::lines_of;
 use super::sections;
 use crate::limits;
 use crate::markdown;
@@ -29,7 +29,7 @@ pub struct Loaded<'a> {
 pub fn load(loaded: &Loaded<'_>) -> String {
     let lines: String = text_of_interest(loaded.document)
         .lines()
-        .filter(|line| !line.trim().is_empty())
+        .filter(|line| !line.trim().is_empty() && !line.starts_with(sections::EMPTY))
         .map(|line| format!("{}\n", cut_line(line, LINE_CHARS_MAX)))
         .collect();
     let mark = Mark {
@@ -45,9 +45,10 @@ pub fn load(loaded: &Loaded<'_>) -> String {
 
 fn text_of_interest(document: &str) -> String {
     let text = body(document);
-    let missing = Filled::of(document).missing();
+    let filled_in = [sections::DONE, sections::DECISIONS, sections::BLOCKERS];
     let silent = |name: &str| {
-        [sections::BUDGET, sections::RESUME].contains(&name) || missing.contains(&name)
+        [sections::BUDGET, sections::RESUME].contains(&name)
+            || filled_in.contains(&name) && lines_of(text, name).is_empty()
     };
     let outline = markdown::outline(text);
     let headings = outline.headings.iter().filter(|heading| heading.level <= 2);

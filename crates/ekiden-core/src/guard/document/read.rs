@@ -148,7 +148,7 @@ fn title(text: &str) -> String {
 }
 
 /// The lines of a section without bullets and numbers, and without empty places.
-fn lines_of(text: &str, heading: &str) -> Vec<String> {
+pub(super) fn lines_of(text: &str, heading: &str) -> Vec<String> {
     let outline = markdown::outline(text);
     let is_it = |found: &markdown::Heading| found.level == 2 && found.is(heading);
     let Some(index) = outline.headings.iter().position(is_it) else {
