@@ -177,7 +177,11 @@ struct Judge<'a> {
 impl Judge<'_> {
     fn begins(&mut self, source: Source) {
         self.decision.load = source != Source::Resume;
-        if source == Source::Compact && self.watch.armed.level > Level::L0 {
+        let last = self.watch.last.as_ref();
+        let is_outdated = self.watch.armed.level > Level::L0
+            || matches!(self.watch.phase, Phase::Writing { .. })
+            || last.is_some_and(|last| !last.outdated);
+        if source == Source::Compact && is_outdated {
             self.record(WatchEvent::Rearmed { level: Level::L0 });
         }
     }
@@ -225,7 +229,7 @@ impl Judge<'_> {
         if was_due {
             self.record(WatchEvent::Waited);
         }
-        self.begin_due(batch.is_boundary());
+        self.begin_due(batch.is_boundary() && !self.watch.tests_failing);
         self.announce_document();
     }
 

@@ -227,7 +227,7 @@ fn it_does_not_come_while_tests_fail_but_for_90_percent() {
     for _ in 0..8 {
         session.at(87, &batch());
     }
-    session.at(90, &batch());
+    session.at(88, &finished()).at(90, &batch());
     session.shows(&expect![[r"
         86% batch, tests false: tested, crossed, due, Level { percent: 86, handoff: Soon }
         87% batch: waited
@@ -238,7 +238,27 @@ fn it_does_not_come_while_tests_fail_but_for_90_percent() {
         87% batch: waited
         87% batch: waited
         87% batch: waited
+        88% batch, finished: waited
         90% batch: waited, writing, begin L2
+    "]]);
+    Session::new()
+        .at(86, &tests(false))
+        .at(86, &Trigger::Stops { background: false })
+        .shows(&expect![[r"
+        86% batch, tests false: tested, crossed, due, Level { percent: 86, handoff: Soon }
+        86% stops, background false: writing, begin L2
+    "]]);
+}
+
+// shows: CHK-08
+#[test]
+fn a_due_checkpoint_waits_a_minute_at_most() {
+    let mut session = Session::new();
+    session.at(86, &batch());
+    session.now = session.now + Millis::from_secs(61);
+    session.at(86, &batch()).shows(&expect![[r"
+        86% batch: crossed, due, Level { percent: 86, handoff: Soon }
+        86% batch: waited, writing, begin L2
     "]]);
 }
 
@@ -439,6 +459,33 @@ fn a_document_of_before_a_compaction_ends_no_turn_after_it() {
         20% batch: told, Written { reason: Compaction, document: "h.md" }
         20% batch: 
     "#]]);
+}
+
+// shows: CHK-10, CHK-09
+#[test]
+fn a_document_of_before_a_compaction_below_l1_covers_nothing_after_it() {
+    let expected = WatchEvent::Expected {
+        ahead_tokens: 60_000,
+        used_tokens: 64_000,
+    };
+    let mut session = Session::new();
+    session
+        .at(64, &Trigger::Compacts)
+        .written(CheckpointReason::Compaction)
+        .at(20, &Trigger::Begins(Source::Compact))
+        .is(FILLED)
+        .is(expected)
+        .at(70, &batch());
+    session.shows(&expect![[r"
+        64% Compacts: writing, begin compaction
+        20% begins Compact: rearmed, load
+        70% batch: crossed, due, Level { percent: 70, handoff: Soon }
+    "]]);
+    let mut late = Session::new();
+    late.at(64, &Trigger::Compacts)
+        .at(20, &Trigger::Begins(Source::Compact))
+        .written(CheckpointReason::Compaction);
+    assert!(late.watch.last.is_some_and(|last| last.outdated));
 }
 
 // shows: CHK-11
