@@ -218,14 +218,7 @@ async fn save_and_describe(
     documents: &Documents,
     git: &Git,
 ) -> Result<(GitTree, String), GitError> {
-    let quiet = git.clone().quiet();
-    let status = match Status::read(&quiet, Scope::Repository).await {
-        // Very many files are untracked.
-        Err(GitError::NoAnswer { .. }) => Status::read(&quiet, Scope::RepositoryInShort).await,
-        status => status,
-    }?;
-    let log = "log -1 --no-show-signature --no-color";
-    let head = git.line(log, &["--format=%h %s"]).await;
+    let mut status = status(git).await?;
     let job = wip::Job {
         git,
         disk: &*documents.disk,
@@ -237,8 +230,15 @@ async fn save_and_describe(
         status: &status,
         under_way: git.git_dir().and_then(|dir| under_way(&dir)),
     };
-    let (wip, saved_tree) = job.save().await;
+    let (wip, mut saved_tree) = job.save().await;
     let under_way = job.under_way.map(str::to_owned);
+    if let WipState::Saved { name: None, .. } = wip {
+        status = self::status(git).await?;
+        // As of a clean tree, so that the next checkpoint finds it unchanged.
+        saved_tree = saved_tree.filter(|_| !status.entries.is_empty());
+    }
+    let log = "log -1 --no-show-signature --no-color";
+    let head = git.line(log, &["--format=%h %s"]).await;
     let changed = status.entries.iter().map(|entry| ChangedFile {
         code: entry.code.clone(),
         path: entry.shown(),
@@ -254,6 +254,15 @@ async fn save_and_describe(
         wip,
     };
     Ok((tree, fingerprint))
+}
+
+async fn status(git: &Git) -> Result<Status, GitError> {
+    let quiet = git.clone().quiet();
+    match Status::read(&quiet, Scope::Repository).await {
+        // Very many files are untracked.
+        Err(GitError::NoAnswer { .. }) => Status::read(&quiet, Scope::RepositoryInShort).await,
+        status => status,
+    }
 }
 
 /// A value that stays the same if the same checkpoint is asked for again. None if nothing distinguishes one state

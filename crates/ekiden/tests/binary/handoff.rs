@@ -386,7 +386,17 @@ fn the_settings_say_where_the_work_goes() {
     (0..2_001).collect::<Vec<u32>>().iter().for_each(of_tool);
     let document = made(&branch);
     assert!(document.contains(" on the branch\n"), "{document}");
-    assert!(document.contains("Modified files (2005):"), "{document}");
+    assert!(document.contains("Modified files (2001):"), "{document}");
+    let id = branch.git(&["rev-parse", "HEAD"]);
+    for line in [
+        format!(
+            "- Last commit: {}",
+            branch.git(&["log", "-1", "--format=%h %s"]).trim()
+        ),
+        format!("commit of work in progress: `git show {}`.", &id[..12]),
+    ] {
+        assert!(document.contains(&line), "{document}");
+    }
     let left_out = "node_modules/ (too many new files)";
     assert!(document.contains(left_out), "{document}");
     assert_eq!(
@@ -394,6 +404,16 @@ fn the_settings_say_where_the_work_goes() {
         "[WIP] ANV-123 - checkpoint Mia"
     );
     assert_eq!(branch.git(&["status", "--porcelain"]), "?? node_modules/\n");
+
+    branch.write(".git/info/exclude", "node_modules/\n");
+    branch.write("src/a.rs", "more\n");
+    let document = made(&branch);
+    assert!(
+        document.contains("\nNo uncommitted changes.\n"),
+        "{document}"
+    );
+    assert!(!document.contains("Review the uncommitted"), "{document}");
+    assert_eq!(asked(&branch, &["handoff", "--new"])["new"], false);
 
     let nobody = repository().with("EKIDEN_GUARD_WIP", "branch");
     dirty(&nobody);

@@ -338,6 +338,15 @@ fn next_steps(facts: &Facts) -> String {
             "{more} more items of the agent's list are in the transcript."
         ));
     }
+    if let Some(WipState::Saved {
+        commit, name: None, ..
+    }) = git.map(|git| &git.wip)
+    {
+        let id = commit.get(..12).unwrap_or(commit);
+        steps.push(format!(
+            "Continue from the commit of work in progress: `git show {id}`."
+        ));
+    }
     if let Some(changed) = git.map(|git| &git.changed).filter(|all| !all.is_empty()) {
         steps.push(format!(
             "Review the uncommitted changes in {}: `git status`.",
