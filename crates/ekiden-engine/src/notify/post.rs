@@ -36,7 +36,9 @@ pub(super) struct Post {
 
 /// Why a try failed.
 enum Failed {
-    /// Another try may work.
+    /// Nobody answers; another try may work.
+    NoAnswer(String),
+    /// Another try may work, or another event.
     ForNow(String),
     ForGood(String),
 }
@@ -44,7 +46,7 @@ enum Failed {
 impl Failed {
     fn why(self) -> String {
         match self {
-            Self::ForNow(why) | Self::ForGood(why) => why,
+            Self::NoAnswer(why) | Self::ForNow(why) | Self::ForGood(why) => why,
         }
     }
 }
@@ -72,31 +74,51 @@ impl Queue {
         Self { outbox, since }
     }
 
-    /// Sends what waits, oldest first, until nobody answers.
-    fn send_all(&self, post: &Post) -> DiskResult<Result<(), String>> {
+    /// Sends what waits, with some retries.
+    fn send_all(&self, post: &Post) -> DiskResult<Result<(), Failed>> {
         self.outbox.queue(&post.body, post.body.as_bytes())?;
         let Some(_lock) = self.outbox.lock(limits::NOTIFY_TIMEOUT.into())? else {
-            return Ok(Err("others wait to be sent there".to_owned()));
+            let why = "others wait to be sent there".to_owned();
+            return Ok(Err(Failed::ForGood(why)));
         };
+        let agent = http_agent(&post.url);
+        Ok(patiently(|| {
+            let tried = self.try_all(&agent, post);
+            tried.unwrap_or_else(|error| Err(Failed::ForGood(in_full(&error))))
+        }))
+    }
+
+    /// Tries what waits, oldest first, until nobody answers. After one that fails for now, only the call's own event is
+    /// tried: maybe it is that one event that the receiver cannot take.
+    fn try_all(&self, agent: &Agent, post: &Post) -> DiskResult<Result<(), Failed>> {
         let waiting = self.outbox.waiting()?.into_iter();
         let mut waiting: Vec<_> = waiting.map(|kept| (sent_at(&kept.bytes), kept)).collect();
         waiting.sort_by_key(|(at, _)| *at);
-        let mut refused = Ok(());
+        let (mut result, mut is_stuck) = (Ok(()), false);
         for (at, kept) in waiting {
             let body = String::from_utf8(kept.bytes).unwrap_or_default();
+            let is_own = body == post.body;
+            if is_stuck && !is_own {
+                continue;
+            }
             if at >= self.since {
-                match deliver(&Post {
+                let post = Post {
                     body,
                     ..post.clone()
-                }) {
+                };
+                match try_once(agent, &post) {
                     Ok(()) => {}
-                    Err(Failed::ForGood(why)) => refused = Err(why),
-                    Err(Failed::ForNow(why)) => return Ok(Err(why)),
+                    Err(Failed::ForGood(why)) => result = Err(Failed::ForGood(why)),
+                    Err(Failed::ForNow(why)) if !is_own => {
+                        (result, is_stuck) = (Err(Failed::ForGood(why)), true);
+                        continue;
+                    }
+                    Err(failed) => return Ok(Err(failed)),
                 }
             }
             self.outbox.forget(&kept.name)?;
         }
-        Ok(refused)
+        Ok(result)
     }
 }
 
@@ -114,11 +136,14 @@ pub(super) async fn send(post: Post, queue: Option<Queue>) -> Result<(), String>
         let sent = match queue {
             Some(queue) => queue
                 .send_all(&post)
-                .unwrap_or_else(|error| Err(in_full(&error))),
-            None => deliver(&post).map_err(Failed::why),
+                .unwrap_or_else(|error| Err(Failed::ForGood(in_full(&error)))),
+            None => {
+                let agent = http_agent(&post.url);
+                patiently(|| try_once(&agent, &post))
+            }
         };
         // Maybe nobody waits for it any more.
-        let _ = sender.send(sent);
+        let _ = sender.send(sent.map_err(Failed::why));
     };
     let thread = thread::Builder::new().name("notify".to_owned()).spawn(work);
     thread.map_err(|error| format!("start a thread: {error}"))?;
@@ -126,12 +151,14 @@ pub(super) async fn send(post: Post, queue: Option<Queue>) -> Result<(), String>
     told.await.unwrap_or_else(|_| lost())
 }
 
-fn deliver(post: &Post) -> Result<(), Failed> {
-    let agent = http_agent(&post.url);
+/// Tries it until it is done or failed for good, a bounded number of times.
+fn patiently(mut attempt: impl FnMut() -> Result<(), Failed>) -> Result<(), Failed> {
     let mut pauses = limits::NOTIFY_PAUSES.iter();
     loop {
-        match (try_once(&agent, post), pauses.next()) {
-            (Err(Failed::ForNow(_)), Some(pause)) => thread::sleep((*pause).into()),
+        match (attempt(), pauses.next()) {
+            (Err(Failed::ForNow(_) | Failed::NoAnswer(_)), Some(pause)) => {
+                thread::sleep((*pause).into())
+            }
             (tried, _) => return tried,
         }
     }
@@ -200,7 +227,7 @@ fn failed(error: &Error) -> Failed {
     }
     if matches!(error, Error::Timeout(_)) {
         let patience = limits::NOTIFY_TIMEOUT;
-        return Failed::ForNow(format!("no answer within {patience}"));
+        return Failed::NoAnswer(format!("no answer within {patience}"));
     }
-    Failed::ForNow(error.to_string())
+    Failed::NoAnswer(error.to_string())
 }

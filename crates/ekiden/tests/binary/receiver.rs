@@ -24,14 +24,24 @@ impl Posted {
     }
 }
 
-/// Answers each request with the next of some status lines, and with the last of them from then on.
+/// What answers the next request after those, with a status line.
+type Answer = Box<dyn Fn(&[Posted], &Posted) -> &'static str + Send>;
+
+/// Answers requests, and keeps them.
 pub(crate) struct Receiver {
     address: String,
     posted: Arc<Mutex<Vec<Posted>>>,
 }
 
 impl Receiver {
+    /// Answers each request with the next of some status lines, and with the last of them from then on.
     pub(crate) fn answering(answers: &'static [&'static str]) -> Self {
+        Self::by(Box::new(|before, _| {
+            answers.get(before.len()).or(answers.last()).unwrap()
+        }))
+    }
+
+    pub(crate) fn by(answer: Answer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let posted = Arc::new(Mutex::new(Vec::new()));
@@ -42,7 +52,7 @@ impl Receiver {
                     continue;
                 };
                 let mut kept = kept.lock().unwrap();
-                let answer = answers.get(kept.len()).or(answers.last()).unwrap();
+                let answer = answer(&kept, &request);
                 kept.push(request);
                 let head =
                     format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
