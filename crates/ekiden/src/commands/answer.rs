@@ -24,7 +24,7 @@ use super::task::Task;
 use super::{Invocation, editor, launch, run_ids, steer};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, phrase};
 use crate::settings::chosen;
 use crate::settings::flags::{Resuming, Typed};
 
@@ -96,7 +96,17 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
         (None, Some(file)) => Task::read_as("answer", file, output)?.text,
         (None, None) => {
             let file = draft.insert(draft_of(&workspace, &id, question.stage));
-            edited(&invocation, &workspace, file, &question).map_err(as_text)?
+            let text = edited(&invocation, &workspace, file, &question).map_err(as_text)?;
+            let run = history::read(&workspace, &id, |_, _| {})?.run;
+            let asked = (question.stage, question.text);
+            if !run.questions().any(|question| question == asked) {
+                let file = phrase::path(file);
+                let text = "this question was answered, or has changed, while the editor was open";
+                return Err(Failure::new(Exit::MissingInput, text).hint(format!(
+                    "what you wrote is in {file} until the next `ekiden answer`"
+                )));
+            }
+            text
         }
     };
     let answer = Answer {

@@ -270,6 +270,28 @@ fn the_last_task_is_the_one_of_the_run_and_no_list() {
     assert_eq!(pty.wait(WITHIN).and_then(|end| end.code()), Some(2));
 }
 
+// shows: REL-35
+#[test]
+fn what_is_written_in_the_editor_answers_no_later_question() {
+    let environment = blocked();
+    let scenario = environment.read("scenario.toml");
+    let later = scenario.replace("session = 1", "session = 2");
+    environment.write(
+        "scenario.toml",
+        &[scenario, later.replace("Keep", "Empty")].concat(),
+    );
+    let ekiden = env!("CARGO_BIN_EXE_ekiden");
+    let script = format!("'{ekiden}' answer 'Drop it.' > /dev/null; echo 'Yes.' > \"$1\"\n");
+    let (environment, written) = in_the_editor(environment, &script, 66);
+    assert!(written.contains("while the editor was open"), "{written}");
+    assert_eq!(
+        std::fs::read_to_string(environment.run_dir().join("answer-main.md")).unwrap(),
+        "Yes.\n"
+    );
+    let status = environment.run(&["status"]).expect(0);
+    assert!(status.stdout.contains("Empty the column"), "{status}");
+}
+
 // shows: RUN-01
 #[test]
 fn a_new_task_is_written_in_the_editor() {

@@ -144,9 +144,12 @@ fn a_page_answers_what_a_run_asks_and_it_goes_on() {
     assert!(page.contains("Keep it &amp; go on?"), "{page}");
     let stage = hidden(&page, "stage");
     let words = "--Keep+it%2C+%22by+trigger%22.%0D%0AAnd+%3Cb%3E.";
-    let answer = format!("wish=answer&stage={stage}&words={words}");
+    let question = hidden(&page, "question");
+    let answer = format!("wish=answer&stage={stage}&question={question}&words={words}");
     let really = dash.send(&id, &format!("token={}&{answer}", dash.token(&id)));
     assert!(really.body.contains("And &lt;b&gt;."), "{}", really.body);
+    let asked = "<blockquote>Keep it &amp; go on?</blockquote>";
+    assert!(really.body.contains(asked), "{}", really.body);
     let answered = dash.steer(&id, &answer);
     assert_eq!(answered.status(), "303", "{}", answered.body);
     wait_until("the end", || {
@@ -163,6 +166,42 @@ fn a_page_answers_what_a_run_asks_and_it_goes_on() {
     let prompt = environment.kept(2, "prompt.md");
     assert!(prompt.contains("--Keep it, \"by trigger\"."), "{prompt}");
     assert!(prompt.contains("And <b>."), "{prompt}");
+}
+
+// shows: UIX-05
+#[test]
+fn an_answer_reaches_no_other_question_than_the_page_showed() {
+    let environment = Environment::with_git().with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
+    let asks = |session: u32, question: &str| {
+        format!(
+            "[[act]]\nsession = {session}\nat = \"prompt\"\ndo = {{ question = \"{question}\" }}\n"
+        )
+    };
+    environment.write(
+        "scenario.toml",
+        &[asks(1, "Keep it?"), asks(2, "Delete all?")].concat(),
+    );
+    environment.write("task.md", &items(1));
+    environment.run(&RUN).expect(4);
+    let dash = Dash::steering(&environment);
+    let id = dash.address(&environment.runs()[0]);
+    let page = dash.page(&format!("run/{id}/steer")).body;
+    let [token, stage, question] = ["token", "stage", "question"].map(|name| hidden(&page, name));
+    environment.run(&["answer", "no"]).expect(4);
+    for confirmed in ["", "&confirmed=true"] {
+        let form = format!(
+            "token={token}&wish=answer&stage={stage}&question={question}&words=yes{confirmed}"
+        );
+        let refused = dash.send(&id, &form);
+        assert_eq!(refused.status(), "409", "{}", refused.body);
+        assert!(
+            refused.body.contains("the question has changed"),
+            "{}",
+            refused.body
+        );
+    }
+    let page = dash.page(&format!("run/{id}/steer")).body;
+    assert!(page.contains("Delete all?"), "{page}");
 }
 
 // shows: MEM-12

@@ -33,13 +33,19 @@ pub(super) fn steering(run: &Shown, token: &str) -> String {
     )
 }
 
-/// Asks for a confirmation.
-pub(super) fn confirmation(run: &Shown, asked: &SteerForm, command: &str, token: &str) -> String {
+/// Asks for a confirmation, with the question that is answered.
+pub(super) fn confirmation(
+    run: &Shown,
+    asked: &SteerForm,
+    question: Option<&str>,
+    command: &str,
+    token: &str,
+) -> String {
     let (title, asked) = (asked.title(), Value::from(Serde(asked)));
     let run = Value::from(Serde(run));
     rendered(
         "confirm.html",
-        context! { run, title, asked, command, token },
+        context! { run, title, asked, question, command, token },
     )
 }
 

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use ekiden_core::hash::sha256_hex;
+use ekiden_core::ids::StageId;
 use ekiden_core::secrets;
 use ekiden_core::text::{clean, in_full};
 use ekiden_core::time::{Millis, Timestamp};
@@ -84,13 +85,21 @@ pub(super) struct Shown {
     /// An engine works on it.
     pub(super) is_held: bool,
     is_plan: bool,
-    /// The stages that wait for an answer, each with its question.
-    pub(super) questions: Vec<(String, String)>,
+    pub(super) questions: Vec<Question>,
     /// What it does just now, a line each.
     pub(super) now: Vec<String>,
     /// What `ekiden-report` drew.
     #[serde(skip)]
     pub(super) main: String,
+}
+
+/// What a stage asks while it waits for an answer.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Question {
+    pub(super) stage: String,
+    pub(super) text: String,
+    /// Tells it from a later question of this stage.
+    pub(super) id: String,
 }
 
 enum Ask {
@@ -367,12 +376,14 @@ impl Followed {
         lines.map(|line| line.masked().plain()).collect()
     }
 
-    fn questions(&self) -> Vec<(String, String)> {
+    fn questions(&self) -> Vec<Question> {
         let asked = self.follow.status.summary.run.questions();
-        let shown = |text: &str| secrets::mask(&clean(text).text).into_owned();
-        asked
-            .map(|(stage, text)| (stage.to_string(), shown(text)))
-            .collect()
+        let question = |(stage, text): (&StageId, &str)| Question {
+            stage: stage.to_string(),
+            text: secrets::mask(&clean(text).text).into_owned(),
+            id: sha256_hex(text.as_bytes()),
+        };
+        asked.map(question).collect()
     }
 
     fn show(&mut self, found: &Found) -> Shown {

@@ -258,10 +258,16 @@ async fn steered(
         Some(Ok(shown)) => shown,
         other => return no_run(other),
     };
+    let refused =
+        |why: &str| (StatusCode::CONFLICT, Html(pages::failure(&shown, why))).into_response();
+    let question = match asked.question(&shown.questions) {
+        Ok(question) => question,
+        Err(why) => return refused(why),
+    };
     let words = asked.words(&shown.run, &shown.dir);
     if !asked.confirmed {
         let command = steer::in_words(&words);
-        let page = pages::confirmation(&shown, &asked, &command, &access.form);
+        let page = pages::confirmation(&shown, &asked, question, &command, &access.form);
         return Html(page).into_response();
     }
     let done = spawn_blocking(move || steer::carry_out(&words)).await;
@@ -270,7 +276,7 @@ async fn steered(
             let run = format!("/{}/run/{}", access.base, shown.address);
             (StatusCode::SEE_OTHER, [(header::LOCATION, run)]).into_response()
         }
-        Err(why) => (StatusCode::CONFLICT, Html(pages::failure(&shown, &why))).into_response(),
+        Err(why) => refused(&why),
     }
 }
 

@@ -12,6 +12,8 @@ use std::path::Path;
 use ekiden_agent::detached;
 use serde::{Deserialize, Serialize};
 
+use super::runs::Question;
+
 /// The most that a form may hold, with room for an answer of the greatest length.
 pub(super) const FORM_BYTES_MAX: usize = 256 * 1024;
 
@@ -23,6 +25,9 @@ pub(super) struct SteerForm {
     wish: Wish,
     #[serde(default)]
     stage: String,
+    /// The question that the page showed, by its id.
+    #[serde(default)]
+    question: String,
     #[serde(default)]
     words: String,
     #[serde(default)]
@@ -56,6 +61,20 @@ impl SteerForm {
             Wish::Limits => "Change its limits?",
             Wish::Answer => "Send this answer?",
         }
+    }
+
+    /// The text of the question that is answered, or why it cannot be.
+    pub(super) fn question<'a>(
+        &self,
+        asked: &'a [Question],
+    ) -> Result<Option<&'a str>, &'static str> {
+        let Wish::Answer = self.wish else {
+            return Ok(None);
+        };
+        let mut asked = asked.iter().filter(|asked| asked.stage == self.stage);
+        let same = asked.find(|asked| asked.id == self.question);
+        let same = same.map(|asked| Some(asked.text.as_str()));
+        same.ok_or("the question has changed, or it is answered: go back and see what is asked now")
     }
 
     /// The command line without the program's name.
