@@ -67,7 +67,9 @@ fn with_candidates(command: Command) -> Command {
             ("stage", _) => arg.add(ArgValueCandidates::new(|| stages().unwrap_or_default())),
             ("agent", _) => arg.add(ArgValueCandidates::new(|| agents().unwrap_or_default())),
             (_, "KEY") => arg.add(ArgValueCandidates::new(keys)),
-            (_, "RUN") => arg.add(ArgValueCandidates::new(|| runs().unwrap_or_default())),
+            (_, "RUN" | "[RUN] TEXT") => {
+                arg.add(ArgValueCandidates::new(|| runs().unwrap_or_default()))
+            }
             (_, "DIR") => arg.value_hint(ValueHint::DirPath),
             (_, "FILE" | "PATH" | "TASK" | "IDEA" | "SPEC" | "TASK|PLAN|ISSUE") => {
                 arg.value_hint(ValueHint::AnyPath)
@@ -163,6 +165,27 @@ mod tests {
         assert_eq!(offered(&["ekiden", "status", "-d", "sr"]), ["src/"]);
         let keys = offered(&["ekiden", "config", "set", "max_s"]);
         assert_eq!(keys, ["max_sessions"]);
+    }
+
+    /// No test has runs at hand, so it looks at what would offer them.
+    // shows: UIX-07
+    #[test]
+    fn runs_are_offered_wherever_one_is_named() {
+        let command = complete(cli::definition());
+        for command in command.get_subcommands() {
+            for arg in command.get_positionals() {
+                let names = arg.get_value_names().unwrap_or_default();
+                let names_run = names.iter().any(|name| {
+                    name.split(' ')
+                        .any(|word| word.trim_matches(['[', ']']) == "RUN")
+                });
+                assert!(
+                    !names_run || arg.get::<ArgValueCandidates>().is_some(),
+                    "{} {names:?}",
+                    command.get_name()
+                );
+            }
+        }
     }
 
     // shows: UIX-07
