@@ -98,7 +98,7 @@ const STAGE: Fields = fields! {
     "runs_on": Kind::List(&LABEL);
     /// The word with which its agent claims to be done. Default: the setting `completion_marker`.
     "marker": MARK;
-    /// Whether a fresh, read-only session judges the stage before it counts as done. Default: the setting `review`.
+    /// With `true`, a fresh, read-only session judges the stage before it counts as done, whatever the setting `review` says. `false` does not switch off what the setting asks for.
     "review": Kind::Flag;
     /// The reviewer's model, if the stage's own agent reviews it. Default: the setting `models.review`.
     "review_model": LINE;
