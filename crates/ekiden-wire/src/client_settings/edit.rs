@@ -8,11 +8,12 @@ use jsonc_parser::cst::{
 };
 use jsonc_parser::errors::ParseError;
 use jsonc_parser::{ParseOptions, json};
+use serde_json::Value;
 
 use super::BYTE_ORDER_MARK;
 use super::commands::{GUARD_HOOKS, GuardCommand, GuardHook};
 use super::server::use_mod;
-use super::survey::Position;
+use super::survey::{Position, read};
 
 /// How often an idle client asks for the status line, in seconds.
 const REFRESH_SECS: u32 = 5;
@@ -66,6 +67,49 @@ pub fn remove(text: &str, original: Option<&str>) -> Result<String, SettingsFaul
     remove_hooks(&settings, original.and_then(had_hooks).is_some());
     remove_status_line(&settings);
     use_mod(&format!("{mark}{root}"), None)
+}
+
+/// The status line of a settings file; in place of ours what it wraps, if anything.
+pub fn own_status_line(text: &str) -> Option<Value> {
+    let mut line = read(text.as_bytes())?.get_mut("statusLine")?.take();
+    let command = line["command"]
+        .as_str()
+        .filter(|_| line["type"] == "command")?;
+    if let Some(GuardCommand::StatusLine { wrapped, .. }) = GuardCommand::parse(command) {
+        line["command"] = wrapped?.into();
+    }
+    Some(line)
+}
+
+/// The text with this status line of another file, if it has none.
+pub fn add_status_line(text: &str, line: &Value) -> Result<String, SettingsFault> {
+    let (mark, body) = split_mark(text);
+    let root = parse(if body.trim().is_empty() { "{}\n" } else { body })?;
+    let settings = root.object_value_or_set();
+    if settings.get("statusLine").is_none() {
+        let command = line["command"].as_str().unwrap_or_default();
+        let added = settings.object_value_or_set("statusLine");
+        added.append("type", json!("command"));
+        added.append("command", json!(command));
+        for name in ["padding", "refreshInterval"] {
+            if let Some(number) = line[name].as_number() {
+                added.append(name, CstInputValue::Number(number.to_string()));
+            }
+        }
+    }
+    Ok(format!("{mark}{root}"))
+}
+
+/// The text without this status line of another file.
+pub fn drop_status_line(text: &str, line: &Value) -> Result<String, SettingsFault> {
+    let (mark, body) = split_mark(text);
+    let root = parse(body)?;
+    if let Some(settings) = root.object_value()
+        && status_line(&settings).is_some_and(|(_, _, command)| line["command"] == command)
+    {
+        remove_property(&settings, "statusLine");
+    }
+    Ok(format!("{mark}{root}"))
 }
 
 pub(super) fn split_mark(text: &str) -> (&str, &str) {
@@ -153,7 +197,7 @@ pub(super) fn object(value: Option<CstNode>, what: &str) -> Result<CstObject, Se
 }
 
 /// None of these properties appears twice.
-fn unique(object: &CstObject, counts: &[&str]) -> Result<(), SettingsFault> {
+pub(super) fn unique(object: &CstObject, counts: &[&str]) -> Result<(), SettingsFault> {
     let mut names = names(object);
     names.sort();
     let twice = |pair: &&[String]| pair[0] == pair[1] && counts.contains(&pair[0].as_str());
@@ -355,5 +399,5 @@ fn text(command: &GuardCommand) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    Value::from(text).to_string()
 }

@@ -17,7 +17,10 @@ mod server;
 mod survey;
 
 pub use commands::{GUARD_HOOKS, GuardCommand, GuardHook};
-pub use edit::{Installed, SettingsFault, StatusLineFate, install, remove};
+pub use edit::{
+    Installed, SettingsFault, StatusLineFate, add_status_line, drop_status_line, install,
+    own_status_line, remove,
+};
 pub use server::{
     Registered, TOOLS_RULE, allow_tools, allows_tools, register, registered, unregister, use_mod,
 };

@@ -9,6 +9,7 @@ use ekiden_store::disk::{Disk as _, DiskResult, RealDisk, if_there, parent};
 use ekiden_store::receipt::Receipt;
 use ekiden_store::replace::{Durability, replace, replace_foreign};
 use ekiden_wire::client_settings::{self, SettingsFault, StatusLineFate};
+use serde_json::Value;
 
 use super::client_mod;
 use super::skills::Skills;
@@ -68,8 +69,11 @@ impl Plan {
     pub fn install(target: &Target, program: &str, mcp: bool) -> Result<Self, Failure> {
         let (before, receipt) = look(target)?;
         let failed = |fault| not_understood(&target.settings, &fault);
-        let installed = client_settings::install(before.as_deref().unwrap_or_default(), program);
-        let installed = installed.map_err(failed)?;
+        let mut text = before.clone().unwrap_or_default();
+        if let Some(line) = status_line_below(target) {
+            text = client_settings::add_status_line(&text, &line).map_err(failed)?;
+        }
+        let installed = client_settings::install(&text, program).map_err(failed)?;
         let server = Server::of(target, receipt.as_ref(), mcp.then_some(program))?;
         let original = without_us(target, before.as_deref(), receipt.as_ref())?;
         // The rule goes by the server's name, so it would allow another server's tools.
@@ -269,6 +273,15 @@ fn without_us(
     }
     let failed = |fault| not_understood(&target.settings, &fault);
     let mut without = client_settings::remove(text, original.as_deref()).map_err(failed)?;
+    let had_line = original
+        .as_deref()
+        .and_then(client_settings::own_status_line);
+    if without != text
+        && had_line.is_none()
+        && let Some(line) = status_line_below(target)
+    {
+        without = client_settings::drop_status_line(&without, &line).map_err(failed)?;
+    }
     // The rule that allows our tools is the user's if it was there before. Without a receipt nobody knows; then it is
     // ours if anything else here is.
     let rule_is_ours = match receipt {
@@ -281,6 +294,17 @@ fn without_us(
         without = client_settings::allow_tools(&without, false).map_err(failed)?;
     }
     Ok((!(created && is_empty_object(&without))).then_some(without))
+}
+
+/// The status line that one in the project would hide.
+fn status_line_below(target: &Target) -> Option<Value> {
+    let dirs = [Some(&target.dir), target.other_dir.as_ref()];
+    let dirs = dirs.into_iter().flatten();
+    let mut dirs = dirs.filter(|_| target.scope == Scope::Project);
+    dirs.find_map(|dir| {
+        let text = read(target, &dir.join("settings.json")).ok()??;
+        client_settings::own_status_line(&text)
+    })
 }
 
 fn is_empty_object(text: &str) -> bool {

@@ -830,6 +830,43 @@ fn a_project_has_a_guard_of_its_own() {
     assert_eq!(home.all(), before);
 }
 
+// shows: OPS-02, UIX-06
+#[test]
+fn a_guard_of_a_project_hides_no_status_line() {
+    let environment = Environment::with_git();
+    let home = Home(&environment);
+    let own = json!({"type": "command", "command": "~/line.sh x", "padding": 0});
+    home.write(SETTINGS, &json!({ "statusLine": own }).to_string());
+    let local = ".claude/settings.local.json";
+    let line = || {
+        let settings: Value = serde_json::from_str(&environment.read(local)).unwrap();
+        settings["statusLine"].clone()
+    };
+    for user in [false, true] {
+        if user {
+            done(&environment, &["--user"]);
+        }
+        done(&environment, &["--project"]);
+        let command = line()["command"].to_string();
+        assert!(
+            command.contains("statusline --wrap '~/line.sh x'"),
+            "{command}"
+        );
+        assert_eq!(line()["padding"], 0);
+        assert!(done(&environment, &["--project"]).contains("nothing to change"));
+        // Somebody else changes the file, so that it is not simply put back.
+        let changed = environment
+            .read(local)
+            .replacen('{', "{\"model\": \"opus\",", 1);
+        environment.write(local, &changed);
+        done(&environment, &["--project", "--remove"]);
+        assert_eq!(line(), Value::Null);
+        std::fs::remove_file(environment.dir().join(local)).unwrap();
+    }
+    done(&environment, &["--remove"]);
+    assert_eq!(home.settings()["statusLine"], own);
+}
+
 // shows: OPS-02
 #[test]
 fn another_directory_of_the_client_is_respected() {
