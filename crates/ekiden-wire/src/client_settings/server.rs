@@ -8,7 +8,9 @@ use jsonc_parser::json;
 use serde_json::Value;
 
 use super::commands::is_ekiden;
-use super::edit::{SettingsFault, object, options, remove_property, split_mark, string, syntax};
+use super::edit::{
+    SettingsFault, object, options, remove_property, split_mark, string, syntax, unique,
+};
 
 /// Its name among the client's servers.
 const NAME: &str = "ekiden";
@@ -40,12 +42,14 @@ pub fn register(
     let (root, mut around) = parse(body)?;
     let mut made = 0;
     for name in path(project) {
+        unique(&around, &[name])?;
         if around.get(name).is_none() {
             around.append(name, json!({}));
             made += 1;
         }
         around = object(around.get(name).and_then(|found| found.value()), name)?;
     }
+    unique(&around, &[NAME])?;
     let taken = match around.get(NAME) {
         None => {
             around.append(NAME, json!({ "command": program, "args": ["mcp"] }));
@@ -78,12 +82,14 @@ pub fn unregister(text: &str, project: Option<&str>, made: usize) -> Result<Stri
     let mut around = vec![top];
     for name in &names {
         let last = &around[around.len() - 1];
+        unique(last, &[name])?;
         let Some(next) = last.object_value(name) else {
             return Ok(text.to_owned());
         };
         around.push(next);
     }
     let list = &around[names.len()];
+    unique(list, &[NAME])?;
     if own(list).is_none() {
         return Ok(text.to_owned());
     }
@@ -137,8 +143,10 @@ pub fn registered(bytes: &[u8], project: Option<&str>) -> Option<String> {
 pub fn allow_tools(text: &str, allowed: bool) -> Result<String, SettingsFault> {
     let (mark, body) = split_mark(text);
     let (root, settings) = parse(body)?;
+    unique(&settings, &["permissions"])?;
     if let Some(permissions) = settings.get("permissions") {
         let permissions = object(permissions.value(), "`permissions`")?;
+        unique(&permissions, &["allow"])?;
         if permissions.get("allow").is_some() && permissions.array_value("allow").is_none() {
             return Err(SettingsFault::Form {
                 what: "`permissions.allow`".to_owned(),
@@ -188,9 +196,10 @@ pub fn use_mod(text: &str, dir: Option<&str>) -> Result<String, SettingsFault> {
     let (root, settings) = parse(body)?;
     let markets = ("extraKnownMarketplaces", MARKETPLACE);
     let plugins = ("enabledPlugins", MOD);
-    for (list, _) in [markets, plugins] {
+    unique(&settings, &[markets.0, plugins.0])?;
+    for (list, entry) in [markets, plugins] {
         if let Some(found) = settings.get(list) {
-            object(found.value(), &format!("`{list}`"))?;
+            unique(&object(found.value(), &format!("`{list}`"))?, &[entry])?;
         }
     }
     if let Some(dir) = dir {

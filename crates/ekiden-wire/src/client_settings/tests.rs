@@ -338,6 +338,54 @@ fn what_cannot_be_edited_without_guessing_is_refused_with_its_place() {
     .assert_eq(&told);
 }
 
+/// Whichever of them an edit would change: the client uses the last one, and a person sees the first.
+// shows: OPS-02, MEM-09
+#[test]
+fn an_entry_that_appears_twice_is_not_edited() {
+    let twice = |name: &str| Err(SettingsFault::Twice { name: name.into() });
+    for (text, name) in [
+        (r#"{"permissions": {}, "permissions": {}}"#, "permissions"),
+        (r#"{"permissions": {"allow": [], "allow": []}}"#, "allow"),
+    ] {
+        assert_eq!(allow_tools(text, true), twice(name));
+        assert_eq!(allow_tools(text, false), twice(name));
+    }
+    for (list, entry) in [
+        ("enabledPlugins", "ekiden-mod@ekiden-setup"),
+        ("extraKnownMarketplaces", "ekiden-setup"),
+    ] {
+        let lists = format!("{{\"{list}\": {{}}, \"{list}\": {{}}}}");
+        let entries = format!("{{\"{list}\": {{\"{entry}\": 1, \"{entry}\": 2}}}}");
+        for (text, name) in [(lists, list), (entries, entry)] {
+            assert_eq!(use_mod(&text, Some("/d")), twice(name));
+            assert_eq!(remove(&text, None), twice(name));
+        }
+    }
+    for (text, project, name) in [
+        (
+            r#"{"mcpServers": {}, "mcpServers": {}}"#,
+            None,
+            "mcpServers",
+        ),
+        (
+            r#"{"mcpServers": {"ekiden": 1, "ekiden": 2}}"#,
+            None,
+            "ekiden",
+        ),
+        (
+            r#"{"projects": {"/p": {}, "/p": {"mcpServers": {}}}}"#,
+            Some("/p"),
+            "/p",
+        ),
+    ] {
+        assert_eq!(
+            register(text, project, PROGRAM).unwrap_err(),
+            twice(name).unwrap_err()
+        );
+        assert_eq!(unregister(text, project, 1), twice(name));
+    }
+}
+
 // ── What the client sees ──────────────────────────────────────────────────────────────────────
 
 // shows: OPS-02
