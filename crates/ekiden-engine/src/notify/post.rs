@@ -157,7 +157,7 @@ fn patiently(mut attempt: impl FnMut() -> Result<(), Failed>) -> Result<(), Fail
     loop {
         match (attempt(), pauses.next()) {
             (Err(Failed::ForNow(_) | Failed::NoAnswer(_)), Some(pause)) => {
-                thread::sleep((*pause).into())
+                thread::sleep((*pause).into());
             }
             (tried, _) => return tried,
         }
