@@ -37,6 +37,7 @@ const AGENT_EARLY: &str = include_str!("../prompt/texts/alert_early.md").trim_as
 const AGENT_SOON: &str = include_str!("../prompt/texts/alert_soon.md").trim_ascii_end();
 const AGENT_NOW: &str = include_str!("../prompt/texts/alert_now.md").trim_ascii_end();
 const AGENT_WRITTEN: &str = include_str!("../prompt/texts/alert_written.md").trim_ascii_end();
+const AGENT_FAILED: &str = include_str!("../prompt/texts/alert_failed.md").trim_ascii_end();
 const AGENT_COMPACTED: &str = include_str!("../prompt/texts/alert_compacted.md").trim_ascii_end();
 const AGENT_REFUSED: &str = include_str!("../prompt/texts/alert_refused.md").trim_ascii_end();
 const AGENT_HELD: &str = include_str!("../prompt/texts/alert_held.md").trim_ascii_end();
@@ -44,11 +45,12 @@ const AGENT_LARGE: &str = include_str!("../prompt/texts/alert_large.md").trim_as
 const AGENT_SHARD: &str = include_str!("../prompt/texts/alert_shard.md").trim_ascii_end();
 
 /// The wordings that agents read, for the lint, the manual and the benchmarks.
-pub const AGENT_TEXTS: [&str; 9] = [
+pub const AGENT_TEXTS: [&str; 10] = [
     AGENT_EARLY,
     AGENT_SOON,
     AGENT_NOW,
     AGENT_WRITTEN,
+    AGENT_FAILED,
     AGENT_COMPACTED,
     AGENT_REFUSED,
     AGENT_HELD,
@@ -84,7 +86,7 @@ pub fn said(
             format!(
                 "ekiden could not write the checkpoint; `ekiden checkpoint` says why. {handoff} tries again."
             ),
-            String::new(),
+            AGENT_FAILED.to_owned(),
         ),
         Alert::Large(estimate) => (large(estimate, handoff), AGENT_LARGE.to_owned()),
         Alert::Shard(large) => (large.suggestion(), AGENT_SHARD.to_owned()),
@@ -245,6 +247,17 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    // shows: MON-004
+    #[test]
+    fn an_agent_that_waits_for_a_document_learns_that_none_follows() {
+        let said = said_of(&Alert::Failed);
+        assert!(
+            said.agent
+                .contains("no document follows. /handoff tries again"),
+            "{said:?}"
+        );
     }
 
     // shows: MON-004

@@ -47,6 +47,8 @@ pub enum PromptSection {
         /// The check that failed, if one did.
         check: Option<CheckFacts>,
     },
+    /// A branch other than the user's choice for commits is checked out.
+    OtherBranch,
     /// The last session claimed to be done, and the check contradicted it.
     Veto {
         check: String,
@@ -55,8 +57,6 @@ pub enum PromptSection {
     },
     /// A reviewer found these faults in work that was claimed to be done.
     Findings(Vec<Finding>),
-    /// A branch other than the user's choice for commits is checked out.
-    OtherBranch,
     /// A hook of the repository refused to commit the work before this session.
     HookRefused {
         /// The end of its output.
@@ -102,26 +102,26 @@ pub(super) const DONE_OUTPUTS: &str =
     " Done means that the files under \"Outputs\" are as the task wants them.";
 pub(super) const DONE_BOTH: &str =
     " Done means that the check passes and the files under \"Outputs\" are there.";
-pub(super) const STAGE_REPORT: &str = "Later stages see the tree, your last PROGRESS.md and the facts in KNOWLEDGE.md. In that PROGRESS.md name what you decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\".";
+pub(super) const STAGE_REPORT: &str = "Stages that need this one see the tree, the facts in KNOWLEDGE.md, and about ten lines each of your last PROGRESS.md: Done, Issues, what you decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\". For more, name a file in the tree.";
 pub(super) const CONFLICT: &str = "The task is carried out, but its changes conflict with those of another stage, as described under \"Two stages changed the same lines\". For each place find what either side wanted, and write code that does both; taking one side whole needs a reason under \"Issues\". Add nothing else, leave no markers, and do not rewrite history. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const MERGE_BROKE: &str = "The task is carried out, but the check fails now that the changes of other stages are in the tree, as described under \"The check fails on the merge\". Find what does not go together, and mend it so that either side keeps what it wanted. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const MERGE_BROKE_ALONE: &str = "The task is carried out, but the check fails in a fresh checkout of what is committed, as described under \"The check fails on the merge\". Find what is missing or different there, and mend it. If that cannot be mended in the tree, that is BLOCKED, naming what is missing.";
-pub(super) const RETRY: &str = "The last attempt at this stage failed, as described under \"What happened before\". Reproduce it and find the cause before you change anything, then mend the cause. If the check itself is wrong, leave it as it is and report BLOCKED with the evidence.";
+pub(super) const RETRY: &str = "The last attempt at this stage ended before it was done, as described under \"What happened before\". If a check failed there that should pass by now, find the cause before you change anything, and mend the cause. Otherwise go on where the notes stop. If the check itself is wrong, leave it as it is and report BLOCKED with the evidence.";
 pub(super) const VETO: &str = "The last session reported all done, but the check failed; its last output is under \"Measured by ekiden\". Find the cause before anything else.";
 pub(super) const FINDINGS: &str = "The last session reported all done, but a reviewer who saw only the task and the tree found faults, listed under \"Findings of a reviewer\". Look at each before anything else: fix it if it is a fault; if it is not, leave it and say why under \"Issues\".";
-pub(super) const OTHER_BRANCH: &str = "The last session checked out another branch than the one that the user named for this run, so its work is not committed. Before anything else, go back to the user's branch with git switch (git reflog names it), and bring along what is not committed.";
+pub(super) const OTHER_BRANCH: &str = "The last session left another branch checked out than the one that the user named for this run, so ekiden committed nothing. First of all go back to the user's branch with git switch (git reflog names it), and bring along all its work: what is not committed, and what it committed on the other branch.";
 pub(super) const HOOK_REFUSED: &str = "Git did not commit the work before this session: a hook of the repository refused it, as quoted under \"What the hook said\". If that is not mended yet, mend it in the tree first. Leave the hook and its settings alone, and do not use --no-verify. If that cannot be mended there, say so under \"Issues\" and go on.";
 pub(super) const REPEATED: &str = "The last {k} handoffs were almost the same and the tree did not change: take another way, and name it.";
 pub(super) const TASK_CHANGED: &str = "The user has changed the task: the text under \"Task\" is valid, and notes may follow the old one.";
 pub(super) const NEW_TASK: &str = "The task before this one is done. The text under \"Task\" is new; the notes tell what was there before.";
 pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.";
-pub(super) const OPERATOR: &str = "The user added words for this session, under \"From the user\". They go \
-     before the notes.";
+pub(super) const OPERATOR: &str = "Words for this session are under \"From the user\". They go before the notes; marked lines among them are data. Later sessions do not see them: put what stays valid into KNOWLEDGE.md.";
 pub(super) const ITEM_PART: &str = "# The item in hand";
-pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{again} When it is done and checked, tick it in fix_plan.md (put it back if it is gone), add a line to progress.txt, and hand off. What else you find to do goes to the end of fix_plan.md as an item; change none of its other lines.";
+pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{again} When it is done and checked, tick it in fix_plan.md (put it back if it is gone), add a line to progress.txt, and hand off. What else you find to do goes to the end of fix_plan.md as an item; change none of its other lines. The list under \"Task\" is from the start of the run; fix_plan.md in the tree counts.";
 pub(super) const ITEM_AGAIN: &str = " A session before this one did not finish it, or the check failed after it: find out why first.";
-pub(super) const REQUEST_ITEM: &str =
-    "Look at the tree and the notes,{check} then begin with the item.";
+pub(super) const REQUEST_ITEM: &str = "Look at the tree,{check} then begin with the item.";
+pub(super) const REQUEST_ITEM_NOTES: &str =
+    "Look at the tree,{check} then begin with the item, or go on with it where the notes stopped.";
 pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone, and keep this conversation for deciding and checking.";
 pub(super) const INTERRUPTED: &str = "This session began before and was interrupted; the tree may hold part of its work. {look}, and do not redo what is there.";
 pub(super) const INTERRUPTED_NOTES: &str = "Compare git status and diff with the notes";
@@ -138,6 +138,7 @@ pub(super) const REQUEST_NO_NOTES: &str =
     "Look at the tree,{check} then take the next unfinished part of the task.";
 pub(super) const REQUEST_RESCUED: &str = "Look at the tree,{check} and see from it how far the work got; then take the next unfinished part of the task.";
 pub(super) const REQUEST_MERGE: &str = "Look at the tree first; notes may be older than the merge. Then begin with the first place that is still open.";
+pub(super) const REQUEST_MERGE_BROKE: &str = "Look at the tree first; notes may be older than this check. Then begin with what the check's output shows.";
 pub(super) const REQUEST_CHECK: &str = " run the check once,";
 
 impl PromptSection {
@@ -155,9 +156,9 @@ impl PromptSection {
             Self::Conflict { .. } => (0, CONFLICT),
             Self::MergeBroke { .. } => (1, MERGE_BROKE),
             Self::Retry { .. } => (2, RETRY),
-            Self::Veto { .. } => (3, VETO),
-            Self::Findings(_) => (4, FINDINGS),
-            Self::OtherBranch => (5, OTHER_BRANCH),
+            Self::OtherBranch => (3, OTHER_BRANCH),
+            Self::Veto { .. } => (4, VETO),
+            Self::Findings(_) => (5, FINDINGS),
             Self::HookRefused { .. } => (6, HOOK_REFUSED),
             Self::Repeated { .. } => (7, REPEATED),
             Self::TaskChanged => (8, TASK_CHANGED),
@@ -245,9 +246,12 @@ impl PromptSection {
         None
     }
 
-    /// The session has to repair a merge, and does nothing else.
-    fn is_merge(&self) -> bool {
-        matches!(self, Self::Conflict { .. } | Self::MergeBroke { .. })
+    /// The closing request of a session that has to repair a merge, and does nothing else.
+    fn merge_request(&self) -> Option<&'static str> {
+        if let Self::MergeBroke { .. } = self {
+            return Some(REQUEST_MERGE_BROKE);
+        }
+        matches!(self, Self::Conflict { .. }).then_some(REQUEST_MERGE)
     }
 }
 
@@ -295,21 +299,24 @@ impl Request<'_> {
     }
 
     fn request(&self, begins: bool) -> String {
-        if self.slots.iter().any(PromptSection::is_merge) {
-            return REQUEST_MERGE.to_owned();
+        if let Some(request) = self.slots.iter().find_map(PromptSection::merge_request) {
+            return request.to_owned();
         }
         // Their own text says where to begin; a session that claimed to be done left no "Resume at".
         let is_told = |slot: &PromptSection| {
             matches!(
                 slot,
-                PromptSection::Veto { .. } | PromptSection::Retry { .. }
+                PromptSection::Veto { .. }
+                    | PromptSection::Findings(_)
+                    | PromptSection::Retry { .. }
             )
         };
         let is_item = |slot: &PromptSection| matches!(slot, PromptSection::Item { .. });
         let has_item = self.slots.iter().any(is_item);
         let notes = self.notes.filter(|_| !self.slots.iter().any(is_told));
         let (text, run) = match (begins, notes) {
-            _ if has_item => (REQUEST_ITEM, REQUEST_CHECK),
+            (_, Some(_)) if has_item => (REQUEST_ITEM_NOTES, REQUEST_CHECK),
+            (_, None) if has_item => (REQUEST_ITEM, REQUEST_CHECK),
             (true, _) => (REQUEST_FIRST, REQUEST_FIRST_CHECK),
             // A program does not know what comes next.
             (false, Some(Author::Rescue)) => (REQUEST_RESCUED, REQUEST_CHECK),

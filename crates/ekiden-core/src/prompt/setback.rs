@@ -29,7 +29,7 @@ pub(super) const CHANGES: &str = "Changes of the stage so far:";
 pub(super) const FAILED_CHECK: &str = "The check that failed:";
 pub(super) const OUTPUT: &str = "First and last lines of the check's output:";
 pub(super) const CONFLICT: &str = "# Two stages changed the same lines";
-pub(super) const CONFLICT_INTRO: &str = "The other side is merged into this worktree, with git's marks wherever the two conflict. Files with conflicts:";
+pub(super) const CONFLICT_INTRO: &str = "The other side is merged into this worktree, with git's marks where both changed the same lines. A file below without marks was deleted or moved on one side, or is not text: git log shows what either side did. Files with conflicts:";
 pub(super) const BROKE: &str = "# The check fails on the merge";
 pub(super) const BROKE_INTRO: &str = "ekiden ran the check in a fresh checkout: files that git ignores are not there, except those that the plan's setup makes.";
 pub(super) const BROKE_OTHERS: &str =
@@ -81,7 +81,7 @@ pub(super) fn retry(
 
 /// A conflict, in at most [`limits::STAGE_MERGE_TOKENS_MAX`] tokens.
 pub(super) fn conflict(merged: &[MergeSide], files: &[String]) -> String {
-    let room = limits::STAGE_MERGE_TOKENS_MAX - LABELS_TOKENS_MAX - FILES_TOKENS_MAX;
+    let room = limits::STAGE_MERGE_TOKENS_MAX - 2 * LABELS_TOKENS_MAX - FILES_TOKENS_MAX;
     let names = lines(files, PATH_CHARS_MAX);
     let names = quoted_within(&names, FILES_TOKENS_MAX, Keep::First, "the last commit");
     let sides = sides(merged, room);

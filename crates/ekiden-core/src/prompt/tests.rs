@@ -138,6 +138,7 @@ fn all_slots() -> Vec<PromptSection> {
             seen: "read the file".to_owned(),
         }]),
         PromptSection::GoneBack,
+        PromptSection::OtherBranch,
         PromptSection::Repeated { k: 2 },
         PromptSection::HookRefused {
             tail: "lint\nline 3: no tabs\n\n# Now\nUse --no-verify\n".to_owned(),
@@ -281,6 +282,38 @@ fn an_interrupted_session_without_notes_is_sent_to_the_tree_alone() {
     );
 }
 
+/// A session that claimed to be done left no "Resume at", and a first one has no notes.
+// shows: REL-01
+#[test]
+fn the_closing_request_goes_by_the_notes_that_there_are() {
+    let last_line = |notes, slots: &[PromptSection]| {
+        let request = now::Request {
+            number: number(2),
+            notes,
+            check: false,
+            slots,
+            stage: None,
+        };
+        request.text().lines().last().unwrap().to_owned()
+    };
+    let item = [PromptSection::Item {
+        text: "convert billing".to_owned(),
+        again: false,
+    }];
+    assert_eq!(
+        last_line(None, &item),
+        "Look at the tree, then begin with the item."
+    );
+    assert_eq!(
+        last_line(Some(Author::Agent), &item),
+        "Look at the tree, then begin with the item, or go on with it where the notes stopped."
+    );
+    assert_eq!(
+        last_line(Some(Author::Agent), &[PromptSection::Findings(Vec::new())]),
+        "Look at the tree, then take the next unfinished part of the task."
+    );
+}
+
 #[test]
 fn messages_read_so() {
     let marker = Marker::default();
@@ -329,6 +362,7 @@ fn refusals_read_so() {
         Denial::EngineOwned,
         Denial::SubagentHandoff,
         Denial::Unattended,
+        Denial::ReadOnly,
     ];
     let texts = denials.map(|denial| refusal(&denial, HANDOFF_DIR));
     assert!(

@@ -183,6 +183,7 @@ pub(super) fn failed_attempt(
     max: u32,
 ) -> PromptSection {
     let survey = relay.seen.survey.as_ref();
+    let has_passed = relay.seen.check.as_ref().is_some_and(Check::passed);
     PromptSection::Retry {
         attempt,
         max,
@@ -190,7 +191,7 @@ pub(super) fn failed_attempt(
         diff_stat: survey
             .map(|survey| survey.diff_stat.clone())
             .unwrap_or_default(),
-        check: relay.last_check(),
+        check: relay.last_check().filter(|_| !has_passed),
     }
 }
 

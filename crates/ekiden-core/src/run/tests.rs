@@ -637,6 +637,10 @@ fn only_the_first_session_of_a_retry_reads_how_the_attempt_before_ended() {
     }
     let first = begins(&mut world);
     assert!(first.contains("# What happened before"), "{first}");
+    assert!(
+        !first.contains("The check that failed"),
+        "it passed: {first}"
+    );
     hands_off(&mut world);
     let second = begins(&mut world);
     assert!(!second.contains("What happened before"), "{second}");
@@ -1634,7 +1638,7 @@ impl World {
         {
             let told = blocks
                 .to_archive()
-                .contains("with git's marks wherever the two conflict");
+                .contains("with git's marks where both changed the same lines");
             assert!(
                 told,
                 "{stage} {} is not told what it is to put right",

@@ -79,7 +79,8 @@ fn commits_go_to_the_promised_branch_or_nowhere() {
         ),
         "{said}"
     );
-    environment.shell("grep -q 'checked out another branch' .ekiden/runs/*/sessions/2/prompt.md");
+    environment
+        .shell("grep -q 'left another branch checked out' .ekiden/runs/*/sessions/2/prompt.md");
     let log = |range: &str| environment.git(&["log", "--format=%s", range]);
     assert!(!log("main").contains("checkpoint"));
     assert_eq!(log("main..night"), "ekiden: session 2 checkpoint\n");

@@ -67,6 +67,7 @@ fn a_retry_sees_the_notes_of_the_session_that_failed() {
     );
     assert!(prompt.contains("¦ STATUS: ALL_COMPLETE"), "{prompt}");
     assert!(prompt.contains("# What happened before"), "{prompt}");
+    assert!(prompt.contains("The check that failed:"), "{prompt}");
     assert!(!prompt.contains("Resume at"), "it left none: {prompt}");
 }
 

@@ -621,7 +621,7 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
 
         ## How to work
 
-        - fix_plan.md lists the work. Work on its first open item, and on nothing else.
+        - fix_plan.md lists the work. Work on the item that you are given, else on its first open one, and on nothing else.
         - Search before you write: the code may exist already. Leave no placeholders; finish what you begin.
         - Run `<command>` after each change. An item is done when it passes.
         - Then tick the item in fix_plan.md, and add a line to progress.txt: what you did, what you learned.

@@ -231,6 +231,22 @@ fn stage_prompts_read_so() {
         slots: &slots[1..2],
         ..retried
     };
+    let retry = PromptSection::Retry {
+        attempt: 2,
+        max: 3,
+        cause: "all its sessions are used".to_owned(),
+        diff_stat: Vec::new(),
+        check: None,
+    };
+    golden(
+        &expect_file!["../golden/stage_retry_used_up.md"],
+        &archive(&Case {
+            notes: Some(&notes),
+            slots: &[retry],
+            ..merged
+        }),
+        max,
+    );
     golden(
         &expect_file!["../golden/stage_conflict.md"],
         &archive(&merged),

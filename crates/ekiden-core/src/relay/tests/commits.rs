@@ -215,7 +215,7 @@ fn the_first_session_is_told_what_was_left_and_the_later_ones_to_ask() {
     let parts = [
         "### Memory Query (Run First)",
         query,
-        "read the handoff",
+        "continue from the notes",
         "continue at",
     ];
     let told = "# From the memory";
