@@ -187,14 +187,22 @@ fn no_commit_twice(records: &[Record], world: &World, run: &ekiden_core::ids::Ru
 
 /// A notification that a crash swallowed is not shown later.
 fn no_notice_twice(records: &[Record], world: &World) {
-    let ordered = effects(records)
-        .filter(|effect| matches!(effect, RelayEffect::Notify { .. }))
-        .count();
-    assert!(
-        world.notices.len() <= ordered,
-        "{:?} of {ordered}",
-        world.notices
-    );
+    let notices = records.iter().flat_map(numbered).filter(|(_, effect)| {
+        matches!(
+            effect,
+            Effect::Stage {
+                effect: RelayEffect::Notify { .. },
+                ..
+            }
+        )
+    });
+    let mut ordered: BTreeSet<_> = notices.map(|(id, _)| id).collect();
+    for notice in &world.notices {
+        assert!(
+            ordered.remove(notice),
+            "notification {notice} was not ordered, or was shown twice"
+        );
+    }
 }
 
 /// Which agent wrote the handoff of an attempt. A text that a power loss cut off within the number names none.

@@ -165,8 +165,8 @@ pub(crate) struct World {
     pub(crate) sent: Vec<MessageId>,
     /// The repository's commits, by what their trailers say.
     pub(crate) commits: Vec<String>,
-    /// Every notification that was shown.
-    pub(crate) notices: Vec<String>,
+    /// The effect of every notification that was shown.
+    pub(crate) notices: Vec<EffectId>,
     /// Items that the task of now wants.
     pub(crate) goal: u32,
     pub(crate) now: u64,
@@ -507,8 +507,8 @@ impl EffectRunner for SimRunner {
         panic!("{effect} has nothing to hand off")
     }
 
-    fn notify(&mut self, _effect: EffectId, notice: Notice) {
-        self.world.borrow_mut().notices.push(notice.text);
+    fn notify(&mut self, effect: EffectId, _notice: Notice) {
+        self.world.borrow_mut().notices.push(effect);
     }
 }
 
