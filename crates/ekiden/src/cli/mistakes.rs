@@ -184,14 +184,9 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         true => return None,
         false => ("run", &words[1..]),
     };
-    let review = "--review";
-    let mut bare = words.windows(2).filter(|pair| pair[0] == review);
-    if let Some(pair) = bare.find(|pair| plain(&&pair[1])) {
-        let value = &pair[1];
-        let failure = failed(format!("unexpected `{wrong}`"));
-        return Some(failure.hint(format!(
-            "`{review}` takes its value after an equals sign: `{review}={value}`"
-        )));
+    if let Some(value) = reviewer(&words) {
+        let hint = format!("`--review` takes its value after an equals sign: `--review={value}`");
+        return Some(failed(format!("unexpected `{wrong}`")).hint(hint));
     }
     let task: Vec<&str> = task.iter().take_while(plain).map(String::as_str).collect();
     let failure = failed(format!(
@@ -208,6 +203,13 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         // Flags come first, and we do not know here which words are their values.
         _ => failure.hint(format!("put it in quotes: `ekiden {command} 'WHAT TO DO'`")),
     })
+}
+
+/// What follows `--review` as a word of its own, which `clap` takes for the task.
+fn reviewer(words: &[String]) -> Option<&str> {
+    let mut pairs = words.windows(2);
+    let pair = pairs.find(|pair| pair[0] == "--review" && !pair[1].starts_with('-'))?;
+    Some(&pair[1])
 }
 
 /// A flag that the command does not have. `clap` would suggest the longer name of another flag, or to pass it as a value.
