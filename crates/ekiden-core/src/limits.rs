@@ -191,7 +191,7 @@ pub const MEASURED_TOKENS_MAX: usize = 600;
 pub const NOTES_TOKENS_MAX: usize = 4_000;
 /// What a run's first session reads from the memory.
 pub const MEMORY_TOKENS_MAX: usize = 1_000;
-pub const CLOSING_TOKENS_MAX: usize = 720;
+pub const CLOSING_TOKENS_MAX: usize = 640;
 pub const RESCUE_TOKENS_MAX: usize = 2_500;
 /// Commands that succeeded, and that failed, in a rescue: the last ones.
 pub const RESCUE_SUCCEEDED_MAX: usize = 8;

@@ -43,7 +43,7 @@ use crate::fault::Fault;
 use crate::git::{self, Git, Move};
 use crate::limits::Sharing;
 use crate::messages::Messages;
-use crate::order::{Obstacle, StageDone, StageTask, Submission, TEXT_CHARS_MAX, bounded, refs};
+use crate::order::{MergeFailure, StageDone, StageTask, Submission, TEXT_CHARS_MAX, bounded, refs};
 use crate::setup::set_up;
 use crate::stage::{Line, ROLE, STATE, StageJob};
 use crate::worker_context::WorkerContext;
@@ -161,7 +161,7 @@ impl<'a> Attempt<'a> {
         let manifest = &self.submission.header.manifest;
         let before = earlier::before(self.base, manifest, self.task).await?;
         Ok(Some(Before {
-            not_merged: self.task.obstacle.as_ref().map(Obstacle::in_words),
+            not_merged: self.task.merge_failure.as_ref().map(MergeFailure::in_words),
             ..before
         }))
     }

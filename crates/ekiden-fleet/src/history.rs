@@ -18,7 +18,7 @@ use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 
 use crate::order::{
-    MergeDone, MergeTask, Obstacle, PlanSignal, StageDone, StageTask, TEXT_CHARS_MAX,
+    MergeDone, MergeFailure, MergeTask, PlanSignal, StageDone, StageTask, TEXT_CHARS_MAX,
 };
 use crate::worker::Activities;
 
@@ -330,15 +330,17 @@ fn merged(stage: StageId, done: MergeDone) -> Event {
             files: Vec::new(),
             undeclared: Vec::new(),
         },
-        MergeDone::Conflict(Obstacle { files, check, .. }) if files.is_empty() => Merge::Broken {
-            check: check.unwrap_or(Check {
-                outcome: CheckOutcome::Failed { code: 1 },
-                tree: None,
-                duration: Millis(0),
-                tail: String::new(),
-            }),
-        },
-        MergeDone::Conflict(Obstacle { files, .. }) => Merge::Conflict { files },
+        MergeDone::Conflict(MergeFailure { files, check, .. }) if files.is_empty() => {
+            Merge::Broken {
+                check: check.unwrap_or(Check {
+                    outcome: CheckOutcome::Failed { code: 1 },
+                    tree: None,
+                    duration: Millis(0),
+                    tail: String::new(),
+                }),
+            }
+        }
+        MergeDone::Conflict(MergeFailure { files, .. }) => Merge::Conflict { files },
         MergeDone::Refused { why } => Merge::Failed { error: why },
     };
     of_worktree(stage, WorktreeEvent::Merged { merge })

@@ -12,7 +12,7 @@ use tokio::try_join;
 use crate::approved;
 use crate::fault::Fault;
 use crate::git::{self, Git, Move};
-use crate::order::{MergeDone, MergeTask, Obstacle, Submission, refs};
+use crate::order::{MergeDone, MergeFailure, MergeTask, Submission, refs};
 use crate::setup::{check, set_up};
 use crate::worker_context::WorkerContext;
 
@@ -56,14 +56,14 @@ pub(crate) async fn merge(
         return Ok(MergeDone::Merged { commit });
     }
     let tip = &merged.tip;
-    let obstacle = async |files, check| {
+    let failed = async |files, check| {
         let met = merged.since(&git, made).await?;
-        let obstacle = Obstacle { files, check, met };
-        Ok(MergeDone::Conflict(obstacle.bounded()))
+        let failure = MergeFailure { files, check, met };
+        Ok(MergeDone::Conflict(failure.bounded()))
     };
     let merged_tree = match merge_trees(&git, tip, made).await? {
         Ok(tree) => tree,
-        Err(files) => return obstacle(files, None).await,
+        Err(files) => return failed(files, None).await,
     };
     let subject = format!("ekiden: {} {}", stage.id, stage.task_name);
     let trailer = format!("{TRAILER}: {of}");
@@ -71,12 +71,12 @@ pub(crate) async fn merge(
     let args = [&["commit-tree", &merged_tree][..], &parents].concat();
     let commit = git.line(&args).await?;
     let done = merged.stages();
-    let met = task.obstacle.iter().flat_map(|obstacle| &obstacle.met);
+    let met = task.merge_failure.iter().flat_map(|failure| &failure.met);
     let verification = manifest.merge_verification(stage, met, &done.iter().collect());
     if let Some(verification) = verification {
         let check = validate(&git, &tree, &submission, &verification, &commit, tries).await?;
         if !check.passed() {
-            return obstacle(Vec::new(), Some(check)).await;
+            return failed(Vec::new(), Some(check)).await;
         }
     }
     let to = commit.clone();

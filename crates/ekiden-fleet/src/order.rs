@@ -77,7 +77,7 @@ pub(crate) struct FleetState {
     pub(crate) tip: String,
     /// What kept the last results of stages that are not merged yet from being merged.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) obstacles: BTreeMap<StageId, Obstacle>,
+    pub(crate) merge_failures: BTreeMap<StageId, MergeFailure>,
     /// The result of each stage's last round.
     pub(crate) made: BTreeMap<StageId, String>,
     pub(crate) rounds: BTreeMap<StageId, u32>,
@@ -105,10 +105,11 @@ impl PlanOrder {
 
 impl FleetState {
     /// The stage is done again.
-    pub(crate) fn not_merged(&mut self, stage: StageId, obstacle: Obstacle) {
+    pub(crate) fn not_merged(&mut self, stage: StageId, merge_failure: MergeFailure) {
         self.shares.close(&stage);
-        let before = self.obstacles.remove(&stage);
-        self.obstacles.insert(stage.clone(), obstacle.after(before));
+        let before = self.merge_failures.remove(&stage);
+        self.merge_failures
+            .insert(stage.clone(), merge_failure.after(before));
         *self.rounds.entry(stage).or_insert(1) += 1;
     }
 
@@ -116,7 +117,7 @@ impl FleetState {
         self.tip = tip;
         self.made.remove(stage);
         self.rounds.remove(stage);
-        self.obstacles.remove(stage);
+        self.merge_failures.remove(stage);
         self.shares.close(stage);
     }
 }
@@ -232,7 +233,7 @@ pub(crate) struct StageTask {
     pub(crate) plan: String,
     /// What kept the result of the round before from being merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) obstacle: Option<Obstacle>,
+    pub(crate) merge_failure: Option<MergeFailure>,
     /// The answer to the question that ended this round before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<String>,
@@ -272,7 +273,7 @@ pub(crate) enum MergeDone {
     /// The integration branch is at this commit.
     Merged { commit: String },
     /// It does not go together with the work of others.
-    Conflict(Obstacle),
+    Conflict(MergeFailure),
     /// No agent can repair it.
     Refused { why: String },
 }
@@ -280,7 +281,7 @@ pub(crate) enum MergeDone {
 /// What keeps a stage's result from being merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Obstacle {
+pub(crate) struct MergeFailure {
     /// The files that conflict; none if only the validation fails.
     pub(crate) files: Vec<String>,
     /// The validation that failed. Absent in answers of earlier versions.
@@ -371,7 +372,7 @@ fn keep(text: &mut String, chars: usize) -> bool {
     end.inspect(|end| text.truncate(*end)).is_some()
 }
 
-impl Obstacle {
+impl MergeFailure {
     /// Small enough to travel.
     pub(crate) fn bounded(mut self) -> Self {
         let files = &mut self.files;
@@ -499,13 +500,13 @@ mod tests {
     #[test]
     fn the_files_of_a_conflict_are_small_and_never_none() {
         for files in [vec!["x".repeat(4_000); 80], vec!["x".repeat(40_000)]] {
-            let obstacle = Obstacle {
+            let merge_failure = MergeFailure {
                 files,
-                ..Obstacle::default()
+                ..MergeFailure::default()
             };
-            let obstacle = obstacle.bounded();
-            assert!(!obstacle.files.is_empty());
-            assert!(bytes(&MergeDone::Conflict(obstacle)) <= ANSWER_BYTES_MAX);
+            let merge_failure = merge_failure.bounded();
+            assert!(!merge_failure.files.is_empty());
+            assert!(bytes(&MergeDone::Conflict(merge_failure)) <= ANSWER_BYTES_MAX);
         }
     }
 
@@ -519,11 +520,11 @@ mod tests {
             duration: Millis(1),
             tail: format!("cannot push with {secret}\n"),
         };
-        let obstacle = Obstacle {
+        let merge_failure = MergeFailure {
             check: Some(check),
-            ..Obstacle::default()
+            ..MergeFailure::default()
         };
-        let told = obstacle.bounded().in_words();
+        let told = merge_failure.bounded().in_words();
         assert!(told.contains("cannot push with [masked: "), "{told}");
         assert!(!told.contains(&secret), "{told}");
     }

@@ -405,7 +405,7 @@ impl Fleet {
             round: self.state.rounds.get(stage).copied().unwrap_or(1),
             base,
             plan: self.order.plan.clone(),
-            obstacle: self.state.obstacles.get(stage).cloned(),
+            merge_failure: self.state.merge_failures.get(stage).cloned(),
             answer: None,
             spent: Spent::default(),
             budget: None,

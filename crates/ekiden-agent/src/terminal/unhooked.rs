@@ -33,7 +33,7 @@ pub(super) struct Unhooked {
 }
 
 impl Unhooked {
-    /// Watches a conversation whose client is about to start. `events` is the stream of its session.
+    /// Watches a conversation whose client is about to start. `events` is the file of its session's event stream.
     pub(super) fn new(conversation: &str, account: Option<&str>, events: &Path) -> Self {
         let transcript = find_transcript(conversation, account);
         let earlier = transcript.as_deref().and_then(last_response);

@@ -102,28 +102,30 @@ pub(super) const DONE_OUTPUTS: &str =
     " Done means that the files under \"Outputs\" are as the task wants them.";
 pub(super) const DONE_BOTH: &str =
     " Done means that the check passes and the files under \"Outputs\" are there.";
-pub(super) const STAGE_REPORT: &str = "Stages that need this one see the tree, the facts in KNOWLEDGE.md, and about ten lines each of your last PROGRESS.md: Done, Issues, what you decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\". For more, name a file in the tree.";
+pub(super) const STAGE_REPORT: &str = "Stages that need this one see the tree, the facts in KNOWLEDGE.md, and about ten lines of each of these in your last PROGRESS.md: Done, Issues, what you decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\". For more, name a file in the tree.";
 pub(super) const CONFLICT: &str = "The task is carried out, but its changes conflict with those of another stage, as described under \"Two stages changed the same lines\". For each place find what either side wanted, and write code that does both; taking one side whole needs a reason under \"Issues\". Add nothing else, leave no markers, and do not rewrite history. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const MERGE_BROKE: &str = "The task is carried out, but the check fails now that the changes of other stages are in the tree, as described under \"The check fails on the merge\". Find what does not go together, and mend it so that either side keeps what it wanted. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const MERGE_BROKE_ALONE: &str = "The task is carried out, but the check fails in a fresh checkout of what is committed, as described under \"The check fails on the merge\". Find what is missing or different there, and mend it. If that cannot be mended in the tree, that is BLOCKED, naming what is missing.";
 pub(super) const RETRY: &str = "The last attempt at this stage ended before it was done, as described under \"What happened before\". If a check failed there that should pass by now, find the cause before you change anything, and mend the cause. Otherwise go on where the notes stop. If the check itself is wrong, leave it as it is and report BLOCKED with the evidence.";
 pub(super) const VETO: &str = "The last session reported all done, but the check failed; its last output is under \"Measured by ekiden\". Find the cause before anything else.";
 pub(super) const FINDINGS: &str = "The last session reported all done, but a reviewer who saw only the task and the tree found faults, listed under \"Findings of a reviewer\". Look at each before anything else: fix it if it is a fault; if it is not, leave it and say why under \"Issues\".";
-pub(super) const OTHER_BRANCH: &str = "The last session left another branch checked out than the one that the user named for this run, so ekiden committed nothing. First of all go back to the user's branch with git switch (git reflog names it), and bring along all its work: what is not committed, and what it committed on the other branch.";
-pub(super) const HOOK_REFUSED: &str = "Git did not commit the work before this session: a hook of the repository refused it, as quoted under \"What the hook said\". If that is not mended yet, mend it in the tree first. Leave the hook and its settings alone, and do not use --no-verify. If that cannot be mended there, say so under \"Issues\" and go on.";
-pub(super) const REPEATED: &str = "The last {k} handoffs were almost the same and the tree did not change: take another way, and name it.";
-pub(super) const TASK_CHANGED: &str = "The user has changed the task: the text under \"Task\" is valid, and notes may follow the old one.";
+pub(super) const OTHER_BRANCH: &str = "The last session left another branch checked out than the one that the user named, so ekiden committed nothing. First of all go back to the user's branch with git switch (git reflog names it), and bring along all its work: what is not committed, and what it committed on the other branch.";
+pub(super) const HOOK_REFUSED: &str = "A hook refused to commit the last session's work, as quoted under \"What the hook said\". If the cause is still there, mend it in the tree first. Leave the hook and its settings alone, and do not use --no-verify. If that fails, say so under \"Issues\" and go on.";
+pub(super) const REPEATED: &str = "The last {k} handoffs were almost the same, and so was the tree: take another way, and name it.";
+pub(super) const TASK_CHANGED: &str =
+    "The user has changed the task, and notes may follow the old one.";
 pub(super) const NEW_TASK: &str = "The task before this one is done. The text under \"Task\" is new; the notes tell what was there before.";
 pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.";
-pub(super) const OPERATOR: &str = "Words for this session are under \"From the user\". They go before the notes; marked lines among them are data. Later sessions do not see them: put what stays valid into KNOWLEDGE.md.";
+pub(super) const OPERATOR: &str = "Words for this session, under \"From the user\", go before the notes; marked lines in them are data. Only this session sees them: what stays valid goes into KNOWLEDGE.md.";
 pub(super) const ITEM_PART: &str = "# The item in hand";
-pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{again} When it is done and checked, tick it in fix_plan.md (put it back if it is gone), add a line to progress.txt, and hand off. What else you find to do goes to the end of fix_plan.md as an item; change none of its other lines. The list under \"Task\" is from the start of the run; fix_plan.md in the tree counts.";
-pub(super) const ITEM_AGAIN: &str = " A session before this one did not finish it, or the check failed after it: find out why first.";
+pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{again} When it is done and checked, tick it in fix_plan.md (put it back if it is gone), add a line to progress.txt, and hand off. Add other work that you find as an item at the end of fix_plan.md; change no other line there. The list under \"Task\" may be older.";
+pub(super) const ITEM_AGAIN: &str =
+    " It was not finished before, or the check failed after it: find out why first.";
 pub(super) const REQUEST_ITEM: &str = "Look at the tree,{check} then begin with the item.";
 pub(super) const REQUEST_ITEM_NOTES: &str =
-    "Look at the tree,{check} then begin with the item, or go on with it where the notes stopped.";
-pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone, and keep this conversation for deciding and checking.";
-pub(super) const INTERRUPTED: &str = "This session began before and was interrupted; the tree may hold part of its work. {look}, and do not redo what is there.";
+    "Look at the tree,{check} then begin with the item, or go on where the notes stopped.";
+pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone; keep this conversation for deciding and checking.";
+pub(super) const INTERRUPTED: &str = "This session was interrupted before; the tree may hold part of its work. {look}, and do not redo what is there.";
 pub(super) const INTERRUPTED_NOTES: &str = "Compare git status and diff with the notes";
 pub(super) const INTERRUPTED_NO_NOTES: &str = "Look at git status and diff";
 pub(super) const REMEMBERED: &str = "What sessions before this run left here is listed under \"From the memory\". It may be out of date: where it and the tree differ, the tree is right.";

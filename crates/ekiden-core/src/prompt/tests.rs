@@ -306,7 +306,7 @@ fn the_closing_request_goes_by_the_notes_that_there_are() {
     );
     assert_eq!(
         last_line(Some(Author::Agent), &item),
-        "Look at the tree, then begin with the item, or go on with it where the notes stopped."
+        "Look at the tree, then begin with the item, or go on where the notes stopped."
     );
     assert_eq!(
         last_line(Some(Author::Agent), &[PromptSection::Findings(Vec::new())]),

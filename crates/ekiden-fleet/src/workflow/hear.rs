@@ -168,10 +168,10 @@ impl Fleet {
                         self.state.merged(&stage, commit);
                         self.plan.merged(&stage);
                     }
-                    Ok(MergeDone::Conflict(obstacle)) => {
-                        let files = obstacle.files.clone();
+                    Ok(MergeDone::Conflict(merge_failure)) => {
+                        let files = merge_failure.files.clone();
                         self.plan.unmerged(&stage, Outcome::Unmerged { files });
-                        self.state.not_merged(stage, obstacle);
+                        self.state.not_merged(stage, merge_failure);
                     }
                     Ok(MergeDone::Refused { why }) => self.plan.not_merged(&stage, why),
                     Err(ActivityExecutionError::Cancelled(_)) => {

@@ -77,7 +77,7 @@ fn take(
     watched: Option<&Watched>,
 ) -> Result<Taken, Failure> {
     if invocation.environment.has_run() {
-        return Err(Watched::of_run());
+        return Err(Watched::refused());
     }
     let reading = watched.and_then(Watched::reading);
     Ok(take_checkpoint(&Request {

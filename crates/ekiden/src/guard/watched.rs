@@ -192,7 +192,7 @@ impl Watched {
         let own = named.or_else(|| environment.variable(transcript::SESSION_VARIABLE));
         let began = own.and_then(|session| began_in(&environment, session, &here));
         let here = began.unwrap_or(here);
-        let mut watched = Self::of("", PathBuf::new(), &here, &here).ok_or_else(Self::of_run)?;
+        let mut watched = Self::of("", PathBuf::new(), &here, &here).ok_or_else(Self::refused)?;
         // Worktrees share a state directory.
         let is_elsewhere = |session: &String| {
             let mut file = File::open(transcript::find(&environment, session)?).ok()?;
@@ -213,7 +213,7 @@ impl Watched {
     }
 
     /// Why a session of a run is not watched.
-    pub fn of_run() -> Failure {
+    pub fn refused() -> Failure {
         let text = "cannot watch this session: it is one of a run of ekiden";
         Failure::new(Exit::InvalidInput, text)
             .hint("its run hands it off by itself; `ekiden status` shows how far it is")

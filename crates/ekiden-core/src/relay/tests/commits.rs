@@ -70,7 +70,7 @@ fn only_the_session_after_a_hooks_refusal_is_told_of_it() {
         "{prompt}"
     );
     assert!(
-        prompt.contains("\nGit did not commit the work before this session: a hook"),
+        prompt.contains("\nA hook refused to commit the last session's work, as quoted"),
         "{prompt}"
     );
     for words in ["well commit survey", "well commit:failed survey"] {
@@ -215,7 +215,7 @@ fn the_first_session_is_told_what_was_left_and_the_later_ones_to_ask() {
     let parts = [
         "### Memory Query (Run First)",
         query,
-        "continue from the notes",
+        "go on from the notes",
         "continue at",
     ];
     let told = "# From the memory";

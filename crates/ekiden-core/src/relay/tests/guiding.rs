@@ -123,7 +123,7 @@ fn words_are_given_to_one_session_as_the_users_own() {
     );
     let words = "# From the user\n\nleave tests/legacy alone\nuse the new client\n\n# Now";
     assert!(track.prompt().contains(words), "{}", track.prompt());
-    assert!(track.prompt().contains("They go before the notes"));
+    assert!(track.prompt().contains("go before the notes"));
     let next = after("guided", "well say:leave_it unpause well wake");
     assert!(!next.prompt().contains(FROM_USER), "{}", next.prompt());
 }

@@ -341,8 +341,8 @@ fn an_edited_task_is_told_to_the_next_session_and_only_to_that() {
         # Now
 
         This is session 2.
-        The user has changed the task: the text under "Task" is valid, and notes may follow the old one.
-        This session began before and was interrupted; the tree may hold part of its work. Compare git status and diff with the notes, and do not redo what is there.
+        The user has changed the task, and notes may follow the old one.
+        This session was interrupted before; the tree may hold part of its work. Compare git status and diff with the notes, and do not redo what is there.
         Look at the tree, then continue at "Resume at" if it still holds; else take the next unfinished part of the task.
     "##]].assert_eq(&now(&track));
     assert!(
@@ -527,7 +527,7 @@ fn a_run_from_an_earlier_session_knows_what_that_one_left() {
         # Now
 
         This is session 3.
-        The user has changed the task: the text under "Task" is valid, and notes may follow the old one.
+        The user has changed the task, and notes may follow the old one.
         The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.
         Look at the tree, then continue at "Resume at" if it still holds; else take the next unfinished part of the task.
     "##]].assert_eq(&now(&track));
