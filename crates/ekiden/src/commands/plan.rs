@@ -241,6 +241,7 @@ impl<'a> Planner<'a> {
         let (invocation, agent) = (&self.invocation, &mut self.settings.agent);
         author::check_planner(agent)?;
         check_agents([&*agent], invocation, &self.workspace.dir)?;
+        invocation.warn_of_held_back(output);
         let isolated = agent.permissions.isolated;
         let client = ClientSettings::read(&invocation.environment, &self.workspace.dir, isolated);
         settle_permissions(invocation, &client, agent, output)?;

@@ -19,6 +19,7 @@ use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 use self::asked::{done_when, extended, in_the_way, issue};
 use self::draft::Draft;
 use self::question::{Stop, choose, line};
+use super::run::find_agent;
 use super::task::Task;
 use super::{CommandLine, Invocation, offer};
 use crate::client::permission::{self, Choice};
@@ -124,6 +125,11 @@ fn ask(
         words.extend(flags::words(&answers.flags));
         return Ok(Some(words));
     }
+    let settings = chosen::settings(&answers.invocation.given, &answers.invocation.here)?;
+    if let Err((absent, remedy)) = find_agent(&settings.agent) {
+        let agent = &settings.agent.name;
+        output.warn(&format!("agent `{agent}`: {absent}: {remedy}"));
+    }
     let goal = goal(&answers, &workspace, draft, output)?;
     let issue = match &goal {
         Goal::Issue(name) => Some(name.clone()),
@@ -132,7 +138,6 @@ fn ask(
     let kind = run_kind()?;
     let check = answers.verification(&workspace, kind)?;
     answers.limits(kind)?;
-    let settings = chosen::settings(&answers.invocation.given, &answers.invocation.here)?;
     answers.permission(&settings.agent, &workspace)?;
     let mode = match kind {
         RunKind::Relay => answers.mode(settings.agent.kind)?,

@@ -290,6 +290,12 @@ fn a_project_lowers_limits_and_raises_none_without_an_approval() {
     warning: .ekiden/config.toml:4 would loosen `on_rate_limit` from stop to wait, which needs your approval: `ekiden config approve`
     warning: .ekiden/config.toml:12 would loosen `research` from false to true, which needs your approval: `ekiden config approve`
     ");
+    let planning = environment.run(&["plan", "a tea timer", "--agent", "rehearsal"]);
+    assert_eq!(
+        planning.expect(0).stderr.matches("would loosen").count(),
+        said.stderr.lines().count() + 1,
+        "and the quiet hours"
+    );
     let settings = &environment.log()[0]["event"]["settings"];
     insta::assert_snapshot!(settings["bounds"]["run"], @r#"{"micro_usd":5000000,"tokens":null}"#);
     insta::assert_snapshot!(environment.told(&["config", "approve"]), @"

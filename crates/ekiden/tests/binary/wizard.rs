@@ -298,6 +298,8 @@ fn permissions_are_asked_for_where_the_client_needs_them() {
         shown.ends_with("\nekiden run --skip-permissions --detach task.md"),
         "{shown}"
     );
+    let told = "warning: agent `claude`: `claude` is not on PATH: install it";
+    assert!(shown.contains(told), "{shown}");
 }
 
 // shows: REL-26
