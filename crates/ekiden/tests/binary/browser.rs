@@ -186,7 +186,7 @@ fn hostile_words_change_nothing_in_a_browser() {
 
 // shows: UIX-05
 #[test]
-fn a_page_whose_dash_is_gone_says_so() {
+fn a_seventh_page_has_a_connection_and_says_if_the_dash_is_gone() {
     let Some((program, driver)) = browser() else {
         return;
     };

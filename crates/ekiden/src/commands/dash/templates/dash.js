@@ -36,21 +36,34 @@ function* folds(main) {
     else { yield [heading + one.textContent, one.parentElement]; }
   }
 }
-const events = new EventSource(script.dataset.events);
-events.addEventListener("changed", renew);
-// What changed before somebody listened, or between two connections, no event told.
-events.addEventListener("open", renew);
 // A connection ends every minute and the next one follows; only a longer gap means that nobody is there.
 const lost = document.createElement("p");
 lost.className = "attention";
 lost.hidden = true;
 document.body.prepend(lost);
-let gap;
-events.addEventListener("error", () => {
-  const at = new Date().toLocaleTimeString();
-  gap ??= setTimeout(() => {
-    lost.textContent = `Lost contact with ekiden dash: what follows is as of ${at}.`;
-    lost.hidden = false;
-  }, 15000);
-});
-events.addEventListener("open", () => { clearTimeout(gap); gap = undefined; lost.hidden = true; });
+let events, gap;
+// A page that nobody sees holds no connection: a browser has six for all pages of one server.
+function listen() {
+  events?.close();
+  clearTimeout(gap);
+  gap = undefined;
+  if (document.hidden) { return; }
+  events = new EventSource(script.dataset.events);
+  events.addEventListener("changed", renew);
+  events.addEventListener("open", () => {
+    clearTimeout(gap);
+    gap = undefined;
+    lost.hidden = true;
+    // What changed before somebody listened, or between two connections, no event told.
+    renew();
+  });
+  events.addEventListener("error", () => {
+    const at = new Date().toLocaleTimeString();
+    gap ??= setTimeout(() => {
+      lost.textContent = `Lost contact with ekiden dash: what follows is as of ${at}.`;
+      lost.hidden = false;
+    }, 15000);
+  });
+}
+document.addEventListener("visibilitychange", listen);
+listen();
