@@ -98,9 +98,7 @@ impl Endpoints {
     pub(crate) fn exporters(&self, instance: &str, client: &Client) -> Result<Exporters, Fault> {
         let resource = resource(instance);
         let spans = self.traces.then(|| self.span_exporter(&resource, client));
-        let metrics = self
-            .metrics
-            .then(|| self.meter_provider(resource.clone(), client));
+        let metrics = self.metrics.then(|| self.meter_provider(resource.clone()));
         Ok(Exporters {
             spans: spans.transpose()?,
             metrics: metrics
@@ -121,19 +119,11 @@ impl Endpoints {
         Ok(exporter)
     }
 
-    fn meter_provider(
-        &self,
-        resource: Resource,
-        client: &Client,
-    ) -> Result<SdkMeterProvider, Fault> {
-        // A rejected figure is no span.
-        let client = Client {
-            rejected: Arc::default(),
-            ..client.clone()
-        };
+    fn meter_provider(&self, resource: Resource) -> Result<SdkMeterProvider, Fault> {
+        // A figure that is refused says nothing about spans.
         let mut builder = MetricExporter::builder()
             .with_http()
-            .with_http_client(client);
+            .with_http_client(Client::default());
         if let Some(base) = &self.base {
             builder = builder.with_endpoint(format!("{base}/v1/metrics"));
         }
@@ -257,6 +247,9 @@ impl HttpClient for Client {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
     use super::*;
 
     fn of(setting: Option<&str>, variables: &[(&str, &str)]) -> Result<Option<Endpoints>, Fault> {
@@ -317,5 +310,39 @@ mod tests {
         let compression = |word| [("OTEL_EXPORTER_OTLP_COMPRESSION", word)];
         assert!(of(url, &compression("gzip")).is_err());
         assert!(of(url, &compression("none")).is_ok());
+    }
+
+    // shows: UIX-08
+    #[test]
+    fn refused_metrics_do_not_mean_that_spans_are_refused() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoints = Endpoints {
+            base: Some(format!("http://{}", server.local_addr().unwrap())),
+            traces: true,
+            metrics: true,
+        };
+        let client = Client::default();
+        let exporters = endpoints.exporters("run", &client).unwrap();
+        exporters.record(&Measure::Session {
+            agent: "claude".to_owned(),
+            left: None,
+            context_tokens: None,
+        });
+        let refused = std::thread::scope(|scope| {
+            let answering = scope.spawn(|| {
+                let (mut request, _) = server.accept().unwrap();
+                let read = request.read(&mut [0; 64 * 1024]).unwrap();
+                assert!(read > 0);
+                let answer = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+                request.write_all(answer.as_bytes()).unwrap();
+                // Closed only after the answer was read.
+                request
+            });
+            let refused = exporters.flush();
+            assert!(answering.join().is_ok());
+            refused
+        });
+        assert!(refused.is_err());
+        assert!(!client.refuses());
     }
 }
