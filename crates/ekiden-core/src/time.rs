@@ -64,13 +64,15 @@ impl Timestamp {
 }
 
 impl Timestamp {
+    /// The point in time, or the last one that there is a date for.
+    pub fn instant(self) -> jiff::Timestamp {
+        let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX)
+    }
+
     /// The date in UTC, such as `2026-11-21`.
     pub fn date(self) -> String {
-        let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
-        jiff::Timestamp::from_millisecond(millis)
-            .unwrap_or(jiff::Timestamp::MAX)
-            .strftime("%Y-%m-%d")
-            .to_string()
+        self.instant().strftime("%Y-%m-%d").to_string()
     }
 
     /// Reads a date and time such as `2026-11-21T14:05:00.250Z`; none if it is something else.
@@ -87,11 +89,8 @@ impl Timestamp {
 
     /// Date and time in UTC to the second, such as `2026-11-21T14:05:00Z`.
     pub fn rfc3339(self) -> String {
-        let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
-        jiff::Timestamp::from_millisecond(millis)
-            .unwrap_or(jiff::Timestamp::MAX)
-            .strftime("%Y-%m-%dT%H:%M:%SZ")
-            .to_string()
+        let at = self.instant();
+        at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }
 

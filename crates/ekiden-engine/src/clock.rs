@@ -8,9 +8,8 @@ pub trait Clock {
 
 /// Local time's offset from UTC at a time, in seconds. The machine knows the zone and its rules.
 pub fn utc_offset_secs(at: Timestamp) -> i32 {
-    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
-    let at = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
-    jiff::tz::TimeZone::system().to_offset(at).seconds()
+    let zone = jiff::tz::TimeZone::system();
+    zone.to_offset(at.instant()).seconds()
 }
 
 #[derive(Debug, Clone, Copy, Default)]

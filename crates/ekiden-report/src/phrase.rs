@@ -117,10 +117,7 @@ pub fn files(number: usize) -> String {
 
 /// A point in time in a zone.
 pub fn zoned(at: Timestamp, zone: &TimeZone) -> Zoned {
-    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_millisecond(millis)
-        .unwrap_or(jiff::Timestamp::MAX)
-        .to_zoned(zone.clone())
+    at.instant().to_zoned(zone.clone())
 }
 
 /// `22:04`, with the day if it differs from that of `beside`, and with the year likewise: `Sun 22 Nov 03:10`.

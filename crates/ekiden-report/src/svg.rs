@@ -4,7 +4,7 @@
 //! it shows, for people who cannot see it. The only words of an agent in a drawing are names, which are escaped.
 
 use ekiden_core::budget::{Budget, Spend};
-use ekiden_core::guard::{Level, Window};
+use ekiden_core::guard::Level;
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 use minijinja::{Value, context};
@@ -12,7 +12,7 @@ use minijinja::{Value, context};
 use crate::curve::Point;
 use crate::phrase;
 use crate::render::rendered;
-use crate::timeline::{Stage, Timeline};
+use crate::timeline::{Session, Stage, Timeline};
 
 const WIDTH: u64 = 480;
 const HEIGHT: u64 = 210;
@@ -43,7 +43,7 @@ pub fn context(
         .map(|point| point.tokens)
         .max()
         .filter(|top| *top > 0)?;
-    let window = newest_window(stage);
+    let window = stage.sessions.iter().rev().find_map(Session::window);
     let level = |level| window.map(|window| window.tokens_of(timeline.levels, level));
     let axes = Axes {
         from: stage.sessions.first()?.began,
@@ -206,15 +206,6 @@ pub fn budget(spent: Spend, budget: Budget) -> Option<String> {
     });
     let parts = context! { bars => bars.collect::<Vec<_>>(), ..frame(height) };
     (height > 0).then(|| rendered("budget.svg", parts))
-}
-
-fn newest_window(stage: &Stage) -> Option<Window> {
-    let attempts = stage
-        .sessions
-        .iter()
-        .rev()
-        .flat_map(|session| session.attempts.iter().rev());
-    attempts.filter_map(|attempt| attempt.window).next()
 }
 
 /// The room for a plot in a drawing of this height.

@@ -15,7 +15,7 @@ use crate::error::{FileFault, StoreError};
 use crate::replace::{Durability, stage, temporary};
 
 /// The piece size for copying and comparing files.
-const PIECE_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: u64 = 64 * 1024;
 
 /// Archives files, each a name and a text, in one directory, and makes the directory if it is missing. Its parent
 /// must be durable. One sync for each file, one for the directory, one for its parent.
@@ -92,22 +92,19 @@ pub(crate) fn copy_whole(disk: &dyn Disk, from: &Path, to: &Path) -> DiskResult<
 fn copy_read(disk: &dyn Disk, reader: &mut dyn Read, from: &Path, to: &Path) -> DiskResult<()> {
     let staged = temporary(to);
     stage(disk, &staged, b"", Durability::Derived)?;
-    let mut piece = vec![0; PIECE_BYTES];
     let mut len = 0;
     loop {
-        let count =
-            read_piece(reader, &mut piece).map_err(|e| DiskError::new(Operation::Read, from, e))?;
+        let piece = read_piece(reader, from)?;
         // The last, empty piece syncs the whole file.
-        let reach = if count == 0 {
-            Reach::Disk
-        } else {
-            Reach::Cache
+        let reach = match piece.is_empty() {
+            true => Reach::Disk,
+            false => Reach::Cache,
         };
-        disk.append(&staged, len, &piece[..count], reach)?;
-        if count == 0 {
+        disk.append(&staged, len, &piece, reach)?;
+        if piece.is_empty() {
             return disk.rename(&staged, to);
         }
-        len += count as u64;
+        len += piece.len() as u64;
     }
 }
 
@@ -131,16 +128,12 @@ pub(crate) fn same_content(disk: &dyn Disk, a: &Path, b: &Path) -> DiskResult<bo
         return Ok(false);
     }
     let (mut read_a, mut read_b) = (disk.reader(a, 0)?, disk.reader(b, 0)?);
-    let (mut piece_a, mut piece_b) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
     loop {
-        let count_a = read_piece(read_a.as_mut(), &mut piece_a)
-            .map_err(|e| DiskError::new(Operation::Read, a, e))?;
-        let count_b = read_piece(read_b.as_mut(), &mut piece_b)
-            .map_err(|e| DiskError::new(Operation::Read, b, e))?;
-        if piece_a[..count_a] != piece_b[..count_b] {
+        let piece = read_piece(read_a.as_mut(), a)?;
+        if piece != read_piece(read_b.as_mut(), b)? {
             return Ok(false);
         }
-        if count_a == 0 {
+        if piece.is_empty() {
             return Ok(true);
         }
     }
@@ -181,16 +174,10 @@ pub fn make_dir(disk: &dyn Disk, dir: &Path) -> DiskResult<bool> {
     }
 }
 
-/// Fills the piece, or as much of it as the file has.
-fn read_piece(reader: &mut dyn Read, piece: &mut [u8]) -> std::io::Result<usize> {
-    let mut count = 0;
-    while count < piece.len() {
-        match reader.read(&mut piece[count..]) {
-            Ok(0) => break,
-            Ok(more) => count += more,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(count)
+/// The next piece of a file, or what is left of it.
+fn read_piece(reader: &mut dyn Read, path: &Path) -> DiskResult<Vec<u8>> {
+    let mut piece = Vec::new();
+    let read = reader.take(PIECE_BYTES).read_to_end(&mut piece);
+    read.map_err(|error| DiskError::new(Operation::Read, path, error))?;
+    Ok(piece)
 }

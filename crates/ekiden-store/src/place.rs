@@ -77,20 +77,10 @@ pub fn project_name(path: &str) -> String {
         return "root".to_owned();
     }
     let readable = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let tail: String = path
-        .chars()
-        .rev()
-        .take(40)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .rev()
-        .map(readable)
-        .collect();
-    format!(
-        "{}-{}",
-        tail.trim_matches('-'),
-        &sha256_hex(path.as_bytes())[..8]
-    )
+    let from = path.char_indices().rev().nth(39).map_or(0, |(at, _)| at);
+    let tail: String = path[from..].chars().map(readable).collect();
+    let hash = &sha256_hex(path.as_bytes())[..8];
+    format!("{}-{hash}", tail.trim_matches('-'))
 }
 
 /// Where git keeps what belongs to the worktree with this top alone: `.git`, or what that file names. Read directly, as

@@ -107,7 +107,5 @@ impl StatusFile {
 
 /// `2026-06-01T10:00:00Z`, as the shell edition writes it.
 fn in_utc<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    let seconds = i64::try_from(time.0 / 1000).map_err(serde::ser::Error::custom)?;
-    let time = jiff::Timestamp::from_second(seconds).map_err(serde::ser::Error::custom)?;
-    serializer.collect_str(&time)
+    serializer.serialize_str(&time.rfc3339())
 }

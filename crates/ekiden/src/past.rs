@@ -85,11 +85,7 @@ fn of_stage(stage: &Stage, run: &Run) -> Vec<Past> {
         .filter(|session| session.end().is_some())
     {
         let took = took(session);
-        let window = session
-            .attempts
-            .iter()
-            .rev()
-            .find_map(|attempt| attempt.window);
+        let window = session.window();
         let window = window.unwrap_or_else(|| relay.settings.window());
         let until_handoff = window.tokens_of(relay.settings.levels, Level::L2);
         let rest = estimated.saturating_sub(sum.context_tokens);

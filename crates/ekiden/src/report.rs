@@ -182,25 +182,15 @@ pub fn tell(
             (tone, Text::own(headline), Vec::new())
         }
     };
-    let stage = run
-        .header()
-        .manifest
-        .plan
-        .as_ref()
-        .map(|_| " --stage ID")
-        .unwrap_or_default();
-    next.push(shows(
-        "lists its sessions",
-        format!("ekiden sessions {named}{stage}"),
-    ));
-    next.push(shows(
-        "shows what session N saw, said and left",
-        format!("ekiden show N {named}{stage}"),
-    ));
-    next.push(shows(
-        "shows what session N changed",
-        format!("ekiden diff N {named}{stage}"),
-    ));
+    let is_plan = run.header().manifest.plan.is_some();
+    let stage = if is_plan { " --stage ID" } else { "" };
+    for (what, command) in [
+        ("lists its sessions", "sessions"),
+        ("shows what session N saw, said and left", "show N"),
+        ("shows what session N changed", "diff N"),
+    ] {
+        next.push(shows(what, format!("ekiden {command} {named}{stage}")));
+    }
     Heading {
         id: id.to_owned(),
         tone,

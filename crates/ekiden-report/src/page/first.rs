@@ -4,8 +4,8 @@ use ekiden_core::text::{one_line, short};
 
 use super::{Block, Text, View, masked};
 use crate::phrase;
+use crate::timeline::State;
 use crate::timeline::check_word;
-use crate::timeline::{Stage, State};
 
 /// A command may name rules and paths.
 const COMMAND_CHARS_MAX: usize = 2_000;
@@ -128,11 +128,10 @@ impl View<'_> {
         let stages = &self.timeline.stages;
         if !self.timeline.is_plan {
             let items = stages.first().and_then(|stage| stage.items.as_ref());
-            return items.map_or(String::new(), |(open, done)| {
-                format!(
-                    "{done} of {} items, as the agent ticked them",
-                    done + open.len()
-                )
+            return items.map_or(String::new(), |items| {
+                let (done, open) = items.counts();
+                let all = done + open;
+                format!("{done} of {all} items, as the agent ticked them")
             });
         }
         let count = |states: &[State]| {
@@ -227,14 +226,9 @@ impl View<'_> {
     }
 
     fn open(&self) -> Vec<Block> {
-        let open = |stage: &Stage| {
-            stage
-                .items
-                .as_ref()
-                .map_or(Vec::new(), |(open, _)| open.clone())
-        };
         let stages = self.timeline.stages.iter();
-        let items: Vec<String> = stages.flat_map(open).collect();
+        let items = stages.filter_map(|stage| stage.items.as_ref());
+        let items: Vec<&String> = items.flat_map(|items| &items.open).collect();
         let more = items.len().saturating_sub(ITEMS_SHOWN);
         let mut shown: Vec<Text> = items
             .iter()

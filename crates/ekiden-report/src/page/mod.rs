@@ -270,6 +270,11 @@ impl Block {
         (!text.trim().is_empty()).then_some(Self::Quote { head, text })
     }
 
+    /// A table, or nothing without rows. If there are more than `max` rows, the first and the last are shown.
+    fn table(head: Vec<&'static str>, rows: Vec<Vec<Text>>, max: usize) -> Vec<Self> {
+        Self::table_of(head, rows, max, |row| row)
+    }
+
     /// The same for items that become a row each; only the shown rows are made.
     fn table_of<T>(
         head: Vec<&'static str>,
@@ -278,21 +283,11 @@ impl Block {
         row: impl FnMut(T) -> Vec<Text>,
     ) -> Vec<Self> {
         let (shown, left_out) = ends(all, max);
-        let rows = shown.into_iter().map(row).collect();
-        let table = Self::table(head, rows, max);
-        table.into_iter().chain(Self::left_out(left_out)).collect()
-    }
-
-    fn left_out(rows: usize) -> Option<Self> {
-        let rows = (rows > 0).then(|| phrase::count(rows as u64, "row"));
-        rows.map(|rows| Self::line(format!("{rows} in the middle are left out.")))
-    }
-
-    /// A table, or nothing without rows. If there are more than `max` rows, the first and the last are shown.
-    fn table(head: Vec<&'static str>, rows: Vec<Vec<Text>>, max: usize) -> Vec<Self> {
-        let (rows, left_out) = ends(rows, max);
+        let rows: Vec<_> = shown.into_iter().map(row).collect();
         let table = (!rows.is_empty()).then_some(Self::Table { head, rows });
-        table.into_iter().chain(Self::left_out(left_out)).collect()
+        let rows = (left_out > 0).then(|| phrase::count(left_out as u64, "row"));
+        let more = rows.map(|rows| Self::line(format!("{rows} in the middle are left out.")));
+        table.into_iter().chain(more).collect()
     }
 }
 

@@ -323,16 +323,12 @@ impl View<'_> {
             };
             (Text::own(session + gone), one.fact.as_str())
         });
-        let (rows, left_out) = ends(given.chain(learned).collect(), LINES_MAX);
-        let rows = rows
-            .into_iter()
-            .map(|(by, fact)| vec![by, Text::said(fact)]);
-        let more =
-            (left_out > 0).then(|| Block::line(format!("{left_out} in the middle are left out.")));
+        let facts = given.chain(learned).collect();
+        let row = |(by, fact): (Text, &str)| vec![by, Text::said(fact)];
+        let table = Block::table_of(vec!["learned by", "fact"], facts, LINES_MAX, row);
         let now = format!("{} now.", phrase::count(known.len() as u64, "fact"));
-        let table = Block::table(vec!["learned by", "fact"], rows.collect(), LINES_MAX);
         let now = (!table.is_empty()).then(|| Block::line(now));
-        now.into_iter().chain(table).chain(more).collect()
+        now.into_iter().chain(table).collect()
     }
 
     fn asked(&self) -> Vec<Block> {

@@ -19,6 +19,7 @@ use ekiden_core::budget::{AgentBudget, Budget, Spend, TokenCounts};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, Commit, Counters, Delivery, Merge};
 use ekiden_core::guard::{Level, Levels, Window};
+use ekiden_core::handoff::OpenItems;
 use ekiden_core::ids::{AttemptNumber, RunId, StageId};
 use ekiden_core::manifest::{Stage as Planned, Verification};
 use ekiden_core::outcome::{Outcome, WaitCause};
@@ -122,8 +123,8 @@ pub struct Stage {
     pub tries: u32,
     /// The question with which it ended.
     pub question: Option<String>,
-    /// Open items of the last handoff, and the number of done ones, if it lists them.
-    pub items: Option<(Vec<String>, usize)>,
+    /// The items of the last handoff, if it lists them.
+    pub items: Option<OpenItems>,
     /// How many facts there were before the last record, corrected ones included.
     known: usize,
 }
@@ -405,12 +406,14 @@ impl Session {
     /// Context use at its end in tokens, and the share of the window if that is known.
     pub fn usage(&self) -> Option<(u64, Option<u64>)> {
         let tokens = self.end()?.counters.usage_tokens;
-        let window = self
-            .attempts
-            .iter()
-            .rev()
-            .find_map(|attempt| attempt.window);
-        (tokens > 0).then(|| (tokens, window.map(|window| window.percent(tokens))))
+        let share = self.window().map(|window| window.percent(tokens));
+        (tokens > 0).then_some((tokens, share))
+    }
+
+    /// Its newest window.
+    pub fn window(&self) -> Option<Window> {
+        let mut attempts = self.attempts.iter().rev();
+        attempts.find_map(|attempt| attempt.window)
     }
 
     pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {

@@ -49,8 +49,7 @@ impl Timeline {
             stage.tries = run.plan().tries(&stage.id);
             stage.question = questions.get(&stage.id).cloned();
             let last = run.relay(&stage.id).and_then(|relay| relay.last.as_ref());
-            let items = last.and_then(|last| last.open_items.as_ref());
-            stage.items = items.map(|items| (items.open.clone(), items.done.len()));
+            stage.items = last.and_then(|last| last.open_items.clone());
         }
     }
 

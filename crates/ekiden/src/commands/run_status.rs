@@ -8,7 +8,7 @@ use ekiden_core::record::Record;
 use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::text::{clean, in_full};
-use ekiden_core::time::{Millis, Timestamp};
+use ekiden_core::time::Timestamp;
 use ekiden_engine::EngineError;
 use ekiden_engine::clock::{Clock, SystemClock};
 use ekiden_engine::history::{self, Listed, RunSummary};
@@ -364,7 +364,7 @@ impl RunStatus {
         if self.holder.is_some() {
             let worked = phrase::duration(now.since(began));
             let left = self.left.map_or(String::new(), |left| {
-                let left = phrase::range(left, |millis| phrase::duration(Millis(millis)));
+                let left = phrase::durations(left);
                 format!(", {left} left")
             });
             return format!("since {from}, {worked}{left}");

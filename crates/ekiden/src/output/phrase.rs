@@ -23,6 +23,16 @@ pub fn range(range: Range, told: impl Fn(u64) -> String) -> String {
     }
 }
 
+/// `41m to 2h 23m`.
+pub fn durations(range: Range) -> String {
+    self::range(range, |millis| duration(Millis(millis)))
+}
+
+/// `$1.20 to $4.00`.
+pub fn costs(range: Range) -> String {
+    self::range(range, |micro_usd| cost(micro_usd, true, false))
+}
+
 /// How the next command names a run, after a blank. The newest needs no name: the last of `ids`, or one that began
 /// after they were read.
 pub fn which(id: &RunId, ids: &[RunId]) -> String {

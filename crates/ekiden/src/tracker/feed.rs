@@ -248,7 +248,7 @@ impl Feed {
             let whole = format!("{}\n\n{}", last.notes.progress, last.notes.next_prompt);
             entry.document = self.trackers.document(&document, whole);
             if let Some(left) = past::left(run, &self.past, record.time) {
-                let left = phrase::range(left, |millis| phrase::duration(Millis(millis)));
+                let left = phrase::durations(left);
                 entry
                     .facts
                     .push(format!("Time left, by past work here: {left}."));

@@ -2,7 +2,6 @@
 
 use ekiden_core::estimate::{Kind, Learned, Outlook, Past, Range, Session, Sessions, Unit};
 use ekiden_core::guard::estimate::Estimate;
-use ekiden_core::time::Millis;
 
 use super::Subject;
 use crate::output::line::{Line, Tone, one_line};
@@ -31,44 +30,19 @@ impl Subject {
         let share = outlook
             .context_tokens
             .map(|tokens| tokens.saturating_mul(100).div_ceil(self.window_tokens));
-        let share = format!(
-            " · {} of the usable window",
-            phrase::range(share, |percent| format!("{percent}%"))
-        );
+        let share = phrase::range(share, |percent| format!("{percent}%"));
+        let tokens = |range: Range| phrase::range(range, phrase::tokens) + " tokens";
+        let sessions = phrase::range(outlook.sessions, |count| count.to_string());
+        let read = outlook.read_tokens.map(tokens);
         let rows = [
-            (
-                "context",
-                Some(phrase::range(outlook.context_tokens, phrase::tokens) + " tokens"),
-            ),
-            (
-                "sessions",
-                Some(phrase::range(outlook.sessions, |count| count.to_string())),
-            ),
-            (
-                "read",
-                outlook
-                    .read_tokens
-                    .map(|tokens| phrase::range(tokens, phrase::tokens) + " tokens, uncached"),
-            ),
-            (
-                "written",
-                outlook
-                    .written_tokens
-                    .map(|tokens| phrase::range(tokens, phrase::tokens) + " tokens"),
-            ),
-            (
-                "time",
-                outlook
-                    .duration_ms
-                    .map(|time| phrase::range(time, |millis| phrase::duration(Millis(millis)))),
-            ),
-            (
-                "cost",
-                outlook.micro_usd.map(|cost| {
-                    phrase::range(cost, |micro_usd| phrase::cost(micro_usd, true, false))
-                }),
-            ),
+            ("context", Some(tokens(outlook.context_tokens))),
+            ("sessions", Some(sessions)),
+            ("read", read.map(|read| read + ", uncached")),
+            ("written", outlook.written_tokens.map(tokens)),
+            ("time", outlook.duration_ms.map(phrase::durations)),
+            ("cost", outlook.micro_usd.map(phrase::costs)),
         ];
+        let share = format!(" · {share} of the usable window");
         let head = Line::new(Tone::Plain, self.name.clone()).with(Tone::Quiet, share);
         let rows = rows
             .into_iter()
@@ -139,19 +113,15 @@ impl Subject {
             Column::new("time", Side::Right, 1),
             Column::new("cost", Side::Right, 2),
         ];
-        let or_none = |figure: Option<Range>, told: fn(u64) -> String| {
-            figure.map_or(String::new(), |figure| phrase::range(figure, told))
-        };
         let row = |(unit, outlook): (&Unit, Outlook)| -> Vec<Cell> {
             let cells = [
                 one_line(&unit.title),
                 phrase::range(outlook.context_tokens, phrase::tokens),
-                or_none(outlook.duration_ms, |millis| {
-                    phrase::duration(Millis(millis))
-                }),
-                or_none(outlook.micro_usd, |micro_usd| {
-                    phrase::cost(micro_usd, true, false)
-                }),
+                outlook
+                    .duration_ms
+                    .map(phrase::durations)
+                    .unwrap_or_default(),
+                outlook.micro_usd.map(phrase::costs).unwrap_or_default(),
             ];
             cells.map(|text| (Tone::Plain, text)).into()
         };
