@@ -212,6 +212,10 @@ impl RunSummary {
         if effects != record.effects {
             self.differs.get_or_insert(record.seq);
         }
+        // Noted already, with all that came before it.
+        if matches!(record.event, Event::LogicChanged { .. }) {
+            self.differs = None;
+        }
         self.take(record);
     }
 

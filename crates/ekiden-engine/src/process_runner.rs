@@ -135,8 +135,8 @@ impl ProcessRunner {
         let mut raw = raw_stream(Arc::clone(&self.disk), &session.events())?;
         let is_again = launch.attempt.attempt > AttemptNumber::FIRST;
         if is_again && launch.agent.kind.takes_messages() {
-            // If it fails, so does the next write, which tells the user.
-            let _ = raw.write_all(attempt_mark().as_bytes());
+            // If it fails, so does the next write, which tells the user. Without it nothing is charged to this attempt.
+            let _ = raw.write_all(attempt_mark(launch.attempt.attempt.get()).as_bytes());
         }
         let mut env = vec![
             ("EKIDEN_RUN".to_owned(), launch.run.to_string()),

@@ -50,6 +50,8 @@ pub struct RunFiles {
     session_before: Option<SessionLayout>,
     /// What `status.json` holds, as far as we wrote it.
     last_status: Option<Status>,
+    /// What files of published knowledge hold, as far as we wrote or read it.
+    knowledge: BTreeMap<PathBuf, String>,
 }
 
 impl RunFiles {
@@ -63,6 +65,7 @@ impl RunFiles {
             results: BTreeSet::new(),
             session_before: None,
             last_status: None,
+            knowledge: BTreeMap::new(),
         })
     }
 
@@ -148,9 +151,9 @@ impl RunFiles {
         let Ok(stream) = self.disk.reader(&events, 0) else {
             return lost;
         };
-        let Ok(mut ended) =
-            ekiden_agent::stream::from_saved_stream(stream, agent.kind, run.prices())
-        else {
+        let (number, prices) = (attempt.attempt, run.prices());
+        let ended = ekiden_agent::stream::from_saved_stream(stream, number, agent.kind, prices);
+        let Ok(mut ended) = ended else {
             return lost;
         };
         // The stream has no times; it was written to as long as the engine lived.

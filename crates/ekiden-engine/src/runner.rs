@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use ekiden_agent::address::Socket;
 use ekiden_core::event::{Continued, Event, RunResumed};
-use ekiden_core::ids::RunId;
 use ekiden_core::limits;
 use ekiden_core::manifest::Isolation;
 use ekiden_core::outcome::Outcome;
@@ -37,6 +36,7 @@ use crate::effect_runner::Input;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::branch;
+use crate::git::status::under_way;
 use crate::git::{Git, dirty};
 use crate::history;
 use crate::journal::Journal;
@@ -124,7 +124,7 @@ pub fn start_on(
     driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let work_dir = LockedWorkDir::take(disk, workspace)?;
+    let mut work_dir = LockedWorkDir::take(disk, workspace)?;
     leftovers::warn(work_dir.left_behind, observer);
     if unfinished == Unfinished::Refuse {
         let (place, wanted) = (&header.place, Some(&header.manifest));
@@ -132,7 +132,8 @@ pub fn start_on(
     }
     let header = work_dir.ready(header)?;
     let on_hangup = driving.on_hangup.of(&header);
-    work_dir.drive(header.run.clone(), on_hangup, |work_dir| {
+    work_dir.state.lock_mut().name_run(header.run.clone())?;
+    work_dir.drive(on_hangup, |work_dir| {
         let (journal, effects) = Journal::create(&work_dir.state, SystemClock.now(), header)?;
         let is_imported = journal.run().header().imported.is_some();
         let (mut engine, inputs, socket) = work_dir.engine(journal, &driving, observer)?;
@@ -201,14 +202,20 @@ fn go_on(
 ) -> Result<Outcome, EngineError> {
     let header = found.header();
     let on_hangup = driving.on_hangup.of(header);
-    let run = header.run.clone();
     work_dir.disk = real_disk(&work_dir.workspace, header);
-    work_dir.switch(header)?;
-    let journal = Journal::open(&work_dir.state, &run)?;
+    work_dir.state.lock_mut().name_run(header.run.clone())?;
+    let journal = Journal::open(&work_dir.state, &header.run)?;
     let ended = work_dir.end_leftovers(&journal)?;
     leftovers::warn(work_dir.left_behind + ended, observer);
+    match work_dir.switch(header) {
+        // A session left a rebase unfinished. The next one finds it, and commits wait for the branch.
+        Err(EngineError::Branch(refused)) if has_worked(found) && work_dir.is_git_busy() => {
+            observer.warn(&format!("cannot {refused}"));
+        }
+        switched => switched?,
+    }
     work_dir.restore_worktrees(&journal)?;
-    work_dir.drive(run, on_hangup, |work_dir| {
+    work_dir.drive(on_hangup, |work_dir| {
         work_dir.reclaim(&journal)?;
         notes.extend(journal.differs().map(|seq| Event::LogicChanged { seq }));
         notes.extend(driving.messages.drain(..).map(Event::Steered));
@@ -220,6 +227,11 @@ fn go_on(
         engine.resume(at, event)?;
         Ok((engine, inputs, socket))
     })
+}
+
+fn has_worked(run: &Run) -> bool {
+    let mut relays = run.relays();
+    relays.any(|(_, relay)| relay.totals.sessions > 0 || relay.has_started())
 }
 
 /// An engine that has begun, its inputs, and the socket on which it is steered.
@@ -294,6 +306,12 @@ impl LockedWorkDir {
         Ok(())
     }
 
+    /// Git is in the middle of an operation.
+    fn is_git_busy(&self) -> bool {
+        let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
+        git.git_dir().and_then(|dir| under_way(&dir)).is_some()
+    }
+
     /// The files that commits will leave alone.
     fn uncommitted(&self) -> Result<CommitPlan, EngineError> {
         let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
@@ -304,12 +322,10 @@ impl LockedWorkDir {
 
     /// Drives the run that `begin` starts to its end.
     fn drive<'o>(
-        mut self,
-        run: RunId,
+        self,
         on_hangup: OnHangup,
         begin: impl FnOnce(&Self) -> Result<Started<'o>, EngineError>,
     ) -> Result<Outcome, EngineError> {
-        self.state.lock_mut().name_run(run)?;
         let runtime = runtime()?;
         // If somebody kills keepers, we adopt their orphans.
         let _ = ekiden_agent::become_subreaper();
@@ -397,15 +413,21 @@ impl LockedWorkDir {
         )
     }
 
-    /// Publishes again if another run has worked here since: its files must not be taken for a person's edits.
+    /// Publishes again if another run has worked here since: its files must not be taken for a person's edits. They are
+    /// kept beside the session, since a person may have changed them.
     fn reclaim(&self, journal: &Journal) -> Result<(), EngineError> {
         if !history::is_superseded(self.state.view(), journal)? {
             return Ok(());
         }
         let run = journal.run();
         let files = RunFiles::new(Arc::clone(&self.disk), self.paths(run.header()))?;
-        run.relays()
-            .try_for_each(|(_, relay)| Ok(files.publish(relay, false)?))
+        run.relays().try_for_each(|(stage, relay)| {
+            let mut touched = files.touched(relay);
+            // The task of another run is in its log.
+            touched.retain(|found| found.file.is_some());
+            files.keep_touched(stage, relay.session(), &touched)?;
+            Ok(files.publish(relay, false)?)
+        })
     }
 
     /// Waits until no keeper of the last attempt lives, and ends what escaped even the keepers. Returns how many processes
@@ -446,10 +468,30 @@ fn fenced(workspace: &Workspace) -> Arc<dyn Disk> {
     Arc::new(RealDisk::fenced(&workspace.dir))
 }
 
+/// Drives a run to its end, or as far as ekiden itself can.
 async fn run_to_end(
     mut engine: Engine<'_, ProcessRunner>,
-    mut inputs: mpsc::Receiver<Input>,
+    inputs: mpsc::Receiver<Input>,
     mut signals: Signals,
+) -> Result<Outcome, EngineError> {
+    let ended = take_inputs(&mut engine, inputs, &mut signals).await;
+    if let Err(error) = &ended {
+        engine.notify_of(error);
+        tell_last(&mut engine.runner, &mut signals).await;
+    }
+    ended
+}
+
+/// A person may cut this short.
+async fn tell_last(runner: &mut ProcessRunner, signals: &mut Signals) {
+    let enough = tokio::time::timeout(limits::NOTIFY_AT_END.into(), signals.next());
+    runner.tell_last(async { drop(enough.await) }).await;
+}
+
+async fn take_inputs(
+    engine: &mut Engine<'_, ProcessRunner>,
+    mut inputs: mpsc::Receiver<Input>,
+    signals: &mut Signals,
 ) -> Result<Outcome, EngineError> {
     loop {
         let is_over = engine.runner.is_idle() && inputs.is_empty();
@@ -457,12 +499,10 @@ async fn run_to_end(
             if !engine.runner.is_telling() {
                 return Ok(outcome);
             }
-            // A person may cut this short.
-            let enough = tokio::time::timeout(limits::NOTIFY_AT_END.into(), signals.next());
-            engine.runner.tell_last(async { drop(enough.await) }).await;
+            tell_last(&mut engine.runner, signals).await;
             continue;
         }
-        let input = next_input(&mut inputs, &mut signals, engine.wakes_at()).await;
+        let input = next_input(&mut inputs, signals, engine.wakes_at()).await;
         engine.take(SystemClock.now(), input)?;
         // Whatever asked for the stop, the next Ctrl-C insists.
         signals.interrupted |= engine.journal().run().is_stopping();

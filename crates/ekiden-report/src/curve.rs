@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
 
 use ekiden_core::time::{Millis, Timestamp};
-use ekiden_wire::lines::{Line, read_lines};
-use ekiden_wire::rpc::attempt_mark;
+use ekiden_wire::lines::read_lines;
+use ekiden_wire::rpc::marked_attempt;
 use ekiden_wire::saved::Saved;
 use ekiden_wire::stream::{Block, ClientEvent};
 use ekiden_wire::usage::ContextMeter;
@@ -55,9 +55,8 @@ impl Streams {
     pub fn read(&mut self, stage: usize, session: u32, stream: impl Read) -> io::Result<()> {
         let (mut context, mut open) = (ContextMeter::default(), HashMap::new());
         let (mut attempts, mut saved) = (vec![Contexts::default()], Saved::default());
-        let mark = attempt_mark();
         let read = read_lines(stream, |line| {
-            if line == Line::Whole(mark.trim_end().as_bytes()) {
+            if marked_attempt(line).is_some() {
                 attempts.push(Contexts::default());
             }
             saved.read(line, |event| {
@@ -213,6 +212,8 @@ fn thinned(points: Vec<Point>) -> Vec<Point> {
 
 #[cfg(test)]
 mod tests {
+    use ekiden_wire::rpc::attempt_mark;
+
     use super::*;
 
     fn attempt() -> Attempt {
@@ -289,9 +290,9 @@ mod tests {
         let begun = r#"{"id":1,"result":{"userAgent":"codex"}}
 {"id":2,"result":{"thread":{"id":"t"}}}
 {"method":"turn/started","params":{"threadId":"t","turn":{"id":"u"}}}"#;
-        let first = [begun.to_owned(), used(10), used(20), attempt_mark()].join("\n");
+        let first = [begun.to_owned(), used(10), used(20), attempt_mark(2)].join("\n");
         // The second never answered.
-        let stream = [first, attempt_mark(), begun.to_owned(), used(30)].join("\n");
+        let stream = [first, attempt_mark(3), begun.to_owned(), used(30)].join("\n");
         let mut streams = Streams::default();
         streams.read(0, 1, stream.as_bytes()).unwrap();
         assert_eq!(

@@ -11,7 +11,7 @@ use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles, NotText};
 use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
 
 use crate::archive::{copy_whole, ensure_dir, holds, same_content};
-use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Stat};
+use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Stat, parent};
 use crate::layout::SessionLayout;
 
 /// Where the content of a handoff directory is safe, or is to be made safe.
@@ -169,12 +169,32 @@ fn take_file(
 ) -> DiskResult<()> {
     let mut is_safe = is_recorded(disk, path, len, file, keeping.recorded)?;
     for session in keeping.sessions {
-        is_safe = is_safe || same_content(disk, path, &session.handoff(file))?;
+        is_safe = is_safe || is_archived(disk, path, &session.handoff(file))?;
     }
     if !is_safe {
         keep(disk, path, keeping.left)?;
     }
     disk.remove(path)
+}
+
+/// An attempt at a session left the same content: the first in `progress.md`, a later one in `progress.2.md`.
+fn is_archived(disk: &dyn Disk, path: &Path, first: &Path) -> DiskResult<bool> {
+    let (dir, name) = (parent(first), first.file_name().unwrap_or_default());
+    let names = match disk.list(dir) {
+        Err(error) if error.is_not_found() => return Ok(false),
+        names => names?,
+    };
+    let stem = name
+        .as_encoded_bytes()
+        .strip_suffix(b"md")
+        .unwrap_or_default();
+    for name in names {
+        let is_one = name.as_encoded_bytes().starts_with(stem);
+        if is_one && same_content(disk, path, &dir.join(name))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn is_recorded(

@@ -185,7 +185,8 @@ impl LockedStateDir {
     /// Accepts a run's log as it is: later checks compare with this. Call it before
     /// [`LockedStateDir::open_log`], so that links can be added. If they cannot be written, none are copied.
     pub fn keep_chain(&mut self, run: &RunId, found: &ChainCheck) {
-        let copied = |copy: &PathBuf| found.copy_all(&*self.dir.disk, copy).is_ok();
+        let log = self.dir.layout.run(run).log();
+        let copied = |copy: &PathBuf| found.copy_all(&*self.dir.disk, &log, copy).is_ok();
         if !self.chain_of(run).is_some_and(|copy| copied(&copy)) {
             self.chains = None;
         }

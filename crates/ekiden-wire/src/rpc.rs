@@ -29,6 +29,8 @@ const METHOD_NOT_FOUND: i32 = -32601;
 pub const INVALID_PARAMS: i32 = -32602;
 /// In a message that is too long to read, how far to look for its method and id.
 const HEAD_BYTES: usize = 1024;
+/// No mark of an attempt is longer.
+const MARK_BYTES_MAX: usize = 256;
 /// A dialect's name for the answer to `initialize`, with which an attempt begins.
 pub const BEGUN: &str = "initialize";
 
@@ -38,8 +40,20 @@ pub fn begins_attempt(event: &ClientEvent) -> bool {
 }
 
 /// The line that begins another attempt in that stream, in case its process never answers.
-pub fn attempt_mark() -> String {
-    control::answer(BEGUN, &json!({}))
+pub fn attempt_mark(attempt: u32) -> String {
+    control::answer(BEGUN, &json!({"attempt": attempt}))
+}
+
+/// The attempt that a line of a saved stream begins, if it is such a mark.
+pub fn marked_attempt(line: Line<'_>) -> Option<u32> {
+    let Line::Whole(line) = line else { return None };
+    let line = Some(line).filter(|line| line.len() <= MARK_BYTES_MAX)?;
+    let line: serde_json::Value = serde_json::from_slice(line).ok()?;
+    let answer = &line["response"];
+    let attempt = answer["response"]["attempt"].as_u64()?;
+    u32::try_from(attempt)
+        .ok()
+        .filter(|_| answer["request_id"] == BEGUN)
 }
 
 /// A dialect's lines and events on their way.

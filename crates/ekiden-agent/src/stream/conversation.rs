@@ -456,8 +456,10 @@ fn texts<'a>(protocol: &'a str, message: &'a Prompt) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use ekiden_core::ids::SessionNumber;
+    use ekiden_core::event::Counters;
+    use ekiden_core::ids::{AttemptNumber, SessionNumber};
     use ekiden_wire::agent_side::{AgentWriter, Saying};
+    use ekiden_wire::rpc::attempt_mark;
     use ekiden_wire::usage::Usage;
     use serde_json::json;
 
@@ -480,12 +482,30 @@ mod tests {
         begun + &writer.assistant(message, &usage, Saying::Text("."))
     }
 
+    fn saved(stream: &str, attempt: AttemptNumber) -> AttemptEnded {
+        let prices = Prices::default();
+        from_saved_stream(stream.as_bytes(), attempt, AgentKind::Claude, prices).unwrap()
+    }
+
+    /// The mark of an attempt can be lost, with all that it said, if power fails or the disk is full.
+    // shows: REL-22
+    #[test]
+    fn what_an_earlier_attempt_spent_is_not_charged_again() {
+        let (first, second) = (AttemptNumber::FIRST, AttemptNumber::FIRST.next());
+        let stream = attempt("a", 1_000);
+        assert!(saved(&stream, first).counters.spend.tokens > 1_000);
+        assert_eq!(saved(&stream, second).counters, Counters::default());
+        let stream = stream + &attempt_mark(2) + &attempt("b", 1_000);
+        assert!(saved(&stream, second).counters.spend.tokens > 1_000);
+        let third = second.next();
+        assert_eq!(saved(&stream, third).counters, Counters::default());
+    }
+
     // shows: REL-22
     #[test]
     fn a_saved_stream_is_charged_for_its_last_attempt_and_what_may_have_been_on_its_way() {
         let cost = |stream: String| {
-            let ended =
-                from_saved_stream(stream.as_bytes(), AgentKind::Claude, Prices::default()).unwrap();
+            let ended = saved(&stream, AttemptNumber::FIRST);
             assert!(ended.counters.spend.estimated);
             (ended.counters.spend.tokens, ended.counters.turns)
         };
@@ -503,9 +523,7 @@ mod tests {
     fn a_saved_stream_tells_of_its_last_attempt_what_that_one_did() {
         let call = r#"{"type":"assistant","message":{"id":"c","model":"m","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make"}}]},"parent_tool_use_id":null}"#;
         let first = format!("{}{call}\n{TOOL}\n", attempt("a", 1_000));
-        let ended = |stream: String| {
-            from_saved_stream(stream.as_bytes(), AgentKind::Claude, Prices::default()).unwrap()
-        };
+        let ended = |stream: String| saved(&stream, AttemptNumber::FIRST);
         assert_eq!(ended(first.clone()).counters.tool_calls, 1);
         let again = ended(first + &attempt("b", 1_000));
         assert_eq!(again.counters.tool_calls, 0);

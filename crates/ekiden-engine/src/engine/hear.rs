@@ -218,6 +218,7 @@ impl<R: EffectRunner> Engine<'_, R> {
         for (stage, edit) in self.files.edited_knowledge(&self.journal) {
             self.keep_unused(&stage, &edit)?;
             if let FileText::Text(text) = edit.text {
+                self.files.took_edit(&stage, &text);
                 let event = RelayEvent::KnowledgeEdited { text };
                 self.record_one(Event::Stage { stage, event })?;
             }

@@ -9,6 +9,7 @@ use ekiden_core::manifest::Stage;
 use ekiden_core::notice::NoticeKind;
 use ekiden_core::prompt::{ContextInput, ResultInput};
 use ekiden_core::relay::{Purpose, Relay};
+use ekiden_core::text::in_full;
 use ekiden_store::error::StoreError;
 
 use super::{Engine, LiveAttempt};
@@ -104,6 +105,22 @@ impl<R: EffectRunner> Engine<'_, R> {
             stage: Some(stage.clone())
                 .filter(|_| in_plan && self.journal.run().outcome().is_none()),
             session: relay.map_or(0, |relay| relay.session().into()),
+        };
+        self.runner.notify(id, notice);
+    }
+
+    /// Notifies of a failure of ekiden's own, which cannot be recorded.
+    pub(crate) fn notify_of(&mut self, failure: &EngineError) {
+        let id = EffectId {
+            seq: self.journal.last().seq + 1,
+            index: u32::MAX,
+        };
+        let notice = Notice {
+            at: self.now,
+            about: NoticeKind::Failed,
+            text: format!("ekiden stopped: it cannot {}", in_full(failure)),
+            stage: None,
+            session: self.journal.run().totals().sessions,
         };
         self.runner.notify(id, notice);
     }
@@ -249,10 +266,20 @@ impl<R: EffectRunner> Engine<'_, R> {
 
     /// Returns whether the relay's texts are published.
     fn publish(&mut self, stage: &StageId, durably: bool) -> Result<bool, EngineError> {
-        let is_superseded = !durably && self.journal.run().is_superseded(stage);
-        let Some(relay) = self.relay(stage).filter(|_| !is_superseded) else {
+        let run = self.journal.run();
+        let is_superseded = !durably && run.is_superseded(stage);
+        let Some(relay) = run.relay(stage).filter(|_| !is_superseded) else {
             return Ok(true);
         };
+        if let Some(edit) = self.files.overwritten(relay)
+            && let Some(copy) = self.files.keep_edit(relay, &edit)?
+        {
+            let copy = copy.display();
+            let text = format!(
+                "cannot use your edit of KNOWLEDGE.md, since the session before it was still being checked; it is kept in {copy}"
+            );
+            self.observer.warn(&text);
+        }
         let texts = self.files.publish(relay, durably);
         let list = self.files.publish_list(relay);
         let is_published = texts.is_ok();

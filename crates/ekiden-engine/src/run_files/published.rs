@@ -130,6 +130,20 @@ impl RunFiles {
             .try_for_each(|touched| self.keep_one(&left, touched).map(drop))
     }
 
+    /// What somebody has written over the published knowledge since we wrote or read it, and publishing overwrites.
+    pub(crate) fn overwritten(&mut self, relay: &Relay) -> Option<Touched> {
+        let (published, file) = (self.published(relay), HandoffFile::Knowledge);
+        let ours = relay.knowledge.render();
+        let before = self.knowledge.insert(published.file(file), ours)?;
+        self.difference(&published, Some(file), &before)
+    }
+
+    /// The published knowledge is this text of a person.
+    pub(crate) fn took_edit(&mut self, stage: &StageId, text: &str) {
+        let path = self.paths.published(stage).file(HandoffFile::Knowledge);
+        self.knowledge.insert(path, text.to_owned());
+    }
+
     /// Copies an edit beside the session before which it was found. Returns the copy if there was none yet.
     pub(crate) fn keep_edit(&self, relay: &Relay, edit: &Touched) -> DiskResult<Option<PathBuf>> {
         let relays = self.paths.relay(&relay.stage.id);

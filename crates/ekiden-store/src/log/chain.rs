@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Anyone who can write the log can also compute the links, so the writer copies them into the user's own state
-//! directory: 33 bytes for each record. It copies a link after the link's record is on the disk, and does not
-//! sync the copy. So after a crash the copy may end before the log does, never after it.
+//! directory: 33 bytes for each record. The first link is on the disk before the log is. It copies every other link after the
+//! link's record is on the disk, and does not sync it. So after a crash the copy may end before the log does, never after
+//! it, and it has a beginning.
 //!
 //! A program that only reads a log does not need the links.
 
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use ekiden_core::hash::sha256_hex;
 use serde::de::IgnoredAny;
 
-use crate::archive::make_dirs;
+use crate::archive::ensure_dir;
 use crate::disk::{Disk, DiskError, DiskResult, Kind, Operation, Reach, parent};
 use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::replace::{Durability, replace};
@@ -78,15 +79,17 @@ impl ChainCheck {
         })
     }
 
-    /// Makes the copy match the log's current content.
-    pub(crate) fn copy_all(&self, disk: &dyn Disk, copy: &Path) -> DiskResult<()> {
+    /// Makes the copy match the log's current content. Both are durable when it returns.
+    pub(crate) fn copy_all(&self, disk: &dyn Disk, log: &Path, copy: &Path) -> DiskResult<()> {
         if self.continuity == Continuity::Same && self.copied == self.links.len() {
             return Ok(());
         }
-        make_dirs(disk, parent(copy))?;
+        // A process that died may have left records in the cache.
+        disk.sync_file(log)?;
+        ensure_dir(disk, parent(copy))?;
         let links = self.links.iter();
         let text: String = links.map(|found| format!("{}\n", found.link)).collect();
-        replace(disk, copy, text.as_bytes(), Durability::Derived)
+        replace(disk, copy, text.as_bytes(), Durability::Full)
     }
 }
 
@@ -104,14 +107,9 @@ impl LinkCopy {
 
     /// Begins the copy with the first record's link.
     pub(super) fn begin(&self, link: &str) -> DiskResult<()> {
-        make_dirs(&*self.disk, parent(&self.path))?;
+        ensure_dir(&*self.disk, parent(&self.path))?;
         let line = format!("{link}\n");
-        replace(
-            &*self.disk,
-            &self.path,
-            line.as_bytes(),
-            Durability::Derived,
-        )
+        replace(&*self.disk, &self.path, line.as_bytes(), Durability::Full)
     }
 
     /// Adds the link of the record with this number.

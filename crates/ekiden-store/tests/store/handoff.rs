@@ -155,6 +155,22 @@ fn archived_files_are_removed_others_kept_whole_and_unknown_ones_left() {
 
 // shows: RUN-12
 #[test]
+fn what_a_later_attempt_left_is_archived_too() {
+    let disk = with(&[("PROGRESS.md", b"of the second")]);
+    archive_progress(&disk, b"of the first");
+    archive_dir(
+        &disk,
+        session().dir(),
+        &[("progress.2.md", "of the second")],
+    )
+    .unwrap();
+    take(&disk).unwrap();
+    assert!(disk.list(Path::new(DIR)).unwrap().is_empty());
+    assert_eq!(disk.stat(&session().left()).unwrap(), None);
+}
+
+// shows: RUN-12
+#[test]
 fn what_stands_in_place_of_a_file_is_moved_out_of_the_way() {
     let disk = with(&[]);
     let place = Path::new(DIR).join("PROGRESS.md");

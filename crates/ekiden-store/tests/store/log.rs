@@ -319,8 +319,9 @@ fn copying_links_costs_no_sync_and_begins_before_the_log() {
         let (disk, copy) = (Arc::new(empty()), copy.map(Path::to_owned));
         let first = note(1, "one");
         let mut log = LogWriter::create(disk.clone(), Path::new(LOG), copy, &first).unwrap();
+        let before = disk.syncs();
         log.append(&note(2, "two")).unwrap();
-        (disk.syncs(), log.copies_links())
+        (disk.syncs() - before, log.copies_links())
     };
     let (copied, bare) = (syncs(Some(copy)), syncs(None));
     assert_eq!((copied, bare), ((bare.0, true), (copied.0, false)));
@@ -329,6 +330,27 @@ fn copying_links_costs_no_sync_and_begins_before_the_log() {
     let first = note(1, "one");
     LogWriter::create(disk.clone(), nowhere, Some(copy.to_owned()), &first).unwrap_err();
     assert!(disk.stat(copy).unwrap().is_some());
+}
+
+/// Without a beginning of its copy, a log could not be told from one that an archive brought.
+// shows: SEC-08, DUR-02
+#[test]
+fn no_power_cut_leaves_a_log_without_the_beginning_of_its_copy() {
+    let copy = Path::new("/run/copies/links");
+    every_crash(
+        &empty(),
+        |disk| {
+            let (disk, copy) = (disk.clone(), Some(copy.to_owned()));
+            LogWriter::create(disk, Path::new(LOG), copy, &note(1, "one")).is_ok()
+        },
+        |disk, _, at| {
+            let is_there = |path| disk.stat(path).unwrap().is_some();
+            if is_there(Path::new(LOG)) {
+                let found = ChainCheck::make(disk, Path::new(LOG), Some(copy)).unwrap();
+                assert_eq!(found.continuity, Continuity::Same, "{at:?}");
+            }
+        },
+    );
 }
 
 proptest! {

@@ -234,7 +234,7 @@ impl Sent {
             true => {
                 "the fleet's server or its workers may be away; `ekiden status` shows whether they hear this later"
             }
-            false => "it may be suspended; `ekiden status` shows whether it heard this later",
+            false => "it may be suspended: continue it (`fg`), then repeat the command",
         };
         sent.check(answered, waits, "answered", hint)?;
         Ok(sent)

@@ -86,6 +86,30 @@ fn commits_go_to_the_promised_branch_or_nowhere() {
     assert_eq!(log("main..night"), "ekiden: session 2 checkpoint\n");
 }
 
+/// A session that ends in a rebase leaves no branch checked out. A resume goes on, as the run would have.
+// shows: RUN-17, DUR-01
+#[test]
+fn a_resume_goes_on_where_a_session_left_a_rebase_under_way() {
+    let environment = repository();
+    let item = |text: &str| format!("- [ ] Item\n\n  ```sh\n  {text}\n  ```\n");
+    let rebase = item(
+        "echo a > n; git add n; git commit -qm a; echo b > n; git commit -qam b; \
+         GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD~2 || true",
+    );
+    let between = item("true").repeat(3);
+    let goes_on = "GIT_EDITOR=true git rebase --continue";
+    let back = item(&format!("{goes_on}; {goes_on}"));
+    environment.write("task.md", &format!("{rebase}{between}{back}"));
+    environment
+        .run(&run(&["-g", "--branch", "night", "-m", "1"]))
+        .expect(3);
+    assert_eq!(branch(&environment), "");
+    let said = environment.run(&["resume", "-m", "1"]).expect(0);
+    let refused = "warning: cannot switch to branch `night`: cannot switch branch while rebasing";
+    assert!(said.stderr.contains(refused), "{said}");
+    assert_eq!(branch(&environment), "night\n");
+}
+
 /// Where the user named no branch, what is checked out counts.
 // shows: REL-18
 #[test]

@@ -371,6 +371,34 @@ fn a_persons_edit_of_the_knowledge_stands() {
     );
 }
 
+/// No edit is read during a verification, and what another run published here may have an edit too.
+// shows: REL-17, RUN-12
+#[test]
+fn an_edit_that_is_not_read_is_kept() {
+    let environment = Environment::new();
+    environment.write("task.md", &items(5));
+    let edit =
+        "! test -e item-1.txt || echo '- Ask Mira.' >> .ekiden/KNOWLEDGE.md; test -e item-5.txt";
+    let said = environment
+        .run(&[&RUN[..], &["-m", "1", "--verify", edit]].concat())
+        .expect(3);
+    let told = "warning: cannot use your edit of KNOWLEDGE.md, since the session before it was still being checked; it is kept in ";
+    assert_eq!(said.stderr.matches(told).count(), 1, "{said}");
+    let kept = environment.kept(1, "left/KNOWLEDGE.md");
+    assert!(kept.ends_with("- Ask Mira.\n"), "{kept}");
+    let log = environment.log();
+    let first = log[0]["event"]["run"].as_str().unwrap();
+    environment
+        .run(&["run", "Make tea.", "--agent", "rehearsal", "--new"])
+        .expect(0);
+    let of_other = environment.read(".ekiden/KNOWLEDGE.md") + "- Ask Ben.\n";
+    environment.write(".ekiden/KNOWLEDGE.md", &of_other);
+    environment.run(&["resume", first]).expect(0);
+    environment.shell(&format!(
+        "grep -rq 'Ask Ben' .ekiden/runs/{first}/sessions/*/left"
+    ));
+}
+
 // shows: REL-17
 #[test]
 fn what_cannot_be_used_of_a_persons_edit_is_kept() {

@@ -314,3 +314,22 @@ fn the_doctor_tries_each_way() {
     ");
     assert_eq!(json(&hook.wait_for(1)[0].body)["kind"], "needs_you");
 }
+
+/// No record can hold this notice, since the log is what cannot be written.
+// shows: UIX-10, DUR-04
+#[test]
+fn a_run_that_ekiden_itself_cannot_go_on_with_notifies() {
+    let environment = project("command = ['sh', '-c', 'cat >> told']");
+    environment.write(
+        "task.md",
+        "- [ ] Item\n\n  ```sh\n  rm .ekiden/runs/*/log.jsonl\n  ```\n",
+    );
+    environment.run(&RUN).expect(74);
+    let told = json(&environment.read("told"));
+    assert_eq!(told["kind"], "failed");
+    let text = told["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("ekiden stopped: it cannot append to "),
+        "{text}"
+    );
+}

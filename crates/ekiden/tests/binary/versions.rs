@@ -238,4 +238,8 @@ fn an_old_run_can_still_be_read_and_carried_on() {
     next       git status
     --- exit code 0
     ");
+    // Only once.
+    environment.run(&["continue", "Make tea."]).expect(4);
+    let log = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
+    assert_eq!(log.matches("logic_changed").count(), 1);
 }
