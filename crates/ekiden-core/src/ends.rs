@@ -156,10 +156,11 @@ impl EndCause {
     /// How long to wait before asking the service again; `waited` is the time waited in vain so far.
     ///
     /// A reset that is past by our clock still means a wait: otherwise a service whose clock is behind would
-    /// be asked again and again without a pause. After an outage, the service is asked sooner at first, then
-    /// less and less often.
+    /// be asked again and again without a pause. There, and after an outage, the service is asked sooner at first,
+    /// then less and less often.
     pub fn wait(&self, at: Timestamp, waited: Millis) -> Millis {
         match self.resets_at() {
+            Some(reset) if reset <= at => waited.clamp(limits::RESET_BUFFER, limits::RESET_UNKNOWN),
             Some(reset) => Millis(reset.since(at).0.saturating_add(limits::RESET_BUFFER.0)),
             None if *self == Self::ServerError => {
                 waited.clamp(limits::CRASH_BACKOFF, limits::RESET_UNKNOWN)

@@ -105,6 +105,14 @@ fn a_reset_that_is_past_is_no_reason_to_hurry() {
             waiting 30s (usagelimit) for 1.2
     "#]],
     );
+    // A clock that is an hour ahead: the service is asked ever more seldom.
+    let mut track = after("", "up works ends:limit=past");
+    let waits = [(); 7].map(|()| {
+        let waits = track.waits_for();
+        track.words("wake up ends:limit=past");
+        waits.as_secs()
+    });
+    assert_eq!(waits, [30, 30, 60, 120, 240, 300, 300]);
 }
 
 // defect: W3
