@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Relay, Session};
 use crate::estimate::{Kind, Model, Past, Range, Sample, Took};
-use crate::event::{AttemptEnded, Survey};
+use crate::event::{AttemptEnded, Counters, Survey};
 use crate::guard::estimate::Estimate;
 use crate::guard::{Level, Window};
 use crate::handoff::{Handoff, HandoffFile, Heading, OpenItems, Status, item_key, noted, vanished};
@@ -285,6 +285,24 @@ impl ItemList {
 }
 
 impl ItemList {
+    /// An attempt at the current item is over, whether or not its session is.
+    pub(super) fn attempt_over(&mut self, counters: &Counters) {
+        let kinds = counters.kinds.unwrap_or_default();
+        self.book(Took {
+            duration: counters.duration,
+            spend: counters.spend,
+            read_tokens: kinds.read_afresh(),
+            written_tokens: kinds.output,
+            ..Took::default()
+        });
+    }
+
+    fn book(&mut self, took: Took) {
+        if let Some(item) = self.in_hand.and_then(|at| self.items.get_mut(at)) {
+            item.took = item.took.plus(took);
+        }
+    }
+
     /// Records how full a session's context was, and how to resume from it if that ended the session. `edit` is the
     /// session's last one.
     pub(super) fn session_over(
@@ -300,17 +318,11 @@ impl ItemList {
         let percent = self.window.filter(|_| used > 0);
         let percent = percent.map(|window| window.percent(used));
         let is_late = session.is_late();
-        if let Some(item) = self.in_hand.and_then(|at| self.items.get_mut(at)) {
-            let kinds = ended.counters.kinds.unwrap_or_default();
-            item.took = item.took.plus(Took {
-                context_tokens: used,
-                sessions: 1,
-                duration: ended.counters.duration,
-                spend: ended.counters.spend,
-                read_tokens: kinds.read_afresh(),
-                written_tokens: kinds.output,
-            });
-        }
+        self.book(Took {
+            context_tokens: used,
+            sessions: 1,
+            ..Took::default()
+        });
         self.history.push(Iteration {
             session: None,
             iteration: session.attempt.id.session.get(),

@@ -33,6 +33,9 @@ impl Relay {
         self.totals.add(&ended.counters);
         self.prices.merge(&ended.counters.prices);
         self.traces.add(&ended.traces);
+        if let Some(list) = &mut self.items {
+            list.attempt_over(&ended.counters);
+        }
         let inspection = self.inspect(&ended.files);
         let mut effects = match handoff::accept(&ended.files, &inspection) {
             // A question needs a person, however the session ended.

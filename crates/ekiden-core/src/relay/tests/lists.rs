@@ -107,6 +107,22 @@ fn a_session_that_a_limit_cut_off_after_its_edits_is_no_vain_try() {
     assert_eq!(edited.files_in_progress[0].path, "a.rs");
 }
 
+/// The first attempt is cut off, the second one ends the session.
+// shows: EST-004
+#[test]
+fn an_item_counts_all_attempts_at_it() {
+    let words = "survey:list=o up works ends:crash+ wake well survey:list=x";
+    let track = after("git list", words);
+    let past: Vec<_> = track.relay().past_items().collect();
+    let [item] = &past[..] else {
+        panic!("{past:?}")
+    };
+    let totals = track.relay().totals;
+    assert_eq!((item.took.sessions, totals.sessions), (1, 1));
+    assert_eq!(item.took.duration, totals.running);
+    assert_eq!(item.took.spend, totals.spend);
+}
+
 /// Follow-up work is no item of the list.
 #[test]
 fn a_new_task_ends_the_list() {
