@@ -13,6 +13,7 @@ use ekiden_core::guard::Level;
 use ekiden_core::handoff::{FileText, HandoffFiles, OpenItems};
 use ekiden_core::ids::{EffectId, SessionNumber, StageId};
 use ekiden_core::manifest::Manifest;
+use ekiden_core::outcome::WaitCause;
 use ekiden_core::prompt::{Author, Notes};
 use ekiden_core::renewal::{LastSession, StartingPoint};
 use ekiden_core::settings::{FleetPlace, RunStarted};
@@ -342,6 +343,31 @@ fn a_plan_waits_only_while_none_of_its_stages_works() {
     let waited = run.now.since(alone);
     assert_eq!(run.timeline().waited, waited);
     assert!(waited < run.now.since(began));
+}
+
+// shows: REL-11, REL-27
+#[test]
+fn a_stage_that_another_ones_limit_holds_does_not_wait_for_its_own_end() {
+    let mut run = Scenario::plan(stages(&[("S01", &[]), ("S02", &[])]));
+    let failed = || CheckOutcome::Failed { code: 2 };
+    for stage in ["S01", "S02"] {
+        prepared(&mut run, stage);
+        run.of_stage(stage).survey(&[], &[]).check(failed(), "");
+    }
+    let resets_at = Some(run.now + Millis::from_secs(3_600));
+    let kind = LimitKind::FiveHour;
+    let limit = EndCause::RateLimited { resets_at, kind };
+    run.of_stage("S01")
+        .ends(attempt(1, 1), limit.clone(), nothing());
+    run.of_stage("S02")
+        .ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    run.commit(made()).survey(&[], &[]).check(failed(), "");
+    let waits = run.timeline().waits.iter();
+    let waits: Vec<_> = waits
+        .map(|wait| (wait.stage, wait.cause, wait.ended_by.clone()))
+        .collect();
+    let by_limit = WaitCause::UsageLimit;
+    assert_eq!(waits, [(0, by_limit, Some(limit)), (1, by_limit, None)]);
 }
 
 // shows: REL-27

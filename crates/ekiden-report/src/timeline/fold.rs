@@ -332,10 +332,16 @@ impl Timeline {
             wait.over = Some(at);
         }
         let last = self.stages[place].sessions.last();
-        let ended_by = last
-            .filter(|_| matches!(cause, WaitCause::UsageLimit | WaitCause::Failure))
-            .and_then(|session| Some(session.end()?.cause.clone()));
+        let ended = last.and_then(|session| Some(session.end()?.cause.clone()));
         let is_outage = |cause: &EndCause| cause.class() == EndClass::Wait;
+        let ended_by = ended.filter(|ended| match cause {
+            // Another stage's limit may hold it.
+            WaitCause::UsageLimit => is_outage(ended),
+            WaitCause::Failure => true,
+            WaitCause::Pause | WaitCause::QuietHours | WaitCause::Guided | WaitCause::Budget => {
+                false
+            }
+        });
         if *cause == WaitCause::Failure
             && let Some(outage) = ended_by.as_ref().filter(|cause| is_outage(cause))
         {

@@ -323,6 +323,7 @@ mod tests {
             (WaitCause::UsageLimit, limited.clone(), 3_540_400),
             (WaitCause::UsageLimit, limited.clone(), 3_541_500),
             (WaitCause::UsageLimit, limited, 9_999_999),
+            (WaitCause::UsageLimit, done.clone(), 3_600_000),
             (
                 WaitCause::Failure,
                 Some(EndCause::Crashed { exit: 3 }),
@@ -344,6 +345,7 @@ mod tests {
               4 of 10  waiting 1m 29s, until 01:00:30  the 5-hour limit is reached
               4 of 10  waiting 1m 28s, until 01:00:30  the 5-hour limit is reached
               4 of 10  waiting 0s, until 01:00:30  the 5-hour limit is reached
+              4 of 10  waiting 30s, until 01:00:30  a usage limit is reached
               4 of 10  waiting 2s, until 01:00:30  the agent crashed (exit code 3)
               4 of 10  waiting 30s, until 01:00:30  the service failed
               4 of 10  waiting 30s, until 01:00:30  the turn ended without a result

@@ -21,6 +21,9 @@ pub struct Wait<'a> {
 
 /// Why there is a wait, in a few words.
 pub fn why(why: WaitCause, ended: Option<&EndCause>) -> String {
+    // Another stage's limit may hold a session that comes after a fine one.
+    let is_why = |class: EndClass| why != WaitCause::UsageLimit || class == EndClass::Wait;
+    let ended = ended.filter(|cause| is_why(cause.class()));
     let failure = |without: &str| match ended {
         // A clean end without work or handoff is a failure too.
         Some(cause) if cause.class() == EndClass::Fine => {
