@@ -1,6 +1,6 @@
 //! The state of a run, as `status` and the commands that watch a run print it.
 
-use ekiden_core::budget::AgentBudget;
+use ekiden_core::budget::{AgentBudget, Spend};
 use ekiden_core::estimate::Range;
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
@@ -224,8 +224,15 @@ impl RunStatus {
         Fields::versioned().with("runs", [self.json()])
     }
 
+    /// What all sessions have spent, including those at work as far as it was seen.
+    fn spend(&self) -> Spend {
+        let run = &self.summary.run;
+        self.board.spend(run.settled(), run.totals().spend)
+    }
+
     pub(super) fn json(&self) -> Fields {
         let (run, totals) = (&self.summary.run, self.summary.run.totals());
+        let spend = self.spend();
         let (outcome, first) = (run.outcome(), self.board.first());
         let usage = first.and_then(|first| first.usage);
         let activity = first.and_then(|first| first.activity.as_ref());
@@ -249,13 +256,13 @@ impl RunStatus {
             "session": session.unwrap_or(0),
             "session_max": run.session_max(),
             "sessions_over": totals.sessions,
-            "cost_micro_usd": totals.spend.micro_usd,
+            "cost_micro_usd": spend.micro_usd,
             "running_ms": totals.running,
             "waiting_ms": totals.waiting,
             "tool_calls": totals.tool_calls,
-            "cost_estimated": totals.spend.estimated,
+            "cost_estimated": spend.estimated,
             "subscription": totals.subscription,
-            "tokens": totals.spend.tokens,
+            "tokens": spend.tokens,
             "run_budget": budget,
             "agent_budgets": run.agent_budgets(),
             "started": phrase::utc(run.started_at()),
@@ -287,10 +294,11 @@ impl RunStatus {
         let task = one_line(&run.task_names());
         let (tone, state) = self.word();
         let is_pausing = run.is_paused() && state == "running";
-        let cost = match totals.spend.micro_usd {
+        let spend = self.spend();
+        let cost = match spend.micro_usd {
             0 => String::new(),
             cost => {
-                let cost = phrase::cost(cost, totals.spend.estimated, totals.subscription);
+                let cost = phrase::cost(cost, spend.estimated, totals.subscription);
                 format!("   {cost}")
             }
         };

@@ -56,11 +56,12 @@ impl Board {
         self.relays.get(stage)
     }
 
-    /// The spending of all sessions, including those at work as far as it was seen.
-    pub fn spend(&self, summary: &Summary) -> Spend {
+    /// The spending of all sessions, including those at work as far as it was seen. `settled` is that of the sessions
+    /// that are over, `known` what the records say of all.
+    pub fn spend(&self, settled: Spend, known: Spend) -> Spend {
         let at_work = self.relays.values().map(|progress| progress.spend);
-        let seen = at_work.fold(summary.settled, Spend::plus);
-        summary.spend.at_least(seen)
+        let seen = at_work.fold(settled, Spend::plus);
+        known.at_least(seen)
     }
 
     /// What the relays at work spend is never known.

@@ -167,7 +167,7 @@ fn doing(progress: &RelayProgress, now: Timestamp) -> Option<String> {
 }
 
 fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
-    let spend = board.spend(summary);
+    let spend = board.spend(summary.settled, summary.spend);
     let spent = match (spend.micro_usd, spend.tokens) {
         _ if summary.budget != Budget::default() => {
             phrase::spent_of(spend, summary.subscription, summary.budget)

@@ -37,6 +37,7 @@ fn status_tells_what_the_session_is_doing_and_since_when_the_run_works() {
     let answer: Value = serde_json::from_str(&answer).unwrap();
     let run_now = &answer["runs"][0];
     assert!(run_now["percent"].as_u64().unwrap() > 0, "{run_now}");
+    assert!(run_now["tokens"].as_u64().unwrap() > 0, "{run_now}");
     assert!(
         run_now["activity"]
             .as_str()
