@@ -55,6 +55,8 @@ pub struct Acp {
     able: Able,
     /// The agent's id of the conversation.
     session: String,
+    /// The model that answers if the user chose none.
+    own_model: Option<String>,
     /// The conversation has begun. What the agent reports before that is history.
     is_open: bool,
     last_id: u64,
@@ -447,7 +449,8 @@ impl Acp {
     }
 
     fn model(&self) -> String {
-        self.start.model.clone().unwrap_or_default()
+        let model = self.start.model.as_ref().or(self.own_model.as_ref());
+        model.cloned().unwrap_or_default()
     }
 
     /// Reports the words that came in pieces.

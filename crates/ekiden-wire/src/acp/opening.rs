@@ -31,6 +31,9 @@ impl Acp {
         let models = &told["models"];
         let mut known = json::elements(&models["availableModels"]).iter();
         let current = known.find(|model| model["modelId"] == models["currentModelId"]);
+        let chosen = option(told, "model").map(|option| &option["currentValue"]);
+        let chosen = chosen.unwrap_or(&models["currentModelId"]).as_str();
+        self.own_model = chosen.map(str::to_owned);
         self.context.window =
             current.map_or(0, |model| json::field(&model["_meta"]["contextLimit"]));
         self.choose_model(told);

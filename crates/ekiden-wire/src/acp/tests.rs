@@ -352,6 +352,34 @@ fn a_cost_that_comes_without_tokens_is_charged_once() {
 
 // shows: AGT-15, REL-22
 #[test]
+fn the_price_of_a_model_that_the_agent_chose_itself_is_learned() {
+    let by_option = json!({"sessionId": "s", "configOptions":
+        [{"id": "m", "category": "model", "currentValue": "big", "options": []}]});
+    let in_list = json!({"sessionId": "s", "models": {"currentModelId": "big"}});
+    for opened in [by_option, in_list] {
+        let mut acp = Acp::new(start());
+        acp.begin(&["task"]);
+        tell(&mut acp, &json!({"id": 1, "result": {}}));
+        tell(&mut acp, &json!({"id": 2, "result": opened}));
+        call(&mut acp, "a", "completed");
+        let cost = json!({"currency": "USD", "amount": 0.9});
+        let told = json!({"sessionUpdate": "usage_update", "used": 9, "cost": cost});
+        update(&mut acp, &told);
+        let usage = json!({"inputTokens": 10_000, "outputTokens": 100});
+        let ended = json!({"stopReason": "end_turn", "usage": usage});
+        let id = *acp.prompts.first().unwrap();
+        tell(&mut acp, &json!({"id": id, "result": ended}));
+        let mut meter = SpendEstimate::new(Prices::default(), Price::usual(15_000));
+        for event in &acp.out.events {
+            meter.observe(event);
+        }
+        assert!(meter.prices.knows("big"), "{opened}");
+        assert_eq!(meter.models()["big"].micro_usd, 900_000);
+    }
+}
+
+// shows: AGT-15, REL-22
+#[test]
 fn a_conversation_that_is_resumed_is_not_charged_again() {
     let told = json!({"sessionUpdate": "usage_update", "used": 9, "cost": {"currency": "USD", "amount": 4.0}});
     let silent = json!({"sessionUpdate": "plan"});
