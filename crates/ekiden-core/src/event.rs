@@ -322,6 +322,22 @@ pub struct Counters {
     pub kinds: Option<TokenCounts>,
 }
 
+impl Counters {
+    /// Each model's spend. Spend without a model counts for the one that led the session, if that is known.
+    pub fn spend_by_model<'a>(&'a self, main: Option<&'a str>) -> BTreeMap<Option<&'a str>, Spend> {
+        let told = self.models.values().copied();
+        let rest = self.spend.since(told.fold(Spend::default(), Spend::plus));
+        let told = self.models.iter();
+        let told = told.map(|(model, spend)| (Some(&**model), *spend));
+        let mut models: BTreeMap<Option<&str>, Spend> = told.collect();
+        if rest.micro_usd > 0 || rest.tokens > 0 {
+            let sum = models.entry(main).or_default();
+            *sum = sum.plus(rest);
+        }
+        models
+    }
+}
+
 /// What is in the work tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survey {

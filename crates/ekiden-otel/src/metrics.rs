@@ -14,7 +14,8 @@ const CONTEXT_BOUNDS: [f64; 8] = [20e3, 50e3, 80e3, 100e3, 120e3, 150e3, 200e3, 
 /// A value to add up.
 #[derive(Debug)]
 pub(crate) enum Measure {
-    Attempt {
+    /// What an attempt spent with one model.
+    Spend {
         agent: String,
         model: Option<String>,
         spend: Spend,
@@ -63,7 +64,7 @@ impl Metrics {
 
     pub(crate) fn record(&self, measure: &Measure) {
         match measure {
-            Measure::Attempt {
+            Measure::Spend {
                 agent,
                 model,
                 spend,

@@ -43,11 +43,13 @@ impl Trace {
         session.tool_calls = session.tool_calls.saturating_add(counters.tool_calls);
         session.context = context.or(session.context);
         session.left = left;
-        self.measures.push(Measure::Attempt {
+        let models = counters.spend_by_model(session.model.as_deref());
+        let measures = models.into_iter().map(|(model, spend)| Measure::Spend {
             agent: session.agent.clone(),
-            model: session.model.clone(),
-            spend: counters.spend,
+            model: model.map(str::to_owned),
+            spend,
         });
+        self.measures.extend(measures);
         self.close_checkpoint(&attempt, at);
         let cause = variant(&ended.cause);
         let fine = matches!(ended.cause.class(), EndClass::Fine | EndClass::Left);

@@ -385,19 +385,10 @@ impl Session {
     /// Each model's spend. Spend without a model counts for the one that led the session.
     pub fn spend_by_model(&self) -> BTreeMap<&str, Spend> {
         let mut models: BTreeMap<&str, Spend> = BTreeMap::new();
-        let mut book = |model, spend: Spend| {
-            let sum = models.entry(model).or_default();
-            *sum = sum.plus(spend);
-        };
         for end in self.ends() {
-            let (spend, models) = (end.counters.spend, &end.counters.models);
-            let told = models.values().copied();
-            let rest = spend.since(told.fold(Spend::default(), Spend::plus));
-            if rest.micro_usd > 0 || rest.tokens > 0 {
-                book(self.model().unwrap_or("unknown model"), rest);
-            }
-            for (model, spend) in models {
-                book(model, *spend);
+            for (model, spend) in end.counters.spend_by_model(self.model()) {
+                let sum = models.entry(model.unwrap_or("unknown model")).or_default();
+                *sum = sum.plus(spend);
             }
         }
         models

@@ -349,6 +349,27 @@ fn no_words_of_an_agent_and_no_secret_are_sent() {
     }
 }
 
+/// Its subagents have a model of their own.
+// shows: UIX-08, REL-27
+#[test]
+fn what_each_model_took_is_sent_under_its_name() {
+    let collector = collector();
+    let environment = Environment::new().with(ENDPOINT, &collector.url(""));
+    environment.write("task.md", &items(1));
+    let program = env!("CARGO_BIN_EXE_ekiden");
+    let told = r#""helper":{"inputTokens":1000,"costUSD":0.5},"#;
+    let edit = format!(r#"s/"modelUsage":{{/&{told}/"#);
+    let script = format!("'{program}' __rehearsal \"$@\" | sed -u '{edit}'");
+    environment.script("agent.sh", &script);
+    let row = "[agents.two]\nkind = \"rehearsal\"\ncommand = [\"./agent.sh\"]\n";
+    environment.write("../home/.config/ekiden/config.toml", row);
+    let run = ["run", "task.md", "--agent", "two"];
+    environment.run(&run).expect(0);
+    let posted = collector.posted();
+    let metrics = to(&posted, "/v1/metrics").last().unwrap();
+    assert!(metrics.body.contains("helper"), "{}", metrics.body);
+}
+
 // shows: UIX-08
 #[test]
 fn what_fails_for_the_moment_is_sent_again() {
