@@ -74,6 +74,7 @@ impl View<'_> {
                 .sessions
                 .iter()
                 .fold(Spend::default(), |sum, one| sum.plus(one.spend()));
+            let subscription = stage.sessions.iter().any(Session::has_subscription);
             let merged = stage
                 .merges
                 .iter()
@@ -95,7 +96,7 @@ impl View<'_> {
                     .and_said(&stage.why),
                 Text::own(stage.sessions.len().to_string()),
                 took(running),
-                Text::own(cost(spend, false)),
+                Text::own(cost(spend, subscription)),
                 Text::said(&merged.unwrap_or_default()),
             ]
         });
@@ -163,12 +164,10 @@ impl View<'_> {
         let usage = session
             .usage()
             .map(|(tokens, percent)| phrase::usage(tokens, percent));
-        let end = session.end();
         let attempts = match session.attempts.len() {
             0 | 1 => String::new(),
             attempts => format!(" in {attempts} attempts"),
         };
-        let subscription = end.is_some_and(|end| end.counters.subscription);
         let check = session.check.as_ref();
         // Nothing is known yet of an attempt at work.
         let figure = |figure: String| match session.ends().next() {
@@ -186,7 +185,7 @@ impl View<'_> {
             took(session.duration()),
             Text::own(usage.unwrap_or_default()),
             figure(session.tool_calls().to_string()),
-            Text::own(cost(session.spend(), subscription)),
+            Text::own(cost(session.spend(), session.has_subscription())),
             figure(phrase::tokens(session.spend().tokens)),
             Text::own(check.map_or("", |check| check_word(&check.outcome))),
             ended(session).and(attempts),

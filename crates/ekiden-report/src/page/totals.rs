@@ -14,23 +14,25 @@ use crate::timeline::{Problem, Wait};
 
 impl View<'_> {
     pub(super) fn costs(&self) -> Vec<Block> {
-        let mut models: BTreeMap<&str, (u32, Spend)> = BTreeMap::new();
+        let mut models: BTreeMap<&str, (u32, Spend, bool)> = BTreeMap::new();
         for (_, session) in self.timeline.sessions() {
             for (model, spend) in session.spend_by_model() {
-                let (sessions, sum) = models.entry(model).or_default();
+                let (sessions, sum, subscription) = models.entry(model).or_default();
                 *sessions += 1;
                 *sum = sum.plus(spend);
+                *subscription |= session.has_subscription();
             }
         }
-        let subscription = self.timeline.standing.totals.subscription;
-        let rows = models.iter().map(|(model, (sessions, spend))| {
-            vec![
-                Text::said(model),
-                Text::own(sessions.to_string()),
-                Text::own(phrase::tokens(spend.tokens)),
-                Text::own(cost(*spend, subscription)),
-            ]
-        });
+        let rows = models
+            .iter()
+            .map(|(model, (sessions, spend, subscription))| {
+                vec![
+                    Text::said(model),
+                    Text::own(sessions.to_string()),
+                    Text::own(phrase::tokens(spend.tokens)),
+                    Text::own(cost(*spend, *subscription)),
+                ]
+            });
         let rows: Vec<Vec<Text>> = rows
             .filter(|_| self.timeline.standing.totals.spend.tokens > 0)
             .collect();

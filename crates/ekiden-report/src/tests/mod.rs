@@ -166,6 +166,32 @@ fn what_subagents_took_counts_for_their_model() {
 
 // shows: REL-27
 #[test]
+fn what_was_paid_is_not_marked_as_the_api_price() {
+    let mut run = Scenario::plan(stages(&[("S01", &[]), ("S02", &[])]));
+    for (stage, model, subscription) in [("S01", "opus", true), ("S02", "gpt", false)] {
+        prepared(&mut run, stage);
+        run.models = [(model.to_owned(), run.spend)].into();
+        run.subscription = subscription;
+        run.of_stage(stage)
+            .survey(&[], &[])
+            .check(CheckOutcome::Failed { code: 2 }, "")
+            .ends(attempt(1, 1), EndCause::Completed, complete());
+    }
+    let markdown = run.markdown();
+    for row in [
+        "| `opus` | 1 | 160k | $1.84 API price |",
+        "| `gpt` | 1 | 160k | $1.84 |",
+    ] {
+        assert!(markdown.contains(row), "{row} in\n{markdown}");
+    }
+    let of_stage = |line: &&str| line.starts_with("| S0") && line.contains('$');
+    let costs = markdown.lines().filter(of_stage);
+    let paid: Vec<bool> = costs.map(|line| !line.contains("API price")).collect();
+    assert_eq!(paid, [false, true, false, true], "{markdown}");
+}
+
+// shows: REL-27
+#[test]
 fn each_agent_that_worked_is_named_and_one_without_a_cost_is_no_model() {
     let mut only = stage(StageId::only(), &[]);
     only.verification = None;

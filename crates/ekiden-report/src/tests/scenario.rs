@@ -41,6 +41,8 @@ pub(super) struct Scenario {
     pub(super) spend: Spend,
     /// What each model takes of it.
     pub(super) models: BTreeMap<String, Spend>,
+    /// Nobody pays it.
+    pub(super) subscription: bool,
 }
 
 impl Scenario {
@@ -86,6 +88,7 @@ impl Scenario {
                 estimated: false,
             },
             models: BTreeMap::new(),
+            subscription: false,
             records: Vec::new(),
         };
         scenario.record(Event::RunStarted(Box::new(header)), effects);
@@ -221,6 +224,7 @@ impl Scenario {
             usage_tokens: 122_300,
             spend: self.spend,
             models: self.models.clone(),
+            subscription: self.subscription,
             ..Counters::default()
         };
         let ended = AttemptEnded {

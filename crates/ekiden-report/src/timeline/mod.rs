@@ -344,6 +344,11 @@ impl Session {
             .fold(Spend::default(), |sum, end| sum.plus(end.counters.spend))
     }
 
+    /// Part of its cost is the API price, which nobody pays.
+    pub fn has_subscription(&self) -> bool {
+        self.ends().any(|end| end.counters.subscription)
+    }
+
     pub fn kinds(&self) -> TokenCounts {
         self.ends().fold(TokenCounts::default(), |sum, end| {
             sum.plus(end.counters.kinds.unwrap_or_default())

@@ -153,7 +153,7 @@ impl Row<'_> {
                 told.tool_calls().to_string()
             }),
             cell(spend.micro_usd > 0, &|| {
-                phrase::cost(spend.micro_usd, spend.estimated, false)
+                phrase::cost(spend.micro_usd, spend.estimated, told.has_subscription())
             }),
             cell(items.is_some(), &|| {
                 let (done, open) = items.unwrap_or_default();
