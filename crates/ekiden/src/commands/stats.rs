@@ -15,7 +15,7 @@ use crate::output::line::{Line, Tone, one_line};
 use crate::output::table::{Cell, Column, Side, lines as table_lines};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
-use crate::settings::table;
+use crate::settings::{agents, table};
 use crate::stats::deferrals::Deferrals;
 use crate::stats::gather::{self, Transcripts};
 use crate::stats::metrics::{ClientSessions, Fraction, Metrics, RunMetrics};
@@ -50,7 +50,8 @@ pub fn stats(args: &StatsArgs, output: &mut Output) -> Result<Exit, Failure> {
     let json = invocation.json()?;
     let now = SystemClock.now();
     let since = now - Millis(DAY.0.saturating_mul(args.days));
-    let transcripts = Transcripts::read(&invocation.environment, since);
+    let accounts = agents::claude_accounts(&invocation.given.agents);
+    let transcripts = Transcripts::read(&invocation.environment, accounts, since);
     if transcripts.unreadable > 0 {
         let files = phrase::count(transcripts.unreadable, "transcript");
         output.warn(&format!("{files} could not be read"));

@@ -124,6 +124,14 @@ pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
     Err(Failure::new(Exit::Settings, text))
 }
 
+/// Where Claude Code keeps the accounts that rows name for it.
+pub fn claude_accounts(rows: &[AgentRow]) -> Vec<PathBuf> {
+    let named = rows.iter().filter_map(|row| find(rows, &row.name).ok());
+    let of_claude = named.filter(|agent| agent.kind == AgentKind::Claude);
+    let accounts = of_claude.filter_map(|agent| agent.account);
+    accounts.map(PathBuf::from).collect()
+}
+
 /// The budgets in agents' rows. A later row replaces only what it names.
 pub fn budgets(rows: &[AgentRow]) -> BTreeMap<String, Budget> {
     let mut budgets: BTreeMap<String, Budget> = BTreeMap::new();

@@ -4,7 +4,7 @@
 //! Other programs may be writing there, so unreadable entries are counted and left out. `ekiden status`
 //! names such logs.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,22 +36,29 @@ pub struct Transcripts {
 }
 
 impl Transcripts {
-    /// All that were written to since then, with their requests since then.
-    pub fn read(environment: &Environment, since: Timestamp) -> Self {
+    /// All that were written to since then, with their requests since then, in the client's usual place and in the
+    /// `accounts` that agents have. A response that several contain counts for the first one.
+    pub fn read(environment: &Environment, accounts: Vec<PathBuf>, since: Timestamp) -> Self {
         let mut found = Self::default();
-        let Some(config) = config_dir(environment) else {
-            return found;
-        };
-        let mut paths: Vec<PathBuf> = below(&config.join("projects")).collect();
+        let configs = config_dir(environment).into_iter().chain(accounts);
+        // Two accounts may share it by a link.
+        let dirs: BTreeSet<PathBuf> = configs
+            .filter_map(|config| config.join("projects").canonicalize().ok())
+            .collect();
+        let mut paths: Vec<PathBuf> = dirs.iter().flat_map(|dir| below(dir)).collect();
         paths.sort();
         // A session that continues another may begin with a copy of it.
-        let mut seen = HashSet::new();
+        let (mut responses, mut compactions) = (HashSet::new(), HashSet::new());
         for path in paths.iter().filter(|path| modified(path) >= Some(since)) {
             match File::open(path).and_then(Requests::read) {
                 Ok(mut requests) => {
-                    requests.all.retain(|request| request.at >= since);
-                    let compactions = &mut requests.compactions;
-                    compactions.retain(|one| one.at >= since && seen.insert(*one));
+                    let is_new = |at: Timestamp| at >= since;
+                    requests
+                        .all
+                        .retain(|one| is_new(one.at) && responses.insert(one.message));
+                    requests
+                        .compactions
+                        .retain(|one| is_new(one.at) && compactions.insert(*one));
                     found.all.push(Transcript {
                         requests,
                         is_subagent: path.parent().is_some_and(|dir| dir.ends_with("subagents")),

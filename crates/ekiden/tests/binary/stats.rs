@@ -92,7 +92,33 @@ fn what_was_spent_and_how_sessions_go_stands_beside_the_targets() {
     let told: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(told["total"]["requests"], 240);
     assert_eq!(told["by_project"]["/work/shop"], told["total"]);
-    assert_eq!(told["metrics"]["since_setup"]["compacted"], 1);
+    let metrics = &told["metrics"]["since_setup"];
+    assert_eq!(
+        (&told["sessions"], &metrics["sessions"]),
+        (&json!(4), &json!(4))
+    );
+    assert_eq!(metrics["compacted"], 1);
+}
+
+// shows: UIX-09, REL-39
+#[test]
+fn sessions_of_every_account_count_once() {
+    let environment = with_transcripts(1);
+    let account = environment.path("home/.claude-work");
+    let project = account.join("projects/-work-shop");
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(project.join("1.jsonl"), transcript(1, 60, noon())).unwrap();
+    let shared = environment.path("home/.claude-shared");
+    std::os::unix::fs::symlink(&account, &shared).unwrap();
+    let row = |name: &str| {
+        format!("[agents.{name}]\nkind = \"claude\"\naccount = \"~/.claude-{name}\"\n")
+    };
+    let rows = row("work") + &row("shared");
+    environment.write("../home/.config/ekiden/config.toml", &rows);
+    let said = environment.run(&["stats", "--json"]).expect(0);
+    let told: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(told["total"]["requests"], 120);
+    assert_eq!(told["metrics"]["since_setup"]["sessions"], 2);
 }
 
 // shows: UIX-09
