@@ -220,9 +220,12 @@ impl Settings {
 
     /// Every agent that may get a session, if a stage names no other.
     pub fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
-        let reviewer = self.reviewer.as_deref();
-        let others = self.fallback.agents.iter().chain(reviewer);
-        std::iter::once(&self.agent).chain(others)
+        self.workers().chain(self.reviewer.as_deref())
+    }
+
+    /// Those of them that work, the run's own first.
+    pub fn workers(&self) -> impl Iterator<Item = &AgentSpec> {
+        std::iter::once(&self.agent).chain(&self.fallback.agents)
     }
 
     /// Applies changed limits, except for those that are counted.

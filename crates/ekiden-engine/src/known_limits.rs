@@ -43,10 +43,19 @@ pub(crate) struct KnownLimits {
     run: Option<RunId>,
 }
 
-/// The limit that prevents a run from beginning here.
-pub fn held(workspace: &Workspace, agent: &AgentSpec, now: Timestamp) -> Option<EndCause> {
+/// The limit that prevents a run by any of these agents from beginning here: the first one to be lifted.
+pub fn held<'a>(
+    workspace: &Workspace,
+    agents: impl IntoIterator<Item = &'a AgentSpec>,
+    now: Timestamp,
+) -> Option<EndCause> {
     let disk = Arc::new(RealDisk::fenced(&workspace.dir));
-    KnownLimits::of(workspace, disk, None).met(agent, now, |_| true)
+    let known = KnownLimits::of(workspace, disk, None);
+    let agents = agents.into_iter();
+    let held: Option<Vec<EndCause>> = agents
+        .map(|agent| known.met(agent, now, |_| true))
+        .collect();
+    held?.into_iter().min_by_key(EndCause::resets_at)
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -287,7 +287,7 @@ impl Dispatcher<'_> {
             return Ok((places, false));
         };
         let now = SystemClock.now();
-        let limit = known_limits::held(&self.workspace, &self.settings.agent, now);
+        let limit = known_limits::held(&self.workspace, self.settings.workers(), now);
         let obstacle = limit.as_ref().map(|cause| {
             let until = cause.resets_at().unwrap_or(now) + limits::RESET_BUFFER;
             let until = phrase::future(until, now, &TimeZone::system());

@@ -12,6 +12,7 @@ mod tracker;
 pub use agent::refusal;
 use clap::Args;
 use ekiden_core::agent::AgentSpec;
+use ekiden_core::settings::Settings;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::known_limits;
 use ekiden_engine::workspace::Workspace;
@@ -113,7 +114,10 @@ pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
     checks.extend(
         others.flat_map(|spec| agent::other(spec, &invocation.environment, &workspace.dir)),
     );
-    checks.extend(settings.agents().filter_map(|spec| limit(spec, &workspace)));
+    let limits = settings
+        .agents()
+        .filter_map(|spec| limit(spec, &settings, &workspace));
+    checks.extend(limits);
     checks.extend(machine::checks(&workspace, &invocation.environment));
     match args.try_notify {
         true => checks.extend(notify::try_each(&workspace.dir, &endpoints)?),
@@ -130,12 +134,16 @@ pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 /// A usage limit that holds all runs of this account.
-fn limit(spec: &AgentSpec, workspace: &Workspace) -> Option<Check> {
+fn limit(spec: &AgentSpec, settings: &Settings, workspace: &Workspace) -> Option<Check> {
     let now = SystemClock.now();
-    let cause = known_limits::held(workspace, spec, now)?;
+    let cause = known_limits::held(workspace, [spec], now)?;
     let until = phrase::future(cause.resets_at()?, now, &TimeZone::system());
     let found = format!("{}: {cause}, until {until}", spec.name);
-    let remedy = "runs wait for it; `--fallback` names an agent that takes over";
+    let is_worker = settings.workers().any(|worker| worker == spec);
+    let remedy = match known_limits::held(workspace, settings.workers(), now) {
+        None if is_worker => "runs continue with another agent until then",
+        Some(_) | None => "runs wait for it; `--fallback` names an agent that takes over",
+    };
     Some(Check::warning("limit", found, remedy))
 }
 

@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::environment::{Environment, items};
+use crate::fallback::with_accounts;
 use crate::running::{Running, wait_until};
 
 /// A repository with issues, of which some have the label.
@@ -737,6 +738,31 @@ fn nothing_is_taken_while_a_limit_is_known() {
     dispatcher.signal(Signal::INT);
     dispatcher.end().expect(0);
     assert!(trees(&environment).is_empty());
+}
+
+// shows: TRK-10, REL-39
+#[test]
+fn an_account_that_is_free_takes_the_issues_meanwhile() {
+    let environment = with_accounts(project(&[("login", "ekiden")]), "{ limit = 3600 }");
+    let stop = ["--agent", "rehearsal", "--on-rate-limit", "stop"];
+    let run = [&["run", "wish.md"][..], &stop].concat();
+    environment.run(&run).expect(3);
+    let fallback = ["--fallback", "rehearsal:second"];
+    let once = ["--once", "--verify", "test -e item-1.txt"];
+    let said = environment
+        .run(&words(&[&once[..], &fallback].concat()))
+        .expect(0);
+    assert!(said.stdout.contains("login  taken"), "{said}");
+    assert!(
+        said.stdout.contains(" ended: verification passed"),
+        "{said}"
+    );
+    let doctor = ["doctor", "--agent", "rehearsal"];
+    let said = environment.told(&[&doctor[..], &fallback].concat());
+    let works = "runs continue with another agent until then";
+    assert!(said.contains(works), "{said}");
+    let said = environment.told(&doctor);
+    assert!(said.contains("runs wait for it"), "{said}");
 }
 
 // shows: TRK-10
