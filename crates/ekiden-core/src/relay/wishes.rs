@@ -193,8 +193,32 @@ impl Relay {
                 self.count_waiting(at);
                 self.end(Outcome::LimitTooFar { until }, Next::Attempt(next))
             }
+            (WaitCause::UsageLimit, _) if !bounds.agents.is_empty() => {
+                self.start_with_new_budget(at, until, next)
+            }
             _ => self.hold_countdown(at),
         }
+    }
+
+    /// An agent that had spent its budget has more of it: if it is free, the next session need not wait for another
+    /// one's usage limit.
+    fn start_with_new_budget(
+        &mut self,
+        at: Timestamp,
+        until: Timestamp,
+        mut next: NextAttempt,
+    ) -> Vec<RelayEffect> {
+        self.look_at_agent_budgets(&next);
+        let permissions = &self.settings.agent.permissions;
+        let others_can = self.candidates.has_others() && self.held_until(at).is_none();
+        let is_free = others_can && self.candidates.free_at(at, permissions) <= at;
+        let is_any_agents = next.purpose.is_work() && next.mode == StartMode::Fresh;
+        if !(is_any_agents && is_free) {
+            return Vec::new();
+        }
+        self.count_waiting(at);
+        next.waited.0 = next.waited.0.saturating_sub(until.since(at).0);
+        self.admit(at, next)
     }
 
     /// Gives a new conversation the words that were kept for it.

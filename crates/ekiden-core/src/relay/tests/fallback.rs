@@ -179,6 +179,38 @@ fn a_spent_budget_is_an_outage_without_an_end() {
     assert_eq!(at_work("fallback=codex of-claude=10", &later), "codex");
 }
 
+// shows: REL-39, REL-25
+#[test]
+fn more_budget_of_an_agent_ends_the_wait_for_another_ones_limit() {
+    let given = "fallback=codex of-codex=10";
+    let waits = "up works ends:limit=18000 up works spends:9 heard writes turn ends:done";
+    check(
+        given,
+        &format!("{waits} +600s limit:of-codex=11 limit:of-codex=20"),
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            ends:limit=18000: publish, start 2.1, archive 1.1
+                at work: 2.1
+            up: -
+            spends:9: say hand off (budget)
+            heard: -
+            turn: close
+            ends:done: publish durably, archive 2.1
+                waiting 5h 00m (usagelimit) for 3.1
+            limit:of-codex=11: -
+            limit:of-codex=20: publish, start 3.1
+                at work: 3.1
+        "#]],
+    );
+    let resumed = format!("{waits} resume:of-codex=20");
+    assert_eq!(at_work(given, &resumed), "codex");
+    // The conversation is the other agent's, which is still at its limit.
+    let goes_on = "up ends:limit=18000 up works ends:limit=600+ limit:of-codex=20";
+    let track = after(given, goes_on);
+    assert!(matches!(track.relay().phase, Phase::Waiting { .. }));
+}
+
 // shows: REL-39, REL-22
 #[test]
 fn the_run_ends_when_the_budgets_of_all_its_agents_are_spent() {
