@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 
 use ekiden_core::observation::Observation;
-use rusqlite::OptionalExtension as _;
+use rusqlite::{OptionalExtension as _, Row};
 
 use crate::error::MemoryError;
 use crate::index::{Memory, number_of, stored};
@@ -18,7 +18,7 @@ use crate::ranking::Scale;
 use crate::reading::LinePlace;
 use crate::words::{key, project_key};
 
-/// The number of answers that are ranked.
+/// The number of answers that are ranked, unless more are asked for.
 const RANKED_MAX: usize = 40;
 /// The number of texts that are read to find them: words alone do not tell whether they are adjacent.
 const READ_MAX: usize = 200;
@@ -84,7 +84,7 @@ impl Memory {
         let scale = Scale { query, groups };
         let mut found = Vec::new();
         for seq in self.candidates(&scale, &lists, &range, &keys)? {
-            if found.len() == RANKED_MAX {
+            if found.len() == RANKED_MAX.max(query.limit) {
                 break;
             }
             let read = self.at(seq)?.filter(|found| query.filter.accepts(found));
@@ -297,10 +297,23 @@ impl Memory {
             let found = self
                 .db
                 .query_row(sql, [from, to], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let (Some(first), Some(last)) = found else {
+            let (Some(first), Some(last)): (Option<i64>, Option<i64>) = found else {
                 return Ok(None);
             };
-            range = first..=last;
+            // Of a day that is asked for in part, the other rows could be all that are read.
+            let end = |sql, at: u64| {
+                let at = i64::try_from(at).unwrap_or(i64::MAX);
+                let row = |row: &Row<'_>| row.get::<_, Option<i64>>(0);
+                self.db.query_row(sql, [first, last, at], row)
+            };
+            let sql = "SELECT min(seq) FROM obs WHERE seq BETWEEN ?1 AND ?2 AND time >= ?3";
+            let since = end(sql, filter.since.map_or(0, |since| since.0))?;
+            let sql = "SELECT max(seq) FROM obs WHERE seq BETWEEN ?1 AND ?2 AND time < ?3";
+            let until = end(sql, filter.until.map_or(u64::MAX, |until| until.0))?;
+            let (Some(since), Some(until)) = (since, until) else {
+                return Ok(None);
+            };
+            range = since..=until;
         }
         Ok(Some((range, keys)))
     }

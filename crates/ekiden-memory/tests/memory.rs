@@ -205,6 +205,51 @@ fn filters_hold_by_project_type_concept_file_and_date() {
     );
 }
 
+/// What is not asked for must not take the place of what is: only so many texts are read.
+// shows: MEM-08
+#[test]
+fn many_observations_of_a_day_hide_none_of_the_day_before() {
+    let home = Home::new();
+    home.add("before", "busy", 1);
+    let busy = (0..300).map(|number| made(&format!("number{number}"), "busy", 2));
+    home.files.append(&busy.collect::<Vec<_>>()).unwrap();
+    let from = Origin {
+        project: "/p".to_owned(),
+        ..Origin::default()
+    };
+    let late = Timestamp(START + 3 * DAY - 1);
+    home.keep(Observation::new(&from, late, Kind::Change, "after", "busy").unwrap());
+    let within = |since, until| Filter {
+        since: Some(Timestamp(since)),
+        until: Some(Timestamp(until)),
+        ..Filter::default()
+    };
+    let until = within(0, START + 2 * DAY);
+    let (recent, _) = ask(&home.files, |memory| memory.recent(&until, 10)).unwrap();
+    assert_eq!(recent.len(), 1);
+    assert_eq!(home.titles("busy", until), ["before"]);
+    let since = within(START + 2 * DAY + 1, START + 3 * DAY);
+    assert_eq!(home.titles("busy", since), ["after"]);
+    let between = within(START + 2 * DAY + 1, START + 2 * DAY + 2);
+    assert_eq!(home.titles("busy", between), [""; 0]);
+}
+
+// shows: MEM-08
+#[test]
+fn as_many_are_found_as_are_asked_for() {
+    let home = Home::new();
+    let all = (0..120).map(|number| made(&format!("number{number}"), "busy", 1));
+    home.files.append(&all.collect::<Vec<_>>()).unwrap();
+    let query = Query {
+        text: "busy".to_owned(),
+        limit: 100,
+        now: Timestamp(START + 400 * DAY),
+        ..Query::default()
+    };
+    let (found, _) = ask(&home.files, |memory| memory.search(&query)).unwrap();
+    assert_eq!(found.len(), 100);
+}
+
 // shows: MEM-08
 #[test]
 fn what_is_near_is_ranked_higher_but_never_above_a_better_match() {
