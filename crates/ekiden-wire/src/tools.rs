@@ -5,6 +5,7 @@ use std::path::Path;
 use ekiden_core::guard;
 use serde_json::Value;
 
+use crate::client_settings::is_ekiden;
 use crate::excerpt;
 use crate::limits;
 
@@ -127,8 +128,7 @@ const GUARD_COMMANDS: [&str; 3] = ["checkpoint", "handoff", "orient"];
 pub fn runs_guard(line: &str) -> bool {
     let is_plain = !line.contains(['&', '|', ';', '<', '>', '$', '`', '(', '\n']);
     let words = shlex::split(line).unwrap_or_default();
-    let program = words.first().map(|word| Path::new(word).file_name());
-    let named = program.flatten().is_some_and(|name| name == "ekiden");
+    let named = words.first().is_some_and(|word| is_ekiden(word));
     let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
     let of_loop = word(1) == "ralph" && word(2) == "checkpoint";
     is_plain && named && (GUARD_COMMANDS.contains(&word(1)) || of_loop)
@@ -217,6 +217,7 @@ mod tests {
         for line in [
             "ekiden handoff",
             "'/opt/my tools/ekiden' handoff --new",
+            "/opt/ekiden-0.2 handoff",
             "ekiden checkpoint --estimate 'a task'",
         ] {
             assert!(runs_guard(line), "{line}");

@@ -124,7 +124,7 @@ impl GuardCommand {
 }
 
 /// A program named `ekiden`, or a version of it beside others (`ekiden-0.2`).
-pub(super) fn is_ekiden(program: &str) -> bool {
+pub(crate) fn is_ekiden(program: &str) -> bool {
     let name = Path::new(program)
         .file_name()
         .and_then(|name| name.to_str())

@@ -16,6 +16,7 @@ mod edit;
 mod server;
 mod survey;
 
+pub(crate) use commands::is_ekiden;
 pub use commands::{GUARD_HOOKS, GuardCommand, GuardHook};
 pub use edit::{
     Installed, SettingsFault, StatusLineFate, add_status_line, drop_status_line, install,
