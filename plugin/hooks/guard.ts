@@ -10,7 +10,8 @@ const FLAGS = ['--mod', '--plugin']
 const WATCH = { plugin: 'ekiden', key: 'watch' } as const
 const TURN = { plugin: 'ekiden', key: 'turn' } as const
 const IDLE_LOOK_MS = 2_000
-const PATIENCE_MS = 1_000
+// A shell hook has 10 s. Nobody tells what comes too late.
+const PATIENCE_MS = 8_000
 // A checkpoint is written before a conversation is replaced.
 const COMPACTION_PATIENCE_MS = 25_000
 
@@ -75,8 +76,8 @@ async function show($: EngineInterface): Promise<void> {
 
 async function idle($: EngineInterface): Promise<void> {
   const { value: running } = await $.state.get(TURN)
-  const watch = running ? undefined : await watching($)
-  if (watch === undefined || !(await logGrew($, watch))) return
+  const { value: watch } = await $.state.get(WATCH)
+  if (running || watch?.sign === undefined || !(await logGrew($, watch))) return
   const text = (await ask($, 'Idle', {})).hookSpecificOutput?.additionalContext
   if (text) await $.prompt.submit({ text })
 }

@@ -7,9 +7,11 @@ const WATCH = {
 const REFUSAL = { hookSpecificOutput: { permissionDecision: 'deny', permissionDecisionReason: 'Write the handoff first.' } }
 const CALL = { tool: 'Bash', command: 'true', description: 'x' } as const
 
-// So many tokens are in the context, and `ekiden hook EVENT` answers this; without an answer it cannot be run.
-// Returns the events that it was asked for.
-function client(on: any, tokens: number, answers: Record<string, object>): string[] {
+type Run = { argv: string[]; init: { timeoutMs: number } }
+
+// So many tokens are in the context, and `ekiden hook EVENT` answers this after so long; without an answer it cannot be
+// run. Returns the events that it was asked for.
+function client(on: any, tokens: number, answers: Record<string, object>, takesMs = 0): string[] {
   const asked: string[] = []
   const context = { tokens, window: 233_000, percent: 0 }
   on('session.id', () => ({ value: 'session' }))
@@ -18,8 +20,9 @@ function client(on: any, tokens: number, answers: Record<string, object>): strin
   on('process.hookEnv', () => ({ value: {} }))
   on('fs.write', () => ({ value: undefined }))
   on('fs.exists', () => ({ value: false }))
-  on('process.run', (_: unknown, { argv: [, , event = ''] }: { argv: string[] }) => {
+  on('process.run', (_: unknown, { argv: [, , event = ''], init }: Run) => {
     asked.push(event)
+    if (init.timeoutMs < takesMs) throw new Error('timed out')
     const answer = answers[event]
     if (answer === undefined) throw new Error('no such program')
     return { value: { stdout: JSON.stringify({ answer, watch: WATCH }), stderr: '', code: 0 } }
@@ -34,8 +37,8 @@ test('between two levels no process is started for a call', async ($: any, on: a
   expect(asked).toEqual(['Watch'])
 })
 
-test('at L3 a call is refused before it runs', async ($: any, on: any) => {
-  const asked = client(on, 195_000, { Watch: {}, PreToolUse: REFUSAL })
+test('at L3 a call is refused before it runs, on a slow machine too', async ($: any, on: any) => {
+  const asked = client(on, 195_000, { Watch: {}, PreToolUse: REFUSAL }, 5_000)
   const result = JSON.stringify(await $.tool.call(CALL))
   expect(asked).toEqual(['Watch', 'PreToolUse'])
   expect(result).toContain('Write the handoff first.')
