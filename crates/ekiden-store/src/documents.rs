@@ -11,7 +11,7 @@
 //! 1. A document is never overwritten: a process takes its name by creating `made/<name>`, which only one process
 //!    can do, and only if no file has that name. So worktrees, which share a state directory, never have two
 //!    documents with the same name.
-//! 2. A document is loaded once: by the session that creates `consumed/<name>`.
+//! 2. A document is loaded once: by the session that creates `consumed/<name>`; once more if it was written after that.
 //! 3. Only documents that ekiden made here are loaded without being asked for. A cloned repository may contain a
 //!    file in `.ekiden/handoffs/`, and a session would begin with a stranger's words. For the same reason only they
 //!    are carried into a session's successor, whatever the agent did to their front matter.
@@ -35,7 +35,7 @@ use crate::layout::{Published, StateLayout};
 use crate::limits::{
     DOCUMENT_BYTES_MAX, DOCUMENTS_A_MINUTE_MAX, DOCUMENTS_ORDERED_MAX, SMALL_FILE_BYTES_MAX,
 };
-use crate::replace::{Durability, replace};
+use crate::replace::{Durability, replace, replace_at_once};
 
 /// What a document was made for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -226,6 +226,7 @@ impl Documents {
             let is_here = of == branch;
             let consumed = self.state.documents_consumed().join(&name);
             let by = if_there(self.disk.read(&consumed, SMALL_FILE_BYTES_MAX))?;
+            let by = by.filter(|_| !self.is_written_since_consumed(&name));
             if by.is_some_and(|by| session.is_none_or(|session| by != session.as_bytes())) {
                 if is_here {
                     break;
@@ -242,8 +243,20 @@ impl Documents {
 
     /// Marks a document as loaded by a session. Returns whether it was the first, since only the first loads it.
     pub fn consume(&self, name: &str, session: &str) -> DiskResult<bool> {
-        ensure_dir(&*self.disk, &self.state.documents_consumed())?;
-        self.mark(&self.state.documents_consumed(), name, session)
+        let dir = self.state.documents_consumed();
+        ensure_dir(&*self.disk, &dir)?;
+        if self.is_written_since_consumed(name) {
+            replace_at_once(&*self.disk, &dir.join(name), session.as_bytes())?;
+            return Ok(true);
+        }
+        self.mark(&dir, name, session)
+    }
+
+    /// Its own session filled it in after another one had loaded it: a second window was opened.
+    fn is_written_since_consumed(&self, name: &str) -> bool {
+        let consumed = self.state.documents_consumed().join(name);
+        let at = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
+        at(&consumed).is_some_and(|consumed| at(&self.path(name)) > Some(consumed))
     }
 
     /// Makes a mark. Returns whether there was none.
