@@ -143,7 +143,7 @@ impl Estimate {
 
 const CHOICES: [&str; 3] = [
     "shard: split it into smaller tasks, each under 30% of the window",
-    "checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with /orient",
+    "checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with `ekiden orient`",
     "proceed: do it in this session all the same",
 ];
 

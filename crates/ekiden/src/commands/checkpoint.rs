@@ -106,7 +106,7 @@ impl<'a> CheckpointCommand<'a> {
             None if taken.uncommitted => "not kept in git".to_owned(),
             None => "none".to_owned(),
         };
-        let orient = self.watched.names(false).orient;
+        let orient = self.watched.names_here().orient;
         output.line(format!(
             "Handoff document: {}",
             self.watched.shown(&taken.document)
@@ -166,7 +166,7 @@ impl<'a> CheckpointCommand<'a> {
     }
 
     fn advice(&self, level: Level) -> String {
-        let names = self.watched.names(false);
+        let names = self.watched.names_here();
         let now = match level {
             Level::L0 => return "continue".to_owned(),
             Level::L1 => return "finish the current item before you begin anything new".to_owned(),
@@ -185,7 +185,7 @@ impl<'a> CheckpointCommand<'a> {
         let is_late = |reading: &Reading| reading.percent() >= u64::from(until_percent);
         if self.watch.armed.level == Level::L3 || self.reading.as_ref().is_some_and(is_late) {
             let text = "cannot put the handoff off: the context is nearly full";
-            let hint = format!("{} writes the handoff", self.watched.names(false).handoff);
+            let hint = format!("{} writes the handoff", self.watched.names_here().handoff);
             return Err(Failure::new(Exit::NotPermitted, text).hint(hint));
         }
         self.record(WatchEvent::Deferred { until_percent })?;

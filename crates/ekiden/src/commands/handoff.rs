@@ -113,7 +113,7 @@ fn tell(path: &Path, is_new: bool, missing: &[&str], output: &mut Output) {
     let line = Line::new(Tone::Quiet, "handoff  ").with(Tone::Plain, file);
     output.line(line.with(Tone::Quiet, format!("  {made}")));
     let next = match missing {
-        [] => "complete; a fresh session begins with /orient".to_owned(),
+        [] => "complete; a fresh session begins with `ekiden orient`".to_owned(),
         missing => format!(
             "{}: replace each line that begins with `_Empty:` by what is known; a line for each item, about a \
              page in all. Point to files, do not copy them.",

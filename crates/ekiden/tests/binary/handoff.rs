@@ -148,7 +148,7 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
 
     ## Resume
 
-    Start a fresh session in this project and type `/orient` (in a shell: `ekiden orient`).
+    Start a fresh session in this project and run `ekiden orient`.
     "#);
     assert_eq!(own(&environment), before);
     let show = |args: &[&str]| environment.git(args);

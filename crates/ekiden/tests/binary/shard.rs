@@ -206,7 +206,7 @@ fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
     Estimate    about 102k, 62% of the usable window: 410 for the text, 24 open items, and what any task takes
     Advice      shard it first
       - shard: split it into smaller tasks, each under 30% of the window
-      - checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with /orient
+      - checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with `ekiden orient`
       - proceed: do it in this session all the same
     spec.md may take about 62% of the usable window. Shard it first, into 3 parts:
       S01  Small letters                             23%  lines 5-55

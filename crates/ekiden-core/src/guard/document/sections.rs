@@ -94,8 +94,7 @@ pub(super) fn all(facts: &Facts) -> [Section<'_>; 11] {
     ]
 }
 
-const RESUMING: &str =
-    "Start a fresh session in this project and type `/orient` (in a shell: `ekiden orient`).\n";
+const RESUMING: &str = "Start a fresh session in this project and run `ekiden orient`.\n";
 
 fn reason(facts: &Facts) -> String {
     let asked = |text: &String| one_line(text, TASK_CHARS_MAX);
