@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 const TEXT: &str = include_str!("../../../../plugin/hooks/guard.ts");
 const TYPES: &str = include_str!("../../../../plugin/types/guard.d.ts");
 
+const MANIFEST: &str = "mod/.claude-plugin/plugin.json";
+
 /// Its files in a directory of the client, with their contents.
 pub(super) fn files(dir: &Path, program: &str) -> [(PathBuf, String); 5] {
     let program = serde_json::to_string(program).unwrap_or_default();
@@ -36,7 +38,7 @@ pub(super) fn files(dir: &Path, program: &str) -> [(PathBuf, String); 5] {
     let at = |name: &str| root(dir).join(name);
     [
         (at(".claude-plugin/marketplace.json"), market),
-        (at("mod/.claude-plugin/plugin.json"), manifest),
+        (at(MANIFEST), manifest),
         (
             at("mod/hooks/hooks.json"),
             "{\n  \"modules\": [\"./guard.ts\"],\n  \"hooks\": {}\n}\n".to_owned(),
@@ -44,6 +46,13 @@ pub(super) fn files(dir: &Path, program: &str) -> [(PathBuf, String); 5] {
         (at("mod/hooks/guard.ts"), text),
         (at("mod/types/guard.d.ts"), types),
     ]
+}
+
+/// The version of ekiden that installed it in a directory of the client.
+pub fn version(dir: &Path) -> Option<String> {
+    let manifest = std::fs::read(root(dir).join(MANIFEST)).ok()?;
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).ok()?;
+    manifest["version"].as_str().map(str::to_owned)
 }
 
 /// The marketplace.

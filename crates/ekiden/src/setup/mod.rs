@@ -21,6 +21,7 @@ mod program;
 mod skills;
 mod target;
 
+pub use client_mod::version as mod_version;
 pub use plan::{FileChange, Plan};
 pub use program::own_program;
 pub use target::{Scope, Target};

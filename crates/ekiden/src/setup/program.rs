@@ -39,15 +39,10 @@ fn as_called(called: &OsStr, path: &OsStr) -> Option<PathBuf> {
 }
 
 /// How the skills call it. Those of a project may be committed, so they contain no personal path as long as
-/// the shell finds this program by its name.
+/// the shell finds an `ekiden`: npm's is a script that starts this program.
 pub(super) fn for_skills(scope: Scope, program: &str) -> String {
-    let found = as_called(
-        OsStr::new("ekiden"),
-        &std::env::var_os("PATH").unwrap_or_default(),
-    );
-    let is_same =
-        |found: &PathBuf| found.canonicalize().ok() == Path::new(program).canonicalize().ok();
-    if scope == Scope::Project && found.as_ref().is_some_and(is_same) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if scope == Scope::Project && as_called(OsStr::new("ekiden"), &path).is_some() {
         return "ekiden".to_owned();
     }
     shlex::try_quote(program).map_or_else(|_| program.to_owned(), std::borrow::Cow::into_owned)

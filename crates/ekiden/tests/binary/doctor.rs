@@ -201,6 +201,32 @@ fn the_guard_is_where_it_should_be_or_the_doctor_says_what_is_wrong() {
     insta::assert_snapshot!(guard_with(plugin, &["bin/ekiden"]), @"ok       guard        installed as a plugin");
 }
 
+// shows: OPS-02
+#[test]
+fn what_setup_wrote_before_an_upgrade_is_told() {
+    let environment = client(TESTED, LOGGED_IN);
+    environment.run(&["setup"]).expect(0);
+    let guard = || {
+        let told = environment.told(&["doctor", CHOSEN[0], CHOSEN[1]]);
+        let lines = told.lines().skip_while(|line| !line.contains("  guard  "));
+        let lines: Vec<&str> = lines.take_while(|line| !line.contains("  git  ")).collect();
+        lines.join("\n")
+    };
+    let before = guard();
+    assert!(before.starts_with("ok "), "{before}");
+    let manifest = "../home/.claude/ekiden/mod/.claude-plugin/plugin.json";
+    let text = environment.read(manifest);
+    let older = text.replace(env!("CARGO_PKG_VERSION"), "0.0.1");
+    environment.write(manifest, &older);
+    let told = guard().replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    insta::assert_snapshot!(told, @r"
+    warning  guard        mod and skills are from ekiden 0.0.1, this is VERSION
+                          `ekiden setup` renews them
+    ");
+    environment.write(manifest, &text);
+    assert_eq!(guard(), before);
+}
+
 /// Nothing was left behind that could be resumed.
 fn told_before_anything(environment: &Environment) -> String {
     let told = environment.told(&[&["run", "Do the work."], &CHOSEN[..]].concat());

@@ -830,6 +830,29 @@ fn a_project_has_a_guard_of_its_own() {
     assert_eq!(home.all(), before);
 }
 
+/// They may be committed. npm's `ekiden` is a script, which starts the program from another path.
+// shows: OPS-02
+#[test]
+fn skills_of_a_project_name_no_path_where_the_shell_finds_an_ekiden() {
+    let environment = Environment::with_git();
+    environment.script("../bin/ekiden", ":\n");
+    let path = format!(
+        "{}:{}",
+        environment.path("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
+    let environment = environment.with("PATH", &path);
+    done(&environment, &["--project"]);
+    let skill = environment.read(".claude/skills/handoff/SKILL.md");
+    let program = env!("CARGO_BIN_EXE_ekiden");
+    assert!(
+        skill.contains("ekiden handoff") && !skill.contains(program),
+        "{skill}"
+    );
+    done(&environment, &["--project", "--remove"]);
+    assert!(!environment.exists(".claude"));
+}
+
 // shows: OPS-02, UIX-06
 #[test]
 fn a_guard_of_a_project_hides_no_status_line() {

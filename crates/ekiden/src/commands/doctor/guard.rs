@@ -9,9 +9,11 @@ use ekiden_wire::client_settings::GUARD_HOOKS;
 
 use super::Check;
 use crate::client::guard::{GuardedFile, is_in_settings, is_there, look};
+use crate::client::settings::config_dir;
 use crate::output::line::one_line;
 use crate::settings::environment::Environment;
 use crate::settings::table;
+use crate::setup::mod_version;
 
 const NAME: &str = "guard";
 const SETUP: &str = "`ekiden setup` fixes it (`--project` for the project's settings)";
@@ -61,6 +63,7 @@ pub(super) fn checks(environment: &Environment, dir: &Path) -> Vec<Check> {
             checks.push(Check::warning(NAME, found, SETUP));
         }
     }
+    checks.extend(old_mod(environment));
     if checks.is_empty() {
         checks.push(Check::ok(NAME, found(&files, plugin)));
     }
@@ -78,6 +81,17 @@ fn last_error(environment: &Environment, dir: &Path) -> Option<Check> {
     let found = format!("the last problem was: {}", one_line(&last));
     let remedy = format!("fix it, then delete `{}`", path.display());
     Some(Check::warning(NAME, found, remedy))
+}
+
+/// An upgrade replaces the program only.
+fn old_mod(environment: &Environment) -> Option<Check> {
+    let version = mod_version(&config_dir(environment)?)?;
+    let own = env!("CARGO_PKG_VERSION");
+    let found = format!(
+        "mod and skills are from ekiden {}, this is {own}",
+        one_line(&version)
+    );
+    (version != own).then(|| Check::warning(NAME, found, "`ekiden setup` renews them"))
 }
 
 fn missing_program(file: &GuardedFile) -> Option<Check> {
