@@ -298,7 +298,8 @@ pub const TRAJECTORY_EARLY_PERCENT: u8 = 70;
 pub const TRAJECTORY_LATE_PERCENT: u8 = 80;
 /// If a checkpoint takes longer than this to write, its process has died.
 pub const CHECKPOINT_PATIENCE: Millis = Millis::from_secs(120);
-/// How long the client's compaction waits for a checkpoint: well below the hook's own limit.
+/// How long a checkpoint, and the client's compaction, wait for another one that is being written: well below the
+/// hook's own limit.
 pub const CHECKPOINT_WAIT: Millis = Millis::from_secs(20);
 /// A document covers the session until this much more of the usable window is used, in percent.
 pub const DOCUMENT_COVERS_PERCENT: u64 = 10;

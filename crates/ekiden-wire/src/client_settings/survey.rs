@@ -31,6 +31,8 @@ pub struct Survey {
     pub hooks: BTreeMap<String, Vec<String>>,
     /// The program of the status line, if it is ours.
     pub status_line: Option<String>,
+    /// The file sets a status line, ours or another.
+    pub has_status_line: bool,
     /// Whether the file switches all hooks off, if it says anything about that.
     pub all_hooks_off: Option<bool>,
     /// The plugin is switched on.
@@ -44,6 +46,7 @@ impl Survey {
         Some(Self {
             hooks: hooks(&settings),
             status_line: ours(&settings["statusLine"]).map(|ours| ours.program().to_owned()),
+            has_status_line: !settings["statusLine"].is_null(),
             all_hooks_off: settings["disableAllHooks"].as_bool(),
             plugin: settings["enabledPlugins"]
                 .as_object()

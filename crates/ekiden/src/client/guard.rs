@@ -10,7 +10,8 @@ use ekiden_wire::client_settings::{Position, Survey, load_fault};
 use super::settings::{MANAGED, config_dir};
 use crate::settings::environment::Environment;
 
-/// The settings files of the client that may hold hooks, an administrator's last.
+/// The settings files of the client that may hold hooks, an administrator's last: each takes precedence over those
+/// before it.
 fn settings_files(environment: &Environment, project: &Path) -> Vec<PathBuf> {
     let user = config_dir(environment).map(|dir| dir.join("settings.json"));
     let project =
@@ -62,6 +63,15 @@ pub fn look(environment: &Environment, project: &Path) -> (Vec<GuardedFile>, Vec
     }
     files.retain(|file| !file.survey.programs().is_empty() || file.survey.plugin);
     (files, ignored)
+}
+
+/// The status line that the client shows in this project is ours. It shows the one of the last file that sets any.
+pub fn shows_status_line(environment: &Environment, project: &Path) -> bool {
+    let files = settings_files(environment, project).into_iter().rev();
+    let mut lines = files.filter_map(|path| survey(&path).filter(|survey| survey.has_status_line));
+    lines
+        .next()
+        .is_some_and(|survey| survey.status_line.is_some())
 }
 
 /// The program of a command exists. A bare name is assumed to exist: the client's shell looks for it on the
@@ -146,5 +156,26 @@ mod tests {
             &install("", "ekiden").unwrap().text,
         );
         assert!(home.stands("Stop"), "found on PATH");
+    }
+
+    // shows: AGT-18, UIX-06
+    #[test]
+    fn the_status_line_that_is_shown_is_that_of_the_last_file_that_sets_any() {
+        let home = Home::new();
+        let path = home.path("");
+        let environment = Environment::of([("HOME", path.as_str())]);
+        let is_shown = || shows_status_line(&environment, &home.0.path().join("work"));
+        assert!(!is_shown());
+        let ours = install("", &home.path("bin/ekiden")).unwrap().text;
+        home.write(".claude/settings.json", &ours);
+        assert!(is_shown());
+        let settings = "work/.claude/settings.json";
+        home.write(settings, r#"{"model": "opus"}"#);
+        assert!(is_shown());
+        let other = r#"{"statusLine": {"type": "command", "command": "date"}}"#;
+        home.write(settings, other);
+        assert!(!is_shown(), "the project's own hides it");
+        home.write("work/.claude/settings.local.json", &ours);
+        assert!(is_shown());
     }
 }

@@ -268,15 +268,16 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
         // The second lookup fails, and says why.
         return checkpoint::take(&request);
     };
+    let disk = Arc::new(RealDisk::fenced(&place.dir));
+    let files = GuardFiles::new(disk, &place.state_dir, &session);
+    let patience = Duration::from(limits::CHECKPOINT_WAIT);
+    // Held from the start on: without it a compaction takes this process for dead.
+    let _writing = files.lock_writing(patience)?.ok_or(CheckpointError::Busy)?;
     let request = Request {
         tracker: ask_tracker(&request, &place),
         next_part: next_part(&request, &place),
         ..request
     };
-    let disk = Arc::new(RealDisk::fenced(&place.dir));
-    let files = GuardFiles::new(disk, &place.state_dir, &session);
-    let patience = Duration::from(limits::CHECKPOINT_WAIT);
-    let _writing = files.lock_writing(patience)?.ok_or(CheckpointError::Busy)?;
     let taken = checkpoint::take(&request);
     let event = match &taken {
         Ok(taken) => {

@@ -14,7 +14,7 @@
 //! Invariants:
 //! - *Only one of them acts.* The mod writes its sign of life before the client calls the shell hooks of an
 //!   event. They stand aside as long as the sign is fresh, except for events that no level decides: files
-//!   of ekiden, prompts, the session's start and end.
+//!   of ekiden, prompts, test runs, the session's start and end.
 //! - *Without the mod nothing is missing.* It may be absent without notice; then there is no sign of life.
 
 use ekiden_core::guard::document::Filled;
@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use super::hook::{Hook, settle};
 use super::statusline;
-use crate::client::guard::look;
+use crate::client::guard::shows_status_line;
 
 impl Hook<'_> {
     /// What to do, as a hook would say it, and how long the mod need not ask again.
@@ -115,14 +115,8 @@ impl Hook<'_> {
             "everyBatch": quiet.every_batch || watched.is_loop(),
             "usable": window.usable_tokens(),
             "levels": levels,
-            "line": !self.has_status_line(),
+            "line": !shows_status_line(&watched.environment, &watched.place.dir),
         })
-    }
-
-    /// The guard's status line is already there.
-    fn has_status_line(&self) -> bool {
-        let (files, _) = look(&self.watched.environment, &self.watched.place.dir);
-        files.iter().any(|file| file.survey.status_line.is_some())
     }
 }
 

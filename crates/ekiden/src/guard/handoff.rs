@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ekiden_core::guard::document::{Loaded, load as load_document};
-use ekiden_core::guard::watch::{WatchEvent, WatchRecord};
+use ekiden_core::guard::watch::WatchEvent;
 use ekiden_core::limits;
 use ekiden_core::prompt::offered_handoff;
 use ekiden_core::time::{Millis, Timestamp};
@@ -41,11 +41,9 @@ pub(super) fn load(
     let path = &*path.display().to_string();
     let (made_on, here) = (origin.branch, watched.place.branch());
     let is_old = age.is_some_and(|age| age > limits::DOCUMENT_SHOWN_FOR);
-    // Work on one branch does not use up the handoff of another.
+    // Work on one branch does not use up the handoff of another. Without room for the record it is shown again.
     if !own && (is_old || made_on == here) {
-        let event = WatchEvent::Loaded { document: name };
-        let time = watched.now;
-        watched.files.append(&[WatchRecord { time, event }])?;
+        watched.note(WatchEvent::Loaded { document: name });
     }
     if !own && (is_old || made_on != here) {
         let days = age.map_or(0, |age| age.as_secs() / (24 * 60 * 60));

@@ -7,7 +7,7 @@ use ekiden_agent::leads_to::leads_to;
 use ekiden_core::guard::alert::{self, AlertTexts};
 use ekiden_core::guard::estimate::named_files;
 use ekiden_core::guard::watch::{
-    Alert, Batch, Decision, Source, Trigger, Watch, WatchEvent, WatchRecord, judge_batch,
+    Alert, Batch, Decision, Phase, Source, Trigger, Watch, WatchEvent, WatchRecord, judge_batch,
 };
 use ekiden_core::guard::{
     Denial, GuardView, HookInput, Level, Profile, Reading, Ruling, ToolUse, ruling,
@@ -69,9 +69,13 @@ pub(super) fn run(called: Called) {
     let answer = match (&call.input, call.event) {
         _ if called.by_mod => Some(hook.for_mod()),
         (HookInput::PreTool { tool, .. }, _) => hook.before_tool(tool, mod_watches),
-        (_, HookEvent::PostToolBatch | HookEvent::PostToolUse | HookEvent::Stop) if mod_watches => {
+        (_, HookEvent::PostToolBatch) if mod_watches => {
+            // The mod may not ask about this batch, and a later checkpoint waits while tests fail.
+            let tested = watched.watch().tested(hook.batch());
+            tested.into_iter().for_each(|event| watched.note(event));
             None
         }
+        (_, HookEvent::PostToolUse | HookEvent::Stop) if mod_watches => None,
         _ => hook.answer(),
     };
     if let Some(answer) = answer.filter(|answer| *answer != hook_output::pass()) {
@@ -119,6 +123,9 @@ impl Hook<'_> {
         if *trigger == Trigger::Ends {
             self.watched
                 .or_complain(checkpoint::remember_end(self.watched));
+        }
+        if *trigger == Trigger::Compacts {
+            self.await_writer();
         }
         let reading = self.watched.reading();
         let (watch, decision) = settle(self.watched, trigger, reading.as_ref());
@@ -197,6 +204,21 @@ impl Hook<'_> {
             let records: Vec<WatchRecord> = word.map(record).into_iter().collect();
             self.watched
                 .or_complain(self.watched.files.append(&records));
+        }
+    }
+
+    /// Waits for a checkpoint that is being written. One that its process left behind is recorded as failed, so another
+    /// begins.
+    fn await_writer(&self) {
+        let is_writing = || matches!(self.watched.watch().phase, Phase::Writing { .. });
+        if !is_writing() {
+            return;
+        }
+        let free = (self.watched.files).lock_writing(limits::CHECKPOINT_WAIT.into());
+        let free = self.watched.or_complain(free).flatten();
+        if free.is_some() && is_writing() {
+            let why = "its process ended without an answer".to_owned();
+            self.watched.note(WatchEvent::Failed { why });
         }
     }
 
@@ -326,7 +348,7 @@ impl Hook<'_> {
 }
 
 /// Decides, and records the decision. Two calls at the same time decide one after the other. A call that
-/// waited in vain, or cannot record, does nothing that must not be done twice.
+/// waited in vain records only what it saw. It, and one that cannot record, does nothing that must not be done twice.
 pub(super) fn settle(
     watched: &Watched,
     trigger: &Trigger,
@@ -351,19 +373,23 @@ pub(super) fn settle(
     let lock = watched.or_complain(watched.files.lock(patience)).flatten();
     let mut watch = watched.watch();
     let decision = watched.decide(&watch, trigger, reading);
+    let is_seen = |event: &&WatchEvent| {
+        matches!(event, WatchEvent::Tested { .. } | WatchEvent::Filled { .. })
+    };
     let records: Vec<WatchRecord> = decision
         .events
         .iter()
+        .filter(|event| lock.is_some() || is_seen(event))
         .map(|event| WatchRecord {
             time: watched.now,
             event: event.clone(),
         })
         .collect();
-    let recorded = lock.is_some()
-        && watched
+    let recorded = records.is_empty()
+        || watched
             .or_complain(watched.files.append(&records))
             .is_some();
-    if recorded {
+    if recorded && lock.is_some() {
         records.iter().for_each(|record| watch.apply(record));
         return (watch, decision);
     }

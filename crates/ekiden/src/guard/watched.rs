@@ -7,7 +7,9 @@ use std::sync::Arc;
 use ekiden_core::guard::alert::CommandNames;
 use ekiden_core::guard::checkpoint::{Wip, issue_of_branch};
 use ekiden_core::guard::estimate::Estimate;
-use ekiden_core::guard::watch::{Decision, Trigger, Watch, WatchSettings, decide};
+use ekiden_core::guard::watch::{
+    Decision, Trigger, Watch, WatchEvent, WatchRecord, WatchSettings, decide,
+};
 use ekiden_core::guard::{CheckpointState, Level, LineFormat, Profile, Reading, StateOf, Window};
 use ekiden_core::observation::{Observation, Origin};
 use ekiden_core::text::in_full;
@@ -25,6 +27,7 @@ use ekiden_wire::transcript::{LastResponse, Recent};
 
 use super::ralph::ENTRYPOINT;
 use super::window::{Compaction, WINDOW_UNKNOWN, client_words, window_of};
+use crate::client::guard::look;
 use crate::client::settings::config_dir;
 use crate::client::transcript;
 use crate::exit::Exit;
@@ -38,8 +41,8 @@ use crate::tracker::{Trackers, tell_continued};
 
 /// The client's process id, for its hooks.
 const CLIENT_VARIABLE: &str = "CLAUDE_PID";
-/// How many of the newest observations are looked through for what a session left before.
-const KNOWN: usize = 200;
+/// How many of the newest observations since a session began are looked through for what it left before.
+const KNOWN: usize = 10_000;
 /// How long observations about a session are kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
 
@@ -144,11 +147,13 @@ impl Watched {
         }
     }
 
-    /// Brings the memory's index up to date, and returns the newest of this project. Slow: never call it in a hook.
+    /// Brings the memory's index up to date, and returns what was left in this project since the session began. Slow:
+    /// never call it in a hook.
     pub(super) fn index_memory(&self) -> Result<Vec<Observation>, MemoryError> {
         let project = Some(self.place.project().display().to_string());
         let here = Filter {
             project,
+            since: self.watch().since,
             ..Filter::default()
         };
         match memory::files(&self.environment).filter(|_| self.memory.is_some()) {
@@ -212,6 +217,16 @@ impl Watched {
         Ok(watched)
     }
 
+    /// The same session in the worktree that its agent entered, by the transcript.
+    pub fn where_its_agent_is(self) -> Self {
+        let last = self.recent().responses.pop();
+        let entered = last.and_then(|last| {
+            let transcript = self.transcript.clone();
+            Self::of(&self.session, transcript, &self.place.dir, &last.cwd)
+        });
+        entered.unwrap_or(self)
+    }
+
     /// Why a session of a run is not watched.
     pub fn refused() -> Failure {
         let text = "cannot watch this session: it is one of a run of ekiden";
@@ -246,6 +261,12 @@ impl Watched {
     /// What the session's log says. An unreadable log says nothing.
     pub fn watch(&self) -> Watch {
         Watch::fold(&self.files.records().unwrap_or_default())
+    }
+
+    /// Records what happened. If that fails, `guard/errors.log` says why.
+    pub(super) fn note(&self, event: WatchEvent) {
+        let time = self.now;
+        self.or_complain(self.files.append(&[WatchRecord { time, event }]));
     }
 
     /// The document that waits to be filled in. Another one in its place would not end a loop's session.
@@ -304,8 +325,15 @@ impl Watched {
             .unwrap_or_default()
     }
 
+    /// How this person calls the guard's commands, for a command that cannot tell who calls it.
+    pub fn names_here(&self) -> CommandNames {
+        let (files, _) = look(&self.environment, &self.place.dir);
+        let in_settings = files.iter().any(|file| !file.survey.programs().is_empty());
+        self.names(!in_settings && files.iter().any(|file| file.survey.plugin))
+    }
+
     /// How this person calls the guard's commands.
-    pub fn names(&self, plugin: bool) -> CommandNames {
+    pub(super) fn names(&self, plugin: bool) -> CommandNames {
         if plugin {
             return CommandNames::with_prefix("ekiden:");
         }

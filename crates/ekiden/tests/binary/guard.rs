@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use ekiden_core::observation::Origin;
+use ekiden_core::observation::watched::prompt;
+use ekiden_core::time::Timestamp;
+use ekiden_store::memory::MemoryFiles;
 use ekiden_testkit::trackers::{FakeLinear, TrackerServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -961,6 +965,95 @@ fn what_could_not_be_recorded_is_not_told() {
     assert!(person(&told).contains("Context at 71%"), "{told}");
 }
 
+/// As on a full disk.
+// shows: HND-07, SEC-05
+#[test]
+fn a_handoff_is_shown_even_if_that_cannot_be_recorded() {
+    let session = Watched::new();
+    session.environment.run(&["handoff"]).expect(0);
+    std::fs::create_dir_all(session.guard(&format!("{SESSION}.jsonl"))).unwrap();
+    let told = session.hook("SessionStart", &json!({"source": "startup"}));
+    assert!(agent(&told).contains("It reads:"), "{told}");
+}
+
+/// A second window, or a script: its session has worked from what was still empty.
+// shows: HND-07
+#[test]
+fn a_document_that_is_filled_in_after_another_session_had_it_is_shown_once_more() {
+    let session = Watched::new();
+    session.uses(86).batch("git commit -m done");
+    session.checkpointed();
+    let begins = |id: &str| {
+        let told = session.hook(
+            "SessionStart",
+            &json!({"source": "clear", "session_id": id}),
+        );
+        session.hook("PostToolBatch", &json!({"session_id": id}));
+        agent(&told).contains("It reads:")
+    };
+    assert!(begins("a second window"));
+    assert!(!begins("a third one"));
+    let documents = session.environment.dir().join(".ekiden/handoffs");
+    let document = documents.read_dir().unwrap().next().unwrap().unwrap();
+    let document = std::fs::File::options()
+        .append(true)
+        .open(document.path())
+        .unwrap();
+    let later = std::time::SystemTime::now() + std::time::Duration::from_millis(5);
+    document.set_modified(later).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert!(begins("after /clear"));
+    assert!(!begins("the next one"));
+}
+
+/// The one that holds the lock writes nothing here, as if it had been killed.
+// shows: CHK-10
+#[test]
+fn a_compaction_waits_for_a_checkpoint_that_is_being_written() {
+    let session = Watched::new();
+    session.uses(60);
+    session.hook("UserPromptSubmit", &json!({"prompt": "go"}));
+    let now = jiff::Timestamp::now().as_millisecond();
+    let writing = json!({"time": now, "event": "writing", "reason": "level2"});
+    std::fs::write(
+        session.guard(&format!("{SESSION}.jsonl")),
+        format!("{writing}\n"),
+    )
+    .unwrap();
+    let lock = std::fs::File::create(session.guard(&format!("{SESSION}.writing"))).unwrap();
+    lock.lock().unwrap();
+    let pause = std::time::Duration::from_millis(300);
+    std::thread::scope(|scope| {
+        let compacts = scope.spawn(|| session.hook("PreCompact", &json!({"trigger": "auto"})));
+        std::thread::sleep(pause);
+        assert!(!compacts.is_finished());
+        drop(lock);
+        assert_eq!(compacts.join().unwrap(), json!({}));
+    });
+    let log = session.log();
+    assert!(log.contains("\"reason\":\"compaction\""), "{log}");
+    assert!(session.environment.exists(".ekiden/handoffs"), "{log}");
+}
+
+/// Else a document that is filled in would still get a call refused.
+// shows: MON-004, CHK-005
+#[test]
+fn what_a_call_saw_is_kept_even_if_another_one_is_deciding() {
+    let session = Watched::new();
+    session.uses(96).batch("ls");
+    session.checkpointed();
+    let documents = session.environment.dir().join(".ekiden/handoffs");
+    let document = documents.read_dir().unwrap().next().unwrap().unwrap();
+    let written = json!({"tool_name": "Edit", "tool_response": "ok", "tool_input": {"file_path": document.path()}});
+    let lock = std::fs::File::open(session.guard(&format!("{SESSION}.lock"))).unwrap();
+    lock.lock().unwrap();
+    session.hook("PostToolBatch", &json!({"tool_calls": [written]}));
+    drop(lock);
+    let log = session.log();
+    assert_eq!(log.matches("\"filled\"").count(), 1, "{log}");
+    assert_eq!(session.tool("Bash", &json!({"command": "make"})), json!({}));
+}
+
 // shows: MON-004
 #[test]
 fn of_many_calls_at_once_one_tells() {
@@ -1176,6 +1269,11 @@ fn each_command_is_called_by_its_own_name() {
     session.checkpointed();
     let told = session.batch("ls");
     assert!(agent(&told).contains("/ekiden-handoff"), "{told}");
+    let plugin = r#"{"enabledPlugins": {"ekiden@ekiden": true}}"#;
+    let settings = ".claude/settings.json";
+    session.environment.write(settings, plugin);
+    let status = session.environment.run(&["checkpoint"]).expect(0).stdout;
+    assert!(status.contains("/clear, then /ekiden:orient"), "{status}");
 }
 
 /// As after `claude --continue`.
@@ -1210,6 +1308,19 @@ fn a_session_that_ends_twice_leaves_what_it_left_once() {
     assert_eq!([ends(), ends()], [2, 2], "a failure and the summary");
     add(&[json!({"type": "user", "message": {"role": "user", "content": "And the lexer"}})]);
     assert_eq!(ends(), 3, "the summary is another now");
+    // A week of other sessions.
+    let files = MemoryFiles::of(&session.environment.path("home/.local/state/ekiden"));
+    let from = Origin {
+        project: session.environment.dir().display().to_string(),
+        ..Origin::default()
+    };
+    let now = Timestamp(jiff::Timestamp::now().as_millisecond().cast_unsigned());
+    let others = (0..250).filter_map(|nth| prompt(&from, now, &format!("Prompt {nth}")));
+    files.append(&others.collect::<Vec<_>>()).unwrap();
+    ends();
+    let said = session.environment.run(&["memory", "stats", "--json"]);
+    let said: Value = serde_json::from_str(&said.expect(0).stdout).unwrap();
+    assert_eq!(said["observations"], 253, "{said}");
 }
 
 // shows: UIX-06
@@ -1393,6 +1504,19 @@ fn shell_hooks_stand_aside_as_long_as_the_sign_of_life_is_fresh() {
     assert_eq!(session.batch("ls"), json!({}), "the mod watches");
     assert_eq!(session.hook("Stop", &json!({})), json!({}));
     assert!(!session.log().contains("crossed"), "{}", session.log());
+    // The mod asks about no batch that crosses nothing, and a later checkpoint waits while tests fail.
+    let tests = |answer: &str| {
+        std::fs::write(&sign, "").unwrap();
+        let call = json!({"tool_name": "Bash", "tool_input": {"command": "cargo test"}, "tool_response": answer});
+        session.hook("PostToolBatch", &json!({"tool_calls": [call]}))
+    };
+    for answer in ["ok", "Exit code 101", "Exit code 101"] {
+        assert_eq!(tests(answer), json!({}));
+    }
+    std::fs::write(&sign, "").unwrap();
+    let log = session.log();
+    assert_eq!(log.matches("\"tested\"").count(), 1, "{log}");
+    assert!(log.contains("\"passed\":false"), "{log}");
     // What no level decides stays theirs.
     let fenced = write(".git/ekiden/root/guard/x");
     assert_eq!(

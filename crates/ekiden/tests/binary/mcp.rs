@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::environment::Environment;
-use crate::guard::Watched;
+use crate::guard::{SESSION, Watched};
 
 /// Where `python3 -m venv mcp-client/venv` puts it, from the root of the workspace.
 const PYTHON: &str = "mcp-client/venv/bin/python";
@@ -236,15 +236,93 @@ fn the_guards_document_is_filled_in_and_not_asked_for_again() {
     assert_eq!(documents.count(), 1);
 }
 
+/// The client's tool `EnterWorktree` changes no directory of a server.
+// shows: MEM-09, HND-07
+#[test]
+fn a_session_whose_agent_entered_a_worktree_writes_its_handoff_there() {
+    let session = Watched::new();
+    let side = session.environment.dir().join(".claude/worktrees/side");
+    let added = ["worktree", "add", "--quiet", side.to_str().unwrap()];
+    session.environment.git(&added);
+    let project = session.environment.dir().display().to_string();
+    let environment = session.environment.with("CLAUDE_PROJECT_DIR", &project);
+    let environment = environment.with("CLAUDE_CODE_SESSION_ID", SESSION);
+    let session = Watched { environment };
+    let commit = json!({"tool_name": "Bash", "tool_input": {"command": "git commit -m x"}, "tool_response": "ok"});
+    let within = json!({"cwd": side, "tool_calls": [commit]});
+    session.uses(87).hook("PostToolBatch", &within);
+    session.checkpointed();
+    let told = std::fs::read_to_string(session.transcript()).unwrap();
+    let told = told.replacen('{', &format!("{{\"cwd\":{},", json!(side)), 1);
+    let projects = session.environment.path("home/.claude/projects/-p");
+    std::fs::create_dir_all(&projects).unwrap();
+    std::fs::write(projects.join(format!("{SESSION}.jsonl")), told).unwrap();
+    let mut server = Server::start(&session.environment);
+    server.greet();
+    let params = json!({"name": "write_handoff", "arguments": {"done": "The lexer"}});
+    let answer = server.ask("tools/call", &params);
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    assert!(!session.environment.exists(".ekiden/handoffs"), "{answer}");
+    let documents = std::fs::read_dir(side.join(".ekiden/handoffs")).unwrap();
+    let documents: Vec<_> = documents.flatten().map(|entry| entry.path()).collect();
+    assert_eq!(documents.len(), 1, "{documents:?}");
+    let document = std::fs::read_to_string(&documents[0]).unwrap();
+    assert!(document.contains("- The lexer"), "{document}");
+}
+
+// shows: MEM-07, MEM-09
+#[test]
+fn what_happened_to_the_index_is_said_beside_the_answer() {
+    let session = Watched::new();
+    session.uses(20);
+    session.environment.run(&["checkpoint"]).expect(0);
+    let mut server = Server::start(&session.environment);
+    server.greet();
+    let params = json!({"name": "search", "arguments": {"query": "checkpoint"}});
+    let mut search = || {
+        let told = server.ask("tools/call", &params)["result"]["content"][0]["text"].clone();
+        told.as_str().unwrap().to_owned()
+    };
+    let found = search();
+    let index = "home/.local/state/ekiden/memory/index.db";
+    let index = session.environment.path(index);
+    std::fs::write(index, "no database ".repeat(1_000)).unwrap();
+    let said = search();
+    let said = said.strip_prefix(&found).expect(&said);
+    assert!(said.contains("it was built again"), "{said}");
+    assert_eq!(search(), found);
+}
+
 /// The client keeps its servers, but its session is another one from then on.
 // shows: MEM-09
 #[test]
 fn after_clear_the_tools_are_about_the_new_session() {
+    after_clear(|environment| environment.command(&["mcp"]));
+}
+
+/// npm's `ekiden` starts the program and waits for it.
+// shows: MEM-09
+#[cfg(target_os = "linux")]
+#[test]
+fn after_clear_the_same_holds_behind_another_process() {
+    after_clear(|environment| {
+        let ours = environment.command(&[]);
+        let mut shell = Command::new("sh");
+        let script = format!("'{}' mcp; :", env!("CARGO_BIN_EXE_ekiden"));
+        shell.args(["-c", &script]).current_dir(environment.dir());
+        let variables = ours.get_envs();
+        shell.env_clear();
+        shell.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+        shell
+    });
+}
+
+fn after_clear(server: impl Fn(&Environment) -> Command) {
     let client = std::process::id().to_string();
     let environment = Environment::with_git()
         .with("CLAUDE_CODE_SESSION_ID", "old")
         .with("CLAUDE_PID", &client);
-    let mut server = Server::start(&environment);
+    let mut server = Server::of(&mut server(&environment));
     server.greet();
     let begins = |session: &str, source: &str| {
         let input = json!({"session_id": session, "cwd": environment.dir(), "source": source,

@@ -215,10 +215,8 @@ impl Judge<'_> {
         if self.watch.loaded.is_some() {
             self.record(WatchEvent::Consumed);
         }
-        if let Some(passed) = batch.tests
-            && passed == self.watch.tests_failing
-        {
-            self.record(WatchEvent::Tested { passed });
+        if let Some(tested) = self.watch.tested(batch) {
+            self.record(tested);
         }
         if batch.filled && self.watch.last.is_some() {
             let used_tokens = self.reading.map_or(0, |reading| reading.used_tokens);
@@ -414,6 +412,12 @@ impl Watch {
             let more = reading.window.usable_tokens() * limits::DOCUMENT_STANDS_PERCENT / 100;
             reading.used_tokens <= filled + more.min(limits::DOCUMENT_STANDS_TOKENS)
         })
+    }
+
+    /// The batch's test run, if its result is another than that of the run before.
+    pub fn tested(&self, batch: Batch) -> Option<WatchEvent> {
+        let passed = batch.tests.filter(|passed| *passed == self.tests_failing)?;
+        Some(WatchEvent::Tested { passed })
     }
 
     /// The next call that does not belong to the handoff is refused.

@@ -1,6 +1,7 @@
 //! What the tools do. Their names and arguments, in `tools.json`, are those of claude-mem where it has
 //! them, so agents find what they know.
 
+use std::cell::Cell;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,8 @@ pub(super) struct Tools {
     environment: Environment,
     here: PathBuf,
     started: Timestamp,
+    /// What the memory said beside its last answers.
+    beside: Cell<Option<String>>,
     /// Whether the session sees the tools.
     pub offered: bool,
 }
@@ -71,6 +74,7 @@ impl Tools {
             offered: if in_run { run } else { wanted() },
             here,
             started: SystemClock.now(),
+            beside: Cell::default(),
             environment,
         }
     }
@@ -78,7 +82,7 @@ impl Tools {
     /// `None` if there is no such tool.
     pub(super) fn call(&self, name: &str, arguments: &Value) -> Option<Answer> {
         let arguments = Arguments(arguments);
-        Some(match name {
+        let answer = match name {
             "search" => self.search(&arguments),
             "timeline" => self.timeline(&arguments),
             "get_observation" => arguments.need("id").and_then(|id| self.get(&[id])),
@@ -96,7 +100,10 @@ impl Tools {
             "context_usage" => self.usage(),
             "write_handoff" => self.write_handoff(&arguments),
             _ => return None,
-        })
+        };
+        let beside = self.beside.take();
+        let beside = beside.map(|beside| format!("\n\n{beside}"));
+        Some(answer.map(|text| text + &beside.unwrap_or_default()))
     }
 
     fn ask<T>(
@@ -105,7 +112,12 @@ impl Tools {
     ) -> Result<T, String> {
         let files = files(&self.environment).ok_or("there is no memory: HOME is not set")?;
         let answer = ask(&files, question).map_err(|error| format!("cannot {}", in_full(&error)));
-        answer.map(|(answer, _)| answer)
+        answer.map(|(answer, beside)| {
+            if beside.is_some() {
+                self.beside.set(beside);
+            }
+            answer
+        })
     }
 
     fn search(&self, arguments: &Arguments<'_>) -> Answer {
@@ -255,8 +267,13 @@ impl Tools {
         };
         let watched = of(None)?;
         let state_dir = &watched.place.state_dir;
-        let session = session_of_client(state_dir, parent_id(), self.started);
-        session.map_or(Ok(watched), |session| of(Some(&session)))
+        // npm's `ekiden` is a process in between.
+        let mut clients = [Some(parent_id()), parent_of(parent_id())]
+            .into_iter()
+            .flatten();
+        let session = clients.find_map(|client| session_of_client(state_dir, client, self.started));
+        let watched = session.map_or(Ok(watched), |session| of(Some(&session)));
+        watched.map(Watched::where_its_agent_is)
     }
 }
 
@@ -311,6 +328,13 @@ fn write_document(watched: &Watched, arguments: &Arguments<'_>) -> Answer {
             places.join(", ")
         )),
     }
+}
+
+/// A process's parent, if the system reports it.
+fn parent_of(process: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    parent.trim().parse().ok()
 }
 
 /// `ekiden setup` has given this server to sessions here.
