@@ -147,8 +147,7 @@ impl Watched {
         }
     }
 
-    /// Brings the memory's index up to date, and returns what was left in this project since the session began. Slow:
-    /// never call it in a hook.
+    /// Indexes the memory, and returns what was left here since the session began. Slow: never call it in a hook.
     pub(super) fn index_memory(&self) -> Result<Vec<Observation>, MemoryError> {
         let project = Some(self.place.project().display().to_string());
         let here = Filter {
