@@ -66,7 +66,7 @@ struct Question<'a> {
 }
 
 pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let invocation = Invocation::new(args.typed.flags())?;
+    let invocation = Invocation::of_runs(args.typed.flags())?;
     let workspace = invocation.workspace()?;
     let (run, text) = run_and_text(&run_ids(&workspace)?, &args.words)?;
     let as_text = |failure: Failure| match (run, &args.words[..]) {

@@ -83,7 +83,7 @@ fn with_candidates(command: Command) -> Command {
 // A person who presses a key does not wait for an explanation: if anything fails, nothing is offered.
 
 fn workspace() -> Option<Workspace> {
-    Invocation::new(Flags::new()).ok()?.workspace().ok()
+    Invocation::of_runs(Flags::new()).ok()?.workspace().ok()
 }
 
 /// The runs of this place, newest first, by their short ids.

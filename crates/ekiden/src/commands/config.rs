@@ -95,7 +95,7 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
     let environment = Environment::of_process();
     environment.refuse_a_session("change or approve settings")?;
     let workspace =
-        Invocation::new(args.typed.flags()).and_then(|invocation| invocation.workspace());
+        Invocation::of_runs(args.typed.flags()).and_then(|invocation| invocation.workspace());
     if let Ok(workspace) = workspace {
         end_leftovers(&workspace, output);
     }
@@ -128,7 +128,7 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
         file::set(&file, row, &value)?;
     }
     let is_held_back = args.project
-        && Given::gather(args.typed.flags(), &environment)
+        && Given::gather(None, args.typed.flags(), &environment)
             .is_ok_and(|given| given.held_back(row).is_some());
     if is_held_back {
         output.warn("this raises your own limit, so it has no effect until you approve the file");
@@ -185,7 +185,7 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
     let environment = Environment::of_process();
     environment.refuse_a_session("change or approve settings")?;
     let workspace =
-        Invocation::new(args.typed.flags()).and_then(|invocation| invocation.workspace());
+        Invocation::of_runs(args.typed.flags()).and_then(|invocation| invocation.workspace());
     if let Ok(workspace) = workspace {
         end_leftovers(&workspace, output);
     }
@@ -289,8 +289,8 @@ fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
         let held = given.held_back(row).map(|held| {
             let text = one_line(&held.text);
             format!(
-                " (not {text} of {}: it needs `ekiden config approve`)",
-                held.place
+                " (not {text} of {}: it needs `{}`)",
+                held.place, given.approve
             )
         });
         let place = format!("  {}{}", place(row, given), held.unwrap_or_default());

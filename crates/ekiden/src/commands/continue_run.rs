@@ -48,7 +48,7 @@ pub struct ContinueArgs {
 }
 
 pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let invocation = Invocation::new(args.typed.flags())?;
+    let invocation = Invocation::of_runs(args.typed.flags())?;
     let workspace = invocation.workspace()?;
     let prefix = args.run.as_deref();
     // While the pull request is read, another run may begin.

@@ -234,7 +234,7 @@ fn limits_of(flags: &str, is_of_run: impl Fn(&str) -> bool) -> Result<Steering, 
                 .trim_start_matches("error: "),
         )
     })?;
-    let given = Given::gather(typed.flags(), &Environment::of_process());
+    let given = Given::gather(None, typed.flags(), &Environment::of_process());
     let limits = given.and_then(|given| {
         let limits = chosen::limits_typed(&given)?;
         agents::check_budgets(&given, &limits.bounds.agents, is_of_run)?;

@@ -97,7 +97,7 @@ fn show(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
-    let invocation = Invocation::new(of.typed.flags())?;
+    let invocation = Invocation::of_runs(of.typed.flags())?;
     invocation.environment.refuse_a_session("edit knowledge")?;
     end_leftovers(&invocation.workspace()?, output);
     let file = open_to_edit(of, &invocation, output)?;

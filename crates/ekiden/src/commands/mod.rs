@@ -68,7 +68,7 @@ use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::Driving;
-use ekiden_engine::workspace::{Workspace, has_runs, ran_before_git};
+use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history, leftovers, registry, state_trust};
 use ekiden_otel::Telemetry;
 use ekiden_store::disk::RealDisk;
@@ -103,6 +103,8 @@ pub struct CommandLine {
 /// What every command starts from: the current directory, the settings, the environment.
 struct Invocation {
     here: PathBuf,
+    /// Where the runs are that are asked about, if that was looked for.
+    runs_in: Option<PathBuf>,
     /// Every setting that somebody set.
     given: Given,
     environment: Environment,
@@ -110,16 +112,27 @@ struct Invocation {
 
 impl Invocation {
     fn new(flags: Flags) -> Result<Self, Failure> {
+        Self::strict(None, flags)
+    }
+
+    /// The same for a command about runs. They and their project's settings may be in a directory above this one.
+    fn of_runs(flags: Flags) -> Result<Self, Failure> {
+        let runs_in = chosen::dir_of_runs(&flags, &Environment::of_process())?;
+        Self::strict(runs_in, flags)
+    }
+
+    fn strict(runs_in: Option<PathBuf>, flags: Flags) -> Result<Self, Failure> {
         let environment = Environment::of_process();
-        let given = Given::gather(flags, &environment)?;
+        let given = Given::gather(runs_in.as_deref(), flags, &environment)?;
         environment.refuse_misspelt()?;
-        Self::of(given, environment)
+        Self::of(runs_in, given, environment)
     }
 
     /// The same for a command that looks or steers: a settings file with a fault does not keep it from that.
     fn looking(flags: Flags, output: &mut Output) -> Result<Self, Failure> {
         let environment = Environment::of_process();
-        let given = match Given::gather(flags.clone(), &environment) {
+        let runs_in = chosen::dir_of_runs(&flags, &environment)?;
+        let given = match Given::gather(runs_in.as_deref(), flags.clone(), &environment) {
             Ok(given) => given,
             Err(fault) => {
                 let mut given = Given::without_files(flags, &environment)?;
@@ -131,12 +144,17 @@ impl Invocation {
         if let Err(misspelt) = environment.refuse_misspelt() {
             output.warn(&format!("{}; it is not used", misspelt.error()));
         }
-        Self::of(given, environment)
+        Self::of(runs_in, given, environment)
     }
 
-    fn of(given: Given, environment: Environment) -> Result<Self, Failure> {
+    fn of(
+        runs_in: Option<PathBuf>,
+        given: Given,
+        environment: Environment,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             here: current_dir()?,
+            runs_in,
             given,
             environment,
         })
@@ -155,17 +173,10 @@ impl Invocation {
         Ok(workspace)
     }
 
-    /// The work dir of the runs that are asked about: unless one is named, the nearest directory from here
-    /// upwards in which there are any.
+    /// The work dir of the runs that are asked about.
     fn workspace(&self) -> Result<Workspace, Failure> {
         let state_dir = chosen::state_dir(&self.given, &self.here)?;
-        let is_named = self.given.origin(&table::WORK_DIR.row) != Origin::Default;
-        let ran_there = |dir: &&Path| {
-            let place = ProjectPlace::find(dir, state_dir.as_deref());
-            place.is_some_and(|place| has_runs(&place.state_dir))
-                || state_dir.is_none() && ran_before_git(dir)
-        };
-        let workspace = match self.here.ancestors().find(ran_there).filter(|_| !is_named) {
+        let workspace = match &self.runs_in {
             Some(dir) => self.of_user(Workspace::find(dir, state_dir.as_deref())?),
             None => self.workspace_here()?,
         };
@@ -295,7 +306,10 @@ impl Invocation {
     }
 
     fn driving(&self) -> Result<Driving, Failure> {
-        chosen::driving(&self.given, &self.here)
+        // The path of a project's program is meant from there.
+        let is_projects = self.given.origin(&table::NOTIFY_COMMAND.row) == Origin::Project;
+        let runs_in = self.runs_in.as_ref().filter(|_| is_projects);
+        chosen::driving(&self.given, runs_in.unwrap_or(&self.here))
     }
 
     fn json(&self) -> Result<bool, Failure> {

@@ -47,7 +47,7 @@ pub struct ResumeArgs {
 }
 
 pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let invocation = Invocation::new(args.typed.flags())?;
+    let invocation = Invocation::of_runs(args.typed.flags())?;
     let mut workspace = invocation.workspace()?;
     let prefix = args.run.as_deref();
     let mut limits = chosen::limits_typed(&invocation.given)?;

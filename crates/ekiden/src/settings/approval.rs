@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ekiden_core::hash::sha256_hex;
+use ekiden_core::text::shell_word;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::{RealDisk, parent};
 use ekiden_store::lock::lock_attempt;
@@ -63,19 +64,22 @@ pub fn needing(
         let row = table::find(value.name).filter(needs)?;
         let flag = row
             .long()
-            .map(|flag| format!("give `--{flag}` on the command line, or "));
+            .map(|flag| format!("give `--{flag}` on the command line or "));
         Some(Restricted {
             line: value.line,
             what: format!("`{}`", row.name),
             value: value.text.clone(),
-            instead: format!("{}put it into {own}", flag.unwrap_or_default()),
+            instead: format!(
+                "take the line out, then {}put it into {own}",
+                flag.unwrap_or_default()
+            ),
         })
     });
     let agents = file.agents.iter().map(|agent| Restricted {
         line: agent.line,
         what: format!("[agents.{}]", agent.name),
         value: agent.in_words(),
-        instead: format!("put it into {own}"),
+        instead: format!("take it out, then put it into {own}"),
     });
     let mut all: Vec<_> = values.chain(agents).collect();
     all.sort_by_key(|restricted| restricted.line);
@@ -107,7 +111,21 @@ pub fn check(file: &SettingsFile, environment: &Environment) -> Result<(), Failu
     Err(Failure::new(Exit::Settings, text)
         .hint("it would decide which commands run, or who is notified, on the machine of everybody who clones the project")
         .hint(first.instead.clone())
-        .hint("or read the file, and approve it as it is now: `ekiden config approve`"))
+        .hint(format!(
+            "or read the file, and approve it as it is now: `{}`",
+            command(file)
+        )))
+}
+
+/// The command that approves a project's file, as it is typed here.
+pub fn command(file: &SettingsFile) -> String {
+    let project = project_of(&file.path);
+    let is_here = project.canonicalize().ok() == Path::new(".").canonicalize().ok();
+    let there = match is_here {
+        true => String::new(),
+        false => format!(" -d {}", shell_word(&project.to_string_lossy())),
+    };
+    format!("ekiden config approve{there}")
 }
 
 impl Approvals {

@@ -11,15 +11,17 @@ use ekiden_core::settings::{CommitPlan, Judging, LimitsChanged, Settings};
 use ekiden_engine::clock::{self, Clock as _, SystemClock};
 use ekiden_engine::notify::{Endpoint, Way};
 use ekiden_engine::runner::Driving;
+use ekiden_engine::workspace::{has_runs, ran_before_git};
 use ekiden_otel::{Endpoints, Fault};
+use ekiden_store::place::ProjectPlace;
 
 use super::agents::{self, Agent};
 use super::environment::Environment;
 use super::fallback::fallback;
-use super::given::Given;
+use super::given::{Flags, Given, Origin};
 use super::table::{self, Setting, Takes};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, current_dir};
 use crate::plan::isolation::resolved;
 
 /// The settings of a run that begins.
@@ -193,6 +195,24 @@ pub fn state_dir(given: &Given, here: &Path) -> Result<Option<PathBuf>, Failure>
     Ok(dir.map(|dir| if climbs(&dir) { resolved(&dir) } else { dir }))
 }
 
+/// The nearest directory from here upwards in which there are runs; none if a work dir is named.
+pub fn dir_of_runs(flags: &Flags, environment: &Environment) -> Result<Option<PathBuf>, Failure> {
+    let (here, given) = (
+        current_dir()?,
+        Given::without_files(flags.clone(), environment)?,
+    );
+    if given.origin(&table::WORK_DIR.row) != Origin::Default {
+        return Ok(None);
+    }
+    let state_dir = state_dir(&given, &here)?;
+    let ran_there = |dir: &&Path| {
+        let place = ProjectPlace::find(dir, state_dir.as_deref());
+        place.is_some_and(|place| has_runs(&place.state_dir))
+            || state_dir.is_none() && ran_before_git(dir)
+    };
+    Ok(here.ancestors().find(ran_there).map(Path::to_owned))
+}
+
 fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
     let Agent {
         name,
@@ -324,7 +344,7 @@ pub(crate) mod tests {
             .iter()
             .copied()
             .chain([("EKIDEN_WORK_DIR", "/no/such/project")]);
-        Given::gather(flags, &Environment::of(vars)).unwrap()
+        Given::gather(None, flags, &Environment::of(vars)).unwrap()
     }
 
     fn chosen(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Result<Settings, Failure> {

@@ -24,6 +24,8 @@ pub struct Given {
     values: BTreeMap<&'static str, Value>,
     /// What the project's file sets and may not, since nobody approved it. The values without it apply.
     held_back: BTreeMap<&'static str, Value>,
+    /// The command that approves the project's file.
+    pub approve: String,
     /// Why a settings file is not used, in a process that goes on without it.
     pub unused: Option<String>,
     /// The agents of the settings files, the user's first.
@@ -51,9 +53,15 @@ pub enum Origin {
 }
 
 impl Given {
-    pub fn gather(flags: Flags, environment: &Environment) -> Result<Self, Failure> {
+    /// The project is in `dir`; without it, where flags and the environment say.
+    pub fn gather(
+        dir: Option<&Path>,
+        flags: Flags,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
         let mut given = Self::of_user(environment)?;
-        if let Some(file) = SettingsFile::of_project(&project_file(&flags, environment))? {
+        let file = dir.map_or_else(|| project_file(&flags, environment), settings_file);
+        if let Some(file) = SettingsFile::of_project(&file)? {
             approval::check(&file, environment)?;
             let is_approved = Approvals::read(environment)?.has_settings(&file);
             given.put_project(file, is_approved);
@@ -165,8 +173,8 @@ impl Given {
             let held = self.held_back(row)?;
             let own = self.value(row).map_or("none", |value| &value.text);
             Some(format!(
-                "{} would loosen `{}` from {own} to {}, which needs your approval: `ekiden config approve`",
-                held.place, row.name, held.text
+                "{} would loosen `{}` from {own} to {}, which needs your approval: `{}`",
+                held.place, row.name, held.text, self.approve
             ))
         };
         TABLE.iter().filter_map(|row| told(&row)).collect()
@@ -182,6 +190,7 @@ impl Given {
 
     fn put_project(&mut self, mut file: SettingsFile, is_approved: bool) {
         if !is_approved {
+            self.approve = approval::command(&file);
             file.agents.clear();
             let needs = |value: &mut FileValue| {
                 table::find(value.name)
@@ -276,7 +285,7 @@ mod tests {
             if env.iter().any(|(name, _)| *name == "EKIDEN_RUN") {
                 flags.insert("work_dir", project.clone());
             }
-            Given::gather(flags, &Environment::of(vars))
+            Given::gather(None, flags, &Environment::of(vars))
         }
     }
 

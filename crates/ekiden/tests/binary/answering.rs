@@ -12,13 +12,19 @@ const QUESTION: &str = "Keep the column legacy_id or drop it?";
 
 /// A run whose first session asks.
 fn blocked() -> Environment {
+    blocked_with(&[])
+}
+
+fn blocked_with(flags: &[&str]) -> Environment {
     let environment = Environment::with_git().with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
     let act =
         format!("[[act]]\nsession = 1\nat = \"prompt\"\ndo = {{ question = \"{QUESTION}\" }}\n");
     environment.write("scenario.toml", &act);
     environment.write("task.md", &items(2));
-    let said = environment.run(&["run", "task.md", "--agent", "rehearsal"]);
-    let said = said.expect(4);
+    let run = ["run", "task.md", "--agent", "rehearsal"];
+    let said = environment.run(&[&run[..], flags].concat()).expect(4);
     assert!(said.stdout.contains(QUESTION), "{said}");
     assert!(said.stdout.contains("ekiden answer 'TEXT'"), "{said}");
     environment
@@ -138,26 +144,29 @@ fn what_was_written_is_kept_until_the_run_has_it() {
 // shows: RUN-19
 #[test]
 fn from_a_directory_below_the_projects_run_is_found() {
-    let environment = blocked();
-    let below = |args: &[&str]| {
-        let mut command = environment.command(args);
-        command.current_dir(environment.dir().join("src/deep"));
-        let output = command.output().unwrap();
-        (
-            output.status.code(),
-            String::from_utf8(output.stdout).unwrap(),
-        )
-    };
-    std::fs::create_dir_all(environment.dir().join("src/deep")).unwrap();
-    let (code, status) = below(&["status"]);
-    assert_eq!(code, Some(0));
+    let environment = blocked_with(&["-g"]);
+    let below = |args: &[&str]| environment.run_in("project/src/deep", args);
+    let status = below(&["status"]).expect(0).stdout;
     assert!(
         status.contains("blocked") && status.contains(QUESTION),
         "{status}"
     );
-    let (code, _) = below(&["answer", "Keep it."]);
-    assert_eq!(code, Some(0));
+    // So are its project's settings.
+    let settings = "commit_subject = 'chore: {subject}'\nverify = 'true'\n";
+    environment.write(".ekiden/config.toml", settings);
+    let answer = ["answer", "Keep it."];
+    let refused = below(&answer).expect(78).stderr;
+    let dir = environment.dir().to_string_lossy().into_owned();
+    let approve = ["config", "approve", "-d", &dir];
+    let hint = format!("`ekiden {}`", approve.join(" "));
+    assert!(refused.contains(&hint), "{refused}");
+    below(&approve).expect(0);
+    below(&answer).expect(0);
     assert!(environment.exists("item-1.txt"));
+    assert_eq!(
+        environment.git(&["log", "-1", "--format=%s"]).trim(),
+        "chore: ekiden: session 2 checkpoint"
+    );
 }
 
 // shows: RUN-19

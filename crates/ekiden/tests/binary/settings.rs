@@ -351,7 +351,7 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     --- standard error
     error: .ekiden/config.toml:1: a project's own file may not set `verify`
     hint: it would decide which commands run, or who is notified, on the machine of everybody who clones the project
-    hint: give `--verify` on the command line, or put it into ~/.config/ekiden/config.toml
+    hint: take the line out, then give `--verify` on the command line or put it into ~/.config/ekiden/config.toml
     hint: or read the file, and approve it as it is now: `ekiden config approve`
     --- exit code 78
     ");
@@ -384,7 +384,7 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     --- standard error
     error: .ekiden/config.toml:1: a project's own file may not set `verify`; the file changed since you approved it
     hint: it would decide which commands run, or who is notified, on the machine of everybody who clones the project
-    hint: give `--verify` on the command line, or put it into ~/.config/ekiden/config.toml
+    hint: take the line out, then give `--verify` on the command line or put it into ~/.config/ekiden/config.toml
     hint: or read the file, and approve it as it is now: `ekiden config approve`
     --- exit code 78
     ");
@@ -407,6 +407,8 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     --- exit code 0
     ");
     environment.write(".ekiden/config.toml", "pause = 3\n");
+    let instead = ["config", "show", "--verify", "make test"];
+    environment.run(&instead).expect(0);
     insta::assert_snapshot!(environment.run(&["config", "approve"]), @r"
     .ekiden/config.toml sets nothing that needs an approval
     --- exit code 0

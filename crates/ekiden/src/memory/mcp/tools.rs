@@ -64,7 +64,7 @@ impl Tools {
         let here = project.or_else(|| std::env::current_dir().ok());
         let here = here.unwrap_or_default();
         let wanted = || {
-            let given = Given::gather(Flags::new(), &environment);
+            let given = Given::gather(None, Flags::new(), &environment);
             let wanted = given.and_then(|given| given.need(&table::MCP));
             wanted.unwrap_or(true) && !(plugin && registered(&environment, &here))
         };
