@@ -138,8 +138,9 @@ commands! {
 
 pub fn main() -> Exit {
     completions::answer(definition);
-    let mut output = Output::of_process();
     let words: Vec<OsString> = std::env::args_os().collect();
+    let mut output = Output::of_process();
+    output.name_work_dir(work_dir::typed_work_dir(&words), work_dir::name_in);
     let words = mistakes::as_flags(words);
     let done = match parse(words.iter().cloned()) {
         Ok(cli) => dispatch(cli, &mut output),
@@ -149,7 +150,6 @@ pub fn main() -> Exit {
         },
     };
     let exit = done.unwrap_or_else(|failure| {
-        let failure = work_dir::name_in_hints(failure, &words);
         output.failure(&failure);
         failure.exit()
     });

@@ -1,41 +1,45 @@
-//! Hints name the work dir that the person typed with `-d`: without it, their commands would be about another one.
+//! Hints, warnings and messages name the work dir that the person typed with `-d`: without it, their commands would be
+//! about another one.
 //!
-//! Most hints are written where nobody knows the command line, so it is done once, for the failure that ends the program.
+//! Most of them are written where nobody knows the command line, so it is done once, where they are printed.
 
 use std::ffi::OsString;
 
 use ekiden_core::text::shell_word;
 
 use super::definition;
-use crate::failure::Failure;
 
-/// Adds the work dir that was typed to the commands in the hints.
-pub fn name_in_hints(failure: Failure, words: &[OsString]) -> Failure {
-    let Some(dir) = typed_work_dir(words) else {
-        return failure;
-    };
+/// The text, whose commands name this work dir.
+pub fn name_in(text: &str, dir: &str) -> String {
+    if !text.contains("`ekiden ") {
+        return text.to_owned();
+    }
     let whole = definition();
     // Every second part stands between backticks.
     let told = |(index, part): (usize, &str)| {
         let is_command = index % 2 == 1 && takes_work_dir(&whole, part) && !part.contains(" -d ");
-        match is_command {
-            true => format!("{part} -d {dir}"),
-            false => part.to_owned(),
+        match part.split_once(" -- ") {
+            _ if !is_command => part.to_owned(),
+            Some((flags, rest)) => format!("{flags} -d {dir} -- {rest}"),
+            None => format!("{part} -d {dir}"),
         }
     };
-    failure.map_hints(|hint| {
-        let parts = hint.split('`').enumerate().map(told);
-        parts.collect::<Vec<_>>().join("`")
-    })
+    let parts = text.split('`').enumerate().map(told);
+    parts.collect::<Vec<_>>().join("`")
 }
 
 /// The work dir as it was typed, as a word for the shell.
-fn typed_work_dir(words: &[OsString]) -> Option<String> {
-    let mut words = words.iter().filter_map(|word| word.to_str());
+pub fn typed_work_dir(words: &[OsString]) -> Option<String> {
+    let words = words.iter().filter_map(|word| word.to_str());
+    let mut words = words.take_while(|word| *word != "--");
     while let Some(word) = words.next() {
+        let joined = || {
+            let dir = word.strip_prefix("--work-dir=");
+            dir.or_else(|| word.strip_prefix("-d"))
+        };
         let dir = match word {
             "-d" | "--work-dir" => words.next(),
-            _ => word.strip_prefix("--work-dir="),
+            _ => joined(),
         };
         if let Some(dir) = dir {
             return Some(shell_word(dir));
@@ -59,21 +63,32 @@ fn takes_work_dir(whole: &clap::Command, line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::Exit;
 
     // shows: RUN-07
     #[test]
     fn hints_name_the_work_dir_that_was_typed() {
-        let hint = "`ekiden status --all` lists them, see `ekiden man run`; or add `--new`";
-        let told = |line: &[&str]| {
+        let typed = |line: &[&str]| {
             let words: Vec<OsString> = line.iter().map(OsString::from).collect();
-            let failure = Failure::new(Exit::Usage, "no").hint(hint);
-            name_in_hints(failure, &words).hints()[0].clone()
+            typed_work_dir(&words)
         };
-        let there =
-            "`ekiden status --all -d 'a b'` lists them, see `ekiden man run`; or add `--new`";
-        assert_eq!(told(&["ekiden", "stop", "-d", "a b"]), there);
-        assert_eq!(told(&["ekiden", "stop", "--work-dir=a b"]), there);
-        assert_eq!(told(&["ekiden", "stop"]), hint);
+        for line in [
+            &["ekiden", "stop", "-d", "a b"][..],
+            &["ekiden", "stop", "-da b"],
+            &["ekiden", "stop", "--work-dir=a b"],
+        ] {
+            assert_eq!(typed(line).as_deref(), Some("'a b'"), "{line:?}");
+        }
+        assert_eq!(typed(&["ekiden", "stop"]), None);
+        assert_eq!(typed(&["ekiden", "run", "--", "-d", "x"]), None);
+        for (hint, there) in [
+            (
+                "`ekiden status --all` lists them, see `ekiden man run`; or add `--new`",
+                "`ekiden status --all -d b` lists them, see `ekiden man run`; or add `--new`",
+            ),
+            ("`ekiden run -- 'TEXT'`", "`ekiden run -d b -- 'TEXT'`"),
+            ("`ekiden stop -d c` ends it", "`ekiden stop -d c` ends it"),
+        ] {
+            assert_eq!(name_in(hint, "b"), there);
+        }
     }
 }

@@ -243,11 +243,15 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The directory is the one that was typed, since the files may not be readable.
 fn next(command: &str, flags: &Flags, output: &mut Output) {
-    let typed = flags.get(table::WORK_DIR.row.name);
-    let there = typed.map_or(String::new(), |dir| format!(" -d {}", shell_word(dir)));
+    let there = there(flags);
     output.message(&format!("next  ekiden config {command}{there}\n"));
+}
+
+/// The flag for the directory that was typed, since the files may not be readable.
+fn there(flags: &Flags) -> String {
+    let typed = flags.get(table::WORK_DIR.row.name);
+    typed.map_or(String::new(), |dir| format!(" -d {}", shell_word(dir)))
 }
 
 /// Escapes what a terminal would not show, so that nothing is approved unseen.
@@ -299,9 +303,10 @@ fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
     if let Some(file) = approvals.file().filter(|_| everything) {
         let text = "the agent may do everything in this project";
         let place = format!(
-            "  {}; to withdraw it: {}",
+            "  {}; to withdraw it: {}{}",
             phrase::path(file),
-            approval::WITHDRAW
+            approval::WITHDRAW,
+            there(&args.typed.flags())
         );
         output.line(Line::new(Tone::Plain, text).with(Tone::Quiet, place));
     }

@@ -262,7 +262,9 @@ pub(super) fn settle_permissions(
     };
     match saved {
         Ok(()) if choice.mode().is_none() => {
-            output.message(&format!("remembered: {what}; to withdraw it: {WITHDRAW}\n"));
+            output.message(&format!(
+                "remembered: {what}; to withdraw it: `{WITHDRAW}`\n"
+            ));
         }
         Ok(()) => output.message(&format!("remembered: {what}\n")),
         Err(failure) => output.warn(&format!("not remembered: {what}: {}", failure.error())),

@@ -256,16 +256,17 @@ impl Sent {
     }
 
     /// How a person is told of the stop: the run may have been asked before, and only `--now` can add to that.
-    fn asked_to_stop(&self) -> &'static str {
+    fn asked_to_stop(&self) -> String {
         let mut relays = self.running.summary.run.relays();
         let stop = self.message.steering.stop();
         let adds = |before| stop.is_some_and(|stop| stop.outweighs(before));
         match relays.any(|(_, relay)| relay.wishes.stop.is_some_and(|before| !adds(before))) {
-            false => "is asked to stop",
-            true if stop == Some(StopRequest::Gently) => {
-                "was already asked to stop; `ekiden stop --now` stops at once"
-            }
-            true => "was already asked to stop",
+            false => "is asked to stop".to_owned(),
+            true if stop == Some(StopRequest::Gently) => format!(
+                "was already asked to stop; `ekiden stop --now{}` stops at once",
+                self.there.flag()
+            ),
+            true => "was already asked to stop".to_owned(),
         }
     }
 
@@ -298,8 +299,9 @@ impl Sent {
         let told = leftovers::message(self.running.ended);
         told.iter().for_each(|told| output.warn(told));
         if self.patience == Millis(0) && !self.json {
+            let asked = self.asked_to_stop();
             let what = match &self.message.steering {
-                Steering::Stop { .. } => self.asked_to_stop(),
+                Steering::Stop { .. } => asked.as_str(),
                 Steering::HandOff => "is asked to have its sessions hand off",
                 Steering::Pause => "is asked to pause",
                 Steering::Unpause => "is asked to continue",
@@ -308,7 +310,7 @@ impl Sent {
                 Steering::ChangeLimits(_) => "is asked to change its limits",
             };
             let text = format!("run {} {what}", self.run()?);
-            let rest = "; `ekiden status` shows when it does";
+            let rest = format!("; `ekiden status{}` shows when it does", self.there.flag());
             output.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest));
             return Ok(Exit::Done);
         }
@@ -326,7 +328,7 @@ impl Sent {
             | Steering::Unpause
             | Steering::Instruct { .. } => false,
         };
-        let told = steering::steered(&self.message, &now.summary.run, false, "");
+        let told = steering::steered(&self.message, &now.summary.run, false, "", &self.there);
         let told = told.filter(|_| is_told);
         let lines = told.iter().flat_map(|entry| &entry.lines);
         lines.for_each(|line| output.line(line));

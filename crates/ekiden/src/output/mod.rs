@@ -89,7 +89,11 @@ pub struct Output {
     /// has it.
     held: Option<Vec<(Stream, Vec<u8>)>>,
     broken: Option<io::Error>,
+    /// The work dir that was typed, and how the commands of a text name it.
+    work_dir: Option<(String, NameIn)>,
 }
+
+type NameIn = fn(&str, &str) -> String;
 
 /// Which thread writes: this one, or a separate one.
 enum Writer {
@@ -116,7 +120,18 @@ impl Output {
             screen,
             held: None,
             broken: None,
+            work_dir: None,
         }
+    }
+
+    /// Messages, warnings and hints name this work dir from now on. The answer has text of others, too.
+    pub fn name_work_dir(&mut self, dir: Option<String>, name_in: NameIn) {
+        self.work_dir = dir.map(|dir| (dir, name_in));
+    }
+
+    fn in_work_dir(&self, text: &str) -> String {
+        let named = self.work_dir.as_ref();
+        named.map_or_else(|| text.to_owned(), |(dir, name_in)| name_in(text, dir))
     }
 
     /// From now on only [`Output::finish`] waits for the reader. If no thread can be started, everything
@@ -208,13 +223,16 @@ impl Output {
 
     /// A message as it is, with secrets masked.
     pub fn message(&mut self, text: &str) {
-        self.text(Stream::Messages, self.coloured.1, &secrets::mask(text));
+        self.as_it_is(&self.in_work_dir(text));
     }
 
     /// A line like those of the answer, as a message: for a question to a person.
     pub fn message_line(&mut self, line: &Line) {
-        let text = self.styled(line);
-        self.message(&text);
+        self.as_it_is(&self.styled(line));
+    }
+
+    fn as_it_is(&mut self, message: &str) {
+        self.text(Stream::Messages, self.coloured.1, &secrets::mask(message));
     }
 
     fn styled(&self, line: &Line) -> String {
@@ -265,9 +283,10 @@ impl Output {
             text.push_str(&format!("{}\n", clean(line)));
         }
         for hint in failure.hints() {
-            text.push_str(&labelled("hint", Style::new().dimmed(), &clean(hint)));
+            let hint = clean(&self.in_work_dir(hint));
+            text.push_str(&labelled("hint", Style::new().dimmed(), &hint));
         }
-        self.message(&text);
+        self.as_it_is(&text);
     }
 
     /// Nobody reads the answer any more, whether or not something was printed since.
@@ -505,6 +524,7 @@ impl Output {
             screen,
             held: None,
             broken: None,
+            work_dir: None,
         }
     }
 

@@ -202,7 +202,7 @@ impl Reporter {
         {
             return;
         }
-        let entry = steering::steered(steered, run, self.was_paused, &self.clock(run));
+        let entry = steering::steered(steered, run, self.was_paused, &self.clock(run), &self.there);
         if steered.steering == Steering::HandOff {
             if entry == self.handoff_asked {
                 return;
@@ -319,7 +319,7 @@ impl Reporter {
             self.held_back(stage, relay);
         }
         if !rows.is_empty() && run.is_paused() {
-            self.add(steering::pause_requested(run));
+            self.add(steering::pause_requested(run, &self.there));
         }
     }
 
@@ -391,7 +391,7 @@ impl Reporter {
         let (entry, next) = match &relay.phase {
             Phase::Paused { next, .. } => {
                 let session = next.id.session.get();
-                (steering::paused(session, self.guided), next)
+                (steering::paused(session, self.guided, &self.there), next)
             }
             Phase::Waiting {
                 until, cause, next, ..
@@ -422,7 +422,7 @@ impl Reporter {
         };
         Entry::new("waiting")
             .fields(fields! { "until": phrase::utc(until), "why": why, "cause": cause })
-            .lines(wait.lines(self.at, &self.zone))
+            .lines(wait.lines(self.at, &self.zone, &self.there))
     }
 }
 

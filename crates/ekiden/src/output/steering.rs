@@ -17,6 +17,7 @@ use super::entry::Entry;
 use super::json::fields;
 use super::line::{Line, Tone, one_line};
 use super::phrase;
+use super::shown_work_dir::ShownWorkDir;
 
 /// Why nothing can hand off.
 pub const NONE_AT_WORK: &str = "no session is running that could hand off";
@@ -24,15 +25,22 @@ pub const NONE_AT_WORK: &str = "no session is running that could hand off";
 const ASKED: &str = "is asked to hand off";
 
 /// What a message to the run changed: nothing for a late stop or a second pause.
-pub fn steered(steered: &Steered, run: &Run, was_paused: bool, clock: &str) -> Option<Entry> {
+pub fn steered(
+    steered: &Steered,
+    run: &Run,
+    was_paused: bool,
+    clock: &str,
+    there: &ShownWorkDir,
+) -> Option<Entry> {
     match &steered.steering {
         Steering::Stop { .. } => {
             let request = steered.steering.stop()?;
-            Some(stop_requested(request, "`ekiden stop --now`", run))
+            let sooner = format!("`ekiden stop --now{}`", there.flag());
+            Some(stop_requested(request, &sooner, run))
         }
         Steering::HandOff => Some(handoff_requested(run)),
         Steering::Pause if was_paused || run.relays().any(|(_, relay)| is_held(relay)) => None,
-        Steering::Pause => Some(pause_requested(run)),
+        Steering::Pause => Some(pause_requested(run, there)),
         Steering::Unpause if !was_paused => None,
         Steering::Unpause => {
             let line = Line::new(Tone::Plain, format!("unpaused · {clock}"));
@@ -131,22 +139,26 @@ fn in_session(mut entry: Entry, run: &Run) -> Entry {
     entry
 }
 
-pub fn pause_requested(run: &Run) -> Entry {
+pub fn pause_requested(run: &Run, there: &ShownWorkDir) -> Entry {
     let begins = match working(run).next() {
         Some(_) if working(run).count() > 1 => "nothing begins after these sessions".to_owned(),
         Some(relay) => format!("nothing begins after {}", session_of(relay, run)),
         None => "nothing begins any more".to_owned(),
     };
-    let line = Line::attention(format!("{begins}; `ekiden unpause` takes that back"));
+    let line = Line::attention(format!(
+        "{begins}; `ekiden unpause{}` takes that back",
+        there.flag()
+    ));
     Entry::new("pause_requested")
         .fields(fields! { "session": working_session(run) })
         .line(line)
 }
 
 /// Nothing starts until the run is unpaused; a person who guides it can type meanwhile.
-pub fn paused(session: u32, guided: bool) -> Entry {
+pub fn paused(session: u32, guided: bool, there: &ShownWorkDir) -> Entry {
+    let there = there.flag();
     if !guided {
-        let text = format!("paused before session {session}; `ekiden unpause` continues");
+        let text = format!("paused before session {session}; `ekiden unpause{there}` continues");
         return Entry::new("paused").line(Line::attention(text));
     }
     let quiet = |text: &str| Line::new(Tone::Quiet, format!("    {text}")).hanging(4);
@@ -155,7 +167,9 @@ pub fn paused(session: u32, guided: bool) -> Entry {
             "held before session {session}: type what it should know, one line each"
         )),
         quiet("-m 20, --run-budget 5 and the like change limits (see `ekiden limits --help`)"),
-        quiet("go begins the session; quit stops, and `ekiden resume` continues"),
+        quiet(&format!(
+            "go begins the session; quit stops, and `ekiden resume{there}` continues"
+        )),
     ])
 }
 

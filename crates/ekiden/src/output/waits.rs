@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::line::{Line, Tone, one_line};
 use super::phrase;
+use super::shown_work_dir::ShownWorkDir;
 
 #[derive(Debug)]
 pub struct Wait<'a> {
@@ -43,14 +44,17 @@ pub fn why(why: WaitCause, ended: Option<&EndCause>) -> String {
 }
 
 impl Wait<'_> {
-    pub fn lines(&self, at: Timestamp, zone: &TimeZone) -> Vec<Line> {
+    pub fn lines(&self, at: Timestamp, zone: &TimeZone, there: &ShownWorkDir) -> Vec<Line> {
         let why = why(self.why, self.cause);
         let length = phrase::duration(self.until.since(at));
         let (session, then) = (self.next.0, self.then());
         let begins = format!("session {session} begins in {length}");
         let line = match self.why {
             WaitCause::UsageLimit => {
-                let hint = "    `ekiden stop` stops the run, `ekiden resume` continues it";
+                let there = there.flag();
+                let hint = format!(
+                    "    `ekiden stop{there}` stops the run, `ekiden resume{there}` continues it"
+                );
                 let text = format!("{why}{}", self.of_limit(at, zone, &length));
                 return vec![Line::attention(text), Line::new(Tone::Quiet, hint)];
             }

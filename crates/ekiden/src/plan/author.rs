@@ -38,6 +38,7 @@ use crate::commands::task::refuse_endless;
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
+use crate::output::shown_work_dir::ShownWorkDir;
 use crate::output::waits::Wait;
 use crate::output::{Output, activity, phrase};
 
@@ -260,7 +261,7 @@ impl Author<'_> {
             cause: Some(cause),
             next,
         }
-        .lines(now, &TimeZone::system());
+        .lines(now, &TimeZone::system(), &ShownWorkDir::default());
         // The other lines are about runs, which can be resumed.
         if let Some(line) = lines.first().filter(|_| !self.voice.json) {
             self.voice.output.line(line);

@@ -960,6 +960,9 @@ fn what_could_not_be_recorded_is_not_told() {
         status.contains("warning: the last problem of hooks or the memory: "),
         "{status}"
     );
+    let there = ["status", "-d", "../project"];
+    let status = session.environment.run_in("other", &there).stderr;
+    assert!(status.contains("`ekiden doctor -d ../project`"), "{status}");
     std::fs::remove_dir(session.guard(&format!("{SESSION}.jsonl"))).unwrap();
     let told = session.uses(71).batch("ls");
     assert!(person(&told).contains("Context at 71%"), "{told}");

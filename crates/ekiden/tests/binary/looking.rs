@@ -114,6 +114,29 @@ fn a_run_elsewhere_is_told_with_paths_and_commands_that_work_here() {
     }
 }
 
+// shows: RUN-07, UIX-01
+#[test]
+fn what_would_stop_or_continue_a_run_elsewhere_names_where_it_is() {
+    let environment = Environment::with_git();
+    waiting(&environment, 2);
+    environment.shell("mkdir other && git -C other init -q");
+    let run = environment.start(&[&RUN[..], &["-d", "other"]].concat());
+    wait_until("work", || environment.exists("other/started"));
+    let mut attached = environment.start(&["attach", "-d", "other"]);
+    attached.wait_for("session 1 · ");
+    environment.run(&["pause", "-d", "other"]).expect(0);
+    attached.wait_for("`ekiden unpause -d other` takes that back");
+    let stop = ["stop", "--wait", "0s", "-d", "other"];
+    environment.run(&stop).expect(0);
+    attached.wait_for("`ekiden stop --now -d other` stops at once");
+    let again = environment.run(&stop).expect(0).stdout;
+    let told = "`ekiden stop --now -d other` stops at once; `ekiden status -d other` shows";
+    assert!(again.contains(told), "{again}");
+    environment.write("other/go", "");
+    run.end().expect(3);
+    attached.end();
+}
+
 // shows: UIX-11
 #[test]
 fn log_follows_a_run_to_its_end() {
