@@ -62,7 +62,7 @@ pub enum EngineError {
     #[error("resume: there is no unfinished run here")]
     NothingToResume,
     #[error("resume {run}: it is complete")]
-    Complete { run: RunId },
+    Complete { run: RunId, is_plan: bool },
     #[error("continue {run}: it is not finished")]
     NotComplete {
         run: RunId,

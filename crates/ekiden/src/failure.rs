@@ -149,10 +149,10 @@ impl From<EngineError> for Failure {
             EngineError::NothingToResume => {
                 failed(Exit::MissingInput).hint("`ekiden status` shows what ran here")
             }
-            EngineError::Complete { run } => {
-                let more = format!("`ekiden continue 'WHAT NEXT' --run {run}` gives it more work");
-                failed(Exit::MissingInput).hint(more)
-            }
+            EngineError::Complete { run, is_plan } => failed(Exit::MissingInput).hint(match is_plan {
+                true => format!("`ekiden log {run}` shows what it did"),
+                false => format!("`ekiden continue 'WHAT NEXT' --run {run}` gives it more work"),
+            }),
             EngineError::StateDoubted { .. } => state_doubted(failed(Exit::Settings)),
             EngineError::NotComplete { run, outcome } => not_complete(run, outcome.as_deref()),
             EngineError::LogChanged { run, .. } => log_changed(run, failed(Exit::State)),
@@ -244,18 +244,27 @@ fn state_doubted(failure: Failure) -> Failure {
         .hint("if it is yours, `--trust-state` trusts it here from now on")
 }
 
+/// What to do about a run whose verification does not exist.
+const NOTHING_BEGUN: &str = "`ekiden run TASK --verify 'COMMAND'` starts again";
+
 fn not_running(run: &RunId, outcome: &Option<Box<Outcome>>, ended: usize) -> Failure {
-    let outcome = outcome.as_deref();
-    let why = match outcome.map(Exit::of) {
-        None => "ekiden was killed",
-        Some(Exit::Done) => "it is complete",
-        Some(Exit::Blocked) => "it stopped and needs your input",
-        Some(_) => "it stopped early",
-    };
-    let hint = match outcome.map(Exit::of) {
-        Some(Exit::Done) => format!("`ekiden log {run}` shows what it did"),
-        Some(Exit::Blocked) => format!("`ekiden answer {run}` answers it"),
-        None | Some(_) => format!("`ekiden resume {run}` continues it"),
+    let resume = format!("`ekiden resume {run}` continues it");
+    let (why, hint) = match outcome.as_deref() {
+        None => ("ekiden was killed", resume),
+        Some(Outcome::Undelivered { .. }) => (
+            "it is complete, but its work is not on your branch",
+            format!("`ekiden log {run}` ends with the command that brings it there"),
+        ),
+        Some(outcome) if outcome.is_complete() => {
+            let hint = format!("`ekiden log {run}` shows what it did");
+            ("it is complete", hint)
+        }
+        Some(outcome) if outcome.is_final() => ("it began nothing", NOTHING_BEGUN.to_owned()),
+        Some(outcome) if Exit::of(outcome) == Exit::Blocked => (
+            "it stopped and needs your input",
+            format!("`ekiden answer {run}` answers it"),
+        ),
+        Some(_) => ("it stopped early", resume),
     };
     let text = format!("run {run} is not running: {why}");
     let failure = Failure::new(Exit::MissingInput, text).hint(hint);
@@ -291,7 +300,7 @@ fn not_complete(run: &RunId, outcome: Option<&Outcome>) -> Failure {
             format!("`ekiden answer {run}` answers its question and continues it")
         }
         Some(outcome) if outcome.is_final() => {
-            "it began nothing; `ekiden run TASK --verify 'COMMAND'` starts again".to_owned()
+            format!("it began nothing; {NOTHING_BEGUN}")
         }
         Some(_) | None => {
             format!("`ekiden resume {run}` continues it; add `--task FILE` for an edited task")

@@ -229,7 +229,7 @@ pub(super) fn go_on(
     };
     if run.outcome().is_some_and(Outcome::is_complete) {
         let run = run.header().run.clone();
-        return Err(EngineError::Complete { run }.into());
+        return Err(EngineError::Complete { run, is_plan: true }.into());
     }
     refuse_what_is_approved(&resumed.limits)?;
     let id = run.header().run.as_str();

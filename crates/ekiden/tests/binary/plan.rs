@@ -792,6 +792,12 @@ fn what_is_meant_for_one_relay_is_refused_for_a_plan() {
             "{said}"
         );
     }
+    let resume = ["resume", &environment.runs()[0]];
+    let said = environment.run(&resume).expect(66).to_string();
+    assert!(
+        said.contains("it is complete") && !said.contains("`ekiden continue"),
+        "{said}"
+    );
     assert!(
         environment
             .told(&["knowledge", "show"])

@@ -168,6 +168,12 @@ fn the_last_line_brings_what_was_not_delivered() {
         environment.commit_all();
         let said = environment.run(&EXECUTE).expect(5);
         let last = said.stdout.lines().last().unwrap().to_owned();
+        // Nothing can be resumed, and the log ends with the same command.
+        let stop = environment.told(&["stop"]);
+        let hint = "hint: `ekiden log RUN` ends with the command that brings it there\n";
+        assert!(stop.contains(hint), "{stop}");
+        let log = environment.run(&["log"]).expect(0).stdout;
+        assert_eq!(log.lines().last(), Some(&*last));
         environment.shell(last.trim_start_matches("next").trim());
         assert_eq!(environment.read("made"), "made\n", "{last}");
         environment

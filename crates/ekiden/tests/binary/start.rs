@@ -52,6 +52,12 @@ fn a_verification_that_can_never_run_begins_no_session() {
     let hint = "hint: it began nothing; `ekiden run TASK --verify 'COMMAND'` starts again";
     assert!(follow_up.stderr.contains(hint), "{follow_up}");
     assert_eq!(environment.runs().len(), 1);
+    insta::assert_snapshot!(environment.told(&["stop"]), @r"
+    --- standard error
+    error: run RUN is not running: it began nothing
+    hint: `ekiden run TASK --verify 'COMMAND'` starts again
+    --- exit code 66
+    ");
     let said = environment.run(&["resume"]);
     assert!(
         said.stderr.contains("there is no unfinished run here"),
