@@ -176,7 +176,7 @@ fn refusal(closed: Closed) -> Failure {
         Closed::Interrupted { .. } => Failure::new(Exit::Unfinished, what)
             .hint("`ekiden resume` continues it; then stop it and edit"),
         Closed::Plan => Failure::new(Exit::Unfinished, what)
-            .hint("write what all stages should know into its manifest"),
+            .hint("write what all stages should know into its manifest for a new run (`--new`)"),
         Closed::Older => {
             Failure::new(Exit::Unfinished, what).hint("without an id the newest is edited")
         }

@@ -9,6 +9,7 @@ use ekiden_core::budget::Budget;
 use ekiden_core::event::{Continued, RunResumed};
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::Manifest;
+use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
 use ekiden_engine::git::branch;
@@ -30,6 +31,7 @@ use crate::output::live::Live;
 use crate::output::phrase;
 use crate::output::shown_work_dir::ShownWorkDir;
 use crate::past;
+use crate::plan::read;
 use crate::settings::given::{Given, Origin};
 use crate::settings::{agents, table};
 use crate::tracker::Feed;
@@ -311,6 +313,7 @@ pub(super) fn continue_with(
     if let Some(what) = asked.not_in_plans {
         refuse_plan(&summary.run, what)?;
     }
+    warn_of_edit(invocation, workspace, &summary.run, output);
     let is_of_run = |name: &str| summary.run.header().has_agent(name);
     agents::check_budgets(
         &invocation.given,
@@ -358,6 +361,21 @@ pub(super) fn continue_with(
         };
         Ok(Exit::of(&outcome?))
     })
+}
+
+/// Says that a plan continues as it was, if somebody edited its manifest.
+fn warn_of_edit(invocation: &Invocation, workspace: &Workspace, run: &Run, output: &mut Output) {
+    let rules = run.header().manifest.plan.as_ref();
+    let dirs = [&*invocation.here, &*workspace.dir];
+    let edited = rules.and_then(|rules| read::edited(rules, dirs));
+    let is_final = run.outcome().is_some_and(Outcome::is_final);
+    if let Some(file) = edited.filter(|_| !is_final) {
+        let (shown, word) = (phrase::path(&file), invocation.word(&file));
+        let there = invocation.in_work_dir(&workspace.dir);
+        output.warn(&format!(
+            "{shown} has changed; this run keeps to it as it was; `ekiden execute {word} --new{there}` takes the edit"
+        ));
+    }
 }
 
 /// A run in the foreground, and the terminal on which it is seen and steered.

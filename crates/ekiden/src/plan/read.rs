@@ -90,7 +90,7 @@ impl ManifestFile {
             .unwrap_or_default();
         let rules = PlanRules {
             project: document.project,
-            file: name(&self.path),
+            file: phrase::path(&self.path),
             hash: self.hash,
             jobs: jobs.or(document.jobs).unwrap_or(limits::JOBS_DEFAULT),
             isolation,
@@ -102,6 +102,14 @@ impl ManifestFile {
             plan: Some(Box::new(rules)),
         }
     }
+}
+
+/// The manifest of a run, if its file has changed since. The file is named from one of these directories.
+pub fn edited(rules: &PlanRules, dirs: [&Path; 2]) -> Option<PathBuf> {
+    let paths = dirs.map(|dir| dir.join(&rules.file));
+    let path = paths.into_iter().find(|path| path.is_file())?;
+    let now = std::fs::read(&path).ok()?;
+    (sha256_hex(&now) != rules.hash).then_some(path)
 }
 
 /// A manifest with faults, one per line.

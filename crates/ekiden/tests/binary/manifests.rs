@@ -1,6 +1,7 @@
 //! Manifests as files: how they are read, what they name, and how their faults are told.
 
 use crate::environment::Environment;
+use crate::plan;
 
 const PLAN: &str =
     "format = 1\nproject = \"demo\"\n[[stage]]\nid = \"A\"\nname = \"Tea\"\nprompt = \"Brew.\"\n";
@@ -59,6 +60,17 @@ fn a_manifest_comes_from_standard_input_too() {
         "{}",
         said.stderr
     );
+}
+
+// shows: PLN-03, PLN-12
+#[test]
+fn a_diagnosis_names_standard_input_as_a_command_takes_it() {
+    let environment = plan::repository();
+    let failing = plan::stage("A", "retries = 0", "true", "false");
+    let execute = ["execute", "-", "--agent", "rehearsal", "--yes", "-m", "1"];
+    environment.fed(&execute, &plan::plan(&[failing])).expect(1);
+    let diagnosis = environment.read(".ekiden/handoffs/A.md");
+    assert!(diagnosis.contains("`ekiden execute - --new"), "{diagnosis}");
 }
 
 /// A cloned repository comes with links: to a directory, to a file, and one that stays inside.

@@ -489,6 +489,9 @@ fn an_unfinished_run_of_an_edited_manifest_is_told_apart() {
     hint: `--new` starts a new run with the manifest as it is now, and keeps that one
     --- exit code 1
     ");
+    let resumed = environment.run(&["resume"]).stderr;
+    let told = "warning: plan.toml has changed; this run keeps to it as it was; `ekiden execute plan.toml --new` takes the edit\n";
+    assert!(resumed.contains(told), "{resumed}");
 }
 
 // shows: UIX-02, PLN-13, REL-27
