@@ -63,7 +63,7 @@ pub(super) fn task(
             Ok(Offered::Help)
         }
         Some(1) => Ok(Offered::Questions),
-        Some(2) => write_new(workspace, &new, output).map(Offered::Task),
+        Some(2) => write_new(invocation, workspace, &new, output).map(Offered::Task),
         Some(3) if chosen > Some(0) => last.map(Offered::Task).ok_or_else(none),
         Some(_) | None => Err(none()),
     }
@@ -99,19 +99,22 @@ pub(super) fn new_name(workspace: &Workspace) -> String {
     names.next().unwrap_or_else(|| "task.md".to_owned())
 }
 
-fn write_new(workspace: &Workspace, name: &str, output: &mut Output) -> Result<Task, Failure> {
+fn write_new(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    name: &str,
+    output: &mut Output,
+) -> Result<Task, Failure> {
     let path = workspace.dir.join(name);
     let disk = RealDisk::fenced(&workspace.dir);
     let template = init::template(&workspace.dir);
     disk.create_file(&path, template.as_bytes(), Reach::Disk)?;
     editor::open(&path, "write a task")?;
-    let path = path.to_string_lossy().into_owned();
-    let task = Task::read(&path, output)?;
+    let task = Task::read(&path.to_string_lossy(), output)?;
     if task.text == template {
         let text = format!("{name} is still the empty template, so nothing was started");
-        return Err(
-            Failure::new(Exit::Usage, text).hint(format!("fill it in, then `ekiden run {name}`"))
-        );
+        let run = format!("`ekiden run {}`", invocation.word(&path));
+        return Err(Failure::new(Exit::Usage, text).hint(format!("fill it in, then {run}")));
     }
     Ok(Task {
         name: name.to_owned(),

@@ -134,17 +134,13 @@ impl<'a> Planner<'a> {
         let force = self.writing.force;
         author::refuse_existing_manifest(&[&manifest], force)?;
         // Such as when planning was killed between its two sessions.
-        let split = format!("`ekiden split {DOCUMENT}` continues from the document");
-        author::refuse_existing(&[&document], force).map_err(|failure| failure.hint(split))?;
+        let split = format!("{} continues from the document", self.split(&document));
+        author::refuse_existing(&[&document], force).map_err(|failure| failure.hint(&split))?;
         let mut author = self.author(output)?;
         author.architecture(&idea.text, DOCUMENT, &document)?;
         let planned = author
             .manifest(&document, Some(DOCUMENT))
-            .map_err(|failure| {
-                failure.hint(format!(
-                    "`ekiden split {DOCUMENT}` continues from the document, which is complete"
-                ))
-            })?;
+            .map_err(|failure| failure.hint(format!("{split}, which is complete")))?;
         author::write(&self.workspace.dir, &manifest, &planned)?;
         Ok(Written { document, manifest })
     }
@@ -159,16 +155,27 @@ impl<'a> Planner<'a> {
     /// Refuses to overwrite files that git tracks: stages would not see the new ones.
     pub(super) fn refuse_tracked(&self) -> Result<(), Failure> {
         let [document, manifest] = self.files()?;
-        let invocation = &self.invocation;
-        let output = self.writing.output.as_ref();
-        let output = output.map(|path| format!(" -o {}", invocation.word(path)));
         let instead = format!(
             "`ekiden plan IDEA --force{}{}`, `git commit`, then `{}`",
-            output.unwrap_or_default(),
+            self.flag_of_output(),
             self.flags_of_next(),
             self.next(&manifest)
         );
         isolation::refuse_tracked(&self.workspace, &[&document, &manifest], &instead)
+    }
+
+    /// The command that makes the manifest from the document, in backticks.
+    fn split(&self, document: &Path) -> String {
+        let document = self.invocation.word(document);
+        let (to, rest) = (self.flag_of_output(), self.flags_of_next());
+        format!("`ekiden split {document}{to}{rest}`")
+    }
+
+    fn flag_of_output(&self) -> String {
+        let output = self.writing.output.as_ref();
+        output.map_or(String::new(), |path| {
+            format!(" -o {}", self.invocation.word(path))
+        })
     }
 
     /// Makes a manifest from a document.

@@ -13,6 +13,13 @@ pub fn stopped(cause: &EndCause) -> Failure {
     let text = format!("planning stopped: {}", one_line(&cause.to_string()));
     let failure = Failure::new(exit(cause), text);
     match cause.class() {
+        // A run could be resumed, but there is none.
+        EndClass::Stop(Hint::ChooseModel) => {
+            failure.hint("name another model with `--planning-model` or `--model`")
+        }
+        EndClass::Stop(Hint::Change) => failure.hint(
+            "correct the agent's command or `--permission-mode`, then run the same command again",
+        ),
         EndClass::Stop(hint) => failure.hint(hint.to_string()),
         EndClass::Wait => match cause.resets_at() {
             Some(at) => {
@@ -71,5 +78,13 @@ mod tests {
             "planning stopped: the login is not accepted"
         );
         assert_eq!(failure.hints(), ["log in with the agent, or set its key"]);
+        for cause in [
+            EndCause::ModelNotFound,
+            EndCause::NotTaken("--x".to_owned()),
+        ] {
+            let failure = stopped(&cause);
+            let of_runs = |hint: &String| hint.contains("`ekiden r");
+            assert!(!failure.hints().iter().any(of_runs), "{failure}");
+        }
     }
 }

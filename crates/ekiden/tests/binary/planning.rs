@@ -76,7 +76,7 @@ fn what_exists_is_left_as_it_is() {
     --- standard error
     error: architecture.md exists already
     hint: it was left as it is; `--force` writes over it
-    hint: `ekiden split architecture.md` continues from the document
+    hint: `ekiden split architecture.md --agent rehearsal` continues from the document
     --- exit code 74
     ");
     assert_eq!(environment.read("architecture.md"), "mine\n");
@@ -93,6 +93,22 @@ fn what_exists_is_left_as_it_is() {
             .read("architecture.md")
             .starts_with("## Summary")
     );
+}
+
+// shows: PLN-01
+#[test]
+fn what_continues_from_a_document_elsewhere_works_from_here() {
+    let environment = project();
+    environment.run(&rehearsal(&["plan", "idea.md"])).expect(0);
+    let plan = ["plan", "Make tea.", "-d", "../project", "-o", "new.json"];
+    let said = environment.run_in("other", &rehearsal(&plan)).expect(74);
+    let dir = environment.dir().to_string_lossy().into_owned();
+    let split = format!("split {dir}/architecture.md -o new.json --agent rehearsal -d {dir}");
+    let hint = format!("hint: `ekiden {split}` continues from the document\n");
+    assert!(said.stderr.contains(&hint), "{said}");
+    let words: Vec<&str> = split.split(' ').collect();
+    environment.run_in("other", &words).expect(0);
+    assert!(environment.path("other/new.json").exists());
 }
 
 /// No session is held for a plan that could not be written, or not be carried out.
@@ -127,7 +143,7 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
     --- standard error
     error: architecture.md is a link, and ekiden does not write through links
     hint: it was left as it is; remove it
-    hint: `ekiden split architecture.md` continues from the document
+    hint: `ekiden split architecture.md --agent rehearsal` continues from the document
     --- exit code 74
     ");
     environment.shell("rm architecture.md");
