@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use ekiden_core::text::shell_word;
 
 use super::{definition, names};
 use crate::exit::Exit;
@@ -268,14 +269,21 @@ fn unquoted_answer(words: &[OsString]) -> Option<Failure> {
         return None;
     };
     let plain = words.iter().take_while(|word| !word.starts_with('-'));
-    let answer = plain.copied().collect::<Vec<_>>().join(" ");
-    let quoted = shlex::try_quote(&answer).ok()?;
-    let example = match answer.is_empty() {
-        true => "'TEXT'",
-        false => &quoted,
+    Some(unquoted(&plain.copied().collect::<Vec<_>>()))
+}
+
+/// The failure of an answer that was typed without quotes.
+pub fn unquoted(words: &[&str]) -> Failure {
+    let (run, rest) = match words {
+        [run, rest @ ..] if phrase::is_like_id(run) => (format!("{run} "), rest),
+        _ => (String::new(), words),
+    };
+    let answer = match rest {
+        [] => "'TEXT'".to_owned(),
+        [_, ..] => shell_word(&rest.join(" ")),
     };
     let failure = Failure::new(Exit::Usage, "the answer is one argument");
-    Some(failure.hint(format!("put it in quotes: `ekiden answer {example}`")))
+    failure.hint(format!("put it in quotes: `ekiden answer {run}{answer}`"))
 }
 
 /// `ekiden config get KEY`.
@@ -417,6 +425,7 @@ mod tests {
             "ekiden show 12ab",
             "ekiden show 0",
             "ekiden answer don't drop it",
+            "ekiden answer 7f3a keep the column",
             "ekiden answer --stage S1 keep the column",
             "ekiden config get max_sessions",
             "ekiden memory serch lock",
@@ -525,7 +534,11 @@ mod tests {
 
             ekiden answer don't drop it
             error: the answer is one argument
-            hint: put it in quotes: `ekiden answer "don't drop it"`
+            hint: put it in quotes: `ekiden answer 'don'\''t drop it'`
+
+            ekiden answer 7f3a keep the column
+            error: the answer is one argument
+            hint: put it in quotes: `ekiden answer 7f3a 'keep the column'`
 
             ekiden answer --stage S1 keep the column
             error: the answer is one argument

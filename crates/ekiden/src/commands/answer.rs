@@ -10,7 +10,7 @@ use ekiden_core::limits::OPERATOR_CHARS_MAX;
 use ekiden_core::run::Run;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::Steering;
-use ekiden_core::text::{clean, shell_word};
+use ekiden_core::text::clean;
 use ekiden_engine::history::{self, Listed};
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::steering::RunningRun;
@@ -22,6 +22,7 @@ use ekiden_store::replace::{Durability, replace};
 use super::launch::{Continuing, With};
 use super::task::Task;
 use super::{Invocation, editor, launch, run_ids, steer};
+use crate::cli::mistakes;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Output, phrase};
@@ -31,8 +32,6 @@ use crate::settings::flags::{Resuming, Typed};
 /// What begins each line of the question in the editor.
 const QUOTE: &str = "> ";
 const KEPT: &str = "what you wrote is kept: `ekiden answer` opens it again";
-/// The length of the shortest shown id. A shorter word is an answer: many consist of hex digits.
-const RUN_CHARS_MIN: usize = 4;
 /// What is read of an answer from the editor; far more than a prompt has room for.
 const DRAFT_BYTES_MAX: u64 = 1 << 20;
 
@@ -205,15 +204,12 @@ fn run_and_text<'a>(
         |word: &str| !word.is_empty() && runs.iter().any(|run| run.as_str().starts_with(word));
     match words {
         [] => Ok((None, None)),
-        [run] if is_run(run) && run.len() >= RUN_CHARS_MIN => Ok((Some(run), None)),
+        [run] if is_run(run) && run.len() >= phrase::ID_CHARS_MIN => Ok((Some(run), None)),
         [text] => Ok((None, Some(text))),
-        [run, text] if is_run(run) => Ok((Some(run), Some(text))),
-        _ => Err(
-            Failure::new(Exit::Usage, "the answer is one argument").hint(format!(
-                "put it in quotes: `ekiden answer {}`",
-                shell_word(&words.join(" "))
-            )),
-        ),
+        [run, text] if is_run(run) || phrase::is_like_id(run) => Ok((Some(run), Some(text))),
+        _ => Err(mistakes::unquoted(
+            &words.iter().map(String::as_str).collect::<Vec<_>>(),
+        )),
     }
 }
 
@@ -335,6 +331,9 @@ mod tests {
         assert_eq!(meant(&["7f3"]), Ok((None, some("7f3"))));
         assert_eq!(meant(&["7", "yes"]), Ok((some("7"), some("yes"))));
         assert_eq!(meant(&["7f3a", "yes"]), Ok((some("7f3a"), some("yes"))));
+        // It is not here, and the newest run did not ask for this answer.
+        assert_eq!(meant(&["ab12", "yes"]), Ok((some("ab12"), some("yes"))));
+        assert!(meant(&["added", "it"]).is_err());
         let quoted = meant(&["don't", "drop"]).unwrap_err();
         assert!(
             quoted.ends_with(r"`ekiden answer 'don'\''t drop'`"),

@@ -43,6 +43,16 @@ pub fn which(id: &RunId, ids: &[RunId]) -> String {
     }
 }
 
+/// The length of the shortest shown id. A shorter word is none: many words consist of hex digits.
+pub const ID_CHARS_MIN: usize = 4;
+
+/// The word is probably the beginning of a run's id. Words such as `added` have no digit.
+pub fn is_like_id(word: &str) -> bool {
+    word.len() >= ID_CHARS_MIN
+        && word.chars().all(|c| c.is_ascii_hexdigit())
+        && word.contains(|c: char| c.is_ascii_digit())
+}
+
 /// The lowest similarity, from 0 to 1, at which a word is suggested instead of another.
 const LIKENESS_MIN: f64 = 0.65;
 
