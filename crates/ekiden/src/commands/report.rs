@@ -14,7 +14,7 @@ use crate::failure::{Failure, OrFail as _};
 use crate::output::json::{Fields, fields};
 use crate::output::{Output, phrase};
 use crate::report::{self, Report};
-use crate::settings::flags::{Asking, Typed};
+use crate::settings::flags::{Reporting, Typed};
 
 /// What opens a file as the desktop does.
 pub(super) const OPENER: &str = if cfg!(target_os = "macos") {
@@ -40,7 +40,7 @@ pub struct ReportArgs {
     #[arg(long)]
     debrief: bool,
     #[command(flatten)]
-    typed: Typed<Asking>,
+    typed: Typed<Reporting>,
 }
 
 pub fn report(args: &ReportArgs, output: &mut Output) -> Result<Exit, Failure> {

@@ -50,6 +50,8 @@ takers! {
     Changing: All Budget Relay;
     /// Commands that only ask.
     Asking: All;
+    /// Commands that ask, and may run a session.
+    Reporting: All State;
     /// Commands that only plan.
     Planning: All Show State Agent Permission Budget;
 }

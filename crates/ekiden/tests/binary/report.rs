@@ -90,6 +90,23 @@ fn a_last_session_writes_a_debrief_when_it_is_asked_for() {
     inside.run(&["report", "--debrief"]).expect(77);
 }
 
+// shows: REL-27, SEC-10
+#[test]
+fn a_debrief_of_a_moved_state_takes_the_flag_that_it_is_told() {
+    let environment = Environment::new();
+    environment.write("task.md", &items(1));
+    environment.run(&RUN).expect(0);
+    environment.shell("cp -a . ../moved");
+    let debrief = |flags: &[&str]| {
+        let args = [&["report", "--debrief"], flags].concat();
+        environment.run_in("moved", &args)
+    };
+    let said = debrief(&[]).expect(78);
+    assert!(said.stderr.contains("`--trust-state` trusts it"), "{said}");
+    debrief(&["--trust-state"]).expect(0);
+    assert!(environment.path("moved/DEBRIEF.md").exists());
+}
+
 /// A run that waits for the file `go`.
 fn waiting(environment: &Environment) -> Running {
     let waits = "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made";
