@@ -22,8 +22,9 @@ use crate::settings::flags::{Asking, Typed};
 /// Search what earlier sessions left
 ///
 /// Sessions leave observations: prompts, checkpoints, handoffs and their facts, decisions, failures, verifications,
-/// commits. Nothing leaves this machine. `memory.record = false` stops recording; `memory.exclude` and a project's
-/// `.ekidenignore` leave out projects and files; ekiden never records `<private>` spans of prompts.
+/// commits. Nothing leaves this machine except what a session reads of it (`memory.context`, `mcp`).
+/// `memory.record = false` stops recording; `memory.exclude` and a project's `.ekidenignore` leave out projects and files;
+/// ekiden never records `<private>` spans of prompts.
 #[derive(Args)]
 pub struct MemoryArgs {
     #[command(subcommand)]
