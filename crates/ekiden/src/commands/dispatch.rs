@@ -185,7 +185,7 @@ struct Dispatcher<'a> {
     json: bool,
     /// The state of each worktree at the last look.
     shown: BTreeMap<PathBuf, Standing>,
-    /// Issues whose runs could not be started: how often, and when to try again.
+    /// Issues whose runs could not be started or resumed: how often, and when to try again.
     failed: BTreeMap<String, (u32, Timestamp)>,
     /// A run could not be started in this round, so there may be room for another one.
     has_room: bool,
@@ -306,12 +306,11 @@ impl Dispatcher<'_> {
             .collect();
         let wants: Vec<(&IssueWorktree, Wanted)> = places
             .iter()
-            .map(|place| (place, self.wants(place, &ids)))
+            .map(|place| (place, self.wants(place, &ids, now)))
             .collect();
-        let is_due = |id: &String| self.failed.get(id).is_none_or(|(_, next)| *next <= now);
         let open = wanted.iter().filter(|(_, issue)| !issue.is_blocked);
-        let due = open.map(|(named, _)| named.id.clone()).filter(is_due);
-        let due: Vec<String> = due.collect();
+        let due = open.map(|(named, _)| named.id.clone());
+        let due: Vec<String> = due.filter(|id| self.is_due(id, now)).collect();
         let room = self.room(&places);
         let is_left = steps(&due, &wants, usize::MAX, usize::MAX)
             .iter()
@@ -402,9 +401,12 @@ impl Dispatcher<'_> {
     }
 
     /// Whether an issue is still wanted. If it is not in the list, it is looked up separately: the list may be cut.
-    fn wants(&self, place: &IssueWorktree, found: &[String]) -> Wanted {
+    fn wants(&self, place: &IssueWorktree, found: &[String], now: Timestamp) -> Wanted {
         if found.contains(&place.issue) {
-            return Wanted::Yes;
+            return match self.is_due(&place.issue, now) {
+                true => Wanted::Yes,
+                false => Wanted::Later,
+            };
         }
         let issue = match &place.standing {
             Standing::Works(work) => &work.issue,
@@ -426,6 +428,12 @@ impl Dispatcher<'_> {
             Err(Fault::Missing(_)) => Wanted::No,
             Ok(_) | Err(_) => Wanted::Unknown,
         }
+    }
+
+    /// Its run may begin or go on: it did not just fail to.
+    fn is_due(&self, issue: &str, now: Timestamp) -> bool {
+        let failed = self.failed.get(issue);
+        failed.is_none_or(|(_, next)| *next <= now)
     }
 
     /// The worktrees as they are. Reports what changed since the last look.

@@ -283,6 +283,27 @@ fn an_issue_whose_run_cannot_begin_keeps_no_other_waiting() {
     dispatcher.end().expect(0);
 }
 
+/// A session left settings that cannot be read.
+// shows: TRK-10
+#[test]
+fn a_run_that_cannot_go_on_keeps_no_other_waiting() {
+    let environment = project(&[("a", "ekiden")]).with("EKIDEN_REHEARSAL_STEP_MS", "150");
+    environment.write("wish.md", &items(200));
+    let mut dispatcher = environment.start(&words(&["-m", "99"]));
+    dispatcher.wait_for("a  run ");
+    dispatcher.signal(Signal::INT);
+    dispatcher.end().expect(0);
+    let settings = trees(&environment)[0].join(".ekiden/config.toml");
+    std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    std::fs::write(settings, "no settings\n").unwrap();
+    environment.write("wish.md", &items(1));
+    issue(&environment, "b", "ekiden");
+    let environment = environment.with("EKIDEN_REHEARSAL_STEP_MS", "0");
+    let said = environment.run(&words(&["--once"])).expect(1);
+    assert_eq!(said.stdout.matches("a  cannot begin").count(), 1, "{said}");
+    assert!(said.stdout.contains("b  taken"), "{said}");
+}
+
 /// In Linear, an issue that is moved to another team gets another name.
 // shows: TRK-10
 #[test]

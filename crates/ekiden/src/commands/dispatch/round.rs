@@ -19,6 +19,8 @@ pub(super) enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     Yes,
+    /// It could not go on, and is tried again after a pause.
+    Later,
     No,
     /// The tracker does not say: everything stays as it is.
     Unknown,
@@ -182,6 +184,13 @@ mod tests {
             decided(&["a", "b"], &places, 9),
             [Step::Resume(0), Step::Take(0)]
         );
+    }
+
+    // shows: TRK-10
+    #[test]
+    fn a_run_that_could_not_go_on_leaves_its_room_to_others_until_it_is_tried_again() {
+        let places = [(place("a", Standing::CutOff(work())), Wanted::Later)];
+        assert_eq!(decided(&["b"], &places, 1), [Step::Take(0)]);
     }
 
     // shows: TRK-10
