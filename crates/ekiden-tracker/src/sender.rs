@@ -410,7 +410,7 @@ fn read_tries(outbox: &Outbox) -> Tries {
 }
 
 fn name(issue: &IssueRef) -> String {
-    format!("{} {issue}", issue.tracker.name())
+    format!("{} {} {issue}", issue.tracker.name(), issue.repo)
 }
 
 fn limit_name(tracker: TrackerKind) -> String {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::time::{Millis, Timestamp};
+use ekiden_store::disk::RealDisk;
 use ekiden_store::outbox::Outbox;
 
 use ekiden_sim::SimDisk;
 use ekiden_testkit::trackers::{FakeLinear, ServiceFault};
-use ekiden_tracker::{Fault, NewState, Queued, Sender, Sent, Tracker, Write, standing};
+use ekiden_tracker::{Fault, Local, NewState, Queued, Sender, Sent, Tracker, Write, standing};
 
 use crate::{AT, Near, anv, entry, linear, local, other, planted};
 
@@ -386,6 +387,41 @@ fn a_shard_whose_parent_is_gone_is_told_all_the_same() {
     assert_eq!((sent.count, sent.failed.len()), (2, 0));
     let found = local::tracker(temp.path()).issue("letters").unwrap();
     assert!(found.is_closed);
+}
+
+// shows: TRK-06
+#[test]
+fn a_file_that_is_gone_keeps_none_of_its_name_in_another_project_waiting() {
+    let (temp, outbox) = (tempfile::tempdir().unwrap(), outbox());
+    local::put(temp.path(), "login.md", "---\ntitle: Log in\n---\n");
+    let queue = |order: u64, dir: &str| {
+        let issue = IssueRef {
+            tracker: TrackerKind::Local,
+            repo: temp.path().join(dir).to_string_lossy().into_owned(),
+            id: "login".to_owned(),
+        };
+        entry(issue, order).queue(&outbox).unwrap();
+    };
+    let open = |_: &Path, issue: &IssueRef| -> Result<Box<dyn Tracker>, Fault> {
+        let (disk, dir) = (RealDisk::fenced(temp.path()), Path::new(&issue.repo));
+        Ok(Box::new(Local::new(Arc::new(disk), temp.path(), dir)))
+    };
+    let send = |now| {
+        let sender = Sender {
+            outbox: &outbox,
+            open: &open,
+            push: &|_, _| Ok(()),
+            now,
+            jitter: 0,
+        };
+        let sent = sender.send(false).unwrap();
+        (sent.count, sent.failed.len())
+    };
+    queue(1, "gone");
+    queue(2, ".issues");
+    assert_eq!(send(AT), (1, 1));
+    queue(3, ".issues");
+    assert_eq!(send(after(1)), (1, 0));
 }
 
 /// Such as one that a person has cancelled.

@@ -144,7 +144,7 @@ impl Feed {
                 at: SystemClock.now(),
                 order,
                 dir: self.trackers.dir.clone(),
-                issue,
+                issue: self.trackers.in_outbox(&issue),
                 write,
             };
             queued.queue(&self.outbox)

@@ -286,6 +286,15 @@ impl Trackers {
         self.dir.join(dir)
     }
 
+    /// The same issue in the outbox, where a file's name alone is not unique: it holds writes of all projects.
+    fn in_outbox(&self, issue: &IssueRef) -> IssueRef {
+        let mut issue = issue.clone();
+        if issue.tracker == TrackerKind::Local && issue.repo.is_empty() {
+            issue.repo = self.local_dir().to_string_lossy().into_owned();
+        }
+        issue
+    }
+
     fn local_in(&self, dir: &Path) -> Local {
         let is_ours = dir.starts_with(&self.dir);
         let project = if is_ours { &self.dir } else { parent(dir) };

@@ -78,7 +78,7 @@ pub fn tell_checkpoint(
         at,
         order: at.0,
         dir: request.project_dir.clone(),
-        issue: issue.clone(),
+        issue: trackers.in_outbox(&issue),
         write,
     };
     let comment = Write::Entry {
@@ -111,7 +111,7 @@ pub fn tell_continued(dir: &Path, issue: &str, session: &str, at: Timestamp) -> 
         at,
         order: at.0,
         dir: dir.to_owned(),
-        issue,
+        issue: trackers.in_outbox(&issue),
         write: Write::Label {
             name,
             is_set: false,

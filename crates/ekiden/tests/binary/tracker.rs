@@ -1,7 +1,10 @@
 //! Runs and checkpoints whose issue lies in a tracker, on this machine.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ekiden_store::disk::RealDisk;
+use ekiden_store::outbox::Outbox;
 use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, ServiceFault, TrackerServer};
 use serde_json::Value;
 
@@ -491,6 +494,32 @@ fn what_ekiden_wrote_into_an_issue_is_not_in_the_next_task() {
     let trusted = "The user trusts mia@example.org, who says:\nOnly the first half.\n";
     assert!(task.contains(trusted), "{task}");
     assert!(!task.contains("ekiden works on this"), "{task}");
+}
+
+/// Another process is sending, so the writes of both projects wait until they are sent together.
+// shows: TRK-06
+#[test]
+fn issues_of_one_name_in_two_projects_stay_apart() {
+    let environment = Environment::new();
+    environment.write("task.md", &items(1));
+    environment.write("../second/note.md", "");
+    let outbox = environment.path("home/.local/state/ekiden/outbox");
+    let outbox = Outbox::of(Arc::new(RealDisk::new()), &outbox);
+    let sending = outbox.lock(Duration::ZERO).unwrap();
+    let run = ["run", "task.md", "--issue", "log-in", "--agent", "rehearsal"];
+    for dir in [".", "../second"] {
+        let there = ["-d", dir];
+        let new = [&["issue", "new", "Log in"], &there[..]].concat();
+        environment.run(&new).expect(0);
+        environment.run(&[&run[..], &there].concat()).expect(0);
+    }
+    drop(sending);
+    environment.run(&["tracker", "flush"]).expect(0);
+    sent(&environment);
+    for dir in [".", "../second"] {
+        let text = environment.read(&format!("{dir}/.issues/log-in.md"));
+        assert_eq!(text.matches("Run ended").count(), 1, "{dir}: {text}");
+    }
 }
 
 /// A comment of a person reaches the session that begins next, as data; one by ekiden reaches nobody.
