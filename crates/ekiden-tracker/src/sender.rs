@@ -10,7 +10,7 @@ use std::path::Path;
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind, is_shard};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::disk::DiskResult;
-use ekiden_store::outbox::{Outbox, name_of};
+use ekiden_store::outbox::{Outbox, QueuedWrite, name_of};
 use serde::{Deserialize, Serialize};
 
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
@@ -19,7 +19,7 @@ use crate::write::{NewState, Queued, Write};
 use crate::{Entry, Fault};
 
 /// How long a write is kept, sent or not.
-const KEPT: Millis = Millis::from_secs(30 * 24 * 60 * 60);
+pub const KEPT: Millis = Millis::from_secs(30 * 24 * 60 * 60);
 const PAUSE_MIN: Millis = Millis::from_secs(10);
 const PAUSE_MAX: Millis = Millis::from_secs(60 * 60);
 
@@ -108,7 +108,7 @@ impl Sender<'_> {
     /// Call it under the outbox's lock.
     pub fn send(&self, all: bool) -> DiskResult<Sent> {
         let (mut tries, mut sent) = (read_tries(self.outbox), Sent::default());
-        let entries = self.drop_old(&mut sent)?;
+        let known: Vec<Queued> = self.outbox.sent()?.iter().filter_map(Queued::of).collect();
         let mut issues: BTreeMap<IssueRef, Vec<(String, Queued)>> = BTreeMap::new();
         for kept in self.outbox.waiting()? {
             if let Some(queued) = Queued::of(&kept)
@@ -136,7 +136,7 @@ impl Sender<'_> {
                 (is_other(queued), since, queued.order)
             });
             let mut refused = Vec::new();
-            match self.send_issue(&issue, &writes, &entries, &mut sent.count, &mut refused) {
+            match self.send_issue(&issue, &writes, &known, &mut sent.count, &mut refused) {
                 Ok(()) => drop(tries.remove(&name(&issue))),
                 Err(Failed::Disk(error)) => return Err(error),
                 Err(Failed::Tracker(fault)) => refused.push((name(&issue), fault)),
@@ -146,40 +146,45 @@ impl Sender<'_> {
                 sent.failed.push((issue.clone(), fault));
             }
         }
+        self.drop_old(&tries, &mut sent)?;
         tries.retain(|_, tried| self.now.since(tried.next) <= KEPT);
         self.outbox
             .note_tries(&serde_json::to_vec(&tries).unwrap_or_default())?;
         Ok(sent)
     }
 
-    /// Forgets what is old, and returns the entries that trackers have. The entries of a comment are kept
-    /// as long as its newest.
-    fn drop_old(&self, sent: &mut Sent) -> DiskResult<Vec<Queued>> {
+    /// Forgets what is old: what still fails, and what trackers have. The entries of a comment are kept as
+    /// long as its newest.
+    fn drop_old(&self, tries: &Tries, sent: &mut Sent) -> DiskResult<()> {
+        let read = |kept: Vec<QueuedWrite>| -> Vec<(String, Queued)> {
+            let kept = kept.into_iter();
+            kept.filter_map(|kept| Queued::of(&kept).map(|queued| (kept.name, queued)))
+                .collect()
+        };
+        let (waiting, known) = (read(self.outbox.waiting()?), read(self.outbox.sent()?));
         let is_old = |at: Timestamp| self.now.since(at) > KEPT;
-        for kept in self.outbox.waiting()? {
-            if Queued::of(&kept).is_some_and(|queued| is_old(queued.at)) {
-                self.outbox.forget(&kept.name)?;
+        // Perhaps the clock is a month ahead.
+        let mut all = waiting.iter().chain(&known);
+        if all.all(|(_, queued)| is_old(queued.at)) {
+            return Ok(());
+        }
+        for (name, queued) in &waiting {
+            if is_old(queued.at) && tried(tries, queued).next().is_some() {
+                self.outbox.forget(name)?;
                 sent.dropped += 1;
             }
         }
-        let all = self.outbox.sent()?;
-        let all: Vec<(String, Queued)> = all
-            .iter()
-            .filter_map(|kept| Some((kept.name.clone(), Queued::of(kept)?)))
-            .collect();
-        let mut newest: BTreeMap<String, Timestamp> = BTreeMap::new();
-        for (_, queued) in &all {
-            let at = newest.entry(group(queued).to_owned()).or_default();
+        let mut newest: BTreeMap<&str, Timestamp> = BTreeMap::new();
+        for (_, queued) in &known {
+            let at = newest.entry(group(queued)).or_default();
             *at = queued.at.max(*at);
         }
-        let mut kept = Vec::new();
-        for (name, queued) in all {
-            match newest.get(group(&queued)).is_some_and(|at| is_old(*at)) {
-                true => self.outbox.forget(&name)?,
-                false => kept.push(queued),
+        for (name, queued) in &known {
+            if is_old(newest[group(queued)]) {
+                self.outbox.forget(name)?;
             }
         }
-        Ok(kept)
+        Ok(())
     }
 
     fn send_issue(
@@ -354,9 +359,10 @@ fn put_comment<'a>(
     let is_there = there.clone().next().is_some();
     let mut all: Vec<&Queued> = there.chain(waiting).collect();
     all.sort_by_key(|queued| queued.order);
-    let since = all.iter().map(|queued| queued.at).min().unwrap_or_default();
     let entries = all.iter().filter_map(|queued| queued.entry());
     let entries: Vec<&Entry> = entries.map(|(_, _, entry)| entry).collect();
+    // A run that goes on after a month queues its entries again.
+    let since = entries.iter().map(|entry| entry.at).min().unwrap_or_default();
     let head = all.last().and_then(|queued| queued.entry());
     let head = head.map_or("", |(_, head, _)| head);
     let shards = found.shards_done();

@@ -9,10 +9,10 @@ use ekiden_store::disk::RealDisk;
 use ekiden_store::outbox::Outbox;
 
 use ekiden_sim::SimDisk;
-use ekiden_testkit::trackers::{FakeLinear, ServiceFault};
+use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, ServiceFault};
 use ekiden_tracker::{Fault, Local, NewState, Queued, Sender, Sent, Tracker, Write, standing};
 
-use crate::{AT, Near, anv, entry, linear, local, other, planted};
+use crate::{AT, Near, anv, entry, github, linear, local, other, planted};
 
 pub(crate) const DIR: &str = "/home/outbox";
 
@@ -269,8 +269,71 @@ fn what_is_a_month_old_is_dropped_but_no_entry_of_a_comment_that_lives() {
     entry(anv(9), 3).queue(&outbox).unwrap();
     assert_eq!(send(&outbox, &near, day(31), false).dropped, 1);
     assert_eq!(outbox.sent().unwrap().len(), 2);
+    let name = "ready".to_owned();
+    let label = Queued {
+        at: day(60),
+        ..other(anv(1), 4, Write::Label { name, is_set: true })
+    };
+    label.queue(&outbox).unwrap();
     send(&outbox, &near, day(60), false);
-    assert!(outbox.sent().unwrap().is_empty());
+    assert_eq!(outbox.sent().unwrap().len(), 1);
+}
+
+/// Its next round has the right time again.
+// shows: TRK-06
+#[test]
+fn a_clock_that_is_a_month_ahead_for_one_round_drops_nothing() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    let ahead = after(40 * 24 * 3600);
+    entry(anv(1), 1).queue(&outbox).unwrap();
+    near.0
+        .lock()
+        .unwrap()
+        .fault
+        .push_back(ServiceFault::NoAnswer);
+    assert_eq!(send(&outbox, &near, ahead, true).failed.len(), 1);
+    // The run goes on in this round.
+    let queued = Queued {
+        at: ahead,
+        ..entry(anv(1), 2)
+    };
+    queued.queue(&outbox).unwrap();
+    assert_eq!(send(&outbox, &near, ahead, true).count, 2);
+    assert_eq!(outbox.sent().unwrap().len(), 2);
+}
+
+/// A run that goes on after a month queues its entries again: the comment that is there has them.
+// shows: LIN-002, TRK-06
+#[test]
+fn a_comment_is_looked_for_from_its_first_entry_on() {
+    let (outbox, near) = (
+        outbox(),
+        Near::new(FakeGitHub::with("me/app", &["Accounts"])),
+    );
+    let issue = IssueRef {
+        tracker: TrackerKind::Github,
+        repo: "me/app".to_owned(),
+        id: "1".to_owned(),
+    };
+    let now = after(40 * 24 * 3600);
+    let queued = Queued {
+        at: now,
+        ..entry(issue, 1)
+    };
+    queued.queue(&outbox).unwrap();
+    let open =
+        |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(github(&near))) };
+    let sender = Sender {
+        outbox: &outbox,
+        open: &open,
+        push: &|_, _| Ok(()),
+        now,
+        jitter: 0,
+    };
+    assert_eq!(sender.send(false).unwrap().count, 1);
+    let fake = near.0.lock().unwrap();
+    let mut asked = fake.asked.iter();
+    assert!(asked.any(|asked| asked.path.ends_with("&since=2026-10-13T17:46:40Z")));
 }
 
 fn shard(order: u64, id: &str, is_done: bool) -> Queued {

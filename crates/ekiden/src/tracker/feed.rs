@@ -29,7 +29,9 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_report::timeline::Session;
 use ekiden_report::{Page, Streams, Timeline, render};
 use ekiden_store::outbox::Outbox;
-use ekiden_tracker::{Document, Entry, HEADS, NewState, Queued, Write, pull_request, standing};
+use ekiden_tracker::{
+    Document, Entry, HEADS, KEPT, NewState, Queued, Write, pull_request, standing,
+};
 use jiff::tz::TimeZone;
 
 use super::Trackers;
@@ -135,6 +137,11 @@ impl Feed {
         }
         if end == Some(&(Outcome::Complete { verified: true })) {
             writes.extend(pull_request_of(run, timeline));
+        }
+        // The outbox may have forgotten that the tracker has them, and people may have changed the issue
+        // since. A comment is written again as it is, and needs its old entries if the run goes on.
+        if SystemClock.now().since(record.time) > KEPT {
+            writes.retain(|(_, _, write)| matches!(write, Write::Entry { .. }));
         }
         let places = record.seq * WRITES_MAX..;
         let queued = places.zip(writes).map(|(order, (issue, what, write))| {

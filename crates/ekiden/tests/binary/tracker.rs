@@ -767,6 +767,44 @@ fn a_run_that_is_over_queues_its_pull_request_again() {
     assert!(environment.git(&["ls-remote", "origin"]).contains("feat/x"));
 }
 
+/// The outbox forgets after a month what it has sent.
+// shows: TRK-06
+#[test]
+fn what_a_run_wrote_a_month_ago_is_not_written_over_what_people_did_since() {
+    let server = linear(&["Five files"]);
+    let environment =
+        with_linear(Environment::new(), &server).with("EKIDEN_TRACKER_STATE", "In Progress");
+    environment.write("task.md", &items(5));
+    let run = ["run", "task.md", "--issue", "ANV-1", "--agent", "rehearsal"];
+    environment.run(&run).expect(0);
+    sent(&environment);
+    assert_eq!(server.fake().service.issue("ANV-1").state, 1);
+    server.fake().service.issues[0].state = 0;
+    let outbox = environment.path("home/.local/state/ekiden/outbox");
+    wait_until("the outbox is gone", || {
+        std::fs::remove_dir_all(&outbox).is_ok()
+    });
+    environment.edit_log(|text| {
+        let at = |record: &Value| record["time"].as_u64().unwrap();
+        let older = |line: &str| match serde_json::from_str(line) {
+            Ok(record) if line.contains("\"time\"") => {
+                let at = at(&record);
+                let month = 31 * 24 * 3_600_000;
+                line.replacen(&at.to_string(), &(at - month).to_string(), 1)
+            }
+            _ => line.to_owned(),
+        };
+        let lines = text.lines().map(|line| older(line) + "\n");
+        lines.collect()
+    });
+    environment.run(&["resume"]);
+    sent(&environment);
+    assert!(outbox.join("sent").exists(), "the comment is written again");
+    assert_eq!(server.fake().service.issue("ANV-1").state, 0);
+    let text = body(&server);
+    assert_eq!(text.matches("Session 1 · ").count(), 1, "{text}");
+}
+
 /// A plan works on a branch that the run makes, and that gets what all stages made.
 // shows: TRK-09
 #[test]
