@@ -64,7 +64,7 @@ impl<W: Web> GitHub<W> {
         ];
         let request = web::request(method, url, &headers, body)?;
         let answer = self.web.send(request).map_err(Fault::Unreachable)?;
-        let said = web::json(&answer).map(|body| text(&body["message"]));
+        let said = web::json(&answer).map(|body| said(&body));
         let said = said.unwrap_or_default();
         // A secondary limit may say so in words alone.
         let is_spent = web::header(&answer, "x-ratelimit-remaining") == Some("0")
@@ -386,6 +386,20 @@ impl<W: Web> Tracker for GitHub<W> {
             false => Err(Fault::not_permitted("the token may not set labels here")),
         }
     }
+}
+
+/// What is wrong and why: `Validation Failed: No commits between main and feat/x`.
+fn said(body: &Value) -> String {
+    let errors = body["errors"].as_array().into_iter().flatten();
+    let reasons = errors.map(|error| match text(&error["message"]) {
+        // Most errors have only a word for it.
+        message if message.is_empty() => {
+            format!("{} {}", text(&error["field"]), text(&error["code"]))
+        }
+        message => message,
+    });
+    let said: Vec<String> = [text(&body["message"])].into_iter().chain(reasons).collect();
+    said.join(": ")
 }
 
 fn owner(repo: &str) -> String {

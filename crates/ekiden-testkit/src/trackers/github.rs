@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Answered, Asked, Service};
 
+const BODY_CHARS_MAX: usize = 65_536;
+
 #[derive(Debug, Clone, Default)]
 pub struct FakeGitHub {
     /// `owner/name`
@@ -15,6 +17,8 @@ pub struct FakeGitHub {
     pub refused_token: Option<String>,
     /// An old server, without sub-issues.
     pub is_old: bool,
+    /// Nothing was committed on any branch.
+    pub is_without_commits: bool,
     /// Its own address, which links to pages begin with.
     pub address: String,
     made: u64,
@@ -146,8 +150,10 @@ impl FakeGitHub {
             let head = head.rsplit(':').next().unwrap_or_default().to_owned();
             let mut known = self.pulls(&head).into_iter();
             if known.any(|number| !self.issues[number - 1].is_closed) {
-                let why = json!({ "message": "A pull request already exists" });
-                return Answered::json(422, &why);
+                return invalid("A pull request already exists");
+            }
+            if self.is_without_commits {
+                return invalid(&format!("No commits between main and {head}"));
             }
             self.issues.push(GitHubIssue {
                 title: said("title"),
@@ -283,7 +289,7 @@ impl FakeGitHub {
                 let child = asked.body["sub_issue_id"].as_u64().unwrap_or_default() as usize - 1000;
                 let children = &mut self.issues[number - 1].children;
                 if children.contains(&child) {
-                    return Answered::json(422, &json!({ "message": "it is one already" }));
+                    return invalid("it is one already");
                 }
                 children.push(child);
                 Answered::json(201, &json!({}))
@@ -366,6 +372,10 @@ impl FakeGitHub {
             (_, ["pulls", rest @ ..]) => self.of_pulls(asked, rest),
             ("GET", ["commits", sha, rest @ ..]) => self.of_commit(&asked.path, sha, rest),
             ("POST", ["issues"]) => {
+                let text = asked.body["body"].as_str().unwrap_or_default();
+                if text.chars().count() > BODY_CHARS_MAX {
+                    return invalid("body is too long (maximum is 65536 characters)");
+                }
                 self.issues.push(GitHubIssue {
                     title: asked.body["title"].as_str().unwrap_or_default().to_owned(),
                     body: asked.body["body"].as_str().unwrap_or_default().to_owned(),
@@ -403,6 +413,12 @@ fn shown_comment(comment: &GitHubComment) -> Value {
     json!({
         "id": comment.id, "body": comment.body, "created_at": comment.at, "user": { "login": comment.author },
     })
+}
+
+fn invalid(why: &str) -> Answered {
+    let errors = json!([{ "resource": "Issue", "code": "custom", "message": why }]);
+    let body = json!({ "message": "Validation Failed", "errors": errors });
+    Answered::json(422, &body)
 }
 
 fn not_found() -> Answered {

@@ -230,6 +230,24 @@ fn what_goes_wrong_is_a_fault_with_its_reason() {
     );
 }
 
+// shows: TRK-06
+#[test]
+fn a_refusal_says_why() {
+    let near = near();
+    near.0.lock().unwrap().service.is_without_commits = true;
+    let pull = PullRequest {
+        key: "one",
+        branch: "feat/x",
+        title: "Login",
+        body: "a",
+    };
+    let fault = github(&near).put_pull_request(&pull, &|| Ok(()));
+    assert_eq!(
+        fault.unwrap_err().to_string(),
+        "it refuses: 422 Validation Failed: No commits between main and feat/x"
+    );
+}
+
 /// A link to the next page on another host would take the token there.
 // shows: TRK-05
 #[test]
