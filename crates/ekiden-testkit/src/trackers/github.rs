@@ -213,6 +213,20 @@ impl FakeGitHub {
         }
     }
 
+    fn new_issue(&mut self, asked: &Asked) -> Answered {
+        let said = |name: &str| asked.body[name].as_str().unwrap_or_default().to_owned();
+        let (title, body) = (said("title"), said("body"));
+        if body.chars().count() > BODY_CHARS_MAX {
+            return invalid("body is too long (maximum is 65536 characters)");
+        }
+        self.issues.push(GitHubIssue {
+            title,
+            body,
+            ..GitHubIssue::default()
+        });
+        Answered::json(201, &self.shown(self.issues.len()))
+    }
+
     /// A page of a list, with the link to the next one.
     fn paged(&self, path: &str, all: &[Value]) -> Answered {
         let asked = param(path, "per_page")
@@ -371,18 +385,7 @@ impl FakeGitHub {
             }
             (_, ["pulls", rest @ ..]) => self.of_pulls(asked, rest),
             ("GET", ["commits", sha, rest @ ..]) => self.of_commit(&asked.path, sha, rest),
-            ("POST", ["issues"]) => {
-                let text = asked.body["body"].as_str().unwrap_or_default();
-                if text.chars().count() > BODY_CHARS_MAX {
-                    return invalid("body is too long (maximum is 65536 characters)");
-                }
-                self.issues.push(GitHubIssue {
-                    title: asked.body["title"].as_str().unwrap_or_default().to_owned(),
-                    body: asked.body["body"].as_str().unwrap_or_default().to_owned(),
-                    ..GitHubIssue::default()
-                });
-                Answered::json(201, &self.shown(self.issues.len()))
-            }
+            ("POST", ["issues"]) => self.new_issue(asked),
             ("PATCH", ["issues", "comments", id]) => {
                 let mut all = self.issues.iter_mut().flat_map(|issue| &mut issue.comments);
                 let Some(comment) = all.find(|comment| comment.id.to_string() == *id) else {

@@ -31,6 +31,8 @@ use crate::tracker::failure;
 
 /// Sub-issues that were made within this time are found again, and not made twice.
 const MADE_WITHIN: Millis = Millis::from_secs(90 * 24 * 60 * 60);
+/// The longest text of an issue on GitHub, in characters. It takes 65,536 with the mark that ekiden adds.
+const TEXT_CHARS_MAX: usize = 65_000;
 
 /// Split a long document into parts that fit a session each
 ///
@@ -90,11 +92,8 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
         place.refuse_existing(&shards, &spec, args.force)?;
     }
     // Whoever does not agree gets no plan either, so the same command can be repeated.
-    let parent = args.issues.as_deref();
-    let count = phrase::count(shards.shards.len() as u64, "sub-issue");
-    let issues =
-        parent.map(|parent| SubIssues::agreed(&invocation, (parent, &count), args.yes, output));
-    let issues = issues.transpose()?;
+    let split = |max| split_here(&dir, &spec.text, &window, Split::Max(max));
+    let issues = SubIssues::agreed(args, &invocation, (&shards, &spec), split, output)?;
     if args.with_model {
         let writing = Writing::default();
         let mut planner = Planner::new(args.typed.flags(), &writing)?;
@@ -107,12 +106,13 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
             output.warn(&format!("the parts stay as they were: {fault}"));
         });
     }
-    let written = place.map(|place| place.write(&shards, &spec, args.force));
-    let written = written.transpose()?;
+    // The plan comes last: if it exists, the same command is refused.
     let issues = match issues {
         Some(issues) => issues.make(&shards, &spec)?,
         None => Vec::new(),
     };
+    let written = place.map(|place| place.write(&shards, &spec, args.force));
+    let written = written.transpose()?;
     if invocation.json()? {
         let answer = Fields::versioned().with("spec", &spec.name);
         return output.answer_json(
@@ -177,20 +177,28 @@ struct SubIssues {
 }
 
 impl SubIssues {
-    /// Asks whether to make them, and finds their parent.
+    /// Asks whether to make them, if they are wanted, and finds their parent.
     fn agreed(
+        args: &ShardArgs,
         invocation: &Invocation,
-        (parent, count): (&str, &str),
-        yes: bool,
+        (shards, spec): (&Shards, &Task),
+        split: impl Fn(u64) -> Shards,
         output: &mut Output,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Option<Self>, Failure> {
+        let Some(parent) = &args.issues else {
+            return Ok(None);
+        };
         let trackers = invocation.trackers(&invocation.workspace_here()?);
         let parent = trackers.named(parent)?;
+        if parent.tracker == TrackerKind::Github {
+            refuse_long(shards, spec, args.max, split)?;
+        }
         if parent.tracker != TrackerKind::Local {
             invocation.environment.refuse_a_session("make sub-issues")?;
         }
+        let count = phrase::count(shards.shards.len() as u64, "sub-issue");
         let question = format!("Make {count} of {parent}? [y/N] ");
-        let agreed = yes || (invocation.can_ask()? && output.confirm(&question));
+        let agreed = args.yes || (invocation.can_ask()? && output.confirm(&question));
         if !agreed {
             let text = format!("no sub-issue of {parent} was made: nobody agreed");
             return Err(
@@ -201,7 +209,7 @@ impl SubIssues {
         let tracker = trackers.open(&parent).map_err(failed)?;
         // GitHub and files would take any parent.
         tracker.issue(&parent.id).map_err(failed)?;
-        Ok(Self { tracker, parent })
+        Ok(Some(Self { tracker, parent }))
     }
 
     /// Makes them, only once for the same parts of the same issue.
@@ -211,8 +219,11 @@ impl SubIssues {
         let make = |shard: &Shard| {
             let title = format!("{} {}", shard.id, shard.title);
             let text = text_of(shard, spec);
+            // Title, size and needs may differ the next time.
+            let part = &spec.text[shard.range.clone()];
+            let key = format!("{}\n{}\n{part}", self.parent, shard.id);
             let new = NewIssue {
-                key: &sha256_hex(format!("{}\n{title}\n{text}", self.parent).as_bytes()),
+                key: &sha256_hex(key.as_bytes()),
                 title: &title,
                 text: &text,
                 parent: Some(&self.parent.id),
@@ -222,6 +233,29 @@ impl SubIssues {
         };
         shards.shards.iter().map(make).collect()
     }
+}
+
+/// GitHub refuses an issue with a longer text.
+fn refuse_long(
+    shards: &Shards,
+    spec: &Task,
+    max: u64,
+    split: impl Fn(u64) -> Shards,
+) -> Result<(), Failure> {
+    let is_long = |shard: &&Shard| text_of(shard, spec).chars().count() > TEXT_CHARS_MAX;
+    let Some(long) = shards.shards.iter().find(is_long) else {
+        return Ok(());
+    };
+    let text = format!(
+        "cannot make the sub-issues: {} is longer than the 65,536 characters that GitHub takes",
+        long.id
+    );
+    let fits = |max: &u64| !split(*max).shards.iter().any(|shard| is_long(&shard));
+    let hint = match (1..max).rev().find(fits) {
+        Some(max) => format!("`--max {max}%` makes parts that fit"),
+        None => "no `--max` makes parts that fit: split what is one long list or block".to_owned(),
+    };
+    Err(Failure::new(Exit::InvalidInput, text).hint(hint))
 }
 
 /// The part whole, with its size and what it needs.

@@ -1,5 +1,7 @@
 //! A document is split without a model, and the plan is carried out.
 
+use ekiden_testkit::trackers::{FakeGitHub, ServiceFault, TrackerServer};
+
 use crate::environment::Environment;
 use crate::plan::repository;
 
@@ -287,6 +289,80 @@ fn sub_issues_are_made_once_somebody_agrees_and_not_twice() {
     assert!(said.stderr.contains(text), "{said}");
     let listed = environment.told(&["issue", "list"]);
     assert_eq!(listed.matches("letters").count(), 5, "{listed}");
+}
+
+/// A file that the document names has grown since, and with it the size of the parts.
+// shows: SHD-003
+#[test]
+fn parts_whose_size_has_changed_are_not_made_again() {
+    let environment = environment(1, 2);
+    let spec = environment.read("spec.md");
+    let spec = spec.replace("More words of it.", "As `notes.md` says.");
+    environment.write("spec.md", &spec);
+    environment.write("notes.md", "short\n");
+    environment.run(&["issue", "new", "Letters"]).expect(0);
+    let issues = ["shard", "spec.md", "--into", "2", "--issues", "letters"];
+    let agreed = [&issues[..], &["--yes"]].concat();
+    let made = environment.run(&agreed).expect(0).stdout;
+    environment.write("notes.md", &"More words of it. ".repeat(2_000));
+    assert_ne!(environment.run(&agreed).expect(0).stdout, made);
+    let listed = environment.run(&["issue", "list"]).expect(0).stdout;
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+}
+
+fn with_github(environment: Environment, server: &TrackerServer<FakeGitHub>) -> Environment {
+    environment
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("EKIDEN_TRACKER_KIND", "github")
+        .with("GITHUB_TOKEN", "token")
+}
+
+// shows: SHD-003
+#[test]
+fn sub_issues_and_plan_are_made_by_the_same_command_after_a_failure() {
+    let server = TrackerServer::start(FakeGitHub::with("me/app", &["Letters"]));
+    let environment = with_github(environment(1, 2), &server);
+    let shard = ["shard", "spec.md", "--into", "2", "--issues", "#1"];
+    let shard = [&shard[..], &["-o", "plan.toml", "--yes"]].concat();
+    // The second part does not arrive.
+    server.fake().fault_at(6, ServiceFault::NoAnswer);
+    environment.run(&shard).expect(69);
+    assert!(!environment.exists("plan.toml"));
+    environment.run(&shard).expect(0);
+    assert!(environment.exists("plan.toml"));
+    let titles = |server: &TrackerServer<FakeGitHub>| {
+        let fake = server.fake();
+        let issues = fake.service.issues.iter();
+        issues.map(|issue| issue.title.clone()).collect::<Vec<_>>()
+    };
+    let made = ["Letters", "S01 Small letters", "S02 Large letters"];
+    assert_eq!(titles(&server), made);
+}
+
+// shows: SHD-003
+#[test]
+fn parts_that_are_too_long_for_github_are_refused_with_a_size_that_fits() {
+    let server = TrackerServer::start(FakeGitHub::with("me/app", &["Letters"]));
+    let environment = with_github(repository(), &server);
+    let words = "More words of it. ".repeat(100);
+    let section = |title: &str| {
+        let paragraphs = (1..=40).map(|number| format!("Word {number}. {words}\n\n"));
+        format!("## {title}\n\n{}", paragraphs.collect::<String>())
+    };
+    let spec = format!("# Letters\n\n{}{}", section("Small"), section("Large"));
+    environment.write("spec.md", &spec);
+    let issues = ["shard", "spec.md", "--issues", "#1", "--yes"];
+    insta::assert_snapshot!(environment.told(&issues), @r"
+    --- standard error
+    error: cannot make the sub-issues: S01 is longer than the 65,536 characters that GitHub takes
+    hint: `--max 18%` makes parts that fit
+    --- exit code 65
+    ");
+    assert_eq!(server.fake().service.issues.len(), 1);
+    let smaller = [&issues[..], &["--max", "18%"]].concat();
+    environment.run(&smaller).expect(0);
+    assert!(server.fake().service.issues.len() > 2);
 }
 
 // shows: SHD-001
