@@ -79,6 +79,10 @@ impl<W: Web> GitHub<W> {
             self.repo,
             what.split('?').next().unwrap_or_default()
         );
+        // In a repository that was renamed, lists redirect too.
+        if answer.status() == 301 && method == "GET" && what.contains("/issues/") {
+            return Err(Fault::Missing(format!("{what} was transferred or its repository renamed, so it")));
+        }
         web::check(&answer, &what, &said)?;
         Ok(answer)
     }

@@ -215,6 +215,10 @@ fn what_goes_wrong_is_a_fault_with_its_reason() {
         fault(ServiceFault::Status(302)),
         Fault::Refused(_)
     ));
+    assert_eq!(
+        fault(ServiceFault::Status(301)).to_string(),
+        "me/app/issues/1 was transferred or its repository renamed, so it is not there"
+    );
     assert!(matches!(fault(ServiceFault::Half), Fault::Garbage(_)));
     assert!(
         matches!(fault(ServiceFault::Limited(60)), Fault::Limited { wait } if wait.as_secs() == 60)
