@@ -118,7 +118,8 @@ impl Trackers {
         let host = self.github_host();
         let kind = self.kind();
         // Only a number needs it, and it takes a call of git.
-        let needs_repo = kind == Some(TrackerKind::Github) || text.trim().starts_with('#');
+        let is_number = kind == Some(TrackerKind::Github) || text.trim().starts_with('#');
+        let needs_repo = is_number && !text.contains('/');
         let repo = needs_repo.then(|| self.repo(&host)).flatten();
         let naming = Naming {
             tracker: kind,
