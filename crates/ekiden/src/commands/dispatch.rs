@@ -281,7 +281,13 @@ impl Dispatcher<'_> {
 
     /// Looks at everything and does what is due. Returns the worktrees as they are then, and whether something was done.
     fn round(&mut self) -> Result<(Vec<IssueWorktree>, bool), Failure> {
-        let places = self.look();
+        let places = match self.look() {
+            Ok(places) => places,
+            Err(why) => {
+                self.say_obstacle(Some(why));
+                return Ok((Vec::new(), false));
+            }
+        };
         self.trackers.send_what_is_due();
         let Some(found) = self.listed()? else {
             return Ok((places, false));
@@ -340,7 +346,10 @@ impl Dispatcher<'_> {
         }
         let begun = steps.iter().any(|step| !matches!(step, Step::Clear(_)));
         // A run that has just begun may end before the tracker is asked again.
-        let places = if begun { self.look() } else { places };
+        let places = match begun.then(|| self.look()) {
+            Some(Ok(now)) => now,
+            Some(Err(_)) | None => places,
+        };
         Ok((places, begun))
     }
 
@@ -436,12 +445,16 @@ impl Dispatcher<'_> {
         failed.is_none_or(|(_, next)| *next <= now)
     }
 
-    /// The worktrees as they are. Reports what changed since the last look.
-    fn look(&mut self) -> Vec<IssueWorktree> {
+    /// The worktrees as they are, or why they cannot be known. Reports what changed since the last look.
+    fn look(&mut self) -> Result<Vec<IssueWorktree>, String> {
         let within = self.workspace.git.as_ref().map(|git| git.prefix.clone());
         let within = within.unwrap_or_default();
         let mut places = Vec::new();
-        for tree in trees(&self.dir) {
+        let trees = trees(&self.dir).map_err(|error| {
+            let dir = phrase::path(&self.dir);
+            format!("cannot read {dir}: {error}; nothing begins")
+        });
+        for tree in trees? {
             let (state_dir, home) = (self.state_dir.as_deref(), self.state_home.clone());
             places.extend(IssueWorktree::look(tree, &within, state_dir, home));
         }
@@ -460,7 +473,7 @@ impl Dispatcher<'_> {
                 self.say_standing(place, before.as_ref());
             }
         }
-        places
+        Ok(places)
     }
 
     /// Has all runs hand off and stop, and waits for that until a second signal.
@@ -469,13 +482,14 @@ impl Dispatcher<'_> {
         let mut text = Some(text).filter(|_| !self.json);
         loop {
             let places = self.look();
-            if !places.iter().any(IssueWorktree::is_at_work) {
+            let is_over = |places: &Vec<_>| !places.iter().any(IssueWorktree::is_at_work);
+            if places.as_ref().is_ok_and(is_over) {
                 return Exit::Done;
             }
             text.take()
                 .into_iter()
                 .for_each(|text| self.output.message(text));
-            for place in &places {
+            for place in places.iter().flatten() {
                 if matches!(place.standing, Standing::Works(_)) {
                     self.stop(place);
                 }

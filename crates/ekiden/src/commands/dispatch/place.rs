@@ -1,6 +1,7 @@
 //! Where the dispatcher's runs are: a worktree for each issue, and what its log and lock say about the run.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::event::Event;
@@ -116,11 +117,15 @@ impl IssueWorktree {
 }
 
 /// The directories in which worktrees of issues are.
-pub(super) fn trees(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut trees: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+pub(super) fn trees(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let trees: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
+    let mut trees = trees?;
     trees.sort();
-    trees
+    Ok(trees)
 }
 
 fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
@@ -196,6 +201,15 @@ mod tests {
         let place = IssueWorktree::look(tree, "", None, None).unwrap();
         assert_eq!(place.issue, "login");
         assert!(matches!(place.standing, Standing::Unreadable(_)));
+    }
+
+    /// All issues would be taken again.
+    // shows: TRK-10
+    #[test]
+    fn a_directory_of_worktrees_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+        let home = tempfile::NamedTempFile::new().unwrap();
+        assert!(trees(home.path()).is_err());
+        assert_eq!(trees(&home.path().with_extension("gone")).unwrap().len(), 0);
     }
 
     // shows: TRK-10
