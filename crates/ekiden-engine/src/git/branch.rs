@@ -170,11 +170,16 @@ fn is_at(tree: &Path, commit: &str) -> bool {
 }
 
 /// Removes a worktree, unless it has uncommitted changes, or commits that are on no branch. Its branch stays.
-pub fn remove_worktree(dir: &Path, tree: &Path) {
-    let refs = line(tree, ON_A_REF, &[]);
-    if refs.is_some_and(|refs| !refs.is_empty()) {
+pub fn remove_worktree(dir: &Path, tree: &Path) -> Result<(), String> {
+    let removed = ask(tree, ON_A_REF, &[]).and_then(|refs| match refs.is_empty() {
+        true => Ok(false),
         // Git refuses if files would be lost.
-        let _ = ask(dir, "worktree remove", &[&tree.to_string_lossy()]);
+        false => ask(dir, "worktree remove", &[&tree.to_string_lossy()]).map(|_| true),
+    });
+    match removed {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("it has commits that are on no branch".to_owned()),
+        Err(error) => Err(words(&error)),
     }
 }
 

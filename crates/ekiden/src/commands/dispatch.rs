@@ -156,6 +156,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         has_room: false,
         limited: Millis(0),
         cleared_micro_usd: 0,
+        kept_shown: BTreeMap::new(),
         has_found: false,
         blocked: BTreeSet::new(),
         blocked_shown: BTreeSet::new(),
@@ -193,6 +194,8 @@ struct Dispatcher<'a> {
     limited: Millis,
     /// What the runs of worktrees that were removed had spent.
     cleared_micro_usd: u64,
+    /// Why worktrees that nobody needs were kept, as last reported.
+    kept_shown: BTreeMap<PathBuf, String>,
     /// The total budget has no room for another run.
     is_spent: bool,
     /// The tracker has answered before, so a fault of it does not end the dispatcher.

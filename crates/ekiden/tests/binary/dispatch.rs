@@ -171,6 +171,26 @@ fn a_hook_that_fails_behind_a_checkout_stops_no_run_and_commits_on_no_branch_sta
     assert_eq!(environment.git(&last), "precious\n");
 }
 
+/// Otherwise a person waits for the run that setting the label again should start.
+// shows: TRK-10
+#[test]
+fn a_worktree_that_stays_is_told_once() {
+    let environment = project(&[("login", "ekiden")]);
+    environment.run(&words(&["--once"])).expect(0);
+    let place = trees(&environment).remove(0);
+    std::fs::write(place.join("mine.txt"), "precious").unwrap();
+    issue(&environment, "login", "");
+    let mut dispatcher = environment.start(&words(&[]));
+    dispatcher.wait_for("contains modified or untracked files");
+    // It has looked again by then.
+    issue(&environment, "search", "ekiden");
+    dispatcher.wait_for("search  taken");
+    dispatcher.signal(Signal::INT);
+    let said = dispatcher.end().expect(0);
+    let told = "login  keeps its worktree: '";
+    assert_eq!(said.stdout.matches(told).count(), 1, "{said}");
+}
+
 /// It waits for issues that come in, and does not look as if it hung.
 // shows: TRK-10
 #[test]

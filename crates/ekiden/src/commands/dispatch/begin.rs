@@ -152,14 +152,22 @@ impl Dispatcher<'_> {
     }
 
     /// Removes a worktree that nobody needs, unless something in it is not committed or its branch is not pushed.
+    /// Says once why it stays.
     pub(super) fn clear(&mut self, place: &IssueWorktree) {
         let outbox = self.trackers.outbox();
         let waiting = outbox.and_then(|outbox| outbox.waiting().ok());
         let mut waiting = waiting.iter().flatten().filter_map(Queued::of);
-        if !waiting.any(|write| write.dir == place.workspace.dir)
-            && self.remove(&place.tree, &place.workspace.dir)
-        {
+        let removed = match waiting.any(|write| write.dir == place.workspace.dir) {
+            true => Err("writes of its run wait; `ekiden tracker status` shows them".to_owned()),
+            false => self.remove(&place.tree, &place.workspace.dir),
+        };
+        let Err(why) = removed else {
             self.cleared_micro_usd += place.takes_micro_usd(0);
+            return;
+        };
+        let before = self.kept_shown.insert(place.tree.clone(), why.clone());
+        if before.as_ref() != Some(&why) {
+            self.say(&place.issue, "keeps its worktree", Some(&why));
         }
     }
 
@@ -175,20 +183,18 @@ impl Dispatcher<'_> {
         if let Some(place) = place
             && place.standing == Standing::Empty
         {
-            self.remove(tree, &place.workspace.dir);
+            // One that stays is used by the next try.
+            let _ = self.remove(tree, &place.workspace.dir);
         }
     }
 
-    /// Removes a worktree, unless something in it is not committed. Returns whether it is gone.
-    fn remove(&self, tree: &Path, dir: &Path) -> bool {
-        branch::remove_worktree(&self.workspace.dir, tree);
-        let is_gone = !tree.exists();
-        if is_gone {
-            let approvals = Approvals::read(&self.environment);
-            // An approval of something that is gone does no harm.
-            let _ = approvals.and_then(|approvals| approvals.withdraw(dir));
-        }
-        is_gone
+    /// Removes a worktree, unless something in it is not committed.
+    fn remove(&self, tree: &Path, dir: &Path) -> Result<(), String> {
+        branch::remove_worktree(&self.workspace.dir, tree)?;
+        let approvals = Approvals::read(&self.environment);
+        // An approval of something that is gone does no harm.
+        let _ = approvals.and_then(|approvals| approvals.withdraw(dir));
+        Ok(())
     }
 
     /// Runs a command of ekiden in a work dir. Its answer, or why it failed.
