@@ -18,7 +18,7 @@ use crate::limits;
 use crate::manifest::Manifest;
 use crate::memory::MemoryUse;
 use crate::renewal::StartingPoint;
-use crate::time::Millis;
+use crate::time::{Millis, Timestamp};
 
 /// The first record of every log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct RunStarted {
     /// The issue that it works on, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issue: Option<IssueRef>,
+    /// The issue's comments up to this time are in the task. If missing, those from before the run are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issue_read: Option<Timestamp>,
     /// Each stage is a sub-issue of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sub_issues: bool,

@@ -1814,6 +1814,7 @@ fn header(given: &Given) -> RunStarted {
         from: None,
         imported: None,
         issue: None,
+        issue_read: None,
         sub_issues: false,
         pull_request: None,
         fleet: None,

@@ -103,6 +103,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
         from: None,
         imported: None,
         issue: None,
+        issue_read: None,
         sub_issues: false,
         pull_request: None,
         fleet: None,

@@ -788,6 +788,7 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
         from: None,
         imported: None,
         issue: None,
+        issue_read: None,
         sub_issues: false,
         pull_request: None,
         fleet: None,

@@ -313,6 +313,7 @@ pub(super) fn header(manifest: Manifest) -> RunStarted {
         from: None,
         imported: None,
         issue: None,
+        issue_read: None,
         sub_issues: false,
         pull_request: None,
         fleet: None,

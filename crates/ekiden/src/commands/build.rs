@@ -46,12 +46,14 @@ pub struct BuildArgs {
 pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
     let mut planner = Planner::new(args.typed.flags(), &args.writing)?;
     let own = args.idea.as_deref();
-    let idea = match &args.issue.issue {
+    let (idea, issue_read) = match &args.issue.issue {
         Some(name) => {
             let (invocation, workspace) = (&planner.invocation, &planner.workspace);
-            OfIssue::read(invocation, workspace, name, own, output)?.task
+            let OfIssue { task, read, .. } =
+                OfIssue::read(invocation, workspace, name, own, output)?;
+            (task, Some(read))
         }
-        None => Task::read_as("idea", own.unwrap_or_default(), output)?,
+        None => (Task::read_as("idea", own.unwrap_or_default(), output)?, None),
     };
     execute::without_what_needs_one_place(&mut planner.settings, &planner.invocation, output)?;
     if !args.dry_run {
@@ -74,6 +76,7 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
         yes: args.yes,
         new: args.new,
         issue: Some(&args.issue),
+        issue_read,
         ..How::default()
     };
     let Planner {

@@ -7,6 +7,7 @@ use ekiden_agent::with_default_signals;
 use ekiden_core::agent::Interface;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::settings::{RunStarted, Settings};
+use ekiden_core::time::Timestamp;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::worktrees::check::check_git;
@@ -86,6 +87,8 @@ pub(super) struct How<'a> {
     /// Run it in the background.
     pub(super) detach: bool,
     pub(super) issue: Option<&'a PlanIssue>,
+    /// Comments up to this time are in the plan.
+    pub(super) issue_read: Option<Timestamp>,
     /// Who carries it out, if that was asked.
     pub(super) place: Option<&'a Placement>,
     /// What another program did of it.
@@ -109,6 +112,7 @@ pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure>
         dry_run: args.dry_run,
         detach: args.detach,
         issue: Some(&args.issue),
+        issue_read: None,
         place: Some(&args.place),
         done: None,
     };
@@ -131,11 +135,10 @@ pub(super) fn carry_out(
     how: &How<'_>,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let given = &invocation.given;
+    let (given, environment) = (&invocation.given, &invocation.environment);
     invocation.warn_of_held_back(output);
     let file = read::read(path, given, &settings, workspace)?;
     let state_dir = chosen::state_dir(given, &invocation.here)?;
-    let environment = &invocation.environment;
     let isolation = isolation::isolation(&file.document, workspace, environment, state_dir);
     let (isolation, mut notes) = match isolation {
         // A dry run still shows the plan.
@@ -179,6 +182,7 @@ pub(super) fn carry_out(
     settle_permissions(invocation, &client, &mut settings.agent, output)?;
     let mut header = RunStarted {
         imported: how.done.map(|done| done.imported.clone()),
+        issue_read: how.issue_read,
         ..launch::header(workspace, manifest, settings)
     };
     if let Some(issue) = how.issue {

@@ -5,6 +5,7 @@ use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
 use ekiden_core::prompt::issue_task;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::text::{clean, shell_word};
+use ekiden_core::time::Timestamp;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::git::branch;
 use ekiden_engine::workspace::Workspace;
@@ -299,6 +300,8 @@ impl PlanIssue {
 /// What a run takes from an issue.
 pub(super) struct OfIssue {
     pub(super) task: Task,
+    /// The time of the newest comment in the task, else when the issue was read.
+    pub(super) read: Timestamp,
     issue: IssueRef,
     title: String,
 }
@@ -314,7 +317,11 @@ impl OfIssue {
     ) -> Result<Self, Failure> {
         let trackers = invocation.trackers(workspace);
         let issue = trackers.named(name)?;
+        let now = SystemClock.now();
         let mut found = read(&trackers, &issue)?;
+        let times = found.comments.iter();
+        let times = times.filter_map(|comment| Timestamp::parse_rfc3339(&comment.at));
+        let read = times.max().unwrap_or(now);
         found.comments = of_people(found.comments);
         let own = own.map(|own| Task::read(own, output)).transpose()?;
         let trust = invocation
@@ -325,6 +332,7 @@ impl OfIssue {
         let name = one_line(&format!("{issue} {}", found.title));
         Ok(Self {
             task: Task { text, name },
+            read,
             issue,
             title: found.title,
         })
@@ -345,6 +353,7 @@ impl OfIssue {
             header.place.branch = named;
         }
         header.issue = Some(self.issue);
+        header.issue_read = Some(self.read);
         Ok(())
     }
 }

@@ -48,6 +48,7 @@ pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settin
         from: None,
         imported: None,
         issue: None,
+        issue_read: None,
         sub_issues: false,
         pull_request: None,
         fleet: None,

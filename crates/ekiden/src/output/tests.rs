@@ -232,6 +232,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
         from: None,
         imported: None,
         issue: None,
+        issue_read: None,
         sub_issues: false,
         pull_request: None,
         fleet: None,

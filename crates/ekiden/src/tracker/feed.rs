@@ -79,7 +79,7 @@ impl Feed {
             workspace: workspace.clone(),
             issue: issue.clone(),
             run: header.run.clone(),
-            since: SystemClock.now(),
+            since: header.issue_read.unwrap_or_else(|| SystemClock.now()),
         });
         Some(Self {
             listener,
@@ -96,12 +96,12 @@ impl Feed {
         })
     }
 
-    /// What people wrote in the issue since the run began, and it has not heard: for the session that continues it.
+    /// What people wrote in the issue since it was read, and the run has not heard: for the session that continues it.
     pub fn unheard(&self, run: &Run) -> Vec<Steered> {
         let Some(mut listener) = self.listener.clone() else {
             return Vec::new();
         };
-        listener.since = run.started_at();
+        listener.since = read_until(run);
         let asked = self
             .trackers
             .in_time(move |trackers| listener.messages(trackers));
@@ -113,7 +113,7 @@ impl Feed {
     /// Queues what follows from a record that is on disk. Reports an error once.
     pub fn recorded(&mut self, record: &Record, run: &Run, timeline: &Timeline) -> Option<String> {
         if let Some(listener) = &mut self.listener {
-            listener.since = run.started_at();
+            listener.since = read_until(run);
         }
         let mut writes = Vec::new();
         let mut end = None;
@@ -367,6 +367,11 @@ impl Feed {
             entry: Box::new(entry.bounded()),
         }
     }
+}
+
+/// Comments up to this time are in the task.
+fn read_until(run: &Run) -> Timestamp {
+    run.header().issue_read.unwrap_or_else(|| run.started_at())
 }
 
 /// The branch, with the run's report.

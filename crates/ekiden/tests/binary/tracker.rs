@@ -560,6 +560,38 @@ fn a_later_comment_reaches_the_next_session_as_data() {
     assert_eq!(heard.count(), 1);
 }
 
+/// The run had not begun when it was written.
+// shows: TRK-07
+#[test]
+fn a_comment_that_comes_while_the_plan_is_made_is_heard() {
+    let server = TrackerServer::start(FakeGitHub::with("me/app", &["Tea"]));
+    server.fake().service.comment(1, "eve", "A shop.");
+    let environment = with_origin(Environment::with_git())
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    let go = environment.path("go");
+    let wait = format!("until test -e {}; do sleep 0.1; done", go.display());
+    environment.write(
+        "idea.md",
+        &format!("# Tea\n\n- [ ] Brew\n\n  ```sh\n  {wait}; echo tea > tea.txt\n  ```\n"),
+    );
+    environment.commit_all();
+    let build = ["build", "idea.md", "--issue", "#1", "--yes"];
+    let mut build = environment.start(&[&build[..], &["--agent", "rehearsal"]].concat());
+    build.wait_for("session 1");
+    server.fake().service.comment(1, "eve", "Green tea.");
+    server.fake().service.issues[0].comments[1].at = "2026-11-24T10:00:01Z".to_owned();
+    wait_until("the comment in the log", || {
+        !environment.runs().is_empty() && {
+            let log = std::fs::read_to_string(environment.run_dir().join("log.jsonl"));
+            log.is_ok_and(|log| log.contains("Green tea."))
+        }
+    });
+    std::fs::write(go, "").unwrap();
+    build.end().expect(0);
+}
+
 /// Nobody worked on the run when it was written.
 // shows: TRK-07
 #[test]

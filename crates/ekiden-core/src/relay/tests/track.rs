@@ -943,6 +943,7 @@ fn header(given: &str) -> RunStarted {
         from: None,
         imported: None,
         issue: None,
+        issue_read: None,
         sub_issues: false,
         pull_request: None,
         fleet: None,
