@@ -81,7 +81,9 @@ impl<W: Web> GitHub<W> {
         );
         // In a repository that was renamed, lists redirect too.
         if answer.status() == 301 && method == "GET" && what.contains("/issues/") {
-            return Err(Fault::Missing(format!("{what} was transferred or its repository renamed, so it")));
+            return Err(Fault::Missing(format!(
+                "{what} was transferred or its repository renamed, so it"
+            )));
         }
         web::check(&answer, &what, &said)?;
         Ok(answer)
@@ -402,7 +404,10 @@ fn said(body: &Value) -> String {
         }
         message => message,
     });
-    let said: Vec<String> = [text(&body["message"])].into_iter().chain(reasons).collect();
+    let said: Vec<String> = [text(&body["message"])]
+        .into_iter()
+        .chain(reasons)
+        .collect();
     said.join(": ")
 }
 

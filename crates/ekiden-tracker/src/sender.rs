@@ -362,7 +362,11 @@ fn put_comment<'a>(
     let entries = all.iter().filter_map(|queued| queued.entry());
     let entries: Vec<&Entry> = entries.map(|(_, _, entry)| entry).collect();
     // A run that goes on after a month queues its entries again.
-    let since = entries.iter().map(|entry| entry.at).min().unwrap_or_default();
+    let since = entries
+        .iter()
+        .map(|entry| entry.at)
+        .min()
+        .unwrap_or_default();
     let head = all.last().and_then(|queued| queued.entry());
     let head = head.map_or("", |(_, head, _)| head);
     let shards = found.shards_done();

@@ -53,7 +53,10 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
                 OfIssue::read(invocation, workspace, name, own, output)?;
             (task, Some(read))
         }
-        None => (Task::read_as("idea", own.unwrap_or_default(), output)?, None),
+        None => (
+            Task::read_as("idea", own.unwrap_or_default(), output)?,
+            None,
+        ),
     };
     execute::without_what_needs_one_place(&mut planner.settings, &planner.invocation, output)?;
     if !args.dry_run {

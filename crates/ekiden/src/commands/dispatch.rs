@@ -33,7 +33,7 @@ use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::error::StoreError;
 use ekiden_store::lock::lock_attempt;
-use ekiden_tracker::Fault;
+use ekiden_tracker::{Fault, KEPT};
 use jiff::tz::TimeZone;
 
 use self::begin::words_of_runs;
@@ -467,6 +467,7 @@ impl Dispatcher<'_> {
                 .insert(place.tree.clone(), place.standing.clone());
             if let (Standing::Over(work, outcome), None) = (&place.standing, &before)
                 && outcome.is_complete()
+                && SystemClock.now().since(work.last) <= KEPT
             {
                 // It may have been killed before its last writes were queued. It is over, so nothing else
                 // is done.

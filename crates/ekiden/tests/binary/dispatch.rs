@@ -429,6 +429,34 @@ fn what_a_run_could_not_queue_the_next_dispatcher_queues() {
     assert!(pushed(&environment).contains("ekiden/1-login"));
 }
 
+/// The outbox has forgotten that the tracker has it, and people may have deleted the comment since.
+// shows: TRK-10, TRK-06
+#[test]
+fn what_ended_a_month_ago_is_not_queued_again() {
+    let mut fake = FakeGitHub::with("me/app", &["Login"]);
+    fake.issues[0].labels.push("ekiden".to_owned());
+    let server = TrackerServer::start(fake);
+    let environment = project(&[])
+        .with("EKIDEN_TRACKER_KIND", "github")
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    environment.run(&words(&["--once"])).expect(0);
+    wait_until("nothing waits", || {
+        let said = environment.run(&["tracker", "status", "--json"]).expect(0);
+        said.stdout.contains("\"waiting\":[]")
+    });
+    let outbox = environment.path("home/.local/state/ekiden/outbox");
+    wait_until("the outbox is gone", || {
+        std::fs::remove_dir_all(&outbox).is_ok()
+    });
+    environment.age_log();
+    environment.run(&words(&["--once"])).expect(0);
+    for queued in ["waiting", "sent"] {
+        assert!(!outbox.join(queued).exists(), "{queued}");
+    }
+}
+
 // shows: TRK-10, TRK-06
 #[test]
 fn a_tracker_that_takes_no_more_requests_is_not_asked_until_it_does() {

@@ -506,7 +506,14 @@ fn issues_of_one_name_in_two_projects_stay_apart() {
     let outbox = environment.path("home/.local/state/ekiden/outbox");
     let outbox = Outbox::of(Arc::new(RealDisk::new()), &outbox);
     let sending = outbox.lock(Duration::ZERO).unwrap();
-    let run = ["run", "task.md", "--issue", "log-in", "--agent", "rehearsal"];
+    let run = [
+        "run",
+        "task.md",
+        "--issue",
+        "log-in",
+        "--agent",
+        "rehearsal",
+    ];
     for dir in [".", "../second"] {
         let there = ["-d", dir];
         let new = [&["issue", "new", "Log in"], &there[..]].concat();
@@ -816,19 +823,7 @@ fn what_a_run_wrote_a_month_ago_is_not_written_over_what_people_did_since() {
     wait_until("the outbox is gone", || {
         std::fs::remove_dir_all(&outbox).is_ok()
     });
-    environment.edit_log(|text| {
-        let at = |record: &Value| record["time"].as_u64().unwrap();
-        let older = |line: &str| match serde_json::from_str(line) {
-            Ok(record) if line.contains("\"time\"") => {
-                let at = at(&record);
-                let month = 31 * 24 * 3_600_000;
-                line.replacen(&at.to_string(), &(at - month).to_string(), 1)
-            }
-            _ => line.to_owned(),
-        };
-        let lines = text.lines().map(|line| older(line) + "\n");
-        lines.collect()
-    });
+    environment.age_log();
     environment.run(&["resume"]);
     sent(&environment);
     assert!(outbox.join("sent").exists(), "the comment is written again");

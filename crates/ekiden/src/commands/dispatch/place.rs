@@ -54,6 +54,8 @@ pub(super) struct IssueRun {
     pub(super) run: RunId,
     pub(super) issue: Option<IssueRef>,
     pub(super) spent_micro_usd: u64,
+    /// The time of its newest record.
+    pub(super) last: Timestamp,
 }
 
 impl IssueWorktree {
@@ -144,6 +146,7 @@ fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
         run: newest.run,
         issue: summary.run.header().issue.clone(),
         spent_micro_usd: summary.run.totals().spend.micro_usd,
+        last: summary.last.time,
     };
     Ok(match (holder, summary.run.outcome()) {
         (Some(_), _) if summary.run.is_stopping() => Standing::Stops(work),

@@ -76,6 +76,7 @@ mod tests {
 
     use ekiden_core::ids::RunId;
     use ekiden_core::outcome::Outcome;
+    use ekiden_core::time::Timestamp;
     use ekiden_engine::workspace::Workspace;
 
     use super::super::place::IssueRun;
@@ -103,6 +104,7 @@ mod tests {
             run: RunId::from_bits(7),
             issue: None,
             spent_micro_usd: 3,
+            last: Timestamp(0),
         }
     }
 
