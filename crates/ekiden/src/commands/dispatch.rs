@@ -10,6 +10,7 @@
 //! everything else. So if anything dies, the next dispatcher still finds what was under way.
 
 mod begin;
+mod issues;
 mod messages;
 mod place;
 mod round;
@@ -33,10 +34,11 @@ use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::error::StoreError;
 use ekiden_store::lock::lock_attempt;
-use ekiden_tracker::{Fault, KEPT};
+use ekiden_tracker::KEPT;
 use jiff::tz::TimeZone;
 
 use self::begin::words_of_runs;
+use self::issues::by_its_place;
 use self::place::{IssueWorktree, Standing, trees};
 use self::round::{Step, Wanted, steps};
 use super::issue::warn_of_unusable;
@@ -53,7 +55,7 @@ use crate::settings::environment::Environment;
 use crate::settings::flags::{Dispatching, Typed};
 use crate::settings::table;
 use crate::settings::{chosen, form};
-use crate::tracker::{Trackers, failure};
+use crate::tracker::Trackers;
 
 /// How often it checks for signals and for runs that have ended.
 const LOOK: Duration = Duration::from_millis(250);
@@ -284,12 +286,8 @@ impl Dispatcher<'_> {
 
     /// Looks at everything and does what is due. Returns the worktrees as they are then, and whether something was done.
     fn round(&mut self) -> Result<(Vec<IssueWorktree>, bool), Failure> {
-        let places = match self.look() {
-            Ok(places) => places,
-            Err(why) => {
-                self.say_obstacle(Some(why));
-                return Ok((Vec::new(), false));
-            }
+        let Some(places) = self.look() else {
+            return Ok((Vec::new(), false));
         };
         self.trackers.send_what_is_due();
         let Some(found) = self.listed()? else {
@@ -349,44 +347,11 @@ impl Dispatcher<'_> {
         }
         let begun = steps.iter().any(|step| !matches!(step, Step::Clear(_)));
         // A run that has just begun may end before the tracker is asked again.
-        let places = match begun.then(|| self.look()) {
-            Some(Ok(now)) => now,
-            Some(Err(_)) | None => places,
+        let places = match begun {
+            true => self.look().unwrap_or(places),
+            false => places,
         };
         Ok((places, begun))
-    }
-
-    /// The same as `find`. Once the tracker has answered, a fault of it is reported, and there is no list this time.
-    fn listed(&mut self) -> Result<Option<Vec<Issue>>, Failure> {
-        match self.find() {
-            Ok(found) => {
-                self.has_found = true;
-                Ok(Some(found))
-            }
-            Err(fault) => {
-                let failure = failure("list issues", self.kind, &fault);
-                if !self.has_found {
-                    return Err(failure);
-                }
-                self.say_obstacle(Some(failure.error().to_owned()));
-                if let Fault::Limited { wait } = fault {
-                    self.limited = wait;
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    /// The issues that want a run, those to begin with first.
-    fn find(&self) -> Result<Vec<Issue>, Fault> {
-        let tracker = self.trackers.open_project(self.kind)?;
-        let mut found = tracker.find(Some(&self.args.label), self.args.assignee.as_deref())?;
-        match self.kind {
-            TrackerKind::Linear | TrackerKind::Github => found.reverse(),
-            TrackerKind::Local => found.sort_by(|one, other| one.name.cmp(&other.name)),
-        }
-        found.sort_by_key(|issue| issue.priority.unwrap_or(u8::MAX));
-        Ok(found)
     }
 
     /// How many more runs the total budget has room for.
@@ -400,64 +365,21 @@ impl Dispatcher<'_> {
         (left / each.max(1)) as usize
     }
 
-    /// The issue as a run in another directory knows it.
-    fn named(&self, issue: &Issue) -> Option<IssueRef> {
-        match self.kind {
-            TrackerKind::Linear | TrackerKind::Github => self.trackers.named(&issue.name).ok(),
-            TrackerKind::Local => Some(IssueRef {
-                tracker: self.kind,
-                repo: self.trackers.local_dir().to_string_lossy().into_owned(),
-                id: issue.name.clone(),
-            }),
-        }
-    }
-
-    /// Whether an issue is still wanted. If it is not in the list, it is looked up separately: the list may be cut.
-    fn wants(&self, place: &IssueWorktree, found: &[String], now: Timestamp) -> Wanted {
-        if found.contains(&place.issue) {
-            return match self.is_due(&place.issue, now) {
-                true => Wanted::Yes,
-                false => Wanted::Later,
-            };
-        }
-        let issue = match &place.standing {
-            Standing::Works(work) => &work.issue,
-            Standing::Over(work, outcome) if outcome.is_complete() => &work.issue,
-            Standing::Empty
-            | Standing::Begins
-            | Standing::Stops(_)
-            | Standing::CutOff(_)
-            | Standing::Over(..)
-            | Standing::Unreadable(_) => return Wanted::Unknown,
-        };
-        let Some(issue) = issue else {
-            return Wanted::Unknown;
-        };
-        let tracker = self.trackers.open(issue);
-        let is_label = |label: &String| label.eq_ignore_ascii_case(&self.args.label);
-        match tracker.and_then(|tracker| tracker.issue(&issue.id)) {
-            Ok(issue) if issue.is_closed || !issue.labels.iter().any(is_label) => Wanted::No,
-            Err(Fault::Missing(_)) => Wanted::No,
-            Ok(_) | Err(_) => Wanted::Unknown,
-        }
-    }
-
-    /// Its run may begin or go on: it did not just fail to.
-    fn is_due(&self, issue: &str, now: Timestamp) -> bool {
-        let failed = self.failed.get(issue);
-        failed.is_none_or(|(_, next)| *next <= now)
-    }
-
-    /// The worktrees as they are, or why they cannot be known. Reports what changed since the last look.
-    fn look(&mut self) -> Result<Vec<IssueWorktree>, String> {
+    /// The worktrees as they are. Reports what changed since the last look, or that they cannot be read.
+    fn look(&mut self) -> Option<Vec<IssueWorktree>> {
         let within = self.workspace.git.as_ref().map(|git| git.prefix.clone());
         let within = within.unwrap_or_default();
         let mut places = Vec::new();
-        let trees = trees(&self.dir).map_err(|error| {
-            let dir = phrase::path(&self.dir);
-            format!("cannot read {dir}: {error}; nothing begins")
-        });
-        for tree in trees? {
+        let trees = match trees(&self.dir) {
+            Ok(trees) => trees,
+            Err(error) => {
+                let dir = phrase::path(&self.dir);
+                let text = format!("cannot read {dir}: {error}; nothing begins");
+                self.say_obstacle(Some(text));
+                return None;
+            }
+        };
+        for tree in trees {
             let (state_dir, home) = (self.state_dir.as_deref(), self.state_home.clone());
             places.extend(IssueWorktree::look(tree, &within, state_dir, home));
         }
@@ -477,7 +399,7 @@ impl Dispatcher<'_> {
                 self.say_standing(place, before.as_ref());
             }
         }
-        Ok(places)
+        Some(places)
     }
 
     /// Has all runs hand off and stop, and waits for that until a second signal.
@@ -487,7 +409,7 @@ impl Dispatcher<'_> {
         loop {
             let places = self.look();
             let is_over = |places: &Vec<_>| !places.iter().any(IssueWorktree::is_at_work);
-            if places.as_ref().is_ok_and(is_over) {
+            if places.as_ref().is_some_and(is_over) {
                 return Exit::Done;
             }
             text.take()
@@ -505,15 +427,5 @@ impl Dispatcher<'_> {
                 }
             }
         }
-    }
-}
-
-/// The issue under the name that its worktree has: one that is moved in Linear gets another name.
-fn by_its_place(issue: &Issue, places: &[IssueWorktree]) -> Issue {
-    let here = |name: &&String| places.iter().any(|place| place.issue == **name);
-    let name = issue.former_names.iter().find(here).unwrap_or(&issue.name);
-    Issue {
-        name: name.clone(),
-        ..issue.clone()
     }
 }
