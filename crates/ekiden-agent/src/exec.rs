@@ -18,7 +18,7 @@ use crate::intake::{Excerpt, Intake, Keep};
 
 /// How much of the end of both streams is kept: an error often explains the words just before it.
 const WORDS_BYTES_MAX: usize = 1200;
-/// How much is kept of a reviewer's, whose answer is at that end.
+/// How much of the end of a reviewer's standard output is kept, where its answer is.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// A line is passed on up to here: more than is shown anywhere, so that a secret is not cut before it is masked.
 const LINE_CHARS_MAX: usize = 1000;
@@ -31,13 +31,9 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
     if let Some(pid) = child.started().await {
         engine.tell(Report::Started { pid }).await;
     }
-    let mut out = Intake::new(child.stdout.take(), Keep::First(0));
+    let mut out = Intake::new(child.stdout.take(), Keep::Last(ANSWER_BYTES_MAX));
     let mut err = Intake::new(child.stderr.take(), Keep::First(0));
-    let words_max = match spec.schema {
-        Some(_) => ANSWER_BYTES_MAX,
-        None => WORDS_BYTES_MAX,
-    };
-    let mut words = Excerpt::new(Keep::Last(words_max));
+    let mut words = Excerpt::new(Keep::Last(WORDS_BYTES_MAX));
     let mut output = Output {
         raw: RawStream::new(std::mem::replace(&mut spec.raw, Box::new(std::io::sink()))),
         lines: LineSplitter::new(),
@@ -77,7 +73,13 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
     while let Some(bytes) = err.rest() {
         words.add(bytes);
     }
-    let words = words.text();
+    let (words, cause) = (words.text(), cause(end, stopped));
+    let answer = out.text();
+    let has_answered = spec.schema.is_some() && cause == EndCause::Completed;
+    let words = match has_answered && !answer.trim().is_empty() {
+        true => answer,
+        false => words,
+    };
     AttemptEnded {
         counters: Counters {
             duration: engine.elapsed(),
@@ -87,7 +89,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
             last_words: Some(words).filter(|words| !words.trim().is_empty()),
             ..Traces::default()
         },
-        ..AttemptEnded::bare(cause(end, stopped))
+        ..AttemptEnded::bare(cause)
     }
 }
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Its own compaction is off. Its sandbox and its questions follow the run's permissions: it asks for what it
-//! may not do by itself, and [`crate::consent`] answers. The handoff protocol is in its instructions.
+//! may not do by itself, and [`crate::consent`] answers.
 
 mod failure;
 mod item;

@@ -112,7 +112,7 @@ fn a_person_reads_what_was_found_and_may_go_on_without_the_review() {
     assert!(!said.contains("reviews the work"), "{said}");
 }
 
-/// It reads the prompt on its standard input, and answers on its standard output.
+/// It reads the prompt on its standard input, and answers on its standard output, whatever it logs beside that.
 // shows: REL-38
 #[test]
 fn a_program_may_review() {
@@ -126,7 +126,8 @@ fn a_program_may_review() {
     let (faults, pass) = (answer("findings", &vec![fault; 10]), answer("pass", &[]));
     let script = format!(
         "cat > ../asked; grep -q 'made > item-1' ../asked || exit 1\n\
-         case $EKIDEN_SESSION in 2) echo '{faults}' ;; *) echo '{pass}' ;; esac"
+         case $EKIDEN_SESSION in 2) echo '{faults}' ;; *) echo '{pass}' ;; esac\n\
+         yes '{{\"note\": \"log\"}}' | head -c 20000 >&2"
     );
     environment.script("reviewer.sh", &script);
     let row = "[agents.mine]\nkind = \"exec\"\ncommand = \"./reviewer.sh\"\n";
