@@ -371,13 +371,8 @@ impl Run {
                 let was_live = self.live.remove(stage);
                 let was_done = self.plan.is_done(stage);
                 self.decided.extend(self.plan.stage_ended(stage, outcome));
-                // The plan notifies of its end, which may be hours away.
-                if was_live && self.plan.asks(stage) && self.plan.goes_on() && relay.settings.notify
-                {
-                    let (sessions, text) = (relay.totals.sessions, relay.settings.notify_text);
-                    let notice = notice::of_end(outcome, sessions, text);
-                    effects.extend(notice.map(Notice::effect));
-                }
+                let question = was_live.then(|| question(&self.plan, stage, relay, outcome));
+                effects.extend(question.flatten());
                 if self.plan.is_done(stage) && !was_done && self.header.manifest.plan.is_some() {
                     let declared = self.stage(stage).map(|stage| stage.part.outputs.clone());
                     self.keep_result(stage, &declared.unwrap_or_default(), &[]);
@@ -482,6 +477,18 @@ impl Run {
         let rules = self.header.manifest.plan.as_deref();
         rules.is_some_and(|rules| matches!(rules.isolation, Isolation::Worktrees { .. }))
     }
+}
+
+/// The notice of a stage that asks. The plan notifies of its end, which may be hours away.
+fn question(plan: &Plan, stage: &StageId, relay: &Relay, outcome: &Outcome) -> Option<RelayEffect> {
+    let Settings {
+        notify,
+        notify_text,
+        ..
+    } = relay.settings;
+    let wanted = notify && plan.asks(stage) && plan.goes_on();
+    let notice = notice::of_end(outcome, relay.totals.sessions, notify_text);
+    notice.filter(|_| wanted).map(Notice::effect)
 }
 
 /// The run does not rest: others continue, and what this one published is theirs, or copied from its result.

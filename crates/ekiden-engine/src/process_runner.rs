@@ -116,8 +116,8 @@ impl ProcessRunner {
         }
         self.telling.abort_all();
         self.telling.detach_all();
-        let text = "the run is over and a notification is still on its way: it may not arrive";
-        let _ = self.inputs.try_send(Input::Warning(text.to_owned()));
+        let text = notify::LATE.to_owned();
+        let _ = self.inputs.try_send(Input::Warning(text));
     }
 
     /// Starts a task, and sends the input that it ends with.
@@ -375,9 +375,7 @@ impl EffectRunner for ProcessRunner {
                 if let Err(why) = told
                     && failed.lock().is_ok_and(|mut failed| failed.insert(name))
                 {
-                    let text = format!(
-                        "cannot notify by `{name}`: {why}; `--no-notify` switches that off"
-                    );
+                    let text = notify::failure(name, &why);
                     let _ = inputs.send(Input::Warning(text)).await;
                 }
             };

@@ -1,6 +1,6 @@
 //! Stages that other machines run. Each is a separate run there, and its log comes here.
 
-use super::Run;
+use super::{Run, question, staged};
 use crate::budget::AgentBudget;
 use crate::effect::Effect;
 use crate::event::{Elsewhere, Event, WorktreeEvent};
@@ -33,7 +33,9 @@ impl Run {
                 let outcome = self.of_all_stages(outcome);
                 // Its own run has already used all retries.
                 while self.plan.stage_ended(stage, &outcome).is_some() {}
-                Vec::new()
+                let relay = self.relays.get(stage);
+                let asked = relay.and_then(|relay| question(&self.plan, stage, relay, &outcome));
+                staged(stage, asked.into_iter().collect())
             }
         }
     }

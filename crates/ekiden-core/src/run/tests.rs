@@ -748,6 +748,60 @@ fn a_question_is_told_once_when_it_comes_while_other_stages_work() {
     assert_eq!(world.notices(), [told, at_the_end]);
 }
 
+// shows: UIX-10, FLT-01
+#[test]
+fn a_question_of_a_stage_on_another_machine_is_told_once_it_has_ended_there() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 3); 2],
+        jobs: 2,
+        budget: None,
+        of_agent: None,
+    });
+    header.settings.notify = true;
+    let stages: Vec<Stage> = header.manifest.stages.clone();
+    let at = Timestamp(1_795_291_440_000);
+    let mut run = {
+        let header = RunStarted {
+            fleet: Some(fleet_place()),
+            ..header.clone()
+        };
+        Run::begin(at, &header).0
+    };
+    for stage in &stages {
+        let event = WorktreeEvent::Prepared {
+            worktree: Ok(PreparedWorktree::default()),
+        };
+        run.step(
+            at,
+            &Event::Worktree {
+                stage: stage.id.clone(),
+                effect: EffectId { seq: 1, index: 0 },
+                event,
+            },
+        );
+    }
+    header.manifest.plan.as_mut().unwrap().isolation = Isolation::InPlace;
+    let told = stages.iter().map(|stage| {
+        header.manifest.stages = vec![stage.clone()];
+        let begun = Event::RunStarted(Box::new(header.clone()));
+        run.step(at, &begun.elsewhere(&stage.id, 1));
+        let question = "which one?".to_owned();
+        let outcome = Outcome::Blocked { question };
+        let ended = Event::Elsewhere {
+            stage: stage.id.clone(),
+            event: Elsewhere::Ended { outcome },
+        };
+        notices(&run.step(at, &ended))
+    });
+    let told: Vec<String> = told.flatten().collect();
+    // With the second one the plan ends, and says so itself.
+    let at_the_end = "needs_you: blocked: stages need your input";
+    assert_eq!(
+        told,
+        ["needs_you: blocked: it needs your input", at_the_end]
+    );
+}
+
 fn answer(stage: &StageId) -> Steering {
     Steering::Answer {
         stage: stage.clone(),
@@ -1093,18 +1147,8 @@ impl World {
     }
 
     fn notices(&self) -> Vec<String> {
-        let effects = self.records.iter().flat_map(|record| &record.effects);
-        let notices = effects.filter_map(|effect| match effect {
-            Effect::Stage {
-                effect: RelayEffect::Notify { about, text },
-                ..
-            } => Some(format!("{about}: {text}")),
-            Effect::Stage { .. }
-            | Effect::Worktree { .. }
-            | Effect::Deliver
-            | Effect::EndRun { .. } => None,
-        });
-        notices.collect()
+        let effects = self.records.iter().map(|record| &record.effects[..]);
+        effects.flat_map(notices).collect()
     }
 
     /// One of all the things that could happen.
@@ -1737,6 +1781,20 @@ fn is_start(effect: &Effect) -> bool {
             ..
         }
     )
+}
+
+fn notices(effects: &[Effect]) -> Vec<String> {
+    let notices = effects.iter().filter_map(|effect| match effect {
+        Effect::Stage {
+            effect: RelayEffect::Notify { about, text },
+            ..
+        } => Some(format!("{about}: {text}")),
+        Effect::Stage { .. }
+        | Effect::Worktree { .. }
+        | Effect::Deliver
+        | Effect::EndRun { .. } => None,
+    });
+    notices.collect()
 }
 
 fn fleet_place() -> FleetPlace {

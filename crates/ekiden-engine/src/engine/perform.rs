@@ -95,17 +95,7 @@ impl<R: EffectRunner> Engine<'_, R> {
     }
 
     fn notify(&mut self, id: EffectId, stage: &StageId, about: NoticeKind, text: String) {
-        let in_plan = self.journal.run().header().manifest.plan.is_some();
-        let relay = self.relay(stage);
-        let notice = Notice {
-            at: self.now,
-            about,
-            text,
-            // The end of a plan comes through any one of its stages, but it is not that stage's end.
-            stage: Some(stage.clone())
-                .filter(|_| in_plan && self.journal.run().outcome().is_none()),
-            session: relay.map_or(0, |relay| relay.session().into()),
-        };
+        let notice = Notice::of(self.journal.run(), self.now, stage, about, text);
         self.runner.notify(id, notice);
     }
 

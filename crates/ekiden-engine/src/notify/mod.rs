@@ -12,6 +12,7 @@
 //! secret, and the next `ekiden resume` can correct a wrong one. This module masks secrets in the text.
 
 mod desktop;
+mod of_fleet;
 mod post;
 
 use std::ffi::OsString;
@@ -22,6 +23,7 @@ use ekiden_agent::task;
 use ekiden_core::ids::{EffectId, RunId, StageId};
 use ekiden_core::limits;
 use ekiden_core::notice::NoticeKind;
+use ekiden_core::run::Run;
 use ekiden_core::secrets::mask;
 use ekiden_core::text::{in_full, one_line};
 use ekiden_core::time::Timestamp;
@@ -31,12 +33,16 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::EngineError;
 use crate::runtime::{runtime, system};
 use crate::task_mark::task_mark;
+pub use of_fleet::FleetNotices;
 pub use post::{http_agent, is_address};
 
 /// The version of the event that programs and webhooks get: `docs/json.md`.
 const EVENT_VERSION: u32 = 1;
 /// How much is read of a program's error message, in bytes.
 const OUTPUT_BYTES_MAX: usize = 4096;
+/// What the user is told at the end if one has not arrived.
+pub(crate) const LATE: &str =
+    "the run is over and a notification is still on its way: it may not arrive";
 /// How much of a line is shown, in characters.
 const LINE_CHARS_MAX: usize = 120;
 
@@ -54,6 +60,28 @@ pub enum Way {
     Command(Vec<String>),
     Webhook(String),
     Ntfy(String),
+}
+
+impl Notice {
+    /// What a run tells by an effect of a stage.
+    pub(crate) fn of(
+        run: &Run,
+        at: Timestamp,
+        stage: &StageId,
+        about: NoticeKind,
+        text: String,
+    ) -> Self {
+        let in_plan = run.header().manifest.plan.is_some();
+        let relay = run.relay(stage);
+        Self {
+            at,
+            about,
+            text,
+            // The end of a plan comes through any one of its stages, but it is not that stage's end.
+            stage: Some(stage.clone()).filter(|_| in_plan && run.outcome().is_none()),
+            session: relay.map_or(0, |relay| relay.session().into()),
+        }
+    }
 }
 
 impl Way {
@@ -119,6 +147,11 @@ impl NoticeEvent {
     fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// What the user is told if a way does not work.
+pub(crate) fn failure(name: &str, why: &str) -> String {
+    format!("cannot notify by `{name}`: {why}; `--no-notify` switches that off")
 }
 
 /// Sends it in one way. An error is a fragment that fits after "cannot notify: ". What a webhook does not

@@ -16,6 +16,7 @@ use ekiden_core::run::Run;
 use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::EngineError;
+use ekiden_engine::notify::FleetNotices;
 use ekiden_engine::observer::Observer;
 use ekiden_engine::workspace::Workspace;
 use ekiden_otel::Telemetry;
@@ -60,6 +61,8 @@ pub struct Live<'a> {
     typed: Option<Receiver<String>>,
     pub reports: Reports,
     pub telemetry: Option<Telemetry>,
+    /// Of a run that a fleet carries out.
+    pub notices: Option<FleetNotices>,
     /// Writes to the issue that the run works on.
     pub tracker: Option<Feed>,
     pub memory: Option<Recorder>,
@@ -99,6 +102,7 @@ impl<'a> Live<'a> {
             typed: None,
             reports: Reports::Unknown,
             telemetry: None,
+            notices: None,
             tracker: None,
             memory: None,
             begun: None,
@@ -217,6 +221,8 @@ impl<'a> Live<'a> {
     pub fn finish_sending(&mut self) {
         let unsent = self.telemetry.take().and_then(Telemetry::finish);
         unsent.iter().for_each(|unsent| self.warn(unsent));
+        let failed = self.notices.take().map(FleetNotices::finish);
+        failed.iter().flatten().for_each(|why| self.warn(why));
         if let Some(tracker) = self.tracker.take() {
             tracker.finish();
         }
@@ -297,6 +303,9 @@ impl Observer for Live<'_> {
         }
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.recorded(record, run);
+        }
+        if let Some(notices) = &mut self.notices {
+            notices.recorded(record, run);
         }
         let forgets = |memory: &mut Recorder| memory.recorded(record, run);
         if let Some(why) = self.memory.as_mut().and_then(forgets) {
@@ -384,6 +393,8 @@ impl Observer for Live<'_> {
         if let Some(tracker) = &mut self.tracker {
             tracker.tick(now);
         }
+        let failed = self.notices.as_mut().map(FleetNotices::failed);
+        failed.iter().flatten().for_each(|why| self.warn(why));
         let refused: Vec<String> = self.typed.iter().flat_map(Receiver::try_iter).collect();
         refused.iter().for_each(|why| self.warn(why));
         self.draw();
