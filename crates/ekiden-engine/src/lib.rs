@@ -51,4 +51,4 @@ pub mod workspace;
 pub mod worktrees;
 
 pub use error::{EngineError, UnfinishedTask};
-pub use verification::{check_now, ignored};
+pub use verification::{check, check_now, ignored};

@@ -20,13 +20,18 @@ use ekiden_core::text::in_full;
 
 /// Runs a verification outside of any run, to its end. Panics within a runtime.
 pub fn check_now(dir: &Path, verification: &Verification) -> Result<Check, EngineError> {
+    runtime()?.block_on(check(dir, verification))
+}
+
+/// The same within a runtime. If the future is dropped, the command is ended.
+pub async fn check(dir: &Path, verification: &Verification) -> Result<Check, EngineError> {
     let keeper = keeper::executable().map_err(system("find this program"))?;
     let sh = |command: &str| ChildSpec {
         args: vec!["-c".into(), command.into()],
         ..ChildSpec::new(&keeper, "sh", dir)
     };
     let (_never, cancelled) = watch::channel(0);
-    let (check, _) = runtime()?.block_on(run(sh, dir, verification, cancelled));
+    let (check, _) = run(sh, dir, verification, cancelled).await;
     Ok(check)
 }
 

@@ -7,13 +7,14 @@ use std::path::Path;
 use ekiden_core::event::Check;
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::{Stage, Verification};
+use ekiden_engine::check;
 use tokio::try_join;
 
 use crate::approved;
 use crate::fault::Fault;
 use crate::git::{self, Git, Move};
 use crate::order::{MergeDone, MergeFailure, MergeTask, Submission, refs};
-use crate::setup::{check, set_up};
+use crate::setup::set_up;
 use crate::worker_context::WorkerContext;
 
 /// The trailer that names the stage of a merge.
@@ -144,7 +145,7 @@ async fn validate(
     git.line(&["checkout", "--quiet", "--detach", commit])
         .await?;
     let not_set_up = set_up(submission, tree).await?;
-    let mut check = check(tree.join(&submission.prefix), verification.clone()).await?;
+    let mut check = check(&tree.join(&submission.prefix), verification).await?;
     if let Some(why) = not_set_up.filter(|_| !check.passed()) {
         if tries < SETUP_TRIES {
             return Err(Fault::Refused(why));

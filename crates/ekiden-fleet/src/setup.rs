@@ -1,11 +1,10 @@
-//! Prepares a work tree as the plan wants it, and runs checks in it.
+//! Prepares a work tree as the plan wants it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use ekiden_core::event::Check;
 use ekiden_core::limits::SETUP_TIMEOUT;
 use ekiden_core::manifest::{Isolation, Verification};
-use ekiden_engine::check_now;
+use ekiden_engine::check;
 
 use crate::fault::Fault;
 use crate::order::Submission;
@@ -21,7 +20,7 @@ pub(crate) async fn set_up(submission: &Submission, tree: &Path) -> Result<Optio
         return Ok(None);
     };
     let verification = Verification::by_command(setup.clone(), SETUP_TIMEOUT);
-    let check = check(tree.join(&submission.prefix), verification).await?;
+    let check = check(&tree.join(&submission.prefix), &verification).await?;
     if check.passed() {
         return Ok(None);
     }
@@ -29,10 +28,4 @@ pub(crate) async fn set_up(submission: &Submission, tree: &Path) -> Result<Optio
     let why = format!("the worktree's setup `{setup}` {told}");
     crate::say(&why);
     Ok(Some(why))
-}
-
-pub(crate) async fn check(dir: PathBuf, verification: Verification) -> Result<Check, Fault> {
-    let checked = tokio::task::spawn_blocking(move || check_now(&dir, &verification)).await;
-    let check = checked.map_err(|panic| Fault::Refused(panic.to_string()))?;
-    check.map_err(|error| Fault::Refused(error.to_string()))
 }
