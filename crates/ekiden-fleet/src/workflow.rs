@@ -541,6 +541,34 @@ mod tests {
         assert!(!resume(&mut fleet));
     }
 
+    /// Two people answer the same question.
+    // shows: REL-35, FLT-03
+    #[test]
+    fn an_answer_that_comes_late_does_not_wait_for_the_next_question() {
+        let order = serde_json::json!({
+            "ekiden": "", "run": "01234567", "base": "", "plan": "", "lease_secs": 60,
+        });
+        let order = serde_json::from_value(order).unwrap();
+        let mut fleet = Fleet::new(order, plan_of(2, 1, |_| None));
+        fleet.plan.next(Timestamp(5));
+        let stage = StageId::try_from("S0".to_owned()).unwrap();
+        fleet.plan.prepared(&stage, Ok(()));
+        let question = "Which one?".to_owned();
+        fleet
+            .plan
+            .stage_ended(&stage, &Outcome::Blocked { question });
+        let resumed = serde_json::json!({
+            "kind": "resumed",
+            "resumed": { "ekiden": "", "task": null, "answer": { "stage": "S0", "words": "This." } },
+        });
+        for expected in [true, false] {
+            let signal = serde_json::from_value(resumed.clone()).unwrap();
+            fleet.hear(Timestamp(5), signal);
+            let taken = fleet.state.answers.remove(&stage);
+            assert_eq!(taken.is_some(), expected);
+        }
+    }
+
     #[tokio::test]
     async fn a_run_of_an_older_program_decides_the_same() {
         for history in [OLD, FIRST, SECOND] {

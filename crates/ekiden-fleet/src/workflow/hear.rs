@@ -35,8 +35,11 @@ impl Fleet {
                     });
                 }
                 let answered = resumed.answer.as_ref().map(|answer| &answer.stage);
+                // One that comes late would wait for the stage's next question.
+                let asks = answered.is_some_and(|stage| self.plan.asks(stage));
                 self.plan.resume(answered);
-                let answer = resumed.answer.map(|answer| (answer.stage, answer.words));
+                let answer = resumed.answer.filter(|_| asks);
+                let answer = answer.map(|answer| (answer.stage, answer.words));
                 self.state.answers.extend(answer);
             }
         }
