@@ -29,7 +29,8 @@ pub(crate) async fn deliver(
     // Not into the branch at once: that may fail permanently.
     let followed = FleetPlace::merged(run);
     let spec = format!("+{}:{followed}", refs::merged(run));
-    let fetch = ["fetch", "--quiet", "--no-tags", "--", remote, &spec];
+    let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
+    let fetch = [&fetch[..], &["--", remote, &spec]].concat();
     let fetched = git.line(&fetch).await;
     let branched = match fetched.map_err(|fault| fault.of_remote("fetch from")) {
         Err(away @ Fault::Remote { .. }) => return Err(away),

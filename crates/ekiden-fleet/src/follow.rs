@@ -130,22 +130,23 @@ impl Following {
     /// Follows until the plan has ended or the follower leaves. Returns the exit code: how the plan ended
     /// is in its log.
     pub(crate) async fn follow(mut self) -> Result<u8, Failure> {
-        let mut is_away = false;
+        // Why the last look failed.
+        let mut away = String::new();
         let (mut messages, mut leave) = (Vec::new(), Leave::listen()?);
         let mut is_stopping = false;
         loop {
             let looked = match self.look(&mut messages).await {
                 Ok(()) => self.deliver().await,
-                away => away,
+                failed => failed,
             };
-            if let Err(fault) = looked {
-                let fault = fault.for_good()?;
-                if !std::mem::replace(&mut is_away, true) {
-                    crate::say(&format!("{}; waiting for it", in_full(&fault)));
-                }
-            } else {
-                is_away = false;
+            let why = match looked {
+                Ok(()) => String::new(),
+                Err(fault) => in_full(&fault.for_good()?),
+            };
+            if why != away && !why.is_empty() {
+                crate::say(&format!("{why}; waiting for it"));
             }
+            away = why;
             // They have come back through the history, and are in our log.
             let run = self.run.run();
             let heard = |message: &mut ToTell| run.has_heard(&message.steered.message);
@@ -153,7 +154,8 @@ impl Following {
             heard
                 .filter_map(|message| message.asker)
                 .for_each(Message::is_recorded);
-            if self.run.run().outcome().is_some() {
+            // An outcome from before a resume counts no more.
+            if away.is_empty() && self.run.run().outcome().is_some() {
                 return Ok(0);
             }
             tokio::select! {
@@ -309,6 +311,8 @@ impl Following {
             "fetch",
             "--quiet",
             "--no-tags",
+            // That file is the user's.
+            "--no-write-fetch-head",
             "--",
             &self.remote,
             &spec,
