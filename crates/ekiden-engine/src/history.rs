@@ -1,6 +1,7 @@
 //! Reads runs without working on them: for status, log, and finding the run to resume.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use ekiden_core::effect::{Effect, RelayEffect};
@@ -16,6 +17,8 @@ use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::disk::{Disk, RealDisk};
+use ekiden_store::error::{FileFault, StoreError};
+use ekiden_store::format::{self, Access};
 use ekiden_store::layout::StateLayout;
 use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::log::LogReader;
@@ -50,6 +53,19 @@ impl Listed {
         let latest = Some(SystemClock.now() + CLOCK_SLACK);
         (self.started <= latest, self.started)
     }
+}
+
+/// Whether a log that begins with this line is of a format that only a newer program writes.
+pub fn is_newer(first_line: &str) -> bool {
+    let (path, line) = (Path::new("log.jsonl"), first_line.as_bytes());
+    matches!(
+        format::LOG.check_line(path, line),
+        Ok(Access::ReadOnly)
+            | Err(StoreError::File {
+                source: FileFault::TooNew { .. },
+                ..
+            })
+    )
 }
 
 /// All runs of this work dir, oldest first. Empty where nothing ever ran. A run that cannot be read is in the

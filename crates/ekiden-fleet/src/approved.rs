@@ -63,12 +63,8 @@ pub(crate) async fn submission(
 
 /// A newer worker continues what an older one began. The other way round, it would miss part of the plan.
 fn refuse_newer(theirs: &str) -> Result<(), Fault> {
-    let ours = env!("CARGO_PKG_VERSION");
-    match version_numbers(theirs) > version_numbers(ours) {
-        true => Err(Fault::Older {
-            ours,
-            theirs: theirs.to_owned(),
-        }),
+    match version_numbers(theirs) > version_numbers(env!("CARGO_PKG_VERSION")) {
+        true => Err(Fault::Older(format!("the plan is of {theirs}"))),
         false => Ok(()),
     }
 }

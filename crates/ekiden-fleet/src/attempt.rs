@@ -137,6 +137,10 @@ impl<'a> Attempt<'a> {
             Some(left) => {
                 let state = git.object(&format!("{left}:{STATE}")).await?;
                 self.goes_on = state.is_some();
+                if self.goes_on {
+                    // Refuses one that a newer worker wrote.
+                    earlier::log(git, &task.run, left).await?;
+                }
                 (left, format!("{left}^{{tree}}"))
             }
             None => (task.base.as_str(), empty.to_owned()),

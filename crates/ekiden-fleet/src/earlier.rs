@@ -11,6 +11,7 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{Before, Earlier};
+use ekiden_engine::history;
 
 use crate::fault::Fault;
 use crate::git::Git;
@@ -111,17 +112,29 @@ async fn last_rounds(
 
 /// The records of a stage's own log, as pushed.
 pub(crate) async fn records(git: &Git, run: &RunId, commit: &str) -> Result<Vec<Record>, Fault> {
-    let file = format!("{commit}:{STATE}/runs/{run}/log.jsonl");
-    // A claim without a handoff has no log.
-    let log = git.ended(&["cat-file", "blob", &file], b"").await?;
-    if !log.ok {
-        return Ok(Vec::new());
-    }
-    // It was pushed while being written, so its last line may be incomplete.
-    let whole = log.stdout.rfind('\n').map_or("", |end| &log.stdout[..end]);
-    let records = whole.lines().skip(1);
+    let log = log(git, run, commit).await?;
+    let records = log.lines().skip(1);
     let read = records.map(|line| serde_json::from_str(line).map_err(Fault::from));
     read.collect()
+}
+
+/// A stage's own log, as pushed. A claim without a handoff has none.
+pub(crate) async fn log(git: &Git, run: &RunId, commit: &str) -> Result<String, Fault> {
+    let file = format!("{commit}:{STATE}/runs/{run}/log.jsonl");
+    let log = git.ended(&["cat-file", "blob", &file], b"").await?;
+    match log.ok {
+        true => whole(log.stdout),
+        false => Ok(String::new()),
+    }
+}
+
+/// The lines that are complete: the log was pushed while being written.
+fn whole(mut log: String) -> Result<String, Fault> {
+    log.truncate(log.rfind('\n').unwrap_or(0));
+    match log.lines().next().is_some_and(history::is_newer) {
+        true => Err(Fault::Older("a stage's log is of a newer one".to_owned())),
+        false => Ok(log),
+    }
 }
 
 /// The run of a stage that is done.
@@ -136,4 +149,24 @@ fn folded(log: &[Record]) -> Option<Run> {
     }
     let is_done = run.outcome().is_some_and(Outcome::is_complete);
     is_done.then_some(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: FLT-02, DUR-05
+    #[test]
+    fn a_log_of_a_newer_format_is_left_to_newer_workers() {
+        let log = |version: u32| {
+            let first = format!("{{\"format\":\"ekiden-log\",\"version\":{version}}}\n");
+            whole(format!("{first}{{\"seq\":1}}\n{{\"se"))
+        };
+        assert_eq!(log(1).unwrap().lines().last(), Some("{\"seq\":1}"));
+        let newer = log(2).unwrap_err();
+        assert!(
+            matches!(newer, Fault::Older(_)) && newer.is_away(),
+            "{newer}"
+        );
+    }
 }

@@ -39,9 +39,9 @@ pub(crate) enum Fault {
     /// Nobody whom this worker trusts approved what it would run.
     #[error("{0}")]
     Untrusted(String),
-    /// The worker is older than the plan.
-    #[error("its worker is ekiden {ours}, and the plan is of {theirs}")]
-    Older { ours: &'static str, theirs: String },
+    /// A newer ekiden wrote what this one has to read.
+    #[error("this is ekiden {ours}, and {0}", ours = env!("CARGO_PKG_VERSION"))]
+    Older(String),
     /// It waited in vain for a slot of this worker.
     #[error("given back, since its worker has no free slot, or rests after a fault")]
     NoSlot,
@@ -142,7 +142,7 @@ impl Fault {
             Self::Remote { .. }
             | Self::Kept(_)
             | Self::Untrusted(_)
-            | Self::Older { .. }
+            | Self::Older(_)
             | Self::NoSlot
             | Self::Cancelled
             | Self::Taken
@@ -153,7 +153,7 @@ impl Fault {
 
     /// Nothing has failed for good: the remote may come back, or another worker may succeed.
     pub(crate) fn is_away(&self) -> bool {
-        matches!(self, Self::Remote { .. } | Self::Older { .. })
+        matches!(self, Self::Remote { .. } | Self::Older(_))
     }
 
     /// Fails the follower of a plan, unless the server or the remote may come back.
@@ -162,11 +162,11 @@ impl Fault {
             Self::Server(WorkflowInteractionError::NotFound(status)) => Err(unknown_run(status)),
             Self::Lost(why) => Err(Failure::missing(why.to_owned())),
             Self::Engine(error) => Err(Failure::state(&error)),
+            Self::Older(_) => Err(Failure::settings(in_full(&self))),
             Self::Json(_) | Self::Io { .. } => Err(Failure::bug(in_full(&self))),
             Self::Server(_)
             | Self::Git { .. }
             | Self::Remote { .. }
-            | Self::Older { .. }
             | Self::Kept(_)
             | Self::Spawn(_)
             | Self::Refused(_)
