@@ -7,7 +7,7 @@
 //!
 //! Heartbeats are not part of the history, so they cost the plan nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
 use ekiden_core::ids::StageId;
@@ -35,9 +35,13 @@ pub(crate) struct Heartbeat {
     /// How often a worker without a free slot gave it back. These do not count as tries.
     #[serde(default)]
     pub(crate) given_back: u32,
-    /// How often the remote was unreachable. For some hours, these do not count as tries either.
+    /// How often the remote was unreachable, or the worker's agent could not work. For some hours, these do
+    /// not count as tries either.
     #[serde(default)]
     pub(crate) away: u32,
+    /// The workers whose agents cannot do it, by identity, and the accounts.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) unable: BTreeSet<String>,
     /// `None` while no session works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) now: Option<AtWork>,

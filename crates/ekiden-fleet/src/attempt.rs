@@ -32,6 +32,7 @@ use ekiden_engine::steering::host;
 use futures::future::{BoxFuture, FutureExt as _};
 use serde::Serialize;
 use tempfile::TempDir;
+use temporalio_client::NamespacedClient as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
@@ -47,7 +48,7 @@ use crate::order::{MergeFailure, StageDone, StageTask, Submission, TEXT_CHARS_MA
 use crate::setup::set_up;
 use crate::stage::{Line, ROLE, STATE, StageJob};
 use crate::worker_context::WorkerContext;
-use crate::{approved, earlier};
+use crate::{approved, earlier, matching};
 
 use save::Pushed;
 
@@ -119,7 +120,7 @@ impl<'a> Attempt<'a> {
         // The first one says that the stage is ours; the others need no answer for that.
         let claim = attempt.git.push(&base.remote, &claim);
         let ((), (), before) = try_join!(claim, attempt.restore(&head), attempt.before())?;
-        // It may take long, and cannot be cancelled.
+        // It may take long.
         let not_set_up = set_up(&attempt.submission, &attempt.tree()).await?;
         attempt.header.before = before.map(|before| {
             Box::new(Before {
@@ -377,12 +378,37 @@ impl<'a> Attempt<'a> {
         if self.base.is_leaving() && matches!(outcome, Outcome::Stopped { .. }) {
             return Err(Fault::Refused("its worker leaves".to_owned()));
         }
+        if self.is_for_another(&outcome).await {
+            return Err(Fault::NoAgent(outcome.to_string()));
+        }
         let commit = self.save_at_end(outcome.is_complete()).await?;
         Ok(StageDone {
             outcome,
             commit,
             spent: self.beat.borrow().spent.clone(),
         })
+    }
+
+    /// The agent here cannot do the stage, and a worker is left that may have one that can.
+    async fn is_for_another(&self, outcome: &Outcome) -> bool {
+        let is_of_account = matches!(
+            outcome,
+            Outcome::LimitTooFar { .. } | Outcome::RateLimited { .. }
+        );
+        if !is_of_account && !matches!(outcome, Outcome::AgentFailed { .. }) {
+            return false;
+        }
+        let account = is_of_account.then(|| self.base.account.clone());
+        let unable = [self.base.client.identity()].into_iter().chain(account);
+        self.beat.send_modify(|beat| beat.unable.extend(unable));
+        let unable = self.beat.borrow().unable.clone();
+        let stage = self.header.manifest.stages.first();
+        let Some((stage, fleet)) = stage.zip(self.submission.header.fleet.as_ref()) else {
+            return false;
+        };
+        let others = matching::able(&self.base.client, &fleet.queue, stage, &unable).await;
+        // Without an answer, the plan hears the outcome.
+        others.unwrap_or(false)
     }
 }
 

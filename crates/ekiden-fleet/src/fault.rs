@@ -42,6 +42,9 @@ pub(crate) enum Fault {
     /// A newer ekiden wrote what this one has to read.
     #[error("this is ekiden {ours}, and {0}", ours = env!("CARGO_PKG_VERSION"))]
     Older(String),
+    /// The login, or the account's usage limit, is this worker's: another one may do the stage.
+    #[error("its worker's agent cannot work: {0}")]
+    NoAgent(String),
     /// It waited in vain for a slot of this worker.
     #[error("given back, since its worker has no free slot, or rests after a fault")]
     NoSlot,
@@ -143,6 +146,7 @@ impl Fault {
             | Self::Kept(_)
             | Self::Untrusted(_)
             | Self::Older(_)
+            | Self::NoAgent(_)
             | Self::NoSlot
             | Self::Cancelled
             | Self::Taken
@@ -153,7 +157,10 @@ impl Fault {
 
     /// Nothing has failed for good: the remote may come back, or another worker may succeed.
     pub(crate) fn is_away(&self) -> bool {
-        matches!(self, Self::Remote { .. } | Self::Older(_))
+        matches!(
+            self,
+            Self::Remote { .. } | Self::Older(_) | Self::NoAgent(_)
+        )
     }
 
     /// Fails the follower of a plan, unless the server or the remote may come back.
@@ -171,6 +178,7 @@ impl Fault {
             | Self::Spawn(_)
             | Self::Refused(_)
             | Self::Untrusted(_)
+            | Self::NoAgent(_)
             | Self::NoSlot
             | Self::Cancelled
             | Self::Taken => Ok(self),

@@ -131,6 +131,24 @@ pub(crate) async fn missing(
     }))
 }
 
+/// Whether a worker can do a stage that is none of these, and of none of these accounts. One that died
+/// counts for some minutes.
+pub(crate) async fn able(
+    client: &Client,
+    plans: &str,
+    stage: &Stage,
+    unable: &BTreeSet<String>,
+) -> Result<bool, Failure> {
+    let identities = identities(client, plans).await?;
+    Ok(identities.iter().any(|one| can(one, stage, unable)))
+}
+
+fn can(identity: &str, stage: &Stage, unable: &BTreeSet<String>) -> bool {
+    let has = has(identity);
+    let is_left = !unable.contains(identity) && has.is_disjoint(unable);
+    is_left && stage.part.runs_on.is_subset(&has)
+}
+
 /// The stage that none of these workers can do, and what they lack.
 fn nobody<'a>(
     mut stages: impl Iterator<Item = &'a Stage>,
@@ -153,8 +171,14 @@ fn nobody<'a>(
     ))
 }
 
-/// What each worker of these plans has. A busy worker counts, since it still runs the plans' own steps.
+/// What each worker of these plans has.
 async fn workers(client: &Client, plans: &str) -> Result<BTreeSet<BTreeSet<String>>, Failure> {
+    let identities = identities(client, plans).await?;
+    Ok(identities.iter().map(|identity| has(identity)).collect())
+}
+
+/// The workers of these plans. A busy worker counts, since it still runs the plans' own steps.
+async fn identities(client: &Client, plans: &str) -> Result<Vec<String>, Failure> {
     let request = DescribeTaskQueueRequest {
         namespace: client.namespace(),
         task_queue: Some(TaskQueue {
@@ -167,8 +191,8 @@ async fn workers(client: &Client, plans: &str) -> Result<BTreeSet<BTreeSet<Strin
     let asked = client.connection().workflow_service();
     let told = { asked }.describe_task_queue(Request::new(request)).await;
     let told = told.map_err(Failure::unreachable)?.into_inner();
-    let identities = told.pollers.iter().map(|poller| poller.identity.as_str());
-    Ok(identities.map(has).collect())
+    let pollers = told.pollers.into_iter();
+    Ok(pollers.map(|poller| poller.identity).collect())
 }
 
 #[cfg(test)]
@@ -215,6 +239,26 @@ mod tests {
         assert!(why.ends_with("and no worker has any of that"), "{why}");
         manifest.stages[1].part.take = Take::Assume;
         assert_eq!(nobody(manifest.stages.iter(), &workers(&[&[]])), None);
+    }
+
+    // shows: FLT-03, FLT-04
+    #[test]
+    fn a_stage_is_left_to_workers_with_other_accounts_than_those_that_cannot_do_it() {
+        let mut manifest = plan_of(1, 1, |_| None);
+        let stage = &mut manifest.stages[0];
+        stage.part.runs_on = set(&["claude"]);
+        let one = identity("1@one", &set(&["claude", "max"]));
+        let two = identity("2@two", &set(&["claude", "max"]));
+        let three = identity("3@three", &set(&["claude"]));
+        let other = identity("4@four", &set(&["codex"]));
+        let able = |unable: &[&str]| {
+            let all = [&one, &two, &three, &other].into_iter();
+            let able = all.filter(|one| can(one, stage, &set(unable)));
+            able.cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(able(&[&one]), [two.clone(), three.clone()]);
+        assert_eq!(able(&[&one, "max"]), [three.clone()]);
+        assert!(able(&[&one, "max", &three]).is_empty());
     }
 
     #[test]

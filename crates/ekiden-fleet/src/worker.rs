@@ -34,7 +34,7 @@ use crate::merge::merge;
 use crate::order::{MergeDone, MergeTask, StageDone, StageTask, TEXT_CHARS_MAX, refs, shorten};
 use crate::outline::{self, OutlinePart, OutlineTask};
 use crate::shares::Spent;
-use crate::worker_context::WorkerContext;
+use crate::worker_context::{AGENT_REST, REST, WorkerContext};
 use crate::workflow::{FleetPlan, TRIES_MAX};
 
 /// How often a worker reports that a stage is at work. The answer brings a cancellation, so this is how
@@ -46,7 +46,8 @@ const LEAVING_MAX: Duration = Duration::from_secs(60);
 const SLOT_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long the server holds a stage that a worker gave back.
 const GIVEN_BACK_PAUSE: Duration = Duration::from_secs(1);
-/// How often an unreachable remote does not count as a try: for at least four hours.
+/// How often an unreachable remote or an agent that cannot work does not count as a try: for at least four
+/// hours.
 const AWAY_MAX: u32 = 500;
 /// The numbers of SIGINT and SIGTERM.
 const INTERRUPT: u8 = 2;
@@ -108,8 +109,10 @@ impl Activities {
             task.stage,
             result_text(&done)
         ));
-        if done.as_ref().is_err_and(Fault::is_of_machine) {
-            self.base.rest();
+        match &done {
+            Err(Fault::NoAgent(_)) => self.base.rest(AGENT_REST),
+            Err(fault) if fault.is_of_machine() => self.base.rest(REST),
+            Ok(_) | Err(_) => {}
         }
         if done.is_err() && is_unwanted(&ctx, &self.base) {
             // The plan has to know its cost, however it ended.

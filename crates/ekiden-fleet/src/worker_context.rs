@@ -14,7 +14,9 @@ use crate::fault::Fault;
 use crate::git::{Git, Move};
 
 /// How long a worker rests after a fault on its side.
-const REST: Duration = Duration::from_secs(20);
+pub(crate) const REST: Duration = Duration::from_secs(20);
+/// The same if its agent cannot work, until somebody logs in or a usage limit resets.
+pub(crate) const AGENT_REST: Duration = Duration::from_secs(600);
 
 /// What all attempts of a worker share.
 #[derive(Debug)]
@@ -39,11 +41,12 @@ pub(crate) struct WorkerContext {
 impl WorkerContext {
     /// Leaves the next stages to others for a while: a machine whose disk is full fails quickly, and would
     /// take every stage.
-    pub(crate) fn rest(&self) {
-        *self
+    pub(crate) fn rest(&self, pause: Duration) {
+        let mut until = self
             .rests_until
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Instant::now() + REST;
+            .unwrap_or_else(PoisonError::into_inner);
+        *until = (*until).max(Instant::now() + pause);
     }
 
     pub(crate) async fn rested(&self) {
