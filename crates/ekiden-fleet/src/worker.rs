@@ -1,7 +1,8 @@
 //! A worker: takes stages and merges from the queue and runs them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use ekiden_core::secrets::mask;
 use ekiden_core::steering::StopRequest;
 use ekiden_core::text::in_full;
 use ekiden_engine::steering::host;
-use futures::future::try_join_all;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use temporalio_client::envconfig::LoadClientConfigProfileOptions;
 use temporalio_client::{Client, ClientOptions, Connection};
@@ -21,7 +22,7 @@ use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::Failure;
 use crate::approved;
@@ -34,7 +35,7 @@ use crate::merge::merge;
 use crate::order::{MergeDone, MergeTask, StageDone, StageTask, TEXT_CHARS_MAX, refs, shorten};
 use crate::outline::{self, OutlinePart, OutlineTask};
 use crate::shares::Spent;
-use crate::worker_context::{AGENT_REST, REST, WorkerContext};
+use crate::worker_context::{AGENT_REST, MIRROR, REST, WorkerContext};
 use crate::workflow::{FleetPlan, TRIES_MAX};
 
 /// How often a worker reports that a stage is at work. The answer brings a cancellation, so this is how
@@ -333,6 +334,7 @@ pub(crate) async fn work(station: WorkerConfig) -> Result<(), Failure> {
         .recursive(true)
         .create(&station.dir);
     made.map_err(|error| Failure::settings(format!("{}: {error}", station.dir.display())))?;
+    say_what_is_left(&station.dir);
     let git = Git::at(&station.dir);
     let known = git.line(&["var", "GIT_COMMITTER_IDENT"]).await;
     known.map_err(|fault| Failure::settings(in_full(&fault)))?;
@@ -371,19 +373,62 @@ pub(crate) async fn work(station: WorkerConfig) -> Result<(), Failure> {
         workers.push(worker.map_err(Failure::unreachable)?);
     }
     let shut_down: Vec<_> = workers.iter().map(Worker::shutdown_handle).collect();
+    let leave = Arc::new(move || {
+        let is_first = leave.send_if_modified(|since| {
+            let is_first = since.is_none();
+            since.get_or_insert_with(Instant::now);
+            is_first
+        });
+        if is_first {
+            crate::say("leaving: stages stop, push what they have, and go on elsewhere");
+            shut_down.iter().for_each(|shut_down| shut_down());
+        }
+    });
+    let on_signal = Arc::clone(&leave);
     tokio::spawn(async move {
         asked.asked().await;
-        crate::say("leaving: stages stop, push what they have, and go on elsewhere");
-        leave.send_replace(Some(Instant::now()));
-        shut_down.iter().for_each(|shut_down| shut_down());
+        on_signal();
     });
     let has = match station.has.is_empty() {
         true => String::new(),
         false => format!("; this worker has: {}", matching::list(&station.has)),
     };
     crate::say(&format!("waiting for stages{has}"));
-    let all = try_join_all(workers.iter_mut().map(Worker::run)).await;
-    all.map(drop).map_err(Failure::unreachable)
+    let all = until_ended(workers.iter_mut().map(Worker::run), &*leave).await;
+    // Activities outlive a queue that the server refuses.
+    let every_slot = u32::try_from(station.slots).unwrap_or(u32::MAX);
+    let _ = timeout(LEAVING_MAX, slots.acquire_many(every_slot)).await;
+    all.map_err(Failure::unreachable)
+}
+
+/// Waits until all have ended. If one fails, tells all to leave, and returns the first error: what they are
+/// at work on has to be pushed.
+async fn until_ended<E>(
+    workers: impl Iterator<Item = impl Future<Output = Result<(), E>>>,
+    leave: impl Fn(),
+) -> Result<(), E> {
+    let mut workers: FuturesUnordered<_> = workers.collect();
+    let mut all = Ok(());
+    while let Some(ended) = workers.next().await {
+        if ended.is_err() {
+            leave();
+            all = all.and(ended);
+        }
+    }
+    all
+}
+
+/// Workers that were killed leave their directories, which may hold work that is nowhere else.
+fn say_what_is_left(dir: &Path) {
+    let places = fs::read_dir(dir).into_iter().flatten().flatten();
+    let places = places.filter(|place| place.path().is_dir() && place.file_name() != MIRROR);
+    match places.count() {
+        0 => {}
+        count => crate::say(&format!(
+            "directories of earlier stages in {}: {count}; delete those of runs that are over",
+            dir.display()
+        )),
+    }
 }
 
 /// How activities of one queue are taken: how many at the same time, and whether plans are taken, too.
@@ -430,5 +475,29 @@ impl Leave {
             _ = self.0.recv() => INTERRUPT,
             _ = self.1.recv() => TERMINATE,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures::future::{FutureExt as _, ready};
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    // shows: FLT-02
+    #[tokio::test]
+    async fn if_the_server_refuses_one_queue_the_others_leave_before_the_worker_ends() {
+        let (leaving, has_left) = (Notify::new(), Cell::new(false));
+        let other = async {
+            leaving.notified().await;
+            has_left.set(true);
+            Err("later")
+        };
+        let queues = [ready(Err("first")).boxed_local(), other.boxed_local()];
+        let ended = until_ended(queues.into_iter(), || leaving.notify_one()).await;
+        assert_eq!((ended, has_left.get()), (Err("first"), true));
     }
 }

@@ -13,6 +13,8 @@ use tokio::time::Instant;
 use crate::fault::Fault;
 use crate::git::{Git, Move};
 
+/// The name of the mirror in a worker's directory.
+pub(crate) const MIRROR: &str = "mirror.git";
 /// How long a worker rests after a fault on its side.
 pub(crate) const REST: Duration = Duration::from_secs(20);
 /// The same if its agent cannot work, until somebody logs in or a usage limit resets.
@@ -69,7 +71,7 @@ impl WorkerContext {
 
     /// The bare repository that the clones here borrow objects from.
     pub(crate) async fn mirror(&self) -> Result<PathBuf, Fault> {
-        let mirror = self.dir.join("mirror.git");
+        let mirror = self.dir.join(MIRROR);
         if !mirror.join("HEAD").is_file() {
             let _alone = self.fetching.lock().await;
             let path = mirror.to_string_lossy();
@@ -87,7 +89,7 @@ impl WorkerContext {
             let why = in_full(&fault);
             if why != said {
                 crate::say(&format!(
-                    "{why}\nthis worker takes no stage until it can push"
+                    "{why}\nthis worker takes no stage until that works"
                 ));
                 said = why;
             }
@@ -95,14 +97,19 @@ impl WorkerContext {
         }
     }
 
-    /// Pushes an empty commit and deletes it again: a smaller test would not cover permissions for files,
-    /// hooks and atomic pushes.
+    /// Merges an empty commit with itself, which git can do since 2.38, pushes it, and deletes it again: a
+    /// smaller test would not cover permissions for files, hooks and atomic pushes.
     async fn try_push(&self) -> Result<(), Fault> {
         let mirror = Git::at(&self.mirror().await?);
         let tree = ["hash-object", "-w", "-t", "tree", "--stdin"];
         let tree = mirror.line(&tree).await?;
         let text = "ekiden: a worker tries whether it can push";
         let commit = mirror.line(&["commit-tree", &tree, "-m", text]).await?;
+        let merge = ["merge-tree", "--write-tree", &commit, &commit];
+        let merged = mirror.line(&merge).await;
+        merged.map_err(|fault| {
+            Fault::Refused(format!("git has to be 2.38 or newer to merge: {fault}"))
+        })?;
         let name = format!("refs/ekiden/probe/{}", uuid::Uuid::new_v4());
         let probe = |from: Option<&str>, to: &str| Move {
             name: name.clone(),
