@@ -11,6 +11,7 @@
 )]
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -305,11 +306,7 @@ impl World {
             "TEMPORAL_ADDRESS",
             format!("127.0.0.1:{}", self.workers_port),
         );
-        // See `count_git`.
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let dirs = [self.path("bin")].into_iter();
-        let path = std::env::join_paths(dirs.chain(std::env::split_paths(&path)));
-        command.env("PATH", path.unwrap());
+        command.env("PATH", self.own_path());
         if let Some(scenario) = scenario {
             let file = format!("{name}.toml");
             fs::write(self.path(&file), scenario).unwrap();
@@ -419,18 +416,26 @@ impl World {
 
     /// From now on workers write down which git commands they run, in `git.log`.
     fn count_git(&self) {
+        let log = self.path("git.log");
+        self.before_git(&format!("echo \"$*\" >> {}", log.display()));
+    }
+
+    /// From now on git does this first, for whoever has [`Self::own_path`].
+    fn before_git(&self, script: &str) {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let git = std::env::split_paths(&path).map(|dir| dir.join("git"));
         let git = git.into_iter().find(|git| git.is_file()).unwrap();
-        let (git, log) = (git.display(), self.path("git.log"));
-        let text = format!(
-            "#!/bin/sh\necho \"$*\" >> {}\nexec {git} \"$@\"\n",
-            log.display()
-        );
-        fs::create_dir(self.path("bin")).unwrap();
+        let text = format!("#!/bin/sh\n{script}\nexec {} \"$@\"\n", git.display());
+        fs::create_dir_all(self.path("bin")).unwrap();
         fs::write(self.path("bin/git"), text).unwrap();
         let executable = fs::Permissions::from_mode(0o755);
         fs::set_permissions(self.path("bin/git"), executable).unwrap();
+    }
+
+    fn own_path(&self) -> OsString {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let dirs = [self.path("bin")].into_iter();
+        std::env::join_paths(dirs.chain(std::env::split_paths(&path))).unwrap()
     }
 
     fn says(&self, name: &str, text: &str) -> Option<()> {
@@ -640,6 +645,8 @@ fn a_plan_goes_on_in_new_histories_while_workers_are_killed_and_all_of_it_is_see
     let with_b = usize::from(world.says("one", " B: attempt 1").is_none());
     workers[with_b].kill();
     workers[with_b] = world.worker(names[with_b]);
+    let left = world.says(names[with_b], "directories of earlier stages in ");
+    assert!(left.is_some(), "{}", world.log(names[with_b]));
     let with_e = wait_for("E", || {
         let is_with = |name: &&str| world.says(name, " E: attempt 1").is_some();
         names.iter().position(is_with)
@@ -715,7 +722,7 @@ fn a_worker_that_cannot_push_says_so_and_takes_no_stage_until_it_can() {
     let _server = world.server();
     fs::rename(world.path("remote"), world.path("away")).unwrap();
     let mut gives_up = world.begin_worker("one", &[], None);
-    let why = "this worker takes no stage until it can push";
+    let why = "this worker takes no stage until that works";
     wait_for("the reason", || world.says("one", why));
     gives_up.signal("-INT");
     assert_eq!(gives_up.code(), Some(0), "{}", world.log("one"));
@@ -736,6 +743,47 @@ fn a_worker_that_cannot_push_says_so_and_takes_no_stage_until_it_can() {
     wait_for("the reason", || world.says("three", "only readers here"));
     wait_for("the rest", || world.says("three", why));
     assert!(world.says("three", &token).is_none());
+    fs::remove_file(hook).unwrap();
+    // As one before 2.38.
+    let old = "case \"$*\" in *\" --write-tree \"*) echo 'usage: git merge-tree' >&2; exit 129; esac";
+    world.before_git(old);
+    let _four = world.begin_worker("four", &[], None);
+    wait_for("the reason", || world.says("four", "git has to be 2.38"));
+    wait_for("the rest", || world.says("four", why));
+}
+
+// shows: FLT-03, FLT-04
+#[test]
+fn a_setup_ends_with_its_worker_and_with_a_stop() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let begun = world.path("begun");
+    let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
+    let setup = format!("touch {}; sleep 300", begun.display());
+    let rules = format!("{}[worktree]\nsetup = '{setup}'\n", parts[0]);
+    let text = [rules.as_str(), &parts[1]].join("[[stage]]");
+    fs::write(world.path("project/plan.toml"), text).unwrap();
+    world.git("project", &["commit", "-qam", "a long setup"]);
+    let _server = world.server();
+    let mut execute = world.execute("600");
+    let mut first = world.worker("one");
+    let setup_begins = || {
+        wait_for("a setup", || begun.exists().then_some(()));
+        fs::remove_file(&begun).unwrap();
+    };
+    setup_begins();
+    let asked = Instant::now();
+    first.signal("-TERM");
+    assert_eq!(first.code(), Some(0), "{}", world.log("one"));
+    let _second = world.worker("two");
+    setup_begins();
+    execute.signal("-INT");
+    assert_eq!(execute.code(), Some(3), "{}", world.log("execute"));
+    for worker in ["one", "two"] {
+        wait_for("its end", || (world.at_work(worker) == 0).then_some(()));
+    }
+    let took = asked.elapsed();
+    assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
 // shows: FLT-04
@@ -748,11 +796,15 @@ fn a_stage_goes_to_a_worker_that_has_what_it_runs_on_and_one_that_nobody_can_do_
         .take(3)
         .map(str::to_owned)
         .collect();
-    // Each work tree is made ready, that of a merge as well.
+    // Each work tree is made ready, that of a merge as well; the first time that B is merged this fails.
     // What validates it is on the workers that it runs on, whether they do it or merge it.
     let validation = "test -s B.txt && test -s ready && pwd | grep -q /two/";
     let ready = parts[2].replace("test -s B.txt", validation);
-    let rules = "[worktree]\nsetup = \"echo ready > ready\"\n";
+    let once = world.path("once");
+    let rules = format!(
+        "[worktree]\nsetup = 'if [ -e B.txt ] && [ ! -e {0} ]; then touch {0}; exit 7; fi; echo ready > ready'\n",
+        once.display()
+    );
     let stages = [on("linux", &parts[1]), on("gpu", &ready)].join("[[stage]]");
     let text = format!("{}{rules}[[stage]]{stages}", parts[0]);
     fs::write(world.path("project/plan.toml"), text).unwrap();
@@ -804,6 +856,10 @@ fn a_stage_goes_to_a_worker_that_has_what_it_runs_on_and_one_that_nobody_can_do_
     assert!(world.says("one", " A: attempt 1").is_some());
     assert!(world.says("two", " B: attempt 1").is_some());
     assert!(world.says("one", " B: attempt 1").is_none() && world.says("two", " A: ").is_none());
+    // It was tried again, and the stage was not done again.
+    let failed = " B: not merged: the worktree's setup `";
+    assert_eq!(world.log("two").matches(failed).count(), 1);
+    assert!(world.says("two", " B: attempt 2").is_none());
 
     // What was done before is not done again, and what was not is told.
     let mut only = world.execute_with("60", &["--only", "B"]);
@@ -1040,8 +1096,18 @@ fn a_budget_holds_for_all_workers_together_and_a_larger_one_lets_the_run_go_on()
         "{status}"
     );
     assert!((150_000..=210_000).contains(&spent(&status)), "{status}");
-    let resume = ["resume", "--agent-tokens", "rehearsal=2M"];
-    world.expect("project", &resume, 0);
+    // The remote is away when the run's new state is looked for first.
+    let once = world.path("once");
+    world.before_git(&format!(
+        "case \"$*\" in *fetch*/stages/*) [ -e {0} ] || {{ touch {0}; echo away; exit 128; }} ; esac",
+        once.display()
+    ));
+    let mut resume = world.command(&EKIDEN, "project");
+    resume.env("PATH", world.own_path());
+    resume.args(["resume", "--agent-tokens", "rehearsal=2M"]);
+    let mut resume = world.start(resume, "resume.log");
+    assert_eq!(resume.code(), Some(0), "{}", world.log("resume"));
+    assert!(once.exists());
     let status = world.status("project");
     assert_eq!(status["state"], "complete", "{status}");
     assert!(spent(&status) > 200_000, "{status}");
@@ -1164,6 +1230,45 @@ fn a_usage_limit_holds_the_workers_of_its_account_and_no_others() {
     );
     execute.signal("-INT");
     assert_eq!(execute.code(), Some(3), "{}", world.log("execute"));
+}
+
+/// A login that has expired on one machine, and a limit of one account that resets too late.
+// shows: FLT-03, FLT-04
+#[test]
+fn a_stage_goes_to_another_worker_if_the_agent_of_one_cannot_work() {
+    let Some(temporal) = temporal() else { return };
+    let world = World::new(temporal);
+    let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
+    let two = parts[2]
+        .replace("needs = [\"A\"]", "needs = []")
+        .replace("sleep 0.5; ", "");
+    let text = [&parts[0], &parts[1], &two]
+        .map(String::as_str)
+        .join("[[stage]]");
+    fs::write(world.path("project/plan.toml"), text).unwrap();
+    world.git("project", &["commit", "-qam", "two stages"]);
+    let _server = world.server();
+    let act = |deed: &str| format!("[[act]]\nat = \"prompt\"\ndo = {{ {deed} }}\n");
+    let (expired, limited) = (act("fail = 401"), act("limit = 90000"));
+    let worker = |name: &str, scenario| {
+        let args = ["--account", name, "--slots", "1"];
+        world.worker_with(name, &args, scenario)
+    };
+    let one = worker("one", Some(&expired));
+    // If there is no other one, the plan ends.
+    assert_eq!(world.execute("60").code(), Some(69));
+    let two = worker("two", Some(&limited));
+    let mut execute = world.execute("60");
+    for (name, mut worker) in [("one", one), ("two", two)] {
+        wait_for("a stage that is given back", || {
+            world.says(name, "its worker's agent cannot work")
+        });
+        worker.signal("-TERM");
+        assert_eq!(worker.code(), Some(0));
+    }
+    let _three = worker("three", None);
+    assert_eq!(execute.code(), Some(0), "{}", world.log("execute"));
+    assert_eq!(world.log("three").matches(": attempt ").count(), 2);
 }
 
 // shows: FLT-05
@@ -1376,7 +1481,10 @@ fn whoever_follows_keeps_to_the_remote_and_the_run_that_they_named() {
         plan.to_string()
     });
     world.git("other", &["config", "protocol.ext.allow", "always"]);
+    let mine = world.path("other/.git/FETCH_HEAD");
+    fs::write(&mine, "mine").unwrap();
     world.expect("other", &follow, 0);
+    assert_eq!(fs::read_to_string(mine).unwrap(), "mine");
     assert_eq!(world.status("other")["state"], "complete");
     let log = world.path(&format!("other/.git/ekiden/root/runs/{run}/log.jsonl"));
     let log = fs::read_to_string(log).unwrap();
@@ -1399,12 +1507,14 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
     let Some(temporal) = temporal() else { return };
     let world = World::new(temporal);
     let parts: Vec<String> = plan().split("[[stage]]").map(str::to_owned).collect();
-    let allowed = world.path("allowed");
-    // Its item fails until somebody allows it, so it asks.
-    let asking = parts[1].replace(
-        "echo 1 ",
-        &format!("test -f {} && echo 1 ", allowed.display()),
+    let (ready, allowed) = (world.path("ready"), world.path("allowed"));
+    // Its item fails until somebody allows it, so it asks, once somebody follows the run.
+    let asks = format!(
+        "until test -f {}; do sleep 0.2; done; test -f {} && echo 1 ",
+        ready.display(),
+        allowed.display()
     );
+    let asking = parts[1].replace("echo 1 ", &asks);
     // It waits until it may go on, so that it is at work when the run is stopped.
     let go = world.path("go");
     let waits = format!("until test -f {}; do sleep 0.2; done", go.display());
@@ -1418,6 +1528,14 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
     world.git("project", &["commit", "-qam", "a stage that asks"]);
     world.git("project", &["push", "-q", "origin", "main"]);
     world.git("", &["clone", "-q", "remote", "other"]);
+    let (tell, told) = (world.path("tell"), world.path("told"));
+    let script = format!("#!/bin/sh\ncat >> {}\n", told.display());
+    fs::write(&tell, script).unwrap();
+    fs::set_permissions(&tell, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = world.path("home/.config/ekiden");
+    fs::create_dir_all(&config).unwrap();
+    let settings = format!("[notify]\ncommand = [{:?}]\n", tell.display().to_string());
+    fs::write(config.join("config.toml"), settings).unwrap();
     let _server = world.server();
     let _worker = world.worker("one");
     let args = [
@@ -1441,6 +1559,10 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
         world.start(command, log)
     };
     let mut follower = follow("follow.log");
+    wait_for("a follower", || {
+        world.says("follow", "ctrl-c leaves it alone")
+    });
+    fs::write(&ready, "").unwrap();
     let stage = |dir: &str, id: &str| {
         let status = world.status(dir);
         let stages = status["stages"].as_array().cloned().unwrap_or_default();
@@ -1456,6 +1578,16 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
             .then_some(())
     });
     assert_eq!(world.status("other")["state"], "running");
+    let kinds = || {
+        let told = fs::read_to_string(&told).unwrap_or_default();
+        let kinds = told.lines().map(|line| {
+            let told: serde_json::Value = serde_json::from_str(line).unwrap();
+            format!("{} {}", told["stage"], told["kind"])
+        });
+        kinds.collect::<Vec<_>>()
+    };
+    let question = r#""A" "needs_you""#;
+    wait_for("a notification", || (kinds() == [question]).then_some(()));
     wait_for("B at work", || {
         (stage("other", "B")["state"] == "running").then_some(())
     });
@@ -1498,9 +1630,13 @@ fn a_run_is_seen_and_steered_from_any_machine_as_one_of_its_own() {
     // The other machine knows nothing of that, and goes on with it all the same.
     world.expect("project", &["resume"], 0);
     assert!(world.path("project/E.txt").exists());
+    let done = r#"null "done""#;
+    // Nobody is told again what happened before.
+    assert_eq!(kinds(), [question, done]);
     // Here it was stopped, as far as anybody knows, and has been complete since.
     world.expect("other", &["resume"], 0);
     assert!(world.path("other/E.txt").exists());
+    assert_eq!(kinds(), [question, done, done]);
     for dir in ["project", "other"] {
         let status = world.status(dir);
         assert_eq!(status["state"], "complete", "{status}");
@@ -1642,8 +1778,8 @@ fn from_stage_to_stage_there_are_few_git_commands_and_fewer_that_reach_the_remot
     let results: usize = (0..stages).sum();
     let all = count(&|_| true) - apart * of_one - results;
     let remote = count(&|line| line.starts_with("push") || line.starts_with("fetch")) - apart;
-    // Workers begin with a look for git's settings, a repository of their own, and the plan.
-    assert!(all <= 30 * stages + 8, "{all}: {log}");
+    // Workers begin with a look for git's settings, a merge, a repository of their own, and the plan.
+    assert!(all <= 30 * stages + 10, "{all}: {log}");
     assert!(remote <= 5 * stages + 2, "{remote}: {log}");
 }
 
