@@ -767,24 +767,22 @@ fn a_question_of_a_stage_on_another_machine_is_told_once_it_has_ended_there() {
         };
         Run::begin(at, &header).0
     };
-    for stage in &stages {
-        let event = WorktreeEvent::Prepared {
+    let prepared = |stage: &Stage| Event::Worktree {
+        stage: stage.id.clone(),
+        effect: EffectId { seq: 1, index: 0 },
+        event: WorktreeEvent::Prepared {
             worktree: Ok(PreparedWorktree::default()),
-        };
-        run.step(
-            at,
-            &Event::Worktree {
-                stage: stage.id.clone(),
-                effect: EffectId { seq: 1, index: 0 },
-                event,
-            },
-        );
+        },
+    };
+    for stage in &stages {
+        run.step(at, &prepared(stage));
     }
     header.manifest.plan.as_mut().unwrap().isolation = Isolation::InPlace;
     let told = stages.iter().map(|stage| {
         header.manifest.stages = vec![stage.clone()];
         let begun = Event::RunStarted(Box::new(header.clone()));
         run.step(at, &begun.elsewhere(&stage.id, 1));
+        run.step(at, &prepared(stage).elsewhere(&stage.id, 1));
         let question = "which one?".to_owned();
         let outcome = Outcome::Blocked { question };
         let ended = Event::Elsewhere {
