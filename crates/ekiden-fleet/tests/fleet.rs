@@ -645,8 +645,9 @@ fn a_plan_goes_on_in_new_histories_while_workers_are_killed_and_all_of_it_is_see
     let with_b = usize::from(world.says("one", " B: attempt 1").is_none());
     workers[with_b].kill();
     workers[with_b] = world.worker(names[with_b]);
-    let left = world.says(names[with_b], "directories of earlier stages in ");
-    assert!(left.is_some(), "{}", world.log(names[with_b]));
+    wait_for("what is left", || {
+        world.says(names[with_b], "directories of earlier stages in ")
+    });
     let with_e = wait_for("E", || {
         let is_with = |name: &&str| world.says(name, " E: attempt 1").is_some();
         names.iter().position(is_with)
@@ -745,7 +746,8 @@ fn a_worker_that_cannot_push_says_so_and_takes_no_stage_until_it_can() {
     assert!(world.says("three", &token).is_none());
     fs::remove_file(hook).unwrap();
     // As one before 2.38.
-    let old = "case \"$*\" in *\" --write-tree \"*) echo 'usage: git merge-tree' >&2; exit 129; esac";
+    let old =
+        "case \"$*\" in *\" --write-tree \"*) echo 'usage: git merge-tree' >&2; exit 129; esac";
     world.before_git(old);
     let _four = world.begin_worker("four", &[], None);
     wait_for("the reason", || world.says("four", "git has to be 2.38"));
