@@ -13,7 +13,7 @@ use crate::fallback::Outages;
 use crate::ids::{MessageId, StageId};
 use crate::knowledge::Knowledge;
 use crate::manifest::{Isolation, Stage};
-use crate::notice::{self, Notice};
+use crate::notice;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision};
 use crate::prompt::{FailedAttempt, PromptSection, StageContext};
@@ -29,6 +29,7 @@ mod steering;
 mod tests;
 mod worktrees;
 
+use elsewhere::question;
 pub use worktrees::StageResult;
 
 /// One execution of a manifest.
@@ -477,18 +478,6 @@ impl Run {
         let rules = self.header.manifest.plan.as_deref();
         rules.is_some_and(|rules| matches!(rules.isolation, Isolation::Worktrees { .. }))
     }
-}
-
-/// The notice of a stage that asks. The plan notifies of its end, which may be hours away.
-fn question(plan: &Plan, stage: &StageId, relay: &Relay, outcome: &Outcome) -> Option<RelayEffect> {
-    let Settings {
-        notify,
-        notify_text,
-        ..
-    } = relay.settings;
-    let wanted = notify && plan.asks(stage) && plan.goes_on();
-    let notice = notice::of_end(outcome, relay.totals.sessions, notify_text);
-    notice.filter(|_| wanted).map(Notice::effect)
 }
 
 /// The run does not rest: others continue, and what this one published is theirs, or copied from its result.

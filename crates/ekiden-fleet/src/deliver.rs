@@ -29,18 +29,15 @@ pub(crate) async fn deliver(
     // Not into the branch at once: that may fail permanently.
     let followed = FleetPlace::merged(run);
     let spec = format!("+{}:{followed}", refs::merged(run));
-    let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
-    let fetch = [&fetch[..], &["--", remote, &spec]].concat();
-    let fetched = git.line(&fetch).await;
-    let branched = match fetched.map_err(|fault| fault.of_remote("fetch from")) {
+    let branched = match git.fetch(remote, &[&spec]).await {
         Err(away @ Fault::Remote { .. }) => return Err(away),
         Err(fault) => Err(fault),
-        Ok(_) => git.line(&["branch", "--force", &kept, &followed]).await,
+        Ok(()) => git.line(&["branch", "--force", &kept, &followed]).await,
     };
     let (given, command) = match (branched, &submission.header.place.branch) {
         (Err(fault), _) => (
             Err(fault),
-            format!("git {} && git merge {followed}", fetch.join(" ")),
+            format!("git fetch {remote} {spec} && git merge {followed}"),
         ),
         (Ok(_), Some(new)) => (
             new_branch(git, new, &kept).await,

@@ -307,19 +307,7 @@ impl Following {
         let (theirs, ours) = (refs::handoffs(run), refs::followed(run));
         let spec = format!("+{theirs}/*:{ours}/*");
         let merged = format!("+{}:{}", refs::merged(run), FleetPlace::merged(run));
-        let fetch = [
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            // That file is the user's.
-            "--no-write-fetch-head",
-            "--",
-            &self.remote,
-            &spec,
-            &merged,
-        ];
-        let fetched = self.git.line(&fetch).await;
-        fetched.map_err(|fault| fault.of_remote("fetch from"))?;
+        self.git.fetch(&self.remote, &[&spec, &merged]).await?;
         let list = ["for-each-ref", "--format=%(objectname) %(refname)", &ours];
         let mut pending: BTreeMap<StageId, Pending> = BTreeMap::new();
         let mut logs = BTreeMap::new();

@@ -96,6 +96,16 @@ impl Git {
         }
     }
 
+    /// Fetches into refs of the user's repository, whose `FETCH_HEAD` stays as it is.
+    pub(crate) async fn fetch(&self, remote: &str, specs: &[&str]) -> Result<(), Fault> {
+        let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
+        let args = [&fetch[..], &["--", remote], specs].concat();
+        let fetched = self.line(&args).await;
+        fetched
+            .map(drop)
+            .map_err(|fault| fault.of_remote("fetch from"))
+    }
+
     /// The object of a name, if there is one.
     pub(crate) async fn object(&self, name: &str) -> Result<Option<String>, Fault> {
         let ended = self

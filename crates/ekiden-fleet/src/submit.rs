@@ -212,9 +212,8 @@ async fn published(workspace: &Workspace, wanted: &Followed) -> Result<Submissio
             "{what} of a run `{run}` at {remote}"
         )));
     };
-    let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
-    let fetch = [&fetch[..], &["--", &wanted.remote, name]].concat();
-    git.line(&fetch).await.map_err(unreachable)?;
+    let fetched = git.fetch(&wanted.remote, &[name]).await;
+    fetched.map_err(unreachable)?;
     let file = format!("{commit}:{PLAN_FILE}");
     let text = git
         .line(&["cat-file", "blob", &file])

@@ -373,17 +373,7 @@ pub(crate) async fn work(station: WorkerConfig) -> Result<(), Failure> {
         workers.push(worker.map_err(Failure::unreachable)?);
     }
     let shut_down: Vec<_> = workers.iter().map(Worker::shutdown_handle).collect();
-    let leave = Arc::new(move || {
-        let is_first = leave.send_if_modified(|since| {
-            let is_first = since.is_none();
-            since.get_or_insert_with(Instant::now);
-            is_first
-        });
-        if is_first {
-            crate::say("leaving: stages stop, push what they have, and go on elsewhere");
-            shut_down.iter().for_each(|shut_down| shut_down());
-        }
-    });
+    let leave = leaving_once(leave, shut_down);
     let on_signal = Arc::clone(&leave);
     tokio::spawn(async move {
         asked.asked().await;
@@ -399,6 +389,24 @@ pub(crate) async fn work(station: WorkerConfig) -> Result<(), Failure> {
     let every_slot = u32::try_from(station.slots).unwrap_or(u32::MAX);
     let _ = timeout(LEAVING_MAX, slots.acquire_many(every_slot)).await;
     all.map_err(Failure::unreachable)
+}
+
+/// What makes a worker leave.
+fn leaving_once(
+    leave: watch::Sender<Option<Instant>>,
+    shut_down: Vec<impl Fn() + Send + Sync + 'static>,
+) -> Arc<impl Fn() + Send + Sync + 'static> {
+    Arc::new(move || {
+        let is_first = leave.send_if_modified(|since| {
+            let is_first = since.is_none();
+            since.get_or_insert_with(Instant::now);
+            is_first
+        });
+        if is_first {
+            crate::say("leaving: stages stop, push what they have, and go on elsewhere");
+            shut_down.iter().for_each(|shut_down| shut_down());
+        }
+    })
 }
 
 /// Waits until all have ended. If one fails, tells all to leave, and returns the first error: what they are

@@ -1,11 +1,15 @@
 //! Stages that other machines run. Each is a separate run there, and its log comes here.
 
-use super::{Run, question, staged};
+use super::{Run, staged};
 use crate::budget::AgentBudget;
-use crate::effect::Effect;
+use crate::effect::{Effect, RelayEffect};
 use crate::event::{Elsewhere, Event, WorktreeEvent};
 use crate::ids::StageId;
+use crate::notice::{self, Notice};
 use crate::outcome::Outcome;
+use crate::plan::Plan;
+use crate::relay::Relay;
+use crate::settings::Settings;
 use crate::time::Timestamp;
 
 impl Run {
@@ -96,4 +100,21 @@ impl Run {
         }
         effects
     }
+}
+
+/// The notice of a stage that asks. The plan notifies of its end, which may be hours away.
+pub(super) fn question(
+    plan: &Plan,
+    stage: &StageId,
+    relay: &Relay,
+    outcome: &Outcome,
+) -> Option<RelayEffect> {
+    let Settings {
+        notify,
+        notify_text,
+        ..
+    } = relay.settings;
+    let wanted = notify && plan.asks(stage) && plan.goes_on();
+    let notice = notice::of_end(outcome, relay.totals.sessions, notify_text);
+    notice.filter(|_| wanted).map(Notice::effect)
 }

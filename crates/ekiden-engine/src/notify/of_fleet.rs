@@ -27,14 +27,14 @@ pub struct FleetNotices {
     endpoints: Vec<Endpoint>,
     /// What happened before was told by another process, or by none.
     since: Timestamp,
-    told: (Sender<Told>, Receiver<Told>),
+    ended: (Sender<Ended>, Receiver<Ended>),
     on_their_way: usize,
     /// The ways that the user already knows do not work.
     failed: BTreeSet<&'static str>,
 }
 
 /// The way, and why it failed.
-type Told = (&'static str, Result<(), String>);
+type Ended = (&'static str, Result<(), String>);
 
 impl FleetNotices {
     pub fn new(workspace: &Workspace, endpoints: Vec<Endpoint>) -> Result<Self, EngineError> {
@@ -44,7 +44,7 @@ impl FleetNotices {
             workspace: workspace.clone(),
             endpoints,
             since: SystemClock.now(),
-            told: channel(),
+            ended: channel(),
             on_their_way: 0,
             failed: BTreeSet::new(),
         })
@@ -94,13 +94,13 @@ impl FleetNotices {
                 event.clone(),
                 kept_in,
             );
-            let told = self.told.0.clone();
+            let ended = self.ended.0.clone();
             let thread = thread::Builder::new().spawn(move || {
                 let done = match runtime() {
                     Ok(runtime) => runtime.block_on(telling),
                     Err(error) => Err(in_full(&error)),
                 };
-                let _ = told.send((name, done));
+                let _ = ended.send((name, done));
             });
             self.on_their_way += usize::from(thread.is_ok());
         }
@@ -108,15 +108,14 @@ impl FleetNotices {
 
     /// What has failed since, for the user.
     pub fn failed(&mut self) -> Vec<String> {
-        let told: Vec<Told> = self.told.1.try_iter().collect();
-        told.into_iter()
-            .filter_map(|told| self.hear(told))
-            .collect()
+        let ended: Vec<Ended> = self.ended.1.try_iter().collect();
+        let ended = ended.into_iter();
+        ended.filter_map(|ended| self.hear(ended)).collect()
     }
 
-    fn hear(&mut self, (name, told): Told) -> Option<String> {
+    fn hear(&mut self, (name, done): Ended) -> Option<String> {
         self.on_their_way -= 1;
-        let why = told.err()?;
+        let why = done.err()?;
         self.failed.insert(name).then(|| failure(name, &why))
     }
 
@@ -126,11 +125,11 @@ impl FleetNotices {
         let mut failed = Vec::new();
         while self.on_their_way > 0 {
             let left = until.since(SystemClock.now());
-            let Ok(told) = self.told.1.recv_timeout(left.into()) else {
+            let Ok(ended) = self.ended.1.recv_timeout(left.into()) else {
                 failed.push(LATE.to_owned());
                 break;
             };
-            failed.extend(self.hear(told));
+            failed.extend(self.hear(ended));
         }
         failed
     }

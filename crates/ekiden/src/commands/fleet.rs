@@ -22,7 +22,6 @@ use ekiden_core::run::Run;
 use ekiden_core::settings::{FleetPlace, LimitsChanged, RunStarted};
 use ekiden_core::steering::Steering;
 use ekiden_engine::clock::{Clock as _, SystemClock};
-use ekiden_engine::notify::FleetNotices;
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
@@ -195,21 +194,12 @@ pub fn fleet(args: &FleetArgs, output: &mut Output) -> Result<Exit, Failure> {
             let mut live = Live::new(output, invocation.json()?, false, run_ids(&workspace)?);
             live.is_in(invocation.shown_work_dir(&workspace)?);
             live.reports = Reports::WriteIn(workspace.clone());
-            live.notices = Some(notices(&invocation, &workspace)?);
+            live.notices = Some(invocation.notices(&workspace)?);
             let done = live.with_view(|| None, |live| program.watch(&workspace, 0, live));
             live.finish_sending();
             done
         }
     }
-}
-
-/// What tells people elsewhere of a run that this process shows.
-pub(super) fn notices(
-    invocation: &Invocation,
-    workspace: &Workspace,
-) -> Result<FleetNotices, Failure> {
-    let endpoints = invocation.driving()?.endpoints;
-    Ok(FleetNotices::new(workspace, endpoints)?)
 }
 
 fn label(text: &str) -> Result<String, String> {

@@ -259,7 +259,7 @@ pub(super) fn with_fleet(
         ControlFlow::Break(exit) => return Ok(exit),
     };
     watched.live.tracker = tracker;
-    watched.live.notices = Some(fleet::notices(invocation, workspace)?);
+    watched.live.notices = Some(invocation.notices(workspace)?);
     notes.iter().for_each(|note| watched.live.warn(note));
     watched.drive(|live| program.watch(workspace, 0, live))
 }
@@ -351,7 +351,7 @@ pub(super) fn continue_with(
     driving.messages = unheard.unwrap_or_default();
     watched.drive(|live| {
         if let Some(program) = program {
-            live.notices = Some(fleet::notices(invocation, workspace)?);
+            live.notices = Some(invocation.notices(workspace)?);
             return program.watch(workspace, known, live);
         }
         let outcome = match asked.with {

@@ -66,6 +66,7 @@ use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::notify::FleetNotices;
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::Driving;
 use ekiden_engine::workspace::Workspace;
@@ -310,6 +311,11 @@ impl Invocation {
         let is_projects = self.given.origin(&table::NOTIFY_COMMAND.row) == Origin::Project;
         let runs_in = self.runs_in.as_ref().filter(|_| is_projects);
         chosen::driving(&self.given, runs_in.unwrap_or(&self.here))
+    }
+
+    /// What tells people elsewhere of a fleet's run that this process shows.
+    fn notices(&self, workspace: &Workspace) -> Result<FleetNotices, Failure> {
+        Ok(FleetNotices::new(workspace, self.driving()?.endpoints)?)
     }
 
     fn json(&self) -> Result<bool, Failure> {
