@@ -75,7 +75,9 @@ pub use planning::{
 pub use protocol::{Ordering, ProtocolSlots, protocol};
 pub use reply::extract_json;
 pub use rescue::{CheckFacts, FailedCommand, RescueFacts, rescue};
-pub use result::{FailedAttempt, FailureFacts, LastOutput, StageFacts, diagnosis, stage_result};
+pub use result::{
+    FailedAttempt, FailureFacts, LastOutput, StageFacts, diagnosis, result_head, stage_result,
+};
 pub use review::{
     Finding, NO_TREE, REVIEW_SCHEMA, ReviewInput, answer_now, faults_left, mend_verdict,
     no_verdict, review_prompt, tree_changed, verdict,

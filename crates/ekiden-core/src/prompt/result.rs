@@ -86,7 +86,6 @@ const ARCHIVE: &str = "the archive of the stage's last session";
 /// The result of a finished stage, at most [`limits::STAGE_RESULT_TOKENS_MAX`] tokens.
 pub fn stage_result(facts: &StageFacts<'_>) -> String {
     let (progress, next_prompt) = texts(facts.notes);
-    let (stage, name) = (facts.stage, one_line(facts.name, LINE_CHARS_MAX));
     let files = list(facts.files.iter().map(String::as_str), 250);
     let done = said(progress, Heading::Done.name());
     let decisions = said(progress, DECISIONS)
@@ -102,7 +101,7 @@ pub fn stage_result(facts: &StageFacts<'_>) -> String {
     let learned = learned.map(|fact| one_line(&fact.text, 2 * LINE_CHARS_MAX));
     let notes: Vec<String> = notes.into_iter().flatten().chain(learned).collect();
     let page = [
-        format!("# Stage {stage}: {name}\n"),
+        result_head(facts.stage, facts.name),
         section("Files changed", &files),
         section("Done", &quotation(done, 240)),
         section(DECISIONS, &quotation(decisions, 330)),
@@ -111,6 +110,11 @@ pub fn stage_result(facts: &StageFacts<'_>) -> String {
         section("Notes", &quotation(Some(notes.join("\n")), 200)),
     ];
     within(&page.concat(), limits::STAGE_RESULT_TOKENS_MAX, ARCHIVE)
+}
+
+/// The first line of the result of a finished stage. A diagnosis begins with another.
+pub fn result_head(stage: &StageId, name: &str) -> String {
+    format!("# Stage {stage}: {}\n", one_line(name, LINE_CHARS_MAX))
 }
 
 /// What a person reads about a stage that failed for good, at most

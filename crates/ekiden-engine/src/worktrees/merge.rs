@@ -13,7 +13,8 @@
 use std::path::{Path, PathBuf};
 
 use ekiden_core::event::{Check, CheckOutcome, Merge};
-use ekiden_core::manifest::Verification;
+use ekiden_core::manifest::{Stage, Verification};
+use ekiden_core::prompt::result_head;
 use ekiden_core::text::{in_full, one_line};
 
 use super::deliver::fast_forward;
@@ -60,22 +61,69 @@ pub(super) async fn confirm(
             "it has neither validation nor outputs, so nothing shows that it was done".to_owned(),
         );
     };
-    let dir = match trees.paths.trees {
-        None => Ok((trees.paths.workspace.dir.clone(), None)),
-        Some(_) => trees.check_out_integrated(job, cancelled).await,
+    let (check, not_set_up) = match trees.paths.trees {
+        None => {
+            let dir = &trees.paths.workspace.dir;
+            let check = validate(trees, job, dir, verification, cancelled).await;
+            (check, None)
+        }
+        Some(_) => validate_integrated(trees, job, verification, cancelled)
+            .await
+            .map_err(|error| in_full(&error))?,
     };
-    let (dir, not_set_up) = dir.map_err(|error| in_full(&error))?;
-    let check = validate(trees, job, &dir, verification, cancelled).await;
     if check.passed() {
-        // What it left in an earlier run, if that is still there.
-        let result = trees.paths.shown_result(&job.stage.id);
-        let earlier = trees.disk.read(&result, TEXT_BYTES_MAX);
-        return Ok(String::from_utf8(earlier.unwrap_or_default()).unwrap_or_default());
+        return Ok(earlier_result(trees, &job.stage));
     }
     let told = check.with_output(check.tail.lines().last().unwrap_or_default());
     let setup = not_set_up.map(|why| format!("; {why}"));
     let setup = setup.unwrap_or_default();
     Err(format!("its validation {told}{setup}"))
+}
+
+/// What the stage left in an earlier run, if that is still there. In the same place is the diagnosis of one that failed,
+/// and what another plan's stage of this id left.
+fn earlier_result(trees: &Worktrees, stage: &Stage) -> String {
+    let result = trees.paths.shown_result(&stage.id);
+    let text = trees.disk.read(&result, TEXT_BYTES_MAX);
+    let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
+    match text.starts_with(&result_head(&stage.id, &stage.task_name)) {
+        true => text,
+        false => String::new(),
+    }
+}
+
+/// Validates everything that is merged, as [`validate_commit`] does.
+async fn validate_integrated(
+    trees: &Worktrees,
+    job: &StageJob,
+    verification: &Verification,
+    cancelled: &Cancelled,
+) -> Result<(Check, Option<String>), GitError> {
+    let [tip] = trees.branches([&trees.paths.integration_branch()]).await?;
+    let known = job.integrated.as_deref();
+    let tip = trees.integration_tip(tip, known, cancelled).await?;
+    validate_commit(trees, job, &tip.commit, verification, cancelled).await
+}
+
+/// Validates a commit in the spare worktree, and says why the setup failed there, if it did. What the setup made for an
+/// earlier commit need not fit this one: a check that fails on it runs again after a setup for this commit.
+async fn validate_commit(
+    trees: &Worktrees,
+    job: &StageJob,
+    commit: &str,
+    verification: &Verification,
+    cancelled: &Cancelled,
+) -> Result<(Check, Option<String>), GitError> {
+    let mut earlier_setup = trees.earlier_setup();
+    loop {
+        let (dir, not_set_up) = trees.check_out(commit, &job.mark, cancelled).await?;
+        let check = validate(trees, job, &dir, verification, cancelled).await;
+        let is_final = check.passed() || check.outcome == CheckOutcome::Cancelled;
+        match earlier_setup.take().filter(|_| !is_final) {
+            Some(is_set_up) => trees.disk.remove(&is_set_up)?,
+            None => return Ok((check, not_set_up)),
+        }
+    }
 }
 
 async fn validate(
@@ -171,12 +219,9 @@ impl<'a> StageMerge<'a> {
         }
         let commit = self.commit_merge(&merged.tree, &stage, &tip).await?;
         if let Some(verification) = &self.job.stage.verification {
-            let (dir, not_set_up) = self
-                .trees
-                .check_out(&commit, &self.job.mark, self.cancelled)
-                .await?;
-            let mut check =
-                validate(self.trees, self.job, &dir, verification, self.cancelled).await;
+            let (trees, job) = (self.trees, self.job);
+            let (mut check, not_set_up) =
+                validate_commit(trees, job, &commit, verification, self.cancelled).await?;
             if check.outcome == CheckOutcome::Cancelled {
                 return Ok(Merge::Cancelled);
             }
@@ -184,7 +229,7 @@ impl<'a> StageMerge<'a> {
                 if let Some(why) = not_set_up {
                     check.tail = format!("{why}\n{}", check.tail);
                 }
-                let ignored = self.ignored(&dir, &verification.files).await;
+                let ignored = self.ignored(&verification.files).await;
                 check.tail.push_str(&ignored);
                 let subject = "ekiden: changes of other stages";
                 self.give(&merged.tree, &stage, &tip, subject).await?;
@@ -221,13 +266,13 @@ impl<'a> StageMerge<'a> {
     }
 
     /// Names the files that the stage has and the merge lacks because git ignores them, each on a line.
-    async fn ignored(&self, merged: &Path, names: &[String]) -> String {
-        let dir = self.trees.paths.within(&self.tree);
-        let (git, merged, names) = (
-            self.git.within(dir.clone()),
-            merged.to_owned(),
-            names.to_vec(),
-        );
+    async fn ignored(&self, names: &[String]) -> String {
+        let paths = &self.trees.paths;
+        let Some(merged) = paths.integration_tree().map(|tree| paths.within(&tree)) else {
+            return String::new();
+        };
+        let dir = paths.within(&self.tree);
+        let (git, names) = (self.git.within(dir.clone()), names.to_vec());
         let made = tokio::task::spawn_blocking(move || {
             let missing = globs::unmatched(&merged, &names).unwrap_or_default();
             let first = |name| globs::find(&dir, &[name], 1).ok()?.files.pop();

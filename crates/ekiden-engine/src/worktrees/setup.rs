@@ -1,7 +1,7 @@
 //! What a worktree needs besides what git puts there: copied files, the results of the setup command, and
 //! ekiden's own directory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ekiden_agent::child::ChildSpec;
@@ -63,6 +63,16 @@ impl Worktrees {
         self.disk
             .create_file(&git_dir.join(IS_SET_UP), b"", Reach::Cache)?;
         Ok(None)
+    }
+
+    /// The file that says that a setup command has run where merges are validated, whatever was checked out then.
+    /// Without the file, it runs again.
+    pub(super) fn earlier_setup(&self) -> Option<PathBuf> {
+        let Isolation::Worktrees { setup: Some(_), .. } = &self.isolation else {
+            return None;
+        };
+        let git_dir = self.git_dir(&self.paths.integration_tree()?)?;
+        Some(git_dir.join(IS_SET_UP)).filter(|file| file.exists())
     }
 
     async fn copy_files(&self, patterns: Vec<String>, to: &Path) -> Result<(), String> {

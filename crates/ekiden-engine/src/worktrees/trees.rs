@@ -176,18 +176,6 @@ impl Worktrees {
         Ok((self.paths.within(&tree), not_set_up))
     }
 
-    /// The same with everything that is merged.
-    pub(super) async fn check_out_integrated(
-        &self,
-        job: &StageJob,
-        cancelled: &Cancelled,
-    ) -> Result<(PathBuf, Option<String>), GitError> {
-        let [tip] = self.branches([&self.paths.integration_branch()]).await?;
-        let known = job.integrated.as_deref();
-        let tip = self.integration_tip(tip, known, cancelled).await?;
-        self.check_out(&tip.commit, &job.mark, cancelled).await
-    }
-
     /// Where the integration branch is; `known` is the commit of the last merge. Makes the branch if it is
     /// missing. A person may have deleted or moved it; merged work must not get lost by that.
     pub(super) async fn integration_tip(

@@ -155,6 +155,27 @@ fn from_a_stage_on_only_what_it_needs_is_taken_for_done() {
     assert_eq!(environment.read("d"), "b\nby hand\n");
 }
 
+// shows: PLN-14, PLN-16
+#[test]
+fn a_stage_that_is_taken_for_done_hands_on_no_diagnosis() {
+    let environment = repository();
+    let stages = [
+        stage("A", "retries = 0\nsessions_max = 1", "true", "test -s a"),
+        stage("B", "needs = [\"A\"]", "cp a b", "test -s b"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    environment.run(&EXECUTE).expect(1);
+    let diagnosis = environment.read(".ekiden/handoffs/A.md");
+    assert!(diagnosis.starts_with("# Stage A failed: "), "{diagnosis}");
+    environment.write("a", "by hand\n");
+    environment.commit_all();
+    let from = [&EXECUTE[..], &["--from", "B", "--new"]].concat();
+    environment.run(&from).expect(0);
+    assert_eq!(environment.read("b"), "by hand\n");
+    environment.shell("! grep -r 'Stage A failed' .ekiden/runs/*/stages/B/sessions");
+}
+
 // shows: PLN-26
 #[test]
 fn the_last_line_brings_what_was_not_delivered() {
@@ -258,6 +279,52 @@ fn a_setup_may_need_what_the_first_stage_makes() {
         prompt.contains("¦ the worktree's setup `cp lock made.log` failed"),
         "{prompt}"
     );
+}
+
+/// Both are validated in the same tree, where the setup ran for A.
+// shows: PLN-08
+#[test]
+fn a_stage_may_change_what_the_setup_makes() {
+    let environment = repository();
+    let work = |number: u32| format!("echo {number} > lock; cp lock made.log");
+    let check = "cmp lock made.log";
+    let stages = [
+        stage("A", "", &work(1), check),
+        stage("B", "needs = [\"A\"]", &work(2), check),
+    ];
+    let head = "[worktree]\nsetup = \"cp lock made.log\"\n\n[[stage]]";
+    let plan = plan(&stages).replacen("[[stage]]", head, 1);
+    environment.write("plan.toml", &plan);
+    environment.write("lock", "0\n");
+    environment.write(".gitignore", "made.log\n");
+    environment.commit_all();
+    let said = environment.run(&EXECUTE).expect(0);
+    assert!(!said.stdout.contains("goes back to be fixed"), "{said}");
+    assert_eq!(environment.read("lock"), "2\n");
+}
+
+/// As after a power cut, if an agent's own git had not synced it.
+// shows: PLN-08, RUN-11
+#[test]
+fn a_merge_that_git_lost_is_told_with_what_helps() {
+    let environment = repository();
+    let stages = [
+        stage("A", "", "echo a > a", "test -s a"),
+        stage("B", "retries = 0\nsessions_max = 1", "true", "test -s b"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    environment.run(&EXECUTE).expect(1);
+    let merged = format!("ekiden/{}", environment.runs()[0]);
+    let commit = environment.git(&["rev-parse", &merged]);
+    let (dir, file) = commit.trim().split_at(2);
+    environment.shell(&format!("rm -f .git/objects/{dir}/{file}"));
+    let said = environment.run(&["resume"]).expect(74);
+    let told = format!(
+        "git has lost {}, the commit with all that is merged; merge",
+        commit.trim()
+    );
+    assert!(said.stderr.contains(&told), "{said}");
 }
 
 // shows: PLN-03
