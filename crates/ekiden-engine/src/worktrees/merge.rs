@@ -391,7 +391,8 @@ impl<'a> StageMerge<'a> {
         changed: &[String],
     ) -> Result<Vec<String>, GitError> {
         let marker = format!("-G^[<>]{{7,}} {}", self.integration);
-        let mut left = self.changed(&tip.tree, tree, &[&marker]).await?;
+        // Git marks conflicts also in a file whose attributes say that no difference is shown.
+        let mut left = self.changed(&tip.tree, tree, &["--text", &marker]).await?;
         // If a file is in a directory's place, git puts one side under a name that contains a branch.
         let name = format!("~{}", self.integration.replace('/', "_"));
         left.extend(changed.iter().filter(|file| file.contains(&name)).cloned());

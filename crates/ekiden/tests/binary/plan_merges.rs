@@ -113,7 +113,7 @@ impl Fixture {
 // shows: PLN-08
 #[test]
 fn conflicts_that_an_agent_left_are_never_merged() {
-    let cases: [(&str, &str, &[&str]); 6] = [
+    let cases: [(&str, &str, &[&str]); 7] = [
         ("true", "n", &[]),
         ("true", " lead and trail ", &[]),
         ("true", "two\nlines", &[]),
@@ -122,6 +122,7 @@ fn conflicts_that_an_agent_left_are_never_merged() {
             "n",
             &[],
         ),
+        ("echo 'n -diff' > .gitattributes", "n", &[]),
         ("true", "n", &["git mv n moved; git commit -qm moved"]),
         (
             "git config merge.conflictStyle diff3",
