@@ -48,7 +48,7 @@ pub enum Merge {
     /// It changes the same lines as other stages. The merge, with its conflicts, is committed onto the
     /// stage's own branch.
     Conflict {
-        /// The files, from the repository's root.
+        /// The files, from the work dir.
         files: Vec<String>,
     },
     /// It merges, but the result is not valid. The integration branch is merged into its own worktree.

@@ -159,8 +159,7 @@ impl Run {
     pub(super) fn others(&self, stage: &StageId, files: &[String]) -> Vec<StageId> {
         let known = self.plan.done_before(stage, usize::MAX);
         let is_beside = |other: &StageId| other != stage && !known.contains(other);
-        // Git names files from the root of the repository, results from the work dir.
-        let is_named = |changed: &String| files.iter().any(|file| file.ends_with(changed.as_str()));
+        let is_named = |changed: &String| files.contains(changed);
         let (touching, others): (Vec<_>, Vec<_>) = self
             .results
             .iter()

@@ -22,7 +22,7 @@ use ekiden_core::text::{clean, short};
 
 use super::dirty::{self, Changes};
 use super::flood::{Lent, is_in};
-use super::status::{Entry, pathspecs, under_way};
+use super::status::{Entry, Scope, pathspecs, under_way};
 use super::{Cancelled, FROM_STDIN, Git, GitError};
 use ekiden_core::text::in_full;
 
@@ -173,7 +173,11 @@ impl Committer<'_> {
             return Ok(failed(format!("{what} is under way"), ""));
         }
         let (declared, lent) = (&self.job.declared, &self.job.lent);
-        let mut changes = dirty::changes(self.git, &self.job.plan, declared, lent).await?;
+        let scope = match self.job.own_tree {
+            true => Scope::Everything,
+            false => Scope::Dir,
+        };
+        let mut changes = dirty::changes(self.git, scope, &self.job.plan, declared, lent).await?;
         if let Some(branch) = &self.job.branch
             && changes.branch.as_ref() != Some(branch)
         {

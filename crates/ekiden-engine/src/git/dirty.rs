@@ -47,9 +47,10 @@ pub(crate) async fn plan(git: &Git) -> Result<CommitPlan, GitError> {
     })
 }
 
-/// What to commit now.
+/// What to commit now of this part of the repository.
 pub(crate) async fn changes(
     git: &Git,
+    scope: Scope,
     plan: &CommitPlan,
     declared: &[String],
     lent: &Lent,
@@ -61,7 +62,7 @@ pub(crate) async fn changes(
         .collect();
     let before = |entry: &Entry| dirty.get(entry.shown().as_str()).copied();
     let stays = |entry: &Entry| before(entry).is_some_and(|file| file.committed == entry.committed);
-    let status = Status::read(git, Scope::Dir).await?;
+    let status = Status::read(git, scope).await?;
     let has_repositories = status.entries.iter().any(Entry::is_repository);
     let entries = without_inner_changes(status.entries).into_iter();
     let (stay, entries): (Vec<_>, Vec<_>) = entries.partition(stays);

@@ -447,28 +447,26 @@ impl<'a> StageMerge<'a> {
         Ok(names.split_terminator('\0').map(str::to_owned).collect())
     }
 
-    fn conflict(&self, files: &[String]) -> Merge {
+    /// Files as the stage's agent sees them, from its work dir.
+    fn seen(&self, files: &[String]) -> Vec<String> {
         let prefix = self.trees.paths.within(Path::new(""));
         let up: PathBuf = prefix.components().map(|_| "..").collect();
-        // As the stage's agent sees them, from its work dir.
         let seen = |file: &String| {
             let file = Path::new(file);
             let within = file.strip_prefix(&prefix).map(Path::to_owned);
             let path = within.unwrap_or_else(|_| up.join(file));
             path.to_string_lossy().into_owned()
         };
-        Merge::Conflict {
-            files: files.iter().map(seen).collect(),
-        }
+        files.iter().map(seen).collect()
+    }
+
+    fn conflict(&self, files: &[String]) -> Merge {
+        let files = self.seen(files);
+        Merge::Conflict { files }
     }
 
     fn done(&self, commit: String, changed: &[String]) -> Result<Merge, GitError> {
-        let prefix = self.trees.paths.within(Path::new(""));
-        let within = changed.iter().filter_map(|file| {
-            let file = Path::new(file).strip_prefix(&prefix).ok()?;
-            Some(file.to_str()?.to_owned())
-        });
-        let files: Vec<String> = within.collect();
+        let files = self.seen(changed);
         // A stage that declares no outputs has nothing to comply with.
         let declared = &self.job.stage.part.outputs;
         let undeclared = if declared.is_empty() {

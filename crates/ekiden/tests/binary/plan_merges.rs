@@ -83,13 +83,30 @@ impl Fixture {
         self.start().end()
     }
 
+    /// The same in a directory of the repository.
+    fn run_in(&self, dir: &str) -> Said {
+        self.environment.shell(&format!("mkdir -p {dir}"));
+        self.start_in(dir).end()
+    }
+
     fn start(&self) -> Running {
+        self.start_in(".")
+    }
+
+    fn start_in(&self, dir: &str) -> Running {
         let plan = self.environment.path("plan.toml");
         std::fs::write(&plan, &self.plan).unwrap();
         let agent = self.environment.path("scripts/agent.sh");
         let (plan, agent) = (plan.to_str().unwrap(), agent.to_str().unwrap());
-        self.environment
-            .start(&["execute", plan, "--yes", "--agent-command", agent])
+        self.environment.start(&[
+            "execute",
+            plan,
+            "-d",
+            dir,
+            "--yes",
+            "--agent-command",
+            agent,
+        ])
     }
 
     /// Nothing of a conflict is in what the user has.
@@ -519,12 +536,12 @@ fn a_file_that_a_stage_takes_out_of_git_is_out() {
 fn a_repository_within_a_stage_is_told_and_not_lost() {
     let nested = "mkdir sub; cd sub; git init -q; echo precious > p; git add p; \
                   git -c user.name=T -c user.email=t@e.i commit -qm p";
+    let outside = Fixture::new("true").stage("A", &[&format!("echo a > a.txt; cd ..; {nested}")]);
     let fixture = Fixture::new("true").stage("A", &[nested]);
-    let said = fixture.run().expect(1);
-    assert!(
-        said.stdout.contains("`sub/` is a separate git repository"),
-        "{said}"
-    );
+    for said in [outside.run_in("app"), fixture.run()] {
+        let told = "`sub/` is a separate git repository";
+        assert!(said.expect(1).stdout.contains(told));
+    }
     let trees = fixture
         .environment
         .git(&["worktree", "list", "--porcelain"]);
@@ -590,21 +607,59 @@ fn the_last_line_works_after_the_branch_was_renamed_and_status_repeats_it() {
 #[test]
 fn a_plan_works_in_a_directory_of_which_nothing_is_committed() {
     let fixture = Fixture::new("true").stage("A", &["echo a > a.txt"]);
-    fixture.environment.shell("mkdir new");
-    fixture.environment.write("new/plan.toml", &fixture.plan);
-    let script = fixture.environment.path("scripts").join("agent.sh");
-    let agent = script.to_str().unwrap();
-    let run = [
-        "execute",
-        "new/plan.toml",
-        "-d",
-        "new",
-        "--yes",
-        "--agent-command",
-        agent,
-    ];
-    fixture.environment.run(&run).expect(0);
+    fixture.run_in("new").expect(0);
     fixture.environment.git(&["show", "HEAD:new/a.txt"]);
+}
+
+// shows: PLN-08, PLN-15
+#[test]
+fn what_stages_change_outside_the_work_dir_is_reported_and_known_in_conflicts() {
+    let done = |stage: &str| format!("git log --all --format=%s | grep -q '^ekiden: {stage} '");
+    let wait = format!("until {} && {}; do sleep 0.1; done", done("A"), done("C"));
+    let both = "printf 'a\\nb\\n' > ../lock";
+    let mut fixture = Fixture::new("true")
+        .stage("B", &[&format!("{wait}; echo b > ../lock"), both])
+        .stage("C", &["echo c > lock"])
+        .stage("A", &["echo a > ../lock; echo a > a.txt"]);
+    fixture.plan.push_str("outputs = [\"a.txt\"]\n");
+    let said = fixture.run_in("app").expect(0);
+    let environment = &fixture.environment;
+    let told = "changed files that it had not declared: ../lock";
+    assert!(said.stdout.contains(told), "{said}");
+    let result = environment.read("app/.ekiden/handoffs/A.md");
+    let files = "## Files changed\n\n- a.txt\n- ../lock\n";
+    assert!(result.contains(files), "{result}");
+    environment.git(&["show", "HEAD:lock", "HEAD:app/lock"]);
+    environment.shell(
+        "cd app/.ekiden/runs/*/stages/B/sessions/2; grep -q '# Stage A: ' prompt.md; \
+         ! grep '# Stage C: ' prompt.md",
+    );
+}
+
+/// By default, git waits for the disk for little of it.
+// shows: DUR-01, PLN-08
+#[test]
+fn what_git_commits_for_a_plan_is_synced() {
+    let fixture = Fixture::new("true").stage("A", &["echo a > a.txt"]);
+    let synced = fixture.environment.path("synced");
+    fixture.environment.script(
+        ".git/hooks/reference-transaction",
+        &format!(
+            "[ $1 = committed ] || exit 0\nwhile read -r old new ref; do\n  \
+             echo \"$ref $(git config core.fsync)\" >> {}\ndone\n",
+            synced.display()
+        ),
+    );
+    fixture.run().expect(0);
+    let synced = std::fs::read_to_string(synced).unwrap();
+    let mut ours = synced
+        .lines()
+        .filter(|line| line.starts_with("refs/heads/"));
+    assert!(ours.clone().count() > 3, "{synced}");
+    assert!(
+        ours.all(|line| line.ends_with(" committed,reference")),
+        "{synced}"
+    );
 }
 
 // shows: PLN-08
