@@ -59,8 +59,9 @@ pub(crate) const CEILING: &str = "GIT_CEILING_DIRECTORIES";
 
 /// Git tidies up after some commands, in the background, where we would kill it halfway. The user's own
 /// next command does it instead. And a checkout leaves submodules alone: a worktree does not have the repositories
-/// of those that were cloned in another. Our worktrees are known by absolute paths.
-const ALWAYS: [&str; 8] = [
+/// of those that were cloned in another. Our worktrees are known by absolute paths. And what git commits survives a power
+/// cut, since the log names it: by default git does not wait for the disk. `batch` waits once for many files.
+const ALWAYS: [&str; 12] = [
     "-c",
     "maintenance.auto=false",
     "-c",
@@ -69,6 +70,10 @@ const ALWAYS: [&str; 8] = [
     "submodule.recurse=false",
     "-c",
     "worktree.useRelativePaths=false",
+    "-c",
+    "core.fsync=committed,reference",
+    "-c",
+    "core.fsyncMethod=batch",
 ];
 /// No hook runs, no file system watcher starts, and line ends stay as they are.
 const QUIET: [&str; 6] = [

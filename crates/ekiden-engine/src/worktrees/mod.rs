@@ -136,6 +136,15 @@ impl Worktrees {
         let all: Vec<&StageId> = all.collect();
         let claimed = self.claim(&all).await;
         claimed.map_err(|error| in_full(&error))?;
+        if let Some(commit) = integrated
+            && !self.has(commit).await
+        {
+            return Err(format!(
+                "git has lost {commit}, the commit with all that is merged; merge what is left of the branches {}-STAGE, \
+                 and carry out the rest with `ekiden execute MANIFEST --new --from STAGE`",
+                self.paths.integration_branch()
+            ));
+        }
         let unlocked = self.unlock_branches(all.into_iter());
         unlocked.map_err(|error| in_full(&error))?;
         let (_nobody, never) = watch::channel(0);

@@ -214,6 +214,13 @@ impl Worktrees {
         self.users_git().run(ask, &[commit, of]).await.is_ok()
     }
 
+    /// Whether git has this commit.
+    pub(super) async fn has(&self, commit: &str) -> bool {
+        let ask = "cat-file -e";
+        let commit = format!("{commit}^{{commit}}");
+        self.users_git().run(ask, &[&commit]).await.is_ok()
+    }
+
     /// Where branches are, as far as they exist.
     pub(super) async fn branches<const N: usize>(
         &self,

@@ -277,7 +277,14 @@ fn bare_git(dir: &Path) -> Result<Vec<f64>, String> {
 }
 
 fn git(dir: &Path, words: &[&str]) -> Result<(), String> {
-    let at_dir = Program::new("git", &["-C"]).arg(dir);
+    // What it commits is to survive a power cut, as what ekiden commits does.
+    let synced = [
+        "-c",
+        "core.fsync=committed,reference",
+        "-c",
+        "core.fsyncMethod=batch",
+    ];
+    let at_dir = Program::new("git", &synced).arg("-C").arg(dir);
     words.iter().fold(at_dir, Program::arg).output().map(|_| ())
 }
 
