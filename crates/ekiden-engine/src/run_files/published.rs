@@ -235,11 +235,28 @@ impl RunFiles {
             self.write_result(&self.paths.shown_result(stage), &text)?;
         }
         if self.paths.integration_tree().is_some() {
-            let published = Published::new(&self.paths.workspace.dir);
-            let path = published.file(HandoffFile::Knowledge);
-            let text = run.shared_knowledge().render();
-            return replace(&*self.disk, &path, text.as_bytes(), Durability::Derived);
+            return self.write_shared_knowledge(run.shared_knowledge().render());
         }
+        Ok(())
+    }
+
+    /// Writes what all stages share. If anybody has changed what we wrote there, that is kept beside the run.
+    fn write_shared_knowledge(&mut self, text: String) -> DiskResult<()> {
+        let published = Published::new(&self.paths.workspace.dir);
+        if let Some(found) = self.difference(&published, Some(HandoffFile::Knowledge), &text) {
+            if self.shared_knowledge.is_none()
+                || found.text.text() != self.shared_knowledge.as_deref()
+            {
+                self.keep_one(&self.paths.run_dir.relay(None).left(), &found)?;
+            }
+            replace(
+                &*self.disk,
+                &found.path,
+                text.as_bytes(),
+                Durability::Derived,
+            )?;
+        }
+        self.shared_knowledge = Some(text);
         Ok(())
     }
 
