@@ -200,6 +200,16 @@ impl Outcome {
         !matches!(self, Self::Undelivered { .. })
     }
 
+    /// Its agent is out: other stages of the same account would end in the same way.
+    pub(crate) fn is_of_agent(&self) -> bool {
+        matches!(self, Self::LimitTooFar { .. } | Self::AgentFailed { .. })
+    }
+
+    /// A stage is done, and could not be merged.
+    pub(crate) fn is_of_merge(&self) -> bool {
+        matches!(self, Self::Unmerged { .. } | Self::NotMerged { .. })
+    }
+
     /// There is nothing to resume.
     pub fn is_final(&self) -> bool {
         self.is_complete() || matches!(self, Self::NoCheck { .. })

@@ -29,7 +29,7 @@ mod steering;
 mod tests;
 mod worktrees;
 
-use elsewhere::question;
+use elsewhere::notice_of;
 pub use worktrees::StageResult;
 
 /// One execution of a manifest.
@@ -364,6 +364,12 @@ impl Run {
         self.spent_by = std::mem::take(&mut self.spent_by).plus(&spent_by);
         self.sessions += relay.totals.sessions.saturating_sub(before.sessions);
         let limit = relay.limit_met();
+        // With fallbacks, all agents are out.
+        let alone = relay.settings.fallback.is_empty();
+        let out = relay.outcome();
+        let out = out.filter(|outcome| alone && outcome.is_of_agent());
+        let out = out.map(|outcome| (relay.agent().clone(), outcome.clone()));
+        let mut notice = None;
         match relay.outcome() {
             None => {
                 self.live.insert(stage.clone());
@@ -372,8 +378,7 @@ impl Run {
                 let was_live = self.live.remove(stage);
                 let was_done = self.plan.is_done(stage);
                 self.decided.extend(self.plan.stage_ended(stage, outcome));
-                let question = was_live.then(|| question(&self.plan, stage, relay, outcome));
-                effects.extend(question.flatten());
+                notice = notice_of(relay, outcome).filter(|_| was_live);
                 if self.plan.is_done(stage) && !was_done && self.header.manifest.plan.is_some() {
                     let declared = self.stage(stage).map(|stage| stage.part.outputs.clone());
                     self.keep_result(stage, &declared.unwrap_or_default(), &[]);
@@ -385,6 +390,15 @@ impl Run {
         }
         if let Some((agent, until)) = limit {
             self.hold(&agent, until);
+        }
+        let is_out = out.is_some();
+        if let Some((agent, outcome)) = out {
+            let stages = self.of_account(&agent);
+            self.plan.halt_only(&outcome, stages);
+        }
+        // The plan notifies of its end, which may be hours away.
+        if (is_out || self.plan.asks(stage)) && self.plan.goes_on() {
+            effects.extend(notice);
         }
         staged(stage, effects)
     }

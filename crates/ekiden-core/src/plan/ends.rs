@@ -31,7 +31,18 @@ impl Plan {
     /// The plan's outcome if it ends now.
     fn outcome(&self) -> Outcome {
         let mut failed = self.failed();
-        match self.halt().filter(|_| self.over < self.nodes.len()) {
+        let mut states = self.nodes.iter().map(|node| &node.now.state);
+        let out = states.find_map(|state| match state {
+            StageState::Interrupted(outcome) => Some(outcome.clone()),
+            StageState::Waiting
+            | StageState::Ready
+            | StageState::Preparing
+            | StageState::Working
+            | StageState::Merging
+            | StageState::Over(_) => None,
+        });
+        let halt = self.halt().or(out);
+        match halt.filter(|_| self.over < self.nodes.len()) {
             // Others may have failed since, and an answer may have ended the failure that came first.
             Some(Outcome::StagesFailed { .. }) if !failed.is_empty() => {}
             Some(halt) => return halt,
@@ -180,6 +191,8 @@ impl Plan {
             node.now.state = StageState::Merging;
             self.now.queue.push_back(at);
             self.unconfirmed += 1;
+        } else if let Some(outcome) = &node.out {
+            node.now.state = StageState::Interrupted(outcome.clone());
         } else {
             node.now.state = StageState::Ready;
             self.ready.insert((Reverse(self.behind[at]), at));

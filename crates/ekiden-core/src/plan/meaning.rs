@@ -16,7 +16,7 @@ pub(super) enum Meaning {
 pub(super) fn meaning(outcome: &Outcome) -> Meaning {
     match outcome {
         Outcome::Complete { .. } | Outcome::Undelivered { .. } => Meaning::Done,
-        // These ends would come to every other relay in the same way.
+        // These ends would come to every other relay in the same way, or to every one with the same agent.
         Outcome::Stopped { .. }
         | Outcome::LimitTooFar { .. }
         | Outcome::RateLimited { .. }

@@ -182,7 +182,8 @@ impl Plan {
         result: Result<(), String>,
     ) -> Option<PlanDecision> {
         let at = self.in_state(stage, &StageState::Preparing)?;
-        if let Some(halted) = self.halt() {
+        let out = self.nodes[at].out.clone();
+        if let Some(halted) = self.halt().or(out) {
             self.at_work -= 1;
             self.nodes[at].now.state = StageState::Interrupted(halted);
             return None;
@@ -206,7 +207,7 @@ impl Plan {
     /// A stage's relay ended.
     pub fn stage_ended(&mut self, stage: &StageId, outcome: &Outcome) -> Option<PlanDecision> {
         let at = self.in_state(stage, &StageState::Working)?;
-        let halted = self.halt().is_some();
+        let halted = self.halt().is_some() || self.nodes[at].out.is_some();
         let node = &mut self.nodes[at];
         match meaning(outcome) {
             Meaning::Failed if node.now.tries <= node.retries && halted => {
@@ -271,8 +272,7 @@ impl Plan {
             return false;
         }
         node.now.mends += 1;
-        node.now.state = StageState::Ready;
-        self.ready.insert((Reverse(self.behind[at]), at));
+        self.make_ready(at);
         true
     }
 
@@ -327,6 +327,24 @@ impl Plan {
         for at in stages {
             let held = &mut self.nodes[at].held_until;
             *held = (*held).max(Some(until));
+        }
+    }
+
+    /// If this outcome halts the plan, it ends the agent of these stages, by their places, and the others go on.
+    pub fn halt_only(&mut self, outcome: &Outcome, stages: impl IntoIterator<Item = usize>) {
+        if self
+            .now
+            .halted
+            .take_if(|halted| halted == outcome)
+            .is_none()
+        {
+            return;
+        }
+        for at in stages {
+            self.nodes[at].out = Some(outcome.clone());
+            if self.ready.remove(&(Reverse(self.behind[at]), at)) {
+                self.make_ready(at);
+            }
         }
     }
 

@@ -23,7 +23,7 @@ pub enum StageState {
     Working,
     /// It is done, and is being merged or waits for that.
     Merging,
-    /// The run was halted while it worked.
+    /// The run was halted while it worked, or its agent is out.
     Interrupted(Outcome),
     Over(StageEnd),
 }
@@ -76,6 +76,8 @@ pub(super) struct Node {
     pub estimate: u64,
     /// Until when a usage limit holds it.
     pub held_until: Option<Timestamp>,
+    /// Its agent is out: how another stage of that account ended.
+    pub out: Option<Outcome>,
     pub now: StageNow,
 }
 
@@ -145,6 +147,7 @@ pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>)
                 (expected, _) => expected,
             },
             held_until: None,
+            out: None,
             now: StageNow {
                 state: StageState::Waiting,
                 tries: 1,

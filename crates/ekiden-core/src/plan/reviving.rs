@@ -100,9 +100,9 @@ impl Plan {
         self.now.halted = None;
         self.now.stop = None;
         self.now.paused = false;
-        self.nodes
-            .iter_mut()
-            .for_each(|node| node.held_until = None);
+        for node in &mut self.nodes {
+            (node.held_until, node.out) = (None, None);
+        }
         self.now.ended = None;
     }
 

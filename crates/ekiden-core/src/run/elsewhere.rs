@@ -38,8 +38,10 @@ impl Run {
                 // Its own run has already used all retries.
                 while self.plan.stage_ended(stage, &outcome).is_some() {}
                 let relay = self.relays.get(stage);
-                let asked = relay.and_then(|relay| question(&self.plan, stage, relay, &outcome));
-                staged(stage, asked.into_iter().collect())
+                let notice = relay.and_then(|relay| notice_of(relay, &outcome));
+                // The plan notifies of its end, which may be hours away.
+                let asks = self.plan.asks(stage) && self.plan.goes_on();
+                staged(stage, notice.into_iter().filter(|_| asks).collect())
             }
         }
     }
@@ -102,19 +104,9 @@ impl Run {
     }
 }
 
-/// The notice of a stage that asks. The plan notifies of its end, which may be hours away.
-pub(super) fn question(
-    plan: &Plan,
-    stage: &StageId,
-    relay: &Relay,
-    outcome: &Outcome,
-) -> Option<RelayEffect> {
-    let Settings {
-        notify,
-        notify_text,
-        ..
-    } = relay.settings;
-    let wanted = notify && plan.asks(stage) && plan.goes_on();
-    let notice = notice::of_end(outcome, relay.totals.sessions, notify_text);
-    notice.filter(|_| wanted).map(Notice::effect)
+/// The notice of a stage's end, if there is to be one.
+pub(super) fn notice_of(relay: &Relay, outcome: &Outcome) -> Option<RelayEffect> {
+    let settings = &relay.settings;
+    let notice = notice::of_end(outcome, relay.totals.sessions, settings.notify_text);
+    notice.filter(|_| settings.notify).map(Notice::effect)
 }

@@ -116,12 +116,18 @@ impl Run {
 
     /// A usage limit of this agent's account holds the stages that use it.
     pub(super) fn hold(&mut self, agent: &AgentSpec, until: Timestamp) {
+        let stages = self.of_account(agent);
+        self.plan.hold(until, stages);
+    }
+
+    /// The stages, by their places, that use this agent's account.
+    pub(super) fn of_account(&self, agent: &AgentSpec) -> Vec<usize> {
         let stages = self.header.manifest.stages.iter().enumerate();
-        let held = stages.filter(|(_, stage)| {
+        let of_account = stages.filter(|(_, stage)| {
             let own = stage.part.agent.as_deref();
             has_same_account(own.unwrap_or(&self.settings.agent), agent)
         });
-        self.plan.hold(until, held.map(|(at, _)| at));
+        of_account.map(|(at, _)| at).collect()
     }
 
     /// The effect of the other relays on one. Only the working ones are considered, which are few.

@@ -979,6 +979,42 @@ fn a_usage_limit_holds_only_the_stages_of_its_account() {
     assert_eq!(world.run.plan().state(held), Some(&StageState::Preparing));
 }
 
+// shows: PLN-12, PLN-13
+#[test]
+fn an_agent_that_is_out_stops_only_the_stages_of_its_account() {
+    let given = Given {
+        stages: vec![(0, false, 0, 0); 3],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    };
+    let mut header = header(&given);
+    let mut other = header.settings.agent.clone();
+    other.kind = AgentKind::Rehearsal;
+    header.manifest.stages[2].part.agent = Some(Box::new(other));
+    header.settings.notify = true;
+    let mut world = World::of(&header, given.jobs as usize);
+    let stages = ["S0", "S1", "S2"].map(|id| StageId::try_from(id.to_owned()).unwrap());
+    let [out, same, others] = &stages;
+    while !world.agents.contains_key(out) {
+        world.settle(0);
+    }
+    world.ends(out, EndCause::AuthenticationFailed);
+    assert_eq!(world.notices().len(), 1, "the end of the plan may be far");
+    world.comes_to_its_end();
+    assert_eq!(world.notices().len(), 2);
+    assert_eq!(world.done, BTreeSet::from([others.clone()]));
+    let cause = EndCause::AuthenticationFailed;
+    let outcome = Outcome::AgentFailed { cause };
+    assert_eq!(world.run.outcome(), Some(&outcome));
+    let state = StageState::Interrupted(outcome);
+    assert_eq!(world.run.plan().state(out), Some(&state));
+    assert_eq!(world.run.plan().state(same), Some(&state));
+    world.resume();
+    world.comes_to_its_end();
+    assert_eq!(world.done, BTreeSet::from(stages));
+}
+
 /// Its next session meets the limit, and that ends the run.
 // shows: REL-11
 #[test]
