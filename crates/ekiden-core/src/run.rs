@@ -444,12 +444,13 @@ impl Run {
         let wanted = self.header.manifest.plan.is_some() && self.settings.notify;
         let notice = notice::of_end(&outcome, sessions, self.settings.notify_text);
         let notice = notice.filter(|_| wanted);
-        let told = notice
-            .zip(self.relays.keys().next())
-            .map(|(notice, stage)| Effect::Stage {
-                stage: stage.clone(),
-                effect: notice.effect(),
-            });
+        // It may end before any stage has begun.
+        let first = self.header.manifest.stages.first().map(|stage| &stage.id);
+        let stage = self.relays.keys().next().or(first);
+        let told = notice.zip(stage).map(|(notice, stage)| Effect::Stage {
+            stage: stage.clone(),
+            effect: notice.effect(),
+        });
         told.into_iter()
             .chain([Effect::EndRun { outcome }])
             .collect()

@@ -800,6 +800,22 @@ fn a_question_of_a_stage_on_another_machine_is_told_once_it_has_ended_there() {
     );
 }
 
+// shows: UIX-10
+#[test]
+fn a_plan_that_ends_before_any_stage_has_begun_is_told() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 3)],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    });
+    header.settings.notify = true;
+    let mut world = World::of(&header, 1);
+    assert!(world.settle_as(|_| true, 15));
+    assert!(world.is_over, "it has no worktree");
+    assert_eq!(world.notices(), ["failed: stopped: stages failed"]);
+}
+
 fn answer(stage: &StageId) -> Steering {
     Steering::Answer {
         stage: stage.clone(),
