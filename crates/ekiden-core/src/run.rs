@@ -77,6 +77,8 @@ pub struct Run {
     words: Vec<String>,
     /// What its relays know of agents that are out.
     outages: Outages,
+    /// The stages at work that changed limits have not reached yet: their shares are given anew.
+    to_share: BTreeSet<StageId>,
     heard: BTreeSet<MessageId>,
     /// The runs of stages that other machines carry out, each as its own log tells.
     apart: BTreeMap<StageId, Self>,
@@ -109,6 +111,7 @@ impl Run {
             paused: false,
             words: Vec::new(),
             outages: Outages::default(),
+            to_share: BTreeSet::new(),
             heard: BTreeSet::new(),
             apart: BTreeMap::new(),
         };
@@ -349,6 +352,7 @@ impl Run {
         if self.header.fleet.is_some() {
             return Vec::new();
         }
+        self.to_share.remove(stage);
         let shared = self.shared_limits_of(stage, at);
         let Some(relay) = self.relays.get_mut(stage) else {
             return Vec::new();

@@ -147,11 +147,14 @@ impl Run {
         }
         let mut reserved_by = AgentSpends::default();
         let mut in_session = 0;
-        for (_, relay) in self.live().filter(|(other, _)| *other != stage) {
+        for (other, relay) in self.live().filter(|(other, _)| *other != stage) {
             let in_hand = relay.spend().since(relay.totals.spend);
             spent = spent.plus(in_hand);
-            reserved = reserved.plus(relay.set_aside());
             spent_by.add(&relay.agent().name, in_hand);
+            if self.to_share.contains(other) {
+                continue;
+            }
+            reserved = reserved.plus(relay.set_aside());
             reserved_by.add(&relay.agent().name, relay.set_aside());
             in_session += usize::from(relay.share().is_some());
         }

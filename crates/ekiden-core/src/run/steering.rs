@@ -53,7 +53,10 @@ impl Run {
             }
             Steering::ChangeLimits(limits) => {
                 self.take_limits(limits);
-                self.each_to_come(at, |relay| relay.limit(at, limits))
+                self.to_share = self.live.clone();
+                let effects = self.each_to_come(at, |relay| relay.limit(at, limits));
+                self.to_share.clear();
+                effects
             }
         }
     }

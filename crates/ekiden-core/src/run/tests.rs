@@ -460,6 +460,40 @@ fn stages_that_begin_together_get_equal_shares() {
     }
 }
 
+// shows: PLN-24, REL-22
+#[test]
+fn another_budget_is_shared_by_all_stages_at_work() {
+    for (dollars, share) in [(60, 20_000_000), (12, 4_000_000)] {
+        let mut world = World::begin(&Given {
+            stages: vec![(0, false, 0, 0); 3],
+            jobs: 3,
+            budget: Some(20),
+            of_agent: None,
+        });
+        while world.outstanding_tasks() > 0 {
+            world.settle(0);
+        }
+        world.budget = Some(dollars * 1_000_000);
+        let run = Budget {
+            micro_usd: world.budget,
+            tokens: None,
+        };
+        let bounds = BoundsChange {
+            run,
+            ..BoundsChange::default()
+        };
+        world.steer(Steering::ChangeLimits(Box::new(LimitsChanged {
+            bounds,
+            ..LimitsChanged::default()
+        })));
+        let relays = world.run.relays();
+        let shares: Vec<u64> = relays
+            .filter_map(|(_, relay)| relay.share()?.budget.micro_usd)
+            .collect();
+        assert_eq!(shares, [share; 3]);
+    }
+}
+
 /// What one stage spends of an agent's budget, no other has; who comes when nothing is left begins with the next agent.
 // shows: REL-39, PLN-24
 #[test]
