@@ -15,7 +15,7 @@ use crate::knowledge::Knowledge;
 use crate::manifest::{Isolation, Stage};
 use crate::notice;
 use crate::outcome::Outcome;
-use crate::plan::{Plan, PlanDecision};
+use crate::plan::{Plan, PlanDecision, StageState};
 use crate::prompt::{FailedAttempt, PromptSection, StageContext};
 use crate::relay::{Member, Relay, Totals};
 use crate::settings::{RunStarted, Settings};
@@ -187,6 +187,27 @@ impl Run {
             .filter_map(|(_, relay)| relay.wakes_at())
             .chain(self.plan.wakes_at())
             .min()
+    }
+
+    /// Until when all of it waits; none if something works.
+    pub fn waits_until(&self) -> Option<Timestamp> {
+        let is_busy =
+            |state: &StageState| matches!(state, StageState::Preparing | StageState::Merging);
+        if self.plan.states().any(|(_, state)| is_busy(state)) {
+            return None;
+        }
+        let relays = self.live().map(|(_, relay)| relay.waits_until());
+        // None is less than any time: where one relay works, the run does not wait.
+        let waits = relays.chain(self.plan.wakes_at().map(Some));
+        waits.min().flatten()
+    }
+
+    /// Until when a stage waits that has begun or could begin.
+    pub fn stage_waits_until(&self, stage: &StageId, now: Timestamp) -> Option<Timestamp> {
+        match self.plan.state(stage) == Some(&StageState::Ready) {
+            true => self.plan.held_until(stage, now),
+            false => self.relay(stage)?.waits_until(),
+        }
     }
 
     /// What the run was started with.

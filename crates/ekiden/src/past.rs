@@ -169,7 +169,7 @@ pub fn left(run: &Run, past: &[Past], now: Timestamp) -> Option<Range> {
     };
     for place in Graph::of(&manifest.stages).waves()?.concat() {
         let stage = &manifest.stages[place];
-        let waits = run.relay(&stage.id).and_then(Relay::waits_until);
+        let waits = run.stage_waits_until(&stage.id, now);
         let waits = waits.map_or(0, |until| until.since(now).0);
         let own = left_of_stage(stage, run, past, now)?.map(|millis| millis.saturating_add(waits));
         let needs = stage

@@ -209,9 +209,7 @@ fn unfinished(
 ) -> (PageTone, String, &'static str, &'static str) {
     // A person may want a pause while a session still works.
     let is_paused = run.is_paused() && run.live().all(|(_, relay)| relay.is_idle());
-    let waits = run.live().map(|(_, relay)| relay.waits_until());
-    // `None` is less than any time: where one relay works, the run does not wait.
-    let waits_until = waits.min().flatten();
+    let waits_until = run.waits_until();
     if !is_at_work {
         let doing = match waits_until {
             _ if is_paused => "the run was paused",

@@ -212,10 +212,13 @@ impl RunStatus {
     }
 
     fn stages(&self) -> Vec<Row<'_>> {
-        let rows = stage_table::rows(&self.summary.run);
+        let (run, now) = (&self.summary.run, self.summary.last.time);
+        let rows = stage_table::rows(run).into_iter();
         match self.state() {
-            State::Killed | State::Ended => rows.into_iter().map(Row::cut_off).collect(),
-            State::Running | State::Paused | State::WithFleet | State::Complete => rows,
+            State::Killed | State::Ended => rows.map(Row::cut_off).collect(),
+            State::Running | State::Paused | State::WithFleet | State::Complete => {
+                rows.map(|row| row.held(run, now)).collect()
+            }
         }
     }
 
@@ -268,7 +271,7 @@ impl RunStatus {
             "started": phrase::utc(run.started_at()),
             "updated": phrase::utc(self.summary.last.time),
             "left_ms": self.left,
-            "waits_until": self.waits_until().map(phrase::utc),
+            "waits_until": run.waits_until().map(phrase::utc),
             "outcome": outcome,
             "exit_code": outcome.map(|outcome| Exit::of(outcome).code()),
             "pid": self.holder.as_ref().map(|holder| holder.pid),
@@ -339,7 +342,7 @@ impl RunStatus {
         });
         std::iter::once(head)
             .chain(run.agent_budgets().iter().map(agent_budget))
-            .chain(stage_table::lines(&stages))
+            .chain(stage_table::lines(&stages, self.summary.last.time, zone))
             .chain(below)
             .collect()
     }
@@ -388,13 +391,6 @@ impl RunStatus {
             && run.totals().running.0 == 0
     }
 
-    fn waits_until(&self) -> Option<Timestamp> {
-        let run = &self.summary.run;
-        let mut relays = run.relays();
-        run.wakes_at()
-            .filter(|_| relays.any(|(_, relay)| relay.waits_until().is_some()))
-    }
-
     fn doing(&self, zone: &TimeZone) -> String {
         let run = &self.summary.run;
         if self.is_only_imported() {
@@ -402,7 +398,7 @@ impl RunStatus {
         }
         let first = run.live().chain(run.relays()).next();
         let doing = first.map_or(String::new(), |(_, relay)| phrase::doing(relay));
-        match self.waits_until().filter(|_| !self.is_over()) {
+        match run.waits_until().filter(|_| !self.is_over()) {
             Some(until) => {
                 let until = phrase::future(until, self.summary.last.time, zone);
                 format!("{doing} until {until}")

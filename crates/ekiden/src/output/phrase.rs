@@ -112,18 +112,22 @@ pub fn doing(relay: &Relay) -> String {
         Phase::Running(_) if relay.purpose() == Purpose::Review => "reviewing",
         Phase::Running(session) if session.is_handing_off() => "handing off",
         Phase::Running(_) => "working",
-        Phase::Waiting { cause, .. } => match cause {
-            WaitCause::UsageLimit => "waiting (usage limit)",
-            WaitCause::Failure => "waiting (failure)",
-            WaitCause::QuietHours => "waiting (quiet hours)",
-            WaitCause::Guided => "counting down",
-            WaitCause::Pause => "pausing",
-            WaitCause::Budget => "waiting (budget)",
-        },
+        Phase::Waiting { cause, .. } => waiting(*cause),
         Phase::Paused { .. } => "nothing begins",
         Phase::Ended { outcome, .. } => return outcome::short(outcome),
     };
     doing.to_owned()
+}
+
+pub fn waiting(cause: WaitCause) -> &'static str {
+    match cause {
+        WaitCause::UsageLimit => "waiting (usage limit)",
+        WaitCause::Failure => "waiting (failure)",
+        WaitCause::QuietHours => "waiting (quiet hours)",
+        WaitCause::Guided => "counting down",
+        WaitCause::Pause => "pausing",
+        WaitCause::Budget => "waiting (budget)",
+    }
 }
 
 pub fn reviewing(at: ReviewStep) -> &'static str {

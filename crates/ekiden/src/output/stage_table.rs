@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::{Need, Stage};
+use ekiden_core::outcome::WaitCause;
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_core::settings::Took;
 use ekiden_core::text;
+use ekiden_core::time::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::json::{Fields, fields};
@@ -27,6 +30,7 @@ pub struct Row<'a> {
     state: State,
     /// Why it is in this state, if that needs an explanation.
     why: Option<String>,
+    waits_until: Option<Timestamp>,
     tries: u32,
     /// What it took in another program, which finished it.
     imported: Option<Took>,
@@ -83,6 +87,7 @@ pub fn rows(run: &Run) -> Vec<Row<'_>> {
                 relay: run.relay(id),
                 state,
                 why,
+                waits_until: None,
                 tries: run.plan().tries(id),
                 imported: imported.and_then(|imported| imported.stages.get(id).copied()),
             }
@@ -167,12 +172,13 @@ pub fn summary(rows: &[Row<'_>]) -> String {
 }
 
 /// The table for people, a line for each stage.
-pub fn lines(rows: &[Row<'_>]) -> Vec<Line> {
+pub fn lines(rows: &[Row<'_>], now: Timestamp, zone: &TimeZone) -> Vec<Line> {
     let widest = |of: fn(&Row<'_>) -> usize| rows.iter().map(of).max().unwrap_or(0);
     let ids = widest(|row| row.id.as_str().len());
     let states = widest(|row| row.state.word().1.len());
     let names = widest(|row| row.name().chars().count());
-    let line = |row: &Row<'_>| row.line(ids, states, names);
+    let until = |row: &Row<'_>| Some(phrase::future(row.waits_until?, now, zone));
+    let line = |row: &Row<'_>| row.line(ids, states, names, until(row));
     rows.iter().map(line).collect()
 }
 
@@ -189,6 +195,15 @@ impl Row<'_> {
             State::Running | State::Preparing | State::Merging
         ) {
             (self.state, self.why) = (State::Interrupted, None);
+        }
+        self
+    }
+
+    /// The same with the time until which it waits.
+    pub fn held(mut self, run: &Run, now: Timestamp) -> Self {
+        self.waits_until = run.stage_waits_until(self.id, now);
+        if self.state == State::Ready && self.waits_until.is_some() {
+            self.why = Some(phrase::waiting(WaitCause::UsageLimit).to_owned());
         }
         self
     }
@@ -232,6 +247,7 @@ impl Row<'_> {
             "cost_micro_usd": spend.micro_usd,
             "needs": needs.map(|need| &need.stage).collect::<Vec<_>>(),
             "why": self.why,
+            "waits_until": self.waits_until.map(phrase::utc),
             "agents": self.agents(),
         }
     }
@@ -241,7 +257,7 @@ impl Row<'_> {
         self.relay.into_iter().flat_map(Relay::worked).collect()
     }
 
-    fn line(&self, ids: usize, states: usize, names: usize) -> Line {
+    fn line(&self, ids: usize, states: usize, names: usize, until: Option<String>) -> Line {
         let own = self.relay.map(|relay| relay.totals.running.as_secs());
         let own = (
             own.unwrap_or(0),
@@ -262,7 +278,9 @@ impl Row<'_> {
         let by = self.agents();
         let by = (!by.is_empty()).then(|| format!("by {}", one_line(&by.join(", "))));
         let rest = tries.into_iter().chain(imported);
-        let rest = rest.chain(self.why.clone()).chain(by);
+        let until = until.map_or_else(String::new, |until| format!(" until {until}"));
+        let why = self.why.as_ref().map(|why| format!("{why}{until}"));
+        let rest = rest.chain(why).chain(by);
         let rest: Vec<String> = rest.collect();
         let name = self.name();
         let gap = " ".repeat(names.saturating_sub(name.chars().count()));
