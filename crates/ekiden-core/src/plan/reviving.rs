@@ -9,14 +9,19 @@ use crate::plan::node::Node;
 use crate::plan::{Plan, StageEnd, StageState};
 
 impl Plan {
-    /// Interrupted and failed stages continue. Anything in progress, such as a merge or the delivery, is settled by
-    /// the engine that resumed the run, and is not ordered again. If a question is answered, stages that wait for an
-    /// answer to another question stay as they are, and so do the stages that they block.
+    /// Interrupted and failed stages continue, except those that the plan does without. Anything in progress, such as a
+    /// merge or the delivery, is settled by the engine that resumed the run, and is not ordered again. If a question is
+    /// answered, stages that wait for an answer to another question stay as they are, and so do the stages that they
+    /// block.
     pub fn resume(&mut self, answered: Option<&StageId>) {
+        let mut stay = self.done_without();
         self.reopen();
-        let still_asks = answered.map_or_else(BTreeSet::new, |stage| self.still_asks(stage));
+        if let Some(answered) = answered {
+            stay.extend(self.still_asks(answered));
+            stay.remove(answered);
+        }
         for at in 0..self.nodes.len() {
-            if !still_asks.contains(&self.nodes[at].id) {
+            if !stay.contains(&self.nodes[at].id) {
                 self.revive(at);
             }
         }
@@ -72,6 +77,19 @@ impl Plan {
     /// The same, and its failure matters.
     pub fn needs_you(&self, stage: &StageId) -> bool {
         self.asks(stage) && self.failed().iter().any(|one| one.stage == *stage)
+    }
+
+    /// The stages that failed and that the plan does without. One that is done may still be merged.
+    fn done_without(&self) -> BTreeSet<StageId> {
+        let skipped = self.states().filter(|(_, state)| {
+            let failure = state.failure();
+            failure.is_some_and(|(outcome, is_skipped)| is_skipped && !outcome.is_of_merge())
+        });
+        let mut without: BTreeSet<StageId> = skipped.map(|(stage, _)| stage.clone()).collect();
+        for matters in self.failed() {
+            without.remove(&matters.stage);
+        }
+        without
     }
 
     /// The stages that asked a question other than the answered one, and those that they block.
@@ -157,10 +175,7 @@ impl Plan {
                     node.now.mends = 0;
                     // The stage is done; a person may have resolved the conflict, or fixed what git failed
                     // on.
-                    if matches!(
-                        outcome,
-                        Outcome::Unmerged { .. } | Outcome::NotMerged { .. }
-                    ) {
+                    if outcome.is_of_merge() {
                         self.now.queue.push_back(at);
                         StageState::Merging
                     } else {

@@ -481,7 +481,7 @@ fn a_failed_stage_is_diagnosed_and_goes_on_after_a_repair() {
     let said = environment.run(&["resume"]).expect(0);
     let told = environment.normal(&said);
     insta::assert_snapshot!(&told[told.rfind("\n\n").unwrap()..], @r"
-    verified complete · 8 sessions · TIME · 4 of 5 stages done, 1 skipped
+    verified complete · 7 sessions · TIME · 4 of 5 stages done, 1 skipped
     knowledge  4 facts in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     next       git log --stat

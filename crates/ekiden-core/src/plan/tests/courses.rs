@@ -555,6 +555,58 @@ fn a_conflict_that_arrives_in_a_halt_goes_back_to_the_relay_in_the_resume() {
 
 // shows: PLN-12, PLN-16
 #[test]
+fn a_resume_leaves_what_the_plan_does_without_unless_it_blocks_others() {
+    let stages = "A: fail=skip\nB:\nC:";
+    check(
+        3,
+        stages,
+        "A- C+ C. Cm B- resume B+ B. Bm d",
+        expect![[r#"
+        begin: prepare A, prepare B, prepare C
+        A-:
+        C+: start C
+        C.: merge C
+        Cm:
+        B-: end failed B, 0 blocked
+        resume: prepare B
+        B+: start B
+        B.: merge B
+        Bm: deliver
+        d: end complete
+    "#]],
+    );
+    check(
+        3,
+        stages,
+        "A+ A? C+ C. Cm B- A=",
+        expect![[r#"
+        begin: prepare A, prepare B, prepare C
+        A+: start A
+        A?:
+        C+: start C
+        C.: merge C
+        Cm:
+        B-: end failed B, 0 blocked
+        A=: start A, prepare B
+    "#]],
+    );
+    check(
+        2,
+        "A: fail=skip\nB: A\nC:",
+        "A- C+ C. Cm resume",
+        expect![[r#"
+            begin: prepare A, prepare C
+            A-:
+            C+: start C
+            C.: merge C
+            Cm: end failed A, 1 blocked
+            resume: prepare A
+        "#]],
+    );
+}
+
+// shows: PLN-12, PLN-16
+#[test]
 fn a_resume_tries_what_failed_and_keeps_what_is_done() {
     check(
         2,
