@@ -836,6 +836,81 @@ fn where_stages_share_the_work_dir_an_edit_is_taken_by_the_one_that_worked_last(
     );
 }
 
+// shows: PLN-17, RUN-12
+#[test]
+fn an_edit_of_what_stages_in_worktrees_share_is_kept_as_a_copy() {
+    let environment = repository();
+    let go = environment.path("go");
+    let line = format!("test -e {} && echo b > b", go.display());
+    let stages = [
+        stage("A", "", "echo a > a", "test -s a"),
+        stage("B", "", &line, "test -s b"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    environment.run(&EXECUTE).expect(4);
+    let published = environment.read(".ekiden/KNOWLEDGE.md");
+    let left = environment.run_dir().join("left");
+    assert!(!left.exists(), "it was ours");
+    let edited = format!("{published}- Ports below 1024 are taken here.\n");
+    environment.write(".ekiden/KNOWLEDGE.md", &edited);
+    std::fs::write(go, "").unwrap();
+    environment.run(&["resume"]).expect(0);
+    assert_ne!(environment.read(".ekiden/KNOWLEDGE.md"), edited);
+    let kept = std::fs::read_to_string(left.join("KNOWLEDGE.md")).unwrap();
+    assert_eq!(kept, edited);
+}
+
+// shows: UIX-03, REL-11
+#[test]
+fn status_says_until_when_stages_wait_and_whether_all_do() {
+    let environment = repository();
+    let limit = "[[act]]\nsession = 2\nat = 'prompt'\ndo = { limit = 3600 }\n";
+    let scenario = environment.path("scenario.toml");
+    std::fs::write(&scenario, limit).unwrap();
+    let environment = environment.with("EKIDEN_REHEARSAL_SCENARIO", scenario.to_str().unwrap());
+    let go = environment.path("go");
+    let long = format!(
+        "[[stage]]\nid = \"A\"\nname = \"Long\"\nprompt = '''\n{}'''\n\n",
+        items(6)
+    );
+    let waits = format!("while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    let stages = [
+        long,
+        stage("B", "", &waits, "true"),
+        stage("C", "", "echo c > c", "test -s c"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let run = environment.start(&[&EXECUTE[..], &["--jobs", "2"]].concat());
+    let json = || -> serde_json::Value {
+        let status = environment.run(&["status", "--json"]).stdout;
+        serde_json::from_str::<serde_json::Value>(&status).unwrap_or_default()["runs"][0].clone()
+    };
+    wait_until("the limit", || {
+        json()["stages"][0]["waits_until"].is_string()
+    });
+    let one_works = json();
+    assert!(one_works["waits_until"].is_null(), "{one_works}");
+    assert!(
+        one_works["stages"][1]["waits_until"].is_null(),
+        "{one_works}"
+    );
+    assert!(
+        one_works["stages"][2]["waits_until"].is_string(),
+        "{one_works}"
+    );
+    let status = environment.run(&["status"]).expect(0).stdout;
+    let line = |id: &str| status.lines().find(|line| line.starts_with(id)).unwrap();
+    let until = "waiting (usage limit) until ";
+    assert!(line("  A  running").contains(until), "{status}");
+    assert!(line("  C  ready").contains(until), "{status}");
+    std::fs::write(go, "").unwrap();
+    wait_until("all to wait", || json()["waits_until"].is_string());
+    run.signal(rustix::process::Signal::TERM);
+    run.end();
+}
+
 // shows: REL-35
 #[test]
 fn programs_are_told_what_a_plan_at_work_asks() {
