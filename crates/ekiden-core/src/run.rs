@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::agent::AgentSpec;
 use crate::budget::{AgentSpends, Spend};
 use crate::effect::{Effect, RelayEffect};
-use crate::event::{Continued, Delivery, Event, RelayEvent, RunResumed, WorktreeEvent};
+use crate::event::{Continued, Delivery, Event, RunResumed, WorktreeEvent};
 use crate::fallback::Outages;
 use crate::ids::{MessageId, StageId};
 use crate::knowledge::Knowledge;
 use crate::manifest::{Isolation, Stage};
 use crate::notice;
 use crate::outcome::Outcome;
-use crate::plan::{Plan, PlanDecision, StageState};
+use crate::plan::{Plan, PlanDecision};
 use crate::prompt::{FailedAttempt, PromptSection, StageContext};
 use crate::relay::{Member, Relay, Totals};
 use crate::settings::{RunStarted, Settings};
@@ -27,6 +27,7 @@ mod stage_facts;
 mod steering;
 #[cfg(test)]
 mod tests;
+mod waits;
 mod worktrees;
 
 use elsewhere::notice_of;
@@ -165,49 +166,6 @@ impl Run {
         effects.extend(self.carry_on(at));
         effects.extend(self.share_anew(at));
         effects
-    }
-
-    /// The events that are due at a time because nothing else happened.
-    pub fn due(&self, at: Timestamp) -> Vec<Event> {
-        let due = |wakes: Option<Timestamp>| wakes.is_some_and(|wakes| wakes <= at);
-        let plan = due(self.plan.wakes_at()).then_some(Event::Woke);
-        self.live()
-            .filter(|(_, relay)| relay.is_due(at))
-            .map(|(stage, _)| Event::Stage {
-                stage: stage.clone(),
-                event: RelayEvent::Woke,
-            })
-            .chain(plan)
-            .collect()
-    }
-
-    /// The next time at which [`Run::due`] has something.
-    pub fn wakes_at(&self) -> Option<Timestamp> {
-        self.live()
-            .filter_map(|(_, relay)| relay.wakes_at())
-            .chain(self.plan.wakes_at())
-            .min()
-    }
-
-    /// Until when all of it waits; none if something works.
-    pub fn waits_until(&self) -> Option<Timestamp> {
-        let is_busy =
-            |state: &StageState| matches!(state, StageState::Preparing | StageState::Merging);
-        if self.plan.states().any(|(_, state)| is_busy(state)) {
-            return None;
-        }
-        let relays = self.live().map(|(_, relay)| relay.waits_until());
-        // None is less than any time: where one relay works, the run does not wait.
-        let waits = relays.chain(self.plan.wakes_at().map(Some));
-        waits.min().flatten()
-    }
-
-    /// Until when a stage waits that has begun or could begin.
-    pub fn stage_waits_until(&self, stage: &StageId, now: Timestamp) -> Option<Timestamp> {
-        match self.plan.state(stage) == Some(&StageState::Ready) {
-            true => self.plan.held_until(stage, now),
-            false => self.relay(stage)?.waits_until(),
-        }
     }
 
     /// What the run was started with.
