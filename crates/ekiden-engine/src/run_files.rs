@@ -45,8 +45,6 @@ pub struct RunFiles {
     protocols: BTreeMap<(StageId, &'static str), String>,
     /// The stages that are done and whose results were written.
     results: BTreeSet<StageId>,
-    /// What we last wrote into the published knowledge of all stages.
-    shared_knowledge: Option<String>,
     /// The session that was prepared last. In a work dir that stages share, its files may still be in the
     /// handoff directory.
     session_before: Option<SessionLayout>,
@@ -65,7 +63,6 @@ impl RunFiles {
             status,
             protocols: BTreeMap::new(),
             results: BTreeSet::new(),
-            shared_knowledge: None,
             session_before: None,
             last_status: None,
             knowledge: BTreeMap::new(),

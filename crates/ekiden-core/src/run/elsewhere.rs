@@ -7,9 +7,7 @@ use crate::event::{Elsewhere, Event, WorktreeEvent};
 use crate::ids::StageId;
 use crate::notice::{self, Notice};
 use crate::outcome::Outcome;
-use crate::plan::Plan;
 use crate::relay::Relay;
-use crate::settings::Settings;
 use crate::time::Timestamp;
 
 impl Run {

@@ -243,10 +243,10 @@ impl RunFiles {
     /// Writes what all stages share. If anybody has changed what we wrote there, that is kept beside the run.
     fn write_shared_knowledge(&mut self, text: String) -> DiskResult<()> {
         let published = Published::new(&self.paths.workspace.dir);
+        let path = published.file(HandoffFile::Knowledge);
+        let before = self.knowledge.insert(path, text.clone());
         if let Some(found) = self.difference(&published, Some(HandoffFile::Knowledge), &text) {
-            if self.shared_knowledge.is_none()
-                || found.text.text() != self.shared_knowledge.as_deref()
-            {
+            if before.is_none() || found.text.text() != before.as_deref() {
                 self.keep_one(&self.paths.run_dir.relay(None).left(), &found)?;
             }
             replace(
@@ -256,7 +256,6 @@ impl RunFiles {
                 Durability::Derived,
             )?;
         }
-        self.shared_knowledge = Some(text);
         Ok(())
     }
 

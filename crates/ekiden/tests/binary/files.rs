@@ -390,7 +390,7 @@ fn an_edit_that_is_not_read_is_kept() {
     let first = log[0]["event"]["run"].as_str().unwrap();
     environment
         .run(&["run", "Make tea.", "--agent", "rehearsal", "--new"])
-        .expect(0);
+        .expect(4);
     let of_other = environment.read(".ekiden/KNOWLEDGE.md") + "- Ask Ben.\n";
     environment.write(".ekiden/KNOWLEDGE.md", &of_other);
     environment.run(&["resume", first]).expect(0);
