@@ -26,6 +26,7 @@ pub mod knowledge_file;
 pub mod known_limits;
 pub mod leftovers;
 pub mod log_check;
+mod main_loop;
 mod meter;
 pub mod notify;
 pub mod observer;

@@ -1,14 +1,4 @@
-//! One run in this process: the runtime, the signals, the clock and the loop around an [`Engine`].
-//!
-//! ```text
-//!  agents, tasks ──► inputs ─┐
-//!  SIGINT, SIGTERM, SIGHUP ──┼─► next_input ──► Engine::take
-//!  the steering socket ──────┤
-//!  time ─────────────────────┘
-//! ```
-//!
-//! The loop only receives inputs and passes them on. It ends when the run is over and everything that was started
-//! has ended too.
+//! One run in this process: its work dir, its log, the runtime and the signals.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,13 +6,11 @@ use std::time::Duration;
 
 use ekiden_agent::address::Socket;
 use ekiden_core::event::{Continued, Event, RunResumed};
-use ekiden_core::limits;
 use ekiden_core::manifest::Isolation;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{CommitPlan, RunStarted};
 use ekiden_core::steering::{Steered, StopRequest};
-use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
 use ekiden_store::error::StoreError;
 use ekiden_store::layout::{Published, StateLayout};
@@ -42,6 +30,7 @@ use crate::history;
 use crate::journal::Journal;
 use crate::leftovers;
 use crate::log_check::{self, ChangedLog};
+use crate::main_loop::run_to_end;
 use crate::notify::Endpoint;
 use crate::observer::Observer;
 use crate::overlap;
@@ -60,8 +49,6 @@ use crate::worktrees::{SUBJECT, Worktrees};
 
 /// Inputs that wait for the loop; a full channel makes their senders wait.
 const INPUTS_MAX: usize = 256;
-/// How often to read the clock while nothing else happens.
-const TICK: Duration = Duration::from_secs(1);
 /// How long to wait for processes that an engine left behind: the keeper's grace time and some more.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -466,63 +453,6 @@ fn real_disk(workspace: &Workspace, header: &RunStarted) -> Arc<dyn Disk> {
 
 fn fenced(workspace: &Workspace) -> Arc<dyn Disk> {
     Arc::new(RealDisk::fenced(&workspace.dir))
-}
-
-/// Drives a run to its end, or as far as ekiden itself can.
-async fn run_to_end(
-    mut engine: Engine<'_, ProcessRunner>,
-    inputs: mpsc::Receiver<Input>,
-    mut signals: Signals,
-) -> Result<Outcome, EngineError> {
-    let ended = take_inputs(&mut engine, inputs, &mut signals).await;
-    if let Err(error) = &ended {
-        engine.notify_of(error);
-        tell_last(&mut engine.runner, &mut signals).await;
-    }
-    ended
-}
-
-/// A person may cut this short.
-async fn tell_last(runner: &mut ProcessRunner, signals: &mut Signals) {
-    let enough = tokio::time::timeout(limits::NOTIFY_AT_END.into(), signals.next());
-    runner.tell_last(async { drop(enough.await) }).await;
-}
-
-async fn take_inputs(
-    engine: &mut Engine<'_, ProcessRunner>,
-    mut inputs: mpsc::Receiver<Input>,
-    signals: &mut Signals,
-) -> Result<Outcome, EngineError> {
-    loop {
-        let is_over = engine.runner.is_idle() && inputs.is_empty();
-        if let Some(outcome) = engine.outcome().filter(|_| is_over).cloned() {
-            if !engine.runner.is_telling() {
-                return Ok(outcome);
-            }
-            tell_last(&mut engine.runner, signals).await;
-            continue;
-        }
-        let input = next_input(&mut inputs, signals, engine.wakes_at()).await;
-        engine.take(SystemClock.now(), input)?;
-        // Whatever asked for the stop, the next Ctrl-C insists.
-        signals.interrupted |= engine.journal().run().is_stopping();
-    }
-}
-
-/// Whatever comes first. Time is compared by the wall clock, since a monotonic timer stops while
-/// the machine is suspended.
-async fn next_input(
-    inputs: &mut mpsc::Receiver<Input>,
-    signals: &mut Signals,
-    wakes_at: Option<Timestamp>,
-) -> Input {
-    let until_wake = wakes_at.map(|wakes| Duration::from(wakes.since(SystemClock.now())));
-    let pause = until_wake.unwrap_or(TICK).min(TICK);
-    tokio::select! {
-        Some(input) = inputs.recv() => input,
-        request = signals.next() => Input::Event(Event::StopRequested(request)),
-        () = tokio::time::sleep(pause) => Input::Tick,
-    }
 }
 
 /// What others read while we hold the lock.

@@ -235,17 +235,17 @@ impl RunFiles {
             self.write_result(&self.paths.shown_result(stage), &text)?;
         }
         if self.paths.integration_tree().is_some() {
-            return self.write_shared_knowledge(run.shared_knowledge().render());
+            return self.write_shared_knowledge(&run.shared_knowledge().render());
         }
         Ok(())
     }
 
     /// Writes what all stages share. If anybody has changed what we wrote there, that is kept beside the run.
-    fn write_shared_knowledge(&mut self, text: String) -> DiskResult<()> {
+    fn write_shared_knowledge(&mut self, text: &str) -> DiskResult<()> {
         let published = Published::new(&self.paths.workspace.dir);
         let path = published.file(HandoffFile::Knowledge);
-        let before = self.knowledge.insert(path, text.clone());
-        if let Some(found) = self.difference(&published, Some(HandoffFile::Knowledge), &text) {
+        let before = self.knowledge.insert(path, text.to_owned());
+        if let Some(found) = self.difference(&published, Some(HandoffFile::Knowledge), text) {
             if before.is_none() || found.text.text() != before.as_deref() {
                 self.keep_one(&self.paths.run_dir.relay(None).left(), &found)?;
             }

@@ -68,7 +68,6 @@ use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::notify::FleetNotices;
 use ekiden_engine::observer::Observer as _;
-use ekiden_engine::runner::Driving;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history, leftovers, registry, state_trust};
 use ekiden_otel::Telemetry;
@@ -306,16 +305,12 @@ impl Invocation {
         Trackers::new(&self.given, &self.environment, &workspace.dir)
     }
 
-    fn driving(&self) -> Result<Driving, Failure> {
-        // The path of a project's program is meant from there.
-        let is_projects = self.given.origin(&table::NOTIFY_COMMAND.row) == Origin::Project;
-        let runs_in = self.runs_in.as_ref().filter(|_| is_projects);
-        chosen::driving(&self.given, runs_in.unwrap_or(&self.here))
-    }
-
     /// What tells people elsewhere of a fleet's run that this process shows.
     fn notices(&self, workspace: &Workspace) -> Result<FleetNotices, Failure> {
-        Ok(FleetNotices::new(workspace, self.driving()?.endpoints)?)
+        Ok(FleetNotices::new(
+            workspace,
+            chosen::driving(&self.given, &self.here)?.endpoints,
+        )?)
     }
 
     fn json(&self) -> Result<bool, Failure> {
