@@ -32,7 +32,6 @@ use crate::output::phrase;
 use crate::output::shown_work_dir::ShownWorkDir;
 use crate::past;
 use crate::plan::read;
-use crate::settings::chosen;
 use crate::settings::given::{Given, Origin};
 use crate::settings::{agents, table};
 use crate::tracker::Feed;
@@ -204,7 +203,7 @@ pub(super) fn begin(
         true => Unfinished::SetAside,
         false => Unfinished::Refuse,
     };
-    let driving = chosen::driving(&invocation.given, &invocation.here)?;
+    let driving = invocation.driving()?;
     let outcome = watched.drive(|live| runner::start(workspace, header, unfinished, driving, live));
     Ok(Exit::of(&outcome?))
 }
@@ -347,8 +346,7 @@ pub(super) fn continue_with(
     if guide::goes_on(invocation, &summary, asked.with.limits(), live)? {
         live.guide(guide::listen(workspace, &run));
     }
-    let mut driving = chosen::driving(&invocation.given, &invocation.here)?;
-    let prefix = asked.prefix;
+    let (mut driving, prefix) = (invocation.driving()?, asked.prefix);
     let unheard = live.tracker.as_ref().map(|feed| feed.unheard(&summary.run));
     driving.messages = unheard.unwrap_or_default();
     watched.drive(|live| {
@@ -444,6 +442,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::settings::chosen;
 
     // shows: REL-22, AGT-02
     #[test]

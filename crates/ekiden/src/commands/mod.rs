@@ -68,6 +68,7 @@ use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::notify::FleetNotices;
 use ekiden_engine::observer::Observer as _;
+use ekiden_engine::runner::Driving;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history, leftovers, registry, state_trust};
 use ekiden_otel::Telemetry;
@@ -307,10 +308,15 @@ impl Invocation {
 
     /// What tells people elsewhere of a fleet's run that this process shows.
     fn notices(&self, workspace: &Workspace) -> Result<FleetNotices, Failure> {
-        Ok(FleetNotices::new(
-            workspace,
-            chosen::driving(&self.given, &self.here)?.endpoints,
-        )?)
+        let endpoints = self.driving()?.endpoints;
+        Ok(FleetNotices::new(workspace, endpoints)?)
+    }
+
+    fn driving(&self) -> Result<Driving, Failure> {
+        // The path of a project's program is meant from there.
+        let is_projects = self.given.origin(&table::NOTIFY_COMMAND.row) == Origin::Project;
+        let runs_in = self.runs_in.as_ref().filter(|_| is_projects);
+        chosen::driving(&self.given, runs_in.unwrap_or(&self.here))
     }
 
     fn json(&self) -> Result<bool, Failure> {
@@ -332,11 +338,8 @@ fn asked_run(
 ) -> Result<RunId, Failure> {
     let (run, passed_over) = history::find(workspace, prefix)?;
     for newer in passed_over {
-        let why = newer
-            .unreadable
-            .as_ref()
-            .map(|error| in_full(error))
-            .unwrap_or_default();
+        let why = newer.unreadable.as_ref();
+        let why = why.map(|error| in_full(error)).unwrap_or_default();
         output.warn(&format!(
             "run {} is newer, but cannot be read: cannot {why}",
             newer.run
@@ -390,6 +393,7 @@ impl ReadRun {
         let stage = stage.filter(|_| summary.run.header().manifest.plan.is_some());
         let of_run = args.run.as_ref().map(|_| format!(" {id}"));
         let of_stage = stage.as_ref().map(|stage| format!(" --stage {stage}"));
+        let named = of_run.into_iter().chain(of_stage);
         Ok(Self {
             workspace,
             json,
@@ -397,11 +401,7 @@ impl ReadRun {
             id,
             stage,
             sessions,
-            named: of_run
-                .into_iter()
-                .chain(of_stage)
-                .chain([there.flag()])
-                .collect(),
+            named: named.chain([there.flag()]).collect(),
         })
     }
 

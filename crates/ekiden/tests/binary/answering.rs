@@ -152,8 +152,10 @@ fn from_a_directory_below_the_projects_run_is_found() {
         "{status}"
     );
     // So are its project's settings.
-    let settings = "commit_subject = 'chore: {subject}'\nverify = 'true'\n";
+    let settings = "commit_subject = 'chore: {subject}'\nverify = 'true'\n\
+                    [notify]\ncommand = ['./tell.sh']\n";
     environment.write(".ekiden/config.toml", settings);
+    environment.shell("printf '#!/bin/sh\\ncat >> told\\n' > tell.sh; chmod +x tell.sh");
     let answer = ["answer", "Keep it."];
     let refused = below(&answer).expect(78).stderr;
     let dir = environment.dir().to_string_lossy().into_owned();
@@ -163,6 +165,7 @@ fn from_a_directory_below_the_projects_run_is_found() {
     below(&approve).expect(0);
     below(&answer).expect(0);
     assert!(environment.exists("item-1.txt"));
+    assert!(environment.read("told").contains("complete"));
     assert_eq!(
         environment.git(&["log", "-1", "--format=%s"]).trim(),
         "chore: ekiden: session 2 checkpoint"
