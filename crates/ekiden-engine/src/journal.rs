@@ -212,7 +212,7 @@ impl RunSummary {
         if effects != record.effects {
             self.differs.get_or_insert(record.seq);
         }
-        // Noted already, with all that came before it.
+        // What differs before it is recorded.
         if matches!(record.event, Event::LogicChanged { .. }) {
             self.differs = None;
         }

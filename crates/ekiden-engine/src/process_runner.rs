@@ -28,7 +28,7 @@ use crate::error::EngineError;
 use crate::git::CEILING;
 use crate::git::commit::{self, CommitJob};
 use crate::known_limits::KnownLimits;
-use crate::notify::{self, Endpoint, Notice, NoticeEvent};
+use crate::notify::{self, Endpoint, Notice};
 use crate::paths::RunPaths;
 use crate::survey::Since;
 use crate::survey::survey;
@@ -349,23 +349,11 @@ impl EffectRunner for ProcessRunner {
     }
 
     fn notify(&mut self, effect: EffectId, notice: Notice) {
-        let dir = self.paths.workspace.dir.clone();
-        let user_dir = self.paths.workspace.user_dir.clone();
-        let event = NoticeEvent::new(&dir, &self.run, effect, &notice);
-        let wanted = self.endpoints.iter();
-        let wanted = wanted.filter(|endpoint| endpoint.kinds.contains(&notice.about));
-        for endpoint in wanted {
+        let (workspace, of) = (&self.paths.workspace, (&self.run, effect));
+        let tellings = notify::tellings(&self.ekiden, workspace, &self.endpoints, of, &notice);
+        for (name, telling) in tellings {
             let room = limits::NOTIFY_MAX.saturating_sub(self.telling.len());
-            let way = endpoint.way.clone();
-            let kept_in = user_dir.as_ref().map(|dir| dir.join("notices"));
-            let telling = notify::tell(
-                self.ekiden.clone(),
-                dir.clone(),
-                way,
-                event.clone(),
-                kept_in,
-            );
-            let (name, inputs) = (endpoint.way.name(), self.inputs.clone());
+            let inputs = self.inputs.clone();
             let failed = Arc::clone(&self.notify_failed);
             let told = async move {
                 let told = match room {

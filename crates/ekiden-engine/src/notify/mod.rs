@@ -33,6 +33,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::EngineError;
 use crate::runtime::{runtime, system};
 use crate::task_mark::task_mark;
+use crate::workspace::Workspace;
 pub use of_fleet::FleetNotices;
 pub use post::{http_agent, is_address};
 
@@ -154,9 +155,33 @@ pub(crate) fn failure(name: &str, why: &str) -> String {
     format!("cannot notify by `{name}`: {why}; `--no-notify` switches that off")
 }
 
+/// What sends a notice in each way that takes its kind, with the name of the way.
+pub(crate) fn tellings(
+    keeper: &Path,
+    workspace: &Workspace,
+    endpoints: &[Endpoint],
+    (run, effect): (&RunId, EffectId),
+    notice: &Notice,
+) -> Vec<(
+    &'static str,
+    impl Future<Output = Result<(), String>> + Send + use<>,
+)> {
+    let dir = &workspace.dir;
+    let event = NoticeEvent::new(dir, run, effect, notice);
+    let kept_in = workspace.user_dir.as_ref().map(|dir| dir.join("notices"));
+    let telling = |Endpoint { way, .. }: &Endpoint| {
+        let (keeper, dir, kept_in) = (keeper.to_owned(), dir.clone(), kept_in.clone());
+        let told = tell(keeper, dir, way.clone(), event.clone(), kept_in);
+        (way.name(), told)
+    };
+    let wanted = endpoints.iter();
+    let wanted = wanted.filter(|endpoint| endpoint.kinds.contains(&notice.about));
+    wanted.map(telling).collect()
+}
+
 /// Sends it in one way. An error is a fragment that fits after "cannot notify: ". What a webhook does not
 /// accept waits below `kept_in` for the next event.
-pub(crate) async fn tell(
+async fn tell(
     keeper: PathBuf,
     dir: PathBuf,
     way: Way,

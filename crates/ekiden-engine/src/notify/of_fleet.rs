@@ -14,7 +14,7 @@ use ekiden_core::run::Run;
 use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
 
-use super::{Endpoint, LATE, Notice, NoticeEvent, failure, tell};
+use super::{Endpoint, LATE, Notice, failure, tellings};
 use crate::clock::{Clock as _, SystemClock};
 use crate::error::EngineError;
 use crate::runtime::{runtime, system};
@@ -77,23 +77,12 @@ impl FleetNotices {
     }
 
     fn send(&mut self, run: &Run, id: EffectId, notice: &Notice) {
-        let dir = &self.workspace.dir;
-        let event = NoticeEvent::new(dir, &run.header().run, id, notice);
-        let wanted = self.endpoints.iter();
-        for endpoint in wanted.filter(|endpoint| endpoint.kinds.contains(&notice.about)) {
+        let of = (&run.header().run, id);
+        let tellings = tellings(&self.keeper, &self.workspace, &self.endpoints, of, notice);
+        for (name, telling) in tellings {
             if self.on_their_way == limits::NOTIFY_MAX {
                 return;
             }
-            let user_dir = self.workspace.user_dir.as_ref();
-            let kept_in = user_dir.map(|dir| dir.join("notices"));
-            let (name, way) = (endpoint.way.name(), endpoint.way.clone());
-            let telling = tell(
-                self.keeper.clone(),
-                dir.clone(),
-                way,
-                event.clone(),
-                kept_in,
-            );
             let ended = self.ended.0.clone();
             let thread = thread::Builder::new().spawn(move || {
                 let done = match runtime() {

@@ -10,22 +10,29 @@ use ekiden_store::outbox::Outbox;
 
 use ekiden_sim::SimDisk;
 use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, ServiceFault};
-use ekiden_tracker::{Fault, Local, NewState, Queued, Sender, Sent, Tracker, Write, standing};
+use ekiden_tracker::{
+    Fault, Local, NewState, Open, Queued, Sender, Sent, Tracker, Write, standing,
+};
 
 use crate::{AT, Near, anv, entry, github, linear, local, other, planted};
 
 pub(crate) const DIR: &str = "/home/outbox";
 
-pub(crate) fn send(outbox: &Outbox, near: &Near<FakeLinear>, now: Timestamp, all: bool) -> Sent {
-    let open =
-        |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(linear(near))) };
-    let sender = Sender {
+/// Pushes nothing.
+fn sender<'a>(outbox: &'a Outbox, open: &'a Open<'a>, now: Timestamp) -> Sender<'a> {
+    Sender {
         outbox,
-        open: &open,
+        open,
         push: &|_, _| Ok(()),
         now,
         jitter: 0,
-    };
+    }
+}
+
+pub(crate) fn send(outbox: &Outbox, near: &Near<FakeLinear>, now: Timestamp, all: bool) -> Sent {
+    let open =
+        |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(linear(near))) };
+    let sender = sender(outbox, &open, now);
     sender.send(all).unwrap()
 }
 
@@ -243,13 +250,7 @@ fn a_file_that_cannot_be_read_is_counted_and_keeps_no_other_waiting() {
     disk.plant_dir(&Path::new(DIR).join("sent/89ab"));
     entry(anv(1), 2).queue(&outbox).unwrap();
     let open = |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { unreachable!() };
-    let sender = Sender {
-        outbox: &outbox,
-        open: &open,
-        push: &|_, _| Ok(()),
-        now: after(1),
-        jitter: 0,
-    };
+    let sender = sender(&outbox, &open, after(1));
     assert!(sender.send(true).is_err());
 }
 
@@ -323,13 +324,7 @@ fn a_comment_is_looked_for_from_its_first_entry_on() {
     queued.queue(&outbox).unwrap();
     let open =
         |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(github(&near))) };
-    let sender = Sender {
-        outbox: &outbox,
-        open: &open,
-        push: &|_, _| Ok(()),
-        now,
-        jitter: 0,
-    };
+    let sender = sender(&outbox, &open, now);
     assert_eq!(sender.send(false).unwrap().count, 1);
     let fake = near.0.lock().unwrap();
     let mut asked = fake.asked.iter();
@@ -439,13 +434,7 @@ fn a_shard_whose_parent_is_gone_is_told_all_the_same() {
     let open = |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> {
         Ok(Box::new(local::tracker(temp.path())))
     };
-    let sender = Sender {
-        outbox: &outbox,
-        open: &open,
-        push: &|_, _| Ok(()),
-        now: AT,
-        jitter: 0,
-    };
+    let sender = sender(&outbox, &open, AT);
     let sent = sender.send(false).unwrap();
     assert_eq!((sent.count, sent.failed.len()), (2, 0));
     let found = local::tracker(temp.path()).issue("letters").unwrap();
@@ -470,13 +459,7 @@ fn a_file_that_is_gone_keeps_none_of_its_name_in_another_project_waiting() {
         Ok(Box::new(Local::new(Arc::new(disk), temp.path(), dir)))
     };
     let send = |now| {
-        let sender = Sender {
-            outbox: &outbox,
-            open: &open,
-            push: &|_, _| Ok(()),
-            now,
-            jitter: 0,
-        };
+        let sender = sender(&outbox, &open, now);
         let sent = sender.send(false).unwrap();
         (sent.count, sent.failed.len())
     };

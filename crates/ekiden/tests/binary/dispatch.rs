@@ -358,6 +358,15 @@ fn an_issue_that_was_moved_gets_no_second_run_and_one_in_the_trash_bin_stops_its
     assert_eq!(trees(&environment).len(), 1);
 }
 
+/// A project whose issues are on this GitHub.
+fn on_github(server: &TrackerServer<FakeGitHub>) -> Environment {
+    project(&[])
+        .with("EKIDEN_TRACKER_KIND", "github")
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token")
+}
+
 /// The same on GitHub, with a pull request at the end.
 // shows: TRK-10, TRK-09
 #[test]
@@ -365,11 +374,7 @@ fn an_issue_on_github_becomes_a_pull_request() {
     let mut fake = FakeGitHub::with("me/app", &["Login", "Search"]);
     fake.issues[1].labels.push("ekiden".to_owned());
     let server = TrackerServer::start(fake);
-    let environment = project(&[])
-        .with("EKIDEN_TRACKER_KIND", "github")
-        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
-        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
-        .with("GITHUB_TOKEN", "token");
+    let environment = on_github(&server);
     // The address is relative, and the worktrees lie elsewhere.
     environment.git(&["init", "--quiet", "--bare", "../origin.git"]);
     environment.git(&["remote", "add", "origin", "../origin.git"]);
@@ -407,11 +412,7 @@ fn what_a_run_could_not_queue_the_next_dispatcher_queues() {
     let mut fake = FakeGitHub::with("me/app", &["Login"]);
     fake.issues[0].labels.push("ekiden".to_owned());
     let server = TrackerServer::start(fake);
-    let environment = project(&[])
-        .with("EKIDEN_TRACKER_KIND", "github")
-        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
-        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
-        .with("GITHUB_TOKEN", "token");
+    let environment = on_github(&server);
     let pushed = |environment: &Environment| environment.git(&["ls-remote", "origin"]);
     let args = ["--once", "--pull-request", "--verify", "test -e item-1.txt"];
     // There is nowhere to push to yet.
@@ -436,11 +437,7 @@ fn what_ended_a_month_ago_is_not_queued_again() {
     let mut fake = FakeGitHub::with("me/app", &["Login"]);
     fake.issues[0].labels.push("ekiden".to_owned());
     let server = TrackerServer::start(fake);
-    let environment = project(&[])
-        .with("EKIDEN_TRACKER_KIND", "github")
-        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
-        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
-        .with("GITHUB_TOKEN", "token");
+    let environment = on_github(&server);
     environment.run(&words(&["--once"])).expect(0);
     wait_until("nothing waits", || {
         let said = environment.run(&["tracker", "status", "--json"]).expect(0);
@@ -461,11 +458,7 @@ fn what_ended_a_month_ago_is_not_queued_again() {
 #[test]
 fn a_tracker_that_takes_no_more_requests_is_not_asked_until_it_does() {
     let server = TrackerServer::start(FakeGitHub::with("me/app", &["Login"]));
-    let environment = project(&[])
-        .with("EKIDEN_TRACKER_KIND", "github")
-        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
-        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
-        .with("GITHUB_TOKEN", "token");
+    let environment = on_github(&server);
     let mut dispatcher = environment.start(&words(&[]));
     dispatcher.wait_for("no issue with the label");
     server.fake().fault_from(0, ServiceFault::Limited(3600));
@@ -485,11 +478,7 @@ fn what_no_run_sends_any_more_a_dispatcher_sends() {
     let mut fake = FakeGitHub::with("me/app", &["Login"]);
     fake.issues[0].labels.push("ekiden".to_owned());
     let server = TrackerServer::start(fake);
-    let environment = project(&[])
-        .with("EKIDEN_TRACKER_KIND", "github")
-        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
-        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
-        .with("GITHUB_TOKEN", "token");
+    let environment = on_github(&server);
     let mut dispatcher = environment.start(&words(&[]));
     dispatcher.wait_for(" ended: ");
     wait_until("nothing waits", || {
