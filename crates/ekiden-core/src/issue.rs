@@ -84,13 +84,18 @@ impl IssueRef {
             };
             return github(repo, number);
         }
+        // Linear's own names of branches have them in lower case.
+        let key = text.to_ascii_uppercase();
+        if naming.tracker == Some(TrackerKind::Linear) && is_key(&key) {
+            return Ok(Self::plain(TrackerKind::Linear, &key));
+        }
         match (naming.tracker, is_key(text)) {
             (Some(TrackerKind::Github), _) => match is_number(text) {
                 true => github(naming.repo.unwrap_or_default(), text),
                 false => Err("an issue on GitHub is a number such as #12".to_owned()),
             },
-            (Some(TrackerKind::Linear) | None, true) => Ok(Self::plain(TrackerKind::Linear, text)),
-            (Some(TrackerKind::Linear), false) => {
+            (None, true) => Ok(Self::plain(TrackerKind::Linear, text)),
+            (Some(TrackerKind::Linear), _) => {
                 Err("an issue in Linear is a key such as ANV-123".to_owned())
             }
             (Some(TrackerKind::Local), _) | (None, false) => {
@@ -292,6 +297,9 @@ mod tests {
                 None,
                 "linear ANV-9",
             ),
+            ("anv-123", Some(TrackerKind::Linear), "linear ANV-123"),
+            ("NODE-12", Some(TrackerKind::Linear), "linear NODE-12"),
+            ("anv-123", None, "local anv-123"),
             ("#12", None, "github me/app#12"),
             ("you/lib#7", None, "github you/lib#7"),
             ("12", Some(TrackerKind::Github), "github me/app#12"),

@@ -37,7 +37,7 @@ pub use github::GitHub;
 pub use known::Known;
 pub use linear::{DOCUMENTS, Linear};
 pub use local::Local;
-pub use sender::{KEPT, Open, Push, Sender, Sent, Standing, Waiting, standing};
+pub use sender::{KEPT, Open, Push, Sender, Sent, Standing, Waiting, is_limited, standing};
 pub use tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 pub use web::{Answer, RealWeb, Web};
 pub use words::{Document, Entry, HEADS, Markup, comment, defused, of_people, pull_request};

@@ -20,9 +20,10 @@ const PAGES_MAX: usize = 10;
 const CLOSED: [&str; 3] = ["completed", "canceled", "duplicate"];
 
 const VIEWER: &str = "query Viewer { viewer { name } }";
-const ISSUE: &str = "query Issue($id: String!) { issue(id: $id) { identifier title description url trashed state { name type } \
+const ISSUE: &str = "query Issue($id: String!) { issue(id: $id) { identifier title description url trashed priority state { name type } \
     parent { identifier } labels(first: 50) { nodes { name } } \
-    children(first: 250) { nodes { identifier title state { type } } } } }";
+    children(first: 250) { nodes { identifier title state { type } } } \
+    inverseRelations(first: 20) { nodes { type issue { state { type } } } } } }";
 const COMMENTS: &str = "query Comments($id: String!, $after: String) { issue(id: $id) { comments(first: 50, after: $after) { \
     nodes { body createdAt user { email } } pageInfo { hasNextPage endCursor } } } }";
 const FIND: &str = "query Find($filter: IssueFilter, $after: String) { issues(first: 50, filter: $filter, after: $after) { \
@@ -32,7 +33,7 @@ const PLACE: &str = "query Place($id: String!) { issue(id: $id) { id team { id s
 const TEAM: &str = "query Team { teams(first: 10) { nodes { id key } } }";
 const LABELS: &str = "query Labels($name: String!) { issueLabels(first: 50, filter: { name: { eqIgnoreCase: $name } }) { \
     nodes { id team { id } } } }";
-const MADE_ISSUE: &str = "query MadeIssue($id: String!) { issue(id: $id) { identifier } }";
+const MADE_ISSUE: &str = "query MadeIssue($id: String!) { issue(id: $id) { identifier trashed } }";
 const COMMENT_CREATE: &str = "mutation CommentCreate($input: CommentCreateInput!) { commentCreate(input: $input) { success } }";
 const COMMENT_UPDATE: &str = "mutation CommentUpdate($id: String!, $input: CommentUpdateInput!) { commentUpdate(id: $id, input: $input) { success } }";
 const ISSUE_UPDATE: &str = "mutation IssueUpdate($id: String!, $input: IssueUpdateInput!) { issueUpdate(id: $id, input: $input) { success } }";
@@ -100,13 +101,16 @@ impl<W: Web> Linear<W> {
             Err(garbage) => return web::check(&answer, what, "").and(Err(garbage)),
         };
         if let Some(error) = body["errors"].get(0) {
+            let message = error["message"].as_str().unwrap_or_default();
             let said = error["extensions"]["userPresentableMessage"].as_str();
-            let said = said.or(error["message"].as_str()).unwrap_or_default();
+            let said = said.unwrap_or(message);
             return Err(match error["extensions"]["code"].as_str() {
                 Some("RATELIMITED") => limited(),
                 Some("AUTHENTICATION_ERROR" | "FORBIDDEN") => Fault::not_permitted(said),
                 Some(code @ "INTERNAL_SERVER_ERROR") => Fault::Failing(code.to_owned()),
-                _ if said.to_lowercase().contains("not found") => Fault::Missing(what.to_owned()),
+                _ if message.to_lowercase().contains("not found") => {
+                    Fault::Missing(what.to_owned())
+                }
                 _ => Fault::refused(said),
             });
         }
@@ -249,8 +253,8 @@ impl<W: Web> Tracker for Linear<W> {
         };
         let variables = json!({ "id": issue, "labelId": label });
         match self.change(document, &variables, id) {
-            // It is already on the issue, or already gone from it.
-            Err(Fault::Refused(_)) => Ok(()),
+            // It is already gone from the issue.
+            Err(Fault::Refused(_)) if !is_set => Ok(()),
             done => done.map(drop),
         }
     }
@@ -300,7 +304,12 @@ impl<W: Web> Tracker for Linear<W> {
         });
         let created = self.change(ISSUE_CREATE, &json!({ "input": input }), "the team");
         let looked = || self.ask(MADE_ISSUE, &json!({ "id": made }), "the issue");
-        Ok(text(&self.once(created, looked)?["issue"]["identifier"]))
+        let made = &self.once(created, looked)?["issue"];
+        let name = text(&made["identifier"]);
+        match made["trashed"] == true {
+            true => Err(Fault::refused(&format!("{name} is in the trash"))),
+            false => Ok(name),
+        }
     }
 
     fn check(&self) -> Result<String, Fault> {

@@ -124,14 +124,15 @@ impl Local {
         Ok(ids.map(str::to_owned).collect())
     }
 
-    fn all(&self) -> Result<Vec<(String, File)>, Fault> {
+    fn outlines(&self) -> Result<Vec<(File, Issue)>, Fault> {
         let ids = self.ids()?.into_iter();
         let ids = ids.filter(|id| is_file_name(id)).take(FILES_MAX);
         // An unreadable file does not keep the others from being listed.
         Ok(ids
             .filter_map(|id| {
                 let file = self.read(&id).ok()?;
-                Some((id, file))
+                let outline = Self::outline(&id, &file);
+                Some((file, outline))
             })
             .collect())
     }
@@ -157,25 +158,19 @@ impl Tracker for Local {
     }
 
     fn issue(&self, id: &str) -> Result<Issue, Fault> {
-        let file = self.read(id)?;
-        let children = self.all()?.into_iter();
-        let children = children.filter(|(_, child)| child.value("parent").as_deref() == Some(id));
-        let children = children.map(|(child, file)| {
-            let Issue {
-                name,
-                title,
-                is_closed,
-                ..
-            } = Self::outline(&child, &file);
-            Child {
-                name,
-                title,
-                is_closed,
-            }
+        let (file, all) = (self.read(id)?, self.outlines()?);
+        let is_blocked = file.is_blocked(&all);
+        let children = all.into_iter().map(|(_, child)| child);
+        let children = children.filter(|child| child.parent.as_deref() == Some(id));
+        let children = children.map(|child| Child {
+            name: child.name,
+            title: child.title,
+            is_closed: child.is_closed,
         });
         Ok(Issue {
             text: file.by_people(),
             children: children.collect(),
+            is_blocked,
             ..Self::outline(id, &file)
         })
     }
@@ -189,19 +184,10 @@ impl Tracker for Local {
         let is_theirs = |file: &File| {
             assignee.is_none_or(|login| file.value("assignee").as_deref() == Some(login))
         };
-        let files = self.all()?;
-        let all: Vec<Issue> = files
-            .iter()
-            .map(|(id, file)| Self::outline(id, file))
-            .collect();
-        let is_open = |id: &String| {
-            all.iter()
-                .any(|issue| issue.name == *id && !issue.is_closed)
-        };
-        let all = files.iter().zip(&all);
-        let all = all.filter(|((_, file), _)| is_theirs(file));
-        let all = all.map(|((_, file), issue)| Issue {
-            is_blocked: file.list("blocked-by").iter().any(is_open),
+        let all = self.outlines()?;
+        let theirs = all.iter().filter(|(file, _)| is_theirs(file));
+        let theirs = theirs.map(|(file, issue)| Issue {
+            is_blocked: file.is_blocked(&all),
             ..issue.clone()
         });
         let wanted = |issue: &Issue| {
@@ -209,7 +195,7 @@ impl Tracker for Local {
                 |known: &String| label.is_none_or(|label| known.eq_ignore_ascii_case(label));
             !issue.is_closed && (label.is_none() || issue.labels.iter().any(is_it))
         };
-        Ok(all.filter(wanted).collect())
+        Ok(theirs.filter(wanted).collect())
     }
 
     fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault> {
@@ -242,12 +228,9 @@ impl Tracker for Local {
 
     fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault> {
         let key = name_of(new.key);
-        let all = self.all()?;
-        if let Some((id, _)) = all
-            .iter()
-            .find(|(_, file)| file.value("key").as_ref() == Some(&key))
-        {
-            return Ok(id.clone());
+        let mut all = self.outlines()?.into_iter();
+        if let Some((_, made)) = all.find(|(file, _)| file.value("key").as_ref() == Some(&key)) {
+            return Ok(made.name);
         }
         ensure_dir(&*self.disk, &self.dir).map_err(|error| failed(&error))?;
         let words = slug(new.title);
@@ -296,13 +279,13 @@ impl Tracker for Local {
 
     /// What a person wrote into the file.
     fn review(&self, branch: &str) -> Result<Issue, Fault> {
-        let mut all = self.all()?.into_iter();
-        let found = all.find(|(_, file)| file.value("branch").as_deref() == Some(branch));
+        let mut all = self.outlines()?.into_iter();
+        let found = all.find(|(file, _)| file.value("branch").as_deref() == Some(branch));
         let missing = || Fault::Missing(format!("a pull request of {branch}"));
-        let (id, file) = found.ok_or_else(missing)?;
+        let (file, outline) = found.ok_or_else(missing)?;
         Ok(Issue {
             text: file.by_people(),
-            ..Self::outline(&id, &file)
+            ..outline
         })
     }
 
@@ -397,6 +380,13 @@ impl File {
         });
         let value = inner.unwrap_or(value);
         (!value.is_empty()).then(|| value.to_owned())
+    }
+
+    /// An open issue must be done before this one.
+    fn is_blocked(&self, all: &[(Self, Issue)]) -> bool {
+        let blockers = self.list("blocked-by");
+        all.iter()
+            .any(|(_, issue)| !issue.is_closed && blockers.contains(&issue.name))
     }
 
     fn list(&self, key: &str) -> Vec<String> {

@@ -139,10 +139,12 @@ impl Sender<'_> {
             match self.send_issue(&issue, &writes, &known, &mut sent.count, &mut refused) {
                 Ok(()) => drop(tries.remove(&name(&issue))),
                 Err(Failed::Disk(error)) => return Err(error),
-                Err(Failed::Tracker(fault)) => refused.push((name(&issue), fault)),
+                Err(Failed::Tracker(fault)) => refused.push((vec![name(&issue)], fault)),
             }
             for (of, fault) in refused {
-                self.note(&mut tries, of, &issue, &fault);
+                for of in of {
+                    self.note(&mut tries, of, &issue, &fault);
+                }
                 sent.failed.push((issue.clone(), fault));
             }
         }
@@ -193,13 +195,13 @@ impl Sender<'_> {
         writes: &[(String, Queued)],
         sent: &[Queued],
         count: &mut usize,
-        refused: &mut Vec<(String, Fault)>,
+        refused: &mut Vec<(Vec<String>, Fault)>,
     ) -> Result<(), Failed> {
         let tracker = (self.open)(&writes[0].1.dir, issue).map_err(Failed::Tracker)?;
         let mut comments: Vec<&str> = Vec::new();
         for (file, queued) in writes {
             let mut done = vec![file];
-            if let Some((key, ..)) = queued.entry() {
+            let put = if let Some((key, ..)) = queued.entry() {
                 if comments.contains(&key) {
                     continue;
                 }
@@ -207,23 +209,30 @@ impl Sender<'_> {
                 let of_it = writes.iter().filter(|(_, other)| group(other) == key);
                 done = of_it.clone().map(|(file, _)| file).collect();
                 let waiting = of_it.map(|(_, queued)| queued);
-                let found = tracker.issue(&issue.id)?;
-                put_comment(&*tracker, issue, &found, key, sent, waiting)?;
-                self.put_shards(&*tracker, &found)?;
-            } else if !is_overtaken(queued, sent) {
-                match self.put(&*tracker, issue, queued) {
-                    // A key that may not even read the issue makes all its writes fail.
-                    Err(fault @ Fault::NotPermitted(_)) if tracker.issue(&issue.id).is_err() => {
-                        return Err(Failed::Tracker(fault));
-                    }
-                    // A write that may never be accepted, such as a state by a wrong name, does not make
-                    // other writes wait.
-                    Err(fault @ (Fault::Refused(_) | Fault::NotPermitted(_))) => {
-                        refused.push((file.clone(), fault));
-                        continue;
-                    }
-                    put => put?,
+                tracker.issue(&issue.id).and_then(|found| {
+                    put_comment(&*tracker, issue, &found, key, sent, waiting)?;
+                    self.put_shards(&*tracker, &found)
+                })
+            } else if is_overtaken(queued, sent) {
+                Ok(())
+            } else {
+                self.put(&*tracker, issue, queued)
+            };
+            match put {
+                // A key that may not even read the issue, or an issue that is gone, makes all its writes
+                // fail.
+                Err(fault @ (Fault::NotPermitted(_) | Fault::Missing(_)))
+                    if tracker.issue(&issue.id).is_err() =>
+                {
+                    return Err(Failed::Tracker(fault));
                 }
+                // A write that may never be accepted, such as a state by a wrong name, does not make
+                // other writes wait.
+                Err(fault @ (Fault::Refused(_) | Fault::NotPermitted(_) | Fault::Missing(_))) => {
+                    refused.push((done.into_iter().cloned().collect(), fault));
+                    continue;
+                }
+                put => put?,
             }
             for file in done {
                 self.outbox.settle(file).map_err(Failed::Disk)?;
@@ -431,6 +440,11 @@ fn limit_name(tracker: TrackerKind) -> String {
 fn held<'a>(tries: &'a Tries, queued: &Queued, now: Timestamp) -> Option<&'a Try> {
     let held = tried(tries, queued).filter_map(|tried| is_ahead(tried, now));
     held.max_by_key(|tried| tried.next)
+}
+
+/// Whether a tracker said that it takes no more requests for now.
+pub fn is_limited(outbox: &Outbox, tracker: TrackerKind, now: Timestamp) -> bool {
+    limit(&read_tries(outbox), tracker, now).is_some()
 }
 
 fn limit(tries: &Tries, tracker: TrackerKind, now: Timestamp) -> Option<&Try> {

@@ -220,6 +220,9 @@ fn broken(text: &str) -> String {
             '#' | '!' => next.is_ascii_digit(),
             '-' => before.is_ascii_alphanumeric() && next.is_ascii_digit(),
             ':' => next == '/',
+            // An entity is another form of such a character, and a second backslash ends an escape.
+            '&' => next == '#' || next.is_ascii_alphabetic(),
+            '\\' => next == '\\',
             'w' | 'W' => before.eq_ignore_ascii_case(&'w') && next == '.',
             _ => false,
         };
@@ -342,10 +345,11 @@ mod tests {
     #[test]
     fn nothing_of_an_agent_notifies_refers_closes_or_is_markup() {
         let hostile = "Fixes #12, closes GH-3 and ANV-123; @mia see https://github.com/a/b/issues/1 or www.x.org \
-                       <!-- ekiden:k --> </details> ![i](x) [l](y) a/b#4 !5";
+                       <!-- ekiden:k --> </details> ![i](x) [l](y) a/b#4 !5 \\[m](//evil.example) &commat;mia &num;12";
         let text = defused(hostile);
         for live in [
             "#12", "GH-3", "ANV-123", "@mia", "://", "www.", "<", "![", " [l", "#4", "!5",
+            " \\\\[", "&num", "&commat",
         ] {
             assert!(!text.contains(live), "{live} in {text}");
         }

@@ -100,7 +100,8 @@ pub fn issue_of_branch(branch: &str) -> Option<String> {
 
 /// Whether an issue has the form of a tracker's key, such as `ANV-123`.
 pub fn is_key(issue: &str) -> bool {
-    keyed(issue).as_deref() == Some(issue)
+    let key = split_key(issue);
+    key.is_some_and(|(key, number)| issue.len() == key.len() + 1 + number.len() && shouts(key))
 }
 
 /// How many letters begin a key: at least two, at most ten.
@@ -109,17 +110,25 @@ const DIGITS_MAX: usize = 7;
 
 /// `ANV-123`, also in small letters where the key begins the word (trackers write branches so).
 fn keyed(word: &str) -> Option<String> {
+    let (key, number) = split_key(word)?;
+    let known_other = NO_KEYS.contains(&key.to_ascii_lowercase().as_str());
+    // In lower case, a word and a number alone may be anything: `step-2`. With a title it is a key.
+    let titled = word.len() > key.len() + 1 + number.len() && number.len() > 1;
+    (!known_other && (shouts(key) || titled))
+        .then(|| format!("{}-{number}", key.to_ascii_uppercase()))
+}
+
+/// The letters and the number that a word of a key's form begins with.
+fn split_key(word: &str) -> Option<(&str, &str)> {
     let (key, rest) = word.split_once('-')?;
-    let number = digits(rest)?;
     let is_key = key.chars().all(|c| c.is_ascii_alphanumeric())
         && key.starts_with(|c: char| c.is_ascii_alphabetic())
         && KEY_LETTERS.contains(&key.len());
-    let shouts = key.chars().all(|c| !c.is_ascii_lowercase());
-    let known_other = NO_KEYS.contains(&key.to_ascii_lowercase().as_str());
-    // In lower case, a word and a number alone may be anything: `step-2`. With a title it is a key.
-    let titled = rest.len() > number.len() && number.len() > 1;
-    (is_key && !known_other && (shouts || titled))
-        .then(|| format!("{}-{number}", key.to_ascii_uppercase()))
+    Some((key, digits(rest)?)).filter(|_| is_key)
+}
+
+fn shouts(key: &str) -> bool {
+    key.chars().all(|c| !c.is_ascii_lowercase())
 }
 
 /// Words before a number that are no tracker's keys.

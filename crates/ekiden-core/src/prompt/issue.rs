@@ -67,7 +67,11 @@ pub fn is_comment(words: &str) -> bool {
 /// A comment: data, unless the user trusts its author.
 fn said(comment: &Comment, trust: &[String], tokens_max: usize) -> String {
     let author = one_line(&comment.author, 80);
-    if author.is_empty() || !trust.contains(&comment.author) {
+    if author.is_empty()
+        || !trust
+            .iter()
+            .any(|of| of.eq_ignore_ascii_case(&comment.author))
+    {
         let text = format!("{author}, {}:\n{}", comment.at, comment.text);
         return format!("\n{}", quoted_within(&text, tokens_max, Keep::First, WHOLE));
     }

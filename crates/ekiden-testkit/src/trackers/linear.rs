@@ -22,10 +22,14 @@ pub struct FakeLinear {
     pub issues: Vec<LinearIssue>,
     /// Id and name.
     pub labels: Vec<(String, String)>,
+    /// The id of a label that only groups others.
+    pub label_group: Option<String>,
     /// The keys of teams to which nothing belongs.
     pub other_teams: Vec<String>,
     /// What keys may do nothing.
     pub refused_key: Option<String>,
+    /// Comments are not this key's own, so they can be read but not changed.
+    pub refuses_comments: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -140,6 +144,10 @@ impl FakeLinear {
             "issueAddLabel" | "issueRemoveLabel" => {
                 let at = self.find(&arg("id"))?;
                 let label = text(&arg("labelId"));
+                if self.label_group.as_ref() == Some(&label) {
+                    let why = "a label group cannot be added".to_owned();
+                    return Err(("INPUT_ERROR", why));
+                }
                 let labels = &mut self.issues[at].labels;
                 labels.retain(|known| *known != label);
                 labels.extend((field == "issueAddLabel").then_some(label));
@@ -152,8 +160,19 @@ impl FakeLinear {
         }
     }
 
+    fn may_comment(&self) -> Result<(), Refusal> {
+        match self.refuses_comments {
+            true => Err((
+                "FORBIDDEN",
+                "you can only edit your own comments".to_owned(),
+            )),
+            false => Ok(()),
+        }
+    }
+
     fn comment_create(&mut self, input: &Value) -> Result<Value, Refusal> {
         let at = self.find(&input["issueId"])?;
+        self.may_comment()?;
         let all: Vec<String> = self
             .issues
             .iter()
@@ -172,6 +191,7 @@ impl FakeLinear {
     }
 
     fn comment_update(&mut self, id: &Value, input: &Value) -> Result<Value, Refusal> {
+        self.may_comment()?;
         let mut all = self.issues.iter_mut().flat_map(|issue| &mut issue.comments);
         let comment = all
             .find(|comment| *id == comment.id)
@@ -240,7 +260,7 @@ impl FakeLinear {
         let children = self
             .issues
             .iter()
-            .filter(|other| other.parent.as_ref() == Some(&issue.id));
+            .filter(|other| other.parent.as_ref() == Some(&issue.id) && !other.is_trashed);
         let blockers = self
             .issues
             .iter()
@@ -409,10 +429,7 @@ fn unused<T>(known: &[T], input: &Value, id_of: impl Fn(&T) -> &String) -> Resul
         && matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b');
     match (is_v4, known.iter().any(|known| *id_of(known) == id)) {
         (false, _) => Err(("INVALID_INPUT", "id must be a UUID".to_owned())),
-        (true, true) => Err((
-            "INPUT_ERROR",
-            "Entity with this id already exists".to_owned(),
-        )),
+        (true, true) => Err(("INPUT_ERROR", "conflict on insert".to_owned())),
         (true, false) => Ok(id),
     }
 }
@@ -432,7 +449,11 @@ fn not_found() -> Refusal {
 }
 
 fn error(status: u16, code: &str, message: &str) -> Answered {
-    let error = json!({ "message": message, "extensions": { "code": code, "userPresentableMessage": message } });
+    let shown = match message {
+        "Entity not found" => "Could not find referenced Issue.",
+        message => message,
+    };
+    let error = json!({ "message": message, "extensions": { "code": code, "userPresentableMessage": shown } });
     Answered::json(status, &json!({ "errors": [error] }))
 }
 

@@ -21,6 +21,8 @@ fn an_issue_is_read_with_all_that_belongs_to_it() {
     let mut fake = FakeLinear::with(&["Accounts", "Login"]);
     fake.issues[1].parent = Some("issue-1".to_owned());
     fake.issues[0].description = "Everything of **accounts**".to_owned();
+    fake.issues[1].priority = 2;
+    fake.issues[1].blocked_by = vec!["issue-1".to_owned()];
     fake.issues[1].state = 2;
     let comment = |number: usize| ekiden_testkit::trackers::LinearComment {
         id: format!("c{number}"),
@@ -46,9 +48,10 @@ fn an_issue_is_read_with_all_that_belongs_to_it() {
         (comments.len(), comments[119].text.as_str()),
         (120, "comment 119")
     );
+    let child = linear(&near).issue("ANV-2").unwrap();
     assert_eq!(
-        linear(&near).issue("ANV-2").unwrap().parent.as_deref(),
-        Some("ANV-1")
+        (child.parent.as_deref(), child.priority, child.is_blocked),
+        (Some("ANV-1"), Some(2), true)
     );
     // A personal key goes without a word before it.
     assert_eq!(
@@ -220,6 +223,18 @@ fn labels_and_states_are_as_they_shall_be_however_often_it_is_said() {
         fault.to_string(),
         "it refuses: its states are Todo, In Progress, Done, Canceled, Duplicate"
     );
+}
+
+/// Only labels in a group can be set.
+// shows: LIN-001, TRK-06
+#[test]
+fn a_label_that_linear_refuses_is_not_set() {
+    let mut fake = FakeLinear::with(&["Accounts"]);
+    fake.labels = vec![("label-1".to_owned(), "Kind".to_owned())];
+    fake.label_group = Some("label-1".to_owned());
+    let fault = linear(&Near::new(fake)).set_label("ANV-1", "Kind", true);
+    let fault = fault.unwrap_err().to_string();
+    assert_eq!(fault, "it refuses: a label group cannot be added");
 }
 
 // shows: TRK-10

@@ -281,6 +281,7 @@ fn a_file_says_how_urgent_it_is_and_what_blocks_it() {
         panic!("{:?}", found());
     };
     assert!(a.is_blocked && !c.is_blocked);
+    assert!(tracker.issue("a").unwrap().is_blocked);
     assert_eq!((a.priority, c.priority), (None, Some(2)));
     let of_leo = tracker.find(None, Some("leo")).unwrap();
     assert_eq!(of_leo.iter().collect::<Vec<_>>(), [c]);

@@ -171,6 +171,49 @@ fn what_a_tracker_never_takes_keeps_nothing_else_of_its_issue_waiting() {
     assert!(state.next > Some(after(5)));
 }
 
+/// Another key may not change the first one's comments.
+// shows: TRK-06
+#[test]
+fn a_comment_that_is_refused_keeps_nothing_else_of_its_issue_waiting() {
+    let mut fake = FakeLinear::with(&["Accounts"]);
+    fake.refuses_comments = true;
+    let (outbox, near) = (outbox(), Near::new(fake));
+    entry(anv(1), 1).queue(&outbox).unwrap();
+    let name = "context-checkpointed".to_owned();
+    let label = Write::Label { name, is_set: true };
+    other(anv(1), 2, label).queue(&outbox).unwrap();
+    let sent = send(&outbox, &near, after(2), false);
+    assert_eq!((sent.count, sent.failed.len()), (1, 1), "{sent:?}");
+    let waiting = standing(&outbox, after(3)).unwrap().waiting;
+    let [comment] = waiting.as_slice() else {
+        panic!("{waiting:?}")
+    };
+    let why = comment.why.as_deref();
+    assert_eq!(
+        why,
+        Some("it does not permit this: you can only edit your own comments")
+    );
+    assert!(comment.next > Some(after(3)));
+}
+
+/// A person put it there.
+// shows: SHD-003
+#[test]
+fn a_sub_issue_in_the_trash_keeps_nothing_of_its_parent_waiting() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    shard(1, "S01", false).queue(&outbox).unwrap();
+    assert!(send(&outbox, &near, AT, true).failed.is_empty());
+    near.0.lock().unwrap().service.issues[1].is_trashed = true;
+    shard(2, "S01", true).queue(&outbox).unwrap();
+    entry(anv(1), 3).queue(&outbox).unwrap();
+    let sent = send(&outbox, &near, after(2), true);
+    let [(_, fault)] = sent.failed.as_slice() else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(fault.to_string(), "it refuses: ANV-2 is in the trash");
+    assert_eq!(linear(&near).comments("ANV-1").unwrap().len(), 1);
+}
+
 /// Once the tracker could take it, it would undo what came after it.
 // shows: TRK-06
 #[test]

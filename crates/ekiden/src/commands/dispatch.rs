@@ -18,7 +18,7 @@ mod round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use ekiden_agent::SignalFlag;
@@ -156,7 +156,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         shown: BTreeMap::new(),
         failed: BTreeMap::new(),
         has_room: false,
-        limited: Millis(0),
+        limited: Instant::now(),
         cleared_micro_usd: 0,
         kept_shown: BTreeMap::new(),
         has_found: false,
@@ -192,8 +192,8 @@ struct Dispatcher<'a> {
     failed: BTreeMap<String, (u32, Timestamp)>,
     /// A run could not be started in this round, so there may be room for another one.
     has_room: bool,
-    /// How long the tracker takes no more requests.
-    limited: Millis,
+    /// Until when the tracker takes no more requests.
+    limited: Instant,
     /// What the runs of worktrees that were removed had spent.
     cleared_micro_usd: u64,
     /// Why worktrees that nobody needs were kept, as last reported.
@@ -265,11 +265,10 @@ impl Dispatcher<'_> {
         let mut waited = Duration::ZERO;
         let every = match std::mem::take(&mut self.has_room) {
             true => Duration::ZERO,
-            false => self
-                .args
-                .every
-                .max(std::mem::take(&mut self.limited))
-                .into(),
+            false => {
+                let limited = self.limited.saturating_duration_since(Instant::now());
+                limited.max(self.args.every.into())
+            }
         };
         while waited < every.max(LOOK * LOOKS) {
             if signals.lower() {

@@ -287,7 +287,11 @@ impl PlanIssue {
         workspace: &Workspace,
     ) -> Result<(), Failure> {
         if let Some(name) = &self.issue {
-            header.issue = Some(invocation.trackers(workspace).named(name)?);
+            let trackers = invocation.trackers(workspace);
+            let issue = trackers.named(name)?;
+            // Nothing could report to an issue that is not there, or for which there is no key.
+            read(&trackers, &issue)?;
+            header.issue = Some(issue);
             header.sub_issues = self.sub_issues;
         }
         match self.pull_request {
@@ -370,14 +374,16 @@ pub(super) fn branch_of(form: &str, issue: &IssueRef, title: &str) -> String {
     let title: String = title.chars().map(plain).take(TITLE_CHARS_MAX).collect();
     let title = title.split_whitespace().collect::<Vec<_>>().join("-");
     let mut form = form.to_owned();
-    if title.starts_with(&issue.id) || issue.id.starts_with(&title) {
+    let says_id = title.starts_with(&issue.id) || issue.id.starts_with(&title);
+    if says_id && form.contains("{issue}") {
         // A file is named after its title, which is then shown only once.
         for form_of_title in ["-{title}", "_{title}", "/{title}"] {
             form = form.replace(form_of_title, "");
         }
     }
-    form.replace("{issue}", &issue.id)
-        .replace("{title}", &title)
+    // A title may have no letters that a branch can have.
+    let title = if title.is_empty() { &issue.id } else { &title };
+    form.replace("{issue}", &issue.id).replace("{title}", title)
 }
 
 #[cfg(test)]
@@ -407,6 +413,12 @@ mod tests {
         let local = issue(TrackerKind::Local, "make-a-file");
         for title in ["Make a file", "Make a file, and then another one in it"] {
             assert_eq!(branch_of(form, &local, title), "feat/make-a-file");
+        }
+        for (title, branch) in [
+            ("Make a file", "feat/make-a-file"),
+            ("\u{767b}\u{5f55}", "feat/make-a-file"),
+        ] {
+            assert_eq!(branch_of("feat/{title}", &local, title), branch);
         }
         let github = branch_of(form, &issue(TrackerKind::Github, "12"), "Log in");
         assert_eq!(issue_of_branch(&github).as_deref(), Some("#12"));

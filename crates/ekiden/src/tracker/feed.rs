@@ -30,7 +30,7 @@ use ekiden_report::timeline::Session;
 use ekiden_report::{Page, Streams, Timeline, render};
 use ekiden_store::outbox::Outbox;
 use ekiden_tracker::{
-    Document, Entry, HEADS, KEPT, NewState, Queued, Write, pull_request, standing,
+    Document, Entry, HEADS, KEPT, NewState, Queued, Write, is_limited, pull_request, standing,
 };
 use jiff::tz::TimeZone;
 
@@ -207,10 +207,14 @@ impl Feed {
             return;
         }
         let (trackers, listener) = (self.trackers.clone(), self.listener.clone());
+        let outbox = self.outbox.clone();
         let work = move || {
             // Another process may be sending: check again in a minute.
             let _ = trackers.drain(Duration::from_secs(1));
-            if let Some(listener) = listener {
+            let may_ask = |listener: &Listener| {
+                !is_limited(&outbox, listener.issue.tracker, SystemClock.now())
+            };
+            if let Some(listener) = listener.filter(may_ask) {
                 listener.look(&trackers);
             }
         };

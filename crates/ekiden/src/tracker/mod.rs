@@ -91,10 +91,12 @@ impl Trackers {
         })
     }
 
-    /// The issue that the project's tracker has by this name, if the user set a tracker.
+    /// The issue that the project's tracker has by this name, if the user set a tracker. A bare number or
+    /// key never means another tracker.
     pub fn of_name(&self, name: &str) -> Option<IssueRef> {
-        self.kind()?;
-        self.read(name).ok()
+        let kind = self.kind()?;
+        let issue = self.read(name).ok()?;
+        (issue.tracker == kind || name.contains('/')).then_some(issue)
     }
 
     /// Whether the configured tracker can have an issue of this name. Makes no request, so hooks can call
@@ -106,7 +108,10 @@ impl Trackers {
             repo: Some("owner/name"),
             github_host: &host,
         };
-        naming.tracker.is_some() && IssueRef::read(name, naming).is_ok()
+        naming.tracker.is_some_and(|kind| {
+            let issue = IssueRef::read(name, naming);
+            issue.is_ok_and(|issue| issue.tracker == kind || name.contains('/'))
+        })
     }
 
     /// The issue that a branch's name means, if the user set a tracker.

@@ -393,6 +393,18 @@ fn a_plan_works_on_an_issue_and_its_stages_are_sub_issues() {
         child.contains("title: S01 Brew tea\nstate: done\n"),
         "{child}"
     );
+    // Nothing begins for an issue that is not there.
+    let execute = [
+        "execute",
+        "plan.json",
+        "--issue",
+        "sell-te",
+        "--yes",
+        "--new",
+    ];
+    let said = environment.run(&rehearsal(&execute)).expect(66);
+    let why = "error: cannot read issue sell-te: local: sell-te is not there";
+    assert!(said.stderr.starts_with(why), "{said}");
 }
 
 // shows: PLN-01, AGT-06, AGT-14

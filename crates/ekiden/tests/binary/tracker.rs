@@ -364,6 +364,25 @@ fn a_branch_makes_nobody_speak_unless_a_tracker_is_set() {
     assert!(server.fake().service.labels.is_empty());
 }
 
+/// A number in a branch means an issue of the tracker that is set, or none.
+// shows: TRK-05
+#[test]
+fn a_number_in_a_branch_names_no_issue_of_another_tracker() {
+    let server = TrackerServer::start(FakeGitHub::with("me/app", &["Nine files"]));
+    let environment = Environment::with_git()
+        .with("EKIDEN_TRACKER_KIND", "linear")
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    environment.write("task.md", &items(1));
+    environment.commit_all();
+    environment.git(&["switch", "--quiet", "--create", "1-nine-files"]);
+    let said = environment.run(&["run", "task.md", "--agent", "rehearsal", "--new"]);
+    assert!(!said.expect(0).stdout.contains("reports to"));
+    sent(&environment);
+    assert!(server.fake().asked.is_empty());
+}
+
 // shows: TRK-05
 #[test]
 fn issues_in_files_are_listed_shown_and_made() {

@@ -1,5 +1,7 @@
 //! What the tracker says about issues, and which of them want a run.
 
+use std::time::{Duration, Instant};
+
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
 use ekiden_core::time::Timestamp;
 use ekiden_tracker::Fault;
@@ -13,6 +15,10 @@ use crate::tracker::failure;
 impl Dispatcher<'_> {
     /// The same as `find`. Once the tracker has answered, a fault of it is reported, and there is no list this time.
     pub(super) fn listed(&mut self) -> Result<Option<Vec<Issue>>, Failure> {
+        // A run that ended in between does not make it ask earlier.
+        if Instant::now() < self.limited {
+            return Ok(None);
+        }
         match self.find() {
             Ok(found) => {
                 self.has_found = true;
@@ -25,7 +31,7 @@ impl Dispatcher<'_> {
                 }
                 self.say_obstacle(Some(failure.error().to_owned()));
                 if let Fault::Limited { wait } = fault {
-                    self.limited = wait;
+                    self.limited = Instant::now() + Duration::from(wait);
                 }
                 Ok(None)
             }
