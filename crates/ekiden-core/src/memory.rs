@@ -16,6 +16,8 @@ pub struct MemoryUse {
 #[serde(rename_all = "snake_case")]
 pub enum MemoryTools {
     Own,
+    /// The same, by Claude Code's plugin.
+    Plugin,
     ClaudeMem,
 }
 
@@ -24,6 +26,7 @@ impl MemoryTools {
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Own => "mcp__ekiden__",
+            Self::Plugin => "mcp__plugin_ekiden_ekiden__",
             Self::ClaudeMem => "mcp__claude-mem-search__",
         }
     }

@@ -23,9 +23,9 @@ use ekiden_core::budget::{Mark, Measure, Share, Spend, SpendMeter};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::AttemptEnded;
-use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse, ruling};
+use ekiden_core::guard::{GuardView, HookInput, Level, Profile, Ruling, ToolUse, ruling};
 use ekiden_core::ids::{AttemptId, RunId, SessionNumber, StageId};
-use ekiden_core::prompt::PromptBlocks;
+use ekiden_core::prompt::{PromptBlocks, REFUSED_IN_PLANNING};
 use ekiden_core::relay::Prompt;
 use ekiden_core::steering::StopRequest;
 use ekiden_core::time::Timestamp;
@@ -394,7 +394,10 @@ impl Conversation<'_> {
             HookInput::PreTool { .. }
             | HookInput::Stop { .. }
             | HookInput::PreCompact
-            | HookInput::Other => hook_answer(ruling(&self.view, &input)),
+            | HookInput::Other => match ruling(&self.view, &input) {
+                Ruling::Deny(_) => HookAnswer::Deny(REFUSED_IN_PLANNING.to_owned()),
+                other => hook_answer(other),
+            },
         }
     }
 

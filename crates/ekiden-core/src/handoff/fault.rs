@@ -41,7 +41,9 @@ pub enum FaultKind {
     #[error("BLOCKED without a question. Write under \"Issues\" what a person must decide.")]
     BlockedWithoutQuestion,
     /// The agent claims to be done while items are open.
-    #[error("said to be complete, but items are open ({open}). Tick them, or use IN_PROGRESS.")]
+    #[error(
+        "said to be complete, but items are open ({open}). Tick what is done; otherwise use IN_PROGRESS."
+    )]
     CompleteWithOpenItems { open: usize },
     /// The notes say too little to continue from.
     #[error(

@@ -368,7 +368,7 @@ fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
         Required PROGRESS.md: the STATUS in line 3 has an unknown word, sshid_rsa_A…. Use IN_PROGRESS, ALL_COMPLETE or BLOCKED.
         Required PROGRESS.md: the STATUS lines 3 and 14 differ. Keep the one that is true.
         Required PROGRESS.md: BLOCKED without a question. Write under "Issues" what a person must decide.
-        Required PROGRESS.md: said to be complete, but items are open (2). Tick them, or use IN_PROGRESS.
+        Required PROGRESS.md: said to be complete, but items are open (2). Tick what is done; otherwise use IN_PROGRESS.
         AskedOnce NEXT_PROMPT.md: only 89 characters. Write at least 200, enough for a stranger to continue.
         AskedOnce NEXT_PROMPT.md: 13186 characters long. Keep it under 10000 and point to files.
         Mended NEXT_PROMPT.md: it copies ekiden's own texts (lines: 1). Leave them out; ekiden adds them itself.

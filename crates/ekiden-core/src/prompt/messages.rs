@@ -23,7 +23,7 @@ pub(super) const SCHEDULED: &str = include_str!("texts/refusal_scheduled.md");
 pub(super) const READ_ONLY: &str = include_str!("texts/refusal_read_only.md");
 
 /// The wordings of these messages.
-pub(super) const TEXTS: [&str; 10] = [
+pub(super) const TEXTS: [&str; 11] = [
     ORDER,
     GO_ON,
     ASK_AGAIN,
@@ -34,11 +34,16 @@ pub(super) const TEXTS: [&str; 10] = [
     SUBAGENT,
     SCHEDULED,
     READ_ONLY,
+    REFUSED_IN_PLANNING,
 ];
 
 /// Why a compaction is blocked.
 pub const NO_COMPACTION: &str =
     "This conversation is not summarised: ekiden hands off to a fresh one instead.";
+
+/// The reason of a denied call in a planning session, which has no handoff.
+pub const REFUSED_IN_PLANNING: &str =
+    "Not run: this belongs to ekiden, or schedules work for later. Go on without it.";
 
 /// Why a session gets the order to hand off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

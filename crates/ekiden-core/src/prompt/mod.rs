@@ -63,8 +63,8 @@ pub use issue::{comment_note, is_comment, issue_task, review_task};
 pub use loaded::{loaded_handoff, offered_handoff, replaced_by_document};
 pub use measured::Measured;
 pub use messages::{
-    NO_COMPACTION, OrderReason, SIGNATURE, UNATTENDED, ask_again, go_on, order, read_prompt,
-    refusal, resume_note,
+    NO_COMPACTION, OrderReason, REFUSED_IN_PLANNING, SIGNATURE, UNATTENDED, ask_again, go_on,
+    order, read_prompt, refusal, resume_note,
 };
 pub use notes::{Author, Notes};
 pub use now::PromptSection;

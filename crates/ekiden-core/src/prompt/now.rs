@@ -152,6 +152,18 @@ impl PromptSection {
         ordered
     }
 
+    /// The session must mend this before it does anything else.
+    pub(crate) fn comes_first(&self) -> bool {
+        matches!(
+            self,
+            Self::Conflict { .. }
+                | Self::MergeBroke { .. }
+                | Self::OtherBranch
+                | Self::Veto { .. }
+                | Self::Findings(_)
+        )
+    }
+
     /// Its place in the order, and its text in the request.
     fn row(&self) -> (u8, &'static str) {
         match self {

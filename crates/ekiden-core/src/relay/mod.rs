@@ -108,8 +108,10 @@ pub struct Relay {
     claim: Option<Box<Claim>>,
     /// How often in a row reviewers found faults.
     review_rounds: u32,
-    /// The user's last answer to a question, which reviewers are told too.
+    /// The user's last answer to a question.
     answer: Option<String>,
+    /// What the user told sessions about this task, oldest first. Reviewers are told it too.
+    told: Vec<String>,
     /// Its place in a plan, if it belongs to one.
     member: Option<Member>,
     /// How the plan's other relays affect it.
@@ -206,6 +208,7 @@ impl Relay {
             claim: None,
             review_rounds: 0,
             answer: None,
+            told: Vec::new(),
             stage,
             settings,
             member,

@@ -40,6 +40,7 @@ impl Relay {
         // The list is done, the question and the waived review were about the old task; the new one decides what follows.
         self.items = None;
         self.answer = None;
+        self.told.clear();
         self.settings.no_review = false;
         self.wishes.stop = None;
         self.wishes.paused = false;

@@ -135,10 +135,11 @@ impl Relay {
         }
         claim.tree.clone_from(&survey.tree);
         let check = self.last_check();
+        let words = self.told.join("\n");
         let prompt = prompt::review_prompt(&ReviewInput {
             task: &self.stage.task,
             check: check.as_ref(),
-            words: self.answer.as_deref(),
+            words: Some(words.as_str()).filter(|words| !words.is_empty()),
             diff_stat: &survey.diff_stat,
             diff: &survey.diff,
         });

@@ -259,15 +259,20 @@ impl Relay {
         if next.id.attempt > AttemptNumber::FIRST {
             sections.push(PromptSection::Interrupted);
         }
-        sections.extend(self.remembered(next.id.session));
+        sections.extend(self.remembered(next.id.session, &sections));
         sections
     }
 
     /// The first session of a run or stage learns what was there before the run; later ones can ask.
-    fn remembered(&self, session: SessionNumber) -> Option<PromptSection> {
+    fn remembered(
+        &self,
+        session: SessionNumber,
+        sections: &[PromptSection],
+    ) -> Option<PromptSection> {
         let memory = &self.settings.memory;
         if session > SessionNumber::FIRST {
-            let asks = self.settings.agent.kind == AgentKind::Claude;
+            let mends = sections.iter().any(PromptSection::comes_first);
+            let asks = self.settings.agent.kind == AgentKind::Claude && !mends;
             return memory.tools.filter(|_| asks).map(PromptSection::Query);
         }
         let recent = Some(memory.recent.clone()).filter(|recent| !recent.is_empty());

@@ -227,6 +227,15 @@ impl Relay {
             return;
         }
         let mut words = std::mem::take(&mut self.wishes.words);
+        self.told.extend_from_slice(&words);
+        let chars = |told: &[String]| {
+            told.iter()
+                .map(|words| words.chars().count())
+                .sum::<usize>()
+        };
+        while self.told.len() > 1 && chars(&self.told) > limits::OPERATOR_CHARS_MAX * 2 {
+            self.told.remove(0);
+        }
         self.sections.retain(|section| {
             let PromptSection::Operator(given) = section else {
                 return true;

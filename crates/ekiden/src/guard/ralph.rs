@@ -28,6 +28,7 @@ use ekiden_store::ralph;
 use ekiden_wire::recall::Recall;
 
 use super::Watched;
+use crate::client::guard::look;
 use crate::memory::has_claude_mem;
 use crate::tracker::LoopInIssue;
 
@@ -126,10 +127,20 @@ impl Watched {
         place
     }
 
+    /// Only the plugin sets the guard up here.
+    pub(super) fn is_by_plugin(&self) -> bool {
+        let (files, _) = look(&self.environment, &self.place.dir);
+        let in_settings = files.iter().any(|file| !file.survey.programs().is_empty());
+        !in_settings && files.iter().any(|file| file.survey.plugin)
+    }
+
     fn regenerate_prompt(&self, state: &RalphState) -> Result<(), StoreError> {
         let tools = match has_claude_mem(&self.environment) {
             true => Some(MemoryTools::ClaudeMem),
-            false => self.memory.as_ref().map(|_| MemoryTools::Own),
+            false => self.memory.as_ref().map(|_| match self.is_by_plugin() {
+                true => MemoryTools::Plugin,
+                false => MemoryTools::Own,
+            }),
         };
         let dir = &self.place.dir;
         Ok(ralph::regenerate_prompt(&self.disk(), dir, state, tools)?)

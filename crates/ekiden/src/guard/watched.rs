@@ -27,7 +27,6 @@ use ekiden_wire::transcript::{LastResponse, Recent};
 
 use super::ralph::ENTRYPOINT;
 use super::window::{Compaction, WINDOW_UNKNOWN, client_words, window_of};
-use crate::client::guard::look;
 use crate::client::settings::config_dir;
 use crate::client::transcript;
 use crate::exit::Exit;
@@ -326,9 +325,7 @@ impl Watched {
 
     /// How this person calls the guard's commands, for a command that cannot tell who calls it.
     pub fn names_here(&self) -> CommandNames {
-        let (files, _) = look(&self.environment, &self.place.dir);
-        let in_settings = files.iter().any(|file| !file.survey.programs().is_empty());
-        self.names(!in_settings && files.iter().any(|file| file.survey.plugin))
+        self.names(self.is_by_plugin())
     }
 
     /// How this person calls the guard's commands.

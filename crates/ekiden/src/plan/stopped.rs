@@ -10,6 +10,11 @@ use crate::output::phrase;
 
 /// The failure of a planning session that ended like this.
 pub fn stopped(cause: &EndCause) -> Failure {
+    if matches!(cause, EndCause::ContextFull) {
+        return Failure::new(exit(cause), "planning stopped: the context is full").hint(
+            "name a model with a larger window with `--planning-model`, or plan a part of it",
+        );
+    }
     let text = format!("planning stopped: {}", one_line(&cause.to_string()));
     let failure = Failure::new(exit(cause), text);
     match cause.class() {
@@ -67,6 +72,9 @@ mod tests {
         assert_eq!(code(&EndCause::Overloaded), 69);
         assert_eq!(code(&EndCause::BudgetSpent), 3);
         assert_eq!(code(&EndCause::TimeUp), 3);
+        let full = stopped(&EndCause::ContextFull);
+        assert_eq!(full.exit().code(), 3);
+        assert_eq!(full.error(), "planning stopped: the context is full");
         assert_eq!(code(&EndCause::AuthenticationFailed), 69);
         assert_eq!(code(&EndCause::NeverStarted("no such file".to_owned())), 69);
         assert_eq!(code(&EndCause::AutoModeBlocked), 77);

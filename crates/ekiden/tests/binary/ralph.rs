@@ -464,6 +464,25 @@ fn a_prompt_that_leads_out_of_the_project_is_left_alone() {
     assert_eq!(std::fs::read_to_string(&theirs).unwrap(), before);
 }
 
+// shows: MEM-003
+#[test]
+fn a_prompt_names_the_plugins_tools_where_only_the_plugin_is_there() {
+    let session = Watched::new();
+    let environment = &session.environment;
+    environment.run(&["ralph", "init"]).expect(0);
+    let plugin = r#"{"enabledPlugins": {"ekiden@ekiden": true}}"#;
+    environment.write(".claude/settings.json", plugin);
+    session
+        .uses(46)
+        .hook("SessionStart", &json!({"source": "startup"}));
+    session.uses(87).batch("git commit -m done");
+    session.checkpointed();
+    session.hook("SessionEnd", &json!({"reason": "other"}));
+    let prompt = environment.read("PROMPT.md");
+    let tool = "mcp__plugin_ekiden_ekiden__search(";
+    assert!(prompt.contains(tool), "{prompt}");
+}
+
 /// In the client's own interface a person decides when to go on.
 // shows: RLP-004
 #[test]

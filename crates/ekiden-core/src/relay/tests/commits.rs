@@ -215,7 +215,7 @@ fn the_first_session_is_told_what_was_left_and_the_later_ones_to_ask() {
     let parts = [
         "### Memory Query (Run First)",
         query,
-        "go on from the notes",
+        "do what follows",
         "continue at",
     ];
     let told = "# From the memory";
@@ -234,9 +234,14 @@ fn the_first_session_is_told_what_was_left_and_the_later_ones_to_ask() {
     let claude_mem = after("claude-mem", "well").prompt();
     assert!(claude_mem.contains("mcp__claude-mem-search__get_recent_context(limit=5)"));
     assert!(!claude_mem.contains("mcp__ekiden__"));
-    for given in ["", "exec memory"] {
+    let vetoed = "verify:fail up works writes:claim turn ends:done verify:fail";
+    for (given, events) in [
+        ("", "well"),
+        ("exec memory", "well"),
+        ("memory check", vetoed),
+    ] {
         assert!(
-            !after(given, "well").prompt().contains("Memory Query"),
+            !after(given, events).prompt().contains("Memory Query"),
             "{given}"
         );
     }

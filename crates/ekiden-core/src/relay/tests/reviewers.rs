@@ -91,6 +91,23 @@ fn findings_go_to_the_next_session_twice_then_a_person_is_asked() {
     assert_eq!(track.relay().totals.sessions, 6);
 }
 
+/// What the user said to a session belongs to the task.
+// shows: REL-38, REL-25
+#[test]
+fn a_reviewer_hears_what_the_user_told_the_sessions() {
+    let claim = "up works writes:claim turn ends:done survey verify:pass survey";
+    let told = "survey verify:fail up works say:only_blue writes turn ends:done survey verify:fail";
+    let mut track = after("git check reviewed", &format!("{told} {claim}"));
+    let prompt = track.prompt();
+    assert!(
+        prompt.contains("# Check") && prompt.contains("# From the user\n\nonly blue\n"),
+        "{prompt}"
+    );
+    track.words("up answers:pass turn ends:done survey continue survey verify:pass");
+    track.words(claim);
+    assert!(!track.prompt().contains("only blue"), "{}", track.prompt());
+}
+
 // shows: REL-38, RUN-13
 #[test]
 fn the_reviewer_of_a_follow_up_hears_no_answer_to_a_question_about_the_old_task() {
