@@ -94,7 +94,7 @@ impl Heading {
     pub const fn none_counts(self) -> bool {
         matches!(
             self,
-            Self::Done | Self::Issues | Self::WhatWorks | Self::WhatToAvoid
+            Self::Done | Self::StoppedAt | Self::Issues | Self::WhatWorks | Self::WhatToAvoid
         )
     }
 

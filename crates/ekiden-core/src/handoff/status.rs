@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fault, FaultKind, HandoffFile};
 use crate::markdown::{Leaf, Outline, line_of, outline};
+use crate::prompt::own_lines::strip_protocol;
 use crate::text::short;
 
 /// The word that a claim begins with.
@@ -31,7 +32,7 @@ pub struct Marker(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` cannot be a completion marker (one word of at most 40 characters without Markdown or @ in it, \
-     other than IN_PROGRESS and BLOCKED)"
+     other than IN_PROGRESS and BLOCKED, and of no other program's protocol)"
 )]
 pub struct InvalidMarker {
     pub text: String,
@@ -60,8 +61,9 @@ impl TryFrom<String> for Marker {
             && crate::text::clean(&text).text == text
             && !text.contains('@');
         let source = format!("{STATUS}: {text}");
+        let is_kept = strip_protocol(&source).1 == 0;
         let read_back = claims(&source, &outline(&source));
-        if fits && !taken && matches!(&read_back[..], [claim] if claim.word == text) {
+        if fits && is_kept && !taken && matches!(&read_back[..], [claim] if claim.word == text) {
             Ok(Self(text))
         } else {
             Err(InvalidMarker { text })
@@ -103,7 +105,7 @@ pub enum StatusFault {
     Missing,
     /// It has other text beside it.
     #[error(
-        "the STATUS in line {line} is not alone. Put it between blank lines, without more words."
+        "the STATUS in line {line} is not alone. Put it between blank lines, without more words or backticks."
     )]
     NotAlone {
         /// Where its block begins, from 1.
@@ -187,14 +189,15 @@ fn claims(source: &str, outline: &Outline) -> Vec<Claim> {
     claims
 }
 
-/// The text after `STATUS:` at the beginning of a block. Words after `IN_PROGRESS` may say how far it is; the
-/// other statuses decide something, so they must be alone.
+/// The text after `STATUS:` at the beginning of a block. Words and lines after `IN_PROGRESS` may say how far it is, or
+/// when that was; the other statuses decide something, so they must be alone.
 fn claim(source: &str, leaf: &Leaf) -> Option<Claim> {
     let after = leaf.text.trim().strip_prefix(STATUS)?;
     let said = after.trim_start().strip_prefix(':')?.trim();
     let (word, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+    let word = word.trim_end_matches(['.', ',']);
     let alone = rest.is_empty() && !leaf.mixed;
-    let goes_on = word == WORD_IN_PROGRESS && !leaf.text.trim().contains('\n');
+    let goes_on = word == WORD_IN_PROGRESS && !rest.contains(STATUS);
     (!word.is_empty() && (alone || goes_on)).then(|| Claim {
         word: word.to_owned(),
         line: line_of(source, leaf.start),
@@ -237,10 +240,13 @@ mod tests {
             "STATUS: IN_PROGRESS\n\nlater\n\nSTATUS: IN_PROGRESS",
             "STATUS: IN_PROGRESS  between blank lines",
             "STATUS: IN_PROGRESS (half done, see `a.rs`)",
+            "STATUS: IN_PROGRESS, half done.",
+            "STATUS: IN_PROGRESS\nUpdated: 2026-11-30",
         ] {
             assert_eq!(read(source), Ok(Word::InProgress), "{source}");
         }
         assert_eq!(read("STATUS: ALL_COMPLETE"), Ok(Word::Complete));
+        assert_eq!(read("STATUS: ALL_COMPLETE."), Ok(Word::Complete));
         assert_eq!(read("STATUS: BLOCKED"), Ok(Word::Blocked));
     }
 
@@ -260,6 +266,7 @@ mod tests {
             "do not write STATUS: ALL_COMPLETE yet",
             "STATUS: ALL_COMPLETE (almost)",
             "STATUS: BLOCKED no",
+            "STATUS: IN_PROGRESS\nSTATUS: ALL_COMPLETE",
             "status: all_complete",
             "| STATUS: ALL_COMPLETE |\n|---|\n",
         ] {
@@ -281,7 +288,7 @@ mod tests {
         );
         assert_eq!(
             read("Session 3\nSTATUS: IN_PROGRESS\nmore").unwrap_err(),
-            "PROGRESS.md: the STATUS in line 1 is not alone. Put it between blank lines, without more words."
+            "PROGRESS.md: the STATUS in line 1 is not alone. Put it between blank lines, without more words or backticks."
         );
     }
 
@@ -307,6 +314,8 @@ mod tests {
             "<x>",
             "X\u{200b}",
             "@x",
+            "DONE.",
+            "TASK_FULLY_COMPLETE",
         ] {
             assert!(Marker::try_from(bad.to_owned()).is_err(), "{bad}");
         }

@@ -364,7 +364,7 @@ fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
         Required NEXT_PROMPT.md: "Resume at" is still the template's. Name the file or command to begin with.
         AskedOnce NEXT_PROMPT.md: no heading "## How to verify". Name the commands and the results to expect.
         Required PROGRESS.md: no STATUS line. Add STATUS: and its word as a line of its own.
-        Required PROGRESS.md: the STATUS in line 3 is not alone. Put it between blank lines, without more words.
+        Required PROGRESS.md: the STATUS in line 3 is not alone. Put it between blank lines, without more words or backticks.
         Required PROGRESS.md: the STATUS in line 3 has an unknown word, sshid_rsa_A…. Use IN_PROGRESS, ALL_COMPLETE or BLOCKED.
         Required PROGRESS.md: the STATUS lines 3 and 14 differ. Keep the one that is true.
         Required PROGRESS.md: BLOCKED without a question. Write under "Issues" what a person must decide.
@@ -459,5 +459,18 @@ proptest! {
             let json = serde_json::to_string(&inspection).unwrap();
             prop_assert_eq!(serde_json::from_str::<Inspection>(&json).unwrap(), inspection);
         }
+    }
+}
+
+// shows: REL-36
+#[test]
+fn a_session_that_is_done_stopped_nowhere() {
+    let from = PROGRESS.find("## Stopped at").unwrap();
+    let until = PROGRESS.find("## Issues").unwrap();
+    for nowhere in ["none", "N/A"] {
+        let part = format!("## Stopped at\n\n{nowhere}\n\n");
+        let progress = PROGRESS.replace(&PROGRESS[from..until], &part);
+        let handed = files(&progress, NEXT_PROMPT, KNOWLEDGE);
+        assert!(accept(&handed, &read(&handed)).is_ok(), "{progress}");
     }
 }
