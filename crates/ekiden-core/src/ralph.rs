@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::guard::Level;
-use crate::handoff::item_key;
+use crate::handoff::{item_key, open_items};
 use crate::markdown::{Leaf, outline};
 use crate::memory::MemoryTools;
 use crate::text::one_line;
@@ -142,9 +142,19 @@ impl RalphState {
         may_add
     }
 
-    /// Measures how much of the current item is done, by the list.
+    /// Measures how much of the current item is done, by the list. If the item is ticked there, the first open one is
+    /// the current one: a run publishes this before it looks at the list, and once more after that.
     pub fn measure_item(&mut self, list: &str) {
         let checkpoint = &mut self.context_checkpoint;
+        let items = open_items(list);
+        let has = |items: &[String], item: &str| {
+            let mut keys = items.iter().map(|text| item_key(text));
+            keys.any(|key| key == item_key(item))
+        };
+        let is_ticked = |item: &String| has(&items.done, item) && !has(&items.open, item);
+        if checkpoint.current_todo_item.as_ref().is_some_and(is_ticked) {
+            checkpoint.current_todo_item = items.open.first().cloned();
+        }
         let item = checkpoint.current_todo_item.as_deref();
         checkpoint.progress_on_item = item.and_then(|item| progress_on(list, item));
     }
@@ -246,9 +256,9 @@ pub fn prompt_for_next(prompt: &str, state: &RalphState, tools: Option<MemoryToo
     if !checkpoint.active {
         return own;
     }
-    let title = own.lines().next().filter(|line| line.starts_with("# "));
-    let at = title.map_or(0, |title| own.len().min(title.len() + 1));
-    let (before, after) = own.split_at(at);
+    let mut lines = own.split_inclusive('\n');
+    let title = lines.next().filter(|line| line.starts_with("# "));
+    let (before, after) = own.split_at(title.map_or(0, str::len));
     let newline = match before.is_empty() || before.ends_with('\n') {
         true => "",
         false => "\n",
@@ -301,7 +311,6 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::handoff::open_items;
     use crate::time::Timestamp;
 
     // shows: RLP-09
@@ -485,6 +494,32 @@ mod tests {
         let mut over = state;
         over.context_checkpoint.active = false;
         assert_eq!(prompt_for_next(&prompt, &over, None), own);
+    }
+
+    // shows: RLP-004
+    #[test]
+    fn the_prompt_of_a_windows_user_keeps_its_lines() {
+        for own in ["# Task\r\n\r\nStudy specs.\r\n", "# Task\r\n"] {
+            let prompt = prompt_for_next(own, &state(), None);
+            assert!(prompt.starts_with("# Task\r\n<!-- ekiden"), "{prompt}");
+            assert_eq!(without_resume(&prompt), own);
+        }
+    }
+
+    /// A run publishes what it commits before it looks at the list.
+    // shows: RLP-001
+    #[test]
+    fn an_item_that_is_ticked_gives_way_to_the_first_open_one() {
+        let item_by = |list: &str| {
+            let mut state = state();
+            state.measure_item(list);
+            state.context_checkpoint.current_todo_item
+        };
+        let ticked = "- [x] Implement OAuth callback";
+        assert_eq!(item_by(&format!("{ticked}\n- [ ] d\n")).unwrap(), "d");
+        assert_eq!(item_by(ticked), None);
+        let item = "Implement OAuth callback";
+        assert_eq!(item_by("- [ ] d\n").unwrap(), item, "it was deleted");
     }
 
     // shows: SEC-01

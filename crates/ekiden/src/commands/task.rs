@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+use ekiden_core::ralph::without_resume;
 use ekiden_core::renewal::NewTask;
 use ekiden_core::text::short;
 
@@ -123,10 +124,12 @@ fn read_file(word: &str, name: &str) -> Result<String, Failure> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(too_large(word, name));
     }
-    String::from_utf8(bytes).map_err(|_| {
+    let text = String::from_utf8(bytes).map_err(|_| {
         Failure::new(Exit::InvalidInput, format!("{what}: it is not UTF-8 text"))
             .hint(format!("name a text file that says what the {word} is"))
-    })
+    })?;
+    // In the prompt of a loop, ekiden may have put a section of its own.
+    Ok(without_resume(&text))
 }
 
 fn read_stdin(word: &str, output: &mut Output) -> Result<String, Failure> {
