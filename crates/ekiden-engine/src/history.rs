@@ -151,16 +151,24 @@ pub fn log_bytes(workspace: &Workspace, run: &RunId) -> Result<u64, EngineError>
     stat.map(|stat| stat.len).ok_or(EngineError::NoRuns)
 }
 
+/// What a run worked on at a session.
+#[derive(Debug, Default)]
+pub struct TaskThen {
+    pub task: NewTask,
+    /// It worked through a list of items.
+    pub is_list: bool,
+}
+
 /// What a session of a run left for another run to continue from, the task of that time, and that run. The texts come
 /// from the log, at the record after which the session's handoff was accepted or its rescue written.
 pub fn starting_point(
     workspace: &Workspace,
     prefix: Option<&str>,
     session: SessionNumber,
-) -> Result<(StartingPoint, NewTask, RunSummary), EngineError> {
+) -> Result<(StartingPoint, TaskThen, RunSummary), EngineError> {
     let (run, _) = find(workspace, prefix)?;
     let (mut points, mut overtaken) = (BTreeMap::new(), false);
-    let (mut task, mut is_followed_up) = (NewTask::default(), false);
+    let (mut then, mut is_followed_up) = (TaskThen::default(), false);
     let summary = read(workspace, &run, |record, run| {
         overtaken |= starts_after(record, session);
         let Some((_, relay)) = run.relays().next() else {
@@ -170,8 +178,11 @@ pub fn starting_point(
         let is_follow_up = matches!(record.event, Event::Continued(_));
         let newest = points.last_key_value().map(|(session, _)| *session);
         is_followed_up |= is_follow_up && newest >= Some(session);
-        if !is_followed_up && task.text != relay.stage.task {
-            task = relay.task();
+        if !is_followed_up {
+            then.is_list = relay.items.is_some();
+            if then.task.text != relay.stage.task {
+                then.task = relay.task();
+            }
         }
         if let Some(last) = relay.last.as_ref() {
             points
@@ -180,9 +191,9 @@ pub fn starting_point(
         }
     })?;
     match points.remove(&session).flatten() {
-        Some(point) => Ok((StartingPoint { overtaken, ..point }, task, summary)),
+        Some(point) => Ok((StartingPoint { overtaken, ..point }, then, summary)),
         None => match imported_point(workspace, &summary.run, session)? {
-            Some(point) => Ok((point, task, summary)),
+            Some(point) => Ok((point, then, summary)),
             None => Err(EngineError::NoHandoff {
                 run,
                 session,

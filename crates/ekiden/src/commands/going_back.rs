@@ -28,7 +28,7 @@ pub fn from(
     log_check::refuse_changed(workspace, summary.id())?;
     refuse_plan(&summary.run, "go back to a session")?;
     Ok(StartingPoint {
-        task_changed: differ(&then, manifest),
+        task_changed: differ(&then.task, manifest),
         ..point
     })
 }
@@ -60,8 +60,9 @@ pub fn header(
         }
         let (text, name) = match task {
             Some(task) => (&task.text, &task.name),
-            None => (&then.text, &then.name),
+            None => (&then.task.text, &then.task.name),
         };
+        stage.part.items &= then.is_list;
         stage.task.clone_from(text);
         stage.task_name.clone_from(name);
         stage.sessions_max = limits.sessions_max.unwrap_or(stage.sessions_max);
@@ -71,7 +72,7 @@ pub fn header(
         judging.stall_sessions = limits.stall_sessions.unwrap_or(judging.stall_sessions);
         judging.research = limits.research.unwrap_or(judging.research);
     }
-    let task_changed = differ(&then, &header.manifest);
+    let task_changed = differ(&then.task, &header.manifest);
     Ok(RunStarted {
         run: new_id(),
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
