@@ -71,6 +71,8 @@ impl RunFiles {
         let dir = &self.paths.workspace.dir;
         let changed = ralph::change(&*self.disk, &Published::new(dir), |state| {
             state.take(&list.history, list.checkpoint());
+            // What a loop counted before the run may be done, and gone from the list.
+            state.open_items.clear();
             if relay.seen.check.as_ref().is_some_and(Check::passed) {
                 state.unverified = None;
             }

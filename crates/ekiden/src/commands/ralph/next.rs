@@ -5,8 +5,9 @@ use ekiden_core::handoff::{OpenItems, open_items, vanished};
 use ekiden_core::limits::ITEM_TRIES_MAX as TRIES;
 use ekiden_core::ralph::{RalphState, with_items};
 use ekiden_core::relay::ITEMS_FILE;
-use ekiden_engine::check_now;
+use ekiden_engine::error::EngineError;
 use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{check_now, history};
 use ekiden_store::disk::RealDisk;
 use ekiden_store::layout::Published;
 use ekiden_store::published::prepare_project;
@@ -23,6 +24,10 @@ use crate::settings::chosen;
 
 pub(super) fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = invocation.workspace_here()?;
+    if let Some(holder) = history::holder(&workspace) {
+        let holder = Some(Box::new(holder));
+        return Err(EngineError::Held { holder }.into());
+    }
     let (_, mut items) = look(&workspace, output)?;
     if items.open.is_empty() {
         let failed = verify(invocation, &workspace)?;
