@@ -48,6 +48,8 @@ pub const ITEMS_A_SESSION: u32 = 3;
 pub const ITEM_TRIES_MAX: u32 = 3;
 /// Items that agents may add to a list: a list that grows faster than the work never ends.
 pub const ITEMS_ADDED_MAX: usize = 100;
+/// A longer list of items is left out of prompts, in bytes: each session works on one item.
+pub const LIST_BYTES_MAX: usize = 16 * 1024;
 /// The pause between two attempts after a crash; doubled for each crash in a row.
 pub const CRASH_BACKOFF: Millis = Millis::from_secs(2);
 /// A session that ends sooner, without a handoff, a call or a token, did not work at all.

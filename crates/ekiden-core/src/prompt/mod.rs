@@ -82,6 +82,7 @@ pub use review::{
     Finding, NO_TREE, REVIEW_SCHEMA, ReviewInput, answer_now, faults_left, mend_verdict,
     no_verdict, review_prompt, tree_changed, verdict,
 };
+pub(crate) use session::LONG_LIST;
 pub use session::{PromptBlocks, SessionInput, session_prompt};
 pub use setback::MergeSide;
 pub use skills::{SKILL_MARK, Skill, SkillNames};

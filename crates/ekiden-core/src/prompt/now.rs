@@ -81,6 +81,8 @@ pub enum PromptSection {
         /// A session worked on it before.
         again: bool,
     },
+    /// All items of the list are ticked, and the session has other work.
+    AllTicked,
     Delegation,
     /// An attempt at this session broke off.
     Interrupted,
@@ -121,6 +123,7 @@ pub(super) const ITEM_PART: &str = "# The item in hand";
 pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{again} When it is done and checked, tick it in fix_plan.md (put it back if it is gone), add a line to progress.txt, and hand off. Add other work that you find as an item at the end of fix_plan.md; change no other line there. The list under \"Task\" may be older.";
 pub(super) const ITEM_AGAIN: &str =
     " It was not finished before, or the check failed after it: find out why first.";
+pub(super) const ALL_TICKED: &str = "All items of fix_plan.md are ticked: what the list under \"Task\" still has open is done or dropped.";
 pub(super) const REQUEST_ITEM: &str = "Look at the tree,{check} then begin with the item.";
 pub(super) const REQUEST_ITEM_NOTES: &str =
     "Look at the tree,{check} then begin with the item, or go on where the notes stopped.";
@@ -180,6 +183,7 @@ impl PromptSection {
             Self::GoneBack => (10, GONE_BACK),
             Self::Operator(_) => (11, OPERATOR),
             Self::Item { .. } => (12, ITEM),
+            Self::AllTicked => (12, ALL_TICKED),
             Self::Delegation => (13, DELEGATION),
             Self::Interrupted => (14, INTERRUPTED),
             Self::Remembered(_) => (15, REMEMBERED),

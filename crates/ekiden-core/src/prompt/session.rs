@@ -48,6 +48,9 @@ pub struct PromptBlocks {
 }
 
 pub(super) const TASK: &str = "# Task";
+/// In place of the items of a long list.
+pub(crate) const LONG_LIST: &str =
+    "The list is too long to quote. What it says about your item is in fix_plan.md.\n";
 pub(super) const CHECK: &str = "# Check";
 pub(super) const CHECK_INTRO: &str =
     "ekiden runs this command too; the task counts as done only when it passes:";

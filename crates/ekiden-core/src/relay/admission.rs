@@ -4,7 +4,7 @@
 //! session's share is then reserved: nothing else in the relay spends until the session is over. If other
 //! stages have reserved the rest of the budget, the relay waits for what they leave unspent.
 
-use super::{Next, NextAttempt, Relay};
+use super::{Next, NextAttempt, Relay, ReviewStep};
 use crate::bounds::OnRateLimit;
 use crate::budget::{Budget, Spend};
 use crate::effect::{RelayEffect, StartMode};
@@ -34,6 +34,9 @@ impl Relay {
         if self.wishes.paused {
             return self.hold_back(at, next);
         }
+        if self.is_finished_by_hand(&next) {
+            return self.review(at, None, ReviewStep::Verification);
+        }
         let next = self.by_one_with_budget(next);
         match self.budget_for(&next) {
             Room::Enough => {}
@@ -54,6 +57,15 @@ impl Relay {
             Some(until) => self.wait(at, until.since(at), WaitCause::QuietHours, next),
             None => self.start(at, next),
         }
+    }
+
+    /// A person has ticked the last item, so a session would have nothing to do. A reviewer judges what a session claims.
+    fn is_finished_by_hand(&self, next: &NextAttempt) -> bool {
+        let is_new = next.purpose.is_work() && next.id.attempt == AttemptNumber::FIRST;
+        let list = self.items.as_ref().filter(|_| is_new);
+        let wishes = &self.wishes;
+        list.is_some_and(|list| list.finished_by_hand)
+            && !(wishes.task_edited || !wishes.words.is_empty() || self.is_reviewed())
     }
 
     /// Waits for the agents that could continue, which are all out until then. Ends the run if it may not wait so long.

@@ -7,6 +7,7 @@
 //! is to blame for a failure. If an item is given up while the check fails, that failure does not count
 //! against later items.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Relay, Session};
@@ -18,6 +19,7 @@ use crate::handoff::{Handoff, HandoffFile, Heading, OpenItems, Status, item_key,
 use crate::ids::SessionNumber;
 use crate::limits;
 use crate::markdown::sections_named;
+use crate::prompt;
 use crate::ralph::{self, Checkpoint, FileInProgress, Iteration};
 use crate::text::one_line;
 use crate::time::Timestamp;
@@ -37,7 +39,18 @@ pub fn list_task(goal: &str, list: &str) -> String {
 
 /// The goal of such a task. Sessions change the list, so it does not tell two tasks apart.
 pub fn goal_of_list(task: &str) -> &str {
-    task.split_once(LIST_HEADING).map_or(task, |(goal, _)| goal)
+    let goal = task.split_once(LIST_HEADING).map_or(task, |(goal, _)| goal);
+    goal.trim_end()
+}
+
+/// Such a task as a session reads it. A list of thousands would fill each session's window.
+pub(super) fn without_long_list(task: &str) -> Cow<'_, str> {
+    match task.split_once(LIST_HEADING) {
+        Some((goal, list)) if list.len() > limits::LIST_BYTES_MAX => {
+            list_task(goal, prompt::LONG_LIST).into()
+        }
+        Some(_) | None => task.into(),
+    }
 }
 
 /// What is known about the list.
@@ -48,12 +61,16 @@ pub struct ItemList {
     pub(super) in_hand: Option<usize>,
     /// How many more items agents may add. `None` before the run begins: the user's own list has no bound.
     room: Option<usize>,
+    /// The lines of the file that this bound kept out, by their items' keys.
+    surplus: BTreeMap<String, usize>,
     /// How many items were done before the first session.
     done_before: usize,
     /// Open items that are no longer in the file.
     gone: Vec<String>,
     /// Those of them that were in the file before the last session.
     pub(super) vanished: Vec<String>,
+    /// A person has ticked the last open item, and no session has ended since.
+    pub(super) finished_by_hand: bool,
     /// The check has passed before, so a failure now says something about an item.
     judges: bool,
     /// The window of the last session that reported one.
@@ -93,12 +110,18 @@ pub enum ItemState {
 }
 
 impl ItemList {
-    /// Reads the list before the first session. `passed`: the check passes already.
-    pub(super) fn begin(&mut self, passed: Option<bool>) {
+    /// Reads the list before the first session. `passed`: the check passes already. Later no session is needed if a
+    /// person has ticked the last item; then returns the task's status.
+    pub(super) fn begin(&mut self, passed: Option<bool>) -> Option<Status> {
+        if self.room.is_some() {
+            self.settle(passed, false);
+            return self.status(None, true);
+        }
         self.judges = passed == Some(true);
         self.settle(None, false);
         self.done_before = self.texts(ItemState::Done).count();
         self.room = Some(limits::ITEMS_ADDED_MAX);
+        None
     }
 
     pub(super) fn survey(&mut self, survey: &Survey) {
@@ -107,21 +130,9 @@ impl ItemList {
 
     /// Updates the list from the file. An unreadable file holds no items.
     fn read(&mut self, now: Option<&OpenItems>, sizes: &BTreeMap<String, Vec<u64>>) {
-        let open = self.texts(ItemState::Open).map(str::to_owned).collect();
-        let others = self
-            .items
-            .iter()
-            .filter(|item| item.state != ItemState::Open);
-        let before = OpenItems {
-            open,
-            done: others.map(|item| item.text.clone()).collect(),
-        };
-        let gone = vanished(Some(&before), now);
-        let told: BTreeSet<&String> = self.gone.iter().collect();
-        let is_new = |text: &&String| !told.contains(text);
-        self.vanished = gone.iter().filter(is_new).cloned().collect();
-        self.gone = gone;
+        self.vanished = self.newly_gone(now);
         let none = OpenItems::default();
+        self.surplus.clear();
         self.tick(now.unwrap_or(&none));
         // Only the files of open items are measured; the sizes of a done one stay as they were.
         for item in &mut self.items {
@@ -129,6 +140,25 @@ impl ItemList {
                 item.files.clone_from(sizes);
             }
         }
+    }
+
+    /// The items that are not done, and are no longer in the file.
+    fn newly_gone(&mut self, now: Option<&OpenItems>) -> Vec<String> {
+        let of = |is_done: bool| {
+            let is_it = move |item: &&ListItem| (item.state == ItemState::Done) == is_done;
+            let items = self.items.iter().filter(is_it);
+            items.map(|item| item.text.clone()).collect()
+        };
+        let before = OpenItems {
+            open: of(false),
+            done: of(true),
+        };
+        let gone = vanished(Some(&before), now);
+        let told: BTreeSet<&String> = self.gone.iter().collect();
+        let is_new = |text: &&String| !told.contains(text);
+        let new = gone.iter().filter(is_new).cloned().collect();
+        self.gone = gone;
+        new
     }
 
     /// Takes over the file's ticks and new items. If several items have the same words, such as "write tests", the file
@@ -154,7 +184,13 @@ impl ItemList {
             let count = counts.entry(key).or_default();
             count[usize::from(*ticked)] += 1;
             let known = places.entry(key.clone()).or_default();
-            if known.len() < count[0] + count[1] && self.room != Some(0) {
+            let kept_out = self.surplus.get(key).copied().unwrap_or_default();
+            if known.len() + kept_out >= count[0] + count[1] {
+                continue;
+            }
+            if self.room == Some(0) {
+                *self.surplus.entry(key.clone()).or_default() += 1;
+            } else {
                 self.room = self.room.map(|room| room - 1);
                 known.push(self.items.len());
                 self.items.push(ListItem {
@@ -167,9 +203,15 @@ impl ItemList {
                 });
             }
         }
+        let ticked: BTreeSet<&String> = now.done.iter().collect();
         for (key, [open, done]) in counts {
             let known = places.entry(key.clone()).or_default();
-            known.sort_by_key(|at| (!self.items[*at].ticked, self.in_hand != Some(*at), *at));
+            known.sort_by_key(|at| {
+                let item = &self.items[*at];
+                // "C" and "C++" have the same key.
+                let is_another = !ticked.contains(&item.text);
+                (!item.ticked, is_another, self.in_hand != Some(*at), *at)
+            });
             let before = known.iter().filter(|at| self.items[**at].ticked).count();
             let ticked = done.max(before.min(known.len().saturating_sub(open)));
             for (number, at) in known.iter().enumerate() {
@@ -182,6 +224,7 @@ impl ItemList {
     /// Whether there is anything new.
     pub fn edit(&mut self, now: &OpenItems) -> bool {
         let before: Vec<bool> = self.items.iter().map(|item| item.ticked).collect();
+        let deleted = !self.newly_gone(Some(now)).is_empty();
         let room = self.room.take();
         self.tick(now);
         self.room = room;
@@ -193,12 +236,14 @@ impl ItemList {
                 (_, _, _) => {}
             }
         }
-        !self.items.iter().map(|item| item.ticked).eq(before)
+        self.finished_by_hand = self.is_over();
+        deleted || !self.items.iter().map(|item| item.ticked).eq(before)
     }
 
     /// Judges the session by the ticks and the check. A session that `goes_on` is no failed try: it worked until its
     /// context was full. Returns an item that is given up.
     pub(super) fn settle(&mut self, passed: Option<bool>, goes_on: bool) -> Option<&ListItem> {
+        self.finished_by_hand = false;
         let contradicted = passed == Some(false) && self.judges;
         for item in &mut self.items {
             item.state = match (item.state, item.ticked) {
@@ -227,6 +272,15 @@ impl ItemList {
         self.items.iter().find(|item| item.state == ItemState::Open)
     }
 
+    /// No item is open; some may be set aside.
+    pub fn is_over(&self) -> bool {
+        self.next().is_none() && !self.items.is_empty()
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.is_over() && self.texts(ItemState::SetAside).next().is_none()
+    }
+
     pub(super) fn take_in_hand(&mut self) {
         let mut items = self.items.iter();
         self.in_hand = items.position(|item| item.state == ItemState::Open);
@@ -253,17 +307,19 @@ impl ItemList {
         }
     }
 
-    /// The task's status by the list, which replaces the agent's. The agent's question to a person is kept.
-    pub(super) fn status(&self, said: Option<Status>) -> Option<Status> {
+    /// The task's status by the list, which replaces the agent's. The agent's question to a person is kept, and a
+    /// session without an item in hand had other work: its agent must also say that all is done.
+    pub(super) fn status(&self, said: Option<Status>, had_item: bool) -> Option<Status> {
         if matches!(said, Some(Status::Blocked { .. })) {
             return said;
         }
-        let aside: Vec<&str> = self.texts(ItemState::SetAside).collect();
-        Some(if self.next().is_some() || self.items.is_empty() {
+        let claimed = had_item || said == Some(Status::Complete);
+        Some(if !self.is_over() || self.is_done() && !claimed {
             Status::InProgress
-        } else if aside.is_empty() {
+        } else if self.is_done() {
             Status::Complete
         } else {
+            let aside: Vec<&str> = self.texts(ItemState::SetAside).collect();
             let tries = limits::ITEM_TRIES_MAX;
             let aside = aside.join("\n- ");
             Status::Blocked {
@@ -452,7 +508,7 @@ mod tests {
         assert_eq!(shown(&list), "a open 1, b open 0");
         assert_eq!(list.vanished, ["a"]);
         assert_eq!(
-            list.status(Some(Status::Complete)),
+            list.status(Some(Status::Complete), true),
             Some(Status::InProgress)
         );
         let list = after(ALL, None, &[("", None)]);
@@ -504,7 +560,7 @@ mod tests {
             "tests done 0, tests done 0, tests done 0, tests done 0, tests open 0"
         );
         let list = after(&tests(0), None, &sessions);
-        assert_eq!(list.status(None), Some(Status::Complete));
+        assert_eq!(list.status(None, true), Some(Status::Complete));
         let two = "- [ ] tests\n- [ ] tests\n- [ ] b\n";
         let list = after(two, None, &[("- [x] tests\n- [ ] b\n", None)]);
         assert_eq!(
@@ -519,6 +575,38 @@ mod tests {
             shown(&list),
             "tests aside 3, tests done 0, b open 0",
             "that in hand"
+        );
+    }
+
+    /// Both are the letters "supportc".
+    // shows: RLP-09
+    #[test]
+    fn of_items_with_the_same_letters_the_one_with_the_ticked_words_is_done() {
+        let before = "- [ ] Support C\n- [ ] Support C++\n";
+        let now = "- [ ] Support C\n- [x] Support C++\n";
+        let list = after(before, None, &[(now, None)]);
+        assert_eq!(shown(&list), "Support C open 1, Support C++ done 0");
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn an_item_that_a_person_deleted_is_not_the_next_sessions_doing() {
+        let mut list = after(ALL, None, &[]);
+        assert!(list.edit(&open_items("- [ ] a\n")), "b is deleted");
+        assert!(!list.edit(&open_items("- [ ] a\n")));
+        list.read(Some(&open_items("- [x] a\n")), &BTreeMap::new());
+        assert!(list.vanished.is_empty());
+        assert_eq!(shown(&list), "a open 0, b open 0");
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn a_long_list_is_not_part_of_a_prompt() {
+        let task = |items: usize| list_task("Do it.\n", &"- [ ] item\n".repeat(items));
+        assert_eq!(without_long_list(&task(9)), task(9));
+        assert_eq!(
+            without_long_list(&task(2_000)),
+            "Do it.\n\n# fix_plan.md\n\nThe list is too long to quote. What it says about your item is in fix_plan.md.\n"
         );
     }
 
@@ -539,7 +627,7 @@ mod tests {
         let vain = [(ALL, None), (ALL, None), (ALL, None)];
         let both = "- [x] a\n- [x] b\n";
         let list = after(ALL, None, &[&vain[..], &[(both, None)]].concat());
-        assert_eq!(list.status(None), Some(Status::Complete));
+        assert_eq!(list.status(None, true), Some(Status::Complete));
         let list = after(ALL, None, &[&vain[..], &[(both, Some(false))]].concat());
         assert_eq!(shown(&list), "a aside 3, b done 0");
     }
@@ -556,13 +644,13 @@ mod tests {
         );
         assert_eq!(shown(&list), "a aside 3, b done 0");
         assert_eq!(list.counted().open, ["a"]);
-        let Some(Status::Blocked { question }) = list.status(Some(Status::InProgress)) else {
+        let Some(Status::Blocked { question }) = list.status(Some(Status::InProgress), true) else {
             panic!("{list:?}")
         };
         assert!(question.ends_with("fix_plan.md:\n- a"), "{question}");
         let mut mended = list.clone();
         mended.settle(Some(true), false);
-        assert_eq!(mended.status(None), Some(Status::Complete));
+        assert_eq!(mended.status(None, true), Some(Status::Complete));
         let mut resumed = list;
         resumed.forgive();
         assert_eq!(shown(&resumed), "a open 0, b done 0");
@@ -584,6 +672,11 @@ mod tests {
         let list = after(ALL, None, &[(&format!("{ALL}{many}"), None)]);
         assert_eq!(list.items.len(), 2 + limits::ITEMS_ADDED_MAX);
         assert_eq!(after(&many, None, &[]).items.len(), 200);
+        let mut list = list;
+        let now = format!("{ALL}{many}");
+        assert!(!list.edit(&open_items(&now)), "nobody edited it");
+        assert!(list.edit(&open_items(&format!("{now}- [ ] mine\n- [ ] new 150\n"))));
+        assert_eq!(list.items.len(), 2 + limits::ITEMS_ADDED_MAX + 2);
     }
 
     /// Looking through the list for each line of the file takes a minute for a file like this.

@@ -353,6 +353,9 @@ impl Relay {
             RelayEvent::ListEdited { items } => {
                 if let Some(list) = &mut self.items {
                     list.edit(items);
+                    if let Some(last) = &mut self.last {
+                        last.open_items = Some(list.counted());
+                    }
                 }
                 Vec::new()
             }

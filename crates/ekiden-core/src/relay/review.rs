@@ -334,10 +334,7 @@ impl Relay {
         passed: Option<bool>,
     ) -> Vec<RelayEffect> {
         let Some(mut end) = after else {
-            if let Some(list) = &mut self.items {
-                list.begin(passed);
-            }
-            return self.start_first(at);
+            return self.begin_work(at, passed);
         };
         let status = end.status();
         let findings = match self.take_findings() {
@@ -388,6 +385,30 @@ impl Relay {
         effects
     }
 
+    /// Everything is known without a session: before the first, or once a person has ticked the last item.
+    fn begin_work(&mut self, at: Timestamp, passed: Option<bool>) -> Vec<RelayEffect> {
+        let list = self.items.as_mut();
+        let status = list.and_then(|list| list.begin(passed));
+        let outcome = match status {
+            Some(Status::Blocked { question }) => Some(Outcome::Blocked { question }),
+            Some(Status::Complete) if passed != Some(false) => Some(Outcome::Complete {
+                verified: passed.is_some(),
+            }),
+            Some(Status::Complete) => {
+                self.veto();
+                None
+            }
+            Some(Status::InProgress) | None => None,
+        };
+        match outcome {
+            Some(outcome) => {
+                let next = Next::Attempt(self.fresh(self.unused()));
+                self.end(outcome, next)
+            }
+            None => self.start_first(at),
+        }
+    }
+
     /// How the run ends with this session, if it does. A question to a person takes precedence over a pass: a
     /// blocked run can continue, and a complete one would never show the question.
     pub(super) fn outcome_after(
@@ -427,7 +448,7 @@ impl Relay {
         let Some(list) = &mut self.items else {
             return said;
         };
-        let is_try = list.in_hand.is_some() && !end.goes_on();
+        let had_item = list.in_hand.is_some();
         if let Some(item) = list.settle(passed, end.goes_on()) {
             judged.warnings.push(Warning::ItemSetAside {
                 session: end.attempt.session,
@@ -438,11 +459,11 @@ impl Relay {
                 judge.forgive();
             }
         }
-        if is_try && list.next().is_some() {
+        if had_item && !end.goes_on() && list.next().is_some() {
             // An item has few tries. One that no session advances is set aside, and the others remain to be done.
             judged.standstill = None;
         }
-        list.status(said)
+        list.status(said, had_item)
     }
 
     fn veto(&mut self) {

@@ -55,16 +55,21 @@ impl Relay {
         status: Option<&Status>,
         passed: Option<bool>,
     ) -> bool {
-        if self.settings.reviewer.is_none() || self.settings.no_review {
+        if !self.is_reviewed() {
             return false;
         }
         let mut status = status.cloned();
         if let Some(mut list) = self.items.clone() {
+            let had_item = list.in_hand.is_some();
             list.settle(passed, end.goes_on());
-            status = list.status(status);
+            status = list.status(status, had_item);
         }
         let outcome = self.outcome_after(passed, status, end.cause.clone(), None);
         outcome.is_some_and(|outcome| outcome.is_complete())
+    }
+
+    pub(super) fn is_reviewed(&self) -> bool {
+        self.settings.reviewer.is_some() && !self.settings.no_review
     }
 
     pub(super) fn ask_reviewer(&mut self, at: Timestamp, end: Box<SessionEnd>) -> Vec<RelayEffect> {

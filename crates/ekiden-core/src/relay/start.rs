@@ -1,5 +1,8 @@
 //! Before a session: the prompt, and the order to start.
 
+use std::borrow::Cow;
+
+use super::items::{ItemList, without_long_list};
 use super::{Consumed, Next, NextAttempt, Phase, Purpose, Relay, Session, backoff};
 use crate::agent::{AgentKind, AgentSpec};
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
@@ -209,7 +212,11 @@ impl Relay {
         let ordering = if self.settings.agent.kind.takes_messages() {
             prompt::Ordering::Message
         } else {
-            prompt::Ordering::ByItems(limits::ITEMS_A_SESSION)
+            let items = match self.items {
+                Some(_) => 1,
+                None => limits::ITEMS_A_SESSION,
+            };
+            prompt::Ordering::ByItems(items)
         };
         prompt::protocol(&prompt::ProtocolSlots {
             handoff_dir: HANDOFF_DIR,
@@ -222,7 +229,7 @@ impl Relay {
         let check = self.stage.verification.as_ref().map(Verification::in_lines);
         let input = SessionInput {
             number: next.id.session,
-            task: &self.stage.task,
+            task: &self.task_for_prompt(),
             knowledge: &self.knowledge,
             measured: Some(&self.measured()),
             notes: self.last.as_ref().map(|last| &last.notes),
@@ -241,6 +248,15 @@ impl Relay {
         prompt::stage_prompt(&input, &stage)
     }
 
+    /// The task without a long list. An agent reads that list in the work dir, so it must be there.
+    fn task_for_prompt(&self) -> Cow<'_, str> {
+        let survey = self.seen.survey.as_ref();
+        match survey.is_some_and(|survey| self.items.is_some() && survey.items.is_some()) {
+            true => without_long_list(&self.stage.task),
+            false => self.stage.task.as_str().into(),
+        }
+    }
+
     fn sections_of(&self, next: &NextAttempt) -> Vec<PromptSection> {
         let mut sections = self.sections.clone();
         let of_stage = self.member.iter().flat_map(|member| &member.sections);
@@ -253,6 +269,9 @@ impl Relay {
             text: item.text.clone(),
             again: item.tries > 0,
         }));
+        if self.items.as_ref().is_some_and(ItemList::is_done) {
+            sections.push(PromptSection::AllTicked);
+        }
         if self.settings.subagents || is_large {
             sections.push(PromptSection::Delegation);
         }

@@ -7,9 +7,9 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use ekiden_core::handoff::{OpenItems, open_items};
 use ekiden_core::limits::{ITEM_TRIES_MAX as TRIES, SESSIONS_MAX_MAX};
-use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState, without_resume};
-use ekiden_core::relay::{ITEMS_FILE, ItemState, list_task};
-use ekiden_core::run::Run;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState};
+use ekiden_core::relay::{ITEMS_FILE, ItemList, ItemState, list_task};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{check_now, history};
 use ekiden_store::disk::{Disk, Reach, RealDisk};
@@ -165,9 +165,8 @@ fn run(
         read(&workspace, ITEMS_FILE, output)?,
     );
     let items = items_of(&list)?;
-    let prompt = without_resume(&prompt.text);
     let task = Task {
-        text: list_task(&prompt, &list.text),
+        text: list_task(&prompt.text, &list.text),
         name: PROMPT_FILE.to_owned(),
     };
     let mut header = run::header(invocation, &workspace, task)?;
@@ -219,11 +218,11 @@ fn verified(
 fn status(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = invocation.workspace_here()?;
     let mut items = items_of(&read(&workspace, ITEMS_FILE, output)?)?;
-    let aside = set_aside(&workspace, &items);
-    for item in &aside {
-        // A tick that the verification contradicts does not count. Others may have the same words.
-        let mut lists = [&mut items.open, &mut items.done].into_iter();
-        lists.find_map(|list| Some(list.remove(list.iter().position(|one| one == item)?)));
+    let mut aside = Vec::new();
+    if let Some(list) = unfinished(&workspace, &items) {
+        let all = |state| list.texts(state).map(str::to_owned).collect();
+        (items.open, items.done) = (all(ItemState::Open), all(ItemState::Done));
+        aside = all(ItemState::SetAside);
     }
     let state = loop_state(&workspace)?.unwrap_or_default();
     if invocation.json()? {
@@ -300,18 +299,20 @@ fn loop_state(workspace: &Workspace) -> Result<Option<RalphState>, Failure> {
     Ok(state?)
 }
 
-/// What the newest run here gave up, if it worked through a list. What a person has ticked since its end is done.
-fn set_aside(workspace: &Workspace, now: &OpenItems) -> Vec<String> {
-    let run = history::newest_run(workspace);
-    let is_over = run.as_ref().is_some_and(|run| run.outcome().is_some());
-    let mut relays = run.iter().flat_map(Run::relays);
-    let list = relays.find_map(|(_, relay)| relay.items.clone());
-    let mut list = list.unwrap_or_default();
-    if is_over {
+/// The list as the newest run here counts it, unless that run is complete. What a person has ticked since its last
+/// session is done.
+fn unfinished(workspace: &Workspace, now: &OpenItems) -> Option<ItemList> {
+    let run = history::newest_run(workspace)?;
+    if run.outcome().is_some_and(Outcome::is_complete) {
+        return None;
+    }
+    let (_, relay) = run.relays().next()?;
+    let mut list = relay.items.clone()?;
+    if relay.takes_items() {
         list.edit(now);
     }
-    let aside = list.texts(ItemState::SetAside);
-    aside.map(str::to_owned).collect()
+    // Before the first session the run has not read it yet.
+    Some(list).filter(|list| !list.items.is_empty())
 }
 
 fn context(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {

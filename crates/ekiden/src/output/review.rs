@@ -3,7 +3,7 @@
 use ekiden_core::event::{Check, CheckOutcome, Commit};
 use ekiden_core::ids::StageId;
 use ekiden_core::judge::{Warning, WeakenedTest};
-use ekiden_core::relay::Relay;
+use ekiden_core::relay::{ItemList, Relay};
 
 use ekiden_report::timeline::{self, Before};
 
@@ -85,7 +85,7 @@ impl Reporter {
                 let entry = Entry::new("first_check")
                     .fields(checked)
                     .fields(needed.then(|| fields! { "claim_needed": true }));
-                Some(entry.line(first_check(&command, check, needed, relay.items.is_some())))
+                Some(entry.line(first_check(&command, check, needed, relay.items.as_ref())))
             }
             Before::Reviewing { session, claimed } => {
                 let veto = claimed && !check.passed();
@@ -160,14 +160,17 @@ fn uncommitted(session: u32, error: &str, tail: &str) -> Vec<Line> {
     std::iter::once(head).chain(last).collect()
 }
 
-/// The verification before the first session.
-fn first_check(command: &str, check: &Check, claim_needed: bool, is_list: bool) -> Line {
+/// The verification without a session: before the first, or once a person has ticked the last item of a list.
+fn first_check(command: &str, check: &Check, claim_needed: bool, list: Option<&ItemList>) -> Line {
     let command = one_line(command);
+    let is_list = list.is_some();
     let claim = match is_list {
         true => "so all items must be done, too",
         false => "so the agent must also say all is done",
     };
+    let is_over = list.is_some_and(ItemList::is_over);
     let what = match &check.outcome {
+        CheckOutcome::Passed | CheckOutcome::Failed { .. } if is_over => check.to_string(),
         CheckOutcome::Passed if claim_needed => {
             return Line::attention(format!(
                 "`{command}` passes before the work begins: it does not show whether it is done"

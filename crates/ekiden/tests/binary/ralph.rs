@@ -285,6 +285,58 @@ fn an_item_that_was_set_aside_is_done_once_a_person_ticks_it() {
     let told = environment.told(&["ralph", "status"]);
     let is_done = told.contains("2 of 2 items done") && !told.contains("set aside");
     assert!(is_done, "{told}");
+    let said = environment.run(&["resume"]).expect(0).stdout;
+    assert!(said.contains(" · 4 sessions · "), "none has begun: {said}");
+    assert!(!said.contains("items done"), "all are: {said}");
+}
+
+/// The agent deletes an item that nobody has done: it is open, whatever the file says.
+// shows: RLP-09
+#[test]
+fn the_progress_of_a_list_is_what_its_run_counts() {
+    let deletes =
+        "[[act]]\nsession = 1\nat = \"stop\"\ndo = { sh = \"sed -i '/item 3/d' fix_plan.md\" }\n";
+    let environment = with_scenario(project(&list(3)), deletes);
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    let counted = status(&environment);
+    assert_eq!(counted["done"], json!(["item 1"]));
+    assert_eq!(counted["open"], json!(["item 2", "item 3"]));
+    // A person may drop it.
+    let plan = environment.read("fix_plan.md");
+    environment.write("fix_plan.md", &format!("{plan}- [x] item 3\n"));
+    assert_eq!(status(&environment)["open"], json!(["item 2"]));
+}
+
+// shows: RLP-09
+#[test]
+fn a_long_list_is_left_out_of_prompts() {
+    let item = |n| format!("- [ ] item {n}, which is said at some length\n");
+    let environment = project(&(1..=500).map(item).collect::<String>());
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    let prompt = environment.kept(1, "prompt.md");
+    assert!(prompt.contains("\n¦ item 1, which"), "{prompt}");
+    assert!(!prompt.contains("item 2, which"), "{prompt}");
+}
+
+/// Follow-up work is no list, nor is what continues from it.
+// shows: RLP-09, RUN-16
+#[test]
+fn a_run_that_goes_back_to_follow_up_work_is_no_list() {
+    let environment = project(&list(1));
+    environment.run(&RUN).expect(0);
+    let run = &environment.runs()[0];
+    let more = "More:\n\n- [ ] this\n- [ ] that\n";
+    environment.run(&["continue", more]).expect(0);
+    let is_list = |session: &str| {
+        environment.run(&["resume", run, "-r", session, "-m", "1"]);
+        let header = &environment.log()[0];
+        header.to_string().contains(r#""items":true"#)
+    };
+    assert!(is_list("1") && !is_list("2"));
 }
 
 // shows: RLP-09
@@ -332,6 +384,19 @@ fn agents_add_items_up_to_a_bound() {
         .expect(0);
     let ticked = environment.read("fix_plan.md").matches("- [x] ").count();
     assert_eq!(ticked, 2 + 100);
+}
+
+// shows: RLP-09
+#[test]
+fn a_pause_lets_agents_add_no_more_items() {
+    let adds = "[[act]]\nsession = 1\nat = \"stop\"\ndo = { sh = \"for i in $(seq 150); do echo \\\"- [ ] new $i\\\"; done >> fix_plan.md\" }\n";
+    let environment = with_scenario(project(&list(2)), adds);
+    let said = environment
+        .run(&[&RUN[..], &["-m", "2", "--pause", "1"]].concat())
+        .expect(3)
+        .stdout;
+    assert!(!said.contains("after your edit"), "{said}");
+    assert!(said.contains("2 of 102 items done"), "{said}");
 }
 
 fn state(environment: &Environment) -> Value {
@@ -387,6 +452,8 @@ fn a_run_that_reaches_l2_says_where_to_resume() {
         resumes.contains("- **Handoff**: .ekiden/NEXT_PROMPT.md\n"),
         "{resumes}"
     );
+    let left = environment.git(&["status", "--porcelain"]);
+    assert_eq!(left, "", "what the run wrote is committed");
     let subjects = environment.git(&["log", "--format=%s", "-n", "2"]);
     expect![[r#"
         ralph: checkpoint iter 2 (L2 at 65%)
@@ -409,6 +476,38 @@ fn a_run_that_reaches_l2_says_where_to_resume() {
     let status = status(&environment);
     assert_eq!(status["context_checkpoint"]["active"], false);
     assert_eq!(status["context_history"].as_array().unwrap().len(), 3);
+}
+
+/// PROMPT.md has a section of ekiden's then, which is no part of the task.
+// shows: RLP-004, RLP-09, RUN-16
+#[test]
+fn the_section_of_a_checkpoint_is_no_part_of_a_task() {
+    let fills = "[[act]]\nsession = 2\nat = \"file 1\"\ndo = { fill = 7000 }\n";
+    let environment = with_scenario(project(&list(3)), fills);
+    environment
+        .run(&[&RUN[..], &["-m", "2"]].concat())
+        .expect(3);
+    let resumes = "CONTEXT CHECKPOINT RESUME";
+    assert!(environment.read("PROMPT.md").contains(resumes));
+    environment
+        .run(&["resume", "--task", "PROMPT.md", "-m", "1"])
+        .expect(0);
+    let prompt = environment.kept(3, "prompt.md");
+    assert!(!prompt.contains(resumes), "{prompt}");
+}
+
+// shows: RLP-09
+#[test]
+fn a_run_whose_task_was_given_anew_is_told_by_its_goal() {
+    let environment = project(&list(3));
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    environment
+        .run(&["resume", "--task", "PROMPT.md", "-m", "1"])
+        .expect(3);
+    let said = environment.run(&RUN).expect(3);
+    assert!(said.stderr.contains("a run of this task"), "{said}");
 }
 
 // shows: RLP-006, RLP-10
@@ -753,6 +852,38 @@ fn an_item_that_a_loop_deletes_is_put_back() {
         --- exit code 1"#]]
     .assert_eq(&environment.told(&["ralph", "next"]));
     assert_eq!(environment.read("fix_plan.md"), "- [x] one\n- [ ] two\n");
+}
+
+/// A run keeps its own list.
+// shows: RLP-003, RLP-09
+#[test]
+fn what_a_run_has_done_is_not_put_back() {
+    let environment = project(&list(2));
+    environment.run(&["ralph", "next"]).expect(1);
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
+    environment.write("fix_plan.md", "- [ ] item 2\n");
+    assert_eq!(
+        environment.told(&["ralph", "next"]),
+        "item 2\n--- exit code 1"
+    );
+}
+
+// shows: RLP-003, RUN-08
+#[test]
+fn a_loop_does_not_go_on_while_a_run_works() {
+    let environment = project("- [ ] one\n\n  ```sh\n  sleep 60\n  ```\n");
+    let mut run = environment.start(&RUN);
+    run.wait_for("session 1 ");
+    let said = environment.run(&["ralph", "next"]).expect(75);
+    assert!(
+        said.stderr.contains("another run works in this directory"),
+        "{said}"
+    );
+    run.signal(Signal::KILL);
+    run.end();
+    expect_nothing_alive(&environment);
 }
 
 // shows: RLP-007, RLP-008

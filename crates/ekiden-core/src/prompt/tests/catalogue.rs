@@ -38,6 +38,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         tokens_max: crate::limits::KNOWLEDGE_TOKENS_MAX,
         texts: &[
             session::TASK,
+            session::LONG_LIST,
             session::CHECK,
             session::CHECK_INTRO,
             session::KNOWS,
@@ -128,6 +129,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
             now::ITEM_PART,
             now::ITEM,
             now::ITEM_AGAIN,
+            now::ALL_TICKED,
             now::REQUEST_ITEM,
             now::REQUEST_ITEM_NOTES,
             now::DELEGATION,

@@ -3,6 +3,7 @@
 use expect_test::expect;
 
 use super::{after, check};
+use crate::agent::Purpose;
 use crate::outcome::Outcome;
 
 // shows: RLP-09
@@ -131,4 +132,81 @@ fn a_new_task_ends_the_list() {
         "survey:list=o well survey:list=x continue survey:list=x",
     );
     assert!(track.relay().items.is_none());
+}
+
+// shows: RLP-09
+#[test]
+fn no_session_begins_once_a_person_has_ticked_the_last_item() {
+    check(
+        "git check list pause=60",
+        "survey:list=oo verify:pass well survey:list=xo verify:pass list:xx wake verify:pass",
+        expect![[r#"
+            publish, survey
+            survey:list=oo: publish, verify
+                before: verification
+            verify:pass: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, survey, archive 1.1
+                after 1.1: survey
+            survey:list=xo: publish, verify
+                after 1.1: verification
+            verify:pass: publish durably
+                waiting 60s (pause) for 2.1
+            list:xx: -
+            wake: publish, verify
+                before: verification
+            verify:pass: publish durably, end
+                ended: verified complete; next: 2.1
+        "#]],
+    );
+    let words = "survey:list=oo well survey:list=xo list:xx say:More. wake";
+    let track = after("git list pause=60", words);
+    assert_eq!(track.relay().session().get(), 2, "other work is wanted");
+    let vain = ["well survey:list=oo"; 3].join(" wake ");
+    let words = format!("survey:list=oo {vain} list:ox wake");
+    let track = after("git list pause=60", &words);
+    let relay = track.relay();
+    assert!(matches!(relay.outcome(), Some(Outcome::Blocked { .. })));
+    assert_eq!(relay.totals.sessions, 3);
+}
+
+// shows: RLP-09
+#[test]
+fn a_check_that_contradicts_a_persons_ticks_goes_to_a_session() {
+    let words =
+        "survey:list=oo verify:pass well survey:list=xo verify:pass list:xx wake verify:fail";
+    let track = after("git check list pause=60", words);
+    let prompt = track.prompt();
+    for told in [
+        "but the check failed",
+        "All items of fix_plan.md are ticked:",
+    ] {
+        assert!(prompt.contains(told), "{prompt}");
+    }
+}
+
+/// A session without an item had other work, which the list says nothing about.
+// shows: RLP-09, REL-38
+#[test]
+fn a_session_without_an_item_must_say_that_all_is_done() {
+    let found = "survey:list=o verify:pass well survey:list=x verify:pass \
+                 survey:list=x up answers:fault turn ends:done survey:list=x";
+    let again = "up works writes turn ends:done survey:list=x verify:pass";
+    let track = after("git check reviewed list", &format!("{found} {again}"));
+    assert_eq!(track.relay().purpose(), Purpose::Work, "{}", track.told());
+    let claims = "up works writes:claim turn ends:done survey:list=x verify:pass survey:list=x";
+    let words = format!("{found} {again} {claims}");
+    let track = after("git check reviewed list", &words);
+    assert_eq!(track.relay().purpose(), Purpose::Review, "{}", track.told());
+}
+
+// shows: AGT-06
+#[test]
+fn an_agent_that_takes_no_messages_does_one_item_of_a_list() {
+    let protocol = |given: &str| after(given, "").relay().protocol();
+    let order = "Hand off after you have finished";
+    assert!(protocol("exec list").contains(&format!("{order} one of the open items")));
+    assert!(protocol("exec").contains(&format!("{order} 3 of the open items")));
 }

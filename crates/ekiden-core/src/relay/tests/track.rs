@@ -214,7 +214,7 @@ impl Track {
     /// | `resume` `resume:3` `resume:wait=9` | an engine takes the run up, with a new limit |
     /// | `resume:safe` | with agents that ask before they do something |
     /// | `resume:task=docs` `continue` | with an edited task; with follow-up work |
-    /// | `published` `published:last` `archived` `edited:FACT` `newer` | the rest |
+    /// | `published` `published:last` `archived` `edited:FACT` `list:STATES` `newer` | the rest |
     fn word(&mut self, word: &str) -> &mut Self {
         match word.split_once(':').unwrap_or((word, "")) {
             ("works", _) => self.calls += 1,
@@ -297,6 +297,10 @@ impl Track {
             ("edited", fact) => {
                 let text = format!("# Knowledge\n\n## Core Knowledge\n\n- {fact}\n");
                 self.relay_event(word, RelayEvent::KnowledgeEdited { text });
+            }
+            ("list", states) => {
+                let items = open_items(&list_of(states));
+                self.relay_event(word, RelayEvent::ListEdited { items });
             }
             ("newer", _) => self.step(word, Event::LogicChanged { seq: 1 }),
             (word, _) if word.starts_with('-') => {
@@ -547,12 +551,7 @@ impl Track {
         let survey = match how {
             "failed" => Err("git is not there".to_owned()),
             list if list.starts_with("list=") => {
-                let list = list.trim_start_matches("list=").chars();
-                let text = |(at, state)| match state {
-                    'x' => format!("- [x] item {at}\n"),
-                    _ => format!("- [ ] item {at}\n"),
-                };
-                let list: String = (1..).zip(list).map(text).collect();
+                let list = list_of(list.trim_start_matches("list="));
                 Ok(Survey {
                     tree: list.clone(),
                     items: Some(open_items(&list)),
@@ -733,6 +732,15 @@ impl Track {
             self.files = HandoffFiles::default();
         }
     }
+}
+
+/// A list whose items are in these states: `x` is ticked.
+fn list_of(states: &str) -> String {
+    let text = |(at, state)| match state {
+        'x' => format!("- [x] item {at}\n"),
+        _ => format!("- [ ] item {at}\n"),
+    };
+    (1..).zip(states.chars()).map(text).collect()
 }
 
 fn task(effect: EffectId, outcome: TaskOutcome) -> RelayEvent {
