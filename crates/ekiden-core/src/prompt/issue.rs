@@ -2,7 +2,7 @@
 
 use super::budget::{Keep, Mark, cut};
 use super::fill::fill;
-use super::quote::quoted_within;
+use super::quote::{MARK, quoted_within};
 use crate::issue::{Comment, Issue};
 use crate::text::{clean, one_line};
 
@@ -64,6 +64,12 @@ pub fn is_comment(words: &str) -> bool {
     words.starts_with(NEW_COMMENT)
 }
 
+/// Whether they are a note of somebody whom the user does not trust.
+pub(crate) fn is_of_stranger(words: &str) -> bool {
+    let said = words.strip_prefix(NEW_COMMENT);
+    said.is_some_and(|said| said.trim_start().starts_with(MARK))
+}
+
 /// A comment: data, unless the user trusts its author.
 fn said(comment: &Comment, trust: &[String], tokens_max: usize) -> String {
     let author = one_line(&comment.author, 80);
@@ -85,7 +91,6 @@ fn said(comment: &Comment, trust: &[String], tokens_max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::quote::MARK;
     use super::*;
 
     // shows: TRK-07, TRK-09

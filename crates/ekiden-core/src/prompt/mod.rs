@@ -59,6 +59,7 @@ mod summary;
 pub use context::{ContextInput, FileInput, ResultInput, StageContext};
 pub use continuation::{ContinuationFacts, continuation};
 pub use excerpt::{Excerpt, Excerpts};
+pub(crate) use issue::is_of_stranger;
 pub use issue::{comment_note, is_comment, issue_task, review_task};
 pub use loaded::{loaded_handoff, offered_handoff, replaced_by_document};
 pub use measured::Measured;

@@ -71,6 +71,7 @@ use reviewer::Claim;
 pub use shared_limits::{Member, SharedLimits};
 pub use start::{HANDOFF_DIR, Prompt};
 pub use wishes::Wishes;
+pub(crate) use wishes::make_room;
 
 /// One stage's chain of sessions. Whoever holds it by reference may read it; only the [`crate::run::Run`]
 /// that owns it changes it.

@@ -23,7 +23,7 @@ use crate::bounds::OnRateLimit;
 use crate::effect::{RelayEffect, StartMode};
 use crate::limits;
 use crate::outcome::{Outcome, WaitCause};
-use crate::prompt::{OrderReason, PromptSection};
+use crate::prompt::{OrderReason, PromptSection, is_comment, is_of_stranger};
 use crate::settings::LimitsChanged;
 use crate::steering::StopRequest;
 use crate::text;
@@ -105,16 +105,18 @@ impl Relay {
         }
     }
 
-    /// Keeps a person's words for the next session to begin. Words without room are left out whole, as
-    /// [`Wishes::words`] shows.
+    /// Keeps words for the next session to begin. Words without room are left out whole, as [`Wishes::words`] shows.
+    /// A comment on the issue does not hold the countdown: nobody may be there to end the pause.
     pub(crate) fn instruct(&mut self, at: Timestamp, words: &str) -> Vec<RelayEffect> {
         let words = text::clean(words).text.trim().to_owned();
-        let chars = |words: &String| words.chars().count() + 1;
-        let known: usize = self.wishes.words.iter().map(chars).sum();
-        if !words.is_empty() && known + words.chars().count() <= limits::OPERATOR_CHARS_MAX {
+        let is_comment = is_comment(&words);
+        if !words.is_empty() && make_room(&mut self.wishes.words, &words) {
             self.wishes.words.push(words);
         }
-        self.hold_countdown(at)
+        match is_comment {
+            true => Vec::new(),
+            false => self.hold_countdown(at),
+        }
     }
 
     /// Puts the answer to the question with which the relay ended into the next prompt as the user's words,
@@ -253,6 +255,20 @@ impl Relay {
             None => Vec::new(),
         }
     }
+}
+
+/// Removes comments by strangers, the oldest ones first, until a prompt has room for these words, too. Returns whether
+/// it has.
+pub(crate) fn make_room(kept: &mut Vec<String>, words: &str) -> bool {
+    let chars = |words: &String| words.chars().count() + 1;
+    while kept.iter().map(chars).sum::<usize>() + words.chars().count() > limits::OPERATOR_CHARS_MAX
+    {
+        let Some(comment) = kept.iter().position(|words| is_of_stranger(words)) else {
+            return false;
+        };
+        kept.remove(comment);
+    }
+    true
 }
 
 /// An answer as the next session reads it.

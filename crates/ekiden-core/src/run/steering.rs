@@ -4,12 +4,12 @@ use super::Run;
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Answer, RunResumed};
 use crate::ids::StageId;
-use crate::prompt::is_comment;
-use crate::relay::Relay;
+use crate::prompt::is_of_stranger;
+use crate::relay::{Relay, make_room};
 use crate::settings::LimitsChanged;
 use crate::steering::{Steered, Steering, StopRequest};
+use crate::text;
 use crate::time::Timestamp;
-use crate::{limits, text};
 
 impl Run {
     /// A person wants nothing to begin, whether or not something is held already. A finished run waits for
@@ -62,16 +62,16 @@ impl Run {
     }
 
     /// Keeps words for stages that begin later, as many as one has room for: the newest ones, and a person's own in
-    /// preference to comments.
+    /// preference to comments by strangers.
     fn keep_words(&mut self, words: &str) {
-        self.words.push(text::clean(words).text.trim().to_owned());
-        let chars = |words: &String| words.chars().count() + 1;
-        while self.words.len() > 1
-            && self.words.iter().map(chars).sum::<usize>() > limits::OPERATOR_CHARS_MAX
-        {
-            let comment = self.words.iter().position(|words| is_comment(words));
-            self.words.remove(comment.unwrap_or(0));
+        let words = text::clean(words).text.trim().to_owned();
+        while !make_room(&mut self.words, &words) {
+            if self.words.is_empty() || is_of_stranger(&words) {
+                return;
+            }
+            self.words.remove(0);
         }
+        self.words.push(words);
     }
 
     /// Restarts a stage whose question is answered; the others continue meanwhile.

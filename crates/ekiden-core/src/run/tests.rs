@@ -728,13 +728,15 @@ fn what_a_plan_is_told_reaches_the_stages_that_begin_later() {
         at: "2026-11-24".to_owned(),
         text: "as long as it may be ".repeat(200),
     };
-    (0..3).for_each(|_| tell(comment_note(&comment, &[])));
     tell("spare the docs".to_owned());
+    (0..3).for_each(|_| tell(comment_note(&comment, &[])));
+    tell("and the tests".to_owned());
     let later = StageId::try_from("S1".to_owned()).unwrap();
     for _ in 0..STEPS_MAX {
         let relay = world.run.relay(&later);
         if let Some(prompt) = relay.and_then(Relay::prompt) {
-            assert!(format!("{prompt:?}").contains("spare the docs"));
+            let prompt = format!("{prompt:?}");
+            assert!(prompt.contains("spare the docs") && prompt.contains("and the tests"));
             return;
         }
         match world.agents.keys().next().cloned() {

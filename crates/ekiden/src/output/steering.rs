@@ -179,7 +179,13 @@ fn instructed(words: &str, run: &Run) -> Entry {
     let words = clean.trim();
     let is_last = |relay: &Relay| relay.wishes.words.last().is_some_and(|last| last == words);
     let is_plan = run.header().manifest.plan.is_some();
-    let taken = is_plan || run.relays().any(|(_, relay)| is_last(relay));
+    let full = run.live().filter(|(_, relay)| !is_last(relay));
+    let full: Vec<&str> = full.map(|(stage, _)| stage.as_str()).collect();
+    // A fleet's stages take it elsewhere.
+    let taken = match is_plan {
+        true => full.is_empty() || run.header().fleet.is_some(),
+        false => run.relays().any(|(_, relay)| is_last(relay)),
+    };
     let shown = one_line(words);
     let line = if taken {
         let whose = match is_plan {
@@ -189,9 +195,11 @@ fn instructed(words: &str, run: &Run) -> Entry {
         Line::labelled("message", Tone::Quiet, format!("{whose} will read: "))
             .with(Tone::Plain, shown)
     } else {
-        Line::attention(format!(
-            "no room for another message to the next session: {shown}"
-        ))
+        let whose = match is_plan {
+            true => format!("the next session of {}", full.join(", ")),
+            false => "the next session".to_owned(),
+        };
+        Line::attention(format!("no room for another message to {whose}: {shown}"))
     };
     Entry::new("instructed")
         .fields(fields! { "words": words, "taken": taken })

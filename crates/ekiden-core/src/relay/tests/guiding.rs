@@ -191,6 +191,51 @@ fn words_are_clean_and_bounded() {
     assert_eq!(track.relay().wishes.words[0], "red");
 }
 
+// shows: REL-25, TRK-07
+#[test]
+fn comments_by_strangers_leave_room_for_the_users_words() {
+    let kept = |events: &str| {
+        let track = after("", &format!("up works {events}"));
+        let words = track.relay().wishes.words.iter();
+        let who = words.map(|words| {
+            let who = ["eve", "mia"].into_iter().find(|who| words.contains(who));
+            who.unwrap_or("the user")
+        });
+        who.collect::<Vec<_>>()
+    };
+    let said = format!("say:{}", "x".repeat(1_000));
+    assert_eq!(
+        kept(&format!("comment:eve comment:eve {said}")),
+        ["eve", "the user"]
+    );
+    assert_eq!(
+        kept(&format!("comment:mia comment:eve comment:eve {said}")),
+        ["mia", "the user"]
+    );
+    let long = format!("say:{}", "x".repeat(limits::OPERATOR_CHARS_MAX - 10));
+    assert_eq!(kept(&format!("{long} comment:eve")), ["the user"]);
+}
+
+/// Nobody may be there to end the pause.
+// shows: REL-25, TRK-07
+#[test]
+fn a_comment_does_not_hold_the_countdown() {
+    check(
+        "guided",
+        "well +4s comment:eve wake",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        turn: close
+        ends:done: publish durably, archive 1.1
+            waiting 10s (guided) for 2.1
+        comment:eve: -
+        wake: publish, start 2.1
+            at work: 2.1
+    "#]],
+    );
+}
+
 // shows: REL-25
 #[test]
 fn limits_hold_for_the_session_at_work() {

@@ -17,10 +17,12 @@ use crate::guard::{Level, Profile, Window};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS, files};
 use crate::handoff::{FileText, HandoffFiles, Marker, open_items};
 use crate::ids::{AttemptId, EffectId, MessageId, RunId, SessionNumber, StageId};
+use crate::issue::Comment;
 use crate::judge::{WeakenedTest, Weakening};
 use crate::limits;
 use crate::manifest::{Manifest, Part, Stage, Verification};
 use crate::memory::{MemoryTools, MemoryUse};
+use crate::prompt::comment_note;
 use crate::record::{LOGIC, Outstanding, Record, numbered};
 use crate::relay::{Prompt, Relay};
 use crate::renewal::{NewTask, StartingPoint};
@@ -259,6 +261,7 @@ impl Track {
             }
             ("stop" | "stop!" | "hand-off" | "pause" | "unpause", _) => self.steered(word, word),
             ("say", words) => self.steered(word, &format!("say={words}")),
+            ("comment", author) => self.steered(word, &format!("comment={author}")),
             ("limit", limit) => self.steered(word, &format!("limit={limit}")),
             ("again", steering) => {
                 self.messages = self.messages.saturating_sub(1);
@@ -648,6 +651,15 @@ impl Track {
             word if word.starts_with("say=") => Steering::Instruct {
                 words: word.trim_start_matches("say=").replace('_', " "),
             },
+            word if word.starts_with("comment=") => {
+                let comment = Comment {
+                    author: word.trim_start_matches("comment=").to_owned(),
+                    at: "2026-11-24".to_owned(),
+                    text: "as long as it may be ".repeat(200),
+                };
+                let words = comment_note(&comment, &["mia".to_owned()]);
+                Steering::Instruct { words }
+            }
             word if word.starts_with("limit=") => {
                 Steering::ChangeLimits(Box::new(resumed(word.trim_start_matches("limit=")).limits))
             }
