@@ -14,6 +14,7 @@ use ekiden_core::plan::PlanProgress;
 use ekiden_core::secrets::mask;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::steering::{Steered, Steering, StopRequest};
+use ekiden_core::text::clean;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::known_limits::Limit;
 use serde::{Deserialize, Serialize};
@@ -387,7 +388,9 @@ impl MergeFailure {
             files.push("a file with a long name".to_owned());
         }
         if let Some(check) = &mut self.check {
-            let tail = mask(&check.tail);
+            // Clean before it is masked: a colour code inside a secret would hide it.
+            let tail = clean(&check.tail).text;
+            let tail = mask(&tail);
             let over = tail.chars().count().saturating_sub(TEXT_CHARS_MAX);
             check.tail = tail.chars().skip(over).collect();
         }
@@ -514,11 +517,12 @@ mod tests {
     #[test]
     fn what_a_validation_printed_travels_without_its_secrets() {
         let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+        let (begin, end) = secret.split_at(10);
         let check = Check {
             outcome: CheckOutcome::Failed { code: 1 },
             tree: None,
             duration: Millis(1),
-            tail: format!("cannot push with {secret}\n"),
+            tail: format!("cannot push with \u{1b}[33m{begin}\u{1b}[1m{end}\n"),
         };
         let merge_failure = MergeFailure {
             check: Some(check),
@@ -526,7 +530,7 @@ mod tests {
         };
         let told = merge_failure.bounded().in_words();
         assert!(told.contains("cannot push with [masked: "), "{told}");
-        assert!(!told.contains(&secret), "{told}");
+        assert!(!told.contains(begin) && !told.contains(end), "{told}");
     }
 
     #[test]

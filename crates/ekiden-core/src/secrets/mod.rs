@@ -31,6 +31,8 @@ const MASK: &str = "[masked: ";
 const NEAR_BYTES: usize = 256;
 /// How far it looks for the end of a secret that was found: more than the longest key.
 const FAR_BYTES: usize = 32 * 1024;
+/// A control sequence of a terminal is shorter.
+const SEQUENCE_BYTES_MAX: usize = 32;
 /// A mask is shorter.
 const MASK_BYTES_MAX: usize = 48;
 
@@ -222,14 +224,46 @@ fn token(text: &str, rule: &Rule, found: Range<usize>) -> Option<Range<usize>> {
     Some(found.start..end + looks::word(&text[end..]))
 }
 
-/// The place is inside a word: an escape such as `\n` ends before it, a mask was a word that went on here.
+/// The place is inside a word. An escape is none; a mask was a word that went on here.
 fn is_in_word(text: &str, at: usize) -> bool {
-    let mut before = text[..at].bytes().rev();
-    match before.next() {
-        Some(b'n' | b'r' | b't') => before.next() != Some(b'\\'),
-        Some(b']') => is_masked(&text[..at]),
-        last => last.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_'),
+    let before = &text[..at];
+    match before.bytes().next_back() {
+        Some(b']') => is_masked(before),
+        Some(b'_') => true,
+        Some(byte) => byte.is_ascii_alphanumeric() && !ends_with_escape(before.as_bytes()),
+        None => false,
     }
+}
+
+/// The text ends with `\n`, `%3D`, `\x27`, `\u0027` or a control sequence of a terminal.
+fn ends_with_escape(text: &[u8]) -> bool {
+    let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    if let [.., b'\\', b'n' | b'r' | b't'] = text {
+        return true;
+    }
+    if let [.., b'%', a, b] | [.., b'\\', b'x', a, b] = text
+        && is_hex(&[*a, *b])
+    {
+        return true;
+    }
+    if let [.., b'\\', b'u', a, b, c, d] = text
+        && is_hex(&[*a, *b, *c, *d])
+    {
+        return true;
+    }
+    let [sequence @ .., b'A'..=b'Z' | b'a'..=b'z'] = text else {
+        return false;
+    };
+    let from = sequence.len().saturating_sub(SEQUENCE_BYTES_MAX);
+    let is_of_parameters = |byte: &u8| matches!(byte, b'0'..=b'?');
+    let begin = sequence[from..]
+        .iter()
+        .rposition(|byte| !is_of_parameters(byte));
+    let Some(before) = begin.and_then(|begin| sequence[..=from + begin].strip_suffix(b"[")) else {
+        return false;
+    };
+    let escapes: [&[u8]; 4] = [b"\x1b", b"\\u001b", b"\\u001B", b"\\x1b"];
+    escapes.iter().any(|escape| before.ends_with(escape))
 }
 
 /// The text ends with a mask.

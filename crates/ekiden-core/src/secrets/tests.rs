@@ -1,8 +1,8 @@
 //! Masking, held against two lists of invented cases.
 //!
 //! `fixtures/secrets` holds a case on each line: with a secret between `«` and `»`, or harmless. Nothing in the files is
-//! shaped like a token: `{a36}` becomes 36 characters here, by the alphabet that the letter names, `{-}` five dashes, and
-//! `⏎` a line end.
+//! shaped like a token: `{a36}` becomes 36 characters here, by the alphabet that the letter names, `{-}` five dashes,
+//! `⏎` a line end and `␛` an escape.
 
 use proptest::prelude::*;
 
@@ -74,7 +74,7 @@ fn expanded(line: &str, mut seed: u64) -> String {
             }
         };
     }
-    (text + rest).replace('⏎', "\n")
+    (text + rest).replace('⏎', "\n").replace('␛', "\u{1b}")
 }
 
 /// Each case with the seed of its place.
