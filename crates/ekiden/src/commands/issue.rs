@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
 use ekiden_core::prompt::issue_task;
+use ekiden_core::secrets::mask;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::text::{clean, shell_word};
 use ekiden_core::time::Timestamp;
@@ -204,8 +205,8 @@ fn new(
     let key = uuid::Uuid::new_v4().to_string();
     let new = NewIssue {
         key: &key,
-        title,
-        text,
+        title: &mask(title),
+        text: &mask(text),
         parent: parent.as_ref().map(|parent| parent.id.as_str()),
         since: SystemClock.now(),
     };

@@ -7,6 +7,7 @@ use ekiden_core::guard::Window;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::limits::SHARDS_MAX;
+use ekiden_core::secrets::mask;
 use ekiden_core::shard::{MAX_PERCENT, Shard, Shards, Spec, Split};
 use ekiden_core::text::shell_word;
 use ekiden_core::time::{Millis, Timestamp};
@@ -224,8 +225,8 @@ impl SubIssues {
             let key = format!("{}\n{}\n{part}", self.parent, shard.id);
             let new = NewIssue {
                 key: &sha256_hex(key.as_bytes()),
-                title: &title,
-                text: &text,
+                title: &mask(&title),
+                text: &mask(&text),
                 parent: Some(&self.parent.id),
                 since,
             };

@@ -310,6 +310,30 @@ fn parts_whose_size_has_changed_are_not_made_again() {
     assert_eq!(listed.lines().count(), 3, "{listed}");
 }
 
+// shows: SHD-003, MEM-12
+#[test]
+fn sub_issues_have_no_secret() {
+    let environment = environment(1, 2);
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let spec = environment.read("spec.md");
+    let spec = spec.replace("Small letters", &format!("Small {secret}"));
+    environment.write(
+        "spec.md",
+        &spec.replace("More words of it.", &format!("Push with {secret}.")),
+    );
+    environment.run(&["issue", "new", "Letters"]).expect(0);
+    let issues = [
+        "shard", "spec.md", "--into", "2", "--issues", "letters", "--yes",
+    ];
+    environment.run(&issues).expect(0);
+    let files = std::fs::read_dir(environment.dir().join(".issues")).unwrap();
+    let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+    let all: String = texts.collect();
+    assert!(all.contains("title: S01 Small [masked: "), "{all}");
+    assert!(all.contains("Push with [masked: "), "{all}");
+    assert!(!all.contains(&secret), "{all}");
+}
+
 fn with_github(environment: Environment, server: &TrackerServer<FakeGitHub>) -> Environment {
     environment
         .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
