@@ -11,7 +11,8 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
 
-use super::{Invocation, run_ids, run_status};
+use super::run_status::{self, RunStatus, Unreadable};
+use super::{Invocation, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::{Fields, fields};
@@ -125,8 +126,8 @@ pub(super) fn everywhere(
 fn print(runs: Vec<Found>, output: &mut Output) {
     let (zone, mut above) = (TimeZone::system(), None);
     for found in runs {
-        let (workspace, ids) = (found.workspace, found.ids);
-        let read = run_status::look(&workspace, found.listed, found.holder);
+        let (workspace, ids) = (Arc::clone(&found.workspace), Arc::clone(&found.ids));
+        let read = looked(found);
         if above.as_ref() != Some(&workspace.dir) {
             output.line(Line::new(Tone::Quiet, phrase::project(&workspace.dir)));
             above = Some(workspace.dir.clone());
@@ -151,12 +152,15 @@ fn unread_line(project: &Project) -> Line {
 }
 
 fn json(found: Found) -> Fields {
-    let read = run_status::look(&found.workspace, found.listed, found.holder);
-    let read = read.map(|mut status| {
-        status.look_at_work(&found.workspace);
-        status
-    });
-    run_status::json(&read).with("project", &found.workspace.dir)
+    let workspace = Arc::clone(&found.workspace);
+    run_status::json(&looked(found)).with("project", &workspace.dir)
+}
+
+/// Reads a run whole, with what its sessions do just now.
+fn looked(found: Found) -> Result<RunStatus, Box<Unreadable>> {
+    let mut status = run_status::look(&found.workspace, found.listed, found.holder)?;
+    status.look_at_work(&found.workspace);
+    Ok(status)
 }
 
 fn unread_json(project: &Project) -> Fields {

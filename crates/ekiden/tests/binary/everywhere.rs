@@ -75,6 +75,28 @@ fn the_runs_of_all_projects_are_listed_those_at_work_first() {
 
 // shows: UIX-05
 #[test]
+fn what_is_spent_at_work_is_in_the_text_as_in_the_json() {
+    let environment = Environment::new().with("EKIDEN_REHEARSAL_PRICE", "1000");
+    environment.run(&RUN).expect(0);
+    let waits = "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made";
+    environment.write("task.md", &items(1).replacen("echo made", waits, 1));
+    let run = environment.start(&["run", "task.md", "--agent", "rehearsal"]);
+    wait_until("work", || environment.exists("started"));
+    let answer = everywhere(&environment, &[]);
+    let cost = answer["runs"][0]["cost_micro_usd"].as_f64().unwrap();
+    assert!(cost > 0.0, "{answer}");
+    let told = environment
+        .run(&["status", "--everywhere"])
+        .expect(0)
+        .stdout;
+    let cost = format!("working   ≈${:.2} ", cost / 1_000_000.0);
+    assert!(told.contains(&cost), "{cost} in {told}");
+    environment.write("go", "");
+    run.end().expect(0);
+}
+
+// shows: UIX-05
+#[test]
 fn the_newest_runs_are_shown_and_the_others_counted() {
     let environment = Environment::new();
     environment.run(&RUN).expect(0);
