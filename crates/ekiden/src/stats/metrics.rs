@@ -177,7 +177,7 @@ impl RunMetrics {
     fn of_sessions(&mut self, sessions: &[Session], mut done: Option<usize>) {
         let ended = sessions.iter().filter(|session| session.end().is_some());
         for (place, session) in ended.enumerate() {
-            if place > 0 {
+            if place > 0 && !session.is_review {
                 let is_left = session.left.is_some_and(|left| left != Left::Nothing);
                 self.resumes.count(is_left && !session.is_rescued);
             }
@@ -310,6 +310,6 @@ mod tests {
         let mut ralph = RunMetrics::default();
         ralph.of_sessions(&sessions, None);
         assert_eq!(ralph.items, Fraction::default());
-        assert_eq!(ralph.resumes.of, 4);
+        assert_eq!(ralph.resumes.of, 3);
     }
 }
