@@ -90,14 +90,14 @@ impl Trace {
     pub fn take(&mut self, record: &Record, run: &Run) {
         let event = &record.event;
         if let Event::RunStarted(_) | Event::RunResumed(_) | Event::Continued(_) = event {
-            self.begin_part(record);
+            self.begin_part(record, run);
         }
         self.timeline.take(record, run);
         // Written before a resume, when nobody works.
         if let Event::LogAccepted { .. } | Event::LogicChanged { .. } = event {
             return;
         }
-        self.of_event(record);
+        self.of_event(record, run);
         for (id, effect) in numbered(record) {
             self.of_effect(record, id, effect, run);
         }
@@ -116,7 +116,7 @@ impl Trace {
         self.close_part();
     }
 
-    fn begin_part(&mut self, record: &Record) {
+    fn begin_part(&mut self, record: &Record, run: &Run) {
         let killed_at = self.last;
         for at in take(&mut self.waits) {
             self.close_wait(at, killed_at);
@@ -124,7 +124,7 @@ impl Trace {
         }
         for (id, mut stage) in take(&mut self.stages) {
             if let Some(session) = stage.session.take() {
-                self.lose(&id, session, killed_at);
+                self.lose(&id, session, killed_at, run);
             }
             self.close_stage(&id, &stage, killed_at, "killed", true);
         }
@@ -151,25 +151,25 @@ impl Trace {
         });
     }
 
-    fn lose(&mut self, stage: &StageId, mut session: OpenSession, at: Timestamp) {
+    fn lose(&mut self, stage: &StageId, mut session: OpenSession, at: Timestamp, run: &Run) {
         match &session.attempt {
             Some(attempt) => {
                 let id = attempt.id;
                 session.ended = at;
                 self.lost.insert((stage.clone(), id), session);
             }
-            None => self.close_session(stage, &session),
+            None => self.close_lost_session(stage, &session, run),
         }
     }
 
-    fn of_event(&mut self, record: &Record) {
+    fn of_event(&mut self, record: &Record, run: &Run) {
         let at = record.time;
         match &record.event {
             Event::Stage { stage, event } => match event {
                 RelayEvent::Attempt {
                     attempt,
                     event: AttemptEvent::Ended(ended),
-                } => self.attempt_ended(stage, *attempt, at, ended),
+                } => self.attempt_ended(stage, *attempt, at, ended, run),
                 RelayEvent::Task {
                     effect,
                     outcome: TaskOutcome::Verified { check },
@@ -321,6 +321,7 @@ impl Trace {
         attempt: AttemptId,
         at: Timestamp,
         ended: &AttemptEnded,
+        run: &Run,
     ) {
         if let Some(part) = &mut self.part {
             part.spend = part.spend.plus(ended.counters.spend);
@@ -329,7 +330,7 @@ impl Trace {
             let lost_at = session.ended;
             session.lost = true;
             self.close_attempt(id, &mut session, lost_at, ended);
-            return self.close_session(id, &session);
+            return self.close_lost_session(id, &session, run);
         }
         let Some(mut session) = self
             .stages

@@ -4,6 +4,8 @@ use ekiden_core::budget::TokenCounts;
 use ekiden_core::ends::EndClass;
 use ekiden_core::event::AttemptEnded;
 use ekiden_core::ids::StageId;
+use ekiden_core::relay::Relay;
+use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 use ekiden_report::timeline::Left;
 use opentelemetry::KeyValue;
@@ -96,6 +98,21 @@ impl Trace {
             left: session.left,
             context_tokens: session.context.map(|(tokens, _)| tokens),
         });
+        self.end_session(id, session);
+    }
+
+    /// The same for one that ekiden's own death cut off. It counts now unless it has another attempt.
+    pub(super) fn close_lost_session(&mut self, id: &StageId, session: &OpenSession, run: &Run) {
+        let goes_on =
+            |relay: &Relay| relay.outcome().is_none() && relay.session().get() == session.number;
+        let left_nothing = session.left.is_none_or(|left| left == Left::Nothing);
+        match left_nothing && run.relay(id).is_some_and(goes_on) {
+            true => self.end_session(id, session),
+            false => self.close_session(id, session),
+        }
+    }
+
+    fn end_session(&mut self, id: &StageId, session: &OpenSession) {
         let left = session.left.map(|left| variant(&left)).unwrap_or_default();
         let mut attributes = vec![
             word("gen_ai.operation.name", "invoke_agent"),

@@ -6,6 +6,8 @@ use std::net::TcpListener;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use rustix::process::Signal;
@@ -200,6 +202,25 @@ fn a_run_is_a_trace_and_sums() {
     assert_eq!(names, all);
 }
 
+/// The sum of `ekiden.sessions` that the last process sent.
+fn sessions_counted(receiver: &Receiver) -> i64 {
+    let posted = receiver.posted();
+    let last = to(&posted, "/v1/metrics").last().unwrap();
+    let request = ExportMetricsServiceRequest::decode(&*last.bytes).unwrap();
+    let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
+    let sessions = metrics
+        .iter()
+        .find(|metric| metric.name == "ekiden.sessions");
+    let Some(Data::Sum(sum)) = &sessions.unwrap().data else {
+        panic!("no sum: {metrics:?}");
+    };
+    let points = sum.data_points.iter().map(|point| match point.value {
+        Some(Number::AsInt(count)) => count,
+        ref other => panic!("no count: {other:?}"),
+    });
+    points.sum()
+}
+
 // shows: UIX-08
 #[test]
 fn a_plan_has_its_stages_and_merges_in_the_trace() {
@@ -276,6 +297,7 @@ fn a_run_that_was_killed_and_resumed_continues_its_trace() {
     run.signal(Signal::KILL);
     run.end();
     environment.run(&["resume"]).expect(0);
+    assert_eq!(sessions_counted(&collector), 1);
     environment.write("more.md", &items(3));
     environment.run(&["continue", "-f", "more.md"]).expect(0);
     let spans = whole(spans(&collector));
