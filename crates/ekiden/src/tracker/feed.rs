@@ -410,9 +410,56 @@ fn level(session: &Session) -> Option<String> {
     ))
 }
 
-/// `14m, 38 tool calls`
+/// `Worked for 14m, 38 tool calls.`
 fn fact(session: &Session) -> Option<String> {
-    let end = session.attempts.last()?.end.as_ref()?;
-    let calls = phrase::count(u64::from(end.counters.tool_calls), "tool call");
-    Some(format!("Worked for {}, {calls}.", end.counters.duration))
+    session.end()?;
+    let worked = phrase::duration(session.duration());
+    let calls = phrase::count(session.tool_calls().into(), "tool call");
+    Some(match session.is_heard() {
+        true => format!("Worked for {worked}, {calls}."),
+        false => format!("Worked for {worked}."),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::ends::EndCause;
+    use ekiden_core::event::Counters;
+    use ekiden_report::timeline::{Attempt, End};
+
+    use super::*;
+
+    // shows: LIN-003
+    #[test]
+    fn a_session_is_told_with_all_its_attempts() {
+        let attempt = |number, cause| Attempt {
+            number,
+            began: Timestamp(0),
+            resumes: false,
+            is_heard: true,
+            model: None,
+            window: None,
+            crossings: Vec::new(),
+            ordered: None,
+            end: Some(End {
+                at: Timestamp(0),
+                cause,
+                counters: Counters {
+                    duration: Millis(47_500),
+                    tool_calls: 3,
+                    ..Counters::default()
+                },
+            }),
+        };
+        let session = Session {
+            attempts: vec![
+                attempt(1, EndCause::ServerError),
+                attempt(2, EndCause::Completed),
+            ],
+            ..Session::default()
+        };
+        let told = fact(&session);
+        assert_eq!(told.as_deref(), Some("Worked for 1m 35s, 6 tool calls."));
+        assert_eq!(fact(&Session::default()), None);
+    }
 }

@@ -456,6 +456,11 @@ fn a_session_without_a_handoff_is_not_said_to_have_handed_off() {
         text.contains("Session 1 · ended without a handoff"),
         "{text}"
     );
+    // Nobody heard what it called.
+    assert!(
+        text.contains("Worked for ") && !text.contains("tool call"),
+        "{text}"
+    );
 }
 
 /// A kill between two sessions loses no entry: the run that goes on queues what its log says.
@@ -911,6 +916,21 @@ fn a_plan_opens_a_pull_request_of_a_branch_of_its_own() {
     let fake = server.fake();
     let pull = fake.service.issues[0].pull.as_ref().unwrap();
     assert_eq!(pull.branch, branch.trim());
+}
+
+// shows: MEM-12
+#[test]
+fn a_new_issue_has_no_secret() {
+    let environment = Environment::new();
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let (title, text) = (format!("Renew {secret}"), format!("It is {secret} now."));
+    let new = ["issue", "new", &title, "--text", &text, "--json"];
+    let said = environment.run(&new).expect(0);
+    let said: Value = serde_json::from_str(&said.stdout).unwrap();
+    let id = said["issue"].as_str().unwrap();
+    let made = environment.read(&format!(".issues/{id}.md"));
+    assert_eq!(made.matches("[masked: github token]").count(), 2, "{made}");
+    assert!(!made.contains(&secret), "{made}");
 }
 
 // shows: MEM-12
