@@ -106,6 +106,8 @@ pub enum Report {
         spend: Spend,
         /// Responses of the model on the main thread.
         turns: u32,
+        /// The account pays by subscription, so the cost is the API price.
+        subscription: bool,
     },
     /// Something to show while it happens; nothing depends on it.
     Activity(Activity),

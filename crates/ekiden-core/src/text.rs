@@ -177,6 +177,11 @@ fn skip_string(rest: &mut Chars<'_>) {
     }
 }
 
+/// A control character, or one without a shape.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control() || is_invisible(c)
+}
+
 /// Characters without a shape. The two presentation selectors of emoji stay: they hide nothing.
 fn is_invisible(c: char) -> bool {
     matches!(c,

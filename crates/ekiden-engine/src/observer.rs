@@ -20,8 +20,8 @@ pub trait Observer {
     /// A session's context use, in tokens.
     fn usage(&mut self, _stage: &StageId, _usage_tokens: u64, _window: Window) {}
 
-    /// What a session's attempt has spent by now.
-    fn spend(&mut self, _stage: &StageId, _spend: Spend) {}
+    /// What a session's attempt has spent by now, and whether that is the API price, which a subscription does not pay.
+    fn spend(&mut self, _stage: &StageId, _spend: Spend, _subscription: bool) {}
 
     /// Something is wrong that does not stop the run.
     fn warn(&mut self, _text: &str) {}

@@ -323,7 +323,7 @@ impl Conversation<'_> {
     fn hear(&mut self, report: Report, review: Review<'_>, observer: &mut dyn Observer) {
         match report {
             Report::Started { .. } => self.attempt.tell(AgentCommand::Begin),
-            Report::Spend { spend, turns } => self.spend(spend, turns),
+            Report::Spend { spend, turns, .. } => self.spend(spend, turns),
             Report::Answered(answer) => self.answer = answer,
             Report::TurnEnded { failed: true } => self.attempt.tell(AgentCommand::Close),
             Report::TurnEnded { failed: false } => self.turn_ended(review),

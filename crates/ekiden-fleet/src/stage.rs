@@ -326,7 +326,7 @@ impl Observer for Teller {
         });
     }
 
-    fn spend(&mut self, _stage: &StageId, spend: Spend) {
+    fn spend(&mut self, _stage: &StageId, spend: Spend, _subscription: bool) {
         self.tell_now(|now, _| std::mem::replace(&mut now.spend, spend) != spend);
         let in_hand = Spent::by(&self.agent, spend);
         self.tell_spent(self.over.clone().plus(&in_hand));

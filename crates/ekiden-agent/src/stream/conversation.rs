@@ -234,8 +234,11 @@ impl Conversation {
             self.reports.push_back(Report::Usage { context_tokens });
         }
         if self.spending.observe(event) {
-            let (spend, turns) = (self.spending.spend(), self.spending.turns);
-            self.reports.push_back(Report::Spend { spend, turns });
+            self.reports.push_back(Report::Spend {
+                spend: self.spending.spend(),
+                turns: self.spending.turns,
+                subscription: self.spending.subscription,
+            });
         }
         match event {
             ClientEvent::Assistant(response) => self.response(response),

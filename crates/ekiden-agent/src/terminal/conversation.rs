@@ -157,7 +157,11 @@ impl Conversation {
                     micro_usd: micro_usd(cost_usd),
                     ..Spend::default()
                 };
-                self.reports.push_back(Report::Spend { spend, turns: 0 });
+                self.reports.push_back(Report::Spend {
+                    spend,
+                    turns: 0,
+                    subscription: false,
+                });
             }
             self.window(status.window_tokens, &status.model);
         }

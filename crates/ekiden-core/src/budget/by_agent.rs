@@ -16,6 +16,8 @@ pub struct AgentSpend {
     pub spend: Spend,
     /// Attempts that cost something.
     pub attempts: u32,
+    /// Part of the cost is the API price, which nobody pays.
+    pub subscription: bool,
 }
 
 /// How far an agent's own budget is spent.
@@ -52,9 +54,12 @@ impl AgentSpends {
     }
 
     /// An attempt of this agent has spent this much.
-    pub fn add(&mut self, agent: &str, spend: Spend) {
-        let attempts = u32::from(!spend.is_nothing());
-        let added = AgentSpend { spend, attempts };
+    pub fn add(&mut self, agent: &str, spend: Spend, subscription: bool) {
+        let added = AgentSpend {
+            spend,
+            attempts: u32::from(!spend.is_nothing()),
+            subscription,
+        };
         let sum = self.of(agent).plus(added);
         self.0.insert(agent.to_owned(), sum);
     }
@@ -91,6 +96,7 @@ impl AgentSpend {
         Self {
             spend: self.spend.plus(other.spend),
             attempts: self.attempts.saturating_add(other.attempts),
+            subscription: self.subscription || other.subscription,
         }
     }
 }

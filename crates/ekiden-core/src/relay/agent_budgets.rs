@@ -5,15 +5,17 @@
 
 use super::admission::{Room, is_too_little};
 use super::{NextAttempt, Purpose, Relay, Session};
-use crate::budget::{AgentBudget, AgentSpend, Budget, Spend};
+use crate::budget::{AgentBudget, AgentSpend, Budget};
 use crate::effect::StartMode;
+use crate::event::Counters;
 use crate::outcome::Outcome;
 
 impl Relay {
     /// A finished attempt has spent this much.
-    pub(super) fn charge_agent(&mut self, session: &Session, spend: Spend) {
+    pub(super) fn charge_agent(&mut self, session: &Session, counters: &Counters) {
         let agent = self.agent_name(&session.attempt).to_owned();
-        self.spent_by.add(&agent, spend);
+        let (spend, subscription) = (counters.spend, counters.subscription);
+        self.spent_by.add(&agent, spend, subscription);
     }
 
     /// The agent for this attempt, unless another one replaces it.

@@ -29,7 +29,7 @@ impl Relay {
         if session.attempt.purpose == Purpose::Review {
             return self.reviewer_ended(session, ended);
         }
-        self.charge_agent(session, ended.counters.spend);
+        self.charge_agent(session, &ended.counters);
         self.totals.add(&ended.counters);
         self.prices.merge(&ended.counters.prices);
         self.traces.add(&ended.traces);

@@ -167,7 +167,7 @@ impl Relay {
         session: &Session,
         ended: &AttemptEnded,
     ) -> Vec<RelayEffect> {
-        self.charge_agent(session, ended.counters.spend);
+        self.charge_agent(session, &ended.counters);
         self.totals.add(&ended.counters);
         self.prices.merge(&ended.counters.prices);
         // The last words of an agent without messages are its answer.

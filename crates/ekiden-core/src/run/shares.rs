@@ -37,19 +37,28 @@ impl Run {
     /// How much of the budgets of single agents is spent, in the order of their names. This includes the spend of a
     /// working attempt as of its last mark.
     pub fn agent_budgets(&self) -> Vec<AgentBudget> {
-        let mut spent_by = self.spent_by.clone();
-        if self.header.fleet.is_some() {
-            let relays = self.relays.values();
-            spent_by = relays.fold(spent_by, |sum, relay| sum.plus(&relay.spent_by));
-        }
+        let mut spent_by = self.settled_by();
         for (_, relay) in self.live() {
             let in_hand = relay.spend().since(relay.totals.spend);
-            spent_by.add(&relay.agent().name, in_hand);
+            spent_by.add(&relay.agent().name, in_hand, false);
         }
         let of = |(agent, budget): (&String, &Budget)| {
             AgentBudget::new(agent, *budget, spent_by.of(agent))
         };
         self.settings.bounds.agents.iter().map(of).collect()
+    }
+
+    /// What each agent has spent in finished attempts.
+    fn settled_by(&self) -> AgentSpends {
+        let spent_by = self.spent_by.clone();
+        let relays = self.relays.values();
+        let elsewhere = relays.filter(|_| self.header.fleet.is_some());
+        elsewhere.fold(spent_by, |sum, relay| sum.plus(&relay.spent_by))
+    }
+
+    /// Part of an agent's cost is the API price, which nobody pays.
+    pub fn has_subscription(&self, agent: &str) -> bool {
+        self.settled_by().of(agent).subscription
     }
 
     /// The known prices of models.
@@ -150,12 +159,12 @@ impl Run {
         for (other, relay) in self.live().filter(|(other, _)| *other != stage) {
             let in_hand = relay.spend().since(relay.totals.spend);
             spent = spent.plus(in_hand);
-            spent_by.add(&relay.agent().name, in_hand);
+            spent_by.add(&relay.agent().name, in_hand, false);
             if self.to_share.contains(other) {
                 continue;
             }
             reserved = reserved.plus(relay.set_aside());
-            reserved_by.add(&relay.agent().name, relay.set_aside());
+            reserved_by.add(&relay.agent().name, relay.set_aside(), false);
             in_session += usize::from(relay.share().is_some());
         }
         // Stages whose worktree is being made, or whose session is under review, begin one soon.

@@ -155,7 +155,7 @@ impl Observer for Watch {
 
     fn activity(&mut self, _stage: &StageId, _activity: &Activity) {}
     fn usage(&mut self, _stage: &StageId, _usage_tokens: u64, _window: Window) {}
-    fn spend(&mut self, _stage: &StageId, _spend: ekiden_core::budget::Spend) {}
+    fn spend(&mut self, _stage: &StageId, _spend: ekiden_core::budget::Spend, _: bool) {}
     fn warn(&mut self, _text: &str) {}
 }
 

@@ -49,8 +49,12 @@ impl<R: EffectRunner> Engine<'_, R> {
                     .usage(stage, context_tokens, live.meter.window);
                 events
             }),
-            Report::Spend { spend, turns } => {
-                self.observer.spend(stage, spend);
+            Report::Spend {
+                spend,
+                turns,
+                subscription,
+            } => {
+                self.observer.spend(stage, spend, subscription);
                 let crossing = live.and_then(|live| live.meter.spend.take(spend, turns));
                 crossing
                     .map(|crossing| AttemptEvent::SpendCrossed { crossing })

@@ -247,7 +247,11 @@ impl SimRunner {
             tokens: 9,
             estimated: true,
         };
-        self.report(Report::Spend { spend, turns: 1 });
+        self.report(Report::Spend {
+            spend,
+            turns: 1,
+            subscription: false,
+        });
         match deed {
             Deed::Crash => self.ended(EndCause::Crashed { exit: 1 }),
             Deed::Hasty => self.ended(EndCause::Completed),

@@ -59,11 +59,11 @@ impl View<'_> {
 
     /// What single agents have spent of their own budgets.
     fn agent_budgets(&self) -> Vec<Block> {
-        let row = |agent: &AgentBudget| {
+        let row = |(agent, subscription): &(AgentBudget, bool)| {
             let state = if agent.is_spent { "spent" } else { "" };
             vec![
                 Text::said(&agent.agent),
-                Text::own(phrase::spent_of(agent.spent, false, agent.budget)),
+                Text::own(phrase::spent_of(agent.spent, *subscription, agent.budget)),
                 Text::own(state),
             ]
         };

@@ -26,6 +26,25 @@ use crate::render;
 use crate::timeline::{Kind, State};
 use scenario::{Scenario, attempt, complete, handoff, nothing, stage, stages, with_words};
 
+// shows: UIX-06
+#[test]
+fn a_session_with_an_open_attempt_has_the_context_of_the_one_before() {
+    let mut run = Scenario::relay(None);
+    let resets_at = Some(Timestamp(run.now.0 + 3_600_000));
+    let kind = LimitKind::FiveHour;
+    run.survey(&[], &[])
+        .window(1, 1)
+        .ends(
+            attempt(1, 1),
+            EndCause::RateLimited { resets_at, kind },
+            nothing(),
+        )
+        .wake();
+    let session = &run.timeline().stages[0].sessions[0];
+    assert_eq!(session.attempts.len(), 2);
+    assert_eq!(session.usage(), Some((122_300, Some(61))));
+}
+
 fn relay() -> Scenario {
     let mut run = Scenario::relay(Some("pytest -q"));
     run.survey(&[], &[])

@@ -93,8 +93,8 @@ pub struct Standing {
     pub totals: Totals,
     /// The budget of the whole run.
     pub budget: Budget,
-    /// The budgets of single agents.
-    pub agents: Vec<AgentBudget>,
+    /// The budgets of single agents, and whether part of what was spent is the API price.
+    pub agents: Vec<(AgentBudget, bool)>,
     /// Facts that all sessions know, oldest first.
     pub facts: Vec<String>,
     /// Changed and untracked files that are not committed, if git knows.
@@ -399,9 +399,9 @@ impl Session {
         models
     }
 
-    /// Context use at its end in tokens, and the share of the window if that is known.
+    /// Context use at the end of its last attempt that ended in tokens, and the share of the window if that is known.
     pub fn usage(&self) -> Option<(u64, Option<u64>)> {
-        let tokens = self.end()?.counters.usage_tokens;
+        let tokens = self.ends().last()?.counters.usage_tokens;
         let share = self.window().map(|window| window.percent(tokens));
         (tokens > 0).then_some((tokens, share))
     }

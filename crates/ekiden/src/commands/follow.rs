@@ -151,6 +151,8 @@ fn see_elsewhere(workspace: &Workspace, run: &Run, board: &mut Board) {
         let seen = Seen {
             usage_tokens: at_work.usage_tokens,
             spend: at_work.spend,
+            // A worker does not say. The end of its attempt does.
+            subscription: false,
             subagents: at_work.subagents,
             activity: Some(&Activity { text, since: None }),
         };
@@ -190,6 +192,7 @@ impl Tail {
         Seen {
             usage_tokens: self.context.context_tokens,
             spend: self.spend,
+            subscription: self.spending.subscription,
             subagents: self.trace.subagents(),
             activity: self.activity.as_ref(),
         }

@@ -214,6 +214,7 @@ impl RunStatus {
     fn stages(&self) -> Vec<Row<'_>> {
         let (run, now) = (&self.summary.run, self.summary.last.time);
         let rows = stage_table::rows(run).into_iter();
+        let rows = rows.map(|row| row.seen(&self.board));
         match self.state() {
             State::Killed | State::Ended => rows.map(Row::cut_off).collect(),
             State::Running | State::Paused | State::WithFleet | State::Complete => {
@@ -233,6 +234,27 @@ impl RunStatus {
         self.board.spend(run.settled(), run.totals().spend)
     }
 
+    fn has_subscription(&self) -> bool {
+        self.summary.run.totals().subscription || self.board.has_subscription()
+    }
+
+    /// How far the budgets of single agents are spent, and whether part of that is the API price.
+    fn agent_budgets(&self) -> Vec<(AgentBudget, bool)> {
+        let run = &self.summary.run;
+        let with_seen = |mut agent: AgentBudget| {
+            let mut subscription = run.has_subscription(&agent.agent);
+            let at_work = run.live().map(|(_, relay)| relay);
+            for relay in at_work.filter(|relay| relay.agent().name == agent.agent) {
+                let seen = self.board.spend_of(relay).since(relay.spend());
+                agent.spent = agent.spent.plus(seen);
+                let progress = self.board.of(&relay.stage.id);
+                subscription |= progress.is_some_and(|progress| progress.subscription);
+            }
+            (agent, subscription)
+        };
+        run.agent_budgets().into_iter().map(with_seen).collect()
+    }
+
     pub(super) fn json(&self) -> Fields {
         let (run, totals) = (&self.summary.run, self.summary.run.totals());
         let spend = self.spend();
@@ -242,6 +264,7 @@ impl RunStatus {
         let relays = || run.relays().map(|(_, relay)| relay);
         let session = relays().map(|relay| relay.session().get()).max();
         let budget = run.budget();
+        let agent_budgets = self.agent_budgets().into_iter().map(|(agent, _)| agent);
         let stages: Vec<Fields> = self.stages().iter().map(Row::json).collect();
         let state = match self.is_only_imported() {
             true => IMPORTED,
@@ -264,10 +287,10 @@ impl RunStatus {
             "waiting_ms": totals.waiting,
             "tool_calls": totals.tool_calls,
             "cost_estimated": spend.estimated,
-            "subscription": totals.subscription,
+            "subscription": self.has_subscription(),
             "tokens": spend.tokens,
             "run_budget": budget,
-            "agent_budgets": run.agent_budgets(),
+            "agent_budgets": agent_budgets.collect::<Vec<_>>(),
             "started": phrase::utc(run.started_at()),
             "updated": phrase::utc(self.summary.last.time),
             "left_ms": self.left,
@@ -292,7 +315,7 @@ impl RunStatus {
         zone: &TimeZone,
         there: Option<&ShownWorkDir>,
     ) -> Vec<Line> {
-        let (run, totals) = (&self.summary.run, self.summary.run.totals());
+        let run = &self.summary.run;
         let id = phrase::short_id(self.summary.id(), ids);
         let task = one_line(&run.task_names());
         let (tone, state) = self.word();
@@ -301,7 +324,7 @@ impl RunStatus {
         let cost = match spend.micro_usd {
             0 => String::new(),
             cost => {
-                let cost = phrase::cost(cost, spend.estimated, totals.subscription);
+                let cost = phrase::cost(cost, spend.estimated, self.has_subscription());
                 format!("   {cost}")
             }
         };
@@ -341,7 +364,7 @@ impl RunStatus {
             asked.chain(self.next(ids, there).map(Line::next))
         });
         std::iter::once(head)
-            .chain(run.agent_budgets().iter().map(agent_budget))
+            .chain(self.agent_budgets().iter().map(agent_budget))
             .chain(stage_table::lines(&stages, self.summary.last.time, zone))
             .chain(below)
             .collect()
@@ -449,8 +472,8 @@ impl RunStatus {
 }
 
 /// How far an agent's own budget is spent.
-fn agent_budget(agent: &AgentBudget) -> Line {
-    let used = phrase::spent_of(agent.spent, false, agent.budget);
+fn agent_budget((agent, subscription): &(AgentBudget, bool)) -> Line {
+    let used = phrase::spent_of(agent.spent, *subscription, agent.budget);
     let line = Line::new(Tone::Plain, format!("  {}  {used}", one_line(&agent.agent)));
     match agent.is_spent {
         true => line.with(Tone::Attention, ", spent"),

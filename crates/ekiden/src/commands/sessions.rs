@@ -108,6 +108,7 @@ impl Row<'_> {
     fn json(&self) -> Fields {
         let (session, Session { told, kept }) = (self.session, self.session);
         let (end, spend) = (session.left(), told.spend());
+        let usage_tokens = told.usage().map_or(0, |(tokens, _)| tokens);
         fields! {
             "session": told.number,
             "state": self.state,
@@ -116,7 +117,7 @@ impl Row<'_> {
             "began": phrase::utc(told.began),
             "attempts": told.attempts.len(),
             "duration_ms": told.duration(),
-            "usage_tokens": session.usage_tokens(),
+            "usage_tokens": usage_tokens,
             "percent": kept.percent,
             "tool_calls": told.is_heard().then_some(told.tool_calls()),
             "cost_micro_usd": spend.micro_usd,
@@ -133,7 +134,7 @@ impl Row<'_> {
 
     fn cells(&self, started: Timestamp, zone: &TimeZone) -> Vec<Cell> {
         let Session { told, kept } = self.session;
-        let (spend, usage_tokens) = (told.spend(), self.session.usage_tokens());
+        let (spend, usage) = (told.spend(), told.usage());
         let is_over = self.state == State::Ended;
         let has_ended = is_over || told.attempts.len() > 1;
         let items = told.items.filter(|(done, open)| done + open > 0);
@@ -146,8 +147,9 @@ impl Row<'_> {
             cell(true, &|| told.number.to_string()),
             (Tone::Quiet, phrase::clock(told.began, started, zone)),
             cell(has_ended, &|| phrase::duration(told.duration())),
-            cell(usage_tokens > 0, &|| {
-                phrase::usage(usage_tokens, kept.percent)
+            cell(usage.is_some(), &|| {
+                let (tokens, _) = usage.unwrap_or_default();
+                phrase::usage(tokens, kept.percent)
             }),
             cell(is_over && told.is_heard(), &|| {
                 told.tool_calls().to_string()

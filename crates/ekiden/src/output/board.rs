@@ -7,6 +7,7 @@ use ekiden_core::budget::Spend;
 use ekiden_core::event::{Event, RelayEvent};
 use ekiden_core::ids::StageId;
 use ekiden_core::record::Record;
+use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
@@ -62,6 +63,18 @@ impl Board {
         let at_work = self.relays.values().map(|progress| progress.spend);
         let seen = at_work.fold(settled, Spend::plus);
         known.at_least(seen)
+    }
+
+    /// What a relay has spent, including its session at work as far as it was seen.
+    pub fn spend_of(&self, relay: &Relay) -> Spend {
+        let seen = self.of(&relay.stage.id).map(|progress| progress.spend);
+        let seen = relay.totals.spend.plus(seen.unwrap_or_default());
+        relay.spend().at_least(seen)
+    }
+
+    /// Part of what is spent at work is the API price, which nobody pays.
+    pub fn has_subscription(&self) -> bool {
+        self.relays.values().any(|progress| progress.subscription)
     }
 
     /// What the relays at work spend is never known.

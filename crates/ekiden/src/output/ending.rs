@@ -38,14 +38,13 @@ impl Reporter {
         let ending = Ending::of(&ended);
         let has_next = outcome.is_complete() || !outcome.is_final();
         let next = has_next.then(|| ending.command.clone());
-        let sessions_max: u32 = relays(run).map(|relay| relay.stage.sessions_max).sum();
         let entry = Entry::new("run_ended")
             .fields(fields! {
                 "outcome": outcome,
                 "exit_code": Exit::of(outcome).code(),
                 "sessions": totals.sessions,
                 "session_max": run.session_max(),
-                "sessions_max": sessions_max,
+                "sessions_max": standing.sessions_max,
                 "duration_ms": timeline.worked,
                 "waiting_ms": timeline.waited,
                 "cost_micro_usd": totals.spend.micro_usd,

@@ -3,6 +3,7 @@
 //! `docs/json.md` documents the published form. From the first release on, fields may be added under the
 //! same version, never changed. Quantities carry their unit in the name; times are RFC 3339 in UTC.
 
+use ekiden_core::text::is_hidden;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -20,6 +21,20 @@ macro_rules! fields {
     };
 }
 pub(crate) use fields;
+
+/// The same JSON, with characters that act on a terminal or hide as escapes.
+pub fn visible(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_hidden(c) {
+            let units = c.encode_utf16(&mut [0; 2]).to_vec();
+            text.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
 
 impl Fields {
     /// The start of an answer.

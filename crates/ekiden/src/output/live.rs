@@ -372,8 +372,11 @@ impl Observer for Live<'_> {
         self.show(stage, |progress| progress.uses(usage_tokens, window, now));
     }
 
-    fn spend(&mut self, stage: &StageId, spend: Spend) {
-        self.show(stage, |progress| progress.spend = spend);
+    fn spend(&mut self, stage: &StageId, spend: Spend, subscription: bool) {
+        self.show(stage, |progress| {
+            progress.spend = spend;
+            progress.subscription = subscription;
+        });
     }
 
     fn warn(&mut self, text: &str) {

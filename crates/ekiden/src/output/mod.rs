@@ -186,6 +186,7 @@ impl Output {
     /// A line of the answer for programs.
     pub fn json(&mut self, value: &impl Serialize) {
         match serde_json::to_string(value) {
+            Ok(text) if self.to_terminal => self.answer(&(json::visible(&text) + "\n")),
             Ok(text) => self.answer(&(text + "\n")),
             Err(error) => self.broken = Some(error.into()),
         }

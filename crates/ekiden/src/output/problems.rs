@@ -123,7 +123,7 @@ impl Limits {
         let waits = waits.filter(|wait| is_of(timeline, of, Some(wait.stage)));
         let spans = waits
             .clone()
-            .map(|wait| (wait.from, wait.over.unwrap_or(wait.until)));
+            .map(|wait| (wait.from, wait.over.unwrap_or(timeline.last)));
         let (waited, times) = together(spans);
         Self {
             sessions: waits.map(|wait| wait.session).collect(),

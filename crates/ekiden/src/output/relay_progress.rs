@@ -39,6 +39,8 @@ pub struct RelayProgress {
     pub usage: Option<(u64, Window)>,
     /// What the attempt has spent.
     pub spend: Spend,
+    /// That is the API price, which nobody pays.
+    pub subscription: bool,
     pub activity: Option<Activity>,
     /// How many subagents work for it.
     pub subagents: usize,
@@ -58,6 +60,7 @@ pub struct Activity {
 pub struct Seen<'a> {
     pub usage_tokens: u64,
     pub spend: Spend,
+    pub subscription: bool,
     pub subagents: usize,
     pub activity: Option<&'a Activity>,
 }
@@ -125,6 +128,7 @@ impl RelayProgress {
             None => self.usage = None,
         }
         self.spend = seen.spend;
+        self.subscription = seen.subscription;
         self.subagents = seen.subagents;
         self.activity = seen.activity.cloned();
     }
@@ -205,7 +209,11 @@ impl RelayProgress {
     fn working(&self, line: Line, took: &str) -> Line {
         let mut line = self.with_usage(line).with(Tone::Plain, format!("  {took}"));
         if self.spend.micro_usd > 0 {
-            let cost = phrase::cost(self.spend.micro_usd, self.spend.estimated, false);
+            let cost = phrase::cost(
+                self.spend.micro_usd,
+                self.spend.estimated,
+                self.subscription,
+            );
             line = line.with(Tone::Plain, format!("  {cost}"));
         }
         match &self.activity {
@@ -306,6 +314,11 @@ mod tests {
             text(&working, 180_000),
             "  4 of 10 ▕███▍ ┊┊┊  ▏ 34% 68k  3m  ≈$0.61  Bash pytest tests/test_billing -q"
         );
+        let by_subscription = RelayProgress {
+            subscription: true,
+            ..working
+        };
+        assert!(text(&by_subscription, 180_000).contains("  ≈$0.61 API price  Bash"));
     }
 
     // shows: REL-11

@@ -189,13 +189,6 @@ impl Session<'_> {
         Some((self.told.left?, &self.told.end()?.cause))
     }
 
-    /// Context use at the end of the last attempt that ended.
-    pub fn usage_tokens(&self) -> u64 {
-        let mut ends = self.told.attempts.iter().rev();
-        let last = ends.find_map(|attempt| attempt.end.as_ref());
-        last.map_or(0, |end| end.counters.usage_tokens)
-    }
-
     /// It said that everything is done, but the verification does not pass.
     pub fn is_vetoed(&self) -> bool {
         matches!(self.left(), Some((Left::Completion, _)))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ekiden_core::budget::Spend;
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::{Need, Stage};
 use ekiden_core::outcome::WaitCause;
@@ -14,6 +15,7 @@ use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use super::board::Board;
 use super::json::{Fields, fields};
 use super::line::{Line, Tone, one_line};
 use super::{outcome, phrase};
@@ -27,6 +29,7 @@ pub struct Row<'a> {
     id: &'a StageId,
     stage: Option<&'a Stage>,
     relay: Option<&'a Relay>,
+    spend: Spend,
     state: State,
     /// Why it is in this state, if that needs an explanation.
     why: Option<String>,
@@ -85,6 +88,7 @@ pub fn rows(run: &Run) -> Vec<Row<'_>> {
                 id,
                 stage: run.stage(id),
                 relay: run.relay(id),
+                spend: run.relay(id).map(Relay::spend).unwrap_or_default(),
                 state,
                 why,
                 waits_until: None,
@@ -208,6 +212,12 @@ impl Row<'_> {
         self
     }
 
+    /// The same with what the session at work has spent as far as it was seen.
+    pub fn seen(mut self, board: &Board) -> Self {
+        self.spend = self.relay.map_or(self.spend, |relay| board.spend_of(relay));
+        self
+    }
+
     pub fn brief(&self) -> Brief {
         let place = match self.state {
             State::Running | State::Preparing | State::Merging => StageGroup::AtWork,
@@ -232,7 +242,6 @@ impl Row<'_> {
 
     pub fn json(&self) -> Fields {
         let totals = self.relay.map(|relay| relay.totals).unwrap_or_default();
-        let spend = self.relay.map(Relay::spend).unwrap_or_default();
         let needs = self.stage.into_iter().flat_map(|stage| &stage.part.needs);
         fields! {
             "id": self.id,
@@ -241,10 +250,10 @@ impl Row<'_> {
             "sessions": totals.sessions,
             "tries": self.tries,
             "running_ms": totals.running,
-            "tokens": spend.tokens,
+            "tokens": self.spend.tokens,
             "imported_ms": self.imported.map(|took| took.time),
             "imported_tokens": self.imported.map(|took| took.tokens),
-            "cost_micro_usd": spend.micro_usd,
+            "cost_micro_usd": self.spend.micro_usd,
             "needs": needs.map(|need| &need.stage).collect::<Vec<_>>(),
             "why": self.why,
             "waits_until": self.waits_until.map(phrase::utc),
@@ -259,10 +268,7 @@ impl Row<'_> {
 
     fn line(&self, ids: usize, states: usize, names: usize, until: Option<String>) -> Line {
         let own = self.relay.map(|relay| relay.totals.running.as_secs());
-        let own = (
-            own.unwrap_or(0),
-            self.relay.map_or(0, |relay| relay.spend().tokens),
-        );
+        let own = (own.unwrap_or(0), self.spend.tokens);
         let imported = self.imported.filter(|_| own == (0, 0));
         let (secs, tokens) = imported.map_or(own, |took| (took.time.as_secs(), took.tokens));
         let time = match secs {

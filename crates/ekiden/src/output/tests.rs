@@ -24,7 +24,7 @@ use ekiden_core::run::Run;
 use ekiden_core::settings::{
     CommitPlan, DirtyFile, Imported, LimitsChanged, Place, RunStarted, Settings,
 };
-use ekiden_core::steering::StopRequest;
+use ekiden_core::steering::{Steered, Steering, StopRequest};
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
 
@@ -34,7 +34,7 @@ use super::reporter::Reporter;
 use super::session::Left;
 use super::sessions::Sessions;
 use super::shown_work_dir::ShownWorkDir;
-use super::{Output, Writer};
+use super::{Output, Writer, problems};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -543,6 +543,51 @@ fn waits_crashes_and_rescues_are_told() {
         to continue:  ekiden resume"#]].assert_eq(&scenario.text());
 }
 
+// shows: UIX-03
+#[test]
+fn a_wait_that_has_just_begun_has_not_been_waited_for() {
+    let mut scenario = Scenario::begin(None, false);
+    let limit = EndCause::RateLimited {
+        resets_at: Some(START + Millis::from_secs(5 * 3600)),
+        kind: LimitKind::FiveHour,
+    };
+    scenario.ends(attempt(1, 1), limit, HandoffFiles::default());
+    let problems = |scenario: &Scenario| {
+        let timeline = scenario.sessions.reporter.timeline().unwrap();
+        problems::line(timeline, None).unwrap().plain()
+    };
+    let told = problems(&scenario);
+    assert_eq!(told, "problems   waited 0s for limits (1 time)");
+    scenario.pass(90);
+    scenario.event(Event::Steered(Steered {
+        message: "a".to_owned().try_into().unwrap(),
+        from: None,
+        steering: Steering::Pause,
+    }));
+    let told = problems(&scenario);
+    assert_eq!(told, "problems   waited 1m 30s for limits (1 time)");
+}
+
+// shows: UIX-03
+#[test]
+fn the_end_tells_the_sessions_that_a_person_allowed_meanwhile() {
+    let mut scenario = Scenario::begin(None, false);
+    let limits = LimitsChanged {
+        sessions_max: Some(7),
+        ..LimitsChanged::default()
+    };
+    scenario.event(Event::Steered(Steered {
+        message: "a".to_owned().try_into().unwrap(),
+        from: None,
+        steering: Steering::ChangeLimits(Box::new(limits)),
+    }));
+    scenario.ends(attempt(1, 1), EndCause::Completed, complete());
+    let end: serde_json::Value = serde_json::from_str(scenario.json.last().unwrap()).unwrap();
+    assert_eq!(end["event"], "run_ended");
+    assert_eq!(end["session_max"], 7);
+    assert_eq!(end["sessions_max"], 7);
+}
+
 #[test]
 fn a_claim_that_the_verification_refutes_is_told() {
     let mut scenario = Scenario::begin(Some("make test"), false);
@@ -970,6 +1015,22 @@ fn what_an_agent_wrote_cannot_act_on_a_terminal() {
     let mut output = Output::to(page.clone(), false).on_terminal();
     output.foreign("a\u{1b}[2Jb\u{1b}]0;title\u{7}c\u{202e}d\u{9b}31me\r\n\tf".as_bytes());
     assert_eq!(page.text(), "abcde\n\tf\n");
+}
+
+// shows: UIX-04
+#[test]
+fn json_on_a_terminal_is_the_same_json_and_acts_on_nothing() {
+    let said = serde_json::json!({ "text": "a\u{9b}31mb\u{202e}c\u{e0041}ä\u{1b}[0m" });
+    let page = Page::default();
+    let mut output = Output::to(page.clone(), false).on_terminal();
+    output.json(&said);
+    let text = page.text();
+    assert_eq!(
+        text,
+        "{\"text\":\"a\\u009b31mb\\u202ec\\udb40\\udc41ä\\u001b[0m\"}\n"
+    );
+    let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, said);
 }
 
 /// A directory's name, or a value in its settings.

@@ -168,14 +168,15 @@ fn doing(progress: &RelayProgress, now: Timestamp) -> Option<String> {
 
 fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
     let spend = board.spend(summary.settled, summary.spend);
+    let subscription = summary.subscription || board.has_subscription();
     let spent = match (spend.micro_usd, spend.tokens) {
         _ if summary.budget != Budget::default() => {
-            phrase::spent_of(spend, summary.subscription, summary.budget)
+            phrase::spent_of(spend, subscription, summary.budget)
         }
         (0, 0) if board.is_uncounted() => "not counted".to_owned(),
         (0, 0) => "nothing yet".to_owned(),
         (0, tokens) => phrase::tokens(tokens) + " tokens",
-        (cost, _) => phrase::cost(cost, spend.estimated, summary.subscription),
+        (cost, _) => phrase::cost(cost, spend.estimated, subscription),
     };
     let took = phrase::duration(now.since(summary.started));
     format!("{spent} · {took}")

@@ -64,6 +64,27 @@ fn a_budget_of_tokens_ends_in_a_handoff_and_goes_on_with_more() {
     assert!(environment.exists("item-9.txt"));
 }
 
+/// The account hits its limit, so it pays by subscription.
+// shows: REL-39, REL-22
+#[test]
+fn what_a_subscription_spent_of_an_agents_budget_is_the_api_price() {
+    let environment = project(9).with("EKIDEN_REHEARSAL_PRICE", "1000");
+    let scenario = environment.path("scenario.toml");
+    let limit = "[[act]]\nsession = 2\nat = 'prompt'\ndo = { limit = 18000 }\n";
+    std::fs::write(&scenario, limit).unwrap();
+    let environment = environment.with("EKIDEN_REHEARSAL_SCENARIO", scenario.to_str().unwrap());
+    let limits = ["--agent-budget", "rehearsal=500", "--max-wait", "1h"];
+    environment.run(&rehearse(&limits)).expect(3);
+    let status = environment.run(&["status"]).expect(0).stdout;
+    let has_row = |text: &str| {
+        let mut rows = text.lines().filter(|line| line.contains("rehearsal"));
+        rows.any(|row| row.contains(" API price of $500.00"))
+    };
+    assert!(has_row(&status), "{status}");
+    let report = std::fs::read_to_string(environment.run_dir().join("report.md")).unwrap();
+    assert!(has_row(&report), "{report}");
+}
+
 // shows: REL-22, RUN-02
 #[test]
 fn a_budget_of_money_holds_once_the_price_is_known_and_later_runs_know_it() {

@@ -911,6 +911,32 @@ fn status_says_until_when_stages_wait_and_whether_all_do() {
     run.end();
 }
 
+// shows: UIX-03, REL-39
+#[test]
+fn the_rows_of_status_count_what_is_at_work_as_the_sum_does() {
+    let environment = repository();
+    let [started, go] = ["started", "go"].map(|name| environment.path(name));
+    let waits = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.02; done",
+        started.display(),
+        go.display()
+    );
+    environment.write("plan.toml", &plan(&[stage("A", "", &waits, "true")]));
+    environment.commit_all();
+    let run = environment.start(&[&EXECUTE[..], &["--agent-budget", "rehearsal=500"]].concat());
+    wait_until("the work", || started.exists());
+    let status = environment.run(&["status", "--json"]).expect(0).stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let status = &status["runs"][0];
+    let sum = &status["tokens"];
+    assert!(sum.as_u64() > Some(0), "{status}");
+    assert_eq!(status["stages"][0]["tokens"], *sum, "{status}");
+    let of_agent = &status["agent_budgets"][0]["spent"]["tokens"];
+    assert_eq!(of_agent, sum, "{status}");
+    std::fs::write(go, "").unwrap();
+    run.end().expect(0);
+}
+
 // shows: REL-35
 #[test]
 fn programs_are_told_what_a_plan_at_work_asks() {

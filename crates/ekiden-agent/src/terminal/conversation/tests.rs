@@ -352,7 +352,7 @@ fn the_window_and_the_cost_come_from_the_status_line() {
         reports(&mut talk),
         [
             r#"Window { model_tokens: 1000000, compaction_tokens: None, model: Some("m"), filled_by: [] }"#,
-            "Spend { spend: Spend { micro_usd: 500000, tokens: 0, estimated: false }, turns: 0 }",
+            "Spend { spend: Spend { micro_usd: 500000, tokens: 0, estimated: false }, turns: 0, subscription: false }",
         ]
     );
 }

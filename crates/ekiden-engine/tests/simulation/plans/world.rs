@@ -161,7 +161,14 @@ impl PlanRunner {
             tokens: 9,
             estimated: true,
         };
-        self.report(stage, Report::Spend { spend, turns: 1 });
+        self.report(
+            stage,
+            Report::Spend {
+                spend,
+                turns: 1,
+                subscription: false,
+            },
+        );
         match deed {
             Deed::Crash => self.ended(stage, EndCause::Crashed { exit: 1 }),
             Deed::Nothing => self.ended(stage, EndCause::Completed),

@@ -3,7 +3,6 @@
 use ekiden_core::budget::Spend;
 use ekiden_core::event::{PreparedWorktree, WorktreeEvent};
 use ekiden_core::manifest::{Isolation, Need, PlanRules};
-use ekiden_core::steering::{Steered, Steering};
 use ekiden_wire::reading::Form;
 
 use super::*;
@@ -244,10 +243,37 @@ fn begin(scenario: &mut Scenario, stage: &str) {
 /// A person steers the run.
 fn steer(scenario: &mut Scenario, steering: Steering) {
     scenario.event(Event::Steered(Steered {
-        message: "a".to_owned().try_into().unwrap(),
+        message: format!("m-{}", scenario.seq).try_into().unwrap(),
         from: None,
         steering,
     }));
+}
+
+// shows: UIX-01
+#[test]
+fn a_plan_tells_which_session_has_no_room_for_a_message() {
+    let mut scenario = plan(2);
+    begin(&mut scenario, "S01");
+    let said = ["x".repeat(3_990), "spare the docs".to_owned()];
+    for words in said {
+        steer(&mut scenario, Steering::Instruct { words });
+    }
+    let told: Vec<&str> = scenario
+        .lines
+        .iter()
+        .rev()
+        .take(2)
+        .map(|line| &**line)
+        .collect();
+    assert_eq!(
+        told[0],
+        "  ! no room for another message to the next session of S01: spare the docs"
+    );
+    assert!(
+        told[1].contains("the next session of each stage will read: xxx"),
+        "{}",
+        told[1]
+    );
 }
 
 // shows: RUN-14
@@ -635,4 +661,8 @@ fn what_was_spent_is_told_in_what_the_budget_limits() {
     let mut paid = relay();
     paid.board.summary.as_mut().unwrap().subscription = true;
     assert_eq!(cost(&paid), "  cost      $1.84 API price of $20.00 · 15m");
+    let mut first = relay();
+    first.works(&StageId::only(), 68_000, "Bash make");
+    first.board.relay(&StageId::only()).unwrap().subscription = true;
+    assert_eq!(cost(&first), "  cost      ≈$2.45 API price of $20.00 · 15m");
 }
