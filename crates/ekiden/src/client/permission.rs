@@ -71,11 +71,7 @@ pub fn settle(
         return Err(Failure::new(Exit::NotPermitted, text).hint(found.remedy));
     }
     // In the client's own interface a person is there to answer.
-    let asks = matches!(
-        agent.kind,
-        AgentKind::Claude | AgentKind::Acp | AgentKind::Codex
-    );
-    let unattended = asks && agent.interface == Interface::Headless;
+    let unattended = asks(agent) && agent.interface == Interface::Headless;
     let client_chose = agent.kind == AgentKind::Claude && client.choose_permissions();
     if !unattended || is_chosen(agent) || client_chose {
         return Ok(None);
@@ -89,6 +85,14 @@ pub fn settle(
         .ok_or_else(|| nobody_chose(remembered.settings))?;
     choice.apply(&mut agent.permissions);
     Ok(Some(choice))
+}
+
+/// The agent asks before it does what nobody allowed.
+pub fn asks(agent: &AgentSpec) -> bool {
+    matches!(
+        agent.kind,
+        AgentKind::Claude | AgentKind::Acp | AgentKind::Codex
+    )
 }
 
 /// ekiden's settings or the agent's command say what the agent may do.

@@ -81,8 +81,12 @@ fn a_client_that_cannot_work_fails_as_a_run_would() {
         found(&client(TESTED, r#"{"loggedIn":false}"#), &CHOSEN, 69),
         one("login", "failure")
     );
+    let nobody_chose = client(TESTED, LOGGED_IN);
+    assert_eq!(found(&nobody_chose, &[], 78), one("permissions", "failure"));
+    nobody_chose.script("bin/node", "echo v22.1.0\n");
+    nobody_chose.script("bin/qwen", "exit 0\n");
     assert_eq!(
-        found(&client(TESTED, LOGGED_IN), &[], 78),
+        found(&nobody_chose, &["--agent", "qwen"], 78),
         one("permissions", "failure")
     );
 }

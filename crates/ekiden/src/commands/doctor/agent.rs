@@ -42,7 +42,9 @@ pub(super) fn checks(spec: &AgentSpec, environment: &Environment, dir: &Path) ->
     if found && NPM_AGENTS.contains(&spec.name.as_str()) {
         checks.extend(old_node(spec, dir));
     }
+    let mut client = ClientSettings::default();
     if spec.kind == AgentKind::Claude {
+        client = ClientSettings::read(environment, dir, spec.permissions.isolated);
         if found {
             let told = said(spec, dir, &["--version"], PATIENCE);
             let known = told.as_ref().ok().and_then(|(_, text)| Version::of(text));
@@ -52,11 +54,14 @@ pub(super) fn checks(spec: &AgentSpec, environment: &Environment, dir: &Path) ->
             checks.extend(old_node(spec, dir).filter(|_| is_old));
             checks.push(login(spec, dir, PATIENCE));
         }
-        let client = ClientSettings::read(environment, dir, spec.permissions.isolated);
+    }
+    if permission::asks(spec) {
         let approvals = Approvals::read(environment);
         let everything = approvals.is_ok_and(|approvals| approvals.has_everything(dir));
         let root = as_root(spec, &client, environment);
         checks.extend([root.unwrap_or_else(|| permissions(spec, &client, everything))]);
+    }
+    if spec.kind == AgentKind::Claude {
         checks.push(hooks(&client));
         checks.extend(super::guard::checks(environment, dir));
     }
@@ -223,8 +228,14 @@ fn permissions(spec: &AgentSpec, client: &ClientSettings, everything: bool) -> C
     if everything {
         return Check::ok("permissions", "everything, in this project");
     }
-    let remedy =
-        "`permission_mode = \"acceptEdits\"` in your config.toml, or rules in the agent's settings";
+    let remedy = match spec.kind {
+        AgentKind::Claude => {
+            "`permission_mode = \"acceptEdits\"` in your config.toml, or rules in the agent's settings"
+        }
+        AgentKind::Rehearsal | AgentKind::Acp | AgentKind::Codex | AgentKind::Exec => {
+            "`permission_mode = \"acceptEdits\"` in your config.toml"
+        }
+    };
     Check::failure(
         "permissions",
         Exit::Settings,
