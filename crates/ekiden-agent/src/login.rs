@@ -29,7 +29,8 @@ pub fn login(agent: &AgentSpec) -> String {
         AgentKind::Exec | AgentKind::Acp => agent.command.as_slice(),
         AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Codex => &[],
     };
-    let command = command.iter().map(OsString::from);
+    let command = command.iter().map(String::as_str).chain(agent.provider());
+    let command = command.map(OsString::from);
     let all: Vec<OsString> = command.chain([dir]).chain(logins).collect();
     let (kind, account) = (agent.kind.name(), &agent.account);
     sha256_hex(format!("{kind} {account:?} {all:?}").as_bytes())

@@ -48,6 +48,12 @@ impl AgentSpec {
         (self.kind, &self.command, &self.account) == (other.kind, &other.command, &other.account)
     }
 
+    /// The provider whose account pays, if the model's name says it, as in `anthropic/claude-x`.
+    pub fn provider(&self) -> Option<&str> {
+        let model = self.model.as_deref().filter(|_| self.kind == AgentKind::Acp);
+        model?.split_once('/').map(|(provider, _)| provider)
+    }
+
     /// Why it cannot keep to these permissions, if it cannot.
     pub fn cannot_hold(&self, permissions: &Permissions) -> Option<&'static str> {
         match self.kind {

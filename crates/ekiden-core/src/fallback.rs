@@ -115,11 +115,13 @@ impl Outages {
     }
 }
 
-/// Both count against the same limits. For agents by a command, the command is the account.
+/// Both count against the same limits. For agents by a command, the command is the account; it may have one at each of
+/// several providers.
 pub(crate) fn has_same_account(one: &AgentSpec, other: &AgentSpec) -> bool {
     let by_command = matches!(one.kind, AgentKind::Acp | AgentKind::Exec);
     (one.kind, &one.account) == (other.kind, &other.account)
         && (!by_command || one.command == other.command)
+        && one.provider() == other.provider()
 }
 
 /// The agents that may begin a conversation, as one relay has seen them.
@@ -217,5 +219,31 @@ impl Candidates {
     ) -> impl Iterator<Item = (usize, &AgentSpec)> {
         let agents = self.agents.iter().enumerate();
         agents.filter(|(place, agent)| *place == 0 || agent.cannot_hold(permissions).is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::Interface;
+
+    // shows: REL-39
+    #[test]
+    fn a_program_may_have_an_account_at_each_provider() {
+        let agent = |kind, model: Option<&str>| AgentSpec {
+            name: "opencode".to_owned(),
+            kind,
+            command: vec!["opencode".to_owned(), "acp".to_owned()],
+            model: model.map(str::to_owned),
+            account: None,
+            permissions: Permissions::default(),
+            interface: Interface::Headless,
+        };
+        let shared = |kind, one, other| has_same_account(&agent(kind, one), &agent(kind, other));
+        let acp = AgentKind::Acp;
+        assert!(shared(acp, Some("a/small"), Some("a/big")));
+        assert!(!shared(acp, Some("a/small"), Some("b/small")));
+        assert!(shared(acp, Some("small"), None));
+        assert!(shared(AgentKind::Claude, Some("a/small"), Some("b/small")));
     }
 }

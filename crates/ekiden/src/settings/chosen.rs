@@ -263,12 +263,15 @@ pub fn model_alone(given: &Given, kind: &Setting<String>) -> Result<Option<Strin
 /// An agent for one stage that is not the run's. It has the permissions of the run's agent.
 pub fn agent_named(given: &Given, name: &str, of_run: &AgentSpec) -> Result<AgentSpec, Failure> {
     let agent = agents::find(&given.agents, name)?;
+    // Programs that share a protocol do not share their models' names.
+    let knows_model = agent.kind == of_run.kind
+        && (agent.kind != AgentKind::Acp || agent.command == of_run.command);
     Ok(AgentSpec {
         name: agent.name,
         kind: agent.kind,
         command: agent.command,
         account: agent.account,
-        model: of_run.model.clone().filter(|_| agent.kind == of_run.kind),
+        model: of_run.model.clone().filter(|_| knows_model),
         ..of_run.clone()
     })
 }
@@ -411,6 +414,9 @@ pub(crate) mod tests {
         assert_eq!(reviewer("sonnet", &env).as_deref(), Some("sonnet"));
         assert_eq!(reviewer("rehearsal", &env), None);
         assert_eq!(reviewer("own", &env[1..]).as_deref(), Some("opus"));
+        let env = [("EKIDEN_AGENT", "opencode"), ("EKIDEN_MODEL", "a/big")];
+        assert_eq!(reviewer("opencode", &env).as_deref(), Some("a/big"));
+        assert_eq!(reviewer("gemini", &env), None);
     }
 
     #[test]

@@ -98,6 +98,11 @@ mod tests {
                 "claude:haiku"
             ]
         );
+        let of_opencode = [("agent", "opencode"), ("model", "a/big")];
+        assert_eq!(
+            read("qwen,opencode:b/big", &of_opencode).unwrap(),
+            ["qwen", "opencode:b/big"]
+        );
         assert_eq!(read("none", &[]), Ok(Vec::new()));
         assert_eq!(
             read("codec", &[]),
