@@ -82,7 +82,7 @@ pub struct Acp {
     /// What the conversation has cost, in US dollars.
     cost_usd: f64,
     charged_usd: f64,
-    /// The cost of turns whose tokens were not reported.
+    /// The cost of turns whose tokens are not known.
     without_tokens_usd: f64,
 }
 
@@ -236,7 +236,7 @@ impl Acp {
         }
     }
 
-    /// What the turn used, if the agent reports it.
+    /// What the turn used, if the agent reports all of it.
     fn used(&mut self, told: &Value) -> Option<BTreeMap<String, ModelUsage>> {
         let tokens = |name: &str| json::field(&told[name]);
         let usage = ModelUsage {
@@ -248,7 +248,7 @@ impl Acp {
             context_window: 0,
         };
         self.charged_usd = self.cost_usd;
-        if usage.input_tokens + usage.output_tokens == 0 {
+        if self.able.tells_last_call || usage.input_tokens + usage.output_tokens == 0 {
             self.without_tokens_usd += usage.cost_usd;
             return None;
         }
@@ -340,8 +340,11 @@ impl Acp {
                     let half = self.words.ceil_char_boundary(WORDS_BYTES_MAX / 2);
                     self.words.drain(..half);
                 }
-                let used = update["_meta"]["usage"]["inputTokens"].as_u64();
-                self.told(used, 0);
+                let meta = &update["_meta"];
+                // Qwen reports a subagent's context in the same way.
+                if meta["parentToolCallId"].is_null() {
+                    self.told(meta["usage"]["inputTokens"].as_u64(), 0);
+                }
             }
             "agent_thought_chunk" => {
                 let text = update["content"]["text"].as_str().unwrap_or_default();
@@ -466,6 +469,7 @@ impl Acp {
         let model = self.model();
         let response = Response {
             number: self.response,
+            main_thread: true,
             model: &model,
             // Earlier content is read from the cache, since all agents have one.
             usage: Usage {

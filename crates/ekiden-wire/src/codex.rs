@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Its own compaction is off. Its sandbox and its questions follow the run's permissions: it asks for what it
-//! may not do by itself, and [`crate::consent`] answers.
+//! may not do by itself, and [`crate::consent`] answers, not Codex's own reviewer.
 
 mod failure;
 mod item;
@@ -53,6 +53,7 @@ pub struct Codex {
     changes: BTreeMap<String, Vec<String>>,
     questions: Questions,
     response: u64,
+    subagent_responses: u64,
     usage: Usage,
     retries: u32,
     limits: Value,
@@ -83,7 +84,8 @@ impl Codex {
             (false, false) => ("on-request", "read-only"),
         };
         let mut params = json!({
-            "cwd": self.start.dir, "approvalPolicy": policy, "sandbox": sandbox,
+            "cwd": self.start.dir, "approvalPolicy": policy, "approvalsReviewer": "user",
+            "sandbox": sandbox,
             "config": {"model_auto_compact_token_limit": i64::MAX},
         });
         if let Some(model) = &self.start.model {
@@ -92,6 +94,8 @@ impl Codex {
         let method = match &self.start.resume {
             Some(thread) => {
                 params["threadId"] = thread.as_str().into();
+                // The whole history may be too long to read.
+                params["excludeTurns"] = true.into();
                 "thread/resume"
             }
             None => "thread/start",
@@ -146,6 +150,10 @@ impl Codex {
             .as_str()
             .is_some_and(|thread| thread != self.thread && !self.thread.is_empty());
         if is_others {
+            // A subagent has a thread of its own.
+            if method == "thread/tokenUsage/updated" && self.turn.is_some() {
+                self.subagent_used(&params["tokenUsage"]);
+            }
             return;
         }
         match method {
@@ -212,22 +220,27 @@ impl Codex {
     fn respond(&mut self, block: Option<Block>) {
         let response = Response {
             number: self.response,
+            main_thread: true,
             model: &self.model,
             usage: self.usage,
         };
         self.out.respond(&response, block);
     }
 
+    fn subagent_used(&mut self, told: &Value) {
+        self.subagent_responses += 1;
+        let response = Response {
+            number: self.subagent_responses,
+            main_thread: false,
+            model: &self.model,
+            usage: usage(told),
+        };
+        self.out.respond(&response, None);
+    }
+
     /// A model call reported its tokens: its response is over.
     fn used(&mut self, told: &Value) {
-        let last = |name: &str| -> u64 { json::field(&told["last"][name]) };
-        let cached = last("cachedInputTokens").min(last("inputTokens"));
-        self.usage = Usage {
-            input: last("inputTokens") - cached,
-            cache_read: cached,
-            cache_creation: 0,
-            output: last("outputTokens"),
-        };
+        self.usage = usage(told);
         // Calls before a turn belong to an earlier attempt, which was charged for them.
         if self.turn.is_some() {
             self.respond(None);
@@ -375,6 +388,18 @@ impl Dialect for Codex {
 
     fn conversation(&self) -> Option<&str> {
         Some(self.thread.as_str()).filter(|thread| !thread.is_empty())
+    }
+}
+
+/// The tokens of the last model call.
+fn usage(told: &Value) -> Usage {
+    let last = |name: &str| -> u64 { json::field(&told["last"][name]) };
+    let cached = last("cachedInputTokens").min(last("inputTokens"));
+    Usage {
+        input: last("inputTokens") - cached,
+        cache_read: cached,
+        cache_creation: 0,
+        output: last("outputTokens"),
     }
 }
 

@@ -213,10 +213,13 @@ impl Outbox {
             None => 0,
         };
         self.see(ClientEvent::Assistant(Box::new(Assistant {
-            message_id: format!("r{}", response.number),
+            message_id: match response.main_thread {
+                true => format!("r{}", response.number),
+                false => format!("subagent {}", response.number),
+            },
             model: response.model.to_owned(),
             usage: response.usage,
-            main_thread: true,
+            main_thread: response.main_thread,
             synthetic: false,
             blocks: block.into_iter().collect(),
             error: None,
@@ -280,8 +283,9 @@ impl Outbox {
 /// What belongs to one response of the model.
 #[derive(Debug)]
 pub(crate) struct Response<'a> {
-    /// Its number in the conversation.
+    /// Its number in the conversation, or among those of all subagents.
     pub(crate) number: u64,
+    pub(crate) main_thread: bool,
     pub(crate) model: &'a str,
     pub(crate) usage: Usage,
 }

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 
 use ekiden_core::budget::{Price, Prices, Spend, TokenCounts};
+use ekiden_core::ends::LimitKind;
 use ekiden_core::limits::BYTES_PER_TOKEN;
 
 use crate::rpc::begins_attempt;
@@ -92,8 +93,8 @@ impl SpendEstimate {
         if begins_attempt(event) {
             self.begin_anew();
         }
-        // Only accounts with a subscription get limit reports.
-        self.subscription |= matches!(event, ClientEvent::RateLimit(_));
+        // Only accounts with a subscription have limits of a known kind. Any service may refuse for a while.
+        self.subscription |= matches!(event, ClientEvent::RateLimit(info) if info.kind != LimitKind::Unknown);
         false
     }
 
@@ -306,6 +307,7 @@ pub(crate) fn nano_usd(usd: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::{RateLimitInfo, RateLimitStatus};
     use crate::tests as fixtures;
 
     const UNKNOWN: Price = Price::usual(15_000);
@@ -554,5 +556,17 @@ mod tests {
             meter.observe(&event);
         }
         assert!(meter.subscription);
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_limit_that_nobody_names_may_be_of_an_account_that_pays_by_use() {
+        let mut meter = meter();
+        meter.observe(&ClientEvent::RateLimit(RateLimitInfo {
+            status: RateLimitStatus::Rejected,
+            resets_at: None,
+            kind: LimitKind::Unknown,
+        }));
+        assert!(!meter.subscription);
     }
 }

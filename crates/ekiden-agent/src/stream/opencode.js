@@ -20,8 +20,9 @@ export const ekiden = async ({ client }) => {
       tell("_ekiden/context", { sessionId, used: input + cache.read + cache.write, size: window })
     }
     if (type === "session.status" && status.type === "retry") {
-      const { message, next } = status
-      tell("_ekiden/retry", { sessionId, message, resetsAt: Math.ceil(next / 1000), waitsMs: next - Date.now() })
+      const { attempt, message, next } = status
+      const resetsAt = Math.ceil(next / 1000)
+      tell("_ekiden/retry", { sessionId, attempt, message, resetsAt, waitsMs: next - Date.now() })
     }
   }
   return { event }

@@ -6,6 +6,8 @@ use serde_json::Value;
 const JOINING: [&str; 2] = ["OpenCode", "@agentclientprotocol/claude-agent-acp"];
 /// Agents that report their own guess as the use of their context, far from what the service counts.
 const GUESSING: [&str; 1] = ["Copilot"];
+/// Agents that report the tokens of a turn's last call as those of the turn (measured with 1.18.33).
+const TELLING_THE_LAST_CALL: [&str; 1] = ["OpenCode"];
 
 /// What an agent can do.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +17,8 @@ pub(super) struct Able {
     pub(super) resume: Option<&'static str>,
     /// The service counted what the agent reports about its context.
     pub(super) is_trusted: bool,
+    /// What it reports as the tokens of a turn are those of one call.
+    pub(super) tells_last_call: bool,
 }
 
 /// How a message gets into a running turn.
@@ -58,6 +62,7 @@ impl Able {
                 false => loads.then_some("session/load"),
             },
             is_trusted: !GUESSING.contains(&name),
+            tells_last_call: TELLING_THE_LAST_CALL.contains(&name),
         }
     }
 }

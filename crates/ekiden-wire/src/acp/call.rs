@@ -66,12 +66,16 @@ impl OpenCall {
                 self.paths.push(path.to_owned());
             }
         }
+        let raw = &update["rawOutput"];
         let code = [
             &update["_meta"]["terminal_exit"]["exit_code"],
-            &update["rawOutput"]["metadata"]["exit"],
-            &update["rawOutput"]["exit_code"],
+            &raw["metadata"]["exit"],
+            &raw["exit_code"],
+            &raw["exitCode"],
         ];
-        self.code = code.iter().find_map(|code| code.as_i64()).or(self.code);
+        let parts = json::elements(&raw["contents"]).iter();
+        let mut code = code.into_iter().chain(parts.map(|part| &part["exitCode"]));
+        self.code = code.find_map(Value::as_i64).or(self.code);
         self.learn_output(update);
     }
 

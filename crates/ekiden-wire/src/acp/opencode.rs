@@ -11,6 +11,8 @@ use crate::stream::{
 
 /// opencode waits longer before it retries a call only if the service names the time, as at a usage limit.
 const RETRY_WAIT_MS_MAX: u64 = 60_000;
+/// It retries without end. By then it has tried for some four minutes.
+const ATTEMPTS_MAX: u32 = 10;
 
 impl Acp {
     /// What our plugin in opencode reports.
@@ -19,30 +21,36 @@ impl Acp {
             "_ekiden/context" => self.told(told["used"].as_u64(), json::field(&told["size"])),
             "_ekiden/retry" => {
                 let waits_ms: u64 = json::field(&told["waitsMs"]);
+                let attempt: u32 = json::field(&told["attempt"]);
                 if waits_ms > RETRY_WAIT_MS_MAX {
-                    self.limited(told);
+                    self.give_up(told, ApiErrorKind::RateLimit);
+                } else if attempt >= ATTEMPTS_MAX {
+                    self.give_up(told, ApiErrorKind::ServerError);
+                } else {
+                    let kind = ApiErrorKind::ServerError;
+                    let error = ApiError { kind, status: None };
+                    self.out.see(ClientEvent::ApiRetry { attempt, error });
                 }
             }
             _ => {}
         }
     }
 
-    /// Ends the turn, which the service refuses until then: the agent would wait silently.
-    fn limited(&mut self, told: &Value) {
+    /// Ends the turn, which the service refuses: the agent would go on trying, or wait silently until the reset.
+    fn give_up(&mut self, told: &Value, kind: ApiErrorKind) {
         if std::mem::replace(&mut self.is_given_up, true) {
             return;
         }
         self.flush_words();
         self.turn_over();
-        self.out.see(ClientEvent::RateLimit(RateLimitInfo {
-            status: RateLimitStatus::Rejected,
-            resets_at: json::field(&told["resetsAt"]),
-            kind: LimitKind::Unknown,
-        }));
-        let error = ApiError {
-            kind: ApiErrorKind::RateLimit,
-            status: None,
-        };
+        if kind == ApiErrorKind::RateLimit {
+            self.out.see(ClientEvent::RateLimit(RateLimitInfo {
+                status: RateLimitStatus::Rejected,
+                resets_at: json::field(&told["resetsAt"]),
+                kind: LimitKind::Unknown,
+            }));
+        }
+        let error = ApiError { kind, status: None };
         let result = self.result(&Value::Null, true, TerminalReason::ApiError);
         self.out
             .failed(error, result, &json::text(&told["message"]));

@@ -350,6 +350,37 @@ fn a_cost_that_comes_without_tokens_is_charged_once() {
     }
 }
 
+/// With opencode 1.18.33 the usage at the end of a turn is that of its last call, and the cost is that of all.
+// shows: AGT-15, REL-22
+#[test]
+fn a_turn_of_opencode_used_more_than_its_last_call() {
+    let mut acp = at_work(&json!({"agentInfo": {"name": "OpenCode"}}));
+    acp.own_model = Some("big".to_owned());
+    for calls in 1..=7u64 {
+        call(&mut acp, &calls.to_string(), "completed");
+        let told = json!({"sessionId": "s", "used": 30_000 + calls * 20_000, "size": 200_000});
+        tell(
+            &mut acp,
+            &json!({"method": "_ekiden/context", "params": told}),
+        );
+    }
+    let cost = json!({"currency": "USD", "amount": 1.0});
+    let told = json!({"sessionUpdate": "usage_update", "used": 170_000, "cost": cost});
+    update(&mut acp, &told);
+    let usage = json!({"inputTokens": 1_000, "outputTokens": 100, "cachedReadTokens": 169_000});
+    let ended = json!({"stopReason": "end_turn", "usage": usage});
+    let id = *acp.prompts.first().unwrap();
+    tell(&mut acp, &json!({"id": id, "result": ended}));
+    let mut meter = SpendEstimate::new(Prices::default(), Price::usual(15_000));
+    for event in &acp.out.events {
+        meter.observe(event);
+    }
+    let spend = meter.spend();
+    assert_eq!(spend.micro_usd, 1_000_000);
+    assert!(spend.tokens > 100_000, "{spend:?}");
+    assert!(!meter.prices.knows("big"), "of the turn's cost by one call");
+}
+
 // shows: AGT-15, REL-22
 #[test]
 fn the_price_of_a_model_that_the_agent_chose_itself_is_learned() {
@@ -476,13 +507,38 @@ fn opencodes_plugin_tells_the_context_while_the_turn_is_at_work() {
     assert_eq!(contexts.collect::<Vec<_>>(), expected);
 }
 
+fn retry(attempt: u32, waits_ms: u64) -> Value {
+    json!({"method": "_ekiden/retry", "params": {"sessionId": "s", "message": "try later",
+        "attempt": attempt, "resetsAt": 2_000_000_000, "waitsMs": waits_ms}})
+}
+
+/// opencode itself would try without end, and each report of a retry would count as a sign of life.
+// shows: AGT-17, REL-10
+#[test]
+fn a_call_that_opencode_retries_in_vain_is_shown_and_ends_the_turn() {
+    let mut acp = at_work(&json!({"agentInfo": {"name": "OpenCode"}}));
+    let seen = |acp: &Acp, is: fn(&&ClientEvent) -> bool| acp.out.events.iter().filter(is).count();
+    for attempt in 1..10 {
+        tell(&mut acp, &retry(attempt, 30_000));
+    }
+    let is_retry = |event: &&ClientEvent| matches!(event, ClientEvent::ApiRetry { .. });
+    assert_eq!(seen(&acp, is_retry), 9);
+    assert_eq!(methods(&mut acp), [""; 0]);
+    for attempt in 10..13 {
+        tell(&mut acp, &retry(attempt, 30_000));
+    }
+    assert_eq!(methods(&mut acp), ["session/cancel"]);
+    let is_result = |event: &&ClientEvent| matches!(event, ClientEvent::Result(_));
+    assert_eq!(seen(&acp, is_result), 1);
+    let mut seen = Observed::default();
+    acp.out.events.iter().for_each(|event| seen.observe(event));
+    assert_eq!(cause(&seen), EndCause::ServerError);
+}
+
 // shows: AGT-17, REL-10
 #[test]
 fn a_limit_that_opencodes_plugin_tells_ends_the_turn_once() {
-    let retry = |waits_ms: u64| {
-        json!({"method": "_ekiden/retry", "params": {"sessionId": "s", "message": "try later",
-            "resetsAt": 2_000_000_000, "waitsMs": waits_ms}})
-    };
+    let retry = |waits_ms: u64| retry(1, waits_ms);
     let mut acp = at_work(&json!({"agentInfo": {"name": "OpenCode"}}));
     tell(&mut acp, &retry(30_000));
     assert_eq!(methods(&mut acp), [""; 0], "it tries again soon");
@@ -503,6 +559,46 @@ fn a_limit_that_opencodes_plugin_tells_ends_the_turn_once() {
         kind: LimitKind::Unknown,
     };
     assert_eq!(cause(&seen), limited);
+}
+
+// shows: AGT-17, REL-02
+#[test]
+fn what_qwen_tells_of_a_subagents_context_is_not_the_conversations() {
+    let mut acp = at_work(&json!({"agentInfo": {"name": "qwen-code"}}));
+    for (tokens, parent) in [(50_000, Value::Null), (190_000, "call_1".into())] {
+        let meta = json!({"usage": {"inputTokens": tokens}, "parentToolCallId": parent});
+        let told = json!({"sessionUpdate": "agent_message_chunk", "content": {"text": ""}, "_meta": meta});
+        update(&mut acp, &told);
+    }
+    let contexts = acp.out.events.iter().filter_map(|event| match event {
+        ClientEvent::Context { tokens, .. } => Some(*tokens),
+        _ => None,
+    });
+    assert_eq!(contexts.collect::<Vec<_>>(), [50_000]);
+}
+
+/// Copilot and Cursor report a command that failed as a call that completed.
+// shows: AGT-15, REL-06
+#[test]
+fn a_command_with_an_exit_code_failed_whatever_its_call_is_called() {
+    let shell = |code: i64| json!({"contents": [{"type": "text"}, {"type": "shell_exit", "shellId": "0", "exitCode": code}]});
+    for (raw, is_error) in [
+        (shell(0), false),
+        (shell(2), true),
+        (json!({"exitCode": 0, "stdout": ""}), false),
+        (json!({"exitCode": 2, "stdout": ""}), true),
+    ] {
+        let mut acp = at_work(&json!({}));
+        call(&mut acp, "a", "in_progress");
+        let over = json!({"sessionUpdate": "tool_call_update", "toolCallId": "a",
+            "status": "completed", "rawOutput": raw});
+        update(&mut acp, &over);
+        let results = acp.out.events.iter().filter_map(|event| match event {
+            ClientEvent::ToolResults(results) => Some(results[0].is_error),
+            _ => None,
+        });
+        assert_eq!(results.collect::<Vec<_>>(), [is_error], "{raw}");
+    }
 }
 
 fn is_delivered(acp: &mut Acp) -> bool {

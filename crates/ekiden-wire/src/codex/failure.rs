@@ -6,14 +6,24 @@ use crate::rpc::of_status;
 use crate::stream::{ApiError, ApiErrorKind as Kind, TerminalReason as Reason};
 
 pub(super) fn of(info: &Value) -> (ApiError, Reason) {
-    let kind = match info.as_str().unwrap_or_default() {
+    let word = info.as_str().unwrap_or_default();
+    let kind = match word {
         "usageLimitExceeded" | "rateLimitExceeded" => Kind::RateLimit,
         "unauthorized" => Kind::AuthenticationFailed,
-        "serverOverloaded" | "flexUnavailable" => Kind::Overloaded,
+        "serverOverloaded" | "flexUnavailable" | "policyCapacityUnavailable" => Kind::Overloaded,
         "modelNotFound" => Kind::ModelNotFound,
-        "badRequest" => Kind::InvalidRequest,
+        "badRequest"
+        | "cyberPolicy"
+        | "bioPolicy"
+        | "misalignmentPolicyViolation"
+        | "inferenceHookDenied" => Kind::InvalidRequest,
         "contextWindowExceeded" => return (ApiError::default(), Reason::PromptTooLong),
         "sessionBudgetExceeded" => return (ApiError::default(), Reason::BudgetExhausted),
+        // The service is well, so waiting for it is no help.
+        "tooManyDenials" => return (ApiError::default(), Reason::TooManyDenials),
+        "sandboxError" | "threadRollbackFailed" => {
+            return (ApiError::default(), Reason::Other(word.to_owned()));
+        }
         _ => Kind::Unknown,
     };
     // The other kinds are objects, which may hold the status of the answer.

@@ -1,9 +1,11 @@
 use ekiden_core::agent::Permissions;
+use ekiden_core::budget::{Price, Prices};
 use ekiden_core::ends::EndCause;
 
 use super::*;
-use crate::ends::{Observed, cause};
+use crate::ends::{Exit, Observed, cause};
 use crate::saved::Saved;
+use crate::spending::SpendEstimate;
 
 fn tell(codex: &mut Codex, message: &Value) {
     codex.hear(Line::Whole(message.to_string().as_bytes()));
@@ -132,6 +134,7 @@ fn its_compaction_is_off_and_its_sandbox_is_the_runs_choice() {
             .unwrap();
         let params = &start["params"];
         assert!(params["config"]["model_auto_compact_token_limit"].as_u64() > Some(1 << 60));
+        assert_eq!(params["approvalsReviewer"], "user", "not Codex itself");
         (params["approvalPolicy"].clone(), params["sandbox"].clone())
     };
     assert_eq!(
@@ -212,6 +215,31 @@ fn a_thread_that_is_resumed_is_not_charged_again() {
     assert_eq!(told(&mut codex), (0, 1));
 }
 
+// shows: AGT-16, REL-22
+#[test]
+fn what_a_subagent_spends_counts_and_its_context_does_not() {
+    let mut codex = at_work(Permissions::default());
+    let told = |codex: &mut Codex, thread: &str, tokens: u64| {
+        let usage = json!({"last": {"inputTokens": tokens, "outputTokens": 100}});
+        let params = json!({"threadId": thread, "tokenUsage": usage});
+        let method = "thread/tokenUsage/updated";
+        tell(codex, &json!({"method": method, "params": params}));
+    };
+    told(&mut codex, "t", 50_000);
+    told(&mut codex, "a subagent's", 190_000);
+    told(&mut codex, "a subagent's", 10_000);
+    told(&mut codex, "t", 60_000);
+    let mut meter = SpendEstimate::new(Prices::default(), Price::usual(15_000));
+    for event in &codex.out.events {
+        meter.observe(event);
+        if let ClientEvent::Context { tokens, .. } = event {
+            assert!(*tokens < 100_000, "{tokens}");
+        }
+    }
+    assert_eq!(meter.kinds().input, 310_000);
+    assert_eq!(meter.turns, 2);
+}
+
 // shows: AGT-16
 #[test]
 fn an_interrupt_that_comes_too_late_fails_nothing() {
@@ -290,6 +318,33 @@ fn a_failure_is_known_by_its_field_and_a_limit_by_its_window() {
     // Prose decides nothing, nor does an unknown word.
     assert_eq!(failed(&"aNewWord".into()), EndCause::ServerError);
     assert_eq!(failed(&Value::Null), EndCause::ServerError);
+}
+
+/// A refusal is not an outage, which would be waited out for hours.
+// shows: AGT-16, REL-11
+#[test]
+fn no_failure_that_codex_names_is_an_outage_except_its_own() {
+    for word in names()["types"]["CodexErrorInfo"].as_array().unwrap() {
+        let is_outage = ["other", "internalServerError"].contains(&word.as_str().unwrap());
+        assert_eq!(failed(word) == EndCause::ServerError, is_outage, "{word}");
+    }
+    assert_eq!(failed(&"cyberPolicy".into()), EndCause::InvalidRequest);
+    assert_eq!(
+        failed(&"policyCapacityUnavailable".into()),
+        EndCause::Overloaded
+    );
+    let mut codex = at_work(Permissions::default());
+    let error = json!({"message": "no more", "codexErrorInfo": "tooManyDenials"});
+    let turn = json!({"turn": {"id": "u1", "status": "failed", "error": error}});
+    notice(&mut codex, "turn/completed", turn);
+    let mut seen = Observed::default();
+    codex
+        .out
+        .events
+        .iter()
+        .for_each(|event| seen.observe(event));
+    seen.exited(Exit::Code(0), "");
+    assert_eq!(cause(&seen), EndCause::AutoModeBlocked);
 }
 
 // shows: AGT-16, AGT-13
@@ -415,6 +470,9 @@ fn each_request_has_the_names_of_the_pinned_version() {
                 assert!(has(&names["types"][words], word), "{request}");
             }
         }
+        // Its answer would have the whole history, which may be too long to read.
+        let is_short = method != "thread/resume" || params["excludeTurns"] == true;
+        assert!(is_short, "{request}");
         seen.insert(method);
     }
     let all = names["requests"].as_object().unwrap();

@@ -232,8 +232,8 @@ pub static TABLE: &[Row] = rows! { end:
             || end.seen.ended_by_us.is_some()
             || end.seen.exit == Some(Exit::Code(0)))
             => EndCause::Interrupted;
-    "`aborted_streaming`, `aborted_tools` otherwise: ten refusals for want of a safety check":
-        aborted(end) => EndCause::AutoModeBlocked;
+    "`aborted_streaming`, `aborted_tools` otherwise: ten refusals for want of a safety check; of Codex `tooManyDenials`":
+        aborted(end) || end.failed_by(&Reason::TooManyDenials) => EndCause::AutoModeBlocked;
     "`is_error` and `hook_stopped`, `stop_hook_prevented`":
         end.failed() && stopped_by_hook(end) => EndCause::HookStopped;
     "`is_error` and `completed`; with an API error (older clients) it is as `api_error`":

@@ -61,6 +61,8 @@ pub enum TerminalReason {
     ImageError,
     ModelError,
     MalformedToolUseExhausted,
+    /// Codex's.
+    TooManyDenials,
     /// A word that we do not know.
     #[serde(untagged)]
     Other(String),
