@@ -11,6 +11,7 @@ use crate::error::{FileFault, StoreError};
 use crate::layout::Published;
 use crate::replace::{replace_at_once, replace_in_project};
 
+const VERSION: u32 = 1;
 /// The largest of a loop's files that is read, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
 
@@ -20,9 +21,14 @@ pub fn state(disk: &dyn Disk, published: &Published) -> Result<Option<RalphState
     let Some(bytes) = if_there(disk.read(&path, BYTES_MAX))? else {
         return Ok(None);
     };
-    let parsed = serde_json::from_slice(&bytes);
-    let damaged = |error| StoreError::file("read", &path, FileFault::DamagedLoop(error));
-    parsed.map(Some).map_err(damaged)
+    let fault = |fault| StoreError::file("read", &path, fault);
+    let parsed = serde_json::from_slice(&bytes).map_err(FileFault::DamagedLoop);
+    let state: RalphState = parsed.map_err(fault)?;
+    let (found, known) = (state.version, VERSION);
+    match found > known {
+        true => Err(fault(FileFault::TooNew { found, known })),
+        false => Ok(Some(state)),
+    }
 }
 
 /// Changes the file, and makes it if it is missing.
@@ -33,7 +39,7 @@ pub fn change(
 ) -> Result<RalphState, StoreError> {
     let before = state(disk, published)?;
     let mut state = before.clone().unwrap_or_default();
-    state.version = 1;
+    state.version = VERSION;
     change(&mut state);
     if before.as_ref() != Some(&state) {
         let path = published.ralph_state();

@@ -19,9 +19,11 @@ pub fn take(
     workspace: &Workspace,
     dry_run: bool,
 ) -> Result<Option<Conversion>, Failure> {
-    let Some(theirs) = source.object(STATE)? else {
+    let Some(mut theirs) = source.object(STATE)? else {
         return Ok(None);
     };
+    // It counts their formats, maybe in words.
+    theirs.remove("version");
     let conversion = |became| Ok(Some(Conversion::new(STATE, became)));
     let theirs: RalphState = match serde_json::from_value(theirs.into()) {
         Ok(theirs) => theirs,
@@ -52,7 +54,7 @@ pub fn take(
     prepare_project(&disk, &workspace.dir, &workspace.state_dir, git)?;
     let taken = ralph::change(&disk, &published, |state| {
         *state = RalphState {
-            version: 1,
+            version: state.version,
             ..theirs
         };
     });
