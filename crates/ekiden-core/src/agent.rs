@@ -50,7 +50,10 @@ impl AgentSpec {
 
     /// The provider whose account pays, if the model's name says it, as in `anthropic/claude-x`.
     pub fn provider(&self) -> Option<&str> {
-        let model = self.model.as_deref().filter(|_| self.kind == AgentKind::Acp);
+        let model = self
+            .model
+            .as_deref()
+            .filter(|_| self.kind == AgentKind::Acp);
         model?.split_once('/').map(|(provider, _)| provider)
     }
 

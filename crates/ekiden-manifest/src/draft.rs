@@ -118,7 +118,7 @@ impl Draft {
             let id = if is_ours {
                 text.to_owned()
             } else {
-                made_id(text, number, &mut taken)
+                own_id(text, number, &mut taken)
             };
             id_of(id).map_err(|what| findings.say(line, &what)).ok()
         };
@@ -406,9 +406,8 @@ fn id_of(text: String) -> Result<StageId, String> {
         .map_err(|error| format!("id {} is not {}", quoted(&error.text), error.expected))
 }
 
-/// An id made from any text. Characters that an id may not have become `-`. The stage's number, or a higher one,
-/// makes it unique without regard to case.
-fn made_id(text: &str, number: usize, taken: &mut HashSet<String>) -> String {
+/// An id made from any text. Characters that an id may not have become `-`.
+pub fn made_id(text: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let letters = text.trim().chars();
     let letters = letters.map(|c| if fits(c) { c } else { '-' });
@@ -416,11 +415,16 @@ fn made_id(text: &str, number: usize, taken: &mut HashSet<String>) -> String {
     while id.contains("..") {
         id = id.replace("..", ".");
     }
-    id = match id.trim_matches(['.', '-']) {
-        "" => format!("stage-{number}"),
-        id if id.to_ascii_lowercase().ends_with(".lock") => id.replace('.', "-"),
-        id => id.to_owned(),
-    };
+    match id.trim_matches(['.', '-']) {
+        "" => None,
+        id if id.to_ascii_lowercase().ends_with(".lock") => Some(id.replace('.', "-")),
+        id => Some(id.to_owned()),
+    }
+}
+
+/// The same for a stage. Its number, or a higher one, makes it unique without regard to case.
+fn own_id(text: &str, number: usize, taken: &mut HashSet<String>) -> String {
+    let mut id = made_id(text).unwrap_or_else(|| format!("stage-{number}"));
     let mut own = id.clone();
     for number in number.. {
         if taken.insert(own.to_ascii_lowercase()) {

@@ -31,6 +31,7 @@ mod tree;
 mod yaml;
 
 pub use document::{Architecture, Defaults, Document, Format, FoundText, Surroundings, TextAlone};
+pub use draft::made_id;
 pub use fault::{Fault, Faults};
 pub use own::{VERSION, schema};
 pub use planned::{Refused, planned, planned_schema};

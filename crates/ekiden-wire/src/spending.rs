@@ -94,7 +94,8 @@ impl SpendEstimate {
             self.begin_anew();
         }
         // Only accounts with a subscription have limits of a known kind. Any service may refuse for a while.
-        self.subscription |= matches!(event, ClientEvent::RateLimit(info) if info.kind != LimitKind::Unknown);
+        self.subscription |=
+            matches!(event, ClientEvent::RateLimit(info) if info.kind != LimitKind::Unknown);
         false
     }
 

@@ -567,7 +567,8 @@ fn what_qwen_tells_of_a_subagents_context_is_not_the_conversations() {
     let mut acp = at_work(&json!({"agentInfo": {"name": "qwen-code"}}));
     for (tokens, parent) in [(50_000, Value::Null), (190_000, "call_1".into())] {
         let meta = json!({"usage": {"inputTokens": tokens}, "parentToolCallId": parent});
-        let told = json!({"sessionUpdate": "agent_message_chunk", "content": {"text": ""}, "_meta": meta});
+        let told =
+            json!({"sessionUpdate": "agent_message_chunk", "content": {"text": ""}, "_meta": meta});
         update(&mut acp, &told);
     }
     let contexts = acp.out.events.iter().filter_map(|event| match event {

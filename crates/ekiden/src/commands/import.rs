@@ -27,7 +27,6 @@ use crate::output::{Output, phrase};
 use crate::plan::read;
 use crate::settings::approval::Approvals;
 use crate::settings::chosen;
-use crate::settings::environment::Environment;
 use crate::settings::file::{self, SettingsFile};
 use crate::settings::flags::{Starting, Typed};
 use crate::settings::given::{Given, Origin};
@@ -82,11 +81,16 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     let foreign = settings::foreign(&source, environment)?;
     let (documents, not_documents) = handoffs::documents(&source)?;
     let marker = invocation.given.need(&table::COMPLETION_MARKER)?;
-    let plan = plan::begun(&source)?;
+    let (plans, halves) = plan::begun(&source)?;
     let relay = cleave::left(&source, &marker)?;
+    if args.task.is_some() && relay.is_none() {
+        let text = "cannot import with `--task`: no relay of cleave left anything there";
+        return Err(Failure::new(Exit::MissingInput, text)
+            .hint("`ekiden run TASK` starts work that continues nothing"));
+    }
     let earlier = relay.as_ref();
     let earlier = earlier.map(|left| (left.hash.clone(), Rc::clone(&left.earlier)));
-    let (work, found) = work(plan, relay, args, &workspace)?;
+    let (work, found) = work(plans, relay, args, &workspace)?;
     let mut task = None;
     if !args.dry_run {
         if let Some(UnfinishedWork::Relay(left)) = &work {
@@ -99,10 +103,11 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
         end_leftovers(&workspace, output);
     }
     let file = file::settings_file(&workspace.dir);
-    let mut conversions = take_settings(foreign, &file, environment, args.dry_run)?;
+    let (mut conversions, has_users) = take_settings(foreign, &file, &invocation, args.dry_run)?;
     conversions.extend(take_documents(documents, &workspace, args.dry_run)?);
     conversions.extend(not_documents);
     conversions.extend(ralph::take(&source, &workspace, args.dry_run)?);
+    conversions.extend(halves);
     conversions.extend(found);
     let readable = if let (Some(UnfinishedWork::Plan(begun)), true) = (&work, args.dry_run) {
         check_plan(begun, &invocation, &workspace)
@@ -125,6 +130,11 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
         let exit = take(work, task, args, (&invocation, &workspace), output)?;
         if exit != Exit::Done {
             return Ok(exit);
+        }
+        if has_users {
+            output.message(
+                "the run keeps the settings that it began with: set what was not taken over, then `ekiden import --new`\n",
+            );
         }
     }
     // Includes those of an import that was interrupted here.
@@ -183,7 +193,7 @@ fn source(path: &Path) -> Result<Source, Failure> {
 
 /// Which work goes on here, of what there is.
 fn work(
-    plan: Option<plan::Begun>,
+    plans: Vec<plan::Begun>,
     relay: Option<cleave::Left>,
     args: &ImportArgs,
     workspace: &Workspace,
@@ -193,7 +203,11 @@ fn work(
         true => Ok(None),
         false => history::imported(workspace, hash),
     };
-    if let Some(plan) = plan {
+    let later = |dir: &str| {
+        let why = format!("the plan comes first; `ekiden import {dir} --new` takes this");
+        Became::Nothing(why)
+    };
+    for plan in plans {
         let (of, done) = (&plan.done.imported, plan.done.stages.len());
         let was = format!(
             "{}: {done} of {} done",
@@ -205,6 +219,7 @@ fn work(
             None if done == plan.stages => {
                 Became::Nothing("nothing of it is left to do".to_owned())
             }
+            None if work.is_some() => later(&of.from),
             None => Became::New("a run; what is done counts if its validation passes".to_owned()),
         };
         if matches!(became, Became::New(_)) {
@@ -223,9 +238,10 @@ fn work(
             None if left.is_complete && args.task.is_none() => Became::Nothing(
                 "its task is complete; `ekiden import --task TASK` starts other work from what it knows".to_owned(),
             ),
-            None if work.is_some() => {
-                Became::Nothing("the plan comes first; `ekiden import .cleave --new` takes this".to_owned())
-            }
+            None if !left.is_begun && args.task.is_none() => Became::Nothing(
+                "no session handed off; `ekiden import --task TASK` starts work from what it knows".to_owned(),
+            ),
+            None if work.is_some() => later(".cleave"),
             None => Became::New(format!("a run whose first session is {}", number + 1)),
         };
         if matches!(became, Became::New(_)) {
@@ -321,7 +337,7 @@ fn task_of(
     }
     let notes = &left.last.notes.next_prompt;
     let (text, name) = match &left.task {
-        Some(text) => (text, ".cleave/logs/session_1_prompt.md"),
+        Some((text, name)) => (text, name.as_str()),
         None if !notes.is_empty() => (notes, ".cleave/NEXT_PROMPT.md"),
         None => {
             let text = "the task of the relay is not in .cleave/";
@@ -345,7 +361,8 @@ fn take_relay(
     workspace: &Workspace,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let task_changed = args.task.is_some() && left.task.as_ref() != Some(&task.text);
+    let was = left.task.as_ref().map(|(text, _)| text);
+    let task_changed = args.task.is_some() && was != Some(&task.text);
     let mut header = run::header(invocation, workspace, task)?;
     header.imported = Some(Imported {
         from: ".cleave".to_owned(),
@@ -367,17 +384,18 @@ fn take_relay(
     run::go(invocation, workspace.clone(), header, begin, output)
 }
 
-/// Writes what can be set into the project's own file.
+/// Writes what can be set into the project's own file. Says, too, whether something only the user can set.
 fn take_settings(
     foreign: Vec<Foreign>,
     file: &Path,
-    environment: &Environment,
+    invocation: &Invocation,
     dry_run: bool,
-) -> Result<Vec<Conversion>, Failure> {
+) -> Result<(Vec<Conversion>, bool), Failure> {
     let present = SettingsFile::of_project(file)?;
+    let environment = &invocation.environment;
     let own = Given::of_user(environment)?;
     let mut wanted: Vec<(&str, String, String)> = Vec::new();
-    let mut conversions = Vec::new();
+    let (mut conversions, mut has_users) = (Vec::new(), false);
     for Foreign { was, wish } in foreign {
         let (row, value) = match wish {
             Wish::Set(name, value) => match table::find(name) {
@@ -394,6 +412,7 @@ fn take_settings(
             Some((_, taken, of)) if *taken != value && !row.user_only => {
                 Became::Nothing(format!("{of} says `{taken}`"))
             }
+            Some(_) | None if row.user_only => of_user(row, &value, &invocation.given),
             Some(_) | None => became(row, &value, present.as_ref(), &own),
         };
         if matches!(became, Became::New(_)) && first.is_none() && !dry_run {
@@ -403,24 +422,34 @@ fn take_settings(
                 Approvals::read(environment)?.renew(file, &hashes)?;
             }
         }
+        has_users |= row.user_only && matches!(became, Became::Nothing(_));
         wanted.push((row.name, value, was.clone()));
         conversions.push(Conversion::new(was, became));
     }
-    Ok(conversions)
+    Ok((conversions, has_users))
+}
+
+/// What becomes of a setting that a project's file may not have.
+fn of_user(row: &Row, value: &str, given: &Given) -> Became {
+    let name = row.name;
+    if let Err(needed) = (row.check)(value) {
+        return Became::Nothing(format!("`{name}` must be {needed}"));
+    }
+    if given.value(row).is_some_and(|given| given.text == value) {
+        return Became::Known(format!("{name} = {value}"));
+    }
+    let quoted = shlex::try_quote(value).unwrap_or_default().into_owned();
+    let flag = row.long().map(|flag| format!("`--{flag} {quoted}`, or "));
+    Became::Nothing(format!(
+        "a project's file may not set it: {}`ekiden config set {name} {quoted}`",
+        flag.unwrap_or_default()
+    ))
 }
 
 fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -> Became {
     let name = row.name;
     if let Err(needed) = (row.check)(value) {
         return Became::Nothing(format!("`{name}` must be {needed}"));
-    }
-    if row.user_only {
-        let quoted = shlex::try_quote(value).unwrap_or_default().into_owned();
-        let flag = row.long().map(|flag| format!("`--{flag} {quoted}`, or "));
-        return Became::Nothing(format!(
-            "a project's file may not set it: {}`ekiden config set {name} {quoted}`",
-            flag.unwrap_or_default()
-        ));
     }
     let there = present.and_then(|file| file.values.iter().find(|value| value.name == name));
     match there {

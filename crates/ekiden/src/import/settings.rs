@@ -133,6 +133,13 @@ pub fn foreign(source: &Source, environment: &Environment) -> Result<Vec<Foreign
             all.push(of_cleave(key, value, format!(".cleave/.{key}: {value}")));
         }
     }
+    let relay = ".cleave/.active_relay";
+    if source.text(relay)?.is_some() {
+        let why = "cleave's hooks block sessions here while it exists; delete it, and run cleave's `setup.sh --uninstall`";
+        let wish = Wish::Nothing(why.to_owned());
+        let was = relay.to_owned();
+        all.push(Foreign { was, wish });
+    }
     let casm = source.object(".casmrc.json")?.unwrap_or_default();
     all.extend(
         flat("", &casm)

@@ -33,9 +33,14 @@ impl Surroundings for Lookup<'_> {
             Format::Cleave => [beside, project],
         };
         let found = text_in(&dirs, file)?;
+        // cleave keeps a copy of its pipeline; the prompts may lie beside the original.
+        let where_to = match format {
+            Format::Cleave => " beside the pipeline or in the work dir",
+            Format::Ekiden | Format::Casm => "",
+        };
         found
             .map(|(_, text)| text)
-            .ok_or_else(|| "does not exist".to_owned())
+            .ok_or_else(|| format!("does not exist{where_to}"))
     }
 
     fn architecture(&mut self, file: &str) -> Result<Option<FoundText>, String> {

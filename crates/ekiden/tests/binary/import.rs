@@ -398,7 +398,7 @@ fn earlier_sessions_of_cleave_are_listed_shown_and_gone_back_to() {
 #[test]
 fn the_state_of_a_loop_is_taken_over_where_there_is_none() {
     let environment = Environment::new();
-    let state = r#"{"iteration": 4, "context_checkpoint": {"active": true, "level": "L2", "percent_at_checkpoint": 87,
+    let state = r#"{"version": "1.0.0", "iteration": 4, "context_checkpoint": {"active": true, "level": "L2", "percent_at_checkpoint": 87,
         "handoff_file": ".claude/handoffs/2026-01-07-1145.md", "current_todo_item": "Implement OAuth callback"},
         "context_history": [{"iteration": 1, "peak_percent": 45, "checkpoint": false}]}"#;
     environment.write(".claude/ralph-state.json", state);
@@ -427,6 +427,9 @@ fn the_state_of_a_loop_is_taken_over_where_there_is_none() {
         other.contains("not taken over: .ekiden/ralph-state.json is there"),
         "{other}"
     );
+    environment.write(".ekiden/ralph-state.json", r#"{"version": 2}"#);
+    let newer = environment.run(&["import"]).expect(74).stderr.clone();
+    assert!(newer.contains("it has version 2"), "{newer}");
     environment.shell("rm -r .ekiden");
     environment.write(".claude/ralph-state.json", r#"{"context_history": 3}"#);
     let wrong = environment.told(&["import"]);
@@ -740,6 +743,196 @@ fn a_pipeline_half_done_continues_with_the_stage_that_is_left() {
         .join("stages/two/sessions/1/prompt.md");
     let prompt = std::fs::read_to_string(prompt).unwrap();
     assert!(prompt.contains("The port is 8080"), "{prompt}");
+}
+
+/// cleave takes any text for a stage's name. A stage at work there left a handoff of its own.
+// shows: RUN-15
+#[test]
+fn a_stage_of_a_pipeline_is_known_by_any_name_and_reads_what_its_sessions_left() {
+    let environment = with_fixture("sdk-pipeline", ".cleave");
+    environment.shell("sed -i 's/\\bone\\b/part one/; s/part one.md/one.md/' .cleave/pipeline*");
+    let yaml = environment.read(".cleave/pipeline.yaml");
+    let yaml = yaml.replace("requires:", "shareKnowledge: false\n    requires:");
+    environment.write(".cleave/pipeline.yaml", &yaml);
+    let missing = environment.run(&[&REHEARSAL[..], &["--yes"]].concat());
+    let told = "does not exist beside the pipeline or in the work dir";
+    assert!(missing.expect(65).stderr.contains(told));
+    for name in ["one", "two"] {
+        let item = format!("- [ ] Make it\n\n  ```sh\n  echo made > {name}.txt\n  ```\n");
+        environment.write(&format!("{name}.md"), &item);
+    }
+    environment.write(".cleave/shared/KNOWLEDGE.md", "- The port is 8080\n");
+    for (file, text) in [
+        ("PROGRESS", "half of it"),
+        ("NEXT_PROMPT", "the rest of it"),
+    ] {
+        environment.write(&format!(".cleave/stages/two/{file}.md"), text);
+    }
+    let said = environment.run(&[&REHEARSAL[..], &["--yes"]].concat());
+    let told = ".cleave: 1 of 2 stages done";
+    assert!(said.expect(0).stdout.contains(told));
+    environment.run(&["resume"]).expect(0);
+    assert!(!environment.exists("one.txt"), "it is not done again");
+    let prompt = environment
+        .run_dir()
+        .join("stages/two/sessions/1/prompt.md");
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    assert!(prompt.contains("half of it") && prompt.contains("the rest of it"));
+    assert!(!prompt.contains("8080"), "it shares no knowledge: {prompt}");
+}
+
+/// `casm execute --from` marks everything before as skipped, and a failure what needs it.
+// shows: RUN-15
+#[test]
+fn a_session_that_casm_skipped_counts_unless_what_it_needs_failed() {
+    for (states, done) in [
+        (["skipped", "skipped", "running"], "2 of 3"),
+        (["failed", "skipped", "skipped"], "0 of 3"),
+        (["completed", "failed", "skipped"], "1 of 3"),
+    ] {
+        let environment = casm("command");
+        let [one, two, three] = states;
+        let state = format!(
+            r#"{{"sessions": {{"S01": {{"status": "{one}"}}, "S02": {{"status": "{two}"}}, "S03": {{"status": "{three}"}}}}}}"#
+        );
+        environment.write(".casm/state.json", &state);
+        let said = environment.told(&["import", "--dry-run"]);
+        let told = format!(".casm: {done} stages done");
+        assert!(said.contains(&told), "{states:?}: {said}");
+    }
+}
+
+// shows: RUN-15
+#[test]
+fn the_task_of_a_relay_is_the_one_that_its_newest_work_was_given() {
+    let task = |file: &str, age: &str| {
+        let environment = with_fixture("sdk-waits", ".cleave");
+        let file = format!(".cleave/{file}");
+        environment.write(&file, "7");
+        environment.shell(&format!("touch -d '{age}' {file}"));
+        let said = environment.run(&REHEARSAL).expect(0).stderr.clone();
+        let line = said.lines().find(|line| line.contains("the task is"));
+        line.unwrap_or_default().to_owned()
+    };
+    let of = |file: &str| format!("the task is taken from .cleave/{file}");
+    let (first, next) = ("logs/session_1_prompt.md", "NEXT_PROMPT.md");
+    let continued = ".continuation_prompt.md";
+    assert_eq!(task(continued, "1 hour"), of(continued));
+    assert_eq!(task(continued, "1 hour ago"), of(first));
+    // cleave 6, after cleave 5.
+    assert_eq!(task(".max_sessions", "1 hour"), of(next));
+    assert_eq!(task(".max_sessions", "1 hour ago"), of(first));
+}
+
+// shows: RUN-15
+#[test]
+fn what_says_that_the_work_before_is_complete_says_nothing_of_this() {
+    let is_complete = |what: &str| {
+        let environment = with_fixture("sdk-waits", ".cleave");
+        environment.shell(what);
+        let said = environment.told(&["import", "--dry-run", "--agent", "rehearsal"]);
+        said.contains("its task is complete")
+    };
+    let status = "sed -i 's/\"max_sessions\",/\"verified_complete\",/' .cleave/status.json";
+    let signal = "echo TASK_FULLY_COMPLETE > .cleave/.handoff_signal";
+    let old = "touch -d '1 hour ago' .cleave/status.json .cleave/.handoff_signal";
+    for complete in [status, signal] {
+        assert!(is_complete(complete), "{complete}");
+        assert!(!is_complete(&format!("{complete}; {old}")), "{complete}");
+    }
+}
+
+// shows: RUN-15
+#[test]
+fn half_of_what_another_program_left_is_told() {
+    let environment = casm("command");
+    let import = |options: &[&str]| {
+        let all = [&REHEARSAL[..], options].concat();
+        environment.told(&all)
+    };
+    environment.shell("mv .casm/state.json kept.json");
+    expect![[r#"
+        .casmrc.json: maxRetriesPerSession=1  plan.retries = 1
+        .casm/manifest.json                   not taken over: nothing of it was begun; `ekiden execute .casm/manifest.json` does it
+        --- exit code 0"#]]
+    .assert_eq(&import(&[]));
+    environment.shell("mv kept.json .casm/state.json; mv .casm/manifest.json kept.json");
+    expect![[r#"
+        .casmrc.json: maxRetriesPerSession=1  plan.retries = 1 (already there)
+        .casm/state.json                      not taken over: its plan is missing; put .casm/manifest.json back, and import again
+        --- exit code 0"#]]
+    .assert_eq(&import(&[]));
+    expect![[r#"
+        --- standard error
+        error: cannot import with `--task`: no relay of cleave left anything there
+        hint: `ekiden run TASK` starts work that continues nothing
+        --- exit code 66"#]]
+    .assert_eq(&import(&["--task", "Make part 9"]));
+    environment.write(".cleave/KNOWLEDGE.md", "- The port is 8080\n");
+    environment.write(".cleave/.active_relay", "1");
+    environment.shell("rm -r .casm .casmrc.json");
+    expect![[r#"
+        .cleave/.active_relay  not taken over: cleave's hooks block sessions here while it exists; delete it, and run cleave's `setup.sh --uninstall`
+        .cleave: 1 session     not taken over: no session handed off; `ekiden import --task TASK` starts work from what it knows
+        --- exit code 0"#]]
+    .assert_eq(&import(&[]));
+    environment
+        .run(&[&REHEARSAL[..], &["--task", "Make part 9"]].concat())
+        .expect(0);
+    environment.run(&["resume"]).expect(4);
+    let prompt = environment.kept(2, "prompt.md");
+    assert!(prompt.contains("The port is 8080"), "{prompt}");
+}
+
+// shows: RUN-15
+#[test]
+fn a_plan_that_is_done_hides_none_that_is_not() {
+    let environment = casm("command");
+    let state = environment.read(".casm/state.json");
+    let state = state
+        .replace("running", "completed")
+        .replace("pending", "completed");
+    environment.write(".casm/state.json", &state);
+    environment.write(
+        ".cleave/pipeline.yaml",
+        "stages:\n  - name: one\n    prompt: one.md\n",
+    );
+    environment.write(
+        ".cleave/pipeline_state.json",
+        r#"{"stages": {"one": "pending"}}"#,
+    );
+    environment.write("one.md", "Make it.\n");
+    let said = environment.told(&["import", "--dry-run"]);
+    for told in [
+        ".casm: 3 of 3 stages done             not taken over: nothing of it is left to do",
+        ".cleave: 0 of 1 stage done            a run; what is done counts",
+    ] {
+        assert!(said.contains(told), "{said}");
+    }
+}
+
+/// A project's file may not name commands.
+// shows: RUN-04, RUN-15
+#[test]
+fn a_check_that_was_not_taken_over_is_there_in_a_new_run_once_it_is_set() {
+    let environment = with_fixture("shell-waits", ".cleave").with("CLEAVE_VERIFY", "test -d .");
+    let told = "set what was not taken over, then `ekiden import --new`";
+    let check = || {
+        let first = environment.log()[0]["event"].clone();
+        first["manifest"]["stages"][0]["verification"]["command"].clone()
+    };
+    let said = environment.run(&REHEARSAL).expect(0);
+    assert!(said.stderr.contains(told), "{said}");
+    assert_eq!(check(), serde_json::Value::Null);
+    environment
+        .run(&["config", "set", "verify", "test -d ."])
+        .expect(0);
+    let said = environment.run(&[&REHEARSAL[..], &["--new"]].concat());
+    let said = said.expect(0);
+    assert!(!said.stderr.contains(told), "{said}");
+    let known = "verify = test -d . (already there)";
+    assert!(said.stdout.contains(known), "{said}");
+    assert_eq!(check(), "test -d .");
 }
 
 // shows: RUN-15
