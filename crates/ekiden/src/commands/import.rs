@@ -17,7 +17,7 @@ use super::run::Begin;
 use super::task::Task;
 use super::{Invocation, config, end_leftovers, run};
 use crate::exit::Exit;
-use crate::failure::{Failure, OrFail as _};
+use crate::failure::Failure;
 use crate::import::settings::{self, Foreign, Wish};
 use crate::import::source::Source;
 use crate::import::{Became, Conversion, cleave, handoffs, plan, ralph, sessions};
@@ -76,18 +76,13 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     let environment = &invocation.environment;
     environment.refuse_a_session("import settings and runs")?;
     let workspace = invocation.workspace_here()?;
-    let source = source(args.path.as_ref().unwrap_or(&workspace.dir))?;
+    let source = Source::of(args.path.as_ref().unwrap_or(&workspace.dir))?;
     // Everything is read before anything is written.
     let foreign = settings::foreign(&source, environment)?;
     let (documents, not_documents) = handoffs::documents(&source)?;
     let marker = invocation.given.need(&table::COMPLETION_MARKER)?;
     let (plans, halves) = plan::begun(&source)?;
     let relay = cleave::left(&source, &marker)?;
-    if args.task.is_some() && relay.is_none() {
-        let text = "cannot import with `--task`: no relay of cleave left anything there";
-        return Err(Failure::new(Exit::MissingInput, text)
-            .hint("`ekiden run TASK` starts work that continues nothing"));
-    }
     let earlier = relay.as_ref();
     let earlier = earlier.map(|left| (left.hash.clone(), Rc::clone(&left.earlier)));
     let (work, found) = work(plans, relay, args, &workspace)?;
@@ -171,26 +166,6 @@ fn take(
     Ok(if is_made { Exit::Done } else { exit })
 }
 
-/// Their project: the directory that is named, or the one in which the named `.cleave`, `.casm` or `.claude` is.
-fn source(path: &Path) -> Result<Source, Failure> {
-    let what = format!("cannot import from {}", phrase::path(path));
-    let dir = path.canonicalize().or_fail(Exit::MissingInput, what)?;
-    if !dir.is_dir() {
-        let text = format!(
-            "cannot import from {}: it is not a directory",
-            phrase::path(path)
-        );
-        return Err(Failure::new(Exit::MissingInput, text).hint("name the project's directory"));
-    }
-    let mut theirs = [".cleave", ".casm", ".claude"].into_iter();
-    let only = theirs.find(|name| dir.ends_with(name));
-    let dir = match dir.parent().filter(|_| only.is_some()) {
-        Some(project) => project.to_owned(),
-        None => dir,
-    };
-    Ok(Source { dir, only })
-}
-
 /// Which work goes on here, of what there is.
 fn work(
     plans: Vec<plan::Begun>,
@@ -198,6 +173,11 @@ fn work(
     args: &ImportArgs,
     workspace: &Workspace,
 ) -> Result<(Option<UnfinishedWork>, Vec<Conversion>), Failure> {
+    if args.task.is_some() && relay.is_none() {
+        let text = "cannot import with `--task`: no relay of cleave left anything there";
+        return Err(Failure::new(Exit::MissingInput, text)
+            .hint("`ekiden run TASK` starts work that continues nothing"));
+    }
     let (mut work, mut conversions) = (None, Vec::new());
     let known = |hash: &str| match args.new {
         true => Ok(None),
@@ -412,8 +392,7 @@ fn take_settings(
             Some((_, taken, of)) if *taken != value && !row.user_only => {
                 Became::Nothing(format!("{of} says `{taken}`"))
             }
-            Some(_) | None if row.user_only => of_user(row, &value, &invocation.given),
-            Some(_) | None => became(row, &value, present.as_ref(), &own),
+            Some(_) | None => became(row, &value, present.as_ref(), (&own, &invocation.given)),
         };
         if matches!(became, Became::New(_)) && first.is_none() && !dry_run {
             let written = config::written(row, std::slice::from_ref(&value))?;
@@ -432,9 +411,6 @@ fn take_settings(
 /// What becomes of a setting that a project's file may not have.
 fn of_user(row: &Row, value: &str, given: &Given) -> Became {
     let name = row.name;
-    if let Err(needed) = (row.check)(value) {
-        return Became::Nothing(format!("`{name}` must be {needed}"));
-    }
     if given.value(row).is_some_and(|given| given.text == value) {
         return Became::Known(format!("{name} = {value}"));
     }
@@ -446,10 +422,18 @@ fn of_user(row: &Row, value: &str, given: &Given) -> Became {
     ))
 }
 
-fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -> Became {
+fn became(
+    row: &Row,
+    value: &str,
+    present: Option<&SettingsFile>,
+    (own, given): (&Given, &Given),
+) -> Became {
     let name = row.name;
     if let Err(needed) = (row.check)(value) {
         return Became::Nothing(format!("`{name}` must be {needed}"));
+    }
+    if row.user_only {
+        return of_user(row, value, given);
     }
     let there = present.and_then(|file| file.values.iter().find(|value| value.name == name));
     match there {

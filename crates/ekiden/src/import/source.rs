@@ -7,8 +7,9 @@ use std::time::SystemTime;
 use ekiden_store::beneath::{self, NotInside};
 
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail as _};
 use crate::output::line::one_line;
+use crate::output::phrase;
 
 /// How much of one file is read, in bytes. Handoffs and manifests are far smaller.
 const BYTES_MAX: u64 = 1024 * 1024;
@@ -24,6 +25,26 @@ pub struct Source {
 }
 
 impl Source {
+    /// Their project: the directory that is named, or the one in which the named `.cleave`, `.casm` or `.claude` is.
+    pub fn of(path: &Path) -> Result<Self, Failure> {
+        let what = format!("cannot import from {}", phrase::path(path));
+        let dir = path.canonicalize().or_fail(Exit::MissingInput, what)?;
+        if !dir.is_dir() {
+            let text = format!(
+                "cannot import from {}: it is not a directory",
+                phrase::path(path)
+            );
+            return Err(Failure::new(Exit::MissingInput, text).hint("name the project's directory"));
+        }
+        let mut theirs = [".cleave", ".casm", ".claude"].into_iter();
+        let only = theirs.find(|name| dir.ends_with(name));
+        let dir = match dir.parent().filter(|_| only.is_some()) {
+            Some(project) => project.to_owned(),
+            None => dir,
+        };
+        Ok(Self { dir, only })
+    }
+
     /// A file's text; `None` if there is no such file.
     pub fn text(&self, name: &str) -> Result<Option<String>, Failure> {
         let found = match beneath::open_file(&self.dir, Path::new(name)) {
