@@ -232,15 +232,15 @@ pub(super) fn read(file: HandoffFile, heading: &markdown::Heading) -> Reading {
     Reading::Other
 }
 
-/// Longer than any word that means "nothing".
-const NOTHING_CHARS_MAX: usize = 20;
+/// Longer than any words that mean "nothing".
+const NOTHING_CHARS_MAX: usize = 30;
 
 /// Whether a text is the template's explanation and nothing else.
 pub(crate) fn is_explanation(heading: Heading, text: &str) -> bool {
     letters(text).eq(letters(heading.explanation()))
 }
 
-/// Enough of a text's letters to decide whether it is one short word.
+/// Enough of a text's letters to decide whether it says nothing.
 fn beginning(text: &str) -> String {
     letters(text).take(NOTHING_CHARS_MAX).collect()
 }
@@ -265,9 +265,19 @@ pub(super) fn is_none(text: &str) -> bool {
 }
 
 fn stands_for_none(word: &str) -> bool {
+    let word = word.strip_suffix("thissession").unwrap_or(word);
     matches!(
         word,
-        "none" | "nothing" | "na" | "nothingsofar" | "nothingnew" | "nonesofar"
+        "none"
+            | "nothing"
+            | "na"
+            | "nothingsofar"
+            | "nonesofar"
+            | "nothingyet"
+            | "noneyet"
+            | "nothingnew"
+            | "nonewfacts"
+            | "nonewknowledge"
     )
 }
 

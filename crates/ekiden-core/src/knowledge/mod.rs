@@ -35,7 +35,7 @@ pub const CORE: &str = Heading::CoreKnowledge.name();
 /// The heading of the log.
 pub const LOG: &str = Heading::SessionLog.name();
 
-/// Lines of a session's log that are merged; the protocol asks for no more.
+/// How many lines of a session's log are merged, the last ones; the protocol asks for no more.
 const LOG_LINES_MAX: usize = 5;
 /// Shorter old words could name anything; a correction with them is just a new fact.
 const OLD_WORDS_CHARS_MIN: usize = 8;
@@ -145,11 +145,22 @@ impl NewKnowledge {
             |heading, text: &str| !says_nothing(heading, text) && !is_explanation(heading, text);
         let facts = sections.core.iter();
         let facts = facts.filter(|text| written(Heading::CoreKnowledge, text));
-        let lines = sections.log.iter().flat_map(|section| &section.texts);
+        let facts = facts.filter(|text| !parse::is_heading(text));
+        // An agent may add its lines to a copy of the published file.
+        let log = sections.log.iter();
+        let log = log.filter(|section| !section.texts.is_empty());
+        let (mut earlier, mut own): (Vec<_>, Vec<_>) =
+            log.partition(|section| section.entry().is_some());
+        if own.is_empty() {
+            own.extend(earlier.pop());
+        }
+        let lines = own.iter().flat_map(|section| &section.texts);
         let lines = lines.filter(|text| written(Heading::SessionLog, text));
+        let mut log: Vec<String> = parse::log_lines(lines).collect();
+        log.drain(..log.len().saturating_sub(LOG_LINES_MAX));
         Self {
             core: facts.filter_map(|text| NewFact::new(text)).collect(),
-            log: parse::log_lines(lines).take(LOG_LINES_MAX).collect(),
+            log,
         }
     }
 }

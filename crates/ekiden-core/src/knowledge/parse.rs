@@ -63,6 +63,11 @@ pub(super) fn correction(text: &str) -> Option<(&str, &str)> {
     })
 }
 
+/// A heading that an agent put between its facts.
+pub(super) fn is_heading(text: &str) -> bool {
+    text.starts_with('#') && text.trim_start_matches('#').starts_with(' ')
+}
+
 /// One line per note, without bullets, blank lines and lines that say nothing.
 pub(super) fn log_lines<'a>(
     texts: impl Iterator<Item = &'a String>,

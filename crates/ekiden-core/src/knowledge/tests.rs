@@ -137,6 +137,10 @@ fn nothing_new_adds_nothing() {
         "Nothing new",
         "at most five lines",
         "- TBD",
+        "No new facts.",
+        "- None yet",
+        "none this session",
+        "No new knowledge this session.",
     ] {
         let new = NewKnowledge::parse(&format!(
             "## Core Knowledge\n{nothing}\n## Session Log\n{nothing}\n"
@@ -147,6 +151,31 @@ fn nothing_new_adds_nothing() {
             "{nothing}"
         );
     }
+    let fact = NewKnowledge::parse("## Core Knowledge\n### Build\n- No new crates\n");
+    let core: Vec<&str> = fact.core.iter().map(|new| new.fact.text.as_str()).collect();
+    assert_eq!(core, ["No new crates"]);
+}
+
+// shows: REL-16
+#[test]
+fn lines_added_to_a_copy_of_the_file_are_the_sessions_own() {
+    let mut knowledge = Knowledge::default();
+    for session in 1..=2 {
+        let lines: String = (1..=5)
+            .map(|n| format!("- line {n} of {session}\n"))
+            .collect();
+        merge(&mut knowledge, session, &format!("## Session Log\n{lines}"));
+    }
+    let published = knowledge.render();
+    for own in [
+        "\n### Session 3 - 2026-11-22\n\n- made b\n",
+        "\n### This session\n- made b\n",
+    ] {
+        let new = NewKnowledge::parse(&format!("{published}{own}"));
+        assert_eq!(new.log, ["made b"], "{own}");
+    }
+    let new = NewKnowledge::parse(&format!("{published}- made b\n"));
+    assert_eq!(new.log[3..], ["line 5 of 2", "made b"]);
 }
 
 #[test]
@@ -205,7 +234,7 @@ fn a_log_is_five_short_lines_that_stay_inside_their_entry() {
     let new = NewKnowledge::parse(
         "## Session Log\n```\n### Session 9 - x\n```\n- - a\n- \n---\nb\nc\nd\ne\n",
     );
-    assert_eq!(new.log, ["Session 9 - x", "a", "b", "c", "d"]);
+    assert_eq!(new.log, ["a", "b", "c", "d", "e"]);
 }
 
 // shows: REL-17
