@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use crate::text::normal;
+use crate::text::letters;
 
 /// What ekiden sees in a text.
 #[derive(Debug, Default)]
@@ -105,9 +105,9 @@ pub(crate) fn line_of(source: &str, offset: usize) -> usize {
 }
 
 impl Heading {
-    /// The heading has this name: in any case, a trailing colon allowed.
+    /// The heading has the letters of this name: in any case, with a colon or a symbol.
     pub(crate) fn is(&self, name: &str) -> bool {
-        normal(&self.text).trim_end_matches(':').trim_end() == normal(name)
+        letters(&self.text).eq(letters(name))
     }
 }
 

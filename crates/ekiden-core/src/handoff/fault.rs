@@ -141,7 +141,7 @@ impl Fault {
 fn heading_text(heading: Heading, lack: Lack) -> String {
     let (name, remedy) = (heading.name(), heading.remedy());
     match lack {
-        Lack::Heading => format!("no heading \"## {name}\". {remedy}"),
+        Lack::Heading => format!("no heading \"## {name}\" on its own line. {remedy}"),
         Lack::Content => format!("nothing under \"{name}\". {remedy}"),
         Lack::OwnWords => format!("\"{name}\" is still the template's. {remedy}"),
     }

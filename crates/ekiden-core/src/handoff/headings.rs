@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::HandoffFile;
 use crate::markdown::{self, sections_named};
-use crate::text::{letters, normal};
+use crate::text::letters;
 
 /// A heading that ekiden knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -211,21 +211,18 @@ pub(super) enum Reading {
     Other,
 }
 
-/// Reads the text of a heading: any case, a trailing colon allowed.
+/// Reads the text of a heading by its letters: any case, with a colon or a symbol.
 pub(super) fn read(file: HandoffFile, heading: &markdown::Heading) -> Reading {
-    let text = normal(&heading.text);
-    let bare = text.trim_end_matches(':').trim_end();
     for known in Heading::of(file) {
-        let Some((name, rest)) = text.split_at_checked(known.name().len()) else {
-            continue;
-        };
-        if !name.eq_ignore_ascii_case(known.name()) {
+        let mut said = letters(&heading.text);
+        if !letters(known.name()).all(|letter| said.next() == Some(letter)) {
             continue;
         }
-        if name.len() == bare.len() {
+        let rest: String = said.collect();
+        if rest.is_empty() {
             return Reading::Known(known);
         }
-        if is_explanation(known, rest) {
+        if is_explanation(known, &rest) {
             return Reading::Template(known);
         }
     }

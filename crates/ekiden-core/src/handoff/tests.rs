@@ -85,6 +85,12 @@ fn headings_may_be_of_any_level_and_case_with_a_colon() {
         .replace("## Done", "# done:")
         .replace("## Stopped at", "#### STOPPED AT :");
     assert!(read(&files(&progress, NEXT_PROMPT, "")).is_valid());
+    let decorated = PROGRESS
+        .replace("## Done", "## ✅ Done")
+        .replace("## Stopped at", "## **Stopped at** 🚧")
+        .replace("## Issues", "## 3. Issues");
+    let inspection = read(&files(&decorated, NEXT_PROMPT, ""));
+    assert_eq!(inspection.missing(), "PROGRESS.md (Issues)");
     let fenced = PROGRESS.replace("## Done", "```\n## Done\n```");
     assert_eq!(
         read(&files(&fenced, NEXT_PROMPT, "")).missing(),
@@ -358,11 +364,11 @@ fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
         Required NEXT_PROMPT.md: still the template. Replace each explanation by what you know.
         Required NEXT_PROMPT.md: it was a symbolic link, and was set aside. Write it again as plain UTF-8 Markdown.
         Required NEXT_PROMPT.md: too large to read (300 KiB). Keep about a page and point to files.
-        Required PROGRESS.md: no heading "## Stopped at". Name the file and item, and say whether it builds.
+        Required PROGRESS.md: no heading "## Stopped at" on its own line. Name the file and item, and say whether it builds.
         Required PROGRESS.md: nothing under "Done". List what you finished, or what you tried.
         Required NEXT_PROMPT.md: nothing under "Resume at". Name the file or command to begin with.
         Required NEXT_PROMPT.md: "Resume at" is still the template's. Name the file or command to begin with.
-        AskedOnce NEXT_PROMPT.md: no heading "## How to verify". Name the commands and the results to expect.
+        AskedOnce NEXT_PROMPT.md: no heading "## How to verify" on its own line. Name the commands and the results to expect.
         Required PROGRESS.md: no STATUS line. Add STATUS: and its word as a line of its own.
         Required PROGRESS.md: the STATUS in line 3 is not alone. Put it between blank lines, without more words or backticks.
         Required PROGRESS.md: the STATUS in line 3 has an unknown word, sshid_rsa_A…. Use IN_PROGRESS, ALL_COMPLETE or BLOCKED.
@@ -391,7 +397,7 @@ fn each_file_of_a_faulty_handoff_counts_by_itself() {
     assert_eq!(left.knowledge.core.len(), 2);
     assert_eq!(
         left.faults[0].name(),
-        "NEXT_PROMPT.md: no heading \"## State\""
+        "NEXT_PROMPT.md: no heading \"## State\" on its own line"
     );
     let nothing = HandoffFiles::default();
     let left = accept(&nothing, &read(&nothing)).unwrap_err();

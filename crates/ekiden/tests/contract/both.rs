@@ -198,7 +198,7 @@ fn a_fault_is_told_by_name_place_and_remedy_and_mended() {
                     .as_str()
                     .unwrap_or_default();
                 text.contains("PROGRESS.md")
-                    && text.contains("no heading \"## Stopped at\". Name the file")
+                    && text.contains("no heading \"## Stopped at\" on its own line. Name the file")
             };
             record["effects"].as_array().unwrap().iter().any(held)
         });

@@ -172,7 +172,7 @@ do = { edit = { file = "NEXT_PROMPT.md", put = "Go on." } }
     level level="L1" session=1
     level level="L2" session=1
     attempt_ended attempt=1 cause="completed" left="nothing" session=1
-    rescue cause="completed" faults=["NEXT_PROMPT.md: no heading \"## Task\"","NEXT_PROMPT.md: no heading \"## State\"","NEXT_PROMPT.md: no heading \"## Resume at\"","NEXT_PROMPT.md: no heading \"## What works\"","NEXT_PROMPT.md: no heading \"## What to avoid\"","NEXT_PROMPT.md: no heading \"## How to verify\"","NEXT_PROMPT.md: only 6 characters"] session=1
+    rescue cause="completed" faults=["NEXT_PROMPT.md: no heading \"## Task\" on its own line","NEXT_PROMPT.md: no heading \"## State\" on its own line","NEXT_PROMPT.md: no heading \"## Resume at\" on its own line","NEXT_PROMPT.md: no heading \"## What works\" on its own line","NEXT_PROMPT.md: no heading \"## What to avoid\" on its own line","NEXT_PROMPT.md: no heading \"## How to verify\" on its own line","NEXT_PROMPT.md: only 6 characters"] session=1
     session_started attempt=1 conversation="fresh" session=2
     level level="L1" session=2
     level level="L2" session=2
