@@ -199,7 +199,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// How many more sessions may begin (in a plan, for each stage); 1 to 10000
+    /// How many sessions may run from here, one at work included (in a plan, for each stage); 1 to 10000
     MAX_SESSIONS: u32 = "max_sessions", One("N"), Relay, |text| form::number(text, 1..=SESSIONS_MAX_MAX);
         raises: Some(|new, own| is_more(&MAX_SESSIONS, new, own)),
         short: Some('m'), default: Some("10");
