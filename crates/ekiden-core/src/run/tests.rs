@@ -726,7 +726,7 @@ fn what_a_plan_is_told_reaches_the_stages_that_begin_later() {
     let comment = Comment {
         author: "eve".to_owned(),
         at: "2026-11-24".to_owned(),
-        text: "as long as it may be ".repeat(200),
+        text: "as long as it may be\n".repeat(200),
     };
     tell("spare the docs".to_owned());
     (0..3).for_each(|_| tell(comment_note(&comment, &[])));

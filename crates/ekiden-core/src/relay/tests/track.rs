@@ -655,7 +655,7 @@ impl Track {
                 let comment = Comment {
                     author: word.trim_start_matches("comment=").to_owned(),
                     at: "2026-11-24".to_owned(),
-                    text: "as long as it may be ".repeat(200),
+                    text: "as long as it may be\n".repeat(200),
                 };
                 let words = comment_note(&comment, &["mia".to_owned()]);
                 Steering::Instruct { words }
