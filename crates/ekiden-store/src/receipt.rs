@@ -9,8 +9,8 @@
 //! Invariants:
 //!
 //! * **The receipt is written before the things it lists**, so nothing is installed without a record of how to
-//!   remove it. After a crash it may list things that do not exist. Uninstalling compares each one, and skips
-//!   what is missing or has another hash.
+//!   remove it. After a crash it may list things that do not exist, and files may still be the ones from before.
+//!   Uninstalling compares each one, and skips what is missing or has another hash.
 //! * **The copy is on the disk before the receipt that refers to it.**
 //! * Without a receipt, only byte-for-byte restoration is lost: ekiden can still distinguish its own entries from
 //!   others.
@@ -38,6 +38,9 @@ pub struct Receipt {
     pub written: String,
     /// The other files that we made, with the SHA-256 of what we wrote into them.
     pub files: BTreeMap<PathBuf, String>,
+    /// The SHA-256 of what we had written into them before, where that is something else.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub before: BTreeMap<PathBuf, String>,
     /// The directories that we made, outer ones first.
     pub dirs: Vec<PathBuf>,
     /// The client had no state file before.
@@ -49,7 +52,7 @@ pub struct Receipt {
 }
 
 /// The receipt with the header of its format.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Versioned {
     #[serde(flatten)]
     header: Header,
@@ -69,11 +72,11 @@ impl Receipt {
         self.written == sha256_hex(settings)
     }
 
-    /// We made this file, and it is as we wrote it.
+    /// We made this file, and it is as we wrote it, now or before.
     pub fn made(&self, path: &Path, content: &[u8]) -> bool {
-        self.files
-            .get(path)
-            .is_some_and(|hash| *hash == sha256_hex(content))
+        let hash = sha256_hex(content);
+        let written = [&self.files, &self.before];
+        written.iter().any(|files| files.get(path) == Some(&hash))
     }
 }
 
@@ -100,11 +103,14 @@ impl ReceiptDir {
         let Some(bytes) = if_there(disk.read(&path, SMALL_FILE_BYTES_MAX))? else {
             return Ok(None);
         };
-        let versioned = serde_json::from_slice(&bytes).map_err(FileFault::DamagedReceipt);
-        let versioned: Versioned =
-            versioned.map_err(|fault| StoreError::file("read the receipt", &path, fault))?;
-        RECEIPT.check(&path, &versioned.header)?.to_write(&path)?;
-        Ok(Some(versioned.receipt))
+        let damaged = |error| {
+            let fault = FileFault::DamagedReceipt(error);
+            StoreError::file("read the receipt", &path, fault)
+        };
+        // In a newer one, the fields may be others.
+        let header: Header = serde_json::from_slice(&bytes).map_err(damaged)?;
+        RECEIPT.check(&path, &header)?.to_write(&path)?;
+        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
 
     /// The settings as they would be without us; none if there were none.

@@ -99,6 +99,7 @@ impl Plan {
                 .as_ref()
                 .map_or(before.is_none(), |receipt| receipt.created),
             written: sha256_hex(text.as_bytes()),
+            before: skills.before(),
             files: skills.files,
             dirs: dirs.iter().cloned().collect(),
             state_created: server.created,

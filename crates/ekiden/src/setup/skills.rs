@@ -108,13 +108,16 @@ impl<'p> Skills<'p> {
 
     fn put(&mut self, path: PathBuf, wanted: String) -> Result<(), Failure> {
         let before = read(self.target, &path)?;
-        let written = self.receipt.and_then(|receipt| receipt.files.get(&path));
-        let is_as_written = |text: &String| Some(&sha256_hex(text.as_bytes())) == written;
+        let made = |text: &str| {
+            let receipt = self.receipt;
+            receipt.is_some_and(|receipt| receipt.made(&path, text.as_bytes()))
+        };
         if before
             .as_ref()
-            .is_some_and(|text| *text != wanted && !is_as_written(text))
+            .is_some_and(|text| *text != wanted && !made(text))
         {
             self.note_changed(&path);
+            let written = self.receipt.and_then(|receipt| receipt.files.get(&path));
             self.files.extend(written.map(|hash| (path, hash.clone())));
             return Ok(());
         }
@@ -126,6 +129,16 @@ impl<'p> Skills<'p> {
             after: Some(wanted),
         });
         Ok(())
+    }
+
+    /// For the receipt: what is written over, by hash.
+    pub fn before(&self) -> BTreeMap<PathBuf, String> {
+        let changes = self.changes.iter().filter(|change| !change.is_none());
+        let before = changes.filter_map(|change| {
+            let text = change.before.as_ref()?;
+            Some((change.path.clone(), sha256_hex(text.as_bytes())))
+        });
+        before.collect()
     }
 
     fn take_out(&mut self, path: PathBuf, is_ours: impl Fn(&str) -> bool) -> Result<(), Failure> {
@@ -155,7 +168,7 @@ impl<'p> Skills<'p> {
         let files = self
             .receipt
             .into_iter()
-            .flat_map(|receipt| receipt.files.keys());
+            .flat_map(|receipt| receipt.files.keys().chain(receipt.before.keys()));
         files.cloned().collect()
     }
 

@@ -642,6 +642,29 @@ fn what_may_not_be_changed_is_not() {
     ");
 }
 
+/// The receipt is written first, so a file may still be the older one.
+// shows: OPS-02
+#[test]
+fn an_upgrade_that_was_killed_is_carried_on() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    let orient = ".claude/skills/orient/SKILL.md";
+    elsewhere(&environment, &["setup"]);
+    let older = home.read(orient);
+    done(&environment, &[]);
+    let newer = home.read(orient);
+    assert_ne!(older, newer);
+    for _ in 0..2 {
+        home.write(orient, &older);
+        let said = done(&environment, &[]);
+        assert!(!said.contains("was changed since"), "{said}");
+        assert_eq!(home.read(orient), newer);
+    }
+    home.write(orient, &older);
+    done(&environment, &["--remove"]);
+    assert!(!home.exists(orient));
+}
+
 // shows: OPS-02
 #[test]
 fn a_damaged_receipt_is_never_taken_for_none() {
