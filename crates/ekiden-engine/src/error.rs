@@ -103,6 +103,8 @@ pub enum EngineError {
     WorksElsewhere { run: RunId, host: String },
     #[error("reach the engine of run {run}")]
     Unreachable { run: RunId, source: io::Error },
+    #[error("steer run {run}: its engine is of another ekiden and does not know this: {why}")]
+    NotUnderstood { run: RunId, why: String },
     #[error("resume {run}: processes of its last attempt are still alive")]
     StillAlive { run: RunId },
     #[error("resume {run}: a worktree of it cannot be made ready: {why}")]
@@ -201,6 +203,9 @@ impl EngineError {
             return Some(
                 "ctrl-c in its own terminal stops it; so does `kill -INT` of its pid, which `ekiden status --json` shows",
             );
+        }
+        if let Self::NotUnderstood { .. } = self {
+            return Some("nothing was changed; `ekiden stop` and `ekiden resume` it, then repeat");
         }
         if let Self::Store(error) | Self::Archive(error) = self {
             return error.hint();

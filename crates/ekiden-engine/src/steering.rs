@@ -95,7 +95,10 @@ impl Sender {
                 let run = self.run.clone();
                 Err(EngineError::Refused { run, why })
             }
-            Ok(Some(Reply::Unknown { why })) => Err(unreachable(io::Error::other(why))),
+            Ok(Some(Reply::Unknown { why })) => {
+                let run = self.run.clone();
+                Err(EngineError::NotUnderstood { run, why })
+            }
             Ok(None) => Ok(Waited::EngineGone),
             Err(error) if is_timeout(&error) => Ok(Waited::NotYet),
             Err(error) if is_gone(&error) => Ok(Waited::EngineGone),

@@ -15,6 +15,7 @@ use ekiden_agent::address::{Socket, question};
 use ekiden_agent::lineage::{self, Origin};
 use ekiden_core::steering::{Asker, Steered, Steering};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
@@ -101,12 +102,34 @@ fn may_say(asker: Asker, steering: &Steering) -> Result<(), Refusal> {
     }
 }
 
+/// The message, unless part of it says nothing to this version.
+fn message(bytes: &[u8]) -> serde_json::Result<Steered> {
+    let sent: Value = serde_json::from_slice(bytes)?;
+    let message = Steered::deserialize(&sent)?;
+    match is_known(&sent, &serde_json::to_value(&message)?) {
+        true => Ok(message),
+        false => Err(serde::de::Error::custom("a field is unknown")),
+    }
+}
+
+/// Every field that was sent and says something is in what was understood.
+fn is_known(sent: &Value, understood: &Value) -> bool {
+    match (sent, understood) {
+        (Value::Null | Value::Bool(false), _) => true,
+        (Value::Array(all), Value::Null) => all.is_empty(),
+        (Value::Object(fields), _) => fields
+            .iter()
+            .all(|(name, value)| is_known(value, &understood[name])),
+        (_, understood) => !understood.is_null(),
+    }
+}
+
 /// Answers one caller. A caller that goes away gets no answer, but its message counts.
 async fn serve(mut caller: UnixStream, asker: Result<Asker, Refusal>, inputs: mpsc::Sender<Input>) {
     let Some(bytes) = question(&mut caller, MESSAGE_BYTES_MAX).await else {
         return;
     };
-    let message = serde_json::from_slice::<Steered>(&bytes);
+    let message = message(&bytes);
     let reply = match asker.map(|asker| (asker, message)) {
         Err(why) => Reply::Refused { why },
         Ok((_, Err(error))) => Reply::Unknown {
@@ -128,5 +151,70 @@ async fn serve(mut caller: UnixStream, asker: Result<Asker, Refusal>, inputs: mp
     };
     if let Ok(json) = serde_json::to_vec(&reply) {
         let _ = caller.write_all(&json).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::settings::LimitsChanged;
+    use serde_json::json;
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    /// What the engine answers to this message.
+    fn reply(message: &Value) -> Reply {
+        let runtime = crate::runtime::runtime().unwrap();
+        runtime.block_on(async {
+            let (caller, mut ours) = UnixStream::pair().unwrap();
+            let (inputs, mut taken) = mpsc::channel(1);
+            ours.write_all(message.to_string().as_bytes())
+                .await
+                .unwrap();
+            ours.shutdown().await.unwrap();
+            let engine = async {
+                if let Some(Input::Steered { recorded, .. }) = taken.recv().await {
+                    recorded.send(()).unwrap();
+                }
+            };
+            tokio::join!(serve(caller, Ok(Asker::Terminal), inputs), engine);
+            let mut text = String::new();
+            ours.read_to_string(&mut text).await.unwrap();
+            serde_json::from_str(&text).unwrap()
+        })
+    }
+
+    /// A newer `ekiden limits` reaches the engine of a run that an older one began.
+    // shows: REL-25, DUR-05
+    #[test]
+    fn limits_that_an_engine_does_not_know_are_not_confirmed() {
+        let limits = serde_json::to_value(LimitsChanged {
+            sessions_max: Some(7),
+            ..LimitsChanged::default()
+        });
+        let known = json!({ "kind": "change_limits" });
+        let with = |field: &str, value: Value| {
+            let mut steering = known.clone();
+            let fields = steering.as_object_mut().unwrap();
+            fields.extend(limits.as_ref().unwrap().as_object().unwrap().clone());
+            match field {
+                "bounds" => steering["bounds"]["more"] = value,
+                field => steering[field] = value,
+            }
+            reply(&json!({ "message": "m-1", "steering": steering }))
+        };
+        let said = json!({ "kind": "instruct", "words": "go" });
+        let said = reply(&json!({ "message": "m-2", "steering": said }));
+        assert_eq!(said, Reply::Recorded);
+        assert_eq!(with("guided", json!(true)), Reply::Recorded);
+        for nothing in [json!(null), json!(false), json!([]), json!({ "a": null })] {
+            assert_eq!(with("more", nothing), Reply::Recorded);
+        }
+        for field in ["more", "bounds"] {
+            for value in [json!(4), json!(true), json!({ "a": 1 })] {
+                let said = with(field, value);
+                assert!(matches!(said, Reply::Unknown { .. }), "{said:?}");
+            }
+        }
     }
 }

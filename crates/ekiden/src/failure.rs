@@ -161,7 +161,9 @@ impl From<EngineError> for Failure {
             }
             EngineError::NotRunning { run, outcome, ended } => not_running(run, outcome, *ended),
             EngineError::Refused { .. } => failed(Exit::NotPermitted),
-            EngineError::WorksElsewhere { .. } | EngineError::Unreachable { .. } => failed(Exit::Unreachable),
+            EngineError::WorksElsewhere { .. }
+            | EngineError::Unreachable { .. }
+            | EngineError::NotUnderstood { .. } => failed(Exit::Unreachable),
             EngineError::Branch(error) => branch(error),
             EngineError::StillAlive { .. } => failed(Exit::Held).hint("try again in a few seconds"),
             EngineError::Worktree { .. } => failed(Exit::State),
