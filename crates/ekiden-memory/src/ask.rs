@@ -6,12 +6,13 @@ use ekiden_store::memory::MemoryFiles;
 use crate::error::MemoryError;
 use crate::index::{DATABASE, Memory, PATIENCE};
 
-pub(crate) const ASIDE: &str = "index.aside.db";
+pub(crate) const ASIDE: &str = "index-2.aside.db";
+/// What the names of all versions begin with.
+const ANY: &str = "index";
 /// The journal beside a database belongs to it.
 const ENDS: [&str; 3] = ["", "-wal", "-shm"];
 
-/// Asks the memory once it has caught up. A database that is damaged or of another version is set aside and
-/// rebuilt. On a disk that cannot be written, the index answers as it is. The second value says so.
+/// Asks the memory once it has caught up. A database that is damaged is set aside and rebuilt. On a disk that cannot be written, the index answers as it is. The second value says so.
 pub fn ask<T>(
     files: &MemoryFiles,
     question: impl Fn(&mut Memory) -> Result<T, MemoryError>,
@@ -24,7 +25,7 @@ pub fn ask<T>(
             drop(lock);
             let aside = files.path(ASIDE);
             let told = format!(
-                "the index of the memory was damaged or from another version of ekiden: it was built again, and the old one is kept in {}",
+                "the index of the memory was damaged: it was built again, and the old one is kept in {}",
                 aside.display()
             );
             Ok((answer()?, Some(told)))
@@ -62,6 +63,16 @@ pub(crate) fn keep_one(files: &MemoryFiles, error: &MemoryError) {
 
 pub(crate) fn remove_aside(files: &MemoryFiles) {
     remove(files, ASIDE);
+}
+
+/// Removes every database except the one in use: that which was set aside, and those of other versions, whose programs
+/// build them again. Whoever calls it holds the lock.
+pub(crate) fn remove_others(files: &MemoryFiles) {
+    let entries = std::fs::read_dir(files.dir()).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_other =
+        |name: &String| name.starts_with(ANY) && name.ends_with(".db") && name.as_str() != DATABASE;
+    names.filter(is_other).for_each(|name| remove(files, &name));
 }
 
 #[expect(
@@ -106,6 +117,6 @@ mod tests {
             std::fs::read_to_string(files.path(DATABASE)).unwrap()
         };
         assert_eq!(left(MemoryError::Busy), "of another process");
-        assert_eq!(left(MemoryError::OtherVersion), "old");
+        assert_eq!(left(MemoryError::Unknown("x".to_owned())), "old");
     }
 }

@@ -16,16 +16,13 @@ pub enum MemoryError {
     Ambiguous { prefix: String, count: usize },
     #[error("write the index of the memory: another process has been at it for too long")]
     Busy,
-    /// Another version of the program wrote the database.
-    #[error("read the index of the memory: it belongs to another version of ekiden")]
-    OtherVersion,
 }
 
 impl MemoryError {
     /// The database has to be set aside and rebuilt.
     pub(crate) fn is_damage(&self) -> bool {
         let Self::Index(error) = self else {
-            return matches!(self, Self::OtherVersion);
+            return false;
         };
         matches!(
             error.sqlite_error_code(),

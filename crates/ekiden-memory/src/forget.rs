@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ekiden_core::time::Timestamp;
 
-use crate::ask::remove_aside;
+use crate::ask::remove_others;
 use crate::error::MemoryError;
 use crate::index::{Memory, number_of};
 use crate::postings::{Postings, block_of, row_of};
@@ -28,8 +28,6 @@ impl Memory {
     /// Forgets, and returns how many. The lines become blanks first. If a crash keeps the index from
     /// following, the next process notices and rebuilds the index.
     pub fn forget(&mut self, what: &Forget) -> Result<usize, MemoryError> {
-        // An index that was set aside contains the same words.
-        remove_aside(&self.files);
         let mut lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         while self.is_aside() {
             // The new index has the same words.
@@ -37,6 +35,8 @@ impl Memory {
             *self = Self::open(self.files.clone())?;
             lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         }
+        // They contain the same words.
+        remove_others(&self.files);
         // Whoever had the lock may have given the rows other numbers.
         let seqs = self.seqs(what)?;
         if seqs.is_empty() {

@@ -19,14 +19,15 @@ use ekiden_core::time::Timestamp;
 use ekiden_store::memory::MemoryFiles;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
-use crate::ask::{ASIDE, keep_one, remove_aside, set_aside};
+use crate::ask::{ASIDE, keep_one, remove_aside, remove_others, set_aside};
 use crate::error::MemoryError;
 use crate::postings::{Postings, block_of, blocks_of, row_of};
 use crate::reading::{LinePlace, Texts};
 use crate::words::{each_indexed, key, project_key};
 
-pub(crate) const DATABASE: &str = "index.db";
-const VERSION: i64 = 2;
+/// Its number, as that of the one set aside, is the version of what is in it. Programs of two versions each have their
+/// own.
+pub(crate) const DATABASE: &str = "index-2.db";
 /// Longer lines are not ours.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// How much is read at once, and indexed in one transaction.
@@ -43,7 +44,7 @@ CREATE TABLE project(number INTEGER PRIMARY KEY, path TEXT UNIQUE);
 CREATE TABLE words(block INTEGER, word TEXT, rows BLOB, PRIMARY KEY(block, word)) WITHOUT ROWID;
 CREATE TABLE day(day INTEGER PRIMARY KEY, first INTEGER, last INTEGER);
 CREATE TABLE forgetting(yes INTEGER);
-PRAGMA user_version = 2;
+PRAGMA user_version = 1;
 ";
 
 /// A user's memory.
@@ -84,17 +85,13 @@ impl Memory {
         db.execute_batch(
             "PRAGMA cache_size = -12000; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;",
         )?;
-        let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if version != 0 && version != VERSION {
-            return Err(MemoryError::OtherVersion);
-        }
         let mut memory = Self {
             texts: Texts::new(files.clone()),
             files,
             db,
             inode,
         };
-        if version == 0 {
+        if !memory.is_made()? {
             memory.create()?;
         }
         memory.catch_up()?;
@@ -119,15 +116,20 @@ impl Memory {
         Ok(memory)
     }
 
+    /// The tables are there.
+    fn is_made(&self) -> Result<bool, MemoryError> {
+        let made = self
+            .db
+            .query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+        Ok(made? > 0)
+    }
+
     fn create(&mut self) -> Result<(), MemoryError> {
         let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         let mode = journal_mode(file_system(self.files.dir()));
         self.db.pragma_update(None, "journal_mode", mode)?;
         self.db.pragma_update(None, "synchronous", "NORMAL")?;
-        let version: i64 = self
-            .db
-            .query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if version == 0 {
+        if !self.is_made()? {
             self.db.execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
         }
         Ok(())
@@ -136,6 +138,7 @@ impl Memory {
     /// Rebuilds the index from the files alone. If that fails, the old one stays in use.
     pub fn rebuild(files: &MemoryFiles) -> Result<Self, MemoryError> {
         let lock = files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+        remove_others(files);
         set_aside(files);
         drop(lock);
         let memory = Self::open(files.clone()).inspect_err(|error| keep_one(files, error))?;

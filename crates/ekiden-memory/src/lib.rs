@@ -1,7 +1,7 @@
 //! Finds in milliseconds what sessions left.
 //!
 //! ```text
-//! <month>.jsonl ──► Memory::catch_up ──► index.db ──► candidates ──► texts by their places ──► ranking
+//! <month>.jsonl ──► Memory::catch_up ──► index-2.db ──► candidates ──► texts by their places ──► ranking
 //! the truth         under a lock         postings     newest first   read from the truth
 //! ```
 //!

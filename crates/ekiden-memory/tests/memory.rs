@@ -34,7 +34,7 @@ impl Home {
     }
 
     fn database(&self) -> PathBuf {
-        self.files.path("index.db")
+        self.files.path("index-2.db")
     }
 
     fn segment(&self) -> PathBuf {
@@ -374,7 +374,7 @@ fn nothing_is_doubled_and_the_index_can_be_thrown_away() {
     home.keep(one.clone());
     assert_eq!(home.found("text"), before);
     for end in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(home.files.path(&format!("index.db{end}")));
+        let _ = std::fs::remove_file(home.files.path(&format!("index-2.db{end}")));
     }
     assert_eq!(home.found("text"), before);
     let mut memory = Memory::rebuild(&home.files).unwrap();
@@ -421,32 +421,40 @@ fn a_pipe_in_the_place_of_a_file_blocks_nobody() {
     assert_eq!(home.found("kept"), ["kept"]);
     assert_eq!(home.files.newest_of("/p", None, 5).len(), 1);
     std::fs::remove_file(home.database()).unwrap();
-    mkfifo("index.db");
+    mkfifo("index-2.db");
     let refused = ask(&home.files, Memory::stats).unwrap_err();
     assert!(matches!(refused, MemoryError::Disk(_)), "{refused:?}");
 }
 
 // shows: MEM-07
 #[test]
-fn a_database_that_is_damaged_or_newer_is_set_aside_and_built_again() {
+fn a_database_that_is_damaged_is_set_aside_and_built_again() {
     let home = Home::new();
     home.add("kept", "", 1);
     assert_eq!(home.found("kept"), ["kept"]);
-    let newer = |home: &Home| {
-        Connection::open(home.database())
-            .unwrap()
-            .pragma_update(None, "user_version", 99)
-            .unwrap();
-    };
-    let damaged =
-        |home: &Home| std::fs::write(home.database(), "no database at all".repeat(99)).unwrap();
-    for harm in [newer as fn(&Home), damaged] {
-        harm(&home);
-        let (stats, told) = ask(&home.files, Memory::stats).unwrap();
-        assert_eq!(stats.observations, 1);
-        assert!(told.unwrap().contains("index.aside.db"));
-        assert!(stats.set_aside.is_some());
+    std::fs::write(home.database(), "no database at all".repeat(99)).unwrap();
+    let (stats, told) = ask(&home.files, Memory::stats).unwrap();
+    assert_eq!(stats.observations, 1);
+    assert!(told.unwrap().contains("index-2.aside.db"));
+    assert!(stats.set_aside.is_some());
+}
+
+/// Otherwise two that work beside each other would build it in turn.
+// shows: MEM-07, DUR-05
+#[test]
+fn the_index_of_another_version_is_left_alone() {
+    let home = Home::new();
+    home.add("kept", "", 1);
+    let others = ["index.db", "index-9.db"].map(|name| home.files.path(name));
+    for other in &others {
+        let other = Connection::open(other).unwrap();
+        other.pragma_update(None, "user_version", 9).unwrap();
     }
+    let (stats, told) = ask(&home.files, Memory::stats).unwrap();
+    assert_eq!((stats.observations, told), (1, None));
+    assert!(others.iter().all(|other| other.exists()));
+    Memory::rebuild(&home.files).unwrap();
+    assert!(!others.iter().any(|other| other.exists()));
 }
 
 // shows: MEM-08
@@ -457,9 +465,10 @@ fn what_is_forgotten_is_in_no_file_any_more() {
     home.keep(secret.clone());
     home.add("other", "stays", 2);
     assert_eq!(home.found("quetzalcoatl"), ["Xylophone"]);
-    // An index that was set aside, with all that it knew.
-    let aside = home.files.path("index.aside.db");
-    std::fs::copy(home.database(), &aside).unwrap();
+    // Indexes that were set aside or are of other versions, with all that they know.
+    for name in ["index-2.aside.db", "index.db", "index-9.db"] {
+        std::fs::copy(home.database(), home.files.path(name)).unwrap();
+    }
     // A server of another session keeps the journal of the index open.
     let server = Memory::open(home.files.clone()).unwrap();
     let mut memory = Memory::open(home.files.clone()).unwrap();
@@ -619,7 +628,7 @@ fn a_rebuild_that_fails_leaves_the_index_as_it_was() {
     let found = home.found("text");
     let before = std::fs::read(home.database()).unwrap();
     // A new database needs this name.
-    let journal = home.files.path("index.db-journal");
+    let journal = home.files.path("index-2.db-journal");
     std::fs::create_dir(&journal).unwrap();
     Memory::rebuild(&home.files).unwrap_err();
     assert_eq!(std::fs::read(home.database()).unwrap(), before);
@@ -718,7 +727,7 @@ fn a_full_and_a_read_only_disk_are_told_and_cost_no_more_than_what_did_not_fit()
     assert!(is_of(&full, std::io::ErrorKind::StorageFull), "{full:?}");
     assert!(ask(&files, Memory::stats).is_err(), "no room for an index");
     for end in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(files.path(&format!("index.db{end}")));
+        let _ = std::fs::remove_file(files.path(&format!("index-2.db{end}")));
     }
     assert!(mounted.mount(&["-o", "remount,size=9m"]));
     files.append(&[made("later", "", 2)]).unwrap();

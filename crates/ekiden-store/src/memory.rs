@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <user's state home>/ekiden/memory/2026-11.jsonl   the truth, appended by hooks and engines
-//!                                   index.db        derived from it by `ekiden-memory`
+//!                                   index-2.db      derived from it by `ekiden-memory`
 //! ```
 //!
 //! Invariants:

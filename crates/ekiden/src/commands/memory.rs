@@ -381,7 +381,7 @@ impl From<MemoryError> for Failure {
             MemoryError::Busy => Self::new(Exit::State, text).hint("try again in a minute"),
             // A new index would not fit either.
             MemoryError::Index(_) if takes_nothing => Self::new(Exit::State, text),
-            MemoryError::Index(_) | MemoryError::OtherVersion => Self::new(Exit::State, text)
+            MemoryError::Index(_) => Self::new(Exit::State, text)
                 .hint("`ekiden memory rebuild` rebuilds the index; what was recorded stays"),
         }
     }

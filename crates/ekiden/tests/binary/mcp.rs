@@ -284,7 +284,7 @@ fn what_happened_to_the_index_is_said_beside_the_answer() {
         told.as_str().unwrap().to_owned()
     };
     let found = search();
-    let index = "home/.local/state/ekiden/memory/index.db";
+    let index = "home/.local/state/ekiden/memory/index-2.db";
     let index = session.environment.path(index);
     std::fs::write(index, "no database ".repeat(1_000)).unwrap();
     let said = search();
