@@ -184,6 +184,7 @@ fn hostile_words_change_nothing_in_a_browser() {
     }
 }
 
+/// A dash that ended refuses connections; one that is suspended is as silent as a dead tunnel.
 // shows: UIX-05
 #[test]
 fn a_seventh_page_has_a_connection_and_says_if_the_dash_is_gone() {
@@ -191,16 +192,19 @@ fn a_seventh_page_has_a_connection_and_says_if_the_dash_is_gone() {
         return;
     };
     let environment = Environment::new();
-    let mut dash = environment.start(&["dash", "--port", "0"]);
-    let address = dash.wait_for_line("http://");
-    let said = Command::new("node")
-        .arg(driver.join("lost.mjs"))
-        .arg(program)
-        .args([address.trim(), &dash.pid().as_raw_nonzero().to_string()])
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&said.stdout);
-    assert!(told.starts_with("false Lost contact"), "{said:?}");
+    for signal in ["SIGTERM", "SIGSTOP"] {
+        let mut dash = environment.start(&["dash", "--port", "0"]);
+        let address = dash.wait_for_line("http://");
+        let said = Command::new("node")
+            .arg(driver.join("lost.mjs"))
+            .arg(&program)
+            .args([address.trim(), &dash.pid().as_raw_nonzero().to_string()])
+            .arg(signal)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&said.stdout);
+        assert!(told.starts_with("false Lost contact"), "{signal}: {said:?}");
+    }
 }
 
 /// What the browser saw on these pages and those that they link: nothing but what we made.

@@ -6,7 +6,7 @@ async function renew() {
   if (busy) { again = true; return; }
   busy = true;
   try {
-    const answer = await fetch(location.href, { cache: "no-store" });
+    const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(20000) });
     if (answer.ok) {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const [x, y] = [scrollX, scrollY];
@@ -36,34 +36,41 @@ function* folds(main) {
     else { yield [heading + one.textContent, one.parentElement]; }
   }
 }
-// A connection ends every minute and the next one follows; only a longer gap means that nobody is there.
+// Each connection ends within a minute and the next one follows. Silence for longer than that means that nobody is there:
+// a dead tunnel ends no connection.
+const SILENCE_MAX = 75000, REFUSED_MAX = 15000;
 const lost = document.createElement("p");
 lost.className = "attention";
 lost.hidden = true;
 document.body.prepend(lost);
-let events, gap;
+let events, timer, due, heard = new Date();
+function expect(within) {
+  due = Math.min(due, Date.now() + within);
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    lost.textContent = `Lost contact with ekiden dash: what follows is as of ${heard.toLocaleTimeString()}.`;
+    lost.hidden = false;
+    listen();
+  }, due - Date.now());
+}
 // A page that nobody sees holds no connection: a browser has six for all pages of one server.
 function listen() {
   events?.close();
-  clearTimeout(gap);
-  gap = undefined;
+  clearTimeout(timer);
+  due = Infinity;
   if (document.hidden) { return; }
   events = new EventSource(script.dataset.events);
-  events.addEventListener("changed", renew);
+  events.addEventListener("changed", () => { heard = new Date(); renew(); });
   events.addEventListener("open", () => {
-    clearTimeout(gap);
-    gap = undefined;
+    heard = new Date();
+    due = Infinity;
+    expect(SILENCE_MAX);
     lost.hidden = true;
     // What changed before somebody listened, or between two connections, no event told.
     renew();
   });
-  events.addEventListener("error", () => {
-    const at = new Date().toLocaleTimeString();
-    gap ??= setTimeout(() => {
-      lost.textContent = `Lost contact with ekiden dash: what follows is as of ${at}.`;
-      lost.hidden = false;
-    }, 15000);
-  });
+  events.addEventListener("error", () => expect(REFUSED_MAX));
+  expect(SILENCE_MAX);
 }
 document.addEventListener("visibilitychange", listen);
 listen();
