@@ -7,13 +7,14 @@ use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::Arc;
 
-use ekiden_core::ids::{SessionNumber, StageId};
+use ekiden_core::ids::{RunId, SessionNumber, StageId};
 use ekiden_wire::lines::LineSplitter;
 use ekiden_wire::reading::{Form, Piece, Reading};
 
 use super::activity::PIECE_BYTES;
 use super::line::{Line, Tone, masked, one_line};
 use super::patch;
+use super::phrase;
 use super::prompting::{Key, Move};
 use super::summary::Summary;
 use super::work_dirs::WorkDirs;
@@ -50,8 +51,11 @@ pub struct Full {
     stream: Stream,
     /// The entry that keys act on; `None` follows the end.
     cursor: Option<usize>,
+    /// How many rows of that entry are above what is shown.
+    skipped: usize,
     search: Option<Search>,
-    page: usize,
+    /// The columns and rows of the stream.
+    size: (usize, usize),
 }
 
 /// The search.
@@ -84,6 +88,8 @@ struct Stream {
     entries: VecDeque<Entry>,
     /// Entries that were dropped for newer ones.
     dropped: usize,
+    /// The command that prints all of it.
+    command: String,
 }
 
 struct Entry {
@@ -105,8 +111,9 @@ impl Full {
             chosen: None,
             stream: Stream::default(),
             cursor: None,
+            skipped: 0,
             search: None,
-            page: ROWS_MIN,
+            size: (COLUMNS_MIN, ROWS_MIN),
         }
     }
 
@@ -118,8 +125,8 @@ impl Full {
             return;
         };
         if self.stream.place.as_ref() != Some(&place) {
-            self.stream = Stream::of(place, &self.open);
-            self.cursor = None;
+            self.stream = Stream::of(place, &summary.run, &self.open);
+            (self.cursor, self.skipped) = (None, 0);
             if let Some(Search::Typed(_, is_found)) = &mut self.search {
                 *is_found = true;
             }
@@ -154,8 +161,8 @@ impl Full {
             Key::Char(' ') | Key::Enter => self.unfold(),
             Key::Move(Move::Up) => self.step(-1),
             Key::Move(Move::Down) => self.step(1),
-            Key::Move(Move::PageUp) => self.step(-self.page.cast_signed()),
-            Key::Move(Move::PageDown) => self.step(self.page.cast_signed()),
+            Key::Move(Move::PageUp) => self.step(-self.page()),
+            Key::Move(Move::PageDown) => self.step(self.page()),
             Key::Move(Move::Left) => self.choose(-1),
             Key::Move(Move::Right) => self.choose(1),
             Key::Escape if self.search.is_some() => self.search = None,
@@ -164,10 +171,30 @@ impl Full {
         Pressed::Taken
     }
 
+    /// One row stays in sight.
+    fn page(&self) -> isize {
+        self.size.1.saturating_sub(1).max(1).cast_signed()
+    }
+
+    /// Moves within an entry that is longer than the screen, otherwise to another one.
     fn step(&mut self, by: isize) {
         let last = self.stream.entries.len().saturating_sub(1);
-        let at = self.cursor.unwrap_or(last).saturating_add_signed(by);
-        self.cursor = (at < last).then_some(at);
+        let at = self.cursor.unwrap_or(last);
+        let skipped = self.skipped.saturating_add_signed(by);
+        let skipped = skipped.min(self.rows_of(at).len().saturating_sub(self.size.1));
+        let to = match skipped == self.skipped {
+            true => at.saturating_add_signed(by).min(last),
+            false => at,
+        };
+        self.skipped = if to == at { skipped } else { 0 };
+        self.cursor = (to < last || self.skipped > 0).then_some(to);
+    }
+
+    fn rows_of(&self, at: usize) -> Vec<Line> {
+        let entry = self.stream.entries.get(at);
+        entry.map_or_else(Vec::new, |entry| {
+            entry.rows(self.size.0, self.cursor == Some(at))
+        })
     }
 
     fn choose(&mut self, by: isize) {
@@ -183,6 +210,7 @@ impl Full {
         entry
             .into_iter()
             .for_each(|entry| entry.is_open = !entry.is_open);
+        self.skipped = 0;
     }
 
     /// The next entry that matches the search, otherwise the one before.
@@ -199,8 +227,13 @@ impl Full {
         };
         *is_found = found.is_some();
         if let Some(found) = found {
+            let words = words.to_lowercase();
             self.cursor = Some(found);
             self.stream.entries[found].is_open = true;
+            let mut rows = self.rows_of(found).into_iter();
+            let row = rows.position(|row| row.plain().to_lowercase().contains(&words));
+            // Unless it is near the beginning, the match is in the middle.
+            self.skipped = row.unwrap_or(0).saturating_sub(self.size.1 / 2);
         }
     }
 
@@ -209,8 +242,8 @@ impl Full {
         let width = self.places.iter().map(|place| place.label().len()).max();
         let width = width.unwrap_or(0).clamp(9, columns / 4) + 2;
         let room = rows.saturating_sub(keys.len() + 2);
-        self.page = room.max(1);
-        let stream = self.stream_rows(columns.saturating_sub(width + 4), room);
+        self.size = (columns.saturating_sub(width + 4), room);
+        let stream = self.stream_rows();
         let shown = self.stream.place.as_ref();
         let at = self.places.iter().position(|place| Some(place) == shown);
         let from = at.unwrap_or(0).saturating_sub(room / 2);
@@ -253,51 +286,35 @@ impl Full {
     }
 
     /// The rows around the cursor, otherwise the last ones.
-    fn stream_rows(&self, columns: usize, room: usize) -> Vec<Line> {
-        let entries = &self.stream.entries;
-        let at = self.cursor.unwrap_or(entries.len().saturating_sub(1));
-        let rows_of = |index: usize| {
-            let is_chosen = self.cursor == Some(index);
-            entries[index].rows(columns, is_chosen)
-        };
-        let mut rows: VecDeque<Line> = VecDeque::new();
-        if at < entries.len() {
-            rows.extend(rows_of(at).into_iter().take(room));
+    fn stream_rows(&mut self) -> Vec<Line> {
+        let (columns, room) = self.size;
+        let entries = self.stream.entries.len();
+        let at = self.cursor.unwrap_or(entries.saturating_sub(1));
+        let mut chosen = self.rows_of(at);
+        self.skipped = self.skipped.min(chosen.len().saturating_sub(room));
+        chosen.drain(..self.skipped);
+        if chosen.len() > room {
+            let kept = room.saturating_sub(1);
+            let more = phrase::count((chosen.len() - kept) as u64, "more row");
+            chosen.truncate(kept);
+            chosen.push(Line::new(Tone::Quiet, format!("     ({more})")));
         }
+        let mut rows = VecDeque::from(chosen);
         // A third of the space stays for what comes after.
-        let before_room = if self.cursor.is_some() {
-            room * 2 / 3
-        } else {
-            room
+        let before_room = match self.cursor {
+            Some(_) => room * 2 / 3,
+            None => room,
         };
-        for index in (0..at).rev() {
-            if rows.len() >= before_room {
-                break;
-            }
-            rows_of(index)
-                .into_iter()
-                .rev()
-                .for_each(|row| rows.push_front(row));
+        let before = (0..at).rev();
+        let before = before.flat_map(|index| self.rows_of(index).into_iter().rev());
+        let above = Line::new(Tone::Quiet, self.stream.above()).broken(columns);
+        let before = before.chain(above.into_iter().rev());
+        for row in before.take(before_room.saturating_sub(rows.len())) {
+            rows.push_front(row);
         }
-        if rows.len() < room && at < before_room {
-            rows.push_front(Line::new(
-                Tone::Quiet,
-                self.stream.above(entries.is_empty()),
-            ));
-        }
-        let surplus = if self.cursor.is_none() {
-            rows.len().saturating_sub(room)
-        } else {
-            0
-        };
-        rows.drain(..surplus);
-        for index in at + 1..entries.len() {
-            if rows.len() >= room {
-                break;
-            }
-            rows.extend(rows_of(index));
-        }
-        rows.into_iter().take(room).collect()
+        let after = (at + 1..entries).flat_map(|index| self.rows_of(index));
+        rows.extend(after.take(room.saturating_sub(rows.len())));
+        rows.into()
     }
 }
 
@@ -312,11 +329,15 @@ impl SessionRef {
 
 impl Stream {
     /// The stream from the point where its end begins.
-    fn of(place: SessionRef, open: &Open) -> Self {
+    fn of(place: SessionRef, run: &RunId, open: &Open) -> Self {
         let bytes = open(&place, 0).map_or(0, |(_, bytes)| bytes);
         let left_out = bytes.saturating_sub(TAIL_BYTES);
         let reading = Reading::new(place.form, left_out > 0);
+        let stage = place.stage.as_ref();
+        let stage = stage.map(|stage| format!(" --stage {stage}"));
+        let (session, stage) = (place.session, stage.unwrap_or_default());
         Self {
+            command: format!("ekiden show {session} {run}{stage} --events --json"),
             place: Some(place),
             read_bytes: left_out,
             left_out,
@@ -358,16 +379,14 @@ impl Stream {
     }
 
     /// What is above the first entry.
-    fn above(&self, is_empty: bool) -> String {
-        match (self.left_out, self.dropped) {
-            (0, 0) if is_empty => "nothing yet".to_owned(),
-            (0, 0) => "the beginning".to_owned(),
-            (0, entries) => format!("({entries} before these left out: ekiden show --events)"),
-            (bytes, _) => {
-                let megabytes = bytes.div_ceil(1024 * 1024);
-                format!("({megabytes} MB before these left out: ekiden show --events)")
-            }
-        }
+    fn above(&self) -> String {
+        let left_out = match (self.left_out, self.dropped) {
+            (0, 0) if self.entries.is_empty() => return "nothing yet".to_owned(),
+            (0, 0) => return "the beginning".to_owned(),
+            (0, entries) => entries.to_string(),
+            (bytes, _) => format!("{} MB", bytes.div_ceil(1024 * 1024)),
+        };
+        format!("({left_out} before these left out: {})", self.command)
     }
 }
 
@@ -478,7 +497,7 @@ mod tests {
         let mut full = Full::new(open);
         let shown = SessionRef { form, ..place(2) };
         full.places = vec![place(1), shown.clone()];
-        full.stream = Stream::of(shown, &full.open);
+        full.stream = Stream::of(shown, &RunId::from_bits(0x7f3a), &full.open);
         let own = "/p/".to_owned();
         full.stream
             .read_on(&full.open, &WorkDirs { own, trees: None });
@@ -610,7 +629,95 @@ mod tests {
         assert_eq!(full.stream.entries.len(), ENTRIES_MAX);
         assert!(full.stream.read_bytes - full.stream.left_out <= LOOK_BYTES_MAX);
         full.cursor = Some(0);
-        assert!(shown(&mut full, 80).contains("1020 MB before these left out"));
+        let shown = shown(&mut full, 80);
+        let left_out = "1020 MB before these left out: ekiden show 2 00007f3a --events";
+        assert!(
+            shown.contains(left_out) && shown.contains("--json)"),
+            "{shown}"
+        );
+    }
+
+    // shows: UIX-01
+    #[test]
+    fn the_command_for_all_of_a_stream_names_its_run_and_stage() {
+        let of_stage = SessionRef {
+            stage: Some("A".to_owned().try_into().unwrap()),
+            ..place(3)
+        };
+        let stream = Stream::of(of_stage, &RunId::from_bits(0x7f3a), &opening(""));
+        assert_eq!(
+            stream.command,
+            "ekiden show 3 00007f3a --stage A --events --json"
+        );
+    }
+
+    /// Unfolded texts of so many lines.
+    fn unfolded(lines: &[usize]) -> Full {
+        let text = |(entry, lines): (usize, &usize)| {
+            let lines = (0..*lines).map(|line| format!("line {line} of {entry}"));
+            let text = lines.collect::<Vec<_>>().join("\\n");
+            format!(
+                r#"{{"type":"assistant","message":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#
+            ) + "\n"
+        };
+        let stream: String = lines.iter().enumerate().map(text).collect();
+        let mut full = of(stream.leak());
+        let entries = full.stream.entries.iter_mut();
+        entries.for_each(|entry| entry.is_open = true);
+        full
+    }
+
+    // shows: UIX-01
+    #[test]
+    fn a_long_entry_pushes_none_out_of_sight_and_is_read_to_its_end() {
+        let mut full = unfolded(&[40, 1, 1]);
+        full.cursor = Some(1);
+        let seen = shown(&mut full, 80);
+        assert!(seen.contains("▏ >says      line 0 of 1"), "{seen}");
+        assert!(seen.contains("line 39 of 0"), "{seen}");
+        full.press(Key::Move(Move::Up));
+        let seen = shown(&mut full, 80);
+        assert!(seen.contains("▏ >says      line 0 of 0"), "{seen}");
+        assert!(seen.contains("(29 more rows)"), "{seen}");
+        full.press(Key::Move(Move::Down));
+        let seen = shown(&mut full, 80);
+        assert!(seen.contains("(28 more rows)"), "{seen}");
+        for _ in 0..3 {
+            full.press(Key::Move(Move::PageDown));
+        }
+        let seen = shown(&mut full, 80);
+        assert!(seen.contains("line 39 of 0"), "{seen}");
+        full.press(Key::Move(Move::Down));
+        assert_eq!((full.cursor, full.skipped), (Some(1), 0));
+        full.press(Key::Move(Move::Down));
+        assert_eq!(full.cursor, None, "follows the end");
+
+        // The last one, which stays while it is read.
+        let mut full = unfolded(&[1, 40]);
+        let seen = shown(&mut full, 80);
+        assert!(seen.contains("(29 more rows)"), "{seen}");
+        for _ in 0..9 {
+            full.press(Key::Move(Move::PageDown));
+        }
+        let seen = shown(&mut full, 80);
+        assert!(seen.contains("line 39 of 1"), "{seen}");
+        for _ in 0..9 {
+            full.press(Key::Move(Move::PageUp));
+        }
+        assert_eq!((full.cursor, full.skipped), (Some(0), 0));
+    }
+
+    // shows: UIX-01
+    #[test]
+    fn what_was_found_is_on_the_screen() {
+        let mut full = unfolded(&[30, 40, 2]);
+        shown(&mut full, 80);
+        for key in "/line 33 of 1".chars().map(Key::Char) {
+            full.press(key);
+        }
+        full.press(Key::Enter);
+        let seen = shown(&mut full, 80);
+        assert!(seen.contains("     line 33 of 1"), "{seen}");
     }
 
     /// All rows as they are printed; the last entry unfolded, if it is not.

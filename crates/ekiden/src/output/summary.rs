@@ -2,8 +2,8 @@
 
 use ekiden_core::agent::AgentKind;
 use ekiden_core::budget::{Budget, Spend};
-use ekiden_core::ids::{SessionNumber, StageId};
-use ekiden_core::relay::Relay;
+use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber, StageId};
+use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 use ekiden_wire::reading::Form;
@@ -16,6 +16,7 @@ use super::work_dirs::WorkDirs;
 
 #[derive(Debug, Clone)]
 pub struct Summary {
+    pub run: RunId,
     pub started: Timestamp,
     pub work_dirs: WorkDirs,
     /// The spending of sessions that are over.
@@ -72,6 +73,7 @@ impl Summary {
         let first = relays().next();
         let rows = stage_table::rows(run);
         Self {
+            run: run.header().run.clone(),
             started: run.started_at(),
             work_dirs: WorkDirs::of(run.header()),
             settled: run.settled(),
@@ -117,11 +119,25 @@ impl Summary {
     }
 }
 
-/// The sessions of a stage.
+/// The sessions of a stage, without one that waits to begin.
 fn places((stage, relay): (&StageId, &Relay), is_plan: bool) -> impl Iterator<Item = SessionRef> {
     let stage = is_plan.then(|| stage.clone());
     let form = form(relay);
-    let numbers = 1..=relay.session().get();
+    let newest = relay.session().get();
+    let newest = match &relay.phase {
+        Phase::Waiting { next, .. } | Phase::Paused { next, .. }
+            if next.id.attempt == AttemptNumber::FIRST =>
+        {
+            newest - 1
+        }
+        Phase::Planned
+        | Phase::Running(_)
+        | Phase::Reviewing { .. }
+        | Phase::Waiting { .. }
+        | Phase::Paused { .. }
+        | Phase::Ended { .. } => newest,
+    };
+    let numbers = 1..=newest;
     let sessions = numbers.filter_map(|number| SessionNumber::try_from(number).ok());
     sessions.map(move |session| SessionRef {
         stage: stage.clone(),
