@@ -22,7 +22,7 @@ use ekiden_engine::error::EngineError;
 use ekiden_engine::history::{self, RunSummary};
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::session_archive::{Part, SessionArchive};
-use ekiden_engine::steering::{RunningRun, Sender};
+use ekiden_engine::steering::{RunningRun, Sender, Waited};
 use ekiden_engine::workspace::Workspace;
 
 use super::{Invocation, fleet, pager, steer};
@@ -30,6 +30,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::full::Open;
 use crate::output::live::Live;
+use crate::output::phrase;
 use crate::output::prompting::Wanted;
 use crate::output::view_thread::{Controls, Leave};
 use crate::settings::environment::Environment;
@@ -165,7 +166,7 @@ fn sending_to(
         fleet::takes(&running.summary.run, &message.steering)
             .map_err(|failure| failure.error().to_owned())?;
         let sent = running.send(&workspace, &message, limits::STEER_PATIENCE);
-        sent.map(drop).map_err(cannot)
+        sent.map_err(cannot).and_then(heard)
     }
 }
 
@@ -192,10 +193,21 @@ fn new_message(steering: Steering) -> Result<Steered, String> {
 
 fn send(sender: &Sender, steering: Steering) -> Result<(), String> {
     let message = new_message(steering)?;
-    sender
-        .send(&message, limits::STEER_PATIENCE)
-        .map(|_| ())
-        .map_err(|error| format!("cannot {}", in_full(&error)))
+    let sent = sender.send(&message, limits::STEER_PATIENCE);
+    sent.map_err(|error| format!("cannot {}", in_full(&error)))
+        .and_then(heard)
+}
+
+/// Why a run does not have what was sent to it.
+fn heard(waited: Waited) -> Result<(), String> {
+    match waited {
+        Waited::Done => Ok(()),
+        Waited::NotYet => Err(format!(
+            "the run has not answered within {}: it may be suspended, or its fleet away",
+            phrase::duration(limits::STEER_PATIENCE)
+        )),
+        Waited::EngineGone => Err("the run ended before it got this".to_owned()),
+    }
 }
 
 /// What a typed line asks for.

@@ -5,11 +5,12 @@
 //! gets its old settings back, even if the process that took them is killed: see [`restorer`].
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Once;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ekiden_agent::SignalFlag;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::stdio::{stdin, stdout};
@@ -26,8 +27,15 @@ const LEAVE_SCREEN: &str = "\u{1b}[?25h\u{1b}[?1047l\r\u{1b}[J";
 /// The terminal marks what is pasted. WHY: a line break in it is not Enter, and no letter after it is a key.
 const MARK_PASTES: &str = "\u{1b}[?2004h";
 const MARK_NO_PASTES: &str = "\u{1b}[?2004l";
-const PASTE_BEGINS: &str = "\u{1b}[200~";
-const PASTE_ENDS: &str = "\u{1b}[201~";
+const PASTE_BEGINS: &[u8] = b"\x1b[200~";
+const PASTE_ENDS: &[u8] = b"\x1b[201~";
+/// The Escape key, and what begins the sequence of another key.
+const ESCAPE: u8 = 0x1b;
+/// The rest of a sequence comes sooner than this after its first byte, and a person's next key later.
+const SEQUENCE_PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
 /// A longer paste has lost its end.
 const PASTE_BYTES_MAX: usize = 1 << 20;
 /// A signal that has no key.
@@ -38,8 +46,12 @@ pub struct Keys {
     /// Whether ctrl-z is a key: in the full-screen view, which must be left before the process is
     /// suspended.
     pub takes_suspend: bool,
-    /// The start of an incomplete character or paste.
+    /// The start of an incomplete character, sequence or paste.
     begun: Vec<u8>,
+    /// The terminal was told to mark pastes, and no other program has had it since.
+    marks_pastes: bool,
+    /// Raised when this process was suspended.
+    went_on: Option<SignalFlag>,
 }
 
 /// What arrived during the wait.
@@ -55,18 +67,24 @@ impl Keys {
     /// Takes over the keys of standard input, if it is a terminal.
     pub fn take() -> Option<Self> {
         let before = tcgetattr(stdin()).ok()?;
-        let keys = Self {
+        let mut keys = Self {
             before,
             takes_suspend: false,
             begun: Vec::new(),
+            marks_pastes: false,
+            went_on: SignalFlag::of_going_on().ok(),
         };
         keys.settle();
         restore_on_panic(keys.before.clone());
         Some(keys)
     }
 
-    /// After a suspension the shell restores a program's mode, so this is checked again and again.
-    fn settle(&self) {
+    /// After a suspension the shell restores a program's mode, but not that pastes are marked. So this is checked again
+    /// and again.
+    fn settle(&mut self) {
+        if self.went_on.as_ref().is_some_and(SignalFlag::lower) {
+            self.marks_pastes = false;
+        }
         let Ok(mut mode) = tcgetattr(stdin()) else {
             return;
         };
@@ -80,38 +98,54 @@ impl Keys {
             mode.local_modes.remove(ours);
             mode.special_codes[SpecialCodeIndex::VSUSP] = suspend;
             let _ = tcsetattr(stdin(), OptionalActions::Now, &mode);
-            tell(MARK_PASTES);
+        }
+        if !self.marks_pastes && is_in_foreground() {
+            self.marks_pastes = tell(MARK_PASTES);
         }
     }
 
+    /// Gives the settings of before back.
+    fn restore(&mut self) {
+        set(&self.before);
+        self.marks_pastes = false;
+    }
+
     /// Gives the terminal to a program. There ctrl-c and ctrl-\ are not signals: they would stop the run.
-    pub fn lend<T>(&self, program: impl FnOnce() -> T) -> T {
+    pub fn lend<T>(&mut self, program: impl FnOnce() -> T) -> T {
         let mut mode = self.before.clone();
         for signal in [SpecialCodeIndex::VINTR, SpecialCodeIndex::VQUIT] {
             mode.special_codes[signal] = NO_KEY;
         }
         set(&mode);
         let done = program();
-        set(&self.before);
+        self.restore();
         self.settle();
         done
     }
 
     /// Suspends this process, as ctrl-z does elsewhere, until it is continued.
-    pub fn suspend(&self) {
-        set(&self.before);
+    pub fn suspend(&mut self) {
+        self.restore();
         let _ = kill_current_process_group(Signal::TSTP);
     }
 
     fn read(&mut self) -> Heard {
-        let mut bytes = [0; BYTES_MAX];
-        match rustix::io::read(stdin(), &mut bytes) {
-            Ok(count @ 1..) => {
-                self.begun.extend_from_slice(&bytes[..count]);
-                Heard::Keys(keys_of(&mut self.begun))
-            }
-            Ok(0) | Err(_) => Heard::Nothing,
+        let mut keys = self.take_in();
+        if self.begun == [ESCAPE] && is_ready(stdin(), PollFlags::IN, &SEQUENCE_PATIENCE) {
+            keys.extend(self.take_in());
         }
+        if self.begun == [ESCAPE] {
+            self.begun.clear();
+            keys.push(Key::Escape);
+        }
+        Heard::Keys(keys)
+    }
+
+    fn take_in(&mut self) -> Vec<Key> {
+        let mut bytes = [0; BYTES_MAX];
+        let count = rustix::io::read(stdin(), &mut bytes).unwrap_or(0);
+        self.begun.extend_from_slice(&bytes[..count]);
+        keys_of(&mut self.begun)
     }
 }
 
@@ -129,20 +163,22 @@ fn set(mode: &Termios) {
 }
 
 /// A terminal that takes nothing, as after ctrl-s, is told nothing: the run must not wait for it.
-fn tell(mark: &str) {
-    let mut fds = [PollFd::from_borrowed_fd(stdout(), PollFlags::OUT)];
-    let polled = poll(&mut fds, Some(&Timespec::default()));
-    if polled.is_ok() && fds[0].revents().contains(PollFlags::OUT) {
-        let _ = rustix::io::write(stdout(), mark.as_bytes());
-    }
+fn tell(mark: &str) -> bool {
+    is_ready(stdout(), PollFlags::OUT, &Timespec::default())
+        && rustix::io::write(stdout(), mark.as_bytes()).is_ok()
+}
+
+fn is_ready(terminal: BorrowedFd<'_>, flags: PollFlags, length: &Timespec) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(terminal, flags)];
+    poll(&mut fds, Some(length)).is_ok() && fds[0].revents().contains(flags)
 }
 
 /// Waits for keys, until the other end of `stopped` is closed, or this long.
 pub fn wait(keys: Option<&mut Keys>, stopped: &OwnedFd, length: Duration) -> Heard {
     let length = Timespec::try_from(length).unwrap_or_default();
-    let keys = keys.filter(|_| is_in_foreground());
+    let mut keys = keys.filter(|_| is_in_foreground());
     let mut fds = vec![PollFd::new(stopped, PollFlags::IN)];
-    if let Some(keys) = &keys {
+    if let Some(keys) = &mut keys {
         keys.settle();
         fds.push(PollFd::from_borrowed_fd(stdin(), PollFlags::IN));
     }
@@ -196,79 +232,106 @@ fn restore_on_panic(before: Termios) {
     });
 }
 
-/// The keys of these bytes. The bytes of an incomplete character or paste stay.
+/// The keys of these bytes. An incomplete character, sequence or paste stays.
 fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
-    if let Some(begin) = place_of(PASTE_BEGINS, bytes) {
-        return keys_around_paste(bytes, begin);
+    let mut keys = Vec::new();
+    while !bytes.is_empty() {
+        let (taken, of_piece) = match piece_of(bytes) {
+            Some(Piece::Text(end)) => (end, text_keys(&bytes[..end])),
+            Some(Piece::Sequence(end)) => (end, arrow(&bytes[1..end]).into_iter().collect()),
+            Some(Piece::Paste(end, text)) => (end, pasted_keys(&bytes[PASTE_BEGINS.len()..text])),
+            None => break,
+        };
+        bytes.drain(..taken);
+        keys.extend(of_piece);
     }
-    // The rest of it comes with the next read.
-    if bytes.len() > 1 && PASTE_BEGINS.as_bytes().starts_with(bytes) {
-        return Vec::new();
-    }
-    // An arrow or a function key: not part of any text.
-    if bytes.len() > 1 && bytes[0] == 0x1b {
-        let keys = arrows(bytes);
-        bytes.clear();
-        return keys;
-    }
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        Err(error) if error.error_len().is_none() => {
-            String::from_utf8_lossy(&bytes[..error.valid_up_to()]).into_owned()
-        }
-        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
-    };
-    let taken = text.len().min(bytes.len());
-    bytes.drain(..taken);
-    text.chars().filter_map(key_of).collect()
-}
-
-/// The same where a paste begins.
-fn keys_around_paste(bytes: &mut Vec<u8>, begin: usize) -> Vec<Key> {
-    let end = match place_of(PASTE_ENDS, &bytes[begin..]) {
-        Some(length) => begin + length,
-        None if bytes.len() < PASTE_BYTES_MAX => return Vec::new(),
-        None => bytes.len(),
-    };
-    let mut before: Vec<u8> = bytes.drain(..end).collect();
-    bytes.drain(..PASTE_ENDS.len().min(bytes.len()));
-    let text = before.split_off(begin).split_off(PASTE_BEGINS.len());
-    let text = String::from_utf8_lossy(&text).replace("\r\n", "\n");
-    let mut keys = keys_of(&mut before);
-    keys.extend(text.chars().filter_map(|c| match c {
-        '\r' | '\n' => Some(Key::Pasted('\n')),
-        '\t' => Some(Key::Pasted(' ')),
-        c => (!c.is_control()).then_some(Key::Pasted(c)),
-    }));
-    keys.extend(keys_of(bytes));
     keys
 }
 
-fn place_of(mark: &str, bytes: &[u8]) -> Option<usize> {
-    let mut windows = bytes.windows(mark.len());
-    windows.position(|window| window == mark.as_bytes())
+/// What these bytes begin with, up to a place.
+enum Piece {
+    Text(usize),
+    /// An arrow, a function key, a key with alt.
+    Sequence(usize),
+    /// The text of the paste ends at the second place.
+    Paste(usize, usize),
 }
 
-/// One key, or the same held down.
-fn arrows(bytes: &[u8]) -> Vec<Key> {
-    let sequences = String::from_utf8_lossy(bytes);
-    let arrow = |sequence| match sequence {
-        "[A" | "OA" => Some(Key::Move(Move::Up)),
-        "[B" | "OB" => Some(Key::Move(Move::Down)),
-        "[C" | "OC" => Some(Key::Move(Move::Right)),
-        "[D" | "OD" => Some(Key::Move(Move::Left)),
-        "[5~" => Some(Key::Move(Move::PageUp)),
-        "[6~" => Some(Key::Move(Move::PageDown)),
-        _ => None,
+/// None if the rest of it comes with the next read.
+fn piece_of(bytes: &[u8]) -> Option<Piece> {
+    if bytes[0] != ESCAPE {
+        let end = bytes.iter().position(|byte| *byte == ESCAPE);
+        let text = &bytes[..end.unwrap_or(bytes.len())];
+        let end = match str::from_utf8(text) {
+            Err(error) if error.error_len().is_none() && end.is_none() => error.valid_up_to(),
+            Ok(_) | Err(_) => text.len(),
+        };
+        return (end > 0).then_some(Piece::Text(end));
+    }
+    if !bytes.starts_with(PASTE_BEGINS) {
+        return sequence_end(bytes).map(Piece::Sequence);
+    }
+    let mut windows = bytes.windows(PASTE_ENDS.len());
+    match windows.position(|window| window == PASTE_ENDS) {
+        Some(end) => Some(Piece::Paste(end + PASTE_ENDS.len(), end)),
+        None if bytes.len() < PASTE_BYTES_MAX => None,
+        None => Some(Piece::Paste(bytes.len(), bytes.len())),
+    }
+}
+
+/// Where the sequence ends that these bytes begin with.
+fn sequence_end(bytes: &[u8]) -> Option<usize> {
+    let parameters = match bytes.get(1)? {
+        b'[' if bytes.get(2) == Some(&b'[') => return bytes.get(3).map(|_| 4),
+        b'[' => 2,
+        b'O' => return bytes.get(2).map(|_| 3),
+        // It begins another one.
+        &ESCAPE => return Some(1),
+        // A key with alt, which may be a letter of several bytes.
+        _ => {
+            let rest = bytes[2..].iter();
+            return Some(2 + rest.take_while(|byte| (0x80..0xc0).contains(*byte)).count());
+        }
     };
-    sequences.split('\u{1b}').filter_map(arrow).collect()
+    let is_final = |byte: &u8| !(0x20..0x40).contains(byte);
+    let end = parameters + bytes[parameters..].iter().position(is_final)?;
+    // A control character, such as the next Escape, is no part of it.
+    Some(end + usize::from(bytes[end] >= 0x40))
+}
+
+fn text_keys(text: &[u8]) -> Vec<Key> {
+    let text = String::from_utf8_lossy(text);
+    text.chars().filter_map(key_of).collect()
+}
+
+fn pasted_keys(text: &[u8]) -> Vec<Key> {
+    let text = String::from_utf8_lossy(text).replace("\r\n", "\n");
+    let key = |c: char| match c {
+        '\r' | '\n' => Some(Key::Pasted('\n')),
+        '\t' => Some(Key::Pasted(' ')),
+        c => (!c.is_control()).then_some(Key::Pasted(c)),
+    };
+    text.chars().filter_map(key).collect()
+}
+
+/// The key of a sequence without its Escape.
+fn arrow(sequence: &[u8]) -> Option<Key> {
+    let to = match sequence {
+        b"[A" | b"OA" => Move::Up,
+        b"[B" | b"OB" => Move::Down,
+        b"[C" | b"OC" => Move::Right,
+        b"[D" | b"OD" => Move::Left,
+        b"[5~" => Move::PageUp,
+        b"[6~" => Move::PageDown,
+        _ => return None,
+    };
+    Some(Key::Move(to))
 }
 
 fn key_of(c: char) -> Option<Key> {
     match c {
         '\r' | '\n' => Some(Key::Enter),
         '\u{7f}' | '\u{8}' => Some(Key::Backspace),
-        '\u{1b}' => Some(Key::Escape),
         '\u{1a}' => Some(Key::Suspend),
         c if c.is_control() => None,
         c => Some(Key::Char(c)),
@@ -290,10 +353,9 @@ mod tests {
     fn bytes_are_keys_and_a_cut_character_waits_for_its_rest() {
         let keys = |bytes: &[u8]| keys_of(&mut bytes.to_vec());
         assert_eq!(
-            keys(b"p\r\x7f\x1b"),
-            [Key::Char('p'), Key::Enter, Key::Backspace, Key::Escape]
+            keys(b"p\r\x7f"),
+            [Key::Char('p'), Key::Enter, Key::Backspace]
         );
-        assert_eq!(keys(b"\x1b"), [Key::Escape]);
         assert_eq!(
             keys(b"\x1b[A\x1b[6~\x1b[F"),
             [Move::Up, Move::PageDown].map(Key::Move)
@@ -308,13 +370,44 @@ mod tests {
 
     // shows: UIX-01
     #[test]
+    fn a_sequence_is_one_key_whatever_is_around_it_and_wherever_it_is_cut() {
+        let left = Key::Move(Move::Left);
+        let fix = "fix".chars().map(Key::Char);
+        let after: Vec<Key> = fix.clone().chain([left]).collect();
+        let before: Vec<Key> = [left].into_iter().chain(fix).collect();
+        // With alt, `s` would stop the run if it were a key; so would the end of F1 on a console.
+        for (bytes, keys) in [
+            (&b"fix\x1b[D"[..], after),
+            (b"\x1b[Dfix", before),
+            (b"\x1bs\x1b\xc3\xa9\x1b[[A\x1bOP\x1b[1;5C", vec![]),
+            (b"\x1b\x1b[D\x1b[1\x1b[D", vec![left, left]),
+        ] {
+            assert_eq!(keys_of(&mut bytes.to_vec()), keys, "{bytes:?}");
+        }
+        let mut begun = Vec::new();
+        let typed = b"m\x1b[D\x1b[200~sy\x1b[201~\x1b[6~\r".iter();
+        let keys: Vec<Key> = typed
+            .flat_map(|byte| {
+                begun.push(*byte);
+                keys_of(&mut begun)
+            })
+            .collect();
+        let pasted = [Key::Pasted('s'), Key::Pasted('y')];
+        let all = [&[Key::Char('m'), left], &pasted[..]].concat();
+        assert_eq!(
+            keys,
+            [all, vec![Key::Move(Move::PageDown), Key::Enter]].concat()
+        );
+    }
+
+    // shows: UIX-01
+    #[test]
     fn a_paste_is_text_whatever_is_in_it() {
         let pasted = |text: &str| text.chars().map(Key::Pasted).collect::<Vec<_>>();
         let mut bytes = b"m\x1b[200~no\rstop\r\n\xc3".to_vec();
-        assert_eq!(keys_of(&mut bytes), [], "its end is missing");
+        assert_eq!(keys_of(&mut bytes), [Key::Char('m')], "its end is missing");
         bytes.extend(b"\xa9\x1b[31m\t.\x1b[201~\rp");
-        let mut keys = vec![Key::Char('m')];
-        keys.extend(pasted("no\nstop\né[31m ."));
+        let mut keys = pasted("no\nstop\né[31m .");
         keys.extend([Key::Enter, Key::Char('p')]);
         assert_eq!(keys_of(&mut bytes), keys);
         assert_eq!(bytes, b"");

@@ -5,9 +5,15 @@
 use ekiden_core::ids::StageId;
 use ekiden_core::limits;
 use ekiden_core::steering::Steering;
+use textwrap::core::display_width;
 
 use super::line::{Line, Tone, one_line};
 use super::summary::Summary;
+
+/// More than anything that can be sent: a person can still cut it down.
+const TYPED_BYTES_MAX: usize = 64 * 1024;
+/// Enough for a refusal on a terminal of 60 columns.
+const TOLD_ROWS_MAX: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
@@ -71,7 +77,8 @@ enum State {
 enum About {
     Message,
     Limits,
-    Answer(StageId),
+    /// To a stage, and the question as it was when the person began.
+    Answer(StageId, String),
 }
 
 impl Prompting {
@@ -87,9 +94,17 @@ impl Prompting {
         self.told = Some((tone, text.into()));
     }
 
+    /// A person has seen the result of the last request.
+    pub fn clear_told(&mut self) {
+        self.told = None;
+    }
+
     /// Takes a key.
     pub fn press(&mut self, key: Key, summary: &Summary) -> Option<Wanted> {
-        self.told = None;
+        // What arrives while somebody types stays until they are done.
+        if self.is_idle() || matches!(key, Key::Enter | Key::Escape) {
+            self.clear_told();
+        }
         match std::mem::take(&mut self.state) {
             State::Idle => self.begin(key, summary),
             State::Stopping => match key {
@@ -97,7 +112,7 @@ impl Prompting {
                 Key::Char(_) | Key::Pasted(_) | Key::Enter | Key::Backspace | Key::Escape => None,
                 Key::Move(_) | Key::Suspend => None,
             },
-            State::Typing(about, text) => self.typed(about, text, key),
+            State::Typing(about, text) => self.typed(about, text, key, summary),
         }
     }
 
@@ -116,8 +131,8 @@ impl Prompting {
             Key::Char('l') => self.state = typing(About::Limits),
             Key::Char('m') => self.state = typing(About::Message),
             Key::Char('a') => {
-                if let Some((stage, _)) = summary.asked.first() {
-                    self.state = typing(About::Answer(stage.clone()));
+                if let Some((stage, question)) = summary.asked.first() {
+                    self.state = typing(About::Answer(stage.clone(), question.clone()));
                 }
             }
             Key::Char(_) | Key::Pasted(_) | Key::Enter | Key::Backspace | Key::Escape => {}
@@ -126,14 +141,21 @@ impl Prompting {
         None
     }
 
-    fn typed(&mut self, about: About, mut text: String, key: Key) -> Option<Wanted> {
+    fn typed(
+        &mut self,
+        about: About,
+        mut text: String,
+        key: Key,
+        summary: &Summary,
+    ) -> Option<Wanted> {
         match key {
             Key::Escape => return None,
             Key::Enter if text.trim().is_empty() => return None,
-            Key::Enter => return Some(about.wanted(text.trim().to_owned())),
-            Key::Char(c) | Key::Pasted(c) if text.chars().count() < limits::OPERATOR_CHARS_MAX => {
-                text.push(c);
-            }
+            Key::Enter => match about.refusal(text.trim(), summary) {
+                None => return Some(about.wanted(text.trim().to_owned())),
+                Some(why) => self.tell(Tone::Attention, why),
+            },
+            Key::Char(c) | Key::Pasted(c) if text.len() < TYPED_BYTES_MAX => text.push(c),
             Key::Backspace => drop(text.pop()),
             Key::Char(_) | Key::Pasted(_) => {}
             Key::Move(_) | Key::Suspend => {}
@@ -147,42 +169,44 @@ impl Prompting {
         self.state == State::Idle
     }
 
-    /// The keys, on as many lines as they need, or the question, the message or the typed text.
+    /// The keys, on as many lines as they need, or what is there instead.
     pub(super) fn lines(&self, summary: &Summary, columns: usize) -> Vec<Line> {
-        if let Some(line) = self.instead_of_keys(columns) {
-            return vec![line];
+        let instead = self.instead_of_keys(columns);
+        if !instead.is_empty() {
+            return instead;
         }
         let rows = rows_of(&self.keys(summary), columns);
         let line = |row| Line::new(Tone::Quiet, format!("  {row}"));
         rows.into_iter().map(line).collect()
     }
 
-    /// The question, the message or the typed text, if there is one.
-    pub(super) fn instead_of_keys(&self, columns: usize) -> Option<Line> {
-        (self.state != State::Idle || self.told.is_some()).then(|| self.line(columns))
+    /// The result of the last request, and the question or the typed text.
+    pub(super) fn instead_of_keys(&self, columns: usize) -> Vec<Line> {
+        let told = self.told.iter().flat_map(|(tone, text)| {
+            let rows = Line::new(*tone, one_line(text)).broken(columns.saturating_sub(3));
+            let rows = rows.into_iter().take(TOLD_ROWS_MAX);
+            rows.map(|row| Line::new(*tone, format!("  {}", row.plain())))
+        });
+        told.chain(self.line(columns)).collect()
     }
 
-    /// Shows the end of the typed text if not all of it fits.
-    fn line(&self, columns: usize) -> Line {
-        match (&self.state, &self.told) {
-            (State::Idle, told) => {
-                let (tone, text) = told
-                    .as_ref()
-                    .map_or((Tone::Quiet, ""), |(tone, text)| (*tone, text));
-                Line::new(tone, format!("  {}", one_line(text)))
+    /// The question or the typed text, of which the end is shown if not all of it fits.
+    fn line(&self, columns: usize) -> Option<Line> {
+        match &self.state {
+            State::Idle => None,
+            State::Stopping => {
+                let line = Line::new(Tone::Attention, "  stop, after a handoff? ");
+                Some(line.with(Tone::Quiet, "y stops, any other key does not"))
             }
-            (State::Stopping, _) => Line::new(Tone::Attention, "  stop, after a handoff? ")
-                .with(Tone::Quiet, "y stops, any other key does not"),
-            (State::Typing(about, text), _) => {
+            State::Typing(about, text) => {
                 let label = about.label();
-                let room = columns.saturating_sub(label.len() + 5);
-                let hidden = text.chars().count().saturating_sub(room);
-                let end: String = text.chars().skip(hidden).collect();
-                let end = end.replace('\n', " ");
+                let text = text.replace('\n', " ");
+                let end = end_of(&text, columns.saturating_sub(label.len() + 5));
                 let hint = if text.is_empty() { about.hint() } else { "" };
-                Line::new(Tone::Attention, format!("  {label} "))
+                let line = Line::new(Tone::Attention, format!("  {label} "))
                     .with(Tone::Plain, format!("{end}▏"))
-                    .with(Tone::Quiet, hint)
+                    .with(Tone::Quiet, hint);
+                Some(line)
             }
         }
     }
@@ -221,11 +245,39 @@ fn rows_of(keys: &[&str], columns: usize) -> Vec<String> {
     rows
 }
 
+/// As much of the end of a text as fits these columns.
+fn end_of(text: &str, columns: usize) -> &str {
+    let mut width = 0;
+    let fits = |(_, c): &(usize, char)| {
+        width += display_width(c.encode_utf8(&mut [0; 4]));
+        width <= columns
+    };
+    let first = text.char_indices().rev().take_while(fits).last();
+    first.map_or("", |(at, _)| &text[at..])
+}
+
 impl About {
+    /// Why a text cannot be sent.
+    fn refusal(&self, text: &str, summary: &Summary) -> Option<String> {
+        let chars = text.chars().count();
+        if chars > limits::OPERATOR_CHARS_MAX {
+            let max = limits::OPERATOR_CHARS_MAX;
+            return Some(format!("{chars} characters; at most {max} fit"));
+        }
+        match self {
+            Self::Message | Self::Limits => None,
+            Self::Answer(stage, question) => {
+                let mut asked = summary.asked.iter();
+                let is_asked = asked.any(|(by, asked)| (by, asked) == (stage, question));
+                (!is_asked).then(|| "this question was answered, or has changed".to_owned())
+            }
+        }
+    }
+
     fn wanted(self, words: String) -> Wanted {
         match self {
             Self::Message => Wanted::Steer(Steering::Instruct { words }),
-            Self::Answer(stage) => Wanted::Steer(Steering::Answer { stage, words }),
+            Self::Answer(stage, _) => Wanted::Steer(Steering::Answer { stage, words }),
             Self::Limits => Wanted::Limits(words),
         }
     }
@@ -234,14 +286,14 @@ impl About {
         match self {
             Self::Message => "to the next session:".to_owned(),
             Self::Limits => "limits:".to_owned(),
-            Self::Answer(stage) => format!("answer {stage}:"),
+            Self::Answer(stage, _) => format!("answer {stage}:"),
         }
     }
 
     fn hint(&self) -> &'static str {
         match self {
             Self::Limits => "  such as -m 20; esc changes nothing",
-            Self::Message | Self::Answer(_) => "  enter sends, esc does not",
+            Self::Message | Self::Answer(..) => "  enter sends, esc does not",
         }
     }
 }

@@ -14,6 +14,7 @@ use ekiden_core::text;
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
+use textwrap::core::display_width;
 
 use super::board::Board;
 use super::json::{Fields, fields};
@@ -180,7 +181,7 @@ pub fn lines(rows: &[Row<'_>], now: Timestamp, zone: &TimeZone) -> Vec<Line> {
     let widest = |of: fn(&Row<'_>) -> usize| rows.iter().map(of).max().unwrap_or(0);
     let ids = widest(|row| row.id.as_str().len());
     let states = widest(|row| row.state.word().1.len());
-    let names = widest(|row| row.name().chars().count());
+    let names = widest(|row| display_width(&row.name()));
     let until = |row: &Row<'_>| Some(phrase::future(row.waits_until?, now, zone));
     let line = |row: &Row<'_>| row.line(ids, states, names, until(row));
     rows.iter().map(line).collect()
@@ -289,7 +290,7 @@ impl Row<'_> {
         let rest = rest.chain(why).chain(by);
         let rest: Vec<String> = rest.collect();
         let name = self.name();
-        let gap = " ".repeat(names.saturating_sub(name.chars().count()));
+        let gap = " ".repeat(names.saturating_sub(display_width(&name)));
         let rest = match rest.is_empty() {
             true => String::new(),
             false => format!("{gap}  {}", rest.join(", ")),

@@ -34,8 +34,11 @@ pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> 
     let has_room = frame.columns >= COLUMNS_MIN && frame.rows >= ROWS_MIN;
     let Some(summary) = board.summary.as_ref().filter(|_| has_room) else {
         let line = line(board, frame);
-        let below = prompting.and_then(|prompting| prompting.instead_of_keys(frame.columns));
-        return line.into_iter().chain(below).collect();
+        let below = prompting.map(|prompting| prompting.instead_of_keys(frame.columns));
+        return line
+            .into_iter()
+            .chain(below.into_iter().flatten())
+            .collect();
     };
     let mut lines = match &summary.plan {
         Some(plan) => of_plan(board, summary, plan, frame),

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::process;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -110,13 +110,13 @@ impl Controls {
                 self.then = Some(Then::Suspend);
             }
             if let Some(full) = self.full.as_mut().filter(|_| self.prompting.is_idle()) {
-                match full.press(key) {
-                    Pressed::Taken => continue,
-                    Pressed::Back => {
-                        self.full = None;
-                        continue;
-                    }
-                    Pressed::Other => {}
+                let pressed = full.press(key);
+                if pressed == Pressed::Back {
+                    self.full = None;
+                }
+                if pressed != Pressed::Other {
+                    self.prompting.clear_told();
+                    continue;
                 }
             }
             match self.prompting.press(key, summary) {
@@ -144,7 +144,7 @@ impl Controls {
     }
 
     /// Does it; `None` if nobody is here any more.
-    fn attend(self, then: Then, shown: &Mutex<Shown<'_>>, board: &Board) -> Option<Self> {
+    fn attend(mut self, then: Then, shown: &Mutex<Shown<'_>>, board: &Board) -> Option<Self> {
         match then {
             Then::Suspend => {
                 lock(shown).clear();
@@ -168,7 +168,13 @@ impl Controls {
                     let _ = detach.leave();
                     return None;
                 }
-                Leave::Watching(ref left) => left.raise(),
+                Leave::Watching(ref left) => {
+                    let done = std::mem::replace(&mut self.done, mpsc::channel());
+                    if let Some(why) = last_refusal(done, left) {
+                        lock(shown).output.warn(&why);
+                    }
+                    left.raise();
+                }
                 Leave::Never => {}
             },
         }
@@ -181,6 +187,21 @@ impl Controls {
             self.prompting.tell(Tone::Attention, why);
         }
     }
+}
+
+/// Why the last request of those under way was refused. A person can leave before they are done.
+fn last_refusal((own, done): (Sender<Done>, Receiver<Done>), left: &SignalFlag) -> Option<String> {
+    // Now each request under way has an end, and nobody else.
+    drop(own);
+    let mut refused = None;
+    while !left.is_raised() {
+        match done.recv_timeout(PAUSE) {
+            Ok(done) => refused = done.err().or(refused),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    refused
 }
 
 /// From now on a panic ends the process, except a panic of the view, which [`show`] reports.

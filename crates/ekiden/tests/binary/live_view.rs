@@ -36,6 +36,12 @@ fn shows(pty: &mut Pty, text: &str) {
 }
 
 #[track_caller]
+fn on_screen(pty: &mut Pty, text: &str, is_there: bool) {
+    let is_so = pty.wait_until(WITHIN, |pty| pty.screen().contains(text) == is_there);
+    assert!(is_so, "`{text}` on the screen:\n{}", pty.screen());
+}
+
+#[track_caller]
 fn ends(pty: &mut Pty, code: i32) {
     let end = pty.wait(WITHIN);
     assert_eq!(
@@ -94,6 +100,17 @@ fn a_run_is_steered_by_keys() {
     shows(&mut pty, "up to session 7");
     pty.press("mspare the docs\n").unwrap();
     shows(&mut pty, "the next session will read: ");
+    pty.press("munsent").unwrap();
+    on_screen(&mut pty, "unsent▏", true);
+    pty.press("\u{1b}").unwrap();
+    on_screen(&mut pty, "unsent▏", false);
+    pty.press("f").unwrap();
+    on_screen(&mut pty, "> session 1", true);
+    pty.press("l-m few\n").unwrap();
+    on_screen(&mut pty, "not `few`", true);
+    pty.press("\u{1b}[A").unwrap();
+    on_screen(&mut pty, "not `few`", false);
+    pty.press("f").unwrap();
     pty.press("p").unwrap();
     shows(&mut pty, "p unpause");
     pty.press("sn").unwrap();
@@ -102,6 +119,74 @@ fn a_run_is_steered_by_keys() {
     ends(&mut pty, 3);
     let log = environment.run(&["log"]).expect(0).stdout;
     assert!(log.contains("spare the docs"), "{log}");
+    assert!(!log.contains("unsent"), "{log}");
+}
+
+/// A suspended run answers nothing, and a person who leaves waits for what is under way.
+// shows: UIX-01, RUN-14
+#[test]
+fn what_a_run_does_not_answer_is_told_and_what_was_sent_before_leaving_arrives() {
+    let environment = waiting(5);
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    let mut attached = on_terminal(&environment, &["attach"]);
+    shows(&mut attached, "q leave");
+    run.signal(Signal::STOP);
+    attached.press("p").unwrap();
+    shows(&mut attached, "the run has not answered within 10s");
+    attached.press("mspare the docs\nq").unwrap();
+    let left = attached.wait(Duration::from_secs(1));
+    assert!(left.is_none(), "it left before its message arrived");
+    run.signal(Signal::CONT);
+    ends(&mut attached, 0);
+    let log = environment.run(&["log"]).expect(0).stdout;
+    assert!(log.contains("spare the docs"), "{log}");
+
+    let mut attached = on_terminal(&environment, &["attach"]);
+    shows(&mut attached, "q leave");
+    attached.press("l-m many\nq").unwrap();
+    ends(&mut attached, 0);
+    let kept = kept(&attached.written(), 100);
+    assert!(kept.contains("warning: not taken: "), "{kept}");
+    environment.run(&["stop", "--now"]).expect(0);
+    run.end().expect(130);
+}
+
+/// A terminal of 20 rows has room for the view.
+// shows: UIX-01
+#[test]
+fn a_terminal_of_19_rows_has_one_line() {
+    let environment = waiting(5);
+    let mut pty = on_terminal(&environment, &RUN);
+    pty.resize(19, 100).unwrap();
+    shows(&mut pty, "1 of 10");
+    assert!(!pty.written().contains(KEYS), "{}", pty.written());
+    pty.resize(20, 100).unwrap();
+    shows(&mut pty, KEYS);
+    environment.write("go", "");
+    ends(&mut pty, 0);
+}
+
+/// The program that had the terminal meanwhile may have taken that back.
+// shows: UIX-01
+#[test]
+fn after_a_suspension_pastes_are_marked_again() {
+    let environment = waiting(5);
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    let mut attached = on_terminal(&environment, &["attach"]);
+    shows(&mut attached, "q leave");
+    let marks = |pty: &Pty| pty.written().matches("\u{1b}[?2004h").count();
+    assert_eq!(marks(&attached), 1);
+    let pid = Pid::from_raw(attached.pid().cast_signed()).unwrap();
+    for signal in [Signal::STOP, Signal::CONT] {
+        kill_process(pid, signal).unwrap();
+    }
+    assert!(attached.wait_until(WITHIN, |pty| marks(pty) == 2));
+    attached.press("q").unwrap();
+    ends(&mut attached, 0);
+    environment.write("go", "");
+    run.end().expect(0);
 }
 
 /// A view that panics is gone, with the terminal as it was; what the run prints is the same.

@@ -4,11 +4,13 @@ use ekiden_core::budget::Spend;
 use ekiden_core::event::{PreparedWorktree, WorktreeEvent};
 use ekiden_core::manifest::{Isolation, Need, PlanRules};
 use ekiden_wire::reading::Form;
+use textwrap::core::display_width;
 
 use super::*;
 use crate::output::board::Board;
 use crate::output::prompting::{Key, Prompting, Wanted};
 use crate::output::relay_progress::Activity;
+use crate::output::stage_table;
 use crate::output::summary::Summary;
 use crate::output::view::{self, Frame};
 
@@ -447,8 +449,19 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
     let words = "euros".to_owned();
     assert_eq!(
         press(&mut prompting, "aeuros\n", summary),
-        [Wanted::Steer(Steering::Answer { stage, words })]
+        [Wanted::Steer(Steering::Answer {
+            stage,
+            words: words.clone()
+        })]
     );
+    // Somebody else answers, and the stage asks again, while this person types.
+    let mut now = summary.clone();
+    now.asked[0].1 = "Drop the old invoices?".to_owned();
+    press(&mut prompting, "aeuros", summary);
+    assert_eq!(press(&mut prompting, "\n", &now), []);
+    let shown = watched.shown(&prompting, 80);
+    let told = "  this question was answered, or has changed\n  answer S01: euros▏\n";
+    assert!(shown.ends_with(told), "{shown}");
 }
 
 /// By the agents that may work in it, and not by those of the whole run.
@@ -606,6 +619,93 @@ fn keys_want_what_commands_want_and_what_ends_something_is_asked_first() {
     let mut at_the_run = Prompting::new(Some("d detach"));
     assert_eq!(press(&mut at_the_run, "q", summary), []);
     assert_eq!(press(&mut at_the_run, "d", summary), [Wanted::Leave]);
+}
+
+// shows: UIX-01, REL-25
+#[test]
+fn what_is_too_long_to_send_stays_to_be_shortened() {
+    let watched = relay();
+    let summary = watched.board.summary.as_ref().unwrap();
+    let mut prompting = Prompting::new(None);
+    press(&mut prompting, "m", summary);
+    for c in "x".repeat(4_001).chars() {
+        assert_eq!(prompting.press(Key::Pasted(c), summary), None);
+    }
+    assert_eq!(press(&mut prompting, "\n", summary), []);
+    let shown = watched.shown(&prompting, 60);
+    assert!(
+        shown.contains("\n  4001 characters; at most 4000 fit\n  to the next session: x"),
+        "{shown}"
+    );
+    let words = "x".repeat(4_000);
+    assert_eq!(
+        press(&mut prompting, "\u{7f}\n", summary),
+        [Wanted::Steer(Steering::Instruct { words })]
+    );
+    assert!(!watched.shown(&prompting, 60).contains("4001"));
+}
+
+// shows: UIX-01
+#[test]
+fn a_refusal_that_comes_while_something_is_typed_is_seen() {
+    let watched = relay();
+    let summary = watched.board.summary.as_ref().unwrap();
+    let mut prompting = Prompting::new(None);
+    press(&mut prompting, "mspare", summary);
+    let why = "not taken: `--max-sessions` must be a whole number from 1 to 10000, not `as many as it takes`";
+    prompting.tell(Tone::Attention, why);
+    press(&mut prompting, " the docs", summary);
+    let shown = watched.shown(&prompting, 60);
+    let rows: Vec<&str> = shown.lines().map(str::trim).collect();
+    let told = format!("{why} to the next session: spare the docs▏");
+    assert!(rows.join(" ").ends_with(&told), "{shown}");
+    press(&mut prompting, "\n", summary);
+    assert!(!watched.shown(&prompting, 60).contains("not taken"));
+}
+
+// shows: UIX-01
+#[test]
+fn wide_characters_take_two_columns() {
+    let watched = relay();
+    let summary = watched.board.summary.as_ref().unwrap();
+    let mut prompting = Prompting::new(None);
+    press(&mut prompting, &format!("m{}!", "語".repeat(60)), summary);
+    let shown = watched.shown(&prompting, 60);
+    assert!(shown.ends_with("語!▏\n"), "{shown}");
+
+    let scenario = plan_with(6, |header| {
+        header.manifest.stages[4].task_name = "注文と請求".to_owned();
+    });
+    let rows = stage_table::rows(&scenario.run);
+    let lines = stage_table::lines(&rows, scenario.now, &TimeZone::UTC);
+    let texts: Vec<String> = lines.iter().map(Line::plain).collect();
+    let places: Vec<usize> = texts
+        .iter()
+        .filter_map(|text| Some(display_width(text.split_once("needs")?.0)))
+        .collect();
+    assert_eq!(places.len(), 2, "{texts:?}");
+    assert_eq!(places[0], places[1], "{texts:?}");
+}
+
+/// Not the session that waits to begin, whose stream is empty.
+// shows: UIX-01
+#[test]
+fn the_newest_session_is_one_that_has_begun() {
+    let newest = |scenario: &Scenario| {
+        let newest = Summary::of(&scenario.run).newest;
+        newest.map(|newest| newest.session.get())
+    };
+    let mut scenario = Scenario::begin(None, false);
+    steer(&mut scenario, Steering::Pause);
+    scenario.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    assert_eq!(newest(&scenario), Some(1), "session 2 is held");
+    let mut scenario = Scenario::begin(None, false);
+    let limited = EndCause::RateLimited {
+        resets_at: Some(START + Millis::from_secs(5 * 3600)),
+        kind: LimitKind::FiveHour,
+    };
+    scenario.ends(attempt(1, 1), limited, HandoffFiles::default());
+    assert_eq!(newest(&scenario), Some(1), "its next attempt waits");
 }
 
 // shows: UIX-01
