@@ -15,7 +15,7 @@ use super::relay_progress::RelayProgress;
 use super::stage_table::{Brief, StageGroup};
 use super::summary::{Plan, Summary};
 
-/// On a lower terminal it would push out the permanent lines.
+/// On a lower terminal it would push out the permanent lines. The rows that moving lines leave free do not count.
 const ROWS_MIN: usize = 16;
 /// How many stages of a plan are shown at most.
 const STAGES_MAX: usize = 32;
