@@ -234,11 +234,7 @@ impl Conversation {
             self.reports.push_back(Report::Usage { context_tokens });
         }
         if self.spending.observe(event) {
-            self.reports.push_back(Report::Spend {
-                spend: self.spending.spend(),
-                turns: self.spending.turns,
-                subscription: self.spending.subscription,
-            });
+            self.reports.push_back(spent(&self.spending));
         }
         match event {
             ClientEvent::Assistant(response) => self.response(response),
@@ -443,6 +439,14 @@ impl Conversation {
 
     fn show(&mut self, activity: Activity) {
         self.reports.push_back(Report::Activity(activity));
+    }
+}
+
+fn spent(spending: &SpendEstimate) -> Report {
+    Report::Spend {
+        spend: spending.spend(),
+        turns: spending.turns,
+        subscription: spending.subscription,
     }
 }
 

@@ -56,10 +56,8 @@ impl<R: EffectRunner> Engine<'_, R> {
             } => {
                 self.observer.spend(stage, spend, subscription);
                 let crossing = live.and_then(|live| live.meter.spend.take(spend, turns));
-                crossing
-                    .map(|crossing| AttemptEvent::SpendCrossed { crossing })
-                    .into_iter()
-                    .collect()
+                let event = crossing.map(|crossing| AttemptEvent::SpendCrossed { crossing });
+                event.into_iter().collect()
             }
             Report::Answered(answer) => vec![answered(answer)],
             Report::Activity(activity) => {

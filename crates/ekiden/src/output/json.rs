@@ -22,8 +22,11 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// The same JSON, with characters that act on a terminal or hide as escapes.
-pub fn visible(json: &str) -> String {
+/// The same JSON, on a terminal with characters that act on it or hide as escapes.
+pub fn shown(json: String, to_terminal: bool) -> String {
+    if !to_terminal {
+        return json;
+    }
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         if is_hidden(c) {

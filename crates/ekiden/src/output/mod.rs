@@ -186,8 +186,7 @@ impl Output {
     /// A line of the answer for programs.
     pub fn json(&mut self, value: &impl Serialize) {
         match serde_json::to_string(value) {
-            Ok(text) if self.to_terminal => self.answer(&(json::visible(&text) + "\n")),
-            Ok(text) => self.answer(&(text + "\n")),
+            Ok(text) => self.answer(&(json::shown(text, self.to_terminal) + "\n")),
             Err(error) => self.broken = Some(error.into()),
         }
     }
