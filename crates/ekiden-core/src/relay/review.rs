@@ -385,30 +385,6 @@ impl Relay {
         effects
     }
 
-    /// Everything is known without a session: before the first, or once a person has ticked the last item.
-    fn begin_work(&mut self, at: Timestamp, passed: Option<bool>) -> Vec<RelayEffect> {
-        let list = self.items.as_mut();
-        let status = list.and_then(|list| list.begin(passed));
-        let outcome = match status {
-            Some(Status::Blocked { question }) => Some(Outcome::Blocked { question }),
-            Some(Status::Complete) if passed != Some(false) => Some(Outcome::Complete {
-                verified: passed.is_some(),
-            }),
-            Some(Status::Complete) => {
-                self.veto();
-                None
-            }
-            Some(Status::InProgress) | None => None,
-        };
-        match outcome {
-            Some(outcome) => {
-                let next = Next::Attempt(self.fresh(self.unused()));
-                self.end(outcome, next)
-            }
-            None => self.start_first(at),
-        }
-    }
-
     /// How the run ends with this session, if it does. A question to a person takes precedence over a pass: a
     /// blocked run can continue, and a complete one would never show the question.
     pub(super) fn outcome_after(
@@ -466,7 +442,7 @@ impl Relay {
         list.status(said, had_item)
     }
 
-    fn veto(&mut self) {
+    pub(super) fn veto(&mut self) {
         if let (Some(verification), Some(check)) = (&self.stage.verification, &self.seen.check) {
             self.sections.push(PromptSection::Veto {
                 check: verification.in_one_line(),

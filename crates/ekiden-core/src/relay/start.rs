@@ -9,7 +9,7 @@ use crate::effect::{RelayEffect, StartAttempt, StartMode};
 use crate::ends::{EndCause, EndClass};
 use crate::event::{AttemptEnded, Traces};
 use crate::guard::estimate::Advice;
-use crate::handoff::OpenItems;
+use crate::handoff::{OpenItems, Status};
 use crate::hash;
 use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
 use crate::limits;
@@ -42,6 +42,30 @@ impl Prompt {
 }
 
 impl Relay {
+    /// Everything is known without a session: before the first, or once a person has ticked the last item.
+    pub(super) fn begin_work(&mut self, at: Timestamp, passed: Option<bool>) -> Vec<RelayEffect> {
+        let list = self.items.as_mut();
+        let status = list.and_then(|list| list.begin(passed));
+        let outcome = match status {
+            Some(Status::Blocked { question }) => Some(Outcome::Blocked { question }),
+            Some(Status::Complete) if passed != Some(false) => Some(Outcome::Complete {
+                verified: passed.is_some(),
+            }),
+            Some(Status::Complete) => {
+                self.veto();
+                None
+            }
+            Some(Status::InProgress) | None => None,
+        };
+        match outcome {
+            Some(outcome) => {
+                let next = Next::Attempt(self.fresh(self.unused()));
+                self.end(outcome, next)
+            }
+            None => self.start_first(at),
+        }
+    }
+
     pub(super) fn start_first(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         self.admit(at, self.fresh(self.unused()))
     }
