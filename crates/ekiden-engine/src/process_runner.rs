@@ -237,10 +237,10 @@ impl EffectRunner for ProcessRunner {
         let workspace = self.paths.workspace_of(stage);
         let git = self.worktrees.git(&workspace.dir);
         let (stage, mut cancelled) = (stage.clone(), self.cancelled.subscribe());
-        let (worktrees, never) = (self.worktrees.clone(), cancelled.clone());
+        let worktrees = self.worktrees.until(cancelled.clone());
         let inputs = self.inputs.clone();
         let work = async move |stage: &StageId| {
-            let remade = worktrees.remake(stage, &never).await;
+            let remade = worktrees.remake(stage).await;
             if remade.map_err(|error| in_full(&error))? {
                 let gone = format!(
                     "the worktree of {stage} was gone and is made again; what was not committed in it is lost"
@@ -263,11 +263,11 @@ impl EffectRunner for ProcessRunner {
         let git = self
             .worktrees
             .git(&self.paths.dir(stage))
-            .marked(&job.effect);
-        let (stage, cancelled) = (stage.clone(), self.cancelled.subscribe());
-        let inputs = self.inputs.clone();
+            .marked(&job.effect)
+            .until(self.cancelled.subscribe());
+        let (stage, inputs) = (stage.clone(), self.inputs.clone());
         self.spawn(async move {
-            let committing = commit::commit(&git, &job, cancelled);
+            let committing = commit::commit(&git, &job);
             tokio::pin!(committing);
             let commit = tokio::select! {
                 commit = &mut committing => commit,
@@ -319,10 +319,10 @@ impl EffectRunner for ProcessRunner {
     }
 
     fn worktree(&mut self, effect: EffectId, what: WorktreeEffect, job: StageJob) {
-        let (worktrees, cancelled) = (self.worktrees.clone(), self.cancelled.subscribe());
+        let worktrees = self.worktrees.until(self.cancelled.subscribe());
         self.spawn(async move {
             let stage = job.stage.id.clone();
-            let event = worktrees.perform(what, job, cancelled).await;
+            let event = worktrees.perform(what, job).await;
             Input::Event(Event::Worktree {
                 stage,
                 effect,
@@ -337,10 +337,10 @@ impl EffectRunner for ProcessRunner {
             mark: task_mark(&self.run, effect),
             is_repeated,
         };
-        let (worktrees, cancelled) = (self.worktrees.clone(), self.cancelled.subscribe());
+        let worktrees = self.worktrees.until(self.cancelled.subscribe());
         let inputs = self.inputs.clone();
         self.spawn(async move {
-            let (delivery, left_over) = deliver(&worktrees, &job, &cancelled).await;
+            let (delivery, left_over) = deliver(&worktrees, &job).await;
             for text in left_over {
                 let _ = inputs.send(Input::Warning(text)).await;
             }

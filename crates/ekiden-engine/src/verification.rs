@@ -9,11 +9,10 @@ use ekiden_core::event::{Check, CheckOutcome};
 use ekiden_core::limits;
 use ekiden_core::manifest::Verification;
 use ekiden_core::time::Millis;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::error::EngineError;
-use crate::git::Git;
+use crate::git::{Cancelled, Git, never};
 use crate::globs;
 use crate::runtime::{runtime, system};
 use ekiden_core::text::in_full;
@@ -30,8 +29,7 @@ pub async fn check(dir: &Path, verification: &Verification) -> Result<Check, Eng
         args: vec!["-c".into(), command.into()],
         ..ChildSpec::new(&keeper, "sh", dir)
     };
-    let (_never, cancelled) = watch::channel(0);
-    let (check, _) = run(sh, dir, verification, cancelled).await;
+    let (check, _) = run(sh, dir, verification, never()).await;
     Ok(check)
 }
 
@@ -49,7 +47,7 @@ pub(crate) async fn run(
     sh: impl Fn(&str) -> ChildSpec,
     dir: &Path,
     verification: &Verification,
-    mut cancelled: watch::Receiver<u32>,
+    mut cancelled: Cancelled,
 ) -> (Check, String) {
     let started = Instant::now();
     let mut output = String::new();

@@ -23,7 +23,7 @@ use ekiden_core::text::{clean, short};
 use super::dirty::{self, Changes};
 use super::flood::{Lent, is_in};
 use super::status::{Entry, Scope, pathspecs, under_way};
-use super::{Cancelled, FROM_STDIN, Git, GitError};
+use super::{FROM_STDIN, Git, GitError};
 use ekiden_core::text::in_full;
 
 /// The trailer by which we find a commit or a merge again.
@@ -59,13 +59,8 @@ pub struct CommitJob {
 }
 
 /// Makes a commit, unless it already exists.
-pub(crate) async fn commit(git: &Git, job: &CommitJob, cancelled: Cancelled) -> Commit {
-    let work = Committer {
-        git,
-        job,
-        cancelled: &cancelled,
-    };
-    match work.commit().await {
+pub(crate) async fn commit(git: &Git, job: &CommitJob) -> Commit {
+    match (Committer { git, job }).commit().await {
         Ok(commit) => commit,
         Err(GitError::Cancelled { .. }) => Commit::Cancelled,
         Err(error) => failed(in_full(&error), ""),
@@ -91,24 +86,22 @@ pub(crate) async fn commit_all(
     git: &Git,
     message: &[&str],
     except: &BTreeSet<String>,
-    cancelled: &Cancelled,
 ) -> Result<(), GitError> {
     let others = except.iter();
     let others = others.map(|path| format!(":(top,exclude,literal){path}"));
     let paths: Vec<String> = std::iter::once(":/".to_owned()).chain(others).collect();
     let mut args: Vec<&str> = vec!["--"];
     args.extend(paths.iter().map(String::as_str));
-    git.long("add --all --sparse", &args, b"", cancelled)
-        .await?;
+    git.long("add --all --sparse", &args, b"").await?;
     // An agent may have staged lent files.
     let files = except.iter().filter(|path| !path.ends_with('/'));
     let staged: Vec<String> = files.map(|path| format!(":(top,literal){path}")).collect();
     if !staged.is_empty() {
         let staged: Vec<&str> = staged.iter().map(String::as_str).collect();
         let args = [&["--"][..], &staged].concat();
-        git.long("reset --quiet", &args, b"", cancelled).await?;
+        git.long("reset --quiet", &args, b"").await?;
     }
-    let done = git.long("commit --quiet", message, b"", cancelled);
+    let done = git.long("commit --quiet", message, b"");
     done.await.map(drop)
 }
 
@@ -159,7 +152,6 @@ fn find(log: &str, line: &str) -> Option<String> {
 struct Committer<'a> {
     git: &'a Git,
     job: &'a CommitJob,
-    cancelled: &'a Cancelled,
 }
 
 impl Committer<'_> {
@@ -207,7 +199,7 @@ impl Committer<'_> {
         let begun = self.job.plan.branch.as_deref();
         let elsewhere = begun.filter(|begun| *begun != on).map(|_| on.to_owned());
         let result = if takes_all {
-            commit_all(self.git, &message, &changes.stays_out, self.cancelled).await
+            commit_all(self.git, &message, &changes.stays_out).await
         } else {
             match self.commit_only(&message, &changes.entries).await {
                 Err(GitError::Failed { code: 128, .. }) if self.leave_out(&mut changes).await? => {
@@ -242,11 +234,10 @@ impl Committer<'_> {
         let (git, new, paths) = (self.git, pathspecs(untracked(entries)), pathspecs(entries));
         if !new.is_empty() {
             let add = "add --intent-to-add --sparse";
-            git.long(add, &FROM_STDIN, &new, self.cancelled).await?;
+            git.long(add, &FROM_STDIN, &new).await?;
         }
         let args = [message, &FROM_STDIN].concat();
-        git.long("commit --quiet --only", &args, &paths, self.cancelled)
-            .await?;
+        git.long("commit --quiet --only", &args, &paths).await?;
         // A hook may have changed files and staged them. What the index says is committed.
         let _ = git.fed("reset --quiet", &FROM_STDIN, &paths).await;
         Ok(())

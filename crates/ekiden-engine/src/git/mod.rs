@@ -23,6 +23,7 @@ pub(crate) mod status;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use ekiden_agent::child::{ChildEnd, ChildSpec, SpawnError, find_program};
@@ -90,6 +91,12 @@ pub(crate) const FROM_STDIN: [&str; 2] = ["--pathspec-from-file=-", "--pathspec-
 /// Changes when the run is being stopped.
 pub(crate) type Cancelled = watch::Receiver<u32>;
 
+/// For what a stop waits for.
+pub(crate) fn never() -> Cancelled {
+    static NEVER: LazyLock<watch::Sender<u32>> = LazyLock::new(|| watch::Sender::new(0));
+    NEVER.subscribe()
+}
+
 /// Runs git commands in a directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
@@ -99,6 +106,7 @@ pub(crate) struct Git {
     env: Vec<(&'static str, OsString)>,
     /// How long a long command may take to end by itself when the run is being stopped.
     grace: Duration,
+    cancelled: Cancelled,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -152,6 +160,7 @@ impl Git {
             options: ALWAYS.to_vec(),
             env: Vec::new(),
             grace: Duration::ZERO,
+            cancelled: never(),
         }
     }
 
@@ -172,6 +181,11 @@ impl Git {
     pub(crate) fn patient(self) -> Self {
         let grace = CANCELLED_GRACE;
         Self { grace, ..self }
+    }
+
+    /// The same, whose long commands end when the run is being stopped.
+    pub(crate) fn until(self, cancelled: Cancelled) -> Self {
+        Self { cancelled, ..self }
     }
 
     /// The same without hooks and watchers.
@@ -229,11 +243,10 @@ impl Git {
         words: &str,
         args: &[&str],
         input: &[u8],
-        cancelled: &Cancelled,
     ) -> Result<String, GitError> {
         let patience = Instant::now() + Duration::from(limits::GIT_LOCK_PATIENCE);
         loop {
-            let mut stopped = cancelled.clone();
+            let mut stopped = self.cancelled.clone();
             let over = async {
                 tokio::select! {
                     _ = stopped.changed() => tokio::time::sleep(self.grace).await,
@@ -241,7 +254,7 @@ impl Git {
                 }
             };
             let output = self.output(words, args, input, over).await?;
-            if output.timed_out && cancelled.has_changed().unwrap_or(true) {
+            if output.timed_out && self.cancelled.has_changed().unwrap_or(true) {
                 let command = subcommand(words);
                 return Err(GitError::Cancelled { command });
             }

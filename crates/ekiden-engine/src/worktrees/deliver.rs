@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use ekiden_core::event::Delivery;
 use ekiden_core::manifest::Isolation;
 use ekiden_core::text::{in_full, shell_word};
-use tokio::sync::watch;
 
 use super::{Worktrees, no_worktrees};
 use crate::git::branch::ON_A_REF;
 use crate::git::flood::is_in;
 use crate::git::status::{Entry, Scope, Status};
-use crate::git::{Cancelled, Git, GitError};
+use crate::git::{Git, GitError, never};
 
 /// Up to this many files in the way are named in the command; more are put into git's stash.
 const ASIDE_MAX: usize = 5;
@@ -30,12 +29,8 @@ pub(crate) struct DeliveryJob {
 
 /// Moves the user's branch forward, or says why not, and removes what is no longer needed. The texts say
 /// what is left over.
-pub(crate) async fn deliver(
-    trees: &Worktrees,
-    job: &DeliveryJob,
-    cancelled: &Cancelled,
-) -> (Delivery, Vec<String>) {
-    let delivery = match give(trees, job).await {
+pub(crate) async fn deliver(trees: &Worktrees, job: &DeliveryJob) -> (Delivery, Vec<String>) {
+    let delivery = match give(&trees.until(never()), job).await {
         Ok((branch, commit)) => Delivery::Given { branch, commit },
         Err(NotGiven { why, command }) => Delivery::Kept {
             branch: trees.paths.integration_branch(),
@@ -45,7 +40,7 @@ pub(crate) async fn deliver(
     };
     let mut left_over = Vec::new();
     let is_given = matches!(delivery, Delivery::Given { .. });
-    if let Err(error) = clear_away(trees, is_given, cancelled, &mut left_over).await {
+    if let Err(error) = clear_away(trees, is_given, &mut left_over).await {
         left_over.push(format!("cannot remove all worktrees: {}", in_full(&error)));
     }
     (delivery, left_over)
@@ -85,12 +80,8 @@ async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, S
         // It was delivered and cleaned up just before a crash.
         return Ok((branch.clone(), head.to_owned()));
     }
-    let (_nobody, never) = watch::channel(0);
-    let tip = trees
-        .integration_tip(tip, known, &never)
-        .await
-        .map_err(failed)?
-        .commit;
+    let tip = trees.integration_tip(tip, known).await;
+    let tip = tip.map_err(failed)?.commit;
     if status.branch == *branch && head == tip {
         return Ok((branch.clone(), tip));
     }
@@ -240,8 +231,8 @@ pub(super) async fn fast_forward(
         "-c advice.diverging=false {}merge --quiet --ff-only --no-overwrite-ignore --no-squash --commit --no-verify-signatures",
         options.unwrap_or_default()
     );
-    let (_nobody, never) = watch::channel(0);
-    git.long(&merge, &[to], b"", &never).await?;
+    let to_its_end = git.clone().until(never());
+    to_its_end.long(&merge, &[to], b"").await?;
     match git.line("rev-parse HEAD", &[]).await? {
         head if head == to => Ok(()),
         head => GitError::refused(format!("git moved it to {head} and not to {to}")),
@@ -253,7 +244,6 @@ pub(super) async fn fast_forward(
 async fn clear_away(
     trees: &Worktrees,
     is_given: bool,
-    cancelled: &Cancelled,
     left_over: &mut Vec<String>,
 ) -> Result<(), GitError> {
     let git = trees.users_git();
@@ -282,7 +272,7 @@ async fn clear_away(
             needless.retain(|needless| *needless != branch);
             continue;
         }
-        if let Err(error) = trees.remove_tree(&tree, cancelled).await {
+        if let Err(error) = trees.remove_tree(&tree).await {
             let error = in_full(&error);
             left_over.push(format!("the worktree {path} is left over: {error}"));
         }

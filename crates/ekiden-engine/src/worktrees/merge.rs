@@ -26,7 +26,7 @@ use crate::git::commit::{
 };
 use crate::git::flood::{is_in, stays_out};
 use crate::git::status::{Entry, MOVING_HEAD, Scope, Status, in_dir};
-use crate::git::{Cancelled, Git, GitError};
+use crate::git::{Git, GitError};
 use crate::globs;
 use crate::run_files::TEXT_BYTES_MAX;
 use crate::verification;
@@ -36,14 +36,14 @@ const MERGE_TREE: &str = "merge-tree --write-tree -z --name-only --no-messages";
 const CHANGED: &str = "diff-tree -r -z --name-only --no-renames --ignore-submodules=none";
 
 /// Merges a stage, unless that is already done.
-pub(super) async fn merge(trees: &Worktrees, job: &StageJob, cancelled: &Cancelled) -> Merge {
-    let merged = match StageMerge::new(trees, job, cancelled) {
+pub(super) async fn merge(trees: &Worktrees, job: &StageJob) -> Merge {
+    let merged = match StageMerge::new(trees, job) {
         Ok(work) => work.merge().await,
         Err(error) => Err(error),
     };
     match merged {
         Ok(merge) => merge,
-        Err(_) if cancelled.has_changed().unwrap_or(true) => Merge::Cancelled,
+        Err(_) if trees.is_cancelled() => Merge::Cancelled,
         Err(error) => Merge::Failed {
             error: in_full(&error),
         },
@@ -51,11 +51,7 @@ pub(super) async fn merge(trees: &Worktrees, job: &StageJob, cancelled: &Cancell
 }
 
 /// Checks the user's claim that a stage was done before: its validation passes on the integration branch.
-pub(super) async fn confirm(
-    trees: &Worktrees,
-    job: &StageJob,
-    cancelled: &Cancelled,
-) -> Result<String, String> {
+pub(super) async fn confirm(trees: &Worktrees, job: &StageJob) -> Result<String, String> {
     let Some(verification) = &job.stage.verification else {
         return Err(
             "it has neither validation nor outputs, so nothing shows that it was done".to_owned(),
@@ -64,10 +60,10 @@ pub(super) async fn confirm(
     let (check, not_set_up) = match trees.paths.trees {
         None => {
             let dir = &trees.paths.workspace.dir;
-            let check = validate(trees, job, dir, verification, cancelled).await;
+            let check = validate(trees, job, dir, verification).await;
             (check, None)
         }
-        Some(_) => validate_integrated(trees, job, verification, cancelled)
+        Some(_) => validate_integrated(trees, job, verification)
             .await
             .map_err(|error| in_full(&error))?,
     };
@@ -97,12 +93,11 @@ async fn validate_integrated(
     trees: &Worktrees,
     job: &StageJob,
     verification: &Verification,
-    cancelled: &Cancelled,
 ) -> Result<(Check, Option<String>), GitError> {
     let [tip] = trees.branches([&trees.paths.integration_branch()]).await?;
     let known = job.integrated.as_deref();
-    let tip = trees.integration_tip(tip, known, cancelled).await?;
-    validate_commit(trees, job, &tip.commit, verification, cancelled).await
+    let tip = trees.integration_tip(tip, known).await?;
+    validate_commit(trees, job, &tip.commit, verification).await
 }
 
 /// Validates a commit in the spare worktree, and says why the setup failed there, if it did. What the setup made for an
@@ -112,12 +107,11 @@ async fn validate_commit(
     job: &StageJob,
     commit: &str,
     verification: &Verification,
-    cancelled: &Cancelled,
 ) -> Result<(Check, Option<String>), GitError> {
     let mut earlier_setup = trees.earlier_setup();
     loop {
-        let (dir, not_set_up) = trees.check_out(commit, &job.mark, cancelled).await?;
-        let check = validate(trees, job, &dir, verification, cancelled).await;
+        let (dir, not_set_up) = trees.check_out(commit, &job.mark).await?;
+        let check = validate(trees, job, &dir, verification).await;
         let is_final = check.passed() || check.outcome == CheckOutcome::Cancelled;
         match earlier_setup.take().filter(|_| !is_final) {
             Some(is_set_up) => trees.disk.remove(&is_set_up)?,
@@ -131,18 +125,15 @@ async fn validate(
     job: &StageJob,
     dir: &Path,
     verification: &Verification,
-    cancelled: &Cancelled,
 ) -> Check {
     let sh = |command: &str| trees.sh(command, dir, &job.mark);
-    verification::run(sh, dir, verification, cancelled.clone())
-        .await
-        .0
+    let (check, _) = verification::run(sh, dir, verification, trees.cancelled.clone()).await;
+    check
 }
 
 struct StageMerge<'a> {
     trees: &'a Worktrees,
     job: &'a StageJob,
-    cancelled: &'a Cancelled,
     integration: String,
     /// The stage's branch, and where it is checked out.
     branch: String,
@@ -158,17 +149,12 @@ struct Merged {
 }
 
 impl<'a> StageMerge<'a> {
-    fn new(
-        trees: &'a Worktrees,
-        job: &'a StageJob,
-        cancelled: &'a Cancelled,
-    ) -> Result<Self, GitError> {
+    fn new(trees: &'a Worktrees, job: &'a StageJob) -> Result<Self, GitError> {
         let (paths, id) = (&trees.paths, &job.stage.id);
         let tree = paths.tree(id).ok_or_else(super::no_worktrees)?;
         Ok(Self {
             trees,
             job,
-            cancelled,
             integration: paths.integration_branch(),
             branch: paths.branch(id),
             git: trees.git(&tree).marked(&job.mark),
@@ -177,7 +163,7 @@ impl<'a> StageMerge<'a> {
     }
 
     async fn merge(&self) -> Result<Merge, GitError> {
-        self.trees.keep_stage_tree(self.job, self.cancelled).await?;
+        self.trees.keep_stage_tree(self.job).await?;
         if self.job.is_repeated {
             let mark = &self.job.mark;
             if let Some(made) = find_effect(&self.git, mark, &self.integration).await? {
@@ -199,10 +185,8 @@ impl<'a> StageMerge<'a> {
             .trees
             .branches([&self.integration, &self.branch])
             .await?;
-        let tip = self
-            .trees
-            .integration_tip(integration, self.job.integrated.as_deref(), self.cancelled)
-            .await?;
+        let known = self.job.integrated.as_deref();
+        let tip = self.trees.integration_tip(integration, known).await?;
         let stage = stage.ok_or_else(|| {
             GitError::Refused(format!("the stage deleted its branch {}", self.branch))
         })?;
@@ -219,9 +203,8 @@ impl<'a> StageMerge<'a> {
         }
         let commit = self.commit_merge(&merged.tree, &stage, &tip).await?;
         if let Some(verification) = &self.job.stage.verification {
-            let (trees, job) = (self.trees, self.job);
             let (mut check, not_set_up) =
-                validate_commit(trees, job, &commit, verification, self.cancelled).await?;
+                validate_commit(self.trees, self.job, &commit, verification).await?;
             if check.outcome == CheckOutcome::Cancelled {
                 return Ok(Merge::Cancelled);
             }
@@ -328,7 +311,7 @@ impl<'a> StageMerge<'a> {
         if !is_clean || is_merging {
             let subject = self.subject();
             let (message, before) = (["-m", &subject[..]], self.git.message_written());
-            let done = commit_all(&self.git, &message, &stays_out, self.cancelled).await;
+            let done = commit_all(&self.git, &message, &stays_out).await;
             // Git may commit none of the differences, such as what a submodule ignores, or a mode.
             let is_nothing = !is_merging
                 && done.is_err()
@@ -369,7 +352,7 @@ impl<'a> StageMerge<'a> {
 
     /// Merges the stage's side and the others'. The order says whose side is first in a conflict.
     async fn merge_tree(&self, sides: [&str; 2]) -> Result<Merged, GitError> {
-        let said = match self.git.long(MERGE_TREE, &sides, b"", self.cancelled).await {
+        let said = match self.git.long(MERGE_TREE, &sides, b"").await {
             Err(GitError::Failed { code: 1, said, .. }) => said,
             merged => merged?,
         };
@@ -482,8 +465,7 @@ impl<'a> StageMerge<'a> {
     }
 
     async fn long(&self, words: &str, args: &[&str]) -> Result<(), GitError> {
-        let done = self.git.long(words, args, b"", self.cancelled);
-        done.await.map(drop)
+        self.git.long(words, args, b"").await.map(drop)
     }
 
     fn subject(&self) -> String {

@@ -36,9 +36,9 @@ use ekiden_core::manifest::{Isolation, Manifest, Stage};
 use ekiden_core::prompt::ContextInput;
 use ekiden_core::text::in_full;
 use ekiden_store::disk::Disk;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex;
 
-use crate::git::{CEILING, Cancelled, Git, GitError};
+use crate::git::{CEILING, Cancelled, Git, GitError, never};
 use crate::paths::RunPaths;
 
 /// Stands for ekiden's own subject of a commit.
@@ -70,6 +70,8 @@ pub(crate) struct Worktrees {
     pub(crate) subject: String,
     /// Held while worktrees and branches are made: git cannot make two at once.
     making: Arc<Mutex<()>>,
+    /// Ends the task that works with them.
+    cancelled: Cancelled,
 }
 
 impl Worktrees {
@@ -94,27 +96,35 @@ impl Worktrees {
             contexts: Arc::new(manifest.stages.iter().map(context).collect()),
             subject: SUBJECT.to_owned(),
             making: Arc::default(),
+            cancelled: never(),
         }
+    }
+
+    /// The same for a task that ends when the run is being stopped.
+    pub(crate) fn until(&self, cancelled: Cancelled) -> Self {
+        Self {
+            cancelled,
+            ..self.clone()
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.has_changed().unwrap_or(true)
     }
 
     /// Prepares a stage's worktree and reads what its agent will see, merges what the stage did, or checks
     /// whether it was done before.
-    pub(crate) async fn perform(
-        &self,
-        what: WorktreeEffect,
-        job: StageJob,
-        cancelled: Cancelled,
-    ) -> WorktreeEvent {
+    pub(crate) async fn perform(&self, what: WorktreeEffect, job: StageJob) -> WorktreeEvent {
         match what {
             WorktreeEffect::Prepare => WorktreeEvent::Prepared {
-                worktree: self.ready(job, &cancelled).await,
+                worktree: self.ready(job).await,
             },
             WorktreeEffect::Merge => WorktreeEvent::Merged {
-                merge: merge::merge(self, &job, &cancelled).await,
+                merge: merge::merge(self, &job).await,
             },
-            WorktreeEffect::Confirm => match merge::confirm(self, &job, &cancelled).await {
+            WorktreeEffect::Confirm => match merge::confirm(self, &job).await {
                 // Then nothing is known about the stage.
-                Err(_) if cancelled.has_changed().unwrap_or(true) => WorktreeEvent::Merged {
+                Err(_) if self.is_cancelled() => WorktreeEvent::Merged {
                     merge: Merge::Cancelled,
                 },
                 result => WorktreeEvent::Confirmed { result },
@@ -147,7 +157,6 @@ impl Worktrees {
         }
         let unlocked = self.unlock_branches(all.into_iter());
         unlocked.map_err(|error| in_full(&error))?;
-        let (_nobody, never) = watch::channel(0);
         for stage in stages {
             let job = StageJob {
                 mark: self.paths.branch(&stage.id),
@@ -156,22 +165,18 @@ impl Worktrees {
                 is_repeated: true,
                 input: ContextInput::default(),
             };
-            let made = self.keep_stage_tree(&job, &never).await;
+            let made = self.keep_stage_tree(&job).await;
             made.map_err(|error| in_full(&error))?;
         }
         Ok(())
     }
 
-    async fn ready(
-        &self,
-        job: StageJob,
-        cancelled: &Cancelled,
-    ) -> Result<PreparedWorktree, String> {
+    async fn ready(&self, job: StageJob) -> Result<PreparedWorktree, String> {
         let (base, not_set_up) = match &self.isolation {
             Isolation::InPlace => (None, None),
             Isolation::Worktrees { .. } => {
                 let known = job.integrated.as_deref();
-                let made = self.stage_tree(&job.stage.id, known, &job.mark, cancelled);
+                let made = self.stage_tree(&job.stage.id, known, &job.mark);
                 let (base, not_set_up) = made.await.map_err(|error| in_full(&error))?;
                 (Some(base), not_set_up)
             }
@@ -193,7 +198,8 @@ impl Worktrees {
     }
 
     pub(crate) fn git(&self, dir: &Path) -> Git {
-        let git = Git::new(self.ekiden.clone(), dir.to_owned()).patient();
+        let git = Git::new(self.ekiden.clone(), dir.to_owned());
+        let git = git.patient().until(self.cancelled.clone());
         match self.ceiling_of(dir) {
             Some(trees) => git.with_env(CEILING, trees),
             None => git,

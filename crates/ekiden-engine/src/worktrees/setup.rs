@@ -17,7 +17,7 @@ use ekiden_store::published::prepare_published;
 
 use super::Worktrees;
 use crate::git::flood::Lent;
-use crate::git::{CEILING, Cancelled, GitError};
+use crate::git::{CEILING, GitError};
 use crate::globs;
 use crate::task_mark::TASK_MARK;
 use crate::verification;
@@ -31,12 +31,7 @@ const IS_SET_UP: &str = "EKIDEN_SET_UP";
 impl Worktrees {
     /// Sets a worktree up, unless that is already done. A setup that failed or was killed runs again. Returns
     /// why the setup command failed, if it did: a stage may be the one to make what it needs.
-    pub(super) async fn set_up(
-        &self,
-        tree: &Path,
-        mark: &str,
-        cancelled: &Cancelled,
-    ) -> Result<Option<String>, GitError> {
+    pub(super) async fn set_up(&self, tree: &Path, mark: &str) -> Result<Option<String>, GitError> {
         let Isolation::Worktrees { copy, setup, .. } = &self.isolation else {
             return Ok(None);
         };
@@ -56,7 +51,7 @@ impl Worktrees {
         let copied = self.copy_files(copy.clone(), &dir).await;
         copied.map_err(GitError::Refused)?;
         if let Some(setup) = setup
-            && let Some(why) = self.run_setup(setup, &dir, mark, cancelled).await?
+            && let Some(why) = self.run_setup(setup, &dir, mark).await?
         {
             return Ok(Some(why));
         }
@@ -152,11 +147,10 @@ impl Worktrees {
         command: &str,
         dir: &Path,
         mark: &str,
-        cancelled: &Cancelled,
     ) -> Result<Option<String>, GitError> {
         let setup = Verification::by_command(command.to_owned(), limits::SETUP_TIMEOUT);
         let sh = |command: &str| self.sh(command, dir, mark);
-        let (check, _) = verification::run(sh, dir, &setup, cancelled.clone()).await;
+        let (check, _) = verification::run(sh, dir, &setup, self.cancelled.clone()).await;
         if check.outcome == CheckOutcome::Cancelled {
             return GitError::refused(format!("the worktree's setup `{command}` {check}"));
         }

@@ -11,7 +11,7 @@ use ekiden_store::disk::{DiskResult, Reach};
 use ekiden_store::place::git_dir_of;
 
 use super::{StageJob, Worktrees, no_worktrees};
-use crate::git::{Cancelled, GitError};
+use crate::git::GitError;
 
 /// Locks that a killed git leaves in the git directory of a worktree.
 const LOCKS: [&str; 5] = [
@@ -72,14 +72,13 @@ impl Worktrees {
         id: &StageId,
         integrated: Option<&str>,
         mark: &str,
-        cancelled: &Cancelled,
     ) -> Result<(String, Option<String>), GitError> {
         let (tree, branch) = (self.paths.tree(id), self.paths.branch(id));
         let tree = tree.ok_or_else(no_worktrees)?;
         let making = self.making.lock().await;
         let integration = self.paths.integration_branch();
         let [tip, own] = self.branches([&integration, &branch]).await?;
-        let tip = self.integration_tip(tip, integrated, cancelled).await?;
+        let tip = self.integration_tip(tip, integrated).await?;
         let tip = tip.commit;
         if self.git_dir(&tree).is_none() {
             let path = tree.to_string_lossy().into_owned();
@@ -88,11 +87,11 @@ impl Worktrees {
                 // `-B`, since a failed try may already have made the branch.
                 None => (&["-B", &branch, &path, &tip], &tip),
             };
-            self.add_tree(&tree, args, at, cancelled).await?;
+            self.add_tree(&tree, args, at).await?;
         }
         self.unlock(&tree)?;
         drop(making);
-        let not_set_up = self.set_up(&tree, mark, cancelled).await?;
+        let not_set_up = self.set_up(&tree, mark).await?;
         let base = match own {
             Some(own) => {
                 let ends = [&own.commit[..], &tip];
@@ -104,17 +103,13 @@ impl Worktrees {
     }
 
     /// The same for a stage that has begun. Its worktree usually exists.
-    pub(super) async fn keep_stage_tree(
-        &self,
-        job: &StageJob,
-        cancelled: &Cancelled,
-    ) -> Result<(), GitError> {
+    pub(super) async fn keep_stage_tree(&self, job: &StageJob) -> Result<(), GitError> {
         let id = &job.stage.id;
         match self.paths.tree(id) {
             Some(tree) if self.git_dir(&tree).is_some() => self.unlock(&tree),
             Some(_) | None => {
                 let known = job.integrated.as_deref();
-                self.make_again(id, known, &job.mark, cancelled).await
+                self.make_again(id, known, &job.mark).await
             }
         }
     }
@@ -125,23 +120,18 @@ impl Worktrees {
         id: &StageId,
         integrated: Option<&str>,
         mark: &str,
-        cancelled: &Cancelled,
     ) -> Result<(), GitError> {
-        self.stage_tree(id, integrated, mark, cancelled).await?;
+        self.stage_tree(id, integrated, mark).await?;
         self.carry(id).await.map(drop).map_err(GitError::Refused)
     }
 
     /// Makes the worktree of a stage at work again if it is gone: its agent may have removed it. Returns whether it was.
-    pub(crate) async fn remake(
-        &self,
-        stage: &StageId,
-        cancelled: &Cancelled,
-    ) -> Result<bool, GitError> {
+    pub(crate) async fn remake(&self, stage: &StageId) -> Result<bool, GitError> {
         let tree = self.paths.tree(stage);
         let is_gone = tree.is_some_and(|tree| !tree.exists());
         if is_gone {
             let mark = self.paths.branch(stage);
-            self.make_again(stage, None, &mark, cancelled).await?;
+            self.make_again(stage, None, &mark).await?;
         }
         Ok(is_gone)
     }
@@ -152,27 +142,26 @@ impl Worktrees {
         &self,
         commit: &str,
         mark: &str,
-        cancelled: &Cancelled,
     ) -> Result<(PathBuf, Option<String>), GitError> {
         let tree = self.paths.integration_tree().ok_or_else(no_worktrees)?;
         let making = self.making.lock().await;
         if self.git_dir(&tree).is_none() {
             let path = tree.to_string_lossy().into_owned();
             let args = ["--detach", &path, commit];
-            self.add_tree(&tree, &args, commit, cancelled).await?;
+            self.add_tree(&tree, &args, commit).await?;
         } else {
             self.unlock(&tree)?;
             let git = self.git(&tree).marked(mark);
             let checkout = "checkout --quiet --force --detach";
-            let done = git.long(checkout, &[commit], b"", cancelled).await;
+            let done = git.long(checkout, &[commit], b"").await;
             if done.is_err() && !git.is_at(commit).await {
                 done?;
             }
             // What an earlier validation left.
-            git.long(CLEAN, &[], b"", cancelled).await?;
+            git.long(CLEAN, &[], b"").await?;
         }
         drop(making);
-        let not_set_up = self.set_up(&tree, mark, cancelled).await?;
+        let not_set_up = self.set_up(&tree, mark).await?;
         Ok((self.paths.within(&tree), not_set_up))
     }
 
@@ -182,7 +171,6 @@ impl Worktrees {
         &self,
         found: Option<Branch>,
         known: Option<&str>,
-        cancelled: &Cancelled,
     ) -> Result<Branch, GitError> {
         let Isolation::Worktrees { base, .. } = &self.isolation else {
             return Err(no_worktrees());
@@ -202,7 +190,7 @@ impl Worktrees {
                 let make = "branch --no-track";
                 let args = [&branch[..], known.unwrap_or(base)];
                 let git = self.users_git();
-                git.long(make, &args, b"", cancelled).await?;
+                git.long(make, &args, b"").await?;
                 let [made] = self.branches([&branch]).await?;
                 made.ok_or_else(|| GitError::Refused(format!("git made no branch {branch}")))
             }
@@ -271,13 +259,7 @@ impl Worktrees {
     }
 
     /// Adds a worktree at this commit. `--force` twice replaces one that git knows and that is gone.
-    async fn add_tree(
-        &self,
-        tree: &Path,
-        args: &[&str],
-        at: &str,
-        cancelled: &Cancelled,
-    ) -> Result<(), GitError> {
+    async fn add_tree(&self, tree: &Path, args: &[&str], at: &str) -> Result<(), GitError> {
         let is_empty = || tree.read_dir().is_ok_and(|mut dir| dir.next().is_none());
         if tree.symlink_metadata().is_ok() && !is_empty() {
             // Nobody has worked in an interrupted checkout. Anything else may be somebody's work.
@@ -290,12 +272,12 @@ impl Worktrees {
             if !is_broken_off {
                 return GitError::refused(incomplete(tree));
             }
-            self.remove_tree(tree, cancelled).await?;
+            self.remove_tree(tree).await?;
         }
         // Without the directory above, git adds a second record of the same worktree.
         ensure_dir(&*self.disk, tree.parent().unwrap_or(tree))?;
         let add = "worktree add --force --force";
-        let added = self.users_git().long(add, args, b"", cancelled).await;
+        let added = self.users_git().long(add, args, b"").await;
         if added.is_err() && !self.git(tree).is_at(at).await {
             added?;
         }
@@ -304,11 +286,7 @@ impl Worktrees {
 
     /// Removes a worktree with everything in it. `git worktree prune` would also forget the user's worktrees,
     /// such as those on a drive that is not mounted.
-    pub(super) async fn remove_tree(
-        &self,
-        tree: &Path,
-        cancelled: &Cancelled,
-    ) -> Result<(), GitError> {
+    pub(super) async fn remove_tree(&self, tree: &Path) -> Result<(), GitError> {
         let known = self.known_git_dir(tree);
         if let Some(dir) = &known {
             self.write_missing(&dir.join(REMOVED), "")?;
@@ -317,7 +295,7 @@ impl Worktrees {
         let remove = || async {
             let remove = "worktree remove --force --force";
             let git = self.users_git();
-            git.long(remove, &[&path], b"", cancelled).await
+            git.long(remove, &[&path], b"").await
         };
         let removed = remove().await;
         if !matches!(removed, Err(GitError::Failed { .. })) {
@@ -327,7 +305,7 @@ impl Worktrees {
         // and `repair` repairs only a part.
         if git_dir_of(tree).is_none() {
             let git = self.users_git();
-            git.long("worktree repair", &[], b"", cancelled).await?;
+            git.long("worktree repair", &[], b"").await?;
         }
         if let Some(dir) = known {
             self.write_missing(&dir.join("commondir"), "../..\n")?;
