@@ -263,29 +263,37 @@ fn raised(limit: u64, spent: u64) -> u64 {
 /// How a budget ran out, and the flag that raises it.
 fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (Text, String) {
     if let Some(first) = agents.first() {
-        return (Text::said(&agents_spent(agents)), agent_flag(first));
+        let name = one_line(&first.agent);
+        let name = shlex::try_quote(&name).unwrap_or_default();
+        let flag = raising_flag("agent", &format!("{name}="), first.spent, first.budget);
+        return (Text::said(&agents_spent(agents)), flag);
     }
-    let (used, flag) = match tokens_ended(spent, budget) {
+    let used = match tokens_ended(spent, budget) {
         Some(limit) => {
             let used = phrase::tokens(spent.tokens);
-            let all = raised(limit, spent.tokens);
-            (
-                format!("{used} of {} tokens are used", phrase::tokens(limit)),
-                format!(" --run-tokens {all}"),
-            )
+            format!("{used} of {} tokens are used", phrase::tokens(limit))
         }
         None => {
             let used = phrase::cost(spent.micro_usd, spent.estimated, false);
             let limit = budget.micro_usd.unwrap_or(0);
-            let all = raised(limit, spent.micro_usd).div_ceil(DOLLAR);
-            (
-                format!("{used} of {} is spent", phrase::money(limit)),
-                format!(" --run-budget {all}"),
-            )
+            format!("{used} of {} is spent", phrase::money(limit))
         }
     };
     let why = format!("the budget has no room for another session: {used}");
-    (Text::own(why), flag)
+    (Text::own(why), raising_flag("run", "", spent, budget))
+}
+
+/// The flag that raises a budget by its own amount. `name` stands before the amount.
+fn raising_flag(of: &str, name: &str, spent: Spend, budget: Budget) -> String {
+    let (what, all) = match tokens_ended(spent, budget) {
+        Some(limit) => ("tokens", raised(limit, spent.tokens)),
+        None => {
+            let limit = budget.micro_usd.unwrap_or(0);
+            let all = raised(limit, spent.micro_usd);
+            ("budget", all.div_ceil(DOLLAR))
+        }
+    };
+    format!(" --{of}-{what} {name}{all}")
 }
 
 /// The token limit, if there is no other, or less is left of it than of the money limit: that one ended the budget.
@@ -319,22 +327,6 @@ pub fn agent_spent(agent: &AgentBudget) -> String {
     let used = phrase::spent_of(agent.spent, false, agent.budget);
     let name = one_line(&agent.agent);
     format!("the budget of `{name}` has no room for another session: {used}")
-}
-
-/// The flag that raises an agent's budget by its own amount.
-fn agent_flag(agent: &AgentBudget) -> String {
-    let (spent, budget) = (agent.spent, agent.budget);
-    let (flag, all) = match tokens_ended(spent, budget) {
-        Some(limit) => ("tokens", raised(limit, spent.tokens)),
-        None => {
-            let limit = budget.micro_usd.unwrap_or(0);
-            let all = raised(limit, spent.micro_usd);
-            ("budget", all.div_ceil(DOLLAR))
-        }
-    };
-    let name = one_line(&agent.agent);
-    let name = shlex::try_quote(&name).unwrap_or_default();
-    format!(" --agent-{flag} {name}={all}")
 }
 
 /// What fills a context window, largest first: `MCP tools 81k, Memory files 30k`.
