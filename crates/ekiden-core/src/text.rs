@@ -192,6 +192,13 @@ fn is_invisible(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// The words of a text in small ASCII letters and digits, joined by dashes: a part of a file's or branch's name.
+pub fn slug(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join("-").to_ascii_lowercase()
+}
+
 /// A path as one word for a shell.
 pub fn shell_word(path: &str) -> String {
     let path = clean(path).text.replace('\n', " ");

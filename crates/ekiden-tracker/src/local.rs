@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ekiden_core::issue::{Child, Comment, Issue, is_file_name};
-use ekiden_core::text::{in_full, one_line};
+use ekiden_core::text::{in_full, one_line, slug};
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::beneath::{self, NotInside};
@@ -233,7 +233,7 @@ impl Tracker for Local {
             return Ok(made.name);
         }
         ensure_dir(&*self.disk, &self.dir).map_err(|error| failed(&error))?;
-        let words = slug(new.title);
+        let words = file_name(new.title);
         let parent = new
             .parent
             .map(|parent| format!("parent: {parent}\n"))
@@ -302,22 +302,14 @@ fn failed(error: &DiskError) -> Fault {
     Fault::refused(&format!("cannot {}", in_full(error)))
 }
 
-/// The words of a title, as a file name.
-fn slug(title: &str) -> String {
-    let plain = |c: char| match c.is_ascii_alphanumeric() {
-        true => c.to_ascii_lowercase(),
-        false => ' ',
-    };
-    let text: String = title.chars().map(plain).collect();
-    let words: Vec<&str> = text.split_whitespace().take(6).collect();
-    match words.join("-") {
-        slug if slug.is_empty() => "issue".to_owned(),
-        slug => slug
-            .chars()
-            .take(48)
-            .collect::<String>()
-            .trim_end_matches('-')
-            .to_owned(),
+/// The first words of a title, as a file name.
+fn file_name(title: &str) -> String {
+    let words = slug(title);
+    let words: Vec<&str> = words.split('-').take(6).collect();
+    let name: String = words.join("-").chars().take(48).collect();
+    match name.trim_end_matches('-') {
+        "" => "issue".to_owned(),
+        name => name.to_owned(),
     }
 }
 

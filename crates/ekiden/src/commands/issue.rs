@@ -5,7 +5,7 @@ use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
 use ekiden_core::prompt::issue_task;
 use ekiden_core::secrets::mask;
 use ekiden_core::settings::RunStarted;
-use ekiden_core::text::{clean, shell_word};
+use ekiden_core::text::{clean, shell_word, slug};
 use ekiden_core::time::Timestamp;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::git::branch;
@@ -365,15 +365,8 @@ impl OfIssue {
 
 /// `feat/ANV-123-log-in-by-mail`
 pub(super) fn branch_of(form: &str, issue: &IssueRef, title: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() {
-            c.to_ascii_lowercase()
-        } else {
-            ' '
-        }
-    };
-    let title: String = title.chars().map(plain).take(TITLE_CHARS_MAX).collect();
-    let title = title.split_whitespace().collect::<Vec<_>>().join("-");
+    let title: String = title.chars().take(TITLE_CHARS_MAX).collect();
+    let title = slug(&title);
     let mut form = form.to_owned();
     let says_id = title.starts_with(&issue.id) || issue.id.starts_with(&title);
     if says_id && form.contains("{issue}") {
