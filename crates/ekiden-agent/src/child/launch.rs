@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::child::spec::{ChildSpec, SpawnError, StdinKind, find_program};
+use crate::child::spec::{ChildSpec, SpawnError, StdinKind, find_on_path};
 use crate::keeper::{self, ChildCommand, ChildFiles};
 use crate::orphans::{self, Keeper};
 
@@ -71,8 +71,7 @@ fn check(dir: &Path, program: &OsStr) -> Result<PathBuf, SpawnError> {
         dir: dir.to_owned(),
         source,
     })?;
-    let path_var = std::env::var_os("PATH").unwrap_or_default();
-    find_program(program, &path_var).ok_or_else(|| SpawnError::NoProgram {
+    find_on_path(program).ok_or_else(|| SpawnError::NoProgram {
         program: program.to_owned(),
     })
 }

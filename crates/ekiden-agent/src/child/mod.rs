@@ -19,7 +19,7 @@ use crate::orphans::{self, Keeper};
 pub use crate::keeper::ChildEnd;
 pub use crate::outer_env::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
 pub(crate) use launch::{OurEnds, Streams, launch};
-pub use spec::{ChildSpec, SpawnError, StdinKind, find_program};
+pub use spec::{ChildSpec, SpawnError, StdinKind, find_on_path, find_program};
 
 /// A child process and everything that descends from it.
 ///

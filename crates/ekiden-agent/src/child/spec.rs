@@ -96,6 +96,11 @@ pub fn find_program(name: &OsStr, path_var: &OsStr) -> Option<PathBuf> {
         .find_map(runnable)
 }
 
+/// The same in this process's own `PATH`.
+pub fn find_on_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    find_program(name.as_ref(), &env::var_os("PATH").unwrap_or_default())
+}
+
 fn runnable(path: PathBuf) -> Option<PathBuf> {
     let fits = path.is_file() && access(&path, Access::EXEC_OK).is_ok();
     fits.then(|| std::path::absolute(path).ok()).flatten()

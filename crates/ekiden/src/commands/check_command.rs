@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use ekiden_agent::child::find_program;
+use ekiden_agent::child::find_on_path;
 use ekiden_core::manifest::Verification;
 
 use crate::exit::Exit;
@@ -29,13 +29,12 @@ pub(super) fn check(verification: &Verification, dir: &Path) -> Result<Option<St
         let Some(program) = program(command) else {
             continue;
         };
-        let path = std::env::var_os("PATH").unwrap_or_default();
         let named = if program.contains('/') {
             dir.join(program)
         } else {
             PathBuf::from(program)
         };
-        if find_program(named.as_os_str(), &path).is_some() {
+        if find_on_path(&named).is_some() {
             continue;
         }
         let mut hint = "correct `--verify`; name a program that the work will create by its path, such as `./check.sh`".to_owned();

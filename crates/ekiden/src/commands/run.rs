@@ -1,11 +1,10 @@
 //! `ekiden run`: runs a task as a relay of fresh sessions.
 
-use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ekiden_agent::child::find_program;
+use ekiden_agent::child::find_on_path;
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::manifest::{Manifest, Part, Stage};
@@ -322,10 +321,8 @@ pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, (String, 
     let Some(program) = agent.command.first() else {
         return Ok(None);
     };
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = find_program(OsStr::new(program), &path).map(Some);
-    if let Some(found) = found {
-        return Ok(found);
+    if let Some(found) = find_on_path(program) {
+        return Ok(Some(found));
     }
     let remedy = match agent.kind {
         AgentKind::Claude => {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use ekiden_agent::child::find_program;
+use ekiden_agent::child::find_on_path;
 use ekiden_store::place::ProjectPlace;
 use ekiden_wire::client_settings::GUARD_HOOKS;
 
@@ -45,8 +45,7 @@ pub(super) fn checks(environment: &Environment, dir: &Path) -> Vec<Check> {
         ));
     }
     let plugin = files.iter().any(|file| file.survey.plugin);
-    let path = environment.variable("PATH").unwrap_or_default();
-    if plugin && find_program("ekiden".as_ref(), path.as_ref()).is_none() {
+    if plugin && find_on_path("ekiden").is_none() {
         checks.push(Check::warning(
             NAME,
             "the plugin calls `ekiden`, which is not on PATH: it does nothing",

@@ -1,23 +1,21 @@
 //! Checks whether a notification would reach somebody.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
-use ekiden_agent::child::find_program;
+use ekiden_agent::child::find_on_path;
 use ekiden_engine::EngineError;
 use ekiden_engine::notify::{Endpoint, Way, try_out};
 
 use super::Check;
-use crate::settings::environment::Environment;
 
 const NAME: &str = "notify";
 
 /// What is known without sending anything.
-pub(super) fn check(endpoints: &[Endpoint], environment: &Environment) -> Check {
+pub(super) fn check(endpoints: &[Endpoint]) -> Check {
     let missing = endpoints.iter().find_map(|endpoint| match &endpoint.way {
         Way::Command(words) => words
             .first()
-            .filter(|program| !is_there(program, environment)),
+            .filter(|program| find_on_path(program).is_none()),
         Way::Desktop | Way::Webhook(_) | Way::Ntfy(_) => None,
     });
     if let Some(program) = missing {
@@ -36,11 +34,6 @@ pub(super) fn check(endpoints: &[Endpoint], environment: &Environment) -> Check 
             format!("{}; --try-notify sends one", names.join(", ")),
         ),
     }
-}
-
-fn is_there(program: &str, environment: &Environment) -> bool {
-    let path = environment.variable("PATH").unwrap_or_default();
-    find_program(OsStr::new(program), OsStr::new(path)).is_some()
 }
 
 /// Sends a notification by each way, and reports the results.
