@@ -168,14 +168,16 @@ fn lines(days: u64, spending: &Spending, metrics: &Metrics, columns: Option<usiz
 
 /// `last 30 days · 214 sessions · 12,345 requests · ≈$81.20`.
 fn heading(days: u64, spending: &Spending) -> Line {
-    let sessions = phrase::count(spending.sessions.len() as u64, "session");
-    let requests = phrase::count(spending.total.requests, "request");
+    let covered = covered(days, spending, spending.total.requests);
     let cost = cost(spending.total.nano_usd);
+    Line::new(Tone::Plain, format!("{covered} · {cost}"))
+}
+
+fn covered(days: u64, spending: &Spending, requests: u64) -> String {
+    let sessions = phrase::count(spending.sessions.len() as u64, "session");
+    let requests = phrase::count(requests, "request");
     let days = phrase::count(days, "day");
-    Line::new(
-        Tone::Plain,
-        format!("last {days} · {sessions} · {requests} · {cost}"),
-    )
+    format!("last {days} · {sessions} · {requests}")
 }
 
 fn spent(name: &'static str, used: &[(&String, &Used)], wide: Option<usize>) -> Vec<Line> {
@@ -343,13 +345,7 @@ fn threshold_lines(
     levels: Levels,
     wide: Option<usize>,
 ) -> Vec<Line> {
-    let requests = spending.session_requests();
-    let sessions = phrase::count(spending.sessions.len() as u64, "session");
-    let told = format!(
-        "last {} · {sessions} · {}",
-        phrase::count(days, "day"),
-        phrase::count(requests, "request")
-    );
+    let told = covered(days, spending, spending.session_requests());
     let mut lines = vec![Line::new(Tone::Plain, told), Line::default()];
     let Some(found) = found else {
         let text = format!(
