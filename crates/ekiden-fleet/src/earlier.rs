@@ -88,19 +88,18 @@ async fn last_rounds(
     run: &RunId,
     stages: &[&Stage],
 ) -> Result<BTreeMap<StageId, (u32, String)>, Fault> {
-    let under = format!("{}/", refs::handoffs(run));
+    let under = refs::handoffs(run);
     let names: Vec<String> = stages
         .iter()
-        .map(|stage| format!("{under}{}", stage.id))
+        .map(|stage| format!("{under}/{}", stage.id))
         .collect();
     let mut list = vec!["for-each-ref", "--format=%(refname) %(objectname)"];
     list.extend(names.iter().map(String::as_str));
     let mut last = BTreeMap::new();
     for line in git.line(&list).await?.lines() {
         let found = line.split_once(' ').and_then(|(name, commit)| {
-            let (stage, round) = name.strip_prefix(&under)?.split_once('/')?;
-            let stage = StageId::try_from(stage.to_owned()).ok()?;
-            Some((stage, (round.parse().ok()?, commit.to_owned())))
+            let (stage, round) = refs::round_of(name, &under)?;
+            Some((stage, (round, commit.to_owned())))
         });
         if let Some((stage, found)) = found {
             let known = last.entry(stage).or_insert_with(|| found.clone());

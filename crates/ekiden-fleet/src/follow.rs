@@ -316,12 +316,8 @@ impl Following {
             .lines()
             .filter_map(|line| {
                 let (commit, name) = line.split_once(' ')?;
-                let (stage, round) = name
-                    .strip_prefix(&ours)?
-                    .strip_prefix('/')?
-                    .split_once('/')?;
-                let stage = StageId::try_from(stage.to_owned()).ok()?;
-                Some((stage, round.parse().ok()?, commit, name))
+                let (stage, round) = refs::round_of(name, &ours)?;
+                Some((stage, round, commit, name))
             })
             .collect();
         rounds.sort();

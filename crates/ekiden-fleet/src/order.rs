@@ -421,7 +421,7 @@ pub(crate) fn workflow(run: &RunId) -> String {
 /// Where everything of a run is stored at the remote.
 pub(crate) mod refs {
     use super::StageTask;
-    use ekiden_core::ids::RunId;
+    use ekiden_core::ids::{RunId, StageId};
 
     /// The integration branch. Not `ekiden/<run>`, which would block the names of the stages' branches.
     pub(crate) fn merged(run: &RunId) -> String {
@@ -440,6 +440,13 @@ pub(crate) mod refs {
     /// What a stage left at its last handoff: see [`crate::attempt`].
     pub(crate) fn handoff(task: &StageTask) -> String {
         format!("{}/{}/{}", handoffs(&task.run), task.stage, task.round)
+    }
+
+    /// The stage and the round of a ref below this one.
+    pub(crate) fn round_of(name: &str, under: &str) -> Option<(StageId, u32)> {
+        let below = name.strip_prefix(under)?.strip_prefix('/')?;
+        let (stage, round) = below.split_once('/')?;
+        Some((stage.to_owned().try_into().ok()?, round.parse().ok()?))
     }
 
     /// Where a follower of a plan keeps what it fetched.
