@@ -2,13 +2,9 @@
 //!
 //! It only reads, so you can attach and detach at any time, in any number of terminals.
 
-use std::thread;
-use std::time::Duration;
-
 use clap::Args;
 use ekiden_agent::SignalFlag;
 use ekiden_core::ids::RunId;
-use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 
@@ -19,11 +15,9 @@ use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::live::{Live, Reports};
 use crate::output::shown_work_dir::ShownWorkDir;
+use crate::output::view_thread::Leave;
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
-
-/// How often to look at the run.
-const PAUSE: Duration = Duration::from_millis(250);
 
 /// Show a run live, wherever it was started
 ///
@@ -85,16 +79,16 @@ pub(super) fn show(
         Line::new(Tone::Quiet, earlier)
     });
     drop(shown);
-    let controls = || guide::controls_elsewhere(invocation, workspace, run, left.clone());
-    live.with_view(controls, |live| -> Result<(), Failure> {
-        let is_left = |live: &Live<'_>| left.is_raised() || live.shown().output.is_unread();
-        while follow.status.is_held() && !is_left(live) {
-            live.look(SystemClock.now(), &follow.status.board);
-            thread::sleep(PAUSE);
-            follow.look(|record, run| live.print_record(record, run))?;
-        }
-        Ok(())
-    })?;
+    let controls = || {
+        guide::controls(
+            invocation,
+            workspace,
+            run,
+            Leave::Watching(left.clone()),
+            false,
+        )
+    };
+    live.with_view(controls, |live| follow.show_on(live, &left))?;
     if follow.status.is_held() {
         live.shown().output.message(&continues(&id, &there));
         return Ok(None);

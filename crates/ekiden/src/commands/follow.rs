@@ -4,7 +4,10 @@
 //! It reads each record once, and each byte of the event streams of the sessions at work once.
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
 
+use ekiden_agent::SignalFlag;
 use ekiden_core::budget::Spend;
 use ekiden_core::ids::{AttemptId, RunId, StageId};
 use ekiden_core::record::Record;
@@ -26,9 +29,13 @@ use super::run_status::RunStatus;
 use crate::failure::Failure;
 use crate::output::activity::PIECE_BYTES;
 use crate::output::board::Board;
+use crate::output::live::Live;
 use crate::output::relay_progress::{Activity, Seen};
 use crate::output::summary::Summary;
 use crate::output::work_dirs::WorkDirs;
+
+/// How often to look at a run that is shown.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// A run, and how it stood at the last look.
 pub(super) struct Follow {
@@ -81,6 +88,21 @@ impl Follow {
             board.summary = Some(Summary::of(&status.summary.run));
         }
         self.look_at_work();
+        Ok(())
+    }
+
+    /// Shows what happens, until nobody works on the run any more or the person has left.
+    pub(super) fn show_on(
+        &mut self,
+        live: &mut Live<'_>,
+        left: &SignalFlag,
+    ) -> Result<(), Failure> {
+        let is_left = |live: &Live<'_>| left.is_raised() || live.shown().output.is_unread();
+        while self.status.is_held() && !is_left(live) {
+            live.look(SystemClock.now(), &self.status.board);
+            thread::sleep(PAUSE);
+            self.look(|record, run| live.print_record(record, run))?;
+        }
         Ok(())
     }
 

@@ -11,8 +11,6 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use clap::{Command, FromArgMatches as _};
-use ekiden_agent::SignalFlag;
-use ekiden_agent::background::Detach;
 use ekiden_core::agent::Interface;
 use ekiden_core::ids::{AttemptNumber, RunId};
 use ekiden_core::limits;
@@ -94,13 +92,20 @@ pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     heard
 }
 
-/// The controls of a person who steers a run by keys; none if there is nobody.
-fn controls(
+/// The controls of a person who steers a run by keys; none if there is nobody. `is_here`: this process works on the
+/// run.
+pub fn controls(
     invocation: &Invocation,
-    (workspace, run): (&Workspace, &RunId),
+    workspace: &Workspace,
+    run: &RunId,
     leave: Leave,
-    send: impl Fn(Steering) -> Result<(), String> + Send + Sync + 'static,
+    is_here: bool,
 ) -> Option<Controls> {
+    let (here, elsewhere) = (Sender::to(workspace, run), sending_to(workspace, run));
+    let send = move |steering| match is_here {
+        true => send(&here, steering),
+        false => elsewhere(steering),
+    };
     let open = streams(workspace, run);
     let is_of_run = agents_of(workspace, run);
     let act = move |wanted| match wanted {
@@ -112,36 +117,6 @@ fn controls(
     let read = |handoff: &str| pager::show(handoff).map_err(|failure| failure.error().to_owned());
     let has_terminal = invocation.can_ask().unwrap_or(false);
     has_terminal.then(|| Controls::take(leave, Arc::new(act), open, read))?
-}
-
-/// The same for a run that we show from its beginning. `is_here`: this process works on it.
-pub fn controls_of(
-    invocation: &Invocation,
-    workspace: &Workspace,
-    run: &RunId,
-    detach: Option<Detach>,
-    is_here: bool,
-) -> Option<Controls> {
-    let leave = detach.map_or(Leave::Never, Leave::Detach);
-    let of = (workspace, run);
-    if !is_here {
-        return controls(invocation, of, leave, sending_to(workspace, run));
-    }
-    let sender = Sender::to(workspace, run);
-    controls(invocation, of, leave, move |steering| {
-        send(&sender, steering)
-    })
-}
-
-/// The same for a run that works elsewhere.
-pub fn controls_elsewhere(
-    invocation: &Invocation,
-    workspace: &Workspace,
-    run: &RunId,
-    left: SignalFlag,
-) -> Option<Controls> {
-    let (of, leave) = ((workspace, run), Leave::Watching(left));
-    controls(invocation, of, leave, sending_to(workspace, run))
 }
 
 /// Whether an agent of a name may work in a run.

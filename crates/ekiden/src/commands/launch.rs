@@ -30,6 +30,7 @@ use crate::output::line::one_line;
 use crate::output::live::Live;
 use crate::output::phrase;
 use crate::output::shown_work_dir::ShownWorkDir;
+use crate::output::view_thread::Leave;
 use crate::past;
 use crate::plan::read;
 use crate::settings::given::{Given, Origin};
@@ -427,8 +428,8 @@ impl<'a, 'o> Watched<'a, 'o> {
             Interface::Terminal => drive(live),
             Interface::Headless => {
                 let (invocation, workspace, run) = (self.invocation, self.workspace, self.run);
-                let controls =
-                    || guide::controls_of(invocation, workspace, run, self.detach, self.is_here);
+                let leave = self.detach.map_or(Leave::Never, Leave::Detach);
+                let controls = || guide::controls(invocation, workspace, run, leave, self.is_here);
                 live.with_view(controls, drive)
             }
         };

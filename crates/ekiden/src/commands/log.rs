@@ -1,12 +1,8 @@
 //! `ekiden log`: prints what a run printed, and with `-f` what it prints from now on.
 
-use std::thread;
-use std::time::Duration;
-
 use clap::Args;
 use ekiden_agent::SignalFlag;
 use ekiden_core::run::Run;
-use ekiden_engine::clock::{Clock, SystemClock};
 use jiff::tz::TimeZone;
 
 use super::follow::Follow;
@@ -17,9 +13,6 @@ use crate::output::line::{Line, Tone};
 use crate::output::live::{Live, Reports};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
-
-/// How often to look at the run.
-const PAUSE: Duration = Duration::from_millis(250);
 
 /// Print what happened in a run, word for word as `ekiden run` did
 ///
@@ -57,13 +50,7 @@ pub fn log(args: &LogArgs, output: &mut Output) -> Result<Exit, Failure> {
     let follow_on = |live: &mut Live<'_>| -> Result<(), Failure> {
         // Its end erases the live lines.
         let left = SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?;
-        let is_left = |live: &Live<'_>| left.is_raised() || live.shown().output.is_unread();
-        while follow.status.is_held() && !is_left(live) {
-            live.look(SystemClock.now(), &follow.status.board);
-            thread::sleep(PAUSE);
-            follow.look(|record, run| live.print_record(record, run))?;
-        }
-        Ok(())
+        follow.show_on(live, &left)
     };
     if args.follow {
         live.with_view(|| None, follow_on)?;
