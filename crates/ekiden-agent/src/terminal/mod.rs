@@ -37,6 +37,7 @@ mod listener;
 mod unhooked;
 
 pub(crate) use driver::run;
+pub use unhooked::transcript_in;
 
 /// The mod that the client starts with. The empty `hooks` is for a client without mods, which requires that field.
 pub const MOD: [(&str, &str); 4] = [

@@ -124,10 +124,14 @@ pub(super) fn last_response(transcript: &Path) -> Option<LastResponse> {
         .flatten()
 }
 
-/// A conversation's transcript is in its project's directory. How that directory is named is up to the client.
 fn find_transcript(conversation: &str, account: Option<&str>) -> Option<PathBuf> {
+    transcript_in(&config_dir(account)?, conversation)
+}
+
+/// A conversation's transcript is in its project's directory. How that directory is named is up to the client.
+pub fn transcript_in(config_dir: &Path, conversation: &str) -> Option<PathBuf> {
     let name = format!("{conversation}.jsonl");
-    let projects = fs::read_dir(config_dir(account)?.join("projects")).ok()?;
+    let projects = fs::read_dir(config_dir.join("projects")).ok()?;
     projects
         .flatten()
         .map(|project| project.path().join(&name))

@@ -1,9 +1,11 @@
 //! Where a session of Claude Code keeps its transcript.
 //!
 //! Hooks get the path from the client; a command that the agent runs knows only the session's id. The
-//! client has its own rules for naming the project's directory, so this module searches for the file.
+//! client has its own rules for naming the project's directory, so the file is searched for.
 
 use std::path::PathBuf;
+
+use ekiden_agent::terminal::transcript_in;
 
 use super::settings::config_dir;
 use crate::settings::environment::Environment;
@@ -21,12 +23,7 @@ pub fn find(environment: &Environment, session: &str) -> Option<PathBuf> {
     if session.is_empty() || !is_plain {
         return None;
     }
-    let name = format!("{session}.jsonl");
-    let projects = std::fs::read_dir(config_dir(environment)?.join("projects")).ok()?;
-    projects
-        .flatten()
-        .map(|project| project.path().join(&name))
-        .find(|path| path.is_file())
+    transcript_in(&config_dir(environment)?, session)
 }
 
 #[cfg(test)]
