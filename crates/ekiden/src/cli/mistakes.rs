@@ -28,68 +28,6 @@ const HABITS: [(&str, &str); 12] = [
     ("install", "setup"),
 ];
 
-/// Flags of earlier programs, and of other commands, and ours for the purpose.
-const FLAGS: [(&str, &str); 16] = [
-    (
-        "--dangerously-skip-permissions",
-        "`--skip-permissions` lets the agent do everything without asking, where nothing can be lost",
-    ),
-    (
-        "--resume-stage",
-        "`ekiden resume` continues a plan; `ekiden execute MANIFEST --from ID` starts with a stage",
-    ),
-    (
-        "--skip-stage",
-        "`ekiden execute MANIFEST --skip ID` leaves a stage out",
-    ),
-    (
-        "--mode",
-        "sessions are headless; `--tui` shows the agent's own interface",
-    ),
-    (
-        "--headless",
-        "sessions are headless unless `--tui` is given",
-    ),
-    (
-        "--auto",
-        "sessions follow one another unless `--guided` is given",
-    ),
-    (
-        "--handoff-threshold",
-        "`--levels 50,60,70` orders the handoff at 60%",
-    ),
-    (
-        "--budget",
-        "`--session-budget USD` is for each session, `--run-budget USD` for all",
-    ),
-    (
-        "-b",
-        "`--session-budget USD` is for each session, `--run-budget USD` for all",
-    ),
-    ("-s", "`-m NUMBER` sets how many sessions may begin"),
-    ("--file", "the task is an argument: `ekiden run FILE`"),
-    (
-        "--install-hooks",
-        "`ekiden setup` installs the guard's hooks",
-    ),
-    (
-        "--uninstall",
-        "`ekiden setup --remove` removes the guard's hooks",
-    ),
-    (
-        "--allowed-tools",
-        "`--allowed-tool RULE` allows one, and may be repeated",
-    ),
-    (
-        "--interactive-first",
-        "`ekiden start` lets the agent ask about the task first",
-    ),
-    (
-        "--timeout",
-        "`--session-timeout 45m` is for each session, `--verify-timeout SECONDS` for the verification",
-    ),
-];
-
 /// The commands that continue a run, which keeps its agent.
 const OF_A_RUN: [&str; 3] = ["ekiden resume", "ekiden continue", "ekiden answer"];
 
@@ -231,11 +169,13 @@ fn no_flag(wrong: &str, words: &[OsString]) -> Option<Failure> {
     }
     // Other texts that begin with a dash can be passed as a value.
     words.iter().find(|word| is_flag(word))?;
-    let ours = FLAGS.iter().find(|(theirs, _)| *theirs == wrong);
     let keeps_its_agent = wrong == "--agent" && OF_A_RUN.contains(&name.as_str());
     let flags = command.get_arguments().filter_map(clap::Arg::get_long);
-    let hint = match (ours, phrase::nearest(wrong.trim_start_matches('-'), flags)) {
-        (Some((_, ours)), _) => (*ours).to_owned(),
+    let hint = match (
+        instead_of(wrong),
+        phrase::nearest(wrong.trim_start_matches('-'), flags),
+    ) {
+        (Some(ours), _) => ours.to_owned(),
         (None, _) if keeps_its_agent => {
             "a run keeps its agent; `ekiden run TASK --agent NAME` starts another run".to_owned()
         }
@@ -243,6 +183,36 @@ fn no_flag(wrong: &str, words: &[OsString]) -> Option<Failure> {
         (None, None) => format!("`{name} --help` lists its flags"),
     };
     Some(Failure::new(Exit::Usage, format!("`{name}` has no flag `{wrong}`")).hint(hint))
+}
+
+/// Ours for the purpose of a flag of earlier programs, or of other commands.
+fn instead_of(flag: &str) -> Option<&'static str> {
+    Some(match flag {
+        "--dangerously-skip-permissions" => {
+            "`--skip-permissions` lets the agent do everything without asking, where nothing can be lost"
+        }
+        "--resume-stage" => {
+            "`ekiden resume` continues a plan; `ekiden execute MANIFEST --from ID` starts with a stage"
+        }
+        "--skip-stage" => "`ekiden execute MANIFEST --skip ID` leaves a stage out",
+        "--mode" => "sessions are headless; `--tui` shows the agent's own interface",
+        "--headless" => "sessions are headless unless `--tui` is given",
+        "--auto" => "sessions follow one another unless `--guided` is given",
+        "--handoff-threshold" => "`--levels 50,60,70` orders the handoff at 60%",
+        "--budget" | "-b" => {
+            "`--session-budget USD` is for each session, `--run-budget USD` for all"
+        }
+        "-s" => "`-m NUMBER` sets how many sessions may begin",
+        "--file" => "the task is an argument: `ekiden run FILE`",
+        "--install-hooks" => "`ekiden setup` installs the guard's hooks",
+        "--uninstall" => "`ekiden setup --remove` removes the guard's hooks",
+        "--allowed-tools" => "`--allowed-tool RULE` allows one, and may be repeated",
+        "--interactive-first" => "`ekiden start` lets the agent ask about the task first",
+        "--timeout" => {
+            "`--session-timeout 45m` is for each session, `--verify-timeout SECONDS` for the verification"
+        }
+        _ => return None,
+    })
 }
 
 /// `ekiden status 7f3a`.
