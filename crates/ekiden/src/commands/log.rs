@@ -47,13 +47,10 @@ pub fn log(args: &LogArgs, output: &mut Output) -> Result<Exit, Failure> {
         }
         live.print_record(record, run);
     })?;
-    let follow_on = |live: &mut Live<'_>| -> Result<(), Failure> {
-        // Its end erases the live lines.
-        let left = SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?;
-        follow.show_on(live, &left)
-    };
     if args.follow {
-        live.with_view(|| None, follow_on)?;
+        // Leaving erases the live lines, from the first on.
+        let left = SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?;
+        live.with_view(|| None, |live| follow.show_on(live, &left))?;
     }
     Ok(Exit::Done)
 }
