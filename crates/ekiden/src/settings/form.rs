@@ -86,20 +86,14 @@ pub fn tokens(text: &str) -> Read<u64> {
 
 /// Dollars by agent, such as `claude=5,codex=2.50`.
 pub fn dollars_by_agent(text: &str) -> Read<BTreeMap<String, u64>> {
-    by_agent(
-        text,
-        dollars,
-        "agents with US dollars such as claude=5,codex=2.50",
-    )
+    let wanted = "agents with US dollars such as claude=5,codex=2.50";
+    by_agent(text, dollars, wanted)
 }
 
 /// Tokens by agent, such as `claude=2M`.
 pub fn tokens_by_agent(text: &str) -> Read<BTreeMap<String, u64>> {
-    by_agent(
-        text,
-        tokens,
-        "agents with tokens such as claude=2M,codex=400k",
-    )
+    let wanted = "agents with tokens such as claude=2M,codex=400k";
+    by_agent(text, tokens, wanted)
 }
 
 fn by_agent(text: &str, read: fn(&str) -> Read<u64>, wanted: &str) -> Read<BTreeMap<String, u64>> {
@@ -142,17 +136,13 @@ fn either<T>(text: &str, [one, other]: [(&str, T); 2]) -> Read<T> {
 }
 
 pub fn on_rate_limit(text: &str) -> Read<OnRateLimit> {
-    either(
-        text,
-        [("wait", OnRateLimit::Wait), ("stop", OnRateLimit::Stop)],
-    )
+    let words = [("wait", OnRateLimit::Wait), ("stop", OnRateLimit::Stop)];
+    either(text, words)
 }
 
 pub fn on_hangup(text: &str) -> Read<OnHangup> {
-    either(
-        text,
-        [("continue", OnHangup::Continue), ("stop", OnHangup::Stop)],
-    )
+    let words = [("continue", OnHangup::Continue), ("stop", OnHangup::Stop)];
+    either(text, words)
 }
 
 pub fn switch(text: &str) -> Read<bool> {
@@ -202,13 +192,8 @@ pub fn agents(text: &str) -> Read<Vec<String>> {
 }
 
 pub fn returns(text: &str) -> Read<Returns> {
-    either(
-        text,
-        [
-            ("next-session", Returns::NextSession),
-            ("never", Returns::Never),
-        ],
-    )
+    let next = ("next-session", Returns::NextSession);
+    either(text, [next, ("never", Returns::Never)])
 }
 
 /// A path of the user's, absolute or from their home.
@@ -305,10 +290,8 @@ pub fn marker(text: &str) -> Read<Marker> {
 }
 
 pub fn levels(text: &str) -> Read<Levels> {
-    parsed(
-        text,
-        "three rising percentages from 1 to 99, such as 50,60,70",
-    )
+    let wanted = "three rising percentages from 1 to 99, such as 50,60,70";
+    parsed(text, wanted)
 }
 
 /// Whether a call of a watched session is refused at L3.
