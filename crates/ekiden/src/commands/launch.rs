@@ -12,14 +12,13 @@ use ekiden_core::manifest::Manifest;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
-use ekiden_engine::git::branch;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::{history, workspace::Workspace};
 
 use super::fleet::{self, Placement};
-use super::{Invocation, attach, guide, refuse_plan, run_ids};
+use super::{Invocation, attach, guide, refuse_plan, repository, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::memory;
@@ -149,21 +148,15 @@ fn killed(signal: i32, there: &ShownWorkDir) -> Failure {
 pub(super) fn begin(
     invocation: &Invocation,
     workspace: &Workspace,
-    header: RunStarted,
+    mut header: RunStarted,
     set_aside: bool,
     detach: bool,
     notes: &[String],
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let trackers = invocation.trackers(workspace);
-    let branch = header
-        .place
-        .branch
-        .clone()
-        .or_else(|| branch::current(workspace));
-    let of_branch = || trackers.of_branch(&branch?);
+    let of_branch = || trackers.of_branch(&repository::branch_of(&header, workspace)?);
     let issue = header.issue.clone().or_else(of_branch);
-    let mut header = header;
     header.settings.memory = memory::of_run(
         &invocation.given,
         &invocation.environment,
@@ -180,11 +173,8 @@ pub(super) fn begin(
             }
         }
     }
-    let header = RunStarted {
-        in_session: invocation.environment.is_inside_a_session(),
-        issue,
-        ..header
-    };
+    header.in_session = invocation.environment.is_inside_a_session();
+    header.issue = issue;
     let workspace = &mut workspace.clone();
     invocation.settle_state(workspace, None, output)?;
     let (run, interface) = (header.run.clone(), header.settings.agent.interface);

@@ -124,6 +124,12 @@ fn outside<T>(
         .hint(format!("without `--{flag}` the run needs none")))
 }
 
+/// The branch that a run works on; none on a detached head.
+pub(super) fn branch_of(header: &RunStarted, workspace: &Workspace) -> Option<String> {
+    let named = header.place.branch.clone();
+    named.or_else(|| branch::current(workspace))
+}
+
 /// A warning if an unattended run would work on a branch that others rely on, or commit to none.
 pub(super) fn risk(header: &RunStarted, workspace: &Workspace) -> Option<String> {
     let commits = header.settings.commit.is_some();
@@ -134,12 +140,7 @@ pub(super) fn risk(header: &RunStarted, workspace: &Workspace) -> Option<String>
         (false, true) => "the agent may do everything without asking",
         (true, true) => "this run commits, and the agent may do everything without asking,",
     };
-    let branch = header
-        .place
-        .branch
-        .clone()
-        .or_else(|| branch::current(workspace));
-    match branch {
+    match branch_of(header, workspace) {
         Some(branch) if branch::is_default(workspace, &branch) => Some(format!(
             "{what} on the default branch `{branch}`; use `--branch NAME` for another"
         )),
