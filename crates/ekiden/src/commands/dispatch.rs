@@ -151,7 +151,6 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         settings,
         dir,
         state_dir,
-        state_home: invocation.environment.state_home(),
         environment: invocation.environment.clone(),
         shown: BTreeMap::new(),
         failed: BTreeMap::new(),
@@ -179,7 +178,6 @@ struct Dispatcher<'a> {
     /// Where the worktrees are.
     dir: PathBuf,
     state_dir: Option<PathBuf>,
-    state_home: Option<PathBuf>,
     environment: Environment,
     /// Flags of each run.
     words: Vec<String>,
@@ -379,7 +377,7 @@ impl Dispatcher<'_> {
             }
         };
         for tree in trees {
-            let (state_dir, home) = (self.state_dir.as_deref(), self.state_home.clone());
+            let (state_dir, home) = (self.state_dir.as_deref(), self.environment.state_home());
             places.extend(IssueWorktree::look(tree, &within, state_dir, home));
         }
         for place in &places {

@@ -178,7 +178,7 @@ impl Dispatcher<'_> {
             tree.to_owned(),
             within.unwrap_or_default(),
             self.state_dir.as_deref(),
-            self.state_home.clone(),
+            self.environment.state_home(),
         );
         if let Some(place) = place
             && place.standing == Standing::Empty
