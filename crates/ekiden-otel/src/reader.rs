@@ -91,17 +91,11 @@ impl Telemetry {
 
     /// Waits up to [`AT_END`] for what is not sent, and reports the rest.
     pub fn finish(self) -> Option<String> {
-        let ExportThread {
-            nudges,
-            done,
-            client,
-            unsent,
-            ..
-        } = self.work?;
-        drop(nudges);
-        let is_done = done.recv_timeout(AT_END) != Err(RecvTimeoutError::Timeout);
-        let unsent = unsent.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = unsent.why.clone().unwrap_or_else(|| client.why());
+        let work = self.work?;
+        drop(work.nudges);
+        let is_done = work.done.recv_timeout(AT_END) != Err(RecvTimeoutError::Timeout);
+        let unsent = work.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = unsent.why.clone().unwrap_or_else(|| work.client.why());
         match (is_done, unsent.spans) {
             (true, 0) if unsent.why.is_none() => None,
             (true, 0) => Some(format!("telemetry is not sent: {why}")),

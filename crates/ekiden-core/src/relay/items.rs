@@ -415,13 +415,10 @@ impl ItemList {
 
     /// The title of a session's commit, if the session ended with a checkpoint.
     pub fn commit_subject(&self, session: SessionNumber) -> Option<String> {
-        let Checkpoint {
-            active,
-            level,
-            percent_at_checkpoint,
-            ..
-        } = self.checkpoint;
-        active.then(|| ralph::commit_subject(session.get(), level, percent_at_checkpoint))
+        let last = &self.checkpoint;
+        let subject =
+            || ralph::commit_subject(session.get(), last.level, last.percent_at_checkpoint);
+        last.active.then(subject)
     }
 }
 

@@ -82,16 +82,10 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
         issue_read,
         ..How::default()
     };
-    let Planner {
-        invocation,
-        workspace,
-        settings,
-        ..
-    } = planner;
     execute::carry_out(
-        &invocation,
-        &workspace,
-        settings,
+        &planner.invocation,
+        &planner.workspace,
+        planner.settings,
         &written.manifest,
         &how,
         output,

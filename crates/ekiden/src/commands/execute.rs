@@ -112,9 +112,8 @@ pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure>
         dry_run: args.dry_run,
         detach: args.detach,
         issue: Some(&args.issue),
-        issue_read: None,
         place: Some(&args.place),
-        done: None,
+        ..How::default()
     };
     carry_out(
         &invocation,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_store::outbox::Outbox;
-use ekiden_tracker::{Fault, Standing, Waiting, standing};
+use ekiden_tracker::{Fault, Waiting, standing};
 use jiff::tz::TimeZone;
 
 use super::Invocation;
@@ -68,11 +68,8 @@ pub fn tracker(args: &TrackerArgs, output: &mut Output) -> Result<Exit, Failure>
 }
 
 fn status(invocation: &Invocation, outbox: &Outbox, output: &mut Output) -> Result<Exit, Failure> {
-    let Standing {
-        waiting,
-        unreadable,
-        ..
-    } = standing(outbox, SystemClock.now())?;
+    let standing = standing(outbox, SystemClock.now())?;
+    let (waiting, unreadable) = (standing.waiting, standing.unreadable);
     if invocation.json()? {
         let write = |write: &Waiting| {
             fields! {

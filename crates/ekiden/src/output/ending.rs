@@ -194,12 +194,8 @@ impl Ended<'_> {
 
     /// Omits what is unknown.
     fn sums(&self) -> String {
-        let Timeline {
-            standing,
-            worked,
-            waited,
-            ..
-        } = self.timeline;
+        let (worked, waited) = (self.timeline.worked, self.timeline.waited);
+        let standing = &self.timeline.standing;
         let totals = &standing.totals;
         let mut parts = Vec::new();
         if *self.outcome != Outcome::SessionLimit {
@@ -207,9 +203,9 @@ impl Ended<'_> {
         }
         let waited = match waited.as_secs() {
             0 => String::new(),
-            _ => format!(", of which {} waiting", phrase::duration(*waited)),
+            _ => format!(", of which {} waiting", phrase::duration(waited)),
         };
-        parts.push(format!("{}{waited}", phrase::duration(*worked)));
+        parts.push(format!("{}{waited}", phrase::duration(worked)));
         if totals.spend.micro_usd > 0 {
             let (cost, estimated) = (totals.spend.micro_usd, totals.spend.estimated);
             parts.push(phrase::cost(cost, estimated, totals.subscription));
