@@ -396,7 +396,7 @@ impl Conversation<'_> {
             | HookInput::PreCompact
             | HookInput::Other => match ruling(&self.view, &input) {
                 Ruling::Deny(_) => HookAnswer::Deny(REFUSED_IN_PLANNING.to_owned()),
-                other => hook_answer(other),
+                ruling @ (Ruling::Pass | Ruling::Allow | Ruling::Block) => hook_answer(ruling),
             },
         }
     }

@@ -18,7 +18,7 @@ mod round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use ekiden_agent::SignalFlag;
@@ -155,7 +155,7 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         shown: BTreeMap::new(),
         failed: BTreeMap::new(),
         has_room: false,
-        limited: Instant::now(),
+        limited: Duration::ZERO,
         cleared_micro_usd: 0,
         kept_shown: BTreeMap::new(),
         has_found: false,
@@ -190,8 +190,8 @@ struct Dispatcher<'a> {
     failed: BTreeMap<String, (u32, Timestamp)>,
     /// A run could not be started in this round, so there may be room for another one.
     has_room: bool,
-    /// Until when the tracker takes no more requests.
-    limited: Instant,
+    /// How long the tracker takes no more requests.
+    limited: Duration,
     /// What the runs of worktrees that were removed had spent.
     cleared_micro_usd: u64,
     /// Why worktrees that nobody needs were kept, as last reported.
@@ -261,18 +261,17 @@ impl Dispatcher<'_> {
     /// Waits until the tracker is to be asked again, or a run has ended. Returns whether somebody wants it to end.
     fn rest(&mut self, places: &[IssueWorktree], signals: &SignalFlag) -> bool {
         let mut waited = Duration::ZERO;
+        let limited = std::mem::take(&mut self.limited);
         let every = match std::mem::take(&mut self.has_room) {
             true => Duration::ZERO,
-            false => {
-                let limited = self.limited.saturating_duration_since(Instant::now());
-                limited.max(self.args.every.into())
-            }
+            false => self.args.every.into(),
         };
-        while waited < every.max(LOOK * LOOKS) {
+        while waited < every.max(limited).max(LOOK * LOOKS) {
             if signals.lower() {
                 return true;
             }
             if places.iter().any(IssueWorktree::has_ended) {
+                self.limited = limited.saturating_sub(waited);
                 return false;
             }
             thread::sleep(LOOK);

@@ -1,7 +1,5 @@
 //! What the tracker says about issues, and which of them want a run.
 
-use std::time::{Duration, Instant};
-
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
 use ekiden_core::time::Timestamp;
 use ekiden_tracker::Fault;
@@ -16,7 +14,7 @@ impl Dispatcher<'_> {
     /// The same as `find`. Once the tracker has answered, a fault of it is reported, and there is no list this time.
     pub(super) fn listed(&mut self) -> Result<Option<Vec<Issue>>, Failure> {
         // A run that ended in between does not make it ask earlier.
-        if Instant::now() < self.limited {
+        if !self.limited.is_zero() {
             return Ok(None);
         }
         match self.find() {
@@ -31,7 +29,7 @@ impl Dispatcher<'_> {
                 }
                 self.say_obstacle(Some(failure.error().to_owned()));
                 if let Fault::Limited { wait } = fault {
-                    self.limited = Instant::now() + Duration::from(wait);
+                    self.limited = wait.into();
                 }
                 Ok(None)
             }
