@@ -227,10 +227,8 @@ mod tests {
     use super::*;
     use crate::agent::Interface;
 
-    // shows: REL-39
-    #[test]
-    fn a_program_may_have_an_account_at_each_provider() {
-        let agent = |kind, model: Option<&str>| AgentSpec {
+    fn agent(kind: AgentKind, model: Option<&str>) -> AgentSpec {
+        AgentSpec {
             name: "opencode".to_owned(),
             kind,
             command: vec!["opencode".to_owned(), "acp".to_owned()],
@@ -238,7 +236,54 @@ mod tests {
             account: None,
             permissions: Permissions::default(),
             interface: Interface::Headless,
+        }
+    }
+
+    // shows: REL-39
+    #[test]
+    fn an_outage_of_a_model_leaves_the_accounts_others() {
+        let (small, big) = (
+            agent(AgentKind::Claude, Some("small")),
+            agent(AgentKind::Claude, Some("big")),
+        );
+        let ends = |outages: &Outages| [outages.until(&small).0, outages.until(&big).0];
+        let (mut own, mut others) = (Outages::default(), Outages::default());
+        own.note(&small, &EndCause::Overloaded, Timestamp(7));
+        assert_eq!(ends(&own), [7, 0]);
+        own.note(&small, &EndCause::Overloaded, Timestamp(5));
+        assert_eq!(ends(&own), [5, 0], "the newest counts");
+        others.note(&big, &EndCause::AuthenticationFailed, Timestamp(9));
+        own.note(&small, &EndCause::AuthenticationFailed, Timestamp(6));
+        assert_eq!((ends(&own), own.0.len()), ([6, 6], 2));
+        for _ in 0..2 {
+            own.learn(&others);
+            assert_eq!((ends(&own), own.0.len()), ([9, 9], 3));
+        }
+        own.forgive(false);
+        assert_eq!(ends(&own), [9, 9]);
+        own.forgive(true);
+        assert!(own.0.is_empty());
+    }
+
+    // shows: REL-39
+    #[test]
+    fn programs_of_one_kind_are_accounts_of_their_own() {
+        let one = agent(AgentKind::Acp, None);
+        let other = AgentSpec {
+            command: vec!["qwen".to_owned()],
+            ..one.clone()
         };
+        assert!(has_same_account(&one, &one) && !has_same_account(&one, &other));
+        let claude = |spec: &AgentSpec| AgentSpec {
+            kind: AgentKind::Claude,
+            ..spec.clone()
+        };
+        assert!(has_same_account(&claude(&one), &claude(&other)));
+    }
+
+    // shows: REL-39
+    #[test]
+    fn a_program_may_have_an_account_at_each_provider() {
         let shared = |kind, one, other| has_same_account(&agent(kind, one), &agent(kind, other));
         let acp = AgentKind::Acp;
         assert!(shared(acp, Some("a/small"), Some("a/big")));

@@ -256,6 +256,24 @@ mod tests {
         assert_eq!(prices.of("rehearsal", UNKNOWN).fresh_nano_usd, 4_000);
     }
 
+    // shows: REL-22
+    #[test]
+    fn what_another_attempt_learned_is_newer() {
+        let of = |models: &[(&str, u64)]| {
+            let mut prices = Prices::default();
+            for (model, nano_usd) in models {
+                prices.learn(model, tokens(10, 0, 0, 5), *nano_usd);
+            }
+            prices
+        };
+        let mut prices = of(&[("haiku", 140_000), ("opus", 140_000)]);
+        assert!(!prices.knows("sonnet"));
+        prices.merge(&of(&[("opus", 280_000), ("sonnet", 35_000)]));
+        let fresh =
+            ["haiku", "opus", "sonnet"].map(|model| prices.of(model, UNKNOWN).fresh_nano_usd);
+        assert_eq!(fresh, [4_000, 8_000, 1_000]);
+    }
+
     proptest! {
         // shows: REL-22
         #[test]
