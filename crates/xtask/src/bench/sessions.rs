@@ -32,13 +32,14 @@ pub(super) const STOPPED_EARLY: i32 = 3;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) const TASK: &str = "# Nothing\n\n- [ ] Hand off for ever\n";
-/// Each handoff differs and brings one of 40 facts, and a file grows: ekiden would end a run that changes
-/// nothing.
+/// Each handoff differs and brings one of 40 facts, and a file changes: ekiden would end a run that changes
+/// nothing. The file stays small, since ekiden reads what changed: what an agent writes is not what a session
+/// costs.
 pub(super) const AGENT: &str = r#"cat > /dev/null
 read -r n < ../n || exit 1
 n=$((n + 1))
 echo "$n" > ../n
-echo "$n" >> items.txt
+echo "$n" > items.txt
 cd "$EKIDEN_HANDOFF" || exit 1
 cat > PROGRESS.md << END
 STATUS: IN_PROGRESS
