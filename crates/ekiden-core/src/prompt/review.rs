@@ -61,7 +61,7 @@ pub struct ReviewInput<'a> {
     pub task: &'a str,
     /// The verification's result.
     pub check: Option<&'a CheckFacts>,
-    /// The user's answer to an earlier question.
+    /// What the user told sessions about the task.
     pub words: Option<&'a str>,
     pub diff_stat: &'a [String],
     pub diff: &'a str,

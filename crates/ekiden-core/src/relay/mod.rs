@@ -111,7 +111,8 @@ pub struct Relay {
     review_rounds: u32,
     /// The user's last answer to a question.
     answer: Option<String>,
-    /// What the user told sessions about this task, oldest first. Reviewers are told it too.
+    /// What the user, and people whom the user trusts, told sessions about this task, oldest first. Reviewers are told
+    /// it, too.
     told: Vec<String>,
     /// Its place in a plan, if it belongs to one.
     member: Option<Member>,

@@ -229,13 +229,9 @@ impl Relay {
             return;
         }
         let mut words = std::mem::take(&mut self.wishes.words);
-        self.told.extend_from_slice(&words);
-        let chars = |told: &[String]| {
-            told.iter()
-                .map(|words| words.chars().count())
-                .sum::<usize>()
-        };
-        while self.told.len() > 1 && chars(&self.told) > limits::OPERATOR_CHARS_MAX * 2 {
+        let own = words.iter().filter(|words| !is_of_stranger(words));
+        self.told.extend(own.cloned());
+        while self.told.len() > 1 && chars(self.told.iter()) > 2 * limits::OPERATOR_CHARS_MAX {
             self.told.remove(0);
         }
         self.sections.retain(|section| {
@@ -257,18 +253,24 @@ impl Relay {
     }
 }
 
-/// Removes comments by strangers, the oldest ones first, until a prompt has room for these words, too. Returns whether
-/// it has.
+/// Removes comments by strangers, the oldest ones first, until a prompt has room for these words, too. If it would have
+/// none without them either, removes nothing and returns false.
 pub(crate) fn make_room(kept: &mut Vec<String>, words: &str) -> bool {
-    let chars = |words: &String| words.chars().count() + 1;
-    while kept.iter().map(chars).sum::<usize>() + words.chars().count() > limits::OPERATOR_CHARS_MAX
-    {
-        let Some(comment) = kept.iter().position(|words| is_of_stranger(words)) else {
-            return false;
-        };
-        kept.remove(comment);
+    let room = limits::OPERATOR_CHARS_MAX.checked_sub(words.chars().count());
+    let own = kept.iter().filter(|words| !is_of_stranger(words));
+    let Some(room) = room.filter(|room| chars(own) <= *room) else {
+        return false;
+    };
+    while chars(kept.iter()) > room {
+        let comment = kept.iter().position(|words| is_of_stranger(words));
+        comment.map(|at| kept.remove(at));
     }
     true
+}
+
+/// How long the words are together, one on a line.
+fn chars<'a>(words: impl Iterator<Item = &'a String>) -> usize {
+    words.map(|words| words.chars().count() + 1).sum()
 }
 
 /// An answer as the next session reads it.

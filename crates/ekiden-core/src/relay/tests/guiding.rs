@@ -214,6 +214,9 @@ fn comments_by_strangers_leave_room_for_the_users_words() {
     );
     let long = format!("say:{}", "x".repeat(limits::OPERATOR_CHARS_MAX - 10));
     assert_eq!(kept(&format!("{long} comment:eve")), ["the user"]);
+    let half = format!("say:{}", "y".repeat(limits::OPERATOR_CHARS_MAX / 2));
+    let all = kept(&format!("{half} comment:eve {long}"));
+    assert_eq!(all, ["the user", "eve"], "too long without her, too");
 }
 
 /// Nobody may be there to end the pause.

@@ -96,13 +96,15 @@ fn findings_go_to_the_next_session_twice_then_a_person_is_asked() {
 #[test]
 fn a_reviewer_hears_what_the_user_told_the_sessions() {
     let claim = "up works writes:claim turn ends:done survey verify:pass survey";
-    let told = "survey verify:fail up works say:only_blue writes turn ends:done survey verify:fail";
+    let told = "survey verify:fail up works say:only_blue comment:eve writes turn ends:done survey verify:fail";
     let mut track = after("git check reviewed", &format!("{told} {claim}"));
     let prompt = track.prompt();
     assert!(
         prompt.contains("# Check") && prompt.contains("# From the user\n\nonly blue\n"),
         "{prompt}"
     );
+    let stranger = "as long as it may be";
+    assert!(!prompt.contains(stranger), "{prompt}");
     track.words("up answers:pass turn ends:done survey continue survey verify:pass");
     track.words(claim);
     assert!(!track.prompt().contains("only blue"), "{}", track.prompt());
