@@ -21,6 +21,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use regex::Regex;
+
 use self::assignment::Assignment;
 use self::looks::Written;
 use self::rules::{Rule, Shape, Strength};
@@ -31,8 +33,17 @@ const MASK: &str = "[masked: ";
 const NEAR_BYTES: usize = 256;
 /// How far it looks for the end of a secret that was found: more than the longest key.
 const FAR_BYTES: usize = 32 * 1024;
-/// A control sequence of a terminal is shorter.
-const SEQUENCE_BYTES_MAX: usize = 32;
+/// What may stand right before a token without being part of its word: `\n`, `%3D`, `\x27`, `\u0027`, or a control
+/// sequence of a terminal, raw or written as in JSON.
+static ESCAPE: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = concat!(
+        r"(?:\\[nrt]|(?:%|\\x)[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}",
+        r"|(?:\x1b|\\u001[bB]|\\x1b)\[[0-?]*[A-Za-z])$",
+    );
+    Regex::new(pattern).expect("a test compiles it")
+});
+/// An escape is shorter.
+const ESCAPE_BYTES_MAX: usize = 48;
 /// A mask is shorter.
 const MASK_BYTES_MAX: usize = 48;
 
@@ -230,40 +241,14 @@ fn is_in_word(text: &str, at: usize) -> bool {
     match before.bytes().next_back() {
         Some(b']') => is_masked(before),
         Some(b'_') => true,
-        Some(byte) => byte.is_ascii_alphanumeric() && !ends_with_escape(before.as_bytes()),
+        Some(byte) => byte.is_ascii_alphanumeric() && !ends_with_escape(before),
         None => false,
     }
 }
 
-/// The text ends with `\n`, `%3D`, `\x27`, `\u0027` or a control sequence of a terminal.
-fn ends_with_escape(text: &[u8]) -> bool {
-    let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
-    if let [.., b'\\', b'n' | b'r' | b't'] = text {
-        return true;
-    }
-    if let [.., b'%', a, b] | [.., b'\\', b'x', a, b] = text
-        && is_hex(&[*a, *b])
-    {
-        return true;
-    }
-    if let [.., b'\\', b'u', a, b, c, d] = text
-        && is_hex(&[*a, *b, *c, *d])
-    {
-        return true;
-    }
-    let [sequence @ .., b'A'..=b'Z' | b'a'..=b'z'] = text else {
-        return false;
-    };
-    let from = sequence.len().saturating_sub(SEQUENCE_BYTES_MAX);
-    let is_of_parameters = |byte: &u8| matches!(byte, b'0'..=b'?');
-    let begin = sequence[from..]
-        .iter()
-        .rposition(|byte| !is_of_parameters(byte));
-    let Some(before) = begin.and_then(|begin| sequence[..=from + begin].strip_suffix(b"[")) else {
-        return false;
-    };
-    let escapes: [&[u8]; 4] = [b"\x1b", b"\\u001b", b"\\u001B", b"\\x1b"];
-    escapes.iter().any(|escape| before.ends_with(escape))
+fn ends_with_escape(text: &str) -> bool {
+    let from = text.floor_char_boundary(text.len().saturating_sub(ESCAPE_BYTES_MAX));
+    ESCAPE.is_match(&text[from..])
 }
 
 /// The text ends with a mask.
