@@ -153,6 +153,7 @@ impl Shares {
                 spent,
                 budget,
                 is_spent: true,
+                subscription: false,
             }
         });
         let agents = agents.collect();

@@ -28,6 +28,9 @@ pub struct AgentBudget {
     pub budget: Budget,
     /// It has no room for another session.
     pub is_spent: bool,
+    /// Part of what was spent is the API price, which nobody pays.
+    #[serde(default)]
+    pub subscription: bool,
 }
 
 impl AgentBudget {
@@ -39,6 +42,7 @@ impl AgentBudget {
             spent: spent.spend,
             budget,
             is_spent: left.is_spent() || left.is_below(least),
+            subscription: spent.subscription,
         }
     }
 }

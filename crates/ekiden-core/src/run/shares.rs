@@ -37,7 +37,11 @@ impl Run {
     /// How much of the budgets of single agents is spent, in the order of their names. This includes the spend of a
     /// working attempt as of its last mark.
     pub fn agent_budgets(&self) -> Vec<AgentBudget> {
-        let mut spent_by = self.settled_by();
+        let mut spent_by = self.spent_by.clone();
+        if self.header.fleet.is_some() {
+            let relays = self.relays.values();
+            spent_by = relays.fold(spent_by, |sum, relay| sum.plus(&relay.spent_by));
+        }
         for (_, relay) in self.live() {
             let in_hand = relay.spend().since(relay.totals.spend);
             spent_by.add(&relay.agent().name, in_hand, false);
@@ -46,19 +50,6 @@ impl Run {
             AgentBudget::new(agent, *budget, spent_by.of(agent))
         };
         self.settings.bounds.agents.iter().map(of).collect()
-    }
-
-    /// What each agent has spent in finished attempts.
-    fn settled_by(&self) -> AgentSpends {
-        let spent_by = self.spent_by.clone();
-        let relays = self.relays.values();
-        let elsewhere = relays.filter(|_| self.header.fleet.is_some());
-        elsewhere.fold(spent_by, |sum, relay| sum.plus(&relay.spent_by))
-    }
-
-    /// Part of an agent's cost is the API price, which nobody pays.
-    pub fn has_subscription(&self, agent: &str) -> bool {
-        self.settled_by().of(agent).subscription
     }
 
     /// The known prices of models.

@@ -59,11 +59,15 @@ impl View<'_> {
 
     /// What single agents have spent of their own budgets.
     fn agent_budgets(&self) -> Vec<Block> {
-        let row = |(agent, subscription): &(AgentBudget, bool)| {
+        let row = |agent: &AgentBudget| {
             let state = if agent.is_spent { "spent" } else { "" };
             vec![
                 Text::said(&agent.agent),
-                Text::own(phrase::spent_of(agent.spent, *subscription, agent.budget)),
+                Text::own(phrase::spent_of(
+                    agent.spent,
+                    agent.subscription,
+                    agent.budget,
+                )),
                 Text::own(state),
             ]
         };

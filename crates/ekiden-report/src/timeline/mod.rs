@@ -93,8 +93,8 @@ pub struct Standing {
     pub totals: Totals,
     /// The budget of the whole run.
     pub budget: Budget,
-    /// The budgets of single agents, and whether part of what was spent is the API price.
-    pub agents: Vec<(AgentBudget, bool)>,
+    /// The budgets of single agents.
+    pub agents: Vec<AgentBudget>,
     /// Facts that all sessions know, oldest first.
     pub facts: Vec<String>,
     /// Changed and untracked files that are not committed, if git knows.
@@ -172,7 +172,7 @@ pub struct Session {
     pub files: Vec<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Attempt {
     pub number: u32,
     pub began: Timestamp,

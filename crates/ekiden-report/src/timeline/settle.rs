@@ -21,10 +21,6 @@ impl Timeline {
                 .flat_map(|relay| relay.knowledge.core.iter())
                 .collect(),
         };
-        let agents = run.agent_budgets().into_iter().map(|agent| {
-            let subscription = run.has_subscription(&agent.agent);
-            (agent, subscription)
-        });
         let from = run.header().from.as_ref();
         let sessions_before = from.map_or(0, |from| from.last.session.get());
         self.task_name = run.task_names();
@@ -33,7 +29,7 @@ impl Timeline {
             outcome: run.outcome().cloned(),
             totals: run.totals(),
             budget: run.budget(),
-            agents: agents.collect(),
+            agents: run.agent_budgets(),
             facts: facts
                 .into_iter()
                 .map(|fact| short(&fact.text, WORDS_CHARS_MAX))

@@ -238,19 +238,18 @@ impl RunStatus {
         self.summary.run.totals().subscription || self.board.has_subscription()
     }
 
-    /// How far the budgets of single agents are spent, and whether part of that is the API price.
-    fn agent_budgets(&self) -> Vec<(AgentBudget, bool)> {
+    /// How far the budgets of single agents are spent, including the sessions at work as far as they were seen.
+    fn agent_budgets(&self) -> Vec<AgentBudget> {
         let run = &self.summary.run;
         let with_seen = |mut agent: AgentBudget| {
-            let mut subscription = run.has_subscription(&agent.agent);
             let at_work = run.live().map(|(_, relay)| relay);
             for relay in at_work.filter(|relay| relay.agent().name == agent.agent) {
                 let seen = self.board.spend_of(relay).since(relay.spend());
                 agent.spent = agent.spent.plus(seen);
                 let progress = self.board.of(&relay.stage.id);
-                subscription |= progress.is_some_and(|progress| progress.subscription);
+                agent.subscription |= progress.is_some_and(|progress| progress.subscription);
             }
-            (agent, subscription)
+            agent
         };
         run.agent_budgets().into_iter().map(with_seen).collect()
     }
@@ -264,7 +263,6 @@ impl RunStatus {
         let relays = || run.relays().map(|(_, relay)| relay);
         let session = relays().map(|relay| relay.session().get()).max();
         let budget = run.budget();
-        let agent_budgets = self.agent_budgets().into_iter().map(|(agent, _)| agent);
         let stages: Vec<Fields> = self.stages().iter().map(Row::json).collect();
         let state = match self.is_only_imported() {
             true => IMPORTED,
@@ -290,7 +288,7 @@ impl RunStatus {
             "subscription": self.has_subscription(),
             "tokens": spend.tokens,
             "run_budget": budget,
-            "agent_budgets": agent_budgets.collect::<Vec<_>>(),
+            "agent_budgets": self.agent_budgets(),
             "started": phrase::utc(run.started_at()),
             "updated": phrase::utc(self.summary.last.time),
             "left_ms": self.left,
@@ -472,8 +470,8 @@ impl RunStatus {
 }
 
 /// How far an agent's own budget is spent.
-fn agent_budget((agent, subscription): &(AgentBudget, bool)) -> Line {
-    let used = phrase::spent_of(agent.spent, *subscription, agent.budget);
+fn agent_budget(agent: &AgentBudget) -> Line {
+    let used = phrase::spent_of(agent.spent, agent.subscription, agent.budget);
     let line = Line::new(Tone::Plain, format!("  {}  {used}", one_line(&agent.agent)));
     match agent.is_spent {
         true => line.with(Tone::Attention, ", spent"),

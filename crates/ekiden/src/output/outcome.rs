@@ -315,7 +315,7 @@ fn agents_spent(agents: &[AgentBudget]) -> String {
         return agent_spent(agent);
     }
     let each = agents.iter().map(|agent| {
-        let used = phrase::spent_of(agent.spent, false, agent.budget);
+        let used = phrase::spent_of(agent.spent, agent.subscription, agent.budget);
         format!("{} {used}", one_line(&agent.agent))
     });
     let each = each.collect::<Vec<_>>().join(", ");
@@ -324,7 +324,7 @@ fn agents_spent(agents: &[AgentBudget]) -> String {
 
 /// Says that an agent starts no other session.
 pub fn agent_spent(agent: &AgentBudget) -> String {
-    let used = phrase::spent_of(agent.spent, false, agent.budget);
+    let used = phrase::spent_of(agent.spent, agent.subscription, agent.budget);
     let name = one_line(&agent.agent);
     format!("the budget of `{name}` has no room for another session: {used}")
 }
@@ -481,6 +481,7 @@ mod tests {
             spent,
             budget,
             is_spent: true,
+            subscription: false,
         };
         let agents = [
             of("claude", spent(9_000_000, 5), money),

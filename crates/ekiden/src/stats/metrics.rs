@@ -277,14 +277,9 @@ mod tests {
         };
         Attempt {
             number: 1,
-            began: Timestamp(0),
-            resumes: false,
             is_heard: true,
-            model: None,
-            window: None,
-            crossings: Vec::new(),
-            ordered: None,
             end: Some(end),
+            ..Attempt::default()
         }
     }
 

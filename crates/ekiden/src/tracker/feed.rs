@@ -434,13 +434,7 @@ mod tests {
     fn a_session_is_told_with_all_its_attempts() {
         let attempt = |number, cause| Attempt {
             number,
-            began: Timestamp(0),
-            resumes: false,
             is_heard: true,
-            model: None,
-            window: None,
-            crossings: Vec::new(),
-            ordered: None,
             end: Some(End {
                 at: Timestamp(0),
                 cause,
@@ -450,6 +444,7 @@ mod tests {
                     ..Counters::default()
                 },
             }),
+            ..Attempt::default()
         };
         let session = Session {
             attempts: vec![
