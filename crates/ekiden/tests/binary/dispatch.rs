@@ -471,6 +471,30 @@ fn a_tracker_that_takes_no_more_requests_is_not_asked_until_it_does() {
     dispatcher.end().expect(0);
 }
 
+// shows: TRK-10, TRK-06
+#[test]
+fn a_run_that_ends_in_a_limit_of_the_tracker_does_not_end_the_limit() {
+    let mut fake = FakeGitHub::with("me/app", &["Login"]);
+    fake.issues[0].labels.push("ekiden".to_owned());
+    let server = TrackerServer::start(fake);
+    let environment = on_github(&server).with("EKIDEN_REHEARSAL_STEP_MS", "1500");
+    let mut dispatcher = environment.start(&words(&[]));
+    dispatcher.wait_for("taken");
+    server.fake().fault_from(0, ServiceFault::Limited(3600));
+    dispatcher.wait_for("it takes no more requests for 1h");
+    let lists = || {
+        let asked = &server.fake().asked;
+        let lists = asked.iter().filter(|asked| asked.path.contains("labels="));
+        lists.count()
+    };
+    let before = lists();
+    dispatcher.wait_for(" ended: ");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(lists(), before);
+    dispatcher.signal(Signal::INT);
+    dispatcher.end().expect(0);
+}
+
 /// The tracker was away when the run ended, and for longer than the run's own sender waited.
 // shows: TRK-10, TRK-06
 #[test]
