@@ -103,7 +103,9 @@ pub enum EngineError {
     WorksElsewhere { run: RunId, host: String },
     #[error("reach the engine of run {run}")]
     Unreachable { run: RunId, source: io::Error },
-    #[error("steer run {run}: its engine is of another ekiden and does not know this: {why}")]
+    #[error(
+        "steer run {run}: its engine is another version of ekiden and does not know this request: {why}"
+    )]
     NotUnderstood { run: RunId, why: String },
     #[error("resume {run}: processes of its last attempt are still alive")]
     StillAlive { run: RunId },
@@ -205,7 +207,9 @@ impl EngineError {
             );
         }
         if let Self::NotUnderstood { .. } = self {
-            return Some("nothing was changed; `ekiden stop` and `ekiden resume` it, then repeat");
+            return Some(
+                "nothing was changed; `ekiden stop` and `ekiden resume` the run, then repeat the command",
+            );
         }
         if let Self::Store(error) | Self::Archive(error) = self {
             return error.hint();

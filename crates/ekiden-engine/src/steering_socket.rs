@@ -102,7 +102,7 @@ fn may_say(asker: Asker, steering: &Steering) -> Result<(), Refusal> {
     }
 }
 
-/// The message, unless part of it says nothing to this version.
+/// The message, unless this version does not know part of it.
 fn message(bytes: &[u8]) -> serde_json::Result<Steered> {
     let sent: Value = serde_json::from_slice(bytes)?;
     let message = Steered::deserialize(&sent)?;
@@ -112,7 +112,7 @@ fn message(bytes: &[u8]) -> serde_json::Result<Steered> {
     }
 }
 
-/// Every field that was sent and says something is in what was understood.
+/// Every field that was sent is also in what was understood. A field that is null, false or empty asks for nothing.
 fn is_known(sent: &Value, understood: &Value) -> bool {
     match (sent, understood) {
         (Value::Null | Value::Bool(false), _) => true,
@@ -184,7 +184,7 @@ mod tests {
         })
     }
 
-    /// A newer `ekiden limits` reaches the engine of a run that an older one began.
+    /// The command may be newer than the engine.
     // shows: REL-25, DUR-05
     #[test]
     fn limits_that_an_engine_does_not_know_are_not_confirmed() {

@@ -12,7 +12,8 @@ const ANY: &str = "index";
 /// The journal beside a database belongs to it.
 const ENDS: [&str; 3] = ["", "-wal", "-shm"];
 
-/// Asks the memory once it has caught up. A database that is damaged is set aside and rebuilt. On a disk that cannot be written, the index answers as it is. The second value says so.
+/// Asks the memory once it has caught up. A damaged database is set aside and rebuilt. On a disk that cannot be written,
+/// the index answers as it is. The second value says so.
 pub fn ask<T>(
     files: &MemoryFiles,
     question: impl Fn(&mut Memory) -> Result<T, MemoryError>,

@@ -116,7 +116,7 @@ impl FileFault {
             Self::NotOurs { .. } => "nothing was changed; move the file away if it is not yours",
             Self::TooNew { .. } | Self::ReadOnly => "nothing was changed; use the newer ekiden",
             Self::BadLine { .. } | Self::LineTooLong { .. } | Self::OutOfOrder { .. } => {
-                "the log was damaged, edited, or written by another ekiden, and nothing was changed; use that ekiden, restore the file, or start again with `--new`"
+                "the log was damaged, edited, or written by another version of ekiden, and nothing was changed; use that version, restore the file, or start again with `--new`"
             }
             Self::Broken => "nothing is lost; free the disk and resume the run",
             Self::DamagedLoop(_) => "fix it or remove it: the next session writes a new one",

@@ -101,7 +101,7 @@ impl Trace {
         self.end_session(id, session);
     }
 
-    /// The same for one that ekiden's own death cut off. It counts now unless it has another attempt.
+    /// Closes a session that was cut off when ekiden was killed. It is counted unless another attempt follows.
     pub(super) fn close_lost_session(&mut self, id: &StageId, session: &OpenSession, run: &Run) {
         let goes_on =
             |relay: &Relay| relay.outcome().is_none() && relay.session().get() == session.number;

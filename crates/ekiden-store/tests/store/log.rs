@@ -190,7 +190,7 @@ fn damage_in_the_middle_is_an_error_with_its_place() {
     let damaged = log_of(&["one", "two", "three"]).replace("two\"", "tw\0\"");
     expect_test::expect![[r#"
         cannot read the log `/run/log.jsonl`: line 3 is not a record: control character (\u0000-\u001F) found while parsing a string
-        hint: the log was damaged, edited, or written by another ekiden, and nothing was changed; use that ekiden, restore the file, or start again with `--new`"#]]
+        hint: the log was damaged, edited, or written by another version of ekiden, and nothing was changed; use that version, restore the file, or start again with `--new`"#]]
     .assert_eq(&error(&damaged));
 }
 
@@ -211,7 +211,7 @@ fn a_gap_and_a_repetition_are_errors() {
     let gap: Vec<_> = all.lines().filter(|line| !line.contains("two")).collect();
     expect_test::expect![[r#"
         cannot read the log `/run/log.jsonl`: line 3 is record 3 where 2 should be
-        hint: the log was damaged, edited, or written by another ekiden, and nothing was changed; use that ekiden, restore the file, or start again with `--new`"#]]
+        hint: the log was damaged, edited, or written by another version of ekiden, and nothing was changed; use that version, restore the file, or start again with `--new`"#]]
     .assert_eq(&error(&(gap.join("\n") + "\n")));
     let twice = log_of(&["one"]) + log_of(&["one"]).lines().nth(1).unwrap() + "\n";
     assert!(error(&twice).contains("line 3 is record 1 where 2 should be"));

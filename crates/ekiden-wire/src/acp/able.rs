@@ -6,7 +6,7 @@ use serde_json::Value;
 const JOINING: [&str; 2] = ["OpenCode", "@agentclientprotocol/claude-agent-acp"];
 /// Agents that report their own guess as the use of their context, far from what the service counts.
 const GUESSING: [&str; 1] = ["Copilot"];
-/// Agents that report the tokens of a turn's last call as those of the turn (measured with 1.18.33).
+/// Agents whose tokens of a turn are only those of its last call (measured with opencode 1.18.33).
 const TELLING_THE_LAST_CALL: [&str; 1] = ["OpenCode"];
 
 /// What an agent can do.

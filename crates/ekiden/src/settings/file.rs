@@ -320,8 +320,7 @@ impl Parser<'_> {
     fn unknown(&self, span: Range<usize>, name: &str, meant: Option<&str>) -> Failure {
         let failure = self.failure(span, &format!("there is no setting `{name}`"));
         // `config show` reads this file, too.
-        let all =
-            "take it out, or use the ekiden that knows it; `ekiden config show` lists all settings";
+        let all = "take it out, or use the version of ekiden that knows it; `ekiden config show` lists all settings";
         failure.hint(hint_of_unknown(name, meant).unwrap_or_else(|| all.to_owned()))
     }
 }
@@ -425,7 +424,7 @@ mod tests {
         .assert_eq(&fails("\nmax_session = 3\n"));
         expect_test::expect![[r"
             error: config.toml:1: there is no setting `context.colour`
-            hint: take it out, or use the ekiden that knows it; `ekiden config show` lists all settings"]]
+            hint: take it out, or use the version of ekiden that knows it; `ekiden config show` lists all settings"]]
         .assert_eq(&fails("context.colour = 3"));
         assert!(fails("work_dir = 'x'").contains("no setting `work_dir`"));
         assert!(fails("agents.x.knd = 'exec'").contains("did you mean `kind`?"));

@@ -257,7 +257,7 @@ fn of_a_log_of_a_gigabyte_what_can_be_read_is_shown() {
     assert_eq!(shown.stdout, whole);
     insta::assert_snapshot!(environment.normal_text(&shown.stderr), @r"
     error: cannot read run RUN: read the log `PROJECT/.ekiden/state/runs/RUN/log.jsonl`: line 13 is longer than 64 MiB
-    hint: the log was damaged, edited, or written by another ekiden, and nothing was changed; use that ekiden, restore the file, or start again with `--new`
+    hint: the log was damaged, edited, or written by another version of ekiden, and nothing was changed; use that version, restore the file, or start again with `--new`
     hint: name another run by its id; `ekiden status --all` lists them
     ");
     let report = environment.run(&["report"]).expect(0).stderr;
@@ -266,7 +266,7 @@ fn of_a_log_of_a_gigabyte_what_can_be_read_is_shown() {
     assert!(report.starts_with(why), "{report}");
     insta::assert_snapshot!(environment.told(&["status"]), @r"
     RUN  relay  unreadable   cannot read run RUN: read the log `PROJECT/.ekiden/state/runs/RUN/log.jsonl`: line 13 is longer than 64 MiB
-    hint  the log was damaged, edited, or written by another ekiden, and nothing was changed; use that ekiden, restore the file, or start again with `--new`
+    hint  the log was damaged, edited, or written by another version of ekiden, and nothing was changed; use that version, restore the file, or start again with `--new`
     --- exit code 0
     ");
 }

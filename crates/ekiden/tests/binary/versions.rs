@@ -122,7 +122,7 @@ fn a_damaged_run_hides_no_other() {
     std::fs::write(&log, damaged.join("\n") + "\n").unwrap();
     insta::assert_snapshot!(environment.told(&["status"]), @r"
     RUN  relay  unreadable   cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq`
-    hint  the log was damaged, edited, or written by another ekiden, and nothing was changed; use that ekiden, restore the file, or start again with `--new`
+    hint  the log was damaged, edited, or written by another version of ekiden, and nothing was changed; use that version, restore the file, or start again with `--new`
     RUN  relay  complete  session 1 of 10 · CLOCK to CLOCK   not verified   task.md
     next  ekiden log RUN
     --- exit code 0
@@ -133,14 +133,14 @@ fn a_damaged_run_hides_no_other() {
     session 1 · CLOCK
     --- standard error
     error: cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq`
-    hint: the log was damaged, edited, or written by another ekiden, and nothing was changed; use that ekiden, restore the file, or start again with `--new`
+    hint: the log was damaged, edited, or written by another version of ekiden, and nothing was changed; use that version, restore the file, or start again with `--new`
     hint: name another run by its id; `ekiden status --all` lists them
     --- exit code 74
     ");
     insta::assert_snapshot!(environment.told(&RUN), @r"
     --- standard error
     error: cannot tell whether run RUN is finished: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq`
-    hint: the log was damaged, edited, or written by another ekiden, and nothing was changed; use that ekiden, restore the file, or start again with `--new`
+    hint: the log was damaged, edited, or written by another version of ekiden, and nothing was changed; use that version, restore the file, or start again with `--new`
     hint: `--new` starts a new run and keeps that one as it is
     --- exit code 74
     ");
