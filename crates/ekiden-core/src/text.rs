@@ -85,7 +85,10 @@ pub fn normal(text: &str) -> String {
 pub fn letters(text: &str) -> impl Iterator<Item = char> {
     text.chars()
         .filter(|c| c.is_alphanumeric())
-        .flat_map(char::to_lowercase)
+        .map(|c| match c.is_ascii() {
+            true => c.to_ascii_lowercase(),
+            false => c.to_lowercase().next().unwrap_or(c),
+        })
 }
 
 /// Two texts have the same words, in any case and with any white space.
