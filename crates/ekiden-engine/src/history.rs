@@ -404,13 +404,15 @@ fn named_or_newest(
     RunSummary::read(state, &run, |_, _| {}).map_err(|cause| unreadable(run, cause))
 }
 
-/// Another run has worked in the same place since this one last did. Unreadable runs do not count.
+/// Another run has worked in the same place since this one last did. Unreadable runs do not count. The logs are only
+/// read, not folded: they are as many as ever ran here.
 pub(crate) fn is_superseded(state: &StateDir, journal: &Journal) -> Result<bool, EngineError> {
     let (ours, last) = (journal.run().header(), journal.last().time);
-    let others = state.runs()?.into_iter().filter(|id| *id != ours.run);
-    let mut read = others.filter_map(|id| RunSummary::read(state, &id, |_, _| {}).ok());
-    let same_place = |run: &Run| run.header().place.worktree == ours.place.worktree;
-    Ok(read.any(|other| other.last.time > last && same_place(&other.run)))
+    let mut others = listed(state, ours.place.worktree.as_deref())?.into_iter();
+    Ok(others.any(|other| {
+        let log = state.read_log::<Record>(&other.run).into_iter().flatten();
+        other.run != ours.run && log.flatten().any(|record| record.time > last)
+    }))
 }
 
 fn is_complete(run: &Run) -> bool {

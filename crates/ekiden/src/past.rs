@@ -25,8 +25,8 @@ use crate::specs::file_bytes;
 
 /// How many of the newest runs are read.
 const RUNS_MAX: usize = 30;
-/// A longer log is left out: an estimate is not worth the wait.
-const LOG_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// What their logs have in all; those that do not fit are left out: an estimate is not worth the wait.
+const LOGS_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Everything that is over in the newest runs, oldest first. Unreadable logs are left out: `ekiden status`
 /// names them. So are runs of the rehearsal agent, which works without a model, unless they are what is asked about.
@@ -36,9 +36,12 @@ pub fn of_project(workspace: &Workspace, agent: AgentKind) -> Vec<Past> {
         .unwrap_or_default()
         .into_iter()
         .rev();
+    let mut room = LOGS_BYTES_MAX;
     let is_read = |run: &RunId| {
-        let bytes = history::log_bytes(workspace, run);
-        bytes.is_ok_and(|bytes| bytes <= LOG_BYTES_MAX)
+        let left = history::log_bytes(workspace, run).ok();
+        let left = left.and_then(|bytes| room.checked_sub(bytes));
+        room = left.unwrap_or(room);
+        left.is_some()
     };
     let runs = runs.map(|listed| listed.run).filter(is_read).take(RUNS_MAX);
     let mut all: Vec<Vec<Past>> = runs
