@@ -90,9 +90,8 @@ pub enum Elsewhere {
     /// A record of its run that is not about one stage.
     Recorded {
         event: Box<Event>,
-        /// The stage's round, from 1; some rounds have no log. Older programs did not record it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        round: Option<u32>,
+        /// The stage's round, from 1; some rounds have no log.
+        round: u32,
     },
     /// It is over, and the plan knows how.
     Ended { outcome: Outcome },
@@ -257,10 +256,7 @@ impl Event {
         let event = Box::new(self);
         Self::Elsewhere {
             stage: stage.clone(),
-            event: Elsewhere::Recorded {
-                event,
-                round: Some(round),
-            },
+            event: Elsewhere::Recorded { event, round },
         }
     }
 }

@@ -54,10 +54,8 @@ pub(crate) struct PlanOrder {
     /// The same for single agents, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) agents: BTreeMap<String, Budget>,
-    /// After this many events the plan continues in a new history. Absent in orders of earlier versions,
-    /// which name no activities.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) events_max: Option<u32>,
+    /// After this many events the plan continues in a new history.
+    pub(crate) events_max: u32,
     /// The plan's state when its last history ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) carried: Option<Box<Carried>>,
@@ -94,14 +92,6 @@ pub(crate) struct FleetState {
     pub(crate) messages: Messages,
     /// A person wants a pause.
     pub(crate) is_paused: bool,
-}
-
-impl PlanOrder {
-    /// Activities have names. So a program that would start other activities than the history has is
-    /// detected.
-    pub(crate) fn names(&self) -> bool {
-        self.events_max.is_some()
-    }
 }
 
 impl FleetState {
@@ -244,8 +234,7 @@ pub(crate) struct StageTask {
     /// The budget for all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) budget: Option<Budget>,
-    /// The same for agents that have a budget. Absent in orders of earlier versions, whose stages each had
-    /// the whole budget.
+    /// The same for agents that have a budget.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) agents: BTreeMap<String, Budget>,
 }
@@ -285,7 +274,7 @@ pub(crate) enum MergeDone {
 pub(crate) struct MergeFailure {
     /// The files that conflict; none if only the validation fails.
     pub(crate) files: Vec<String>,
-    /// The validation that failed. Absent in answers of earlier versions.
+    /// The validation that failed, if no files conflict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) check: Option<Check>,
     /// The stages that were merged while this one was at work, in all its rounds.

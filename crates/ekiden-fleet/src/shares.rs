@@ -194,15 +194,11 @@ struct StageSpending {
     /// Everything it has cost. If a worker died, its log shows less.
     spent: Spend,
     /// How much more it may spend while it is at work.
-    #[serde(skip_serializing_if = "is_nothing")]
+    #[serde(skip_serializing_if = "Spend::is_nothing")]
     reserved: Spend,
     /// What it gave back when its part was too small to continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     given_back: Option<Budget>,
-}
-
-fn is_nothing(spend: &Spend) -> bool {
-    *spend == Spend::default()
 }
 
 impl Shared {
@@ -230,11 +226,7 @@ impl Shared {
         let part = self.part(sharers);
         let account = self.stages.entry(stage.clone()).or_default();
         account.given_back = None;
-        account.reserved = Spend {
-            micro_usd: part.micro_usd.unwrap_or(0),
-            tokens: part.tokens.unwrap_or(0),
-            estimated: false,
-        };
+        account.reserved = part.as_spend();
         let up_to = |part: Option<u64>, spent: u64| part.map(|part| part.saturating_add(spent));
         let allowed = Budget {
             micro_usd: up_to(part.micro_usd, account.spent.micro_usd),
@@ -303,12 +295,8 @@ impl Shared {
         let taken = accounts.fold(self.over, |taken, account| {
             taken.plus(account.spent).plus(account.reserved)
         });
-        let left = self.budget.after(taken);
-        let sharers = u64::try_from(sharers).unwrap_or(u64::MAX).max(1);
-        Budget {
-            micro_usd: left.micro_usd.map(|left| left / sharers),
-            tokens: left.tokens.map(|left| left / sharers),
-        }
+        let sharers = u32::try_from(sharers).unwrap_or(u32::MAX);
+        self.budget.after(taken).part(sharers, Spend::default())
     }
 }
 

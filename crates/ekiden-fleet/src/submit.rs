@@ -260,7 +260,7 @@ async fn order(
         lease_secs: place.lease_secs,
         budget: header.settings.bounds.run,
         agents: header.settings.bounds.agents.clone(),
-        events_max: Some(events_max(jobs)),
+        events_max: events_max(jobs),
         carried: None,
     })
 }

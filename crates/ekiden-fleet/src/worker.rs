@@ -323,29 +323,29 @@ pub(crate) async fn connect(has: Option<&BTreeSet<String>>) -> Result<Client, Fa
     clippy::disallowed_methods,
     reason = "the worker's own directory, of which nothing has to last"
 )]
-pub(crate) async fn work(station: WorkerConfig) -> Result<(), Failure> {
-    if station.has.len() > HAS_MAX {
+pub(crate) async fn work(config: WorkerConfig) -> Result<(), Failure> {
+    if config.has.len() > HAS_MAX {
         return Err(Failure::settings(format!(
             "a worker has at most {HAS_MAX} labels and agents, and this one would have {}; `--agents` names its agents",
-            matching::list(&station.has)
+            matching::list(&config.has)
         )));
     }
     let made = std::fs::DirBuilder::new()
         .recursive(true)
-        .create(&station.dir);
-    made.map_err(|error| Failure::settings(format!("{}: {error}", station.dir.display())))?;
-    say_what_is_left(&station.dir);
-    let git = Git::at(&station.dir);
+        .create(&config.dir);
+    made.map_err(|error| Failure::settings(format!("{}: {error}", config.dir.display())))?;
+    say_what_is_left(&config.dir);
+    let git = Git::at(&config.dir);
     let known = git.line(&["var", "GIT_COMMITTER_IDENT"]).await;
     known.map_err(|fault| Failure::settings(in_full(&fault)))?;
-    let client = connect(Some(&station.has)).await?;
+    let client = connect(Some(&config.has)).await?;
     let (leave, leaving) = watch::channel(None);
     let base = Arc::new(WorkerContext {
-        dir: station.dir,
-        remote: station.remote,
-        trusted_keys: station.trusted_keys,
+        dir: config.dir,
+        remote: config.remote,
+        trusted_keys: config.trusted_keys,
         client: client.clone(),
-        account: station
+        account: config
             .account
             .unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
         fetching: Mutex::new(()),
@@ -360,13 +360,13 @@ pub(crate) async fn work(station: WorkerConfig) -> Result<(), Failure> {
     let runtime = Runtime::from_current_tokio(Default::default());
     let runtime = runtime.map_err(|error| Failure::bug(error.to_string()))?;
     let mut workers = Vec::new();
-    let slots = Arc::new(Semaphore::new(station.slots));
-    let stages = matching::queues(&station.queue, &station.has).into_iter();
-    let merges = matching::queues(&matching::merges(&station.queue), &station.has);
-    let stages = stages.map(|queue| (queue, station.slots));
+    let slots = Arc::new(Semaphore::new(config.slots));
+    let stages = matching::queues(&config.queue, &config.has).into_iter();
+    let merges = matching::queues(&matching::merges(&config.queue), &config.has);
+    let stages = stages.map(|queue| (queue, config.slots));
     for (queue, at_once) in stages.chain(merges.into_iter().map(|queue| (queue, BESIDE))) {
         let (base, slots) = (Arc::clone(&base), Arc::clone(&slots));
-        let takes_plans = queue == station.queue;
+        let takes_plans = queue == config.queue;
         let activities = Activities { base, slots };
         let options = options(queue, at_once, activities, takes_plans)?;
         let worker = Worker::new(&runtime, client.clone(), options);
@@ -379,14 +379,14 @@ pub(crate) async fn work(station: WorkerConfig) -> Result<(), Failure> {
         asked.asked().await;
         on_signal();
     });
-    let has = match station.has.is_empty() {
+    let has = match config.has.is_empty() {
         true => String::new(),
-        false => format!("; this worker has: {}", matching::list(&station.has)),
+        false => format!("; this worker has: {}", matching::list(&config.has)),
     };
     crate::say(&format!("waiting for stages{has}"));
     let all = until_ended(workers.iter_mut().map(Worker::run), &*leave).await;
     // Activities outlive a queue that the server refuses.
-    let every_slot = u32::try_from(station.slots).unwrap_or(u32::MAX);
+    let every_slot = u32::try_from(config.slots).unwrap_or(u32::MAX);
     let _ = timeout(LEAVING_MAX, slots.acquire_many(every_slot)).await;
     all.map_err(Failure::unreachable)
 }

@@ -51,9 +51,6 @@ const HEARD_MAX: usize = 200;
 /// The longest text that a plan keeps about how a stage ended; the rest is in the history and in the
 /// stage's log.
 const KEPT_CHARS_MAX: usize = 200;
-/// After how many events a plan of an earlier version continues in a new history. The server ends one at
-/// about 50,000.
-const EVENTS_MAX: u32 = 40_000;
 /// How long a plan that ended incomplete can be resumed.
 const RESUMABLE: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -102,17 +99,14 @@ impl FleetPlan {
             }
             let (step, _, rest) = select_all(at_work).await;
             at_work = rest;
-            let is_signal = matches!(step, Step::Signalled);
             // Before everything that came with them, as a reader of the history sees it.
-            if is_signal || fleet.order.names() {
-                let signals = ctx.state_mut(|state| std::mem::take(&mut state.signals));
-                let now = time(ctx);
-                let signals = signals.into_iter();
-                signals.for_each(|signal| fleet.hear(now, signal));
-                fleet.show(ctx);
-                at_work.extend(fleet.carry_on(ctx));
-            }
-            if is_signal {
+            let signals = ctx.state_mut(|state| std::mem::take(&mut state.signals));
+            let now = time(ctx);
+            let signals = signals.into_iter();
+            signals.for_each(|signal| fleet.hear(now, signal));
+            fleet.show(ctx);
+            at_work.extend(fleet.carry_on(ctx));
+            if matches!(step, Step::Signalled) {
                 at_work.push(next_signal(ctx));
             } else if let Some(decision) = fleet.take(step) {
                 at_work.extend(fleet.act(ctx, decision));
@@ -178,7 +172,7 @@ async fn outline(
     };
     loop {
         let task = OutlineTask::of(order, outline.stages.len());
-        let id = order.names().then(|| format!("outline/{}", task.known));
+        let id = format!("outline/{}", task.known);
         let options = options(order, Some(matching::merges(ctx.task_queue())), id);
         let work = ctx.execute_activity(Activities::outline, task, options);
         let part = work.await?;
@@ -246,8 +240,7 @@ impl Fleet {
 
     /// The history is long, so nothing more starts in it.
     fn is_full(&self, ctx: &WorkflowContext<FleetPlan>) -> bool {
-        let max = self.order.events_max.unwrap_or(EVENTS_MAX);
-        self.has_begun && ctx.history_length() >= max && !self.plan.is_stopping()
+        self.has_begun && ctx.history_length() >= self.order.events_max && !self.plan.is_stopping()
     }
 
     /// No worker is at work on something that this history has to end, and no signal waits. A signal that
@@ -272,7 +265,7 @@ impl Fleet {
         if self.is_full(ctx) {
             return at_work;
         }
-        let is_behind = self.order.names() && self.plan.to_merge() >= TO_MERGE_MAX;
+        let is_behind = self.plan.to_merge() >= TO_MERGE_MAX;
         self.plan.pause(self.state.is_paused || is_behind);
         loop {
             let mut decisions = self.plan.next(now);
@@ -356,8 +349,7 @@ impl Fleet {
         self.at_work.insert(stage.clone());
         self.has_begun = true;
         let queue = self.queue(ctx.task_queue(), &stage);
-        let id = self.order.names();
-        let id = id.then(|| at_work::activity(&stage, task.round));
+        let id = at_work::activity(&stage, task.round);
         let options = options(&self.order, queue, id);
         let work = ctx.execute_activity(Activities::stage, task, options);
         let work = unless_stopped(ctx, work);
@@ -376,8 +368,7 @@ impl Fleet {
             None => self.state.tip.clone(),
         };
         let task = self.task(stage, base);
-        let id = self.order.names();
-        let id = id.then(|| format!("merge/{stage}/{}", task.round));
+        let id = format!("merge/{stage}/{}", task.round);
         let merges = matching::merges(ctx.task_queue());
         // A worker that can do the stage can validate it, too. Any worker can confirm what was done before.
         let queue = match commit {
@@ -415,7 +406,7 @@ impl Fleet {
 }
 
 /// For the workers of a queue, or of the plan's own queue if none is named. They count the tries.
-fn options(order: &PlanOrder, queue: Option<String>, id: Option<String>) -> ActivityOptions {
+fn options(order: &PlanOrder, queue: Option<String>, id: String) -> ActivityOptions {
     let lease = Duration::from_secs(order.lease_secs);
     let retries = RetryPolicy::builder()
         .maximum_interval(RETRY_PAUSE_MAX)
@@ -423,7 +414,7 @@ fn options(order: &PlanOrder, queue: Option<String>, id: Option<String>) -> Acti
     ActivityOptions::with_start_to_close_timeout(STAGE_TIME_MAX)
         .heartbeat_timeout(lease)
         .maybe_task_queue(queue)
-        .maybe_activity_id(id)
+        .activity_id(id)
         // The workflow must not report the end while an agent lives.
         .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
         .retry_policy(retries)
@@ -452,11 +443,9 @@ mod tests {
     use super::*;
     use crate::load::plan_of;
 
-    /// Of five stages, one of which changed its worker, and a server that was killed; from before activities had names.
-    const OLD: &[u8] = include_bytes!("../tests/history-1.bin");
     /// Recorded by `tests/fleet.rs`: the first two of a plan that goes on in new histories.
-    const FIRST: &[u8] = include_bytes!("../tests/history-2.bin");
-    const SECOND: &[u8] = include_bytes!("../tests/history-3.bin");
+    const FIRST: &[u8] = include_bytes!("../tests/history-1.bin");
+    const SECOND: &[u8] = include_bytes!("../tests/history-2.bin");
 
     async fn replayed(history: History) -> Result<(), WorkflowReplayError> {
         let options = WorkflowReplayerOptions::new()
@@ -493,7 +482,7 @@ mod tests {
     #[test]
     fn what_people_tell_the_stages_is_kept_for_them_once() {
         let order = serde_json::json!({
-            "ekiden": "", "run": "01234567", "base": "", "plan": "", "lease_secs": 60,
+            "ekiden": "", "run": "01234567", "base": "", "plan": "", "lease_secs": 60, "events_max": 8,
         });
         let order = serde_json::from_value(order).unwrap();
         let mut fleet = Fleet::new(order, plan_of(2, 1, |_| None));
@@ -525,7 +514,7 @@ mod tests {
     #[test]
     fn a_pause_ends_with_a_resume_only_if_the_plan_has_ended() {
         let order = serde_json::json!({
-            "ekiden": "", "run": "01234567", "base": "", "plan": "", "lease_secs": 60,
+            "ekiden": "", "run": "01234567", "base": "", "plan": "", "lease_secs": 60, "events_max": 8,
         });
         let order = serde_json::from_value(order).unwrap();
         let mut fleet = Fleet::new(order, plan_of(2, 1, |_| None));
@@ -546,7 +535,7 @@ mod tests {
     #[test]
     fn an_answer_that_comes_late_does_not_wait_for_the_next_question() {
         let order = serde_json::json!({
-            "ekiden": "", "run": "01234567", "base": "", "plan": "", "lease_secs": 60,
+            "ekiden": "", "run": "01234567", "base": "", "plan": "", "lease_secs": 60, "events_max": 8,
         });
         let order = serde_json::from_value(order).unwrap();
         let mut fleet = Fleet::new(order, plan_of(2, 1, |_| None));
@@ -571,7 +560,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_of_an_older_program_decides_the_same() {
-        for history in [OLD, FIRST, SECOND] {
+        for history in [FIRST, SECOND] {
             replayed(History::decode(history).unwrap()).await.unwrap();
         }
     }

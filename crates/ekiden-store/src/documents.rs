@@ -203,7 +203,7 @@ impl Documents {
     pub fn origin(&self, name: &str, text: &str) -> DiskResult<Option<Origin>> {
         let made = self.state.documents_made().join(name);
         let origin = if_there(self.disk.read(&made, SMALL_FILE_BYTES_MAX))?;
-        // An earlier version left this empty.
+        // If that is damaged, the text tells.
         let known =
             |bytes: Vec<u8>| serde_json::from_slice(&bytes).unwrap_or_else(|_| Origin::of(text));
         Ok(origin.map(known))

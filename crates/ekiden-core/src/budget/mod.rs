@@ -142,6 +142,15 @@ impl Budget {
         *self == Self::default()
     }
 
+    /// All of it, spent; nothing of what has no limit.
+    pub fn as_spend(self) -> Spend {
+        Spend {
+            micro_usd: self.micro_usd.unwrap_or(0),
+            tokens: self.tokens.unwrap_or(0),
+            estimated: false,
+        }
+    }
+
     /// The part of each of `sharers`, but at least `least` if that much is left.
     pub fn part(self, sharers: u32, least: Spend) -> Self {
         let part = |left: u64, least: u64| (left / u64::from(sharers.max(1))).max(least).min(left);

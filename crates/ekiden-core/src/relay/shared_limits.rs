@@ -147,15 +147,8 @@ impl Relay {
 
     /// What the current session may still spend of its reserved share.
     pub fn set_aside(&self) -> Spend {
-        let Some(session) = self.at_work() else {
-            return Spend::default();
-        };
-        let left = session.share.budget.after(session.spend);
-        let part = |left: Option<u64>| left.unwrap_or(0);
-        Spend {
-            micro_usd: part(left.micro_usd),
-            tokens: part(left.tokens),
-            estimated: false,
-        }
+        self.at_work().map_or(Spend::default(), |session| {
+            session.share.budget.after(session.spend).as_spend()
+        })
     }
 }

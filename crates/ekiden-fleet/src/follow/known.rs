@@ -42,14 +42,12 @@ impl Known {
         self.of_plan += usize::from(is_of_plan(event));
         if let Event::Elsewhere {
             stage,
-            event: Elsewhere::Recorded { event, round },
+            event: Elsewhere::Recorded { round, .. },
         } = event
         {
             let known = self.stages.entry(stage.clone()).or_default();
-            let begins = matches!(**event, Event::RunStarted(_)).then_some(known.round + 1);
-            let round = round.or(begins).unwrap_or(known.round);
-            if round != known.round {
-                known.round = round;
+            if *round != known.round {
+                known.round = *round;
                 known.records.clear();
             }
             known.records.push(seq);

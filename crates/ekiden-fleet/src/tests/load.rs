@@ -277,7 +277,7 @@ async fn run<B: Future<Output = ()>>(
         lease_secs: 600,
         budget: Default::default(),
         agents: BTreeMap::new(),
-        events_max: Some(events_max),
+        events_max,
         carried: None,
         run,
     };
