@@ -98,15 +98,6 @@ impl Outages {
         });
     }
 
-    /// Adds another relay's outages.
-    pub(crate) fn learn(&mut self, other: &Self) {
-        for outage in &other.0 {
-            if !self.0.contains(outage) {
-                self.0.push(outage.clone());
-            }
-        }
-    }
-
     /// A person resumes the run: agents that were out are tried again. If only an engine died, a limit still holds, but
     /// what a person had to repair may be repaired.
     pub(crate) fn forgive(&mut self, has_ended: bool) {
@@ -132,6 +123,7 @@ pub(crate) struct Candidates {
     returns: Returns,
     /// The agent that began the last conversation.
     current: usize,
+    /// The run's, as long as the relay acts.
     pub(crate) outages: Outages,
     /// The names of agents whose budget has no room for another session. It follows from their spend.
     pub(crate) spent: BTreeSet<String>,
@@ -247,18 +239,15 @@ mod tests {
             agent(AgentKind::Claude, Some("big")),
         );
         let ends = |outages: &Outages| [outages.until(&small).0, outages.until(&big).0];
-        let (mut own, mut others) = (Outages::default(), Outages::default());
+        let mut own = Outages::default();
         own.note(&small, &EndCause::Overloaded, Timestamp(7));
         assert_eq!(ends(&own), [7, 0]);
         own.note(&small, &EndCause::Overloaded, Timestamp(5));
         assert_eq!(ends(&own), [5, 0], "the newest counts");
-        others.note(&big, &EndCause::AuthenticationFailed, Timestamp(9));
         own.note(&small, &EndCause::AuthenticationFailed, Timestamp(6));
         assert_eq!((ends(&own), own.0.len()), ([6, 6], 2));
-        for _ in 0..2 {
-            own.learn(&others);
-            assert_eq!((ends(&own), own.0.len()), ([9, 9], 3));
-        }
+        own.note(&big, &EndCause::AuthenticationFailed, Timestamp(9));
+        assert_eq!((ends(&own), own.0.len()), ([9, 9], 3));
         own.forgive(false);
         assert_eq!(ends(&own), [9, 9]);
         own.forgive(true);

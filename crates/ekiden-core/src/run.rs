@@ -54,7 +54,7 @@ pub struct Run {
     spent_by: AgentSpends,
     /// What earlier rounds of stages came to on other machines, with which their relays ended.
     before: Totals,
-    /// How many those are.
+    /// How many sessions of its relays are over.
     sessions: u32,
     /// What stages that are done have learned.
     shared: Knowledge,
@@ -338,9 +338,9 @@ impl Run {
         };
         let (before, before_by) = (relay.totals, relay.spent_by.clone());
         relay.shared = shared;
-        relay.candidates.outages.learn(&self.outages);
+        relay.candidates.outages = std::mem::take(&mut self.outages);
         let mut effects = act(relay);
-        self.outages.learn(&relay.candidates.outages);
+        self.outages = std::mem::take(&mut relay.candidates.outages);
         let spend = relay.totals.spend;
         self.spent = self.spent.plus(spend.since(before.spend));
         let spent_by = relay.spent_by.clone().since(&before_by);
@@ -419,11 +419,7 @@ impl Run {
 
     /// The relays of a plan send no notice of their ends; the plan sends its own.
     fn end(&self, outcome: Outcome) -> Vec<Effect> {
-        let sessions = self
-            .relays
-            .values()
-            .map(|relay| relay.totals.sessions)
-            .sum();
+        let sessions = self.totals().sessions;
         let wanted = self.header.manifest.plan.is_some() && self.settings.notify;
         let notice = notice::of_end(&outcome, sessions, self.settings.notify_text);
         let notice = notice.filter(|_| wanted);

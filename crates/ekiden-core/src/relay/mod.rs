@@ -252,7 +252,6 @@ impl Relay {
     pub fn resume(&mut self, at: Timestamp, resumed: &RunResumed) -> Vec<RelayEffect> {
         self.wishes.stop = None;
         let ended = self.outcome().is_some();
-        self.candidates.outages.forgive(ended);
         // Its merge may still send it back to work.
         if self.outcome().is_some_and(Outcome::is_complete) {
             self.change_limits(&resumed.limits, false);

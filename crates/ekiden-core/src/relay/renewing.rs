@@ -44,7 +44,6 @@ impl Relay {
         self.settings.no_review = false;
         self.wishes.stop = None;
         self.wishes.paused = false;
-        self.candidates.outages.forgive(true);
         self.seen.baseline = Baseline::Unknown;
         self.seen.check = None;
         self.sections = vec![PromptSection::NewTask];

@@ -87,16 +87,20 @@ impl Run {
                 self.apart.insert(stage.clone(), run);
                 effects
             }
-            (_, Some(run)) => run.step(at, event),
+            (_, Some(run)) => {
+                run.relays.extend(self.relays.remove_entry(stage));
+                run.step(at, event)
+            }
             (_, None) => return Vec::new(),
         };
         effects.retain(|effect| matches!(effect, Effect::Stage { .. }));
-        if let Some(relay) = self.apart.get(stage).and_then(|run| run.relay(stage)) {
-            self.relays.insert(stage.clone(), relay.clone());
+        let run = self.apart.get_mut(stage);
+        if let Some((_, relay)) = run.and_then(|run| run.relays.remove_entry(stage)) {
             match relay.outcome() {
                 None => self.live.insert(stage.clone()),
                 Some(_) => self.live.remove(stage),
             };
+            self.relays.insert(stage.clone(), relay);
         }
         effects
     }
