@@ -193,22 +193,10 @@ pub const MEASURED_TOKENS_MAX: usize = 600;
 pub const NOTES_TOKENS_MAX: usize = 4_000;
 /// What a run's first session reads from the memory.
 pub const MEMORY_TOKENS_MAX: usize = 1_000;
-pub const CLOSING_TOKENS_MAX: usize = 640;
 pub const RESCUE_TOKENS_MAX: usize = 2_500;
 /// Commands that succeeded, and that failed, in a rescue: the last ones.
 pub const RESCUE_SUCCEEDED_MAX: usize = 8;
 pub const RESCUE_FAILED_MAX: usize = 5;
-/// The handoff order: it interrupts work, so it is short.
-pub const ORDER_TOKENS_MAX: usize = 180;
-/// The reason of a refused call.
-pub const REFUSAL_TOKENS_MAX: usize = 80;
-/// A skill that a person or the agent calls: read only when it is called.
-pub const SKILL_TOKENS_MAX: usize = 400;
-/// The message that asks a session to continue, and the one after a resumption.
-pub const MESSAGE_TOKENS_MAX: usize = 100;
-/// The request to repair a handoff, without its faults.
-pub const ASK_AGAIN_TOKENS_MAX: usize = 60;
-pub const FAULT_TOKENS_MAX: usize = 40;
 /// Entries kept in the Session Log.
 pub const SESSION_LOG_KEPT: usize = 5;
 /// A line of foreign text longer than this is cut with a mark.
@@ -262,8 +250,6 @@ pub const STAGE_DIAGNOSIS_TRIES_MAX: usize = 8;
 pub const QUESTIONS_MAX: usize = 5;
 /// The length of a question and of its default, each one line.
 pub const QUESTION_CHARS_MAX: usize = 300;
-/// The wording of a planning text, without the idea or the document.
-pub const PLANNING_TOKENS_MAX: usize = 900;
 /// The document that is split: a session still has room to read the project and to write the manifest.
 pub const PLANNING_DOCUMENT_TOKENS_MAX: usize = 60_000;
 /// Faults of a manifest that are sent back at once; the others appear in the next round.
@@ -318,10 +304,8 @@ pub const REARM_PERCENT: u64 = 80;
 
 // ── Handoff documents of watched sessions ────────────────────────────────────────────────────
 
-/// A handoff document: what a session can take in at its start and still have room.
-pub const DOCUMENT_TOKENS_MAX: usize = 3_000;
-/// The same in characters, as clients count them (UTF-16). A client cuts a hook's text above 10,000 to
-/// a preview.
+/// A handoff document in characters, as clients count them (UTF-16): what a session can take in at its start and still
+/// have room. A client cuts a hook's text above 10,000 to a preview.
 pub const DOCUMENT_CHARS_MAX: usize = 9_000;
 /// An older document is named at a session's start, not shown.
 pub const DOCUMENT_SHOWN_FOR: Millis = Millis::from_secs(7 * 24 * 60 * 60);
@@ -333,8 +317,6 @@ pub const WIP_FILE_BYTES_MAX: u64 = 20 * 1024 * 1024;
 pub const CHECKPOINT_FILES_MAX: usize = 2_000;
 /// How much of an instructions file is read, in bytes.
 pub const INSTRUCTIONS_BYTES_MAX: u64 = 128 * 1024;
-/// An alert to the agent of a watched session: two or three sentences, read many times over.
-pub const ALERT_TOKENS_MAX: usize = 120;
 
 // ── Manifests ────────────────────────────────────────────────────────────────────────────────
 
@@ -384,3 +366,26 @@ pub const OBSERVATION_TITLE_CHARS_MAX: usize = 160;
 /// The text of an observation: about 1,000 tokens in detail.
 pub const OBSERVATION_TEXT_CHARS_MAX: usize = 3_000;
 pub const OBSERVATION_FILES_MAX: usize = 20;
+
+/// How many tokens each text for an agent may have. Tests hold the texts to it.
+#[cfg(test)]
+pub mod texts {
+    pub const CLOSING_TOKENS_MAX: usize = 640;
+    /// The handoff order: it interrupts work, so it is short.
+    pub const ORDER_TOKENS_MAX: usize = 180;
+    /// The reason of a refused call.
+    pub const REFUSAL_TOKENS_MAX: usize = 80;
+    /// A skill that a person or the agent calls: read only when it is called.
+    pub const SKILL_TOKENS_MAX: usize = 400;
+    /// The message that asks a session to continue, and the one after a resumption.
+    pub const MESSAGE_TOKENS_MAX: usize = 100;
+    /// The request to repair a handoff, without its faults.
+    pub const ASK_AGAIN_TOKENS_MAX: usize = 60;
+    pub const FAULT_TOKENS_MAX: usize = 40;
+    /// The wording of a planning text, without the idea or the document.
+    pub const PLANNING_TOKENS_MAX: usize = 900;
+    /// An alert to the agent of a watched session: two or three sentences, read many times over.
+    pub const ALERT_TOKENS_MAX: usize = 120;
+    /// A handoff document: what a session can take in at its start and still have room.
+    pub const DOCUMENT_TOKENS_MAX: usize = 3_000;
+}

@@ -138,12 +138,12 @@ pub struct Imported {
     pub sessions: Vec<SessionNumber>,
     /// The usage of stages that the other program finished, as it measured it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub stages: BTreeMap<StageId, Took>,
+    pub stages: BTreeMap<StageId, StageUsage>,
 }
 
 /// The usage of a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Took {
+pub struct StageUsage {
     pub tokens: u64,
     pub time: Millis,
 }
@@ -189,7 +189,7 @@ pub struct Settings {
     pub judging: Option<Judging>,
     /// Commits after each session, if the user wants them.
     pub commit: Option<CommitPlan>,
-    /// A desktop notification when the run ends or waits.
+    /// A notification when the run ends or waits.
     pub notify: bool,
     /// The notification of a question includes its text, which a lock screen may show to anybody.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

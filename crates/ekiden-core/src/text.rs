@@ -1,7 +1,7 @@
 //! Text from outside, made plain: what a person would see, and nothing that hides.
 //!
 //! Every text that an agent, a file, a tool or a tracker produced goes through [`clean`] before ekiden judges
-//! it, keeps it or shows it to another agent, so that all three see the same text. WHY: escape sequences,
+//! it, keeps it or shows it to another agent, so that all three see the same text. Escape sequences,
 //! zero-width, bidirectional and tag characters let a text say one thing to a person and another to a
 //! program; old Mac and Unicode line ends let a line begin unnoticed.
 

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! It is not async and knows no runtime, so the same code runs in a simulated world. One call of
-//! [`Engine::take`] reads at most three small files and appends one record; everything that takes longer is
-//! the effect runner's work.
+//! [`Engine::take`] only reads small files and appends records; everything that takes longer is the effect
+//! runner's work.
 //!
 //! `hear` turns agents' reports into events, and `messages` does the same for people's requests. `perform`
 //! carries out what was decided.

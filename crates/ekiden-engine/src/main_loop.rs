@@ -26,7 +26,7 @@ use crate::process_runner::ProcessRunner;
 use crate::signals::Signals;
 
 /// How often to read the clock while nothing else happens.
-const TICK: Duration = Duration::from_secs(1);
+pub(crate) const TICK: Duration = Duration::from_secs(1);
 
 /// Drives a run to its end, or as far as ekiden itself can.
 pub(crate) async fn run_to_end(

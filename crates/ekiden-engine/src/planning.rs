@@ -41,21 +41,14 @@ use crate::engine::hook_answer;
 use crate::error::EngineError;
 use crate::history;
 use crate::known_limits::KnownLimits;
+use crate::main_loop::TICK;
 use crate::observer::Observer;
-use crate::process_runner::raw_stream;
+use crate::process_runner::{REPORTS_MAX, raw_stream};
 use crate::run_files::resolve_input;
-use crate::runner::LockedWorkDir;
+use crate::runner::{KEEPER_PATIENCE, LockedWorkDir};
 use crate::runtime::runtime;
 use crate::signals::{OnHangup, Signals};
 use crate::workspace::Workspace;
-
-/// Reports that wait; a full channel holds the agent back.
-const REPORTS_MAX: usize = 256;
-/// How long to wait for processes of an earlier planning to end.
-const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
-
-/// How often to read the clock while waiting.
-const TICK: Duration = Duration::from_secs(1);
 
 /// Judges the answer of a turn, which is empty if no schema was asked for. A returned text goes to the agent as
 /// the next message; `None` ends the conversation.

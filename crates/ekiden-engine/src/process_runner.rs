@@ -39,7 +39,7 @@ use crate::worktrees::{StageJob, Worktrees};
 use ekiden_core::text::in_full;
 
 /// Reports on their way from an adapter. A full channel makes the adapter wait, and so the agent.
-const REPORTS_MAX: usize = 256;
+pub(crate) const REPORTS_MAX: usize = 256;
 /// Variables with keys of trackers.
 const TRACKER_KEYS: [&str; 3] = ["LINEAR_API_KEY", "GITHUB_TOKEN", "GH_TOKEN"];
 

@@ -50,7 +50,7 @@ use crate::worktrees::{SUBJECT, Worktrees};
 /// Inputs that wait for the loop; a full channel makes their senders wait.
 const INPUTS_MAX: usize = 256;
 /// How long to wait for processes that an engine left behind: the keeper's grace time and some more.
-const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What to do about an unfinished run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

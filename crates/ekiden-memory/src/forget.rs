@@ -1,18 +1,15 @@
 //! Deletes what was recorded, from the truth and from the index.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use ekiden_core::time::Timestamp;
 
 use crate::ask::remove_others;
 use crate::error::MemoryError;
-use crate::index::{Memory, number_of};
+use crate::index::{Memory, PATIENCE, number_of};
 use crate::postings::{Postings, block_of, row_of};
 use crate::reading::LinePlace;
 use crate::words::{each_indexed, project_key};
-
-const PATIENCE: Duration = Duration::from_secs(150);
 
 /// What to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]

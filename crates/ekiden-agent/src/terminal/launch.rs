@@ -88,7 +88,7 @@ fn settings(ekiden: &Path, socket: &Path, theirs: Option<Value>) -> Value {
     settings
 }
 
-/// Our status line, and the user's below it. WHY: the client tells nobody else what the session costs. One of unknown
+/// Our status line, and the user's below it. The client tells nobody else what the session costs. One of unknown
 /// form stays alone.
 fn status_line(ours: &str, theirs: Option<Value>) -> Option<Value> {
     let Some(mut line) = theirs else {

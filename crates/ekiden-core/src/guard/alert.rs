@@ -44,7 +44,8 @@ const AGENT_HELD: &str = include_str!("../prompt/texts/alert_held.md").trim_asci
 const AGENT_LARGE: &str = include_str!("../prompt/texts/alert_large.md").trim_ascii_end();
 const AGENT_SHARD: &str = include_str!("../prompt/texts/alert_shard.md").trim_ascii_end();
 
-/// The wordings that agents read, for the lint, the manual and the benchmarks.
+/// The wordings that agents read, for the manual.
+#[cfg(test)]
 pub const AGENT_TEXTS: [&str; 10] = [
     AGENT_EARLY,
     AGENT_SOON,

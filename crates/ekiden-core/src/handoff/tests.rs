@@ -351,7 +351,7 @@ fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
         for fault in faults {
             let text = fault.to_string();
             assert!(
-                tokens(&text) <= limits::FAULT_TOKENS_MAX,
+                tokens(&text) <= limits::texts::FAULT_TOKENS_MAX,
                 "{} bytes: {text}",
                 text.len()
             );

@@ -1,7 +1,7 @@
 //! How similar two notes are, line by line.
 //!
 //! A line counts as often as it occurs. Lines and words that say nothing about the work are left out: blank
-//! lines, ekiden's own headings and explanations, numbers and commit ids. WHY without numbers: a note "tried
+//! lines, ekiden's own headings and explanations, numbers and commit ids. Why without numbers: a note "tried
 //! 4 times" after "tried 3 times" is the same note.
 
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@
 //!
 //! Something **moved** if the tree is new to this run (or is a different tree that was reached by commits),
 //! if the verification gives a result that it has not given on this tree, or if fewer items are open than
-//! before, and fewer than ever before on this tree. WHY "new": an agent that does and undoes, a flapping
+//! before, and fewer than ever before on this tree. Why "new": an agent that does and undoes, a flapping
 //! verification and a list that is rewritten each time all change something without getting anywhere.
 //!
 //! Notes **repeat** if over 85% of their lines are the same and nothing moved since the notes that they are

@@ -94,12 +94,12 @@ struct PlanNow {
 enum Delivery {
     /// Not yet.
     Due,
-    /// It is being handed off.
+    /// It is being delivered.
     UnderWay,
-    /// There is nothing to hand off, or it was.
+    /// There is nothing to deliver, or it was delivered.
     #[default]
     Over,
-    /// It is not; this command brings it.
+    /// It was not delivered; this command brings it.
     Kept { command: String },
 }
 
@@ -118,7 +118,7 @@ pub enum PlanDecision {
         /// How many there may be.
         max: u32,
     },
-    /// Hand off what all stages made.
+    /// Deliver what all stages made.
     Deliver,
     End(Outcome),
 }

@@ -64,7 +64,7 @@ pub enum OrderReason {
 pub const UNATTENDED: &str = "Not run: the permissions in force do not cover this, and nobody is here to ask. \
      Take another way, or say under \"Issues\" what you would need.";
 
-/// The last block of a message into a conversation. WHY: the client attaches the files that the last block of
+/// The last block of a message into a conversation. The client attaches the files that the last block of
 /// a turn's first message names, and our constant names none.
 pub const SIGNATURE: &str = "(This message is from ekiden, the program that runs the relay.)";
 

@@ -1,7 +1,7 @@
 //! The request, last in the prompt.
 //!
 //! It is a separate content block with only our own text: no task, no command, no name, nothing that anybody
-//! else wrote. WHY: the client reads `@path` in the last block of a message and attaches the file, whatever
+//! else wrote. The client reads `@path` in the last block of a message and attaches the file, whatever
 //! the permissions say. Foreign text for a slot comes before the request.
 
 use serde::{Deserialize, Serialize};

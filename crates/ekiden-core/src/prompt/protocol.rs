@@ -1,7 +1,7 @@
 //! The handoff protocol: the rules, once, above all data.
 //!
 //! The protocol is the fixed instructions: the same bytes in every session of a run, in the system prompt if
-//! the agent has one. WHY: the agent gives it more weight than any note, and the cache keeps it.
+//! the agent has one. The agent gives it more weight than any note, and the cache keeps it.
 
 use super::fill::fill;
 use crate::handoff::files::HandoffFile;

@@ -4,7 +4,7 @@
 //! `ekiden setup` installs the same texts as the plugin. They only say which program to run and how to use its
 //! answer, so a newer program needs no newer skill.
 //!
-//! WHY the agent runs the program, instead of the skill including its output: the client attaches every file that a
+//! Why the agent runs the program, instead of the skill including its output: the client attaches every file that a
 //! skill's text names after an at sign, whatever the permissions say, and a handoff is foreign text. The client does
 //! not search the result of a call that way.
 

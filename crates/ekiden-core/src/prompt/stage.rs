@@ -3,7 +3,7 @@
 //! The parts that stay the same in all sessions of the stage come first: the summary of the whole, files as
 //! they were when the stage began, results of the stages that it needs. Then come its task, its check and its
 //! outputs. Everything except the task and the check is marked as data, since a model wrote much of a plan.
-//! WHY: the prompt keeps its size for every plan. Required parts have their own budgets. The context takes
+//! The prompt keeps its size for every plan. Required parts have their own budgets. The context takes
 //! the rest, in steps, so that its bytes seldom change from session to session.
 
 use super::budget::{Keep, Mark, cut, cut_line, tokens};

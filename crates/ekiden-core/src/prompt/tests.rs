@@ -328,28 +328,28 @@ fn messages_read_so() {
     assert!(
         orders
             .iter()
-            .all(|order| tokens(order) <= limits::ORDER_TOKENS_MAX)
+            .all(|order| tokens(order) <= limits::texts::ORDER_TOKENS_MAX)
     );
     golden(
         &expect_file!["golden/order.md"],
         &orders[0],
-        limits::ORDER_TOKENS_MAX,
+        limits::texts::ORDER_TOKENS_MAX,
     );
     golden(
         &expect_file!["golden/go_on.md"],
         &go_on(&marker),
-        limits::MESSAGE_TOKENS_MAX,
+        limits::texts::MESSAGE_TOKENS_MAX,
     );
     golden(
         &expect_file!["golden/resume_note.md"],
         &resume_note(),
-        limits::MESSAGE_TOKENS_MAX,
+        limits::texts::MESSAGE_TOKENS_MAX,
     );
     let read_prompt = read_prompt(".ekiden/PROMPT.md");
     golden(
         &expect_file!["golden/read_prompt.md"],
         &read_prompt,
-        limits::MESSAGE_TOKENS_MAX,
+        limits::texts::MESSAGE_TOKENS_MAX,
     );
 }
 
@@ -368,7 +368,7 @@ fn refusals_read_so() {
     assert!(
         texts
             .iter()
-            .all(|text| tokens(text) <= limits::REFUSAL_TOKENS_MAX),
+            .all(|text| tokens(text) <= limits::texts::REFUSAL_TOKENS_MAX),
         "{texts:#?}"
     );
     expect_file!["golden/refusals.md"].assert_eq(&(texts.join("\n\n") + "\n"));
@@ -388,7 +388,8 @@ fn asking_again_names_at_most_eight_faults_the_heaviest_first() {
         text.lines().filter(|line| line.starts_with("- ")).count(),
         limits::FAULTS_TOLD_MAX
     );
-    let max = limits::ASK_AGAIN_TOKENS_MAX + limits::FAULTS_TOLD_MAX * limits::FAULT_TOKENS_MAX;
+    let max = limits::texts::ASK_AGAIN_TOKENS_MAX
+        + limits::FAULTS_TOLD_MAX * limits::texts::FAULT_TOKENS_MAX;
     golden(&expect_file!["golden/ask_again.md"], &text, max);
 }
 
@@ -655,9 +656,9 @@ proptest! {
         prop_assert!(blocks.stable.starts_with(&whole_task));
         prop_assert!(tokens(&measured.render(false, Some(&text.repeat(times)))) <= limits::MEASURED_TOKENS_MAX);
         prop_assert!(tokens(&notes.render()) <= limits::NOTES_TOKENS_MAX);
-        prop_assert!(tokens(&blocks.now) <= limits::CLOSING_TOKENS_MAX, "{}", tokens(&blocks.now));
+        prop_assert!(tokens(&blocks.now) <= limits::texts::CLOSING_TOKENS_MAX, "{}", tokens(&blocks.now));
         let parts = limits::KNOWLEDGE_TOKENS_MAX + limits::MEASURED_TOKENS_MAX + limits::NOTES_TOKENS_MAX
-            + limits::CLOSING_TOKENS_MAX;
+            + limits::texts::CLOSING_TOKENS_MAX;
         let labels = 120 + tokens(&item.part().unwrap()) + tokens(&refused.part().unwrap());
         prop_assert!(tokens(&blocks.to_archive()) <= tokens(&task) + parts + labels);
     }

@@ -12,7 +12,7 @@
 //! - *Once.* If the ref already has this tree on this commit, no new snapshot is made. Earlier snapshots stay in
 //!   the ref's reflog.
 //!
-//! WHY not `git stash create`: it leaves new files out, and fails in the middle of a merge. WHY not a copy of the
+//! Why not `git stash create`: it leaves new files out, and fails in the middle of a merge. Why not a copy of the
 //! index: git compares its entries with the time of the index file, and a copy has a different time.
 
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The fingerprint of a repository's work tree.
 //!
 //! It is a hash of the work dir's tree in the last commit, of the status, and of the content of every changed
-//! file that git does not ignore. WHY not the commit's id: a commit without content is no progress, and one
+//! file that git does not ignore. Why not the commit's id: a commit without content is no progress, and one
 //! elsewhere in a monorepo is not ours.
 //!
 //! A nested repository, a submodule or a clone, stays one line of the status however often it changes. So its

@@ -7,7 +7,7 @@ use std::path::Path;
 pub struct GuardHook {
     /// The client's name of the event.
     pub event: &'static str,
-    /// How long the client waits for it, in seconds. WHY: the client's own default is minutes, and a
+    /// How long the client waits for it, in seconds. The client's own default is minutes, and a
     /// hook that hangs makes the person wait.
     pub timeout_secs: u32,
 }
@@ -49,7 +49,7 @@ pub enum GuardCommand {
     },
 }
 
-/// Precedes the program, so that nothing happens if it is missing. WHY: the client shows an error at each call of
+/// Precedes the program, so that nothing happens if it is missing. The client shows an error at each call of
 /// a command that does not exist, and somebody may remove a program without `ekiden setup --remove`.
 const IF_THERE: [&str; 3] = ["!", "command", "-v"];
 

@@ -33,8 +33,6 @@ pub struct Survey {
     pub status_line: Option<String>,
     /// The file sets a status line, ours or another.
     pub has_status_line: bool,
-    /// Whether the file switches all hooks off, if it says anything about that.
-    pub all_hooks_off: Option<bool>,
     /// The plugin is switched on.
     pub plugin: bool,
 }
@@ -47,7 +45,6 @@ impl Survey {
             hooks: hooks(&settings),
             status_line: ours(&settings["statusLine"]).map(|ours| ours.program().to_owned()),
             has_status_line: !settings["statusLine"].is_null(),
-            all_hooks_off: settings["disableAllHooks"].as_bool(),
             plugin: settings["enabledPlugins"]
                 .as_object()
                 .is_some_and(|plugins| {

@@ -399,15 +399,12 @@ fn a_survey_sees_what_the_client_sees() {
         (survey.programs(), survey.status_line.as_deref()),
         (vec![PROGRAM], Some(PROGRAM))
     );
-    assert_eq!((survey.all_hooks_off, survey.plugin), (None, false));
+    assert!(!survey.plugin);
 
-    let other = json!({"disableAllHooks": true, "enabledPlugins": {"x@y": true, "ekiden@here": true},
+    let other = json!({"enabledPlugins": {"x@y": true, "ekiden@here": true},
         "hooks": {"Stop": [{"hooks": [{"command": "ekiden hook PreCompact"}, {"type": "http"}, 1]}, 2], "x": 3}});
     let survey = Survey::read(other.to_string().as_bytes()).unwrap();
-    assert_eq!(
-        (survey.programs(), survey.all_hooks_off, survey.plugin),
-        (vec![], Some(true), true)
-    );
+    assert_eq!((survey.programs(), survey.plugin), (vec![], true));
     let off = json!({"enabledPlugins": {"ekiden@here": false}}).to_string();
     assert!(!Survey::read(off.as_bytes()).unwrap().plugin);
     assert!(Survey::read(format!("\u{feff}{with}").as_bytes()).is_some());

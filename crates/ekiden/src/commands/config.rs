@@ -91,14 +91,19 @@ pub fn config(args: &ConfigArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
 }
 
-fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
+/// No session changes settings, and what runs have left ends.
+fn before_a_change(flags: Flags, output: &mut Output) -> Result<Environment, Failure> {
     let environment = Environment::of_process();
     environment.refuse_a_session("change or approve settings")?;
-    let workspace =
-        Invocation::of_runs(args.typed.flags()).and_then(|invocation| invocation.workspace());
+    let workspace = Invocation::of_runs(flags).and_then(|invocation| invocation.workspace());
     if let Ok(workspace) = workspace {
         end_leftovers(&workspace, output);
     }
+    Ok(environment)
+}
+
+fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let environment = before_a_change(args.typed.flags(), output)?;
     let key = &args.key;
     let wrong = |text: String| Failure::new(Exit::Usage, text);
     let Some(row) = table::find(key).filter(|row| row.in_files) else {
@@ -182,13 +187,7 @@ fn is_toml_number(text: &str) -> bool {
 }
 
 fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let environment = Environment::of_process();
-    environment.refuse_a_session("change or approve settings")?;
-    let workspace =
-        Invocation::of_runs(args.typed.flags()).and_then(|invocation| invocation.workspace());
-    if let Ok(workspace) = workspace {
-        end_leftovers(&workspace, output);
-    }
+    let environment = before_a_change(args.typed.flags(), output)?;
     let flags = args.typed.flags();
     let path = project_file(&flags, &environment);
     let shown = phrase::path(&path);

@@ -89,7 +89,7 @@ pub fn begin(request: &Request) -> io::Result<()> {
     start(&[ROLE.into(), text.into()], &request.project_dir)
 }
 
-/// Judges the end of the turn once its last response is in the transcript. WHY: in almost every second turn
+/// Judges the end of the turn once its last response is in the transcript. In almost every second turn
 /// the client calls a Stop hook before it has written the response.
 pub(super) fn judge_turn(watched: &Watched) -> io::Result<()> {
     start_for(TURN_ROLE, watched)

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use ekiden_core::time::Timestamp;
 use ekiden_store::guard::{has_error, note_error};
 
-/// The state directory of this call, once it is known. WHY global: a panic has access to nothing else.
+/// The state directory of this call, once it is known. Why global: a panic has access to nothing else.
 static PLACE: OnceLock<(PathBuf, Timestamp)> = OnceLock::new();
 
 pub(super) fn at(state_dir: &Path, now: Timestamp) {

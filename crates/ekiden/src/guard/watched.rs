@@ -465,7 +465,7 @@ fn place_of(project: &Path, cwd: &Path, state_dir: Option<&Path>) -> Option<Proj
     Some(entered.unwrap_or(place))
 }
 
-/// The directory, from here upwards, in which a session is watched. WHY: its agent may have changed the directory.
+/// The directory, from here upwards, in which a session is watched. Its agent may have changed the directory.
 pub fn began_in(environment: &Environment, session: &str, here: &Path) -> Option<PathBuf> {
     let state_dir = environment.variable(&table::STATE_DIR.row.env());
     let knows = |dir: &&Path| {

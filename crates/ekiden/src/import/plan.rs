@@ -7,7 +7,7 @@ use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::StageId;
 use ekiden_core::limits::RETRIES_MAX;
 use ekiden_core::manifest::{Manifest, Take};
-use ekiden_core::settings::{Imported, Took};
+use ekiden_core::settings::{Imported, StageUsage};
 use ekiden_core::time::Millis;
 use ekiden_manifest::made_id;
 use serde_json::{Map, Value};
@@ -170,15 +170,15 @@ fn left_by(source: &Source, name: &str) -> Result<Vec<String>, Failure> {
 }
 
 /// How long a session took according to CASM.
-fn took((id, stage): (&String, &Value)) -> Option<(StageId, Took)> {
+fn took((id, stage): (&String, &Value)) -> Option<(StageId, StageUsage)> {
     let result = stage.get("result")?;
     let figure = |name: &str| result.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let took = Took {
+    let took = StageUsage {
         tokens: figure("tokensUsed"),
         time: Millis(figure("duration")),
     };
     let id = StageId::try_from(id_of(id)).ok()?;
-    (took != Took::default()).then_some((id, took))
+    (took != StageUsage::default()).then_some((id, took))
 }
 
 /// It cannot be a pattern: the list of what a stage is shown may hold patterns.

@@ -24,7 +24,7 @@ const BYTES_MAX: usize = 4096;
 /// Shows the cursor and leaves a full screen, which does nothing if there is none. Then it erases from the start of the
 /// line on.
 const LEAVE_SCREEN: &str = "\u{1b}[?25h\u{1b}[?1047l\r\u{1b}[J";
-/// The terminal marks what is pasted. WHY: a line break in it is not Enter, and no letter after it is a key.
+/// The terminal marks what is pasted. A line break in it is not Enter, and no letter after it is a key.
 const MARK_PASTES: &str = "\u{1b}[?2004h";
 const MARK_NO_PASTES: &str = "\u{1b}[?2004l";
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";

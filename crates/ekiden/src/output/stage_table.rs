@@ -9,7 +9,7 @@ use ekiden_core::outcome::WaitCause;
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
-use ekiden_core::settings::Took;
+use ekiden_core::settings::StageUsage;
 use ekiden_core::text;
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
@@ -37,7 +37,7 @@ pub struct Row<'a> {
     waits_until: Option<Timestamp>,
     tries: u32,
     /// What it took in another program, which finished it.
-    imported: Option<Took>,
+    imported: Option<StageUsage>,
 }
 
 /// The possible states of a stage, in the order in which the summary counts them.

@@ -13,8 +13,7 @@
 //!
 //! Invariants:
 //! - A document has at most [`limits::DOCUMENT_MADE_TOKENS_MAX`](crate::limits) tokens when it is made, which leaves
-//!   the agent room up to [`DOCUMENT_TOKENS_MAX`](crate::limits). Every section has its share, and says what was left
-//!   out.
+//!   the agent room. Every section has its share, and says what was left out.
 //! - Text of an agent, a tool or a file appears only on lines that begin with `- `, `> `, a number and a point or
 //!   ekiden's own text, or as a quoted value of the front matter. So it can never open a section.
 //! - [`load`] marks every line of the document as data.

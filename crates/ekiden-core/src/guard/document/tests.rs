@@ -574,7 +574,7 @@ proptest! {
     fn a_document_keeps_its_bounds(text in hostile(), times in 1usize..40) {
         let made = document(&with(&text.repeat(times)));
         prop_assert!(tokens(&made) <= limits::DOCUMENT_MADE_TOKENS_MAX, "{} tokens", tokens(&made));
-        prop_assert!(tokens(&made) <= limits::DOCUMENT_TOKENS_MAX);
+        prop_assert!(tokens(&made) <= limits::texts::DOCUMENT_TOKENS_MAX);
         prop_assert!(made.encode_utf16().count() <= limits::DOCUMENT_CHARS_MAX);
         for heading in ["Checkpoint Reason", "Git Status", "Done", "Next Steps", "Resume"] {
             prop_assert_eq!(made.matches(&format!("\n## {heading}\n")).count(), 1);

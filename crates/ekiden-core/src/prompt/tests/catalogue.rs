@@ -112,7 +112,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         why: "The request stands last, where it is followed best, and in a block that is ours alone: the client \
               attaches the files that the last block names, in quoted lines too. So it names no command either; \
               the check stands above.",
-        tokens_max: crate::limits::CLOSING_TOKENS_MAX,
+        tokens_max: crate::limits::texts::CLOSING_TOKENS_MAX,
         texts: &[
             now::HEADING,
             now::FIRST,
@@ -238,7 +238,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         channel: "first message of the session that writes the document",
         why: "A document from which strangers can build: outcomes, exact names, and what would show that it is done. \
               No code, since wrong detail in a plan cascades. The existing project comes first.",
-        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        tokens_max: crate::limits::texts::PLANNING_TOKENS_MAX,
         texts: &[
             planning::IDEA,
             planning::DOCUMENT,
@@ -251,7 +251,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         channel: "first message of the session that makes the manifest, whose shape a schema holds",
         why: "What makes a stage that a session can carry out alone. The size is the stage's and not the reader's, \
               so it is no countdown.",
-        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        tokens_max: crate::limits::texts::PLANNING_TOKENS_MAX,
         texts: &[planning::SPLIT],
     },
     Entry {
@@ -292,7 +292,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         name: "Planning: questions",
         channel: "first message of the session that asks about a task before it is begun, whose answer a schema holds",
         why: "Few questions whose answers change the work, each with the answer that holds if nobody gives one.",
-        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        tokens_max: crate::limits::texts::PLANNING_TOKENS_MAX,
         texts: &[planning::TASK, planning::QUESTIONS],
     },
     Entry {
@@ -300,28 +300,29 @@ pub(super) const CATALOGUE: &[Entry] = &[
         channel: "first message of the session that `ekiden report --debrief` holds",
         why: "Six headings that people know from cleave. Every claim with what shows it, since a model that sums up its own \
               work praises it.",
-        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        tokens_max: crate::limits::texts::PLANNING_TOKENS_MAX,
         texts: &[planning::DONE, planning::REPORT, planning::DEBRIEF],
     },
     Entry {
         name: "Planning: parts",
         channel: "first message of the session of `ekiden shard --with-model`, whose answer a schema holds",
         why: "Names and needs only: the cuts and the text of each part stay those of the document.",
-        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        tokens_max: crate::limits::texts::PLANNING_TOKENS_MAX,
         texts: &[planning::PARTS, planning::SHARDS],
     },
     Entry {
         name: "Planning: mend",
         channel: "message into the same conversation",
         why: "Every fault at once, word for word with its place; what is right stays.",
-        tokens_max: crate::limits::PLANNING_FAULTS_TOKENS_MAX + crate::limits::MESSAGE_TOKENS_MAX,
+        tokens_max: crate::limits::PLANNING_FAULTS_TOKENS_MAX
+            + crate::limits::texts::MESSAGE_TOKENS_MAX,
         texts: &[planning::MEND, planning::MORE_FAULTS, planning::NO_MANIFEST],
     },
     Entry {
         name: "Planning: mend the document",
         channel: "message into the same conversation",
         why: "What is missing and where it belongs; it is asked for once.",
-        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        tokens_max: crate::limits::texts::MESSAGE_TOKENS_MAX,
         texts: &[
             planning::MEND_DOCUMENT,
             planning::MISSING,
@@ -334,7 +335,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         channel: "message into the running turn, or the reason of a Stop",
         why: "It was announced, gives a reason and no number, and asks for nothing in a hurry: the session ends \
               while it is good, with the edit in hand in order and every claim backed by a command.",
-        tokens_max: crate::limits::ORDER_TOKENS_MAX,
+        tokens_max: crate::limits::texts::ORDER_TOKENS_MAX,
         texts: &[
             messages::ORDER,
             OrderReason::Context.sentence(),
@@ -348,7 +349,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         channel: "reason of a denied call",
         why: "What is open, what is missing, and where the intention goes. No apology, no level, the same words \
               each time.",
-        tokens_max: crate::limits::REFUSAL_TOKENS_MAX,
+        tokens_max: crate::limits::texts::REFUSAL_TOKENS_MAX,
         texts: &[
             messages::HANDING_OFF,
             messages::ENGINE_OWNED,
@@ -363,14 +364,14 @@ pub(super) const CATALOGUE: &[Entry] = &[
         name: "Go on",
         channel: "reason of a Stop, or a message",
         why: "A turn ended early and there is room. All three ways on are named, so that none is forced.",
-        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        tokens_max: crate::limits::texts::MESSAGE_TOKENS_MAX,
         texts: &[messages::GO_ON],
     },
     Entry {
         name: "Ask again",
         channel: "reason of a Stop, or a message",
         why: "Each fault by file, place and remedy; the rest is fine and stays. The protocol is never repeated.",
-        tokens_max: crate::limits::ASK_AGAIN_TOKENS_MAX,
+        tokens_max: crate::limits::texts::ASK_AGAIN_TOKENS_MAX,
         texts: &[messages::ASK_AGAIN],
     },
     Entry {
@@ -404,7 +405,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         name: "Resume note",
         channel: "message after a resumed conversation",
         why: "What the conversation cannot know: whether its last call took effect, and that a stop of the run is over.",
-        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        tokens_max: crate::limits::texts::MESSAGE_TOKENS_MAX,
         texts: &[messages::RESUME, messages::SIGNATURE],
     },
     Entry {
@@ -412,7 +413,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         channel: "first message in the client's own interface",
         why: "There a prompt is a line that the client searches for file names and commands, so the prompt itself \
               lies in a file, and the line names nothing else.",
-        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        tokens_max: crate::limits::texts::MESSAGE_TOKENS_MAX,
         texts: &[messages::READ_PROMPT],
     },
     Entry {
@@ -420,7 +421,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         channel: "a hook's context at the start of a watched session",
         why: "A fact, a place and a quotation: text of a hook that reads like an order is shown to the user as an \
               injection. It ends below what the client cuts to a preview.",
-        tokens_max: crate::limits::DOCUMENT_TOKENS_MAX,
+        tokens_max: crate::limits::texts::DOCUMENT_TOKENS_MAX,
         texts: &[
             loaded::OPENING,
             loaded::OPENING_AGELESS,
@@ -435,7 +436,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         why: "Facts, and what to do as the custom of the place: text of a hook that reads like an order is shown to the \
               user as an injection. No number to watch, since countdowns make models trim their work; the person gets \
               the percentage.",
-        tokens_max: crate::limits::ALERT_TOKENS_MAX,
+        tokens_max: crate::limits::texts::ALERT_TOKENS_MAX,
         texts: &crate::guard::alert::AGENT_TEXTS,
     },
     Entry {
@@ -444,7 +445,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         why: "They name one command and say what to do with its answer, so that a newer program needs no newer \
               text. The agent runs the command: text that the client puts in place itself is searched for file \
               names, and a handoff is foreign text.",
-        tokens_max: crate::limits::SKILL_TOKENS_MAX,
+        tokens_max: crate::limits::texts::SKILL_TOKENS_MAX,
         texts: &[
             skills::CHECKPOINT,
             skills::HANDOFF,

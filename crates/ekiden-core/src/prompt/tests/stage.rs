@@ -339,7 +339,7 @@ fn planning_texts_read_so() {
             .starts_with(&format!("# Idea\n\n{idea}"))
     );
     assert!(
-        tokens(&architecture.now) <= limits::PLANNING_TOKENS_MAX,
+        tokens(&architecture.now) <= limits::texts::PLANNING_TOKENS_MAX,
         "{}",
         tokens(&architecture.now)
     );
@@ -354,7 +354,7 @@ fn planning_texts_read_so() {
         80_000,
     );
     assert!(
-        tokens(&split.now) <= limits::PLANNING_TOKENS_MAX,
+        tokens(&split.now) <= limits::texts::PLANNING_TOKENS_MAX,
         "{}",
         tokens(&split.now)
     );
@@ -369,7 +369,7 @@ fn planning_texts_read_so() {
         &debrief.to_archive(),
         1_000,
     );
-    assert!(tokens(&debrief.now) <= limits::PLANNING_TOKENS_MAX);
+    assert!(tokens(&debrief.now) <= limits::texts::PLANNING_TOKENS_MAX);
     assert!(debrief.foreign.contains("\n¦ ## Cost\n"));
     let parts = shards_prompt(
         "# Shop\n\nsee @x\n",
@@ -378,7 +378,7 @@ fn planning_texts_read_so() {
     );
     assert!(parts.foreign.starts_with("# Parts\n\n¦ S01  Shop  9%\n"));
     assert!(parts.foreign.contains("\n¦ # Shop\n"));
-    assert!(tokens(&parts.now) <= limits::PLANNING_TOKENS_MAX);
+    assert!(tokens(&parts.now) <= limits::texts::PLANNING_TOKENS_MAX);
     let asks = questions_prompt("Sell tea.\n");
     assert_eq!(asks.stable, "# Task to ask about\n\nSell tea.\n\n");
     let mend = mend_manifest(&[
@@ -408,7 +408,7 @@ fn a_document_is_a_text_with_a_summary() {
         asked.contains("has nothing under a heading \"Summary\"."),
         "{asked}"
     );
-    assert!(tokens(&asked) <= limits::MESSAGE_TOKENS_MAX);
+    assert!(tokens(&asked) <= limits::texts::MESSAGE_TOKENS_MAX);
 }
 
 const FINISHED: &str = "STATUS: ALL_COMPLETE\n\n## Done\n\n- Tables and migrations (`npm test`: 12 passed).\n\n## Stopped at\n\nThe end.\n\n## Issues\n\nTime zones are untested.\n\n## Decisions\n\nSQLite, since there is one writer.\n\n## Interfaces\n\n`db.open(path) -> Db`\n\n## Validation\n\nall is well\n";
@@ -778,7 +778,7 @@ proptest! {
             blocked: &vec![id("S2"); times], left: &vec![id("S2"); times], tree: Some(&long), merged: Some(&long), is_skipped: false, asks: Some(&long), is_assumed: false,
         });
         prop_assert!(tokens(&diagnosis) <= limits::STAGE_DIAGNOSIS_TOKENS_MAX);
-        prop_assert!(tokens(&mend_manifest(&files)) <= limits::PLANNING_FAULTS_TOKENS_MAX + limits::MESSAGE_TOKENS_MAX);
+        prop_assert!(tokens(&mend_manifest(&files)) <= limits::PLANNING_FAULTS_TOKENS_MAX + limits::texts::MESSAGE_TOKENS_MAX);
         let split = split_prompt(&long.repeat(20), &long, u64::MAX);
         prop_assert!(tokens(&split.foreign) <= limits::PLANNING_DOCUMENT_TOKENS_MAX + 10);
     }
