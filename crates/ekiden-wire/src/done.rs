@@ -8,7 +8,16 @@ use crate::json;
 /// How the response of a failed call begins.
 const FAILURES: [&str; 4] = ["Exit code ", "Error: ", "Error\n", "<tool_use_error>"];
 
-/// Reads a batch, without the calls that cannot be read.
+/// How the response to a call that was refused begins: by ekiden, a hook, a rule or the person.
+const REFUSALS: [&str; 5] = [
+    "Not run",
+    "PreToolUse:",
+    "The user doesn't want to ",
+    "Permission to use ",
+    "Claude requested permissions ",
+];
+
+/// Reads a batch, without the calls that cannot be read or did not run.
 pub(crate) fn calls(batch: &Value) -> Vec<BatchCall> {
     json::elements(batch).iter().filter_map(done).collect()
 }
@@ -16,20 +25,19 @@ pub(crate) fn calls(batch: &Value) -> Vec<BatchCall> {
 fn done(call: &Value) -> Option<BatchCall> {
     let (tool, input) = (call["tool_name"].as_str()?, &call["tool_input"]);
     let response = call["tool_response"].as_str().unwrap_or_default();
+    if REFUSALS.iter().any(|words| response.starts_with(words)) {
+        return None;
+    }
     let written = match tool {
         "Write" | "Edit" | "MultiEdit" => json::text(&input["file_path"]),
         _ => String::new(),
     };
-    let is_closed = |item: &Value| item["status"] == "completed";
     Some(BatchCall {
         command: json::text(&input["command"]),
         written,
         failed: FAILURES.iter().any(|failure| response.starts_with(failure)),
-        closed_item: match tool {
-            "TaskUpdate" => is_closed(input),
-            "TodoWrite" => json::elements(&input["todos"]).iter().any(is_closed),
-            _ => false,
-        },
+        // A whole list (`TodoWrite`) does not tell which item is new in it.
+        closed_item: tool == "TaskUpdate" && input["status"] == "completed",
     })
 }
 
@@ -60,6 +68,22 @@ mod tests {
         );
         assert_eq!(batch[2].written, "");
         assert!(batch[3].closed_item);
+    }
+
+    #[test]
+    fn a_call_that_was_refused_is_left_out() {
+        for words in REFUSALS {
+            let call = serde_json::json!({"tool_name": "Bash", "tool_input": {"command": "pytest"}, "tool_response": words});
+            assert_eq!(calls(&serde_json::json!([call])), [], "{words}");
+        }
+    }
+
+    #[test]
+    fn a_list_with_a_closed_item_closes_none() {
+        let list = read(
+            r#"[{"tool_name":"TodoWrite","tool_input":{"todos":[{"status":"completed"},{"status":"pending"}]}}]"#,
+        );
+        assert!(!list[0].closed_item);
     }
 
     #[test]

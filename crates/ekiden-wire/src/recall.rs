@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::lines::{Line, read_lines};
 use crate::stream::ClientEvent;
 use crate::tools::ToolKind;
-use crate::trace::{Trace, first_place, keep, last_line};
+use crate::trace::{Trace, first_place, is_handoff, keep, last_line};
 use crate::{json, limits};
 use decisions::decisions;
 use prompts::prompt_of;
@@ -115,7 +115,7 @@ impl Recall {
         }
         let (edited, test, decided) = (&mut self.edited, &mut self.test, &mut self.decided);
         self.trace.observe_calls(&event, |call, result| {
-            if call.kind == ToolKind::Edit && !result.is_error {
+            if call.kind == ToolKind::Edit && !result.is_error && !is_handoff(call) {
                 edited.retain(|known| *known != call.target);
                 keep(edited, call.target.clone(), limits::EDITED_KEPT);
             } else if call.kind == ToolKind::Shell && runs_tests(&call.target) {

@@ -14,6 +14,9 @@ use crate::rules::rules_for;
 use crate::stream::{Assistant, Block, ClientEvent, RateLimitInfo, RateLimitStatus, ToolResult};
 use crate::tools::{Call, ToolKind};
 
+/// How the result of a command that failed begins.
+const EXIT_CODE: &str = "Exit code ";
+
 /// What a session did. Edits by subagents count; their calls and words do not. Calls on the handoff say nothing
 /// about the work.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,8 +68,10 @@ impl Trace {
                 let mut open = self.open_calls.iter();
                 if let Some(at) = open.position(|call| call.id == result.tool_use_id) {
                     let call = self.open_calls.remove(at);
-                    over(&call, result);
-                    self.over(call, result);
+                    if has_run(&call, result) {
+                        over(&call, result);
+                        self.over(call, result);
+                    }
                 }
             }
         } else if let ClientEvent::Result(_) = event {
@@ -154,8 +159,14 @@ impl Trace {
 }
 
 /// The call reads or writes the handoff, which says nothing about the work.
-fn is_handoff(call: &Call) -> bool {
+pub(crate) fn is_handoff(call: &Call) -> bool {
     matches!(call.kind, ToolKind::Edit | ToolKind::Read) && call.target.contains(HANDOFF_DIR)
+}
+
+/// A command that was refused, by a hook, a rule or the person, has no exit code.
+fn has_run(call: &Call, result: &ToolResult) -> bool {
+    let is_code = result.excerpt.starts_with(EXIT_CODE);
+    call.kind != ToolKind::Shell || !result.is_error || is_code
 }
 
 fn touch(call: &Call) -> String {
@@ -167,7 +178,7 @@ fn failed_command(command: String, result: &ToolResult) -> FailedCommand {
     FailedCommand {
         command,
         code: first
-            .strip_prefix("Exit code ")
+            .strip_prefix(EXIT_CODE)
             .and_then(|code| code.trim().parse().ok()),
         last_line: last_line(&result.excerpt),
     }

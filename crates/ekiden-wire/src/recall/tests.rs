@@ -102,6 +102,10 @@ fn what_was_done_is_told_each_once_and_newest_last() {
         "Exit code 101\nrunning 3\npanicked at src/lexer.rs:12:5:\n1 failed\n",
         true,
     ));
+    for (id, refusal) in [("s3", "Not run: x"), ("s4", "The user doesn't want to")] {
+        lines.extend(shell(id, "cargo test -p wire", refusal, true));
+    }
+    lines.extend(edit("e5", "/p/.ekiden/handoffs/2026-11-30-1618.md"));
     lines.push(says(&json!({"type": "text", "text": "One test fails."})));
     lines.push(prompt("now the lexer"));
     let told = told(&lines);
@@ -109,6 +113,7 @@ fn what_was_done_is_told_each_once_and_newest_last() {
     assert_eq!(told.asked_last.as_deref(), Some("now the lexer"));
     assert_eq!(told.edited, ["/p/b.rs", "/p/a.rs"]);
     assert_eq!(told.succeeded, ["cargo build"]);
+    assert_eq!(told.failed.len(), 1);
     assert_eq!(
         (told.failed[0].code, told.failed[0].last_line.as_str()),
         (Some(101), "1 failed")

@@ -1290,7 +1290,7 @@ fn a_session_that_ends_twice_leaves_what_it_left_once() {
         json!({"type": "assistant", "message": {"id": "c", "content": [{"type": "tool_use", "id": "t", "name": "Bash",
             "input": {"command": "ls gone"}}]}}),
         json!({"type": "user", "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t",
-            "is_error": true, "content": "boom"}]}}),
+            "is_error": true, "content": "Exit code 2\nboom"}]}}),
     ];
     let add = |more: &[Value]| {
         let before = std::fs::read_to_string(session.transcript()).unwrap();
