@@ -23,6 +23,6 @@ pub mod watch;
 pub use checkpoint_state::{CheckpointState, StateOf};
 pub use levels::{Level, Levels, LevelsError, Profile, Window};
 pub use reading::{Direction, Reading, Sample, Trend};
-pub use ruling::{Denial, GuardView, HookInput, Ruling, ToolUse, ruling};
+pub use ruling::{Denial, GuardView, HookInput, Ruling, ToolUse, ruling, without_dots};
 pub use status_line::{LineFormat, Part};
 pub use test_command::runs_tests;

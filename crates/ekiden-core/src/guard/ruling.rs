@@ -158,6 +158,12 @@ fn tool_ruling(view: &GuardView, tool: &ToolUse, subagent: bool) -> Ruling {
 
 /// A path inside `dir`, by its text: `..` is resolved, so that it cannot lead out unnoticed.
 fn within(path: &Path, dir: &Path) -> bool {
+    let clean = without_dots(path);
+    clean.starts_with(dir) && clean != dir
+}
+
+/// The path with `.` and `..` resolved by its text, and without a `/` at its end.
+pub fn without_dots(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
         match part {
@@ -168,7 +174,7 @@ fn within(path: &Path, dir: &Path) -> bool {
             Component::Prefix(_) | Component::RootDir | Component::Normal(_) => clean.push(part),
         }
     }
-    clean.starts_with(dir) && clean != dir
+    clean
 }
 
 /// A fence, not a wall: it refuses a command that names the state directory, but not an obfuscated one. The

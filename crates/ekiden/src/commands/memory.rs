@@ -1,6 +1,7 @@
 //! `ekiden memory`: searches what sessions left, and deletes from it.
 
 use clap::{Args, Subcommand};
+use ekiden_core::guard::without_dots;
 use ekiden_core::observation::{Observation, ObservationKind};
 use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
@@ -46,6 +47,8 @@ enum MemoryCommand {
     /// Build the index again from the recorded files
     Rebuild(Plain),
     /// Delete what was recorded
+    ///
+    /// A session that is still open, or is resumed, records its prompts again when it ends.
     Forget(ForgetArgs),
 }
 
@@ -169,12 +172,12 @@ pub fn memory(args: &MemoryArgs, output: &mut Output) -> Result<Exit, Failure> {
         MemoryCommand::Recent(recent) => {
             let (filter, limit) = (asked.filter(&recent.which)?, recent.which.limit.into());
             let found = asked.ask(output, |memory| memory.recent(&filter, limit))?;
-            asked.tell(&found, output);
+            asked.tell(&found, recent.which.all_projects, output);
         }
         MemoryCommand::Timeline(of) => {
             let limit = of.limit.into();
             let found = asked.ask(output, |memory| memory.timeline(&of.id, limit, limit))?;
-            asked.tell(&found, output);
+            asked.tell(&found, false, output);
         }
         MemoryCommand::Get(get) => asked.get(get, output)?,
         MemoryCommand::Stats(_) => {
@@ -212,7 +215,7 @@ impl MemoryQuery<'_> {
         let branch = ProjectPlace::find(&self.invocation.here, None);
         let branch = branch.and_then(|place| place.branch());
         let found = self.ask(output, |memory| memory.search_near(&query, branch.clone()))?;
-        self.tell(&found, output);
+        self.tell(&found, args.which.all_projects, output);
         Ok(())
     }
 
@@ -224,7 +227,7 @@ impl MemoryQuery<'_> {
                 .collect::<Result<Vec<_>, _>>()
         })?;
         if self.json {
-            self.tell(&found, output);
+            self.tell(&found, false, output);
             return Ok(());
         }
         for (nth, found) in found.iter().enumerate() {
@@ -271,28 +274,28 @@ impl MemoryQuery<'_> {
         Ok(filter.about(&which.file))
     }
 
-    /// The project of a directory; for a directory that is gone, its name as given.
+    /// The project of a directory; for a directory that is gone, its path by the text.
     fn project(&self, dir: &str) -> Result<String, Failure> {
         let dir = match dir {
             "." => self.invocation.workspace_here()?.dir,
             dir => self.invocation.here.join(dir),
         };
         let place = ProjectPlace::find(&dir, None);
-        Ok(place
-            .map_or(dir.clone(), |place| place.project().to_owned())
-            .display()
-            .to_string())
+        let project = place.map_or(without_dots(&dir), |place| place.project().to_owned());
+        Ok(project.display().to_string())
     }
 
-    fn tell(&self, found: &[Observation], output: &mut Output) {
+    fn tell(&self, found: &[Observation], everywhere: bool, output: &mut Output) {
         if self.json {
             return output.json(&Fields::versioned().with("observations", found));
         }
         for found in found {
-            output.line(Line::new(Tone::Plain, shown::index_line(found)).hanging(4));
+            let line = shown::index_line(found, everywhere);
+            output.line(Line::new(Tone::Plain, line).hanging(4));
         }
         output.line(match found.first() {
             Some(first) => Line::next(format!("ekiden memory get {}", &first.id.to_string()[..8])),
+            None if everywhere => Line::new(Tone::Quiet, "nothing found"),
             None => Line::new(
                 Tone::Quiet,
                 "nothing found here; `--all-projects` looks everywhere",

@@ -92,7 +92,10 @@ pub fn of_run(
         let (project, branch) = (place.project().display().to_string(), place.branch());
         let files = files(environment)?;
         let found = files.newest_of(&project, branch.as_deref(), CONTEXT_LINES);
-        let lines: Vec<String> = found.iter().map(shown::index_line).collect();
+        let lines: Vec<String> = found
+            .iter()
+            .map(|found| shown::index_line(found, false))
+            .collect();
         Some(mask(&lines.join("\n")).into_owned())
     };
     MemoryUse {

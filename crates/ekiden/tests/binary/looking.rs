@@ -313,7 +313,15 @@ fn a_project_is_forgotten_and_the_others_are_not() {
     let said = environment.run(&["memory", "forget", "--project", "."]);
     let said = said.expect(0).stdout;
     assert!(said.starts_with("forgotten: "), "{said}");
-    assert_eq!(left(), BTreeSet::from([other]));
+    assert_eq!(left(), BTreeSet::from([other.clone()]));
+    let all = ["memory", "recent", "--all-projects"];
+    let said = environment.run(&all).expect(0).stdout;
+    assert!(said.contains("  in other\n"), "{said}");
+    std::fs::remove_dir_all(other).unwrap();
+    let gone = ["memory", "forget", "--project", "../other/"];
+    environment.run(&gone).expect(0);
+    let said = environment.run(&all).expect(0).stdout;
+    assert_eq!(said, "nothing found\n");
 }
 
 /// A disk that takes nothing is not mended by an index that is made anew.

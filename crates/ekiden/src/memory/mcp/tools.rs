@@ -151,7 +151,7 @@ impl Tools {
         };
         let branch = place.and_then(|place| place.branch());
         let found = self.ask(|memory| memory.search_near(&query, branch.clone()));
-        Ok(listed(&found?))
+        Ok(listed(&found?, everywhere))
     }
 
     fn timeline(&self, arguments: &Arguments<'_>) -> Answer {
@@ -160,6 +160,7 @@ impl Tools {
         let (before, after) = (depth("depth_before"), depth("depth_after"));
         Ok(listed(
             &self.ask(|memory| memory.timeline(&id, before, after))?,
+            false,
         ))
     }
 
@@ -195,8 +196,8 @@ impl Tools {
         })?;
         Ok(format!(
             "Sessions:\n{}\nObservations:\n{}",
-            listed(&sessions),
-            listed(&newest)
+            listed(&sessions, false),
+            listed(&newest, false)
         ))
     }
 
@@ -346,11 +347,12 @@ fn registered(environment: &Environment, project: &Path) -> bool {
     found.iter().flatten().any(|program| is_there(program))
 }
 
-fn listed(found: &[Observation]) -> String {
+fn listed(found: &[Observation], everywhere: bool) -> String {
     if found.is_empty() {
         return "nothing found".to_owned();
     }
-    let lines: Vec<String> = found.iter().map(index_line).collect();
+    let lines = found.iter().map(|found| index_line(found, everywhere));
+    let lines: Vec<String> = lines.collect();
     marked(&lines.join("\n"), ANSWER_BYTES_MAX)
 }
 
