@@ -64,8 +64,8 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// If the directory does not exist or is no directory, or if git does not answer or refuses the repository that
-    /// is there: then we would look for the state in the wrong place. Without git, or outside a repository, there is
+    /// If the directory does not exist or is no directory, or if git is missing, does not answer or refuses the
+    /// repository that is there: then we would look for the state in the wrong place. Outside a repository there is
     /// no error.
     ///
     /// # Panics
@@ -178,7 +178,7 @@ pub fn has_runs(state_dir: &Path) -> bool {
 }
 
 impl GitPlace {
-    /// The place of `dir`. None where git is missing or there is no repository.
+    /// The place of `dir`. None where there is no repository.
     fn find(dir: &Path) -> Result<Option<Self>, GitError> {
         let ask =
             "rev-parse --path-format=absolute --git-common-dir --absolute-git-dir --show-prefix";
@@ -189,7 +189,9 @@ impl GitPlace {
                     command: "rev-parse".to_owned(),
                     why: "it said nothing".to_owned(),
                 }),
-            Err(GitError::Spawn(SpawnError::NoProgram { .. })) => Ok(None),
+            Err(GitError::Spawn(SpawnError::NoProgram { .. })) if !is_in_repository(dir) => {
+                Ok(None)
+            }
             Err(GitError::Failed { said, .. })
                 if said.contains(NO_REPOSITORY) || !is_in_repository(dir) =>
             {

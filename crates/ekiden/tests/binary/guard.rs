@@ -696,19 +696,24 @@ fn a_compaction_waits_for_its_checkpoint_and_takes_one_only() {
 // shows: CHK-004, HND-07
 #[test]
 fn where_git_does_not_answer_the_document_is_marked_where_hooks_look() {
-    let mut session = Watched::new();
-    let (bin, path) = (session.environment.path("bin"), std::env::var("PATH"));
-    session.environment.script("../bin/git", "kill -9 $$\n");
-    let path = format!("{}:{}", bin.display(), path.unwrap());
-    session.environment = session.environment.with("PATH", &path);
-    session.uses(60);
-    session.hook("PreCompact", &json!({"trigger": "auto"}));
-    let made = session
-        .environment
-        .dir()
-        .join(".git/ekiden/root/guard/made");
-    assert_eq!(std::fs::read_dir(made).unwrap().count(), 1);
-    assert!(!session.environment.exists(".ekiden/state"));
+    for is_there in [true, false] {
+        let mut session = Watched::new();
+        let bin = session.environment.path("bin").display().to_string();
+        let path = match is_there {
+            true => format!("{bin}:{}", std::env::var("PATH").unwrap()),
+            false => format!("{bin}/none"),
+        };
+        session.environment.script("../bin/git", "kill -9 $$\n");
+        session.environment = session.environment.with("PATH", &path);
+        session.uses(60);
+        session.hook("PreCompact", &json!({"trigger": "auto"}));
+        let made = session
+            .environment
+            .dir()
+            .join(".git/ekiden/root/guard/made");
+        assert_eq!(std::fs::read_dir(made).unwrap().count(), 1, "{path}");
+        assert!(!session.environment.exists(".ekiden/state"), "{path}");
+    }
 }
 
 /// A person puts the handoff off each time, and each time the client compacts first.

@@ -324,6 +324,20 @@ fn a_project_is_forgotten_and_the_others_are_not() {
     assert_eq!(said, "nothing found\n");
 }
 
+/// Its runs are in the state that git names: without git they would be in no list, and a second one would start.
+// shows: RUN-12
+#[test]
+fn in_a_repository_without_a_git_program_no_command_guesses_where_the_state_is() {
+    let environment = Environment::with_git().with("PATH", "/nonexistent");
+    for args in [&["status"][..], &["run", "a b", "--agent", "rehearsal"]] {
+        let told = environment.told(args);
+        assert!(told.contains("cannot tell whether"), "{told}");
+        assert!(told.contains("find the program `git`"), "{told}");
+        assert!(told.contains("exit code 74"), "{told}");
+    }
+    assert!(!environment.exists(".ekiden"));
+}
+
 /// A disk that takes nothing is not mended by an index that is made anew.
 // shows: MEM-07
 #[test]
