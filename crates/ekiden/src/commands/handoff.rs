@@ -59,7 +59,7 @@ pub fn handoff(args: &HandoffArgs, output: &mut Output) -> Result<Exit, Failure>
             (taken.document, text, !taken.again)
         }
     };
-    let missing = Filled::of(&text).missing();
+    let missing = Filled::missing(&text);
     if invocation.json()? {
         let answer = Fields::versioned().with("file", path).with("new", is_new);
         return output.answer_json(&answer.with("fill_in", missing).with("document", text));

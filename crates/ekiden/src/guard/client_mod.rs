@@ -81,7 +81,7 @@ impl Hook<'_> {
         let document = last.filter(|_| watch.document_stands(reading.as_ref()))?;
         let path = &document.taken.document;
         let text = std::fs::read_to_string(self.watched.place.dir.join(path)).ok()?;
-        let is_whole = Filled::of(&text).missing().is_empty();
+        let is_whole = Filled::missing(&text).is_empty();
         is_whole.then(|| json!({"compact": replaced_by_document(path)}))
     }
 

@@ -130,7 +130,7 @@ impl Watched {
             .join(name)
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.guard(&format!("{SESSION}.jsonl"))).unwrap_or_default()
     }
 

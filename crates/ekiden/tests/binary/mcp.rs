@@ -193,13 +193,15 @@ fn a_session_that_a_person_started_writes_its_handoff() {
     let refused = call("write_handoff", long);
     let text = refused["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("done is too long"), "{text}");
-    let lines = json!({"done": "- The lexer", "decisions": "No macros"});
+    let done = "- The lexer\n- **Bold** one\n--verify works";
+    let lines = json!({"done": done, "decisions": "No macros"});
     let written = call("write_handoff", lines);
     let text = written["content"][0]["text"].as_str().unwrap();
     let document = text.strip_prefix("Written: ").expect(text);
     let document = environment.read(document);
     assert!(
-        document.contains("- The lexer") && document.contains("- No macros"),
+        document.contains("- The lexer\n- **Bold** one\n- --verify works\n")
+            && document.contains("- No macros"),
         "{document}"
     );
     let again = json!({"decisions": "Macros", "blockers": "none"});
@@ -223,6 +225,20 @@ fn the_guards_document_is_filled_in_and_not_asked_for_again() {
     session.environment.write("src/api.rs", "three\n");
     let lines = json!({"done": "The lexer", "decisions": "No macros", "blockers": "none"});
     let params = json!({"name": "write_handoff", "arguments": lines});
+    let documents = session.environment.dir().join(".ekiden/handoffs");
+    let path = documents
+        .read_dir()
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let empty = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, empty.replace("\n_Empty: ", "\n- ")).unwrap();
+    let refused = server.ask("tools/call", &params);
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    assert!(!session.log().contains("\"filled\""), "it wrote nothing");
+    std::fs::write(&path, empty).unwrap();
     let answer = server.ask("tools/call", &params);
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
     let document = text.strip_prefix("Written: ").expect(text);
@@ -232,8 +248,7 @@ fn the_guards_document_is_filled_in_and_not_asked_for_again() {
         "{text}"
     );
     assert_eq!(session.batch("ls"), json!({}));
-    let documents = std::fs::read_dir(session.environment.dir().join(".ekiden/handoffs")).unwrap();
-    assert_eq!(documents.count(), 1);
+    assert_eq!(documents.read_dir().unwrap().count(), 1);
 }
 
 /// The client's tool `EnterWorktree` changes no directory of a server.

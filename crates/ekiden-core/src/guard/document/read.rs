@@ -69,9 +69,13 @@ impl Filled {
         ]
     }
 
-    /// The document with these lines in the places that are still empty.
-    pub fn fill(&self, document: &str) -> String {
+    /// The document with these lines in the places that are still empty, and the headings of those that are not.
+    pub fn fill(&self, document: &str) -> (String, Vec<&'static str>) {
         let places = self.places();
+        let missing = Self::missing(document);
+        let full = places.iter().filter(|(_, lines)| !lines.is_empty());
+        let full = full.map(|(name, _)| *name);
+        let full = full.filter(|name| !missing.contains(name)).collect();
         let mut filled = String::new();
         let mut under: &[String] = &[];
         for line in document.split_inclusive('\n') {
@@ -85,14 +89,20 @@ impl Filled {
                 filled.push_str(line);
             }
         }
-        filled
+        (filled, full)
     }
 
-    /// The places that are still empty, by their headings.
-    pub fn missing(&self) -> Vec<&'static str> {
-        let places = self.places().into_iter();
-        let empty = places.filter(|(_, lines)| lines.is_empty());
-        empty.map(|(heading, _)| heading).collect()
+    /// The places of a document that the agent has not filled in, by their headings. Lines from the document before do
+    /// not fill one.
+    pub fn missing(document: &str) -> Vec<&'static str> {
+        let filled = Self::of(document);
+        let places = filled.places().into_iter();
+        let is_open = |name| {
+            let mut lines = section_of(body(document), name).lines();
+            lines.any(|line| line.starts_with(sections::EMPTY))
+        };
+        let empty = places.filter(|(name, lines)| lines.is_empty() || is_open(name));
+        empty.map(|(name, _)| name).collect()
     }
 }
 
@@ -149,19 +159,22 @@ fn title(text: &str) -> String {
 
 /// The lines of a section without bullets and numbers, and without empty places.
 pub(super) fn lines_of(text: &str, heading: &str) -> Vec<String> {
-    let outline = markdown::outline(text);
-    let is_it = |found: &markdown::Heading| found.level == 2 && found.is(heading);
-    let Some(index) = outline.headings.iter().position(is_it) else {
-        return Vec::new();
-    };
-    let range = outline.section(index, text.len(), |_| false);
-    let lines = text[range]
+    let lines = section_of(text, heading)
         .lines()
         .map(|line| one_line(markdown::without_bullet(line.trim()), LINE_CHARS_MAX));
     lines
         .filter(|line| !line.is_empty() && !line.starts_with(sections::EMPTY))
         .take(LINES_MAX)
         .collect()
+}
+
+fn section_of<'a>(text: &'a str, heading: &str) -> &'a str {
+    let outline = markdown::outline(text);
+    let is_it = |found: &markdown::Heading| found.level == 2 && found.is(heading);
+    let index = outline.headings.iter().position(is_it);
+    index.map_or("", |index| {
+        &text[outline.section(index, text.len(), |_| false)]
+    })
 }
 
 /// The maximum number of sections of an instructions file that are named.

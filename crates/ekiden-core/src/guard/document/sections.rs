@@ -230,11 +230,12 @@ fn wip(wip: &WipState) -> String {
     }
 }
 
-/// The agent's own lines, or the marked empty place.
+/// The last lines that the agent wrote into the document before, and below them the empty place for new ones.
 fn filled_in(lines: &[String], empty: &str) -> String {
-    let lines: Vec<String> = lines.iter().map(|text| one_line(text, 300)).collect();
-    let text = items(&lines, FILLED_LINES_MAX);
-    or_else(text, &format!("{EMPTY} {empty}\n"))
+    let lines = last(lines, FILLED_LINES_MAX).iter();
+    let lines: Vec<String> = lines.map(|text| one_line(text, 300)).collect();
+    let gap = if lines.is_empty() { "" } else { "\n" };
+    format!("{}{gap}{EMPTY} {empty}\n", items(&lines, FILLED_LINES_MAX))
 }
 
 /// The agent's own decisions; until it writes some, the person's decisions from the transcript.
@@ -243,7 +244,7 @@ fn decisions(facts: &Facts) -> String {
     if facts.told.decided.is_empty() || !facts.filled.decisions.is_empty() {
         return empty;
     }
-    let shown = last(&facts.told.decided).iter();
+    let shown = last(&facts.told.decided, COMMANDS_MAX).iter();
     let shown: Vec<String> = shown
         .map(|text| format!("{SHOWN}{}", one_line(text, 250)))
         .collect();
@@ -268,10 +269,14 @@ fn seen(told: &TranscriptFacts) -> String {
         &list("Ticked in the agent's list", &done, STEPS_MAX),
         &list(
             "Commands that succeeded",
-            last(&told.succeeded),
+            last(&told.succeeded, COMMANDS_MAX),
             COMMANDS_MAX,
         ),
-        &list("Commands that failed", last(&failed), COMMANDS_MAX),
+        &list(
+            "Commands that failed",
+            last(&failed, COMMANDS_MAX),
+            COMMANDS_MAX,
+        ),
         words.as_deref().unwrap_or_default(),
     ];
     or_else(text.concat(), "Nothing: there was no transcript to read.\n")
@@ -445,6 +450,6 @@ fn line(text: &str) -> String {
     one_line(text, LINE_CHARS_MAX)
 }
 
-fn last<T>(all: &[T]) -> &[T] {
-    &all[all.len().saturating_sub(COMMANDS_MAX)..]
+fn last<T>(all: &[T], most: usize) -> &[T] {
+    &all[all.len().saturating_sub(most)..]
 }

@@ -326,10 +326,7 @@ fn until_the_agent_decided_the_transcript_tells_what_the_person_did() {
     let first = document(&full());
     let shown = "(transcript) Asked \"Which storage?\": the bucket";
     assert_eq!(KeyPoints::of(&first).decisions, [shown]);
-    assert_eq!(
-        Filled::of(&first).missing(),
-        ["Done", "Decisions", "Blockers"]
-    );
+    assert_eq!(Filled::missing(&first), ["Done", "Decisions", "Blockers"]);
     let filled = Filled {
         decisions: vec!["uploads go through api.ts".into()],
         ..Filled::default()
@@ -343,10 +340,7 @@ fn until_the_agent_decided_the_transcript_tells_what_the_person_did() {
 fn what_the_agent_filled_in_goes_into_the_next_document() {
     let first = document(&full());
     assert!(Filled::of(&first) == Filled::default());
-    assert_eq!(
-        Filled::of(&first).missing(),
-        ["Done", "Decisions", "Blockers"]
-    );
+    assert_eq!(Filled::missing(&first), ["Done", "Decisions", "Blockers"]);
     let written = first
         .replace(
             &line_with(&first, "what is done"),
@@ -362,13 +356,36 @@ fn what_the_agent_filled_in_goes_into_the_next_document() {
         ["the form, `npm run build` exits 0", "and its styles"]
     );
     assert_eq!(filled.decisions, ["uploads go through api.ts"]);
-    assert_eq!(filled.missing(), ["Blockers"]);
+    assert_eq!(Filled::missing(&written), ["Blockers"]);
     let next = document(&Facts {
         filled: filled.clone(),
         previous: Some("2026-01-07-1145.md".into()),
         ..full()
     });
     assert_eq!(Filled::of(&next), filled);
+    assert_eq!(Filled::missing(&next), ["Done", "Decisions", "Blockers"]);
+    let new = Filled {
+        done: vec!["the upload".into()],
+        ..Filled::default()
+    };
+    let (next, full) = new.fill(&next);
+    assert!(full.is_empty());
+    assert_eq!(
+        Filled::of(&next).done,
+        [&filled.done[..], &new.done].concat()
+    );
+    assert_eq!(Filled::missing(&next), ["Decisions", "Blockers"]);
+    assert_eq!(new.fill(&next), (next, vec!["Done"]));
+}
+
+#[test]
+fn the_newest_lines_go_into_the_next_document() {
+    let filled = Filled {
+        done: (0..20).map(|line| format!("item {line}")).collect(),
+        ..Filled::default()
+    };
+    let next = Filled::of(&document(&Facts { filled, ..full() })).done;
+    assert_eq!((next.len(), &*next[11]), (12, "item 19"));
 }
 
 fn line_with(document: &str, words: &str) -> String {

@@ -283,9 +283,12 @@ fn write_document(watched: &Watched, arguments: &Arguments<'_>) -> Answer {
     let failed = |error: &dyn std::error::Error| format!("cannot {}", in_full(error));
     let lines = |name: &str| -> Result<Vec<String>, String> {
         let text = arguments.part(name)?.unwrap_or_default();
-        let lines = text
-            .lines()
-            .map(|line| one_line(line.trim_start_matches(['-', '*', ' ']), 300));
+        let item = |line: &str| {
+            let line = line.trim();
+            let bullet = line.strip_prefix("- ").or_else(|| line.strip_prefix("* "));
+            one_line(bullet.unwrap_or(line), 300)
+        };
+        let lines = text.lines().map(item);
         Ok(lines.filter(|line| !line.is_empty()).collect())
     };
     let filled = Filled {
@@ -307,9 +310,9 @@ fn write_document(watched: &Watched, arguments: &Arguments<'_>) -> Answer {
     };
     let document = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
     let disk = RealDisk::fenced(&watched.place.dir);
-    let text = filled.fill(&document);
+    let (text, full) = filled.fill(&document);
     replace(&disk, &path, text.as_bytes(), Durability::Full).map_err(|error| failed(&error))?;
-    if !watched.session.is_empty() {
+    if !watched.session.is_empty() && text != document {
         let used_tokens = reading.map_or(0, |reading| reading.used_tokens);
         let event = WatchEvent::Filled { used_tokens };
         let record = WatchRecord {
@@ -319,14 +322,12 @@ fn write_document(watched: &Watched, arguments: &Arguments<'_>) -> Answer {
         let recorded = watched.files.append(&[record]);
         recorded.map_err(|error| failed(&error))?;
     }
-    let (shown, empty) = (watched.shown(&path), Filled::of(&document).missing());
-    let mut places = Filled::default().missing();
-    places.retain(|place| !empty.contains(place) && !filled.missing().contains(place));
-    match places.is_empty() {
+    let shown = watched.shown(&path);
+    match full.is_empty() {
         true => Ok(format!("Written: {shown}")),
         false => Err(format!(
             "{shown} has something under {} already: change it there; all else is written",
-            places.join(", ")
+            full.join(", ")
         )),
     }
 }
