@@ -241,6 +241,17 @@ impl Documents {
         Ok(of_other)
     }
 
+    /// The newest document of a session, if no session has loaded it.
+    pub fn unconsumed_of(&self, session: &str) -> DiskResult<Option<String>> {
+        let session_of = |of: &Origin| of.session.as_deref() == Some(session);
+        let Some((name, _)) = self.newest(|of| of.is_some_and(session_of))? else {
+            return Ok(None);
+        };
+        let consumed = self.state.documents_consumed().join(&name);
+        let is_free = self.disk.stat(&consumed)?.is_none() || self.is_written_since_consumed(&name);
+        Ok(is_free.then_some(name))
+    }
+
     /// Marks a document as loaded by a session. Returns whether it was the first, since only the first loads it.
     pub fn consume(&self, name: &str, session: &str) -> DiskResult<bool> {
         let dir = self.state.documents_consumed();

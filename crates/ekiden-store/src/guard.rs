@@ -138,12 +138,14 @@ impl GuardFiles {
         }
     }
 
-    /// Notes that the client with this process id shows `session` now. Its MCP servers live on, and know only the
-    /// session in which they were started.
-    pub fn note_client(&self, client: u32, session: &str) -> DiskResult<()> {
+    /// Notes that the client with this process id shows `session` now, and returns the one that it showed before. Its
+    /// MCP servers live on, and know only the session in which they were started.
+    pub fn note_client(&self, client: u32, session: &str) -> DiskResult<Option<String>> {
         self.make_dir()?;
         let path = client_path(&self.dir, client);
-        replace_at_once(&*self.disk, &path, session.as_bytes())
+        let before = text(&path);
+        replace_at_once(&*self.disk, &path, session.as_bytes())?;
+        Ok(before)
     }
 
     /// Whether the session was watched here.
@@ -452,9 +454,9 @@ mod tests {
     fn a_client_is_found_by_what_it_noted_lately() {
         let dir = tempfile::tempdir().expect("a directory");
         assert_eq!(session_of_client(dir.path(), 7, Timestamp(0)), None);
-        files(dir.path(), "s-2")
-            .note_client(7, "s-2")
-            .expect("noted");
+        let note = |session| files(dir.path(), session).note_client(7, session);
+        assert_eq!(note("s-1").expect("noted"), None);
+        assert_eq!(note("s-2").expect("noted").as_deref(), Some("s-1"));
         let found = session_of_client(dir.path(), 7, Timestamp(0));
         assert_eq!(found.as_deref(), Some("s-2"));
         let tomorrow = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

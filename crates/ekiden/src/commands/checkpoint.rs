@@ -46,6 +46,11 @@ pub struct CheckpointArgs {
 
 pub fn checkpoint(args: &CheckpointArgs, output: &mut Output) -> Result<Exit, Failure> {
     let watched = Watched::for_command(args.session.as_deref())?;
+    let is_known = watched.files.is_known() || watched.transcript.is_file();
+    if let Some(id) = args.session.as_ref().filter(|_| !is_known) {
+        let text = format!("no session `{id}` was watched here");
+        return Err(Failure::new(Exit::MissingInput, text));
+    }
     let asked = CheckpointCommand::of(&watched, args.json);
     if let Some(word) = &args.phase {
         asked.record(WatchEvent::PhaseNamed { word: word.clone() })?;

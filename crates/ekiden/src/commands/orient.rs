@@ -46,7 +46,12 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
     let branch = ProjectPlace::find(&workspace.dir, None);
     // What a session that starts here is told about comes first: the newest document may be of another branch.
     let branch = branch.and_then(|place| place.branch());
-    let unread = kept.newest_unconsumed(branch.as_deref(), session)?;
+    let watched = session.and_then(|session| Watched::for_command(Some(session)).ok());
+    let told = watched.as_ref().and_then(|watched| watched.watch().loaded);
+    let unread = match told {
+        Some(name) => Some(name),
+        None => kept.newest_unconsumed(branch.as_deref(), session)?,
+    };
     let found = match unread {
         Some(name) => kept.read(&name)?.map(|text| (name, text)),
         None => kept.newest(|_| true)?,
@@ -54,7 +59,7 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
     // A session of a run, and one that an agent starts for a question, leave it for the person's next one.
     if let (Some((name, text)), Some(session)) = (&found, session)
         && session_of(text).as_deref() != Some(session)
-        && Watched::for_command(Some(session)).is_ok_and(|watched| !watched.is_nested())
+        && watched.is_some_and(|watched| !watched.is_nested())
     {
         // If nothing can be written, it is only read.
         let _ = kept.consume(name, session);

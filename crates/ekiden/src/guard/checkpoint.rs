@@ -14,7 +14,7 @@ use ekiden_agent::detached;
 use ekiden_core::guard::Reading;
 use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::document::Filled;
-use ekiden_core::guard::watch::{Taken, Trigger, WatchEvent, WatchRecord};
+use ekiden_core::guard::watch::{Taken, Trigger, Watch, WatchEvent, WatchRecord};
 use ekiden_core::limits;
 use ekiden_core::observation::watched::session_end;
 use ekiden_core::observation::{self, Observation, Origin};
@@ -278,6 +278,7 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
         next_part: next_part(&request, &place),
         ..request
     };
+    let before = Watch::fold(&files.records().unwrap_or_default()).last;
     let taken = checkpoint::take(&request);
     let event = match &taken {
         Ok(taken) => {
@@ -316,7 +317,10 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
         if let Ok(taken) = &taken
             && !taken.again
         {
-            watched.remember(|from| observed(from, &request, taken));
+            let known = before.and_then(|last| last.taken.commit);
+            let commit = taken.commit.as_deref();
+            let commit = commit.filter(|commit| known.as_deref() != Some(*commit));
+            watched.remember(|from| observed(from, &request, taken, commit));
         }
         let reading = watched.reading();
         if let Some(reading) = &reading {
@@ -327,7 +331,13 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     taken
 }
 
-fn observed(from: &Origin, request: &Request, taken: &checkpoint::Taken) -> Vec<Observation> {
+/// `commit` is none if the session's last checkpoint had it already.
+fn observed(
+    from: &Origin,
+    request: &Request,
+    taken: &checkpoint::Taken,
+    commit: Option<&str>,
+) -> Vec<Observation> {
     let issue = taken.issue.clone().or_else(|| from.issue.clone());
     let from = Origin {
         issue,
@@ -337,7 +347,7 @@ fn observed(from: &Origin, request: &Request, taken: &checkpoint::Taken) -> Vec<
         reason: request.reason,
         percent: request.percent,
         document: &taken.document.display().to_string(),
-        commit: taken.commit.as_deref(),
+        commit,
         wip_ref: taken.wip_ref.as_deref(),
         files: &taken.modified_files,
     };

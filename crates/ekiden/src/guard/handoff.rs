@@ -14,12 +14,13 @@ use ekiden_store::documents::Documents;
 
 use super::Watched;
 
-/// The message about the handoff that this session continues from, if there is one: the newest that no
-/// session has worked from, or after a compaction the session's own. A handoff that is old or of another
-/// branch is only named.
+/// The message about the handoff that this session continues from, if there is one: after a compaction the session's
+/// own, after `/clear` that of the session that was cleared, otherwise the newest that no session has worked from. A
+/// handoff that is old or of another branch is only named.
 pub(super) fn load(
     watched: &Watched,
     own: bool,
+    cleared: Option<&str>,
     orient: &str,
 ) -> Result<Option<String>, DiskError> {
     let documents = documents(watched);
@@ -28,6 +29,10 @@ pub(super) fn load(
         let path = last.map(|last| last.taken.document);
         path.as_deref()
             .and_then(|path| Path::new(path).file_name()?.to_str().map(str::to_owned))
+    } else if let Some(cleared) = cleared
+        && let Some(name) = documents.unconsumed_of(cleared)?
+    {
+        Some(name)
     } else {
         documents.newest_unconsumed(watched.place.branch().as_deref(), None)?
     };
@@ -42,7 +47,7 @@ pub(super) fn load(
     let (made_on, here) = (origin.branch, watched.place.branch());
     let is_old = age.is_some_and(|age| age > limits::DOCUMENT_SHOWN_FOR);
     // Work on one branch does not use up the handoff of another. Without room for the record it is shown again.
-    if !own && (is_old || made_on == here) {
+    if is_old || made_on == here {
         watched.note(WatchEvent::Loaded { document: name });
     }
     if !own && (is_old || made_on != here) {

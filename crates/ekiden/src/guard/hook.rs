@@ -36,7 +36,8 @@ const OWN_PROMPTS: [&str; 2] = ["<task-notification>", "<system-reminder>"];
 /// Does what the event asks for, and answers.
 pub(super) fn run(called: Called) {
     let call = HookCall::parse(&super::input());
-    if call.agent_id.is_some() {
+    // Of a subagent only its calls concern the guard: what they write.
+    if call.agent_id.is_some() && call.event != HookEvent::PreToolUse {
         return;
     }
     let Some(mut watched) = Watched::of(
@@ -106,19 +107,14 @@ impl Hook<'_> {
     }
 
     pub(super) fn answer_to(&self, trigger: &Trigger) -> Option<Value> {
-        if matches!(trigger, Trigger::Begins(_)) {
+        let mut cleared = None;
+        if let Trigger::Begins(source) = trigger {
             self.watched.sweep();
-        }
-        if matches!(trigger, Trigger::Begins(Source::Clear | Source::Resume)) {
-            self.watched.tell_servers();
+            let before = self.watched.tell_servers();
+            cleared = before.filter(|_| *source == Source::Clear);
         }
         if *trigger == Trigger::Prompt {
             self.note_prompt();
-            let (now, prompt) = (self.watched.now, &self.call.prompt);
-            self.watched.remember(|from| {
-                let made = observation::watched::prompt(from, now, prompt);
-                made.into_iter().collect()
-            });
         }
         if *trigger == Trigger::Ends {
             self.watched
@@ -142,8 +138,8 @@ impl Hook<'_> {
         }
         if let Some(reason) = decision.begin {
             let request = self.watched.checkpoint(reason, reading.as_ref());
-            // The client waits with its summary until this is done.
-            if *trigger == Trigger::Compacts {
+            // The client waits with its summary, or with the session after `/clear`, until this is done.
+            if *trigger == Trigger::Compacts || self.call.source == "clear" {
                 self.watched.or_complain(checkpoint::take(&request));
             } else {
                 self.watched.or_complain(checkpoint::begin(&request));
@@ -162,7 +158,7 @@ impl Hook<'_> {
         }
         let orient = self.watched.names(self.called.by_plugin).orient;
         let loaded = (decision.load && !self.watched.is_nested())
-            .then(|| handoff::load(self.watched, own, &orient));
+            .then(|| handoff::load(self.watched, own, cleared.as_deref(), &orient));
         let loaded = loaded
             .and_then(|loaded| self.watched.or_complain(loaded))
             .flatten();
@@ -185,7 +181,7 @@ impl Hook<'_> {
             .then(|| self.watched.recent_context(room))?
     }
 
-    /// Makes the session known to shell commands, and shows plan mode as its phase while that lasts.
+    /// Remembers the prompt, makes the session known to shell commands, and shows plan mode as its phase while that lasts.
     fn note_prompt(&self) {
         let watch = self.watched.watch();
         let word = match (self.call.mode.as_str(), &*watch.phase_word) {
@@ -205,6 +201,11 @@ impl Hook<'_> {
             self.watched
                 .or_complain(self.watched.files.append(&records));
         }
+        let (now, prompt) = (self.watched.now, &self.call.prompt);
+        self.watched.remember(|from| {
+            let made = observation::watched::prompt(from, now, prompt);
+            made.into_iter().collect()
+        });
     }
 
     /// Waits for a checkpoint that is being written. One that its process left behind is recorded as failed, so another
@@ -239,9 +240,13 @@ impl Hook<'_> {
             HookEvent::PostToolBatch => Some(Trigger::AfterBatch(self.batch())),
             // For clients that report no batches: each tool is one.
             HookEvent::PostToolUse => Some(Trigger::AfterBatch(Batch::default())),
-            HookEvent::Stop => Some(Trigger::Stops {
-                background: self.call.background_tasks > 0,
-            }),
+            HookEvent::Stop => {
+                // Without the last response there is only an older figure. The mod has the client's own.
+                let is_early = !self.called.by_mod && !self.watched.recent().settled;
+                Some(Trigger::Stops {
+                    background: self.call.background_tasks > 0 || is_early,
+                })
+            }
             HookEvent::PreCompact => Some(Trigger::Compacts),
             HookEvent::SessionEnd => Some(Trigger::Ends),
             HookEvent::PreToolUse | HookEvent::StopFailure | HookEvent::Idle | HookEvent::Other => {
@@ -273,7 +278,7 @@ impl Hook<'_> {
         };
         let input = HookInput::PreTool {
             tool: resolved(tool),
-            subagent: false,
+            subagent: self.call.agent_id.is_some(),
         };
         match ruling(&view, &input) {
             Ruling::Pass | Ruling::Block => None,

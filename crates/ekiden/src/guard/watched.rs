@@ -171,12 +171,11 @@ impl Watched {
         memory::shown::recent_context(&found, chars_max)
     }
 
-    /// Lets the MCP servers of this client know its session.
-    pub(super) fn tell_servers(&self) {
-        let client = self.environment.variable(CLIENT_VARIABLE);
-        if let Some(client) = client.and_then(|client| client.parse().ok()) {
-            self.or_complain(self.files.note_client(client, &self.session));
-        }
+    /// Lets the MCP servers of this client know its session. Returns the one that it showed before.
+    pub(super) fn tell_servers(&self) -> Option<String> {
+        let client = self.environment.variable(CLIENT_VARIABLE)?;
+        let noted = (self.files).note_client(client.parse().ok()?, &self.session);
+        self.or_complain(noted).flatten()
     }
 
     /// Forgets sessions that ended long ago.

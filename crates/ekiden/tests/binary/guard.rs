@@ -439,7 +439,9 @@ fn l2_takes_a_checkpoint_from_which_the_next_session_goes_on() {
 #[test]
 fn an_old_document_or_one_of_another_branch_is_only_named() {
     let session = Watched::new();
-    session.uses(60);
+    session
+        .uses(60)
+        .hook("UserPromptSubmit", &json!({"prompt": "go on"}));
     session
         .environment
         .run(&["checkpoint", "--session", SESSION])
@@ -497,8 +499,9 @@ fn the_end_of_a_turn_is_judged_by_its_last_response() {
     let late = std::fs::read_to_string(session.transcript()).unwrap();
     let asked = json!({"type": "user", "message": {"content": "and now?"}});
     std::fs::write(session.transcript(), format!("{early}{asked}\n")).unwrap();
+    session.hook("UserPromptSubmit", &json!({"prompt": "and now?"}));
     let answer = session.hook("Stop", &json!({}));
-    assert!(!person(&answer).contains("87%"), "{answer}");
+    assert_eq!(person(&answer), "", "60% is not the turn's");
     assert!(!session.log().contains("\"writing\""));
     std::thread::sleep(std::time::Duration::from_millis(300));
     // Another hook decides meanwhile, on a busy machine.
@@ -690,6 +693,88 @@ fn a_compaction_waits_for_its_checkpoint_and_takes_one_only() {
     assert!(session.log().contains("\"reason\":\"compaction\""));
     let loaded = session.hook("SessionStart", &json!({"source": "compact"}));
     assert!(agent(&loaded).contains("It reads:"), "its own: {loaded}");
+    session.batch("ls");
+    let other = json!({"source": "startup", "session_id": "another"});
+    let told = session.hook("SessionStart", &other);
+    assert!(!agent(&told).contains("It reads:"), "it was worked from");
+}
+
+// shows: MEM-01
+#[test]
+fn a_commit_of_work_in_progress_is_remembered_once() {
+    let session = Watched::new();
+    session
+        .uses(60)
+        .hook("PreCompact", &json!({"trigger": "auto"}));
+    let again = ["checkpoint", "--session", SESSION];
+    session.environment.run(&again).expect(0);
+    let commits = ["memory", "recent", "--type", "commit", "--json"];
+    let said = session.environment.run(&commits).expect(0).stdout;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["observations"].as_array().unwrap().len(), 1, "{said}");
+}
+
+// shows: HND-07, CHK-10
+#[test]
+fn after_clear_the_checkpoint_that_was_due_is_there() {
+    let session = Watched::new();
+    session.uses(86).batch("ls");
+    session.hook("SessionEnd", &json!({"reason": "clear"}));
+    let fresh = json!({"source": "clear", "session_id": "another"});
+    let told = session.hook("SessionStart", &fresh);
+    assert!(agent(&told).contains("It reads:"), "{told}");
+}
+
+// shows: HND-07
+#[test]
+fn of_two_windows_each_continues_from_its_own_document_after_clear() {
+    let mut session = Watched::new();
+    let commit = json!([{"tool_name": "Bash", "tool_input": {"command": "git commit"}, "tool_response": "ok"}]);
+    let windows = [("7001", SESSION), ("7002", "b")];
+    for (client, id) in windows {
+        session.environment = session.environment.with("CLAUDE_PID", client);
+        session.hook(
+            "SessionStart",
+            &json!({"source": "startup", "session_id": id}),
+        );
+    }
+    for (_, id) in windows {
+        let batch = json!({"tool_calls": commit, "session_id": id});
+        session.uses(86).hook("PostToolBatch", &batch);
+        session.checkpointed_of(id);
+    }
+    let documents = session.environment.dir().join(".ekiden/handoffs");
+    let documents = documents
+        .read_dir()
+        .unwrap()
+        .flatten()
+        .map(|file| file.path());
+    let is_of = |path: &PathBuf, id: &str| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.contains(&format!("\nsession: {id}\n"))
+    };
+    let documents: Vec<PathBuf> = documents.collect();
+    for ((client, id), fresh) in windows.into_iter().zip(["a2", "b2"]) {
+        let environment = session.environment.with("CLAUDE_PID", client);
+        session.environment = environment.with("CLAUDE_CODE_SESSION_ID", fresh);
+        let own = documents.iter().find(|path| is_of(path, id)).unwrap();
+        let own = own.display().to_string();
+        let told = session.hook(
+            "SessionStart",
+            &json!({"source": "clear", "session_id": fresh}),
+        );
+        assert!(agent(&told).contains(&own), "{own}: {told}");
+        let said = session
+            .environment
+            .run(&["orient", "--json"])
+            .expect(0)
+            .stdout;
+        assert!(said.contains(&own), "{own}: {said}");
+        session.hook(
+            "PostToolBatch",
+            &json!({"session_id": fresh, "tool_calls": []}),
+        );
+    }
 }
 
 /// Hooks ask no git where the state is.
@@ -875,6 +960,21 @@ fn subagents_and_the_clients_own_prompts_are_not_the_session() {
     let own = json!({"prompt": "<task-notification>done</task-notification>"});
     assert_eq!(session.hook("UserPromptSubmit", &own), json!({}));
     assert_eq!(session.log(), "");
+    session.uses(96).batch("ls");
+    let call = |name: &str, input: Value| {
+        let asked =
+            json!({"agent_id": "a1", "tool_name": name, "tool_input": input, "tool_use_id": "t"});
+        session.hook("PreToolUse", &asked)
+    };
+    let state = session.environment.dir().join(".git/ekiden/root/x");
+    for refused in [
+        call("Write", json!({"file_path": state})),
+        call("mcp__ekiden__write_handoff", json!({"done": "x"})),
+    ] {
+        let ruling = &refused["hookSpecificOutput"]["permissionDecision"];
+        assert_eq!(ruling, "deny", "{refused}");
+    }
+    assert_eq!(call("Bash", json!({"command": "make"})), json!({}));
 }
 
 // shows: SEC-05
@@ -1201,6 +1301,11 @@ fn nothing_is_noted_of_a_session_that_nobody_watched() {
             "{told}"
         );
     }
+    let told = environment.told(&["checkpoint", "--session", "typo"]);
+    assert!(
+        told.contains("no session `typo` was watched here"),
+        "{told}"
+    );
     assert!(!environment.path(".git/ekiden/guard").exists());
 }
 
