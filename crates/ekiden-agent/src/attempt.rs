@@ -200,8 +200,8 @@ pub enum Activity {
 }
 
 /// The end of an attempt whose process never ran.
-pub(crate) fn unstarted(why: &impl ToString) -> AttemptEnded {
-    AttemptEnded::bare(EndCause::NeverStarted(why.to_string()))
+pub(crate) fn unstarted(why: String) -> AttemptEnded {
+    AttemptEnded::bare(EndCause::NeverStarted(why))
 }
 
 /// What the engine tells a driver: the effects of `core`, and answers that no log holds. Commands to an attempt

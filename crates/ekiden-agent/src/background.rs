@@ -20,10 +20,10 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, getppid, setsid, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, setsid, waitpid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use crate::unix::{Forked, fork, pass_on_requests};
+use crate::unix::{Forked, fork, pass_on, pass_on_requests};
 
 /// Which of the two processes this is, and for the first one what happened to the other.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Detach {
 /// Splits the process: the new one has no terminal. It must have no other thread.
 pub fn begin() -> io::Result<Background<Begun>> {
     split(
-        |_| (),
+        |run| pass_on(&[Signal::INT, Signal::TERM, Signal::HUP], run),
         |begun| {
             setsid()?;
             dup2_stdin(&begun.null)?;

@@ -7,7 +7,7 @@
 
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Counters, Traces};
-use ekiden_core::text::short;
+use ekiden_core::text::{in_full, short};
 use ekiden_wire::lines::{Line, LineSplitter};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
@@ -26,7 +26,7 @@ const LINE_CHARS_MAX: usize = 1000;
 pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {
     let mut child = match spawn(spec.child([], &[], StdinKind::Piped)) {
         Ok(child) => child,
-        Err(error) => return unstarted(&error),
+        Err(error) => return unstarted(in_full(&error)),
     };
     if let Some(pid) = child.started().await {
         engine.tell(Report::Started { pid }).await;

@@ -51,7 +51,7 @@ use tokio::sync::mpsc;
 use attempt::{AttemptHandle, AttemptSpec, Report};
 
 pub use orphans::{MarkedError, become_subreaper, end_marked, end_unkept};
-pub use unix::{SignalFlag, hangup_is_ignored, with_default_signals};
+pub use unix::{SignalFlag, expect_full_files, hangup_is_ignored, with_default_signals};
 
 /// Starts an attempt with the driver of its agent, within a runtime. Returns at once.
 /// [`attempt::Report::Ended`] is the last report, whatever happens.

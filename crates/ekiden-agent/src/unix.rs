@@ -91,6 +91,12 @@ pub(crate) fn ignore_requests() {
     }
 }
 
+/// A file that may not grow is an error, like a full disk, and no reason to be killed.
+pub fn expect_full_files() {
+    // SAFETY: ignoring a signal runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// For a process that only waits for another one on the same terminal. What a terminal sends reaches both;
 /// signals sent only to us are passed on.
 pub(crate) fn pass_on_requests(to: Pid) {
@@ -98,7 +104,11 @@ pub(crate) fn pass_on_requests(to: Pid) {
         // SAFETY: ignoring a signal runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    for signal in [Signal::TERM, Signal::HUP] {
+    pass_on(&[Signal::TERM, Signal::HUP], to);
+}
+
+pub(crate) fn pass_on(signals: &[Signal], to: Pid) {
+    for &signal in signals {
         let pass_on = move || {
             let _ = kill_process(to, signal);
         };

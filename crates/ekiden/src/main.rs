@@ -38,6 +38,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     output::view_thread::end_on_panic();
+    ekiden_agent::expect_full_files();
     // The same executable is the keeper, a hook and the rehearsal agent; those roles never return.
     ekiden_agent::keeper::run_if_asked();
     ekiden_agent::terminal::hook::run_if_asked();

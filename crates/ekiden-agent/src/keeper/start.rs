@@ -39,7 +39,8 @@ fn receive() -> io::Result<(Control, ChildCommand, ChildFiles)> {
 
 /// Becomes two processes, each of which holds the lock while it lives.
 fn divide(command: ChildCommand, control: &Control, files: ChildFiles) -> io::Result<()> {
-    let engines_group = getpgrp();
+    // In a pid namespace without the group it has no number.
+    let engines_group = command.on_terminal.then(getpgrp);
     if command.on_terminal {
         // The terminal belongs to a session; keys pressed there reach only the engine's group.
         setpgid(None, None)?;
@@ -54,10 +55,8 @@ fn divide(command: ChildCommand, control: &Control, files: ChildFiles) -> io::Re
         stderr,
         lock,
     } = files;
-    let terminal = match command.on_terminal {
-        true => Some(Terminal::of(&stdin, engines_group)?),
-        false => None,
-    };
+    let terminal = engines_group.map(|group| Terminal::of(&stdin, group));
+    let terminal = terminal.transpose()?;
     let (outer_link, inner_link) = UnixStream::pair()?;
     match fork()? {
         Forked::Parent(inner) => {

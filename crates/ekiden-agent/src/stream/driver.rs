@@ -3,6 +3,7 @@
 use ekiden_core::event::AttemptEnded;
 use ekiden_core::limits;
 use ekiden_core::relay::Prompt;
+use ekiden_core::text::in_full;
 use ekiden_wire::ends::{EndedByUs, Exit};
 use ekiden_wire::lines::LineSplitter;
 use tokio::io::AsyncWriteExt;
@@ -22,7 +23,7 @@ const STDERR_BYTES_MAX: usize = 8 * 1024;
 pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEnded {
     let mut child = match spawn(launch::child(&mut spec)) {
         Ok(child) => child,
-        Err(error) => return unstarted(&error),
+        Err(error) => return unstarted(in_full(&error)),
     };
     if let Some(pid) = child.started().await {
         engine.tell(Report::Started { pid }).await;
@@ -55,7 +56,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
         ChildEnd::Exited(code) => Exit::Code(code),
         ChildEnd::Signaled(signal) => Exit::Signal(signal),
         ChildEnd::KeeperLost => Exit::Signal(9),
-        ChildEnd::NotStarted(why) => return unstarted(&why),
+        ChildEnd::NotStarted(why) => return unstarted(why),
     };
     driver
         .conversation

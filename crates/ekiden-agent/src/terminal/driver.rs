@@ -9,6 +9,7 @@ use ekiden_core::effect::StartMode;
 use ekiden_core::event::AttemptEnded;
 use ekiden_core::limits;
 use ekiden_core::relay::Prompt;
+use ekiden_core::text::in_full;
 use ekiden_wire::trace::Trace;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -35,7 +36,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
     );
     let (child, mut listener) = match begin(&mut spec) {
         Ok(begun) => begun,
-        Err(why) => return unstarted(&why),
+        Err(why) => return unstarted(why),
     };
     let session = spec.attempt.session.get();
     let mut driver = Driver {
@@ -85,7 +86,7 @@ fn start(spec: &mut AttemptSpec) -> Result<Child, String> {
     let lock = lock.map_err(|error| format!("cannot pass on the attempt's lock: {error}"))?;
     let child = launch::child(spec, &ekiden, &socket(spec));
     spec.lock = lock;
-    spawn(child).map_err(|error| error.to_string())
+    spawn(child).map_err(|error| in_full(&error))
 }
 
 /// Beside the session's prompt, where only this user can reach it.
