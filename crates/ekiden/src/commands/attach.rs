@@ -56,7 +56,11 @@ pub(super) fn show(
     json: bool,
     output: &mut Output,
 ) -> Result<Option<Exit>, Failure> {
-    let left = SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?;
+    // Without a screen a signal ends this at once, and nothing follows as if the run had ended well.
+    let left = match output.has_screen() {
+        true => SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?,
+        false => SignalFlag::default(),
+    };
     let ids = run_ids(workspace)?;
     let id = phrase::short_id(run, &ids);
     let mut live = Live::new(output, json, false, ids);

@@ -77,13 +77,13 @@ impl BackgroundWriter {
         self.open > 0
     }
 
-    /// Waits until everything is printed. After a while it gives up on a terminal that accepts nothing; for
-    /// a pipe or a file it waits, as any program does.
-    pub fn finish(&mut self, to_terminal: bool) -> io::Result<()> {
+    /// Waits until everything is printed. For a pipe or a file it waits as any program does; what `gives_up`,
+    /// such as one that prints to a terminal, waits a while for a reader that accepts nothing.
+    pub fn finish(&mut self, gives_up: bool) -> io::Result<()> {
         while self.open > 0 {
             match self.written.recv_timeout(PATIENCE) {
                 Ok(printed) => self.take(printed),
-                Err(RecvTimeoutError::Timeout) if !to_terminal => {}
+                Err(RecvTimeoutError::Timeout) if !gives_up => {}
                 Err(_) => break,
             }
         }

@@ -52,6 +52,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use anstyle::{AnsiColor, Style};
+use ekiden_agent::with_default_signals;
 use ekiden_core::secrets;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
@@ -405,7 +406,9 @@ impl Output {
         self.erase();
         self.release();
         if let Writer::BackgroundWriter(beside) = &mut self.writer {
-            self.broken = beside.finish(self.to_terminal).err();
+            // Who asked it to end, or does so now, waits for no reader that hangs.
+            let gives_up = self.to_terminal || matches!(exit, Exit::Signal(_));
+            self.broken = with_default_signals(|| beside.finish(gives_up)).err();
             self.writer = Writer::here();
         }
         match self.broken.take() {

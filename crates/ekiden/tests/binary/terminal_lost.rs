@@ -1,6 +1,8 @@
 //! Runs that outlive their terminal, and runs that never had one.
 
+use std::io::Write as _;
 use std::process::Command;
+use std::time::Duration;
 
 use ekiden_testkit::pty::Pty;
 use rustix::process::{Pid, Signal, kill_process};
@@ -109,12 +111,9 @@ fn a_detached_run_is_shown_by_attach_which_has_its_exit_code() {
     let mut stays = environment.start(&["attach", id]);
     leaves.wait_for("session 1");
     stays.wait_for("session 1");
-    leaves.signal(Signal::INT);
-    let said = leaves.end().expect(0);
-    assert!(
-        said.stderr.contains("continues; to stop it: ekiden stop"),
-        "{said}"
-    );
+    // What follows in a script must not take it for a run that ended well.
+    leaves.signal(Signal::TERM);
+    leaves.end().expect(143);
     environment.write("go", "");
     let said = stays.end().expect(3);
     let (shown, log) = (said.stdout, environment.run(&["log"]).stdout);
@@ -123,6 +122,50 @@ fn a_detached_run_is_shown_by_attach_which_has_its_exit_code() {
         shown,
         "it is the log's words"
     );
+    expect_nothing_alive(&environment);
+}
+
+/// A job that is cancelled leaves no agent behind whose run nobody was told of.
+// shows: RUN-18
+#[test]
+fn a_request_to_end_that_comes_before_the_run_has_begun_reaches_it() {
+    let environment = waiting();
+    let hook = "#!/bin/sh\ntouch switching; sleep 3\n";
+    environment.write(".git/hooks/post-checkout", hook);
+    environment.shell("chmod +x .git/hooks/post-checkout");
+    let begins = environment.start(&[&RUN[..], &["--detach", "--branch", "new"]].concat());
+    wait_until("the branch", || environment.exists("switching"));
+    begins.signal(Signal::TERM);
+    begins.end().expect(143);
+    expect_nothing_alive(&environment);
+    assert!(!environment.exists("started"));
+}
+
+/// A log collector that hangs, or a pager that nobody scrolls.
+// shows: RUN-18, UIX-02
+#[test]
+fn a_reader_that_takes_nothing_keeps_no_one_who_asks_it_to_end() {
+    let environment = waiting();
+    let (_reader, mut full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while full.write(&[b'x'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    for args in [&RUN[..], &["attach"]] {
+        let mut child = environment.command(args);
+        let mut child = child.stdout(full.try_clone().unwrap()).spawn().unwrap();
+        wait_until("work", || environment.exists("started"));
+        if args != RUN {
+            // Until it prints.
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        wait_until("its end", || child.try_wait().unwrap().is_some());
+        if args == RUN {
+            environment.shell("rm started");
+            environment.run(&["resume", "--detach"]).expect(0);
+        }
+    }
+    environment.run(&["stop", "--now"]);
     expect_nothing_alive(&environment);
 }
 
