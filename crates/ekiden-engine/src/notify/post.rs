@@ -133,15 +133,12 @@ fn sent_at(event: &[u8]) -> Timestamp {
 pub(super) async fn send(post: Post, queue: Option<Queue>) -> Result<(), String> {
     let (sender, told) = oneshot::channel();
     let work = move || {
-        let sent = match queue {
-            Some(queue) => queue
-                .send_all(&post)
-                .unwrap_or_else(|error| Err(Failed::ForGood(in_full(&error)))),
-            None => {
-                let agent = http_agent(&post.url);
-                patiently(|| try_once(&agent, &post))
-            }
-        };
+        // One that cannot be kept, such as on a full disk, is sent all the same.
+        let sent = queue.and_then(|queue| queue.send_all(&post).ok());
+        let sent = sent.unwrap_or_else(|| {
+            let agent = http_agent(&post.url);
+            patiently(|| try_once(&agent, &post))
+        });
         // Maybe nobody waits for it any more.
         let _ = sender.send(sent.map_err(Failed::why));
     };

@@ -137,6 +137,17 @@ fn what_fails_for_the_moment_is_sent_again() {
     assert_eq!(posted[0].body, posted[1].body);
 }
 
+/// As with a home on a full disk, when a notice counts most.
+// shows: UIX-10
+#[test]
+fn what_cannot_be_kept_is_sent_all_the_same() {
+    let hook = Receiver::answering(&["200 OK"]);
+    let environment = project(&format!("webhook = '{}'", hook.url("/")));
+    environment.write("../home/.local/state/ekiden/notices", "no directory");
+    let said = environment.run(&RUN).expect(0);
+    assert_eq!((hook.posted().len(), &*said.stderr), (1, ""));
+}
+
 /// The run is over before the last try.
 // shows: UIX-10
 #[test]
