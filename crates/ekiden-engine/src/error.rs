@@ -203,7 +203,7 @@ impl EngineError {
         }
         if let Self::Unreachable { .. } = self {
             return Some(
-                "ctrl-c in its own terminal stops it; so does `kill -INT` of its pid, which `ekiden status --json` shows",
+                "ctrl-c in its own terminal stops it; if it runs in a container, give the command there",
             );
         }
         if let Self::NotUnderstood { .. } = self {

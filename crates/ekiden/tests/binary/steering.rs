@@ -521,7 +521,7 @@ fn a_socket_in_the_place_of_the_engines_is_not_believed() {
     insta::assert_snapshot!(environment.told(&["pause"]), @"
     --- standard error
     error: cannot reach the engine of run RUN: another process listens on its socket
-    hint: ctrl-c in its own terminal stops it; so does `kill -INT` of its pid, which `ekiden status --json` shows
+    hint: ctrl-c in its own terminal stops it; if it runs in a container, give the command there
     --- exit code 69
     ");
     environment.write("go", "");
