@@ -22,24 +22,38 @@ pub fn check_git(workspace: &Workspace, manifest: &Manifest) -> Result<(), Engin
     let Some(Isolation::Worktrees { copy, .. }) = rules.map(|rules| &rules.isolation) else {
         return Ok(());
     };
-    let keeper = keeper::executable().map_err(system("find this program"))?;
-    let git = Git::new(keeper, workspace.dir.clone());
+    let git = git(workspace)?;
     runtime()?.block_on(async {
-        if !git.knows_committer().await {
-            return Err(EngineError::NoIdentity);
-        }
-        let merge = "merge-tree --write-tree HEAD HEAD";
-        if git.run(merge, &[]).await.is_err() {
-            return Err(EngineError::OldGit);
-        }
-        let branch = format!("show-ref --verify --quiet refs/heads/{BRANCHES}");
-        if git.run(&branch, &[]).await.is_ok() {
-            let branch = BRANCHES.to_owned();
-            return Err(EngineError::BranchInTheWay { branch });
-        }
+        check_repository(&git).await?;
         check_context(&git, &workspace.dir, manifest).await?;
         check_copies(&git, &workspace.dir, copy).await
     })
+}
+
+/// The part that is the same for every plan. Starts a runtime, too.
+pub fn check_any(workspace: &Workspace) -> Result<(), EngineError> {
+    runtime()?.block_on(check_repository(&git(workspace)?))
+}
+
+fn git(workspace: &Workspace) -> Result<Git, EngineError> {
+    let keeper = keeper::executable().map_err(system("find this program"))?;
+    Ok(Git::new(keeper, workspace.dir.clone()))
+}
+
+async fn check_repository(git: &Git) -> Result<(), EngineError> {
+    if !git.knows_committer().await {
+        return Err(EngineError::NoIdentity);
+    }
+    let merge = "merge-tree --write-tree HEAD HEAD";
+    if git.run(merge, &[]).await.is_err() {
+        return Err(EngineError::OldGit);
+    }
+    let branch = format!("show-ref --verify --quiet refs/heads/{BRANCHES}");
+    if git.run(&branch, &[]).await.is_ok() {
+        let branch = BRANCHES.to_owned();
+        return Err(EngineError::BranchInTheWay { branch });
+    }
+    Ok(())
 }
 
 /// Checks that files that are copied into worktrees are the project's own, and stay out of commits.

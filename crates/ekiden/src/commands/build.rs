@@ -64,7 +64,7 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
         if !args.new {
             history::check_unfinished(&planner.workspace, None)?;
         }
-        isolation::refuse_changes(&planner.workspace)?;
+        isolation::refuse_unready(&planner.workspace)?;
         planner.refuse_tracked()?;
         if args.issue.pull_request {
             repository::may_open_pull_request(&planner.invocation, &planner.workspace)?;

@@ -7,6 +7,7 @@ use ekiden_core::manifest::{Isolation, Manifest, PlanRules, Stage, Take};
 use ekiden_engine::git::branch;
 use ekiden_engine::globs::certain_part;
 use ekiden_engine::workspace::Workspace;
+use ekiden_engine::worktrees::check::check_any;
 use ekiden_manifest::Document;
 use ekiden_store::place::project_name;
 
@@ -126,11 +127,12 @@ pub fn ignored(manifest: &Manifest, workspace: &Workspace) -> Vec<String> {
         .collect()
 }
 
-/// Refuses changes that stages would not see.
-pub fn refuse_changes(workspace: &Workspace) -> Result<(), Failure> {
-    let base = branch::base(workspace)?;
-    match base.filter(|base| !base.changed.is_empty()) {
-        Some(base) => Err(changed(&base.changed)),
+/// Refuses a repository in which no plan could begin: it has changes that stages would not see, or git cannot
+/// commit.
+pub fn refuse_unready(workspace: &Workspace) -> Result<(), Failure> {
+    match branch::base(workspace)? {
+        Some(base) if !base.changed.is_empty() => Err(changed(&base.changed)),
+        Some(_) => Ok(check_any(workspace)?),
         None => Ok(()),
     }
 }

@@ -190,7 +190,7 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
 /// Another run may be anything: a plan of this idea, or something else.
 // shows: RUN-12, PLN-04
 #[test]
-fn an_unfinished_run_is_told_before_the_first_session() {
+fn an_unfinished_run_and_a_git_without_a_name_are_told_before_the_first_session() {
     let environment = project();
     environment.run(&rehearsal(&["run", "Make tea."])).expect(4);
     insta::assert_snapshot!(environment.told(&rehearsal(&["build", "idea.md", "--yes"])), @r"
@@ -200,7 +200,13 @@ fn an_unfinished_run_is_told_before_the_first_session() {
     hint: `--new` starts a new run and keeps that one as it is
     --- exit code 1
     ");
+    environment.git(&["config", "user.useConfigOnly", "true"]);
+    environment.git(&["config", "--unset", "user.email"]);
+    let said = environment.run(&rehearsal(&["build", "idea.md", "--yes", "--new"]));
+    let said = said.expect(78).stderr;
+    assert!(said.contains("git has no name and email for you"), "{said}");
     assert!(!environment.exists("architecture.md"));
+    environment.git(&["config", "user.email", "test@example.invalid"]);
     environment.run(&rehearsal(&["plan", "idea.md"])).expect(0);
     let dry_run = ["execute", "plan.json", "--dry-run"];
     let shown = environment.run(&rehearsal(&dry_run)).expect(0);
