@@ -699,7 +699,7 @@ fn a_compaction_waits_for_its_checkpoint_and_takes_one_only() {
     assert!(!agent(&told).contains("It reads:"), "it was worked from");
 }
 
-// shows: MEM-01
+// shows: MEM-001
 #[test]
 fn a_commit_of_work_in_progress_is_remembered_once() {
     let session = Watched::new();
