@@ -88,11 +88,7 @@ fn what_outlives_everybody_is_ended_by_the_next_command() {
         &["config", "set", "pause", "3"],
         &["init", "new.md"],
         &["handoff"],
-        &[
-            "checkpoint",
-            "--session",
-            "5afeba7c-2d1b-4052-8781-47e7f3b03bf3",
-        ],
+        &["checkpoint"],
         &["setup"],
         &["config", "approve"],
         // Of a run in another worktree.
