@@ -119,8 +119,10 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
     let isolated = settings.agent.permissions.isolated;
     let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
     settle_permissions(&invocation, &client, &mut settings.agent, output)?;
-    if args.total_budget.is_some() && settings.bounds.run.micro_usd.is_none() {
-        let text = "`--total-budget` needs a budget of each run";
+    let each = settings.bounds.run.micro_usd;
+    let has_room = |total| each.is_some_and(|each| each <= total);
+    if !args.total_budget.is_none_or(has_room) {
+        let text = "`--total-budget` needs a budget of each run, and room for one";
         return Err(Failure::new(Exit::Usage, text).hint("name it: `--run-budget USD`"));
     }
     let state_dir = chosen::state_dir(&invocation.given, &invocation.here)?;
@@ -319,8 +321,7 @@ impl Dispatcher<'_> {
             .iter()
             .any(|step| matches!(step, Step::Take(_)));
         self.is_spent = obstacle.is_none() && room == 0 && is_left;
-        let spent =
-            || "the total budget has no room for another run; nothing new begins".to_owned();
+        let spent = || no_room(&places, &ids);
         self.say_obstacle(obstacle.or_else(|| self.is_spent.then(spent)));
         let jobs = match limit {
             Some(_) => 0,
@@ -342,6 +343,8 @@ impl Dispatcher<'_> {
             }
         }
         let begun = steps.iter().any(|step| !matches!(step, Step::Clear(_)));
+        // The second look would not say of one that ended meanwhile that its room is free.
+        self.has_room |= places.iter().any(IssueWorktree::has_ended);
         // A run that has just begun may end before the tracker is asked again.
         let places = match begun {
             true => self.look().unwrap_or(places),
@@ -424,4 +427,21 @@ impl Dispatcher<'_> {
             }
         }
     }
+}
+
+/// What is said if the total budget has no room for another run. A run for an issue that is not listed goes on
+/// only if that comes back, and holds its budget until then.
+fn no_room(places: &[IssueWorktree], listed: &[String]) -> String {
+    let text = "the total budget has no room for another run; nothing new begins";
+    let waits = |place: &&IssueWorktree| {
+        matches!(place.standing, Standing::CutOff(_)) && !listed.contains(&place.issue)
+    };
+    let Some(place) = places.iter().find(waits) else {
+        return text.to_owned();
+    };
+    let (issue, tree) = (one_line(&place.issue), phrase::path(&place.tree));
+    format!(
+        "{text}; the unfinished run for {issue} holds its budget, although no open issue with the label has that name: \
+         `git worktree remove {tree}` frees it"
+    )
 }

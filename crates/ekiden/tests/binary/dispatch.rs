@@ -216,16 +216,18 @@ fn a_run_stops_with_its_label_and_goes_on_with_it() {
     let mut dispatcher = environment.start(&words(&["-m", "99"]));
     dispatcher.wait_for("login  taken");
     dispatcher.wait_for(" works");
+    environment.shell("mv .issues away; sleep 3; mv away .issues");
+    let place = trees(&environment).remove(0);
+    assert_eq!(status(&environment, &place)["state"], "running");
     issue(&environment, "login", "ui");
     dispatcher.wait_for("login  is asked to hand off and stop");
-    dispatcher.wait_for(" was cut off");
-    let place = trees(&environment).remove(0);
+    dispatcher.wait_for(" is not finished");
     assert_eq!(status(&environment, &place)["state"], "stopped");
     issue(&environment, "login", "ekiden");
     dispatcher.wait_for("login  goes on");
     wait_until("it works", || status(&environment, &place)["pid"].is_u64());
     dispatcher.signal(Signal::TERM);
-    dispatcher.wait_for(" was cut off");
+    dispatcher.wait_for(" is not finished");
     dispatcher.end().expect(0);
     // A stop that a person asks for is not undone.
     let mut dispatcher = environment.start(&words(&[]));
@@ -351,7 +353,7 @@ fn an_issue_that_was_moved_gets_no_second_run_and_one_in_the_trash_bin_stops_its
     wait_until("it has looked again", || asked(&server) > before + 3);
     server.fake().service.issues[0].is_trashed = true;
     dispatcher.wait_for("ANV-1  is asked to hand off and stop");
-    dispatcher.wait_for(" was cut off");
+    dispatcher.wait_for(" is not finished");
     dispatcher.signal(Signal::INT);
     let said = dispatcher.end().expect(0);
     assert!(!said.stdout.contains("NEW-5"), "{said}");
@@ -687,13 +689,15 @@ fn the_budget_of_all_runs_is_held() {
     assert_eq!(taken("1010", 1), 0);
     assert_eq!(taken("9000", 0), 2);
     // Nothing is left that needs it.
-    assert_eq!(taken("10", 0), 0);
+    assert_eq!(taken("1010", 0), 0);
     insta::assert_snapshot!(environment.told(&words(&["--total-budget", "9"])), @r"
     --- standard error
-    error: `--total-budget` needs a budget of each run
+    error: `--total-budget` needs a budget of each run, and room for one
     hint: name it: `--run-budget USD`
     --- exit code 2
     ");
+    let no_room = ["--total-budget", "9", "--run-budget", "10"];
+    environment.run(&words(&no_room)).expect(2);
 }
 
 // shows: TRK-10
@@ -711,6 +715,25 @@ fn what_a_run_spent_counts_when_its_worktree_is_gone() {
     dispatcher.signal(Signal::INT);
     let said = dispatcher.end().expect(0);
     assert!(!said.stdout.contains("b  taken"), "{said}");
+}
+
+// shows: TRK-10
+#[test]
+fn a_run_that_nobody_wants_any_more_says_how_its_budget_is_freed() {
+    let environment = project(&[("a", "ekiden")]).with("EKIDEN_REHEARSAL_STEP_MS", "150");
+    environment.write("wish.md", &items(200));
+    let budgets = ["--run-budget", "1000", "--total-budget", "1010", "-m", "99"];
+    let mut dispatcher = environment.start(&words(&budgets));
+    dispatcher.wait_for(" works");
+    issue(&environment, "a", "");
+    dispatcher.wait_for(" is not finished");
+    issue(&environment, "b", "ekiden");
+    dispatcher.wait_for("the unfinished run for a holds its budget");
+    let place = trees(&environment).remove(0);
+    environment.git(&["worktree", "remove", "--force", place.to_str().unwrap()]);
+    dispatcher.wait_for("b  taken");
+    dispatcher.signal(Signal::TERM);
+    dispatcher.end().expect(0);
 }
 
 /// The project's own file is not in the worktrees: nobody committed it.

@@ -85,7 +85,12 @@ impl Dispatcher<'_> {
         let is_label = |label: &String| label.eq_ignore_ascii_case(&self.args.label);
         match tracker.and_then(|tracker| tracker.issue(&issue.id)) {
             Ok(issue) if issue.is_closed || !issue.labels.iter().any(is_label) => Wanted::No,
-            Err(Fault::Missing(_)) => Wanted::No,
+            // Files may all be away for a moment, with their directory.
+            Err(Fault::Missing(_))
+                if self.kind != TrackerKind::Local || self.trackers.local_dir().is_dir() =>
+            {
+                Wanted::No
+            }
             Ok(_) | Err(_) => Wanted::Unknown,
         }
     }

@@ -13,7 +13,7 @@ impl Dispatcher<'_> {
             Standing::Empty | Standing::Begins | Standing::Stops(_) => return,
             Standing::Works(_) if before.is_some() => return,
             Standing::Works(work) => (format!("run {} works", work.run), None),
-            Standing::CutOff(work) => (format!("run {} was cut off", work.run), None),
+            Standing::CutOff(work) => (format!("run {} is not finished", work.run), None),
             Standing::Over(work, outcome) if outcome.is_complete() => {
                 (format!("run {} ended: {outcome}", work.run), None)
             }

@@ -149,7 +149,10 @@ fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
         last: summary.last.time,
     };
     Ok(match (holder, summary.run.outcome()) {
-        (Some(_), _) if summary.run.is_stopping() => Standing::Stops(work),
+        // It may have ended a moment ago.
+        (Some(_), outcome) if summary.run.is_stopping() || outcome.is_some() => {
+            Standing::Stops(work)
+        }
         (Some(_), _) => Standing::Works(work),
         // Its engine was killed before it ended.
         (None, None) if by_person && summary.run.is_stopping() => {
