@@ -95,19 +95,21 @@ impl Local {
         }
     }
 
-    /// The files that are left out of everything else, each with the reason: nothing can name or read them.
+    /// The files that are left out of everything else, since nothing can name or read them, and those that say what
+    /// nobody can read, each with the reason.
     pub fn unusable(&self) -> Result<Vec<(String, String)>, Fault> {
+        let all = self.outlines()?;
         let unusable = self.ids()?.into_iter().filter_map(|id| {
             let why = match is_file_name(&id).then(|| self.read(&id)) {
                 None => {
                     "rename it, since up to 64 letters, digits, `-` and `_` name an issue's file"
                         .to_owned()
                 }
-                Some(Ok(_)) => return None,
+                Some(Ok(file)) => return Some((format!("{id}.md"), file.unclear(&id, &all)?)),
                 Some(Err(Fault::Garbage(why) | Fault::Refused(why))) => why,
                 Some(Err(fault)) => fault.to_string(),
             };
-            Some((format!("{id}.md"), why))
+            Some((format!("{id}.md"), format!("is left out: {why}")))
         });
         Ok(unusable.collect())
     }
@@ -294,6 +296,10 @@ impl Tracker for Local {
     }
 }
 
+fn is_named(issue: &Issue, name: &str) -> bool {
+    issue.name.eq_ignore_ascii_case(name)
+}
+
 fn of_branch(branch: &str) -> String {
     format!("pull-request/{branch}")
 }
@@ -376,9 +382,31 @@ impl File {
 
     /// An open issue must be done before this one.
     fn is_blocked(&self, all: &[(Self, Issue)]) -> bool {
-        let blockers = self.list("blocked-by");
+        let blockers = self.blockers();
+        let blocks = |issue: &Issue| blockers.iter().any(|name| is_named(issue, name));
         all.iter()
-            .any(|(_, issue)| !issue.is_closed && blockers.contains(&issue.name))
+            .any(|(_, issue)| !issue.is_closed && blocks(issue))
+    }
+
+    /// What an open issue says about its place among all that nobody can read.
+    fn unclear(&self, id: &str, all: &[(Self, Issue)]) -> Option<String> {
+        let is_known = |name: &String| all.iter().any(|(_, issue)| is_named(issue, name));
+        if Local::outline(id, self).is_closed {
+            return None;
+        }
+        if let Some(name) = self.blockers().iter().find(|name| !is_known(name)) {
+            return Some(format!("is blocked by `{name}`, which does not exist"));
+        }
+        let priority = self.value("priority")?;
+        let is_number = priority.parse::<u8>().is_ok();
+        (!is_number).then(|| format!("has the priority `{priority}`, which is no number"))
+    }
+
+    /// The names of its blockers, which may be written as files.
+    fn blockers(&self) -> Vec<String> {
+        let all = self.list("blocked-by").into_iter();
+        let name = |path: String| Path::new(&path).file_stem()?.to_str().map(str::to_owned);
+        all.filter_map(name).collect()
     }
 
     fn list(&self, key: &str) -> Vec<String> {

@@ -219,6 +219,17 @@ impl Sender<'_> {
                 self.put(&*tracker, issue, queued)
             };
             match put {
+                // A file does not come back: the next one of its name is another issue. The directory may.
+                Err(Fault::Missing(_))
+                    if issue.tracker == TrackerKind::Local
+                        && Path::new(&issue.repo).is_dir()
+                        && matches!(tracker.issue(&issue.id), Err(Fault::Missing(_))) =>
+                {
+                    for file in done {
+                        self.outbox.forget(file).map_err(Failed::Disk)?;
+                    }
+                    continue;
+                }
                 // A key that may not even read the issue, or an issue that is gone, makes all its writes
                 // fail.
                 Err(fault @ (Fault::NotPermitted(_) | Fault::Missing(_)))

@@ -268,7 +268,7 @@ fn issues_that_are_made_at_the_same_time_are_all_kept() {
 #[test]
 fn a_file_says_how_urgent_it_is_and_what_blocks_it() {
     let temp = tempfile::tempdir().unwrap();
-    put(temp.path(), "a.md", "---\nblocked-by: b, c\n---\n");
+    put(temp.path(), "a.md", "---\nblocked-by: b, C.md\n---\n");
     put(temp.path(), "b.md", "---\nstate: done\n---\n");
     put(
         temp.path(),
@@ -287,6 +287,16 @@ fn a_file_says_how_urgent_it_is_and_what_blocks_it() {
     assert_eq!(of_leo.iter().collect::<Vec<_>>(), [c]);
     tracker.set_state("c", &NewState::Done).unwrap();
     assert!(!found()[0].is_blocked);
+    put(temp.path(), "d.md", "---\nblocked-by: serach\n---\n");
+    put(temp.path(), "e.md", "---\npriority: 1 # urgent\n---\n");
+    let said = |file: &str, what: &str| (file.to_owned(), what.to_owned());
+    assert_eq!(
+        tracker.unusable().unwrap(),
+        [
+            said("d.md", "is blocked by `serach`, which does not exist"),
+            said("e.md", "has the priority `1 # urgent`, which is no number"),
+        ]
+    );
 }
 
 // shows: SEC-02

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::time::{Millis, Timestamp};
-use ekiden_store::disk::RealDisk;
+use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::outbox::Outbox;
 
 use ekiden_sim::SimDisk;
@@ -511,6 +511,13 @@ fn a_file_that_is_gone_keeps_none_of_its_name_in_another_project_waiting() {
     assert_eq!(send(AT), (1, 1));
     queue(3, ".issues");
     assert_eq!(send(after(1)), (1, 0));
+    // The next file of this name is another issue.
+    let disk = RealDisk::fenced(temp.path());
+    disk.remove(&temp.path().join(".issues/login.md")).unwrap();
+    queue(4, ".issues");
+    assert_eq!(send(after(60)), (0, 1), "only the one of `gone` waits");
+    local::put(temp.path(), "login.md", "---\ntitle: Another\n---\n");
+    assert_eq!(send(after(120)), (0, 1));
 }
 
 /// Such as one that a person has cancelled.

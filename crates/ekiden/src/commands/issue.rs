@@ -136,11 +136,7 @@ fn list(
 /// Files that look like issues, but that nothing can name or read.
 pub(super) fn warn_of_unusable(trackers: &Trackers, output: &mut Output) {
     for (file, why) in trackers.local().unusable().unwrap_or_default() {
-        output.warn(&format!(
-            "`{}` is left out: {}",
-            one_line(&file),
-            one_line(&why)
-        ));
+        output.warn(&format!("`{}` {}", one_line(&file), one_line(&why)));
     }
 }
 
