@@ -53,6 +53,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// server or to the remote decides which commands run here, unless the setting `fleet.trusted_keys` names the keys whose
 /// owners may.
 #[derive(Args)]
+#[command(mut_arg("work_dir", |arg| arg.help("Whose settings apply; it works below `--dir` [default: .]")))]
 pub struct WorkerArgs {
     /// The git repository that all workers reach
     #[arg(long, value_name = "URL")]
@@ -74,7 +75,7 @@ pub struct WorkerArgs {
     agents: Option<Vec<String>>,
     /// A name for the account of its agents, also a label: a usage limit that one worker meets applies to all workers of that
     /// account [default: shared with no other worker]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = label)]
     account: Option<String>,
     #[command(flatten)]
     typed: Typed<Asking>,
@@ -160,8 +161,8 @@ pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     let found = || installed(&invocation.given.agents);
     let agents = args.agents.clone().unwrap_or_else(found);
-    let account = args.account.iter().filter(|account| is_label(account));
-    let has: BTreeSet<&String> = args.labels.iter().chain(&agents).chain(account).collect();
+    let has = args.labels.iter().chain(&agents).chain(&args.account);
+    let has: BTreeSet<&String> = has.collect();
     // It works in `dir`, so a path from here would lead elsewhere. Git reads what has no colon as a path.
     let path = (!args.remote.contains(':')).then(|| std::path::absolute(&args.remote).ok());
     let remote = path.flatten().unwrap_or_else(|| args.remote.clone().into());

@@ -272,7 +272,10 @@ impl Sent {
 
     fn wait_until_ended(&self) -> Result<(), Failure> {
         let waited = self.running.wait_until_ended(self.patience);
-        let hint = "it ends as soon as it can; `ekiden stop --now` ends it at once";
+        let hint = match self.running.summary.run.header().fleet.is_some() {
+            true => "its workers push what they have first, and may be waiting for the remote",
+            false => "it ends as soon as it can; `ekiden stop --now` ends it at once",
+        };
         match self.patience {
             Millis(0) => Ok(()),
             patience => self.check(waited, patience, "ended", hint),

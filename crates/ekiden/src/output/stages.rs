@@ -1,7 +1,7 @@
 //! The entries of a plan's stages, beside those of their relays.
 
 use ekiden_core::effect::{Effect, WorktreeEffect};
-use ekiden_core::event::{Event, Merge, WorktreeEvent};
+use ekiden_core::event::{Elsewhere, Event, Merge, WorktreeEvent};
 use ekiden_core::ids::StageId;
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::record::Record;
@@ -23,6 +23,14 @@ impl Reporter {
     pub(super) fn of_plan(&mut self, record: &Record, run: &Run) {
         if let Event::Worktree { stage, event, .. } = &record.event
             && let Some(entry) = of_worktree(event, stage, run)
+        {
+            self.add_of(stage, entry);
+        }
+        if let Event::Elsewhere { stage, event } = &record.event
+            && let Elsewhere::Recorded { event, .. } = event
+            && let Event::RunStarted(header) = &**event
+            && let Some(before) = &header.before
+            && let Some(entry) = not_set_up(before.not_set_up.as_ref())
         {
             self.add_of(stage, entry);
         }
@@ -79,6 +87,12 @@ fn what(what: &str, fields: Fields) -> Entry {
         .fields(fields)
 }
 
+fn not_set_up(why: Option<&String>) -> Option<Entry> {
+    let why = one_line(why?);
+    let text = Line::attention(format!("begins without its setup: {why}"));
+    Some(what("not_set_up", fields! { "why": why }).line(text))
+}
+
 fn of_worktree(event: &WorktreeEvent, stage: &StageId, run: &Run) -> Option<Entry> {
     // The stage may have been given back as often as it can be.
     let then = match run.plan().state(stage) {
@@ -93,11 +107,7 @@ fn of_worktree(event: &WorktreeEvent, stage: &StageId, run: &Run) -> Option<Entr
         }
         WorktreeEvent::Prepared {
             worktree: Ok(prepared),
-        } => {
-            let why = one_line(prepared.context.not_set_up.as_ref()?);
-            let entry = what("not_set_up", fields! { "why": why });
-            (entry, format!("begins without its setup: {why}"))
-        }
+        } => return not_set_up(prepared.context.not_set_up.as_ref()),
         WorktreeEvent::Confirmed { .. } => return None,
         WorktreeEvent::Merged { merge } => match merge {
             Merge::Done {

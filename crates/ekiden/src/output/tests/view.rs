@@ -3,6 +3,7 @@
 use ekiden_core::budget::Spend;
 use ekiden_core::event::{PreparedWorktree, WorktreeEvent};
 use ekiden_core::manifest::{Isolation, Need, PlanRules};
+use ekiden_core::settings::Before;
 use ekiden_wire::reading::Form;
 use textwrap::core::display_width;
 
@@ -178,6 +179,26 @@ fn a_wait_and_a_pause_are_seen() {
           o handoff
     "#]]
     .assert_eq(&shown.concat());
+}
+
+/// On a fleet, where a machine may lack what the setup needs.
+// shows: FLT-01
+#[test]
+fn a_setup_that_failed_on_another_machine_is_told() {
+    let mut scenario = plan(1);
+    let mut theirs = header(None, false);
+    theirs.before = Some(Box::new(Before {
+        not_set_up: Some("`npm ci` failed (exit code 1)".to_owned()),
+        ..Before::default()
+    }));
+    let event = Event::RunStarted(Box::new(theirs));
+    scenario.record(
+        event.elsewhere(&"S01".to_owned().try_into().unwrap(), 1),
+        Vec::new(),
+    );
+    let text = scenario.text();
+    let told = "! begins without its setup: `npm ci` failed (exit code 1)";
+    assert!(text.ends_with(told), "{text}");
 }
 
 fn plan(stages: u32) -> Scenario {
