@@ -180,7 +180,7 @@ impl From<EngineError> for Failure {
             EngineError::NoIdentity => failed(Exit::Settings)
                 .hint("say who you are: `git config --global user.name NAME`, `git config --global user.email ADDRESS`"),
             EngineError::OldGit => failed(Exit::Settings)
-                .hint("install git 2.38 or newer; without git, stages run one after the other"),
+                .hint("install git 2.38 or newer"),
             EngineError::NoStage { .. } => failed(Exit::Bug),
             EngineError::Unreadable { .. } => {
                 failed(Exit::State).hint("name another run by its id; `ekiden status --all` lists them")

@@ -58,7 +58,10 @@ pub fn checkpoint(args: &CheckpointArgs, output: &mut Output) -> Result<Exit, Fa
     }
     match (&args.estimate, args.status, args.defer) {
         (Some(task), ..) => asked.estimate(task, output)?,
-        (None, true, _) => asked.status(output),
+        (None, true, _) => {
+            watched.refuse_none()?;
+            asked.status(output);
+        }
         (None, false, true) => asked.defer(output)?,
         (None, false, false) => asked.take(output)?,
     }

@@ -14,7 +14,7 @@ use ekiden_agent::detached;
 use ekiden_core::guard::Reading;
 use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::document::Filled;
-use ekiden_core::guard::watch::{Taken, Trigger, Watch, WatchEvent, WatchRecord};
+use ekiden_core::guard::watch::{LastCheckpoint, Taken, Trigger, Watch, WatchEvent, WatchRecord};
 use ekiden_core::limits;
 use ekiden_core::observation::watched::session_end;
 use ekiden_core::observation::{self, Observation, Origin};
@@ -317,10 +317,7 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
         if let Ok(taken) = &taken
             && !taken.again
         {
-            let known = before.and_then(|last| last.taken.commit);
-            let commit = taken.commit.as_deref();
-            let commit = commit.filter(|commit| known.as_deref() != Some(*commit));
-            watched.remember(|from| observed(from, &request, taken, commit));
+            watched.remember(|from| observed(from, &request, taken, before));
         }
         let reading = watched.reading();
         if let Some(reading) = &reading {
@@ -331,23 +328,25 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     taken
 }
 
-/// `commit` is none if the session's last checkpoint had it already.
+/// A commit that the checkpoint `before` had is not told again.
 fn observed(
     from: &Origin,
     request: &Request,
     taken: &checkpoint::Taken,
-    commit: Option<&str>,
+    before: Option<LastCheckpoint>,
 ) -> Vec<Observation> {
     let issue = taken.issue.clone().or_else(|| from.issue.clone());
     let from = Origin {
         issue,
         ..from.clone()
     };
+    let known = before.and_then(|last| last.taken.commit);
+    let commit = taken.commit.as_ref().filter(|_| taken.commit != known);
     let taken = observation::watched::Checkpoint {
         reason: request.reason,
         percent: request.percent,
         document: &taken.document.display().to_string(),
-        commit,
+        commit: commit.map(String::as_str),
         wip_ref: taken.wip_ref.as_deref(),
         files: &taken.modified_files,
     };

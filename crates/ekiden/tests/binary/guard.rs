@@ -1293,7 +1293,7 @@ fn status_in_a_shell_knows_the_session_that_was_watched_last() {
 #[test]
 fn nothing_is_noted_of_a_session_that_nobody_watched() {
     let environment = Environment::with_git();
-    for noted in [&["--defer"][..], &["--phase", "porting"]] {
+    for noted in [&["--defer"][..], &["--phase", "porting"], &["--status"]] {
         let told = environment.told(&[&["checkpoint"], noted].concat());
         let why = "error: no session was watched here yet\n";
         assert!(
