@@ -103,7 +103,7 @@ impl Telemetry {
                 let spans = count(spans as u64, "span");
                 Some(format!("telemetry: {spans} not sent: {why}"))
             }
-            (false, _) => Some(format!("telemetry is only partly sent: {why}")),
+            (false, _) => Some(format!("telemetry: not everything is sent: {why}")),
         }
     }
 

@@ -432,7 +432,7 @@ fn no_endpoint_delays_a_run_and_what_is_unsent_is_told_once() {
     let silent = told(&format!("http://{}", silent.local_addr().unwrap()));
     assert_eq!(
         silent,
-        "warning: telemetry is only partly sent: nobody answers\n"
+        "warning: telemetry: not everything is sent: nobody answers\n"
     );
     insta::assert_snapshot!(told(&refuses.url("")), @"warning: telemetry: 8 spans not sent: HTTP export failed with status code: 400");
     let ids: Vec<_> = spans(&refuses)
@@ -452,7 +452,7 @@ fn no_endpoint_delays_a_run_and_what_is_unsent_is_told_once() {
     let busy = Receiver::answering(&["503 Service Unavailable\r\nretry-after: 5"]);
     assert_eq!(
         told(&busy.url("")),
-        "warning: telemetry is only partly sent: the endpoint answers with status 503\n"
+        "warning: telemetry: not everything is sent: the endpoint answers with status 503\n"
     );
 }
 
