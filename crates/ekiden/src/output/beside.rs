@@ -9,6 +9,10 @@ use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
+use ekiden_agent::with_default_signals;
+
+use crate::exit::Exit;
+
 /// How long a terminal may accept nothing at the end of a program before we give up on it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -88,6 +92,12 @@ impl BackgroundWriter {
             }
         }
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// The same for the last time: who asked the program to end, or does so now, waits for no reader that hangs.
+    pub fn end(&mut self, to_terminal: bool, exit: Exit) -> io::Result<()> {
+        let gives_up = to_terminal || matches!(exit, Exit::Signal(_));
+        with_default_signals(|| self.finish(gives_up))
     }
 
     fn take(&mut self, printed: io::Result<()>) {

@@ -52,7 +52,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use anstyle::{AnsiColor, Style};
-use ekiden_agent::with_default_signals;
 use ekiden_core::secrets;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
@@ -406,9 +405,7 @@ impl Output {
         self.erase();
         self.release();
         if let Writer::BackgroundWriter(beside) = &mut self.writer {
-            // Who asked it to end, or does so now, waits for no reader that hangs.
-            let gives_up = self.to_terminal || matches!(exit, Exit::Signal(_));
-            self.broken = with_default_signals(|| beside.finish(gives_up)).err();
+            self.broken = beside.end(self.to_terminal, exit).err();
             self.writer = Writer::here();
         }
         match self.broken.take() {
