@@ -28,7 +28,7 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::settings::{Before, RunStarted};
 use ekiden_core::steering::Steered;
 use ekiden_core::time::Millis;
-use ekiden_engine::steering::host;
+use ekiden_engine::remote_run::AtWork;
 use futures::future::{BoxFuture, FutureExt as _};
 use serde::Serialize;
 use tempfile::TempDir;
@@ -40,7 +40,7 @@ use tokio::time::Instant;
 use tokio::try_join;
 
 use crate::at_work::Heartbeat;
-use crate::fault::Fault;
+use crate::fault::{Fault, LEAVES};
 use crate::git::{self, Git, Move};
 use crate::limits::Sharing;
 use crate::messages::Messages;
@@ -265,7 +265,8 @@ impl<'a> Attempt<'a> {
         let is_saved = match &done {
             Ok(_) => true,
             // For `Kept`, the log says that the stage is complete: a resume would merge it without that work.
-            Err(Fault::Taken | Fault::Kept(_) | Fault::Cancelled) => false,
+            // For `Remote`, this has waited as long as it may.
+            Err(Fault::Taken | Fault::Kept(_) | Fault::Cancelled | Fault::Remote { .. }) => false,
             Err(_) => tokio::select! {
                 saved = self.save_at_end(false) => saved.is_ok(),
                 () = too_late() => false,
@@ -276,7 +277,7 @@ impl<'a> Attempt<'a> {
         }
         // Work that is nowhere else stays here.
         let kept = self.place.keep();
-        let place = format!("{} on {}", kept.display(), host());
+        let place = kept.display();
         crate::say(&format!("kept what was not pushed in {place}"));
         match done {
             // A long reason is cut off.
@@ -325,7 +326,7 @@ impl<'a> Attempt<'a> {
                         Line::Begun => save_at = Some(sooner(save_at, BEGIN_PAUSE)),
                         Line::Handoff => save_at = Some(sooner(save_at, HANDOFF_PAUSE)),
                         Line::Spent(spent) => self.beat.send_modify(|beat| beat.spent = spent),
-                        Line::Now(now) => self.beat.send_modify(|beat| beat.now = now),
+                        Line::Now(now) => self.tell_now(now),
                         told @ (Line::Ended(_) | Line::Failed(_)) => last = Some(told),
                     }
                 }
@@ -373,10 +374,17 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    fn tell_now(&self, now: Option<AtWork>) {
+        if now.is_some() {
+            self.pushed().session.clone_from(&now);
+        }
+        self.beat.send_modify(|beat| beat.now = now);
+    }
+
     async fn finish(&self, outcome: Outcome) -> Result<StageDone, Fault> {
         let outcome = bounded(of_stage(outcome), TEXT_CHARS_MAX);
         if self.base.is_leaving() && matches!(outcome, Outcome::Stopped { .. }) {
-            return Err(Fault::Refused("its worker leaves".to_owned()));
+            return Err(Fault::Refused(LEAVES.to_owned()));
         }
         if self.is_for_another(&outcome).await {
             return Err(Fault::NoAgent(outcome.to_string()));

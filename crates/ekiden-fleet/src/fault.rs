@@ -14,6 +14,9 @@ use crate::Failure;
 /// The longest message of the server that is shown.
 const SAID_CHARS: usize = 300;
 
+/// Why a stage stops that continues on another worker.
+pub(crate) const LEAVES: &str = "its worker leaves";
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("git {command}: {said}")]
@@ -43,7 +46,7 @@ pub(crate) enum Fault {
     #[error("this is ekiden {ours}, and {0}", ours = env!("CARGO_PKG_VERSION"))]
     Older(String),
     /// The login, or the account's usage limit, is this worker's: another one may do the stage.
-    #[error("its worker's agent cannot work: {0}")]
+    #[error("{0}; it goes to another worker")]
     NoAgent(String),
     /// It waited in vain for a slot of this worker.
     #[error("given back, since its worker has no free slot, or rests after a fault")]
@@ -170,7 +173,8 @@ impl Fault {
             Self::Lost(why) => Err(Failure::missing(why.to_owned())),
             Self::Engine(error) => Err(Failure::state(&error)),
             Self::Older(_) => Err(Failure::settings(in_full(&self))),
-            Self::Json(_) | Self::Io { .. } => Err(Failure::bug(in_full(&self))),
+            Self::Json(_) => Err(Failure::bug(in_full(&self))),
+            Self::Io { what, source } => Err(Failure::state(&EngineError::System { what, source })),
             Self::Server(_)
             | Self::Git { .. }
             | Self::Remote { .. }

@@ -43,7 +43,7 @@ use crate::Failure;
 use crate::at_work;
 use crate::deliver::deliver;
 use crate::earlier;
-use crate::fault::Fault;
+use crate::fault::{Fault, LEAVES};
 use crate::git::Git;
 use crate::history;
 use crate::matching;
@@ -99,18 +99,20 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Says once why something is tried again. That a worker had no slot is no failure.
+    /// Says once why something is tried again. That a worker had no slot, or leaves, is no failure.
     fn tell_failures<'a>(&mut self, failures: impl Iterator<Item = (&'a str, &'a str)>) {
-        for (work, why) in failures.filter(|(_, why)| *why != Fault::NoSlot.to_string()) {
+        let no_slot = Fault::NoSlot.to_string();
+        for (work, why) in failures {
+            if why.ends_with(&no_slot) || why.ends_with(LEAVES) {
+                continue;
+            }
             if self.failures.get(work).is_some_and(|said| said == why) {
                 continue;
             }
             // `stage A`, `merge A`
             let (place, _round) = work.rsplit_once('/').unwrap_or((work, ""));
             let place = place.replacen('/', " ", 1);
-            crate::say(&format!(
-                "{place} failed on its worker and is tried again: {why}"
-            ));
+            crate::say(&format!("{place} failed and is tried again: {why}"));
             self.failures.insert(work.to_owned(), why.to_owned());
         }
     }
@@ -137,7 +139,11 @@ impl Following {
         loop {
             let looked = match self.look(&mut messages).await {
                 Ok(()) => self.deliver().await,
-                failed => failed,
+                failed => {
+                    // So that the next look asks the remote, too.
+                    self.seen.history.1 = 0;
+                    failed
+                }
             };
             let why = match looked {
                 Ok(()) => String::new(),

@@ -138,8 +138,8 @@ impl Git {
             return Err(Fault::Taken);
         }
         let said = one_line(&format!("{} {}", ended.said, ended.stdout), SAID_CHARS);
-        // Such as a file that is too large for it.
-        if ended.stdout.contains("hook declined") {
+        // Such as a file that is too large for it, or a token in one.
+        if is_refused(&ended.stdout) {
             return Err(Fault::Kept(format!("the remote refuses it: {said}")));
         }
         let command = "push".to_owned();
@@ -176,6 +176,13 @@ impl Git {
             }
         }
     }
+}
+
+/// Another try would be refused the same way: by a hook of the remote, or by its rules.
+fn is_refused(told: &str) -> bool {
+    ["declined", "deny updating a hidden ref"]
+        .iter()
+        .any(|why| told.contains(why))
 }
 
 /// The repositories in a work tree that made `git add` fail.
@@ -217,6 +224,20 @@ pub(crate) async fn clone(mirror: &Path, place: &Path) -> Result<Git, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // shows: FLT-02
+    #[test]
+    fn a_push_that_the_remote_refuses_is_told_from_one_that_it_cannot_take_now() {
+        let of = |why: &str| format!("!\tHEAD:refs/x\t[remote rejected] ({why})\nDone\n");
+        for why in [
+            "pre-receive hook declined",
+            "push declined due to repository rule violations",
+            "deny updating a hidden ref",
+        ] {
+            assert!(is_refused(&of(why)), "{why}");
+        }
+        assert!(!is_refused(&of("failed to update ref")));
+    }
 
     // shows: FLT-02
     #[test]

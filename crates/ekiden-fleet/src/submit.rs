@@ -10,6 +10,7 @@ use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{FleetPlace, Place};
 use ekiden_core::text::in_full;
+use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::remote_run::{RemoteRun, TakenWorkDir};
 use ekiden_engine::runner::Unfinished;
@@ -98,7 +99,7 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<u8, Failure> {
 /// Follows a plan, no matter from which machine it was submitted.
 pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
     let workspace = wanted.here.workspace()?;
-    let mut submission = runtime()?.block_on(published(&workspace, &wanted))?;
+    let (mut submission, at) = runtime()?.block_on(published(&workspace, &wanted))?;
     let branch = submission.header.place.branch.take();
     submission.header.place = Place {
         branch,
@@ -115,8 +116,7 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
     let work = async {
         let git = Git::at(&workspace.dir);
         let client = connect(None).await?;
-        let (header, now) = (submission.header.clone(), SystemClock.now());
-        let opened = RemoteRun::open(work_dir, now, header, unfinished);
+        let opened = RemoteRun::open(work_dir, at, submission.header.clone(), unfinished);
         let following = Following {
             handle: handle(&client, &id),
             run: opened.map_err(|error| Failure::state(&error))?,
@@ -191,8 +191,11 @@ fn known(workspace: &Workspace, run: &RunId) -> Result<(Known, Unfinished), Fail
     Ok((known, unfinished))
 }
 
-/// The plan of a run, as stored at the remote.
-async fn published(workspace: &Workspace, wanted: &Followed) -> Result<Submission, Failure> {
+/// The plan of a run, as stored at the remote, and when it was published.
+async fn published(
+    workspace: &Workspace,
+    wanted: &Followed,
+) -> Result<(Submission, Timestamp), Failure> {
     let git = Git::at(&workspace.dir);
     let unreachable = |fault: Fault| Failure::unreachable_remote(in_full(&fault));
     let pattern = format!("refs/ekiden/{}*/plan", wanted.run);
@@ -226,7 +229,12 @@ async fn published(workspace: &Workspace, wanted: &Followed) -> Result<Submissio
         let text = format!("the plan at {name} is that of another run");
         return Err(Failure::settings(text));
     }
-    Ok(submission)
+    let at = git.line(&["show", "-s", "--format=%ct", commit]).await;
+    let secs: u32 = at.map_err(unreachable)?.parse().unwrap_or_default();
+    Ok((
+        submission,
+        Timestamp::default() + Millis::from_secs(secs.into()),
+    ))
 }
 
 /// Publishes the plan, and returns the workflow's order.

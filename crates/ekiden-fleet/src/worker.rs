@@ -28,7 +28,7 @@ use crate::Failure;
 use crate::approved;
 use crate::at_work::Heartbeat;
 use crate::attempt::Attempt;
-use crate::fault::Fault;
+use crate::fault::{Fault, LEAVES};
 use crate::git::Git;
 use crate::matching::{self, HAS_MAX};
 use crate::merge::merge;
@@ -261,7 +261,7 @@ async fn settled<T>(
     let fault = match done {
         Ok(done) => return Ok(done),
         Err(_) if is_unwanted(ctx, base) => return Err(ActivityError::cancelled()),
-        Err(_) if base.is_leaving() => Fault::Refused("its worker leaves".to_owned()),
+        Err(_) if base.is_leaving() => Fault::Refused(LEAVES.to_owned()),
         Err(fault) => fault,
     };
     // Another worker may take it, and nothing has failed.
@@ -275,7 +275,7 @@ async fn settled<T>(
     let _ = ctx.record_heartbeat(Some(last)).await;
     let is_no_try = is_given_back || is_away;
     let is_final = fault.is_final() || (!is_no_try && tries(ctx, beat) >= TRIES_MAX);
-    let mut why = mask(&in_full(&fault)).into_owned();
+    let mut why = format!("on {}: {}", host(), mask(&in_full(&fault)));
     shorten(&mut why, TEXT_CHARS_MAX);
     let failure = ApplicationFailure::builder(Fault::Refused(why))
         .non_retryable(is_final)
@@ -426,14 +426,14 @@ async fn until_ended<E>(
     all
 }
 
-/// Workers that were killed leave their directories, which may hold work that is nowhere else.
+/// Workers that were killed leave their directories, which may hold work that is nowhere else. Others may work in theirs.
 fn say_what_is_left(dir: &Path) {
     let places = fs::read_dir(dir).into_iter().flatten().flatten();
     let places = places.filter(|place| place.path().is_dir() && place.file_name() != MIRROR);
     match places.count() {
         0 => {}
         count => crate::say(&format!(
-            "directories of earlier stages in {}: {count}; delete those of runs that are over",
+            "directories of stages in {}: {count}; delete those of runs that are over",
             dir.display()
         )),
     }

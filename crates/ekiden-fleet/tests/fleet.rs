@@ -646,7 +646,7 @@ fn a_plan_goes_on_in_new_histories_while_workers_are_killed_and_all_of_it_is_see
     workers[with_b].kill();
     workers[with_b] = world.worker(names[with_b]);
     wait_for("what is left", || {
-        world.says(names[with_b], "directories of earlier stages in ")
+        world.says(names[with_b], "directories of stages in ")
     });
     let with_e = wait_for("E", || {
         let is_with = |name: &&str| world.says(name, " E: attempt 1").is_some();
@@ -673,6 +673,8 @@ fn a_plan_goes_on_in_new_histories_while_workers_are_killed_and_all_of_it_is_see
     for dir in ["project", "other"] {
         let status = world.status(dir);
         assert_eq!(status["state"], "complete", "{status}");
+        let at = |what: &str| status[what].as_str().unwrap();
+        assert!(at("started") < at("updated"), "{status}");
         let stages = status["stages"].as_array().unwrap();
         let states: Vec<_> = stages.iter().map(|stage| &stage["state"]).collect();
         assert_eq!(states, ["done"; 5], "{status}");
@@ -1136,7 +1138,7 @@ fn a_stage_that_fails_on_its_worker_costs_what_it_spent_and_its_work_is_found() 
     let why = status["stages"][0]["why"].to_string();
     let place = world.path("one").canonicalize().unwrap();
     for text in [
-        "its worker could not carry it out: its work is in",
+        "its worker could not carry it out: on ",
         &place.to_string_lossy(),
     ] {
         assert!(status.to_string().contains(text), "{why}: {status:#}");
@@ -1263,7 +1265,7 @@ fn a_stage_goes_to_another_worker_if_the_agent_of_one_cannot_work() {
     let mut execute = world.execute("60");
     for (name, mut worker) in [("one", one), ("two", two)] {
         wait_for("a stage that is given back", || {
-            world.says(name, "its worker's agent cannot work")
+            world.says(name, "; it goes to another worker")
         });
         worker.signal("-TERM");
         assert_eq!(worker.code(), Some(0));

@@ -5,6 +5,7 @@ use std::iter::once;
 use std::path::Path;
 use std::time::Duration;
 
+use ekiden_engine::remote_run::AtWork;
 use tokio::time::Instant;
 use tokio::try_join;
 
@@ -27,6 +28,8 @@ pub(super) struct Pushed {
     pub(super) tip: String,
     /// Pushes that failed or were given up. One of them may have arrived.
     unanswered: Vec<String>,
+    /// The last session, whose work it is to have.
+    pub(super) session: Option<AtWork>,
 }
 
 impl Attempt<'_> {
@@ -54,10 +57,9 @@ impl Attempt<'_> {
         let moves: Vec<Move> = once(handoff).chain(made).collect();
         match self.git.push(&self.base.remote, &moves).await {
             Ok(()) => {
-                *self.pushed() = Pushed {
-                    tip: saved,
-                    unanswered: Vec::new(),
-                };
+                let mut pushed = self.pushed();
+                pushed.tip = saved;
+                pushed.unanswered.clear();
                 Ok(is_complete.then_some(head))
             }
             Err(Fault::Taken) => Err(self.taken().await?),
@@ -91,6 +93,11 @@ impl Attempt<'_> {
                     if !std::mem::replace(&mut is_away, true) {
                         let StageTask { run, stage, .. } = self.task;
                         crate::say(&format!("{run} {stage}: {fault}; waiting for it"));
+                        let now = self.pushed().session.take().map(|session| AtWork {
+                            doing: "waits for the remote".to_owned(),
+                            ..session
+                        });
+                        self.beat.send_modify(|beat| beat.now = now);
                     }
                     tokio::time::sleep(PUSH_PAUSE).await;
                 }
