@@ -228,6 +228,7 @@ impl fmt::Display for Outcome {
                 write!(f, ": {why}")
             }
             Self::NoCheck { program } => write!(f, ": there is no program `{program}`"),
+            Self::Unmerged { files } if !files.is_empty() => write!(f, ": {}", files.join(", ")),
             Self::StagesFailed { failed, .. } => {
                 let stages: Vec<&str> = failed.iter().map(|one| one.stage.as_str()).collect();
                 write!(f, ": {}", stages.join(", "))

@@ -201,7 +201,7 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
 
 fn attempt_lines(attempt: &FailedAttempt) -> String {
     let (progress, next_prompt) = texts(attempt.notes.as_ref());
-    let cause = one_line(&attempt.cause, LINE_CHARS_MAX);
+    let cause = one_line(&attempt.cause, 4 * LINE_CHARS_MAX);
     let mut text = format!("It ended so: {}.\n", cause.trim_end_matches('.'));
     for (label, file, heading) in [
         ("Done", progress, Heading::Done),

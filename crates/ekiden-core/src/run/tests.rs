@@ -341,7 +341,7 @@ fn a_diagnosis_quotes_what_failed_in_the_last_merge() {
             assert!(diagnosis.contains(way), "{diagnosis}");
         }
         let mut sections = diagnosis.split("\n## ").skip(2);
-        sections.next().unwrap().to_owned() + sections.next().unwrap()
+        sections.next().unwrap().to_owned() + sections.next().unwrap_or_default()
     };
     let check = check(false);
     expect_test::expect![[r#"
@@ -365,6 +365,14 @@ fn a_diagnosis_quotes_what_failed_in_the_last_merge() {
         It ended so: it cannot be merged: a hook of the repository refused to commit its work.
     "#]]
     .assert_eq(&diagnosed(Merge::Refused { tail }));
+    let files = vec!["src/a.rs".to_owned(), "b".to_owned()];
+    let told = diagnosed(Merge::Conflict { files });
+    let why = "It ended so: it does not merge with other stages: src/a.rs, b.\n";
+    assert!(told.contains(why), "{told}");
+    // The command that helps is at the end.
+    let error = format!("{}`rm -rf /tree`", "a long way ".repeat(40));
+    let told = diagnosed(Merge::Failed { error });
+    assert!(told.contains("`rm -rf /tree`"), "{told}");
 }
 
 /// The fleet takes in what its history tells in one go as it likes.

@@ -364,9 +364,7 @@ impl Worktrees {
 /// The message about a worktree that is incomplete and may hold somebody's work.
 fn incomplete(tree: &Path) -> String {
     format!(
-        "{} is not a complete worktree any more; save what you need of it, and `rm -rf {}` lets ekiden \
-         make it again",
-        tree.display(),
+        "its worktree is not complete any more; save what you need of it, then `rm -rf {}` lets ekiden make it again",
         shell_word(&tree.to_string_lossy())
     )
 }

@@ -11,7 +11,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_report::page::Text;
 use jiff::tz::TimeZone;
 
-use super::line::{Tone, masked, one_line};
+use super::line::{Tone, masked, one_line, warning_line};
 use super::phrase;
 use super::shown_work_dir::ShownWorkDir;
 use crate::exit::Exit;
@@ -357,7 +357,7 @@ pub fn cause(outcome: &Outcome) -> String {
         } else {
             outcome.to_string()
         };
-    one_line(&text)
+    warning_line(&text)
 }
 
 /// A question on one line. A list may be the whole question.
@@ -444,6 +444,13 @@ mod tests {
             tokens,
             estimated: true,
         }
+    }
+
+    // shows: PLN-08
+    #[test]
+    fn a_command_at_the_end_of_a_long_cause_is_shown_whole() {
+        let why = format!("{}`rm -rf /tree`", "a long way ".repeat(40));
+        assert!(cause(&Outcome::NotMerged { why: why.clone() }).ends_with(&why));
     }
 
     // shows: REL-22

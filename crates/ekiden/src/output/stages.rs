@@ -10,7 +10,7 @@ use ekiden_core::run::Run;
 
 use super::entry::Entry;
 use super::json::{Fields, fields};
-use super::line::{Line, Tone, one_line};
+use super::line::{Line, Tone, one_line, warning_line};
 use super::reporter::Reporter;
 use super::{outcome, phrase};
 use crate::exit::Exit;
@@ -101,7 +101,7 @@ fn of_worktree(event: &WorktreeEvent, stage: &StageId, run: &Run) -> Option<Entr
     };
     let (entry, text) = match event {
         WorktreeEvent::Prepared { worktree: Err(why) } => {
-            let why = one_line(why);
+            let why = warning_line(why);
             let entry = what("no_worktree", fields! { "why": why });
             (entry, format!("has no place to work: {why}"))
         }
@@ -134,7 +134,7 @@ fn of_worktree(event: &WorktreeEvent, stage: &StageId, run: &Run) -> Option<Entr
                 (what("merge_refused", fields! { "tail": tail }), text)
             }
             Merge::Failed { error } => {
-                let error = one_line(error);
+                let error = warning_line(error);
                 let entry = what("merge_failed", fields! { "error": error });
                 (entry, format!("cannot be merged: {error}"))
             }
