@@ -176,8 +176,10 @@ impl<R: EffectRunner> Engine<'_, R> {
             declared: self.files.paths().declared(&outputs.unwrap_or_default()),
             effect: task_mark(&header.run, id),
             plan: settings.commit.clone().unwrap_or_default(),
-            // A separate tree has its own branch.
-            branch: header.place.branch.clone().filter(|_| !own_tree),
+            branch: match own_tree {
+                true => Some(self.files.paths().branch(stage)),
+                false => header.place.branch.clone(),
+            },
             issue: header.issue.as_ref().map(ToString::to_string),
             agent: self.relay(stage).and_then(Relay::one_of_several),
             is_repeated,

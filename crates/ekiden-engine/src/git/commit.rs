@@ -30,6 +30,8 @@ use ekiden_core::text::in_full;
 pub(crate) const TRAILER: &str = "Ekiden-Effect";
 /// The newest commits, among which we look for ours: few are made between a crash and a resume.
 const NEWEST: &str = "log -n 200 -z --no-show-signature --format=%H%n%B";
+/// The files of a commit, from the repository's root.
+const NAMES: &str = "diff-tree --root --name-only -r -z --ignore-submodules=none";
 
 /// Why there is no commit, and what helps.
 pub(crate) const REFUSES_MESSAGE: &str = "the `commit-msg` hook refused ekiden's message; give it another form in the settings, such as `commit_subject = \"chore: {subject}\"`";
@@ -42,7 +44,7 @@ pub struct CommitJob {
     /// What the trailer says: which effect of which run.
     pub effect: String,
     pub plan: CommitPlan,
-    /// The branch that the user named: commits are made only there.
+    /// The branch that the user named, or a stage's own: commits are made only there.
     pub branch: Option<String>,
     /// The issue that the run works on, as people name it.
     pub issue: Option<String>,
@@ -78,6 +80,30 @@ pub(crate) async fn find_effect(
         Err(GitError::Failed { .. }) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Puts what is checked out onto a stage's branch. If it does not contain what is there, it is on no branch then, and the
+/// answer is false. The branch that was checked out may be the user's and stays where it is. No file changes.
+pub(crate) async fn return_to(git: &Git, branch: &str) -> Result<bool, GitError> {
+    let (name, reason) = (full_name(branch), "ekiden: the stage worked elsewhere");
+    let exists = git.run("rev-parse --quiet --verify", &[&name]).await;
+    let is_behind = "merge-base --is-ancestor";
+    let has_left = exists.is_ok() && git.run(is_behind, &[&name, "HEAD"]).await.is_err();
+    if has_left {
+        let detach = "update-ref --no-deref HEAD HEAD";
+        git.long(detach, &[], b"").await?;
+    } else {
+        git.long("update-ref -m", &[reason, &name, "HEAD"], b"")
+            .await?;
+        let attach = "symbolic-ref -m";
+        git.long(attach, &[reason, "HEAD", &name], b"").await?;
+    }
+    Ok(!has_left)
+}
+
+/// A branch for git, which takes a short name for a tag if there is one.
+pub(crate) fn full_name(branch: &str) -> String {
+    format!("refs/heads/{branch}")
 }
 
 /// Commits the whole tree except these files and directories. A file that git no longer tracks but that is
@@ -173,10 +199,14 @@ impl Committer<'_> {
         if let Some(branch) = &self.job.branch
             && changes.branch.as_ref() != Some(branch)
         {
-            return Ok(Commit::Elsewhere {
-                branch: branch.clone(),
-                found: changes.branch,
-            });
+            if !self.job.own_tree {
+                return Ok(self.elsewhere(branch, changes.branch).await);
+            }
+            return_to(self.git, branch).await?;
+        }
+        if let Some(file) = self.unresolved(&changes.entries).await {
+            let why = format!("`{file}` has conflicts that are not resolved");
+            return Ok(failed(why, ""));
         }
         // `git add --all` would add a nested repository as a mere name.
         let takes_all = self.job.own_tree && !changes.has_repositories;
@@ -218,6 +248,35 @@ impl Committer<'_> {
         }
     }
 
+    /// No commit, since another branch than the run's is checked out.
+    async fn elsewhere(&self, branch: &str, found: Option<String>) -> Commit {
+        let exists = "rev-parse --quiet --verify";
+        match self.git.run(exists, &[&full_name(branch)]).await {
+            Ok(_) => Commit::Elsewhere {
+                branch: branch.to_owned(),
+                found,
+            },
+            Err(_) => failed(
+                format!(
+                    "its branch `{branch}` is gone; `git switch --create {branch}` makes it again here"
+                ),
+                "",
+            ),
+        }
+    }
+
+    /// A file with the marks of a conflict, such as one from the stash. Who takes the marks out need not say so to git.
+    async fn unresolved(&self, entries: &[Entry]) -> Option<String> {
+        for entry in entries.iter().filter(|entry| entry.is_unmerged) {
+            let place = format!(":(top,literal){}", entry.shown());
+            let args = ["^<<<<<<< ", "--", &place];
+            if self.git.run("grep --quiet -e", &args).await.is_ok() {
+                return Some(entry.shown());
+            }
+        }
+        None
+    }
+
     /// Leaves out what git calls deleted although something is there. Git would commit what is there. It drops such
     /// a name by itself when it takes in a directory or a link in its way; a file that was only taken out of the index
     /// stays taken out, for the user to commit.
@@ -238,8 +297,11 @@ impl Committer<'_> {
         }
         let args = [message, &FROM_STDIN].concat();
         git.long("commit --quiet --only", &args, &paths).await?;
-        // A hook may have changed files and staged them. What the index says is committed.
-        let _ = git.fed("reset --quiet", &FROM_STDIN, &paths).await;
+        // A hook may have changed files and staged them, also others. What the index says is committed.
+        let of_head = ["--no-commit-id", "HEAD", "--"];
+        let (names, top) = (git.fed(NAMES, &of_head, b"").await?, git.top().await?);
+        let reset = "--literal-pathspecs reset --quiet";
+        let _ = git.within(top).fed(reset, &FROM_STDIN, &names).await;
         Ok(())
     }
 
@@ -320,8 +382,7 @@ impl Committer<'_> {
         left_out: Vec<String>,
         elsewhere: Option<String>,
     ) -> Result<Commit, GitError> {
-        let diff = "diff-tree --root --name-only -r -z --ignore-submodules=none";
-        let names = self.git.run(diff, &[commit, "--"]).await?;
+        let names = self.git.run(NAMES, &[commit, "--"]).await?;
         // Its id comes before the files.
         let mut names = names.split_terminator('\0');
         Ok(Commit::Made {

@@ -18,8 +18,11 @@ const FIELDS_UNMERGED: usize = 10;
 
 /// What git leaves in its directory during an operation, and the operation's name. No commit concludes
 /// these. They come first, since a rebase also leaves traces of others.
-pub(crate) const MOVING_HEAD: [(&str, &str); 2] =
-    [("rebase-merge", "a rebase"), ("rebase-apply", "a rebase")];
+pub(crate) const MOVING_HEAD: [(&str, &str); 3] = [
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+    ("BISECT_LOG", "a bisect"),
+];
 /// A commit concludes these.
 const COMMITTING: [(&str, &str); 3] = [
     ("MERGE_HEAD", "a merge"),

@@ -253,7 +253,7 @@ async fn clear_away(
     let [tip] = trees.branches([&integration]).await?;
     let into = tip.map_or_else(|| "HEAD".to_owned(), |tip| tip.commit);
     let pattern = format!("refs/heads/{integration}*");
-    let list = "for-each-ref --format=%(refname:short) --merged";
+    let list = "for-each-ref --format=%(refname:lstrip=2) --merged";
     let merged = git.run(list, &[&into, &pattern]).await?;
     let mut needless: Vec<&str> = merged.lines().collect();
     let known = git.run("worktree list --porcelain", &[]).await?;

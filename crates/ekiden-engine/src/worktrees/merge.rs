@@ -22,7 +22,8 @@ use super::trees::Branch;
 use super::{StageJob, Worktrees};
 use crate::git::branch::elsewhere;
 use crate::git::commit::{
-    REFUSES_MESSAGE, commit_all, find_effect, refusal, refuses_message, trailer,
+    REFUSES_MESSAGE, commit_all, find_effect, full_name, refusal, refuses_message, return_to,
+    trailer,
 };
 use crate::git::flood::{is_in, stays_out};
 use crate::git::status::{Entry, MOVING_HEAD, Scope, Status, in_dir};
@@ -166,11 +167,11 @@ impl<'a> StageMerge<'a> {
         self.trees.keep_stage_tree(self.job).await?;
         if self.job.is_repeated {
             let mark = &self.job.mark;
-            if let Some(made) = find_effect(&self.git, mark, &self.integration).await? {
+            if let Some(made) = find_effect(&self.git, mark, &full_name(&self.integration)).await? {
                 let changed = self.changed(&format!("{made}^1"), &made, &[]).await?;
                 return self.done(made, &changed);
             }
-            if let Some(given) = find_effect(&self.git, mark, &self.branch).await? {
+            if let Some(given) = find_effect(&self.git, mark, &full_name(&self.branch)).await? {
                 let sides = [format!("{given}^1"), format!("{given}^2")];
                 let merged = self.merge_tree([&sides[0], &sides[1]]).await?;
                 if !merged.conflicts.is_empty() {
@@ -190,7 +191,8 @@ impl<'a> StageMerge<'a> {
         let stage = stage.ok_or_else(|| {
             GitError::Refused(format!("the stage deleted its branch {}", self.branch))
         })?;
-        let merged = self.merge_tree([&self.branch, &self.integration]).await?;
+        let sides = [&self.branch, &self.integration].map(|branch| full_name(branch));
+        let merged = self.merge_tree([&sides[0], &sides[1]]).await?;
         if !merged.conflicts.is_empty() {
             let subject = "ekiden: changes of other stages, with conflicts";
             self.give(&merged.tree, &stage, &tip, subject).await?;
@@ -228,7 +230,7 @@ impl<'a> StageMerge<'a> {
     /// Moves the integration branch to a merge. If a person has it checked out, their checkout moves too; otherwise
     /// the merged changes would look reverted there.
     async fn take(&self, commit: &str, tip: &Branch) -> Result<(), GitError> {
-        let name = format!("refs/heads/{}", self.integration);
+        let name = full_name(&self.integration);
         let trees = self.git.run("worktree list --porcelain", &[]).await?;
         // Git also lists a worktree whose directory is gone.
         let dir = elsewhere(&trees, &name).filter(|dir| Path::new(dir).exists());
@@ -308,6 +310,15 @@ impl<'a> StageMerge<'a> {
         let mut entries = status.entries.iter();
         let is_clean = entries.all(|entry| entry.is_only_inside || is_in(entry, &stays_out));
         let is_merging = git_dir.join("MERGE_HEAD").exists();
+        if status.branch.as_ref() != Some(&self.branch)
+            && !return_to(&self.git, &self.branch).await?
+        {
+            return GitError::refused(format!(
+                "the stage left its branch {}, and the commit in {place} does not contain that branch; \
+                 merge the two there",
+                self.branch
+            ));
+        }
         if !is_clean || is_merging {
             let subject = self.subject();
             let (message, before) = (["-m", &subject[..]], self.git.message_written());
@@ -326,28 +337,7 @@ impl<'a> StageMerge<'a> {
                 return refused.map_or(Err(error), |tail| Ok(Some(Merge::Refused { tail })));
             }
         }
-        if status.branch.as_ref() != Some(&self.branch) {
-            self.return_to_branch().await?;
-        }
         Ok(None)
-    }
-
-    /// Brings back the work of a stage that works on another branch, or on none.
-    async fn return_to_branch(&self) -> Result<(), GitError> {
-        let branch = &self.branch;
-        let [there] = self.trees.branches([branch]).await?;
-        let is_behind = "merge-base --is-ancestor";
-        if there.is_some() && self.git.run(is_behind, &[branch, "HEAD"]).await.is_err() {
-            return GitError::refused(format!(
-                "the stage left its branch {branch}, and the commit in {} does not contain that branch; \
-                 merge the two there",
-                self.tree.display()
-            ));
-        }
-        let name = format!("refs/heads/{branch}");
-        let reason = "ekiden: the stage worked elsewhere";
-        self.long("update-ref -m", &[reason, &name, "HEAD"]).await?;
-        self.long("symbolic-ref -m", &[reason, "HEAD", &name]).await
     }
 
     /// Merges the stage's side and the others'. The order says whose side is first in a conflict.
@@ -373,11 +363,11 @@ impl<'a> StageMerge<'a> {
         tree: &str,
         changed: &[String],
     ) -> Result<Vec<String>, GitError> {
-        let marker = format!("-G^[<>]{{7,}} {}", self.integration);
+        let marker = format!("-G^[<>]{{7,}} {}", full_name(&self.integration));
         // Git marks conflicts also in a file whose attributes say that no difference is shown.
         let mut left = self.changed(&tip.tree, tree, &["--text", &marker]).await?;
         // If a file is in a directory's place, git puts one side under a name that contains a branch.
-        let name = format!("~{}", self.integration.replace('/', "_"));
+        let name = format!("~{}", full_name(&self.integration).replace('/', "_"));
         left.extend(changed.iter().filter(|file| file.contains(&name)).cloned());
         Ok(left)
     }

@@ -12,6 +12,7 @@ use ekiden_store::place::git_dir_of;
 
 use super::{StageJob, Worktrees, no_worktrees};
 use crate::git::GitError;
+use crate::git::commit::full_name;
 
 /// Locks that a killed git leaves in the git directory of a worktree.
 const LOCKS: [&str; 5] = [
@@ -214,7 +215,7 @@ impl Worktrees {
         &self,
         names: [&String; N],
     ) -> Result<[Option<Branch>; N], GitError> {
-        let refs = names.map(|name| format!("refs/heads/{name}"));
+        let refs = names.map(|name| full_name(name));
         let args: Vec<&str> = refs.iter().map(String::as_str).collect();
         let list = "for-each-ref --format=%(objectname)%20%(tree)%20%(refname)";
         let said = self.users_git().run(list, &args).await?;

@@ -86,6 +86,19 @@ fn commits_go_to_the_promised_branch_or_nowhere() {
     assert_eq!(log("main..night"), "ekiden: session 2 checkpoint\n");
 }
 
+// shows: RUN-17
+#[test]
+fn a_branch_that_a_session_renamed_is_told_as_gone() {
+    let environment = repository();
+    let item = "- [ ] It\n\n  ```sh\n  git branch -m night other; echo x > made\n  ```\n";
+    environment.write("task.md", item);
+    let said = environment
+        .run(&run(&["-g", "--branch", "night"]))
+        .expect(0);
+    let told = "session 1 is not committed: its branch `night` is gone; `git switch --create night` makes it again here";
+    assert!(said.stdout.contains(told), "{said}");
+}
+
 /// A session that ends in a rebase leaves no branch checked out. A resume goes on, as the run would have.
 // shows: RUN-17, DUR-01
 #[test]

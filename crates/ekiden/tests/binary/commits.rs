@@ -266,6 +266,22 @@ fn a_conflict_from_before_the_run_stays_out_of_commits_once_it_is_resolved() {
     assert_eq!(status(&environment), "M  mine\n?? task.md\n");
 }
 
+// shows: REL-18
+#[test]
+fn a_conflict_that_a_session_leaves_is_not_committed_as_it_is() {
+    let environment = repository();
+    environment.write("file", "one\n");
+    environment.commit_all();
+    environment.write(
+        "task.md",
+        &item("echo its > file; git stash -q; echo two > file; git commit -qam two; git stash pop -q || true"),
+    );
+    let said = environment.run(&RUN).expect(0);
+    let why = "session 1 is not committed: `file` has conflicts that are not resolved";
+    assert!(said.stdout.contains(why), "{said}");
+    assert_eq!(status(&environment), "UU file\n?? task.md\n");
+}
+
 /// A pipe in a file's place, as root reads every file.
 // shows: REL-18
 #[test]
@@ -406,10 +422,15 @@ fn a_hook_that_mends_files_is_heeded() {
     hook(
         &environment,
         "pre-commit",
-        "echo mended > item-1.txt\ngit add item-1.txt\n",
+        "echo mended > item-1.txt; echo 1.1 > version; echo made > gen\ngit add item-1.txt version gen\n",
     );
+    environment.write("version", "1.0\n");
+    environment.git(&["add", "version"]);
+    environment.git(&["commit", "--quiet", "--no-verify", "-m", "version"]);
     environment.write("task.md", &items(1));
     environment.run(&RUN).expect(0);
+    let last = environment.git(&["show", "--format=", "--name-only", "HEAD"]);
+    assert_eq!(last, "gen\nitem-1.txt\nversion\n");
     assert_eq!(environment.git(&["show", "HEAD:item-1.txt"]), "mended\n");
     assert_eq!(status(&environment), "?? task.md\n");
 }
@@ -684,6 +705,9 @@ fn nothing_is_committed_into_a_merge_or_without_a_name() {
     let environment = repository();
     environment.shell("mkdir .git/rebase-merge");
     insta::assert_snapshot!(told(&environment), @"  ! session 1 is not committed: a rebase is under way");
+    let environment = repository();
+    environment.shell("git bisect start");
+    insta::assert_snapshot!(told(&environment), @"  ! session 1 is not committed: a bisect is under way");
     let environment = Environment::with_git();
     environment.git(&["config", "user.useConfigOnly", "true"]);
     insta::assert_snapshot!(told(&environment), @"  ! session 1 is not committed: git has no name and email for you; set them: `git config --global user.name NAME`, `git config --global user.email ADDRESS`");

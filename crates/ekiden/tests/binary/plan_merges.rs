@@ -494,21 +494,55 @@ fn what_a_stage_does_elsewhere_than_on_its_branch_is_merged() {
         fixture.run().expect(0);
         assert_eq!(fixture.environment.read("f1"), "hello\n", "{elsewhere}");
         assert_eq!(fixture.environment.read("f2"), "more\n", "{elsewhere}");
+        if elsewhere.ends_with("feature") {
+            let last = fixture
+                .environment
+                .git(&["log", "-1", "--format=%s", "feature"]);
+            assert_eq!(
+                last, "mine\n",
+                "a branch that is not the stage's stays where it is"
+            );
+        }
     }
 }
 
 // shows: PLN-08
 #[test]
-fn a_rebase_under_way_is_not_taken_for_an_end() {
+fn a_tag_is_not_taken_for_the_branch_of_that_name() {
+    let tags = "b=$(git branch --show-current); git tag $b; git tag ${b%-A}; echo a > a";
+    let fixture = Fixture::new("true")
+        .stage("A", &[tags])
+        .stage("B", &["echo b > b"]);
+    let said = fixture.run().expect(0);
+    assert!(!said.stderr.contains("warning"), "{said}");
+    assert_eq!(fixture.environment.read("a"), "a\n", "{said}");
+    assert_eq!(fixture.environment.read("b"), "b\n", "{said}");
+}
+
+// shows: PLN-08
+#[test]
+fn a_conflict_without_a_merge_goes_back_to_the_stage() {
+    let conflict = "echo a > base.txt; git stash -q; echo b > base.txt; git commit -qam b; git stash pop -q || true";
+    let fixture = Fixture::new("true").stage("A", &[conflict, "echo both > base.txt"]);
+    let said = fixture.run().expect(0);
+    assert!(said.stdout.contains("it goes back to be fixed"), "{said}");
+    assert_eq!(fixture.environment.read("base.txt"), "both\n");
+}
+
+// shows: PLN-08
+#[test]
+fn a_rebase_or_a_bisect_under_way_is_not_taken_for_an_end() {
     let rebase = "echo a > n; git add n; git commit -qm a; echo b > n; git commit -qam b; \
                   GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD~2 || true";
-    let fixture = Fixture::new("true").stage("A", &[rebase]);
-    let said = fixture.run().expect(1);
-    assert!(
-        said.stdout
-            .contains("the stage left a rebase unfinished in "),
-        "{said}"
-    );
+    for (what, work) in [
+        ("rebase", rebase),
+        ("bisect", "git bisect start; echo a > n"),
+    ] {
+        let fixture = Fixture::new("true").stage("A", &[work]);
+        let said = fixture.run().expect(1);
+        let told = format!("the stage left a {what} unfinished in ");
+        assert!(said.stdout.contains(&told), "{said}");
+    }
 }
 
 // shows: PLN-08
