@@ -3,7 +3,7 @@
 use super::{Baseline, Relay, SessionEnd};
 use crate::effect::RelayEffect;
 use crate::ends::{EndCause, EndClass};
-use crate::event::{AttemptEnded, Check, Survey};
+use crate::event::{AttemptEnded, Check, Commit, Survey};
 use crate::handoff::Status;
 use crate::judge::{Judge, Judgement, Observed, Warning, WeakenedTest};
 use crate::limits;
@@ -23,8 +23,10 @@ pub struct Seen {
     pub(super) judge: Option<Judge>,
     /// The commit that was checked out before the run began.
     pub first_commit: Option<String>,
-    /// The last commit was not made, so the tree holds uncommitted work of sessions.
-    pub(super) is_uncommitted: bool,
+    /// What became of the last commit that was ordered.
+    pub(super) commit: Option<Commit>,
+    /// What was uncommitted before the run began, as in `git status --short`.
+    open_before: Vec<String>,
     /// Weakened tests that existed before the run began, so the run did not cause them.
     weakened_before: Vec<WeakenedTest>,
     /// The number of dropped commits at the last warning about them.
@@ -74,7 +76,8 @@ impl Seen {
             check: None,
             judge: rules.map(|rules| Judge::new(rules, task, None)),
             first_commit: None,
-            is_uncommitted: false,
+            commit: None,
+            open_before: Vec::new(),
             weakened_before: Vec::new(),
             dropped: None,
             stashes_before: None,
@@ -96,6 +99,7 @@ impl Seen {
         self.judge_anew(task);
         if let Some(survey) = self.survey.as_ref().filter(|_| self.judge.is_some()) {
             self.first_commit.clone_from(&survey.head);
+            self.open_before.clone_from(&survey.status);
             self.weakened_before.clone_from(&survey.weakened);
             self.dropped = None;
             (self.stashes_before, self.stashed) = (Some(survey.stashes), 0);
@@ -129,6 +133,27 @@ impl Seen {
         tree.is_none() || judge.is_none_or(|judge| judge.is_unchanged(tree))
     }
 }
+
+    /// Whether everything that sessions did is committed where it should be, as far as the last look can tell. Paths with
+    /// `except` in them do not count.
+    pub fn is_committed(&self, except: &str) -> bool {
+        let is_made = match &self.seen.commit {
+            None => true,
+            Some(Commit::Made { left_out, .. } | Commit::Nothing { left_out }) => {
+                left_out.is_empty()
+            }
+            Some(
+                Commit::Elsewhere { .. }
+                | Commit::Refused { .. }
+                | Commit::Failed { .. }
+                | Commit::Cancelled,
+            ) => false,
+        };
+        let survey = self.seen.survey.as_ref();
+        let mut open = survey.into_iter().flat_map(|survey| &survey.status);
+        let is_old = |line: &String| self.seen.open_before.contains(line);
+        is_made && open.all(|line| is_old(line) || line.contains(except))
+    }
 
 impl Relay {
     /// Counts a session that crashed, and returns whether the next one must wait a while.

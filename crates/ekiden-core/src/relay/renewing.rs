@@ -6,7 +6,7 @@
 
 use super::{Baseline, NextAttempt, Relay};
 use crate::effect::RelayEffect;
-use crate::event::Continued;
+use crate::event::{Commit, Continued};
 use crate::handoff::Status;
 use crate::ids::{AttemptId, SessionNumber};
 use crate::knowledge::Knowledge;
@@ -47,7 +47,12 @@ impl Relay {
         self.seen.baseline = Baseline::Unknown;
         self.seen.check = None;
         self.sections = vec![PromptSection::NewTask];
-        if continued.commit.is_some() && !self.seen.is_uncommitted {
+        let commit = &self.seen.commit;
+        let is_made = matches!(
+            commit,
+            None | Some(Commit::Made { .. } | Commit::Nothing { .. })
+        );
+        if continued.commit.is_some() && is_made {
             self.settings.commit.clone_from(&continued.commit);
         }
         self.set_task(&continued.task);

@@ -227,7 +227,7 @@ impl Relay {
             return Vec::new();
         };
         let cancelled = *commit == Commit::Cancelled;
-        self.seen.is_uncommitted = !matches!(commit, Commit::Made { .. } | Commit::Nothing { .. });
+        self.seen.commit = Some(commit.clone());
         let section = match commit {
             Commit::Elsewhere { .. } => Some(PromptSection::OtherBranch),
             Commit::Refused { tail } => Some(PromptSection::HookRefused { tail: tail.clone() }),

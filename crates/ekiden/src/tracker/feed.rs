@@ -45,6 +45,8 @@ use crate::settings::table;
 const LOOK: Millis = Millis::from_secs(60);
 /// The longest title of a pull request, in characters.
 const TITLE_CHARS_MAX: usize = 120;
+const NOT_COMMITTED: &str = "no pull request: not all of the verified work is committed on the run's branch; commit it there \
+                             (see `git status`), then `ekiden continue`";
 /// One record never causes more.
 const WRITES_MAX: u64 = 1_000;
 /// How long the end of a run waits for what is being sent; a separate process does the rest.
@@ -110,7 +112,7 @@ impl Feed {
         messages
     }
 
-    /// Queues what follows from a record that is on disk. Reports an error once.
+    /// Queues what follows from a record that is on disk. Returns a warning for people; an error only once.
     pub fn recorded(&mut self, record: &Record, run: &Run, timeline: &Timeline) -> Option<String> {
         if let Some(listener) = &mut self.listener {
             listener.since = read_until(run);
@@ -135,8 +137,12 @@ impl Feed {
                     .map(|(what, write)| (issue.clone(), what, write)),
             );
         }
+        let mut warning = None;
         if end == Some(&(Outcome::Complete { verified: true })) {
-            writes.extend(pull_request_of(run, timeline));
+            match run.header().pull_request.is_none() || self.all_is_committed(run) {
+                true => writes.extend(pull_request_of(run, timeline)),
+                false => warning = Some(NOT_COMMITTED.to_owned()),
+            }
         }
         // The outbox may have forgotten that the tracker has them, and people may have changed the issue
         // since. A comment is written again as it is, and needs its old entries if the run goes on.
@@ -162,7 +168,8 @@ impl Feed {
                 if queued.contains(&true) {
                     self.send();
                 }
-                None
+                // Records are told again when the run goes on.
+                warning.filter(|_| SystemClock.now().since(record.time) < LOOK)
             }
             Err(error) => (!std::mem::replace(&mut self.has_failed, true))
                 .then(|| format!("the issue is not updated: cannot {}", in_full(&error))),
@@ -361,6 +368,15 @@ impl Feed {
             writes.push(("end-state".to_owned(), Write::State { state }));
         }
         writes
+    }
+
+    /// Whether the run's branch has what was verified. A plan's is where its stages are merged.
+    fn all_is_committed(&self, run: &Run) -> bool {
+        // Ekiden itself writes there.
+        let issues = self.trackers.get(&table::TRACKER_LOCAL_DIR);
+        let issues = issues.unwrap_or_default() + "/";
+        let mut relays = run.relays();
+        run.header().manifest.plan.is_some() || relays.all(|(_, relay)| relay.is_committed(&issues))
     }
 
     fn comment(&self, entry: Entry, run: &Run) -> Write {

@@ -786,6 +786,22 @@ fn a_pull_request_is_rehearsed_in_a_file() {
 
 // shows: TRK-09
 #[test]
+fn a_pull_request_waits_until_what_was_verified_is_committed() {
+    let environment = with_origin(Environment::with_git()).with("EKIDEN_TRACKER_KIND", "local");
+    environment.script(".git/hooks/pre-commit", "exit 1\n");
+    let said = environment.run(&PULL_RUN).expect(0);
+    assert!(said.stderr.contains("warning: no pull request: "), "{said}");
+    sent(&environment);
+    assert!(!environment.exists(".issues"), "{said}");
+    environment.script(".git/hooks/pre-commit", "");
+    environment.write("next.md", &items(2));
+    let said = environment.run(&["continue", "-f", "next.md"]).expect(0);
+    sent(&environment);
+    assert!(environment.exists(".issues"), "{said}");
+}
+
+// shows: TRK-09
+#[test]
 fn a_pull_request_that_cannot_be_is_refused_before_the_run() {
     let environment = with_origin(Environment::with_git());
     let said = |args: &[&str], code| environment.run(args).expect(code).stderr;

@@ -79,6 +79,29 @@ fn only_the_session_after_a_hooks_refusal_is_told_of_it() {
     }
 }
 
+// shows: TRK-09
+#[test]
+fn it_is_known_whether_all_that_sessions_did_is_committed() {
+    let is_committed = |rules: &str, words: &str| {
+        let track = after(rules, words);
+        track.relay().is_committed(".issues/")
+    };
+    let rules = "git judged commits";
+    assert!(is_committed(rules, "survey well commit survey"));
+    assert!(is_committed(rules, "survey well commit:nothing survey"));
+    assert!(!is_committed(rules, "survey well commit:failed survey"));
+    assert!(!is_committed(rules, "survey well commit:refused survey"));
+    for (before, after, expected) in [
+        (":", "open=new", false),
+        ("open=old", "open=old", true),
+        (":", "open=.issues/12.md", true),
+    ] {
+        let words = format!("survey:{} well survey:{after}", before.trim_matches(':'));
+        let found = is_committed("git judged", &words);
+        assert_eq!(found, expected, "{words}");
+    }
+}
+
 // shows: REL-18
 #[test]
 fn without_a_repository_nothing_is_committed() {

@@ -561,6 +561,11 @@ impl Track {
                     ..Survey::default()
                 })
             }
+            open if open.starts_with("open=") => Ok(Survey {
+                tree: open.to_owned(),
+                status: vec![open.to_owned()],
+                ..Survey::default()
+            }),
             commit => Ok(Survey {
                 head: Some("abc".to_owned()),
                 tree: self.tree.clone(),
