@@ -51,7 +51,7 @@ pub enum Warning {
         session: SessionNumber,
         why: String,
     },
-    /// What is checked out no longer contains commits from before the run.
+    /// What is checked out no longer contains commits that it contained before the session.
     CommitsDropped {
         /// The session that is over.
         session: SessionNumber,

@@ -29,8 +29,8 @@ pub struct Seen {
     open_before: Vec<String>,
     /// Weakened tests that existed before the run began, so the run did not cause them.
     weakened_before: Vec<WeakenedTest>,
-    /// The number of dropped commits at the last warning about them.
-    dropped: Option<u32>,
+    /// The commit that was checked out at the look before the last session.
+    pub(super) head_before: Option<String>,
     /// The entries of git's stash before the run began, if it was surveyed then.
     stashes_before: Option<u32>,
     /// The number of new ones at the last warning about them.
@@ -79,7 +79,7 @@ impl Seen {
             commit: None,
             open_before: Vec::new(),
             weakened_before: Vec::new(),
-            dropped: None,
+            head_before: None,
             stashes_before: None,
             stashed: 0,
             left_out: 0,
@@ -101,7 +101,6 @@ impl Seen {
             self.first_commit.clone_from(&survey.head);
             self.open_before.clone_from(&survey.status);
             self.weakened_before.clone_from(&survey.weakened);
-            self.dropped = None;
             (self.stashes_before, self.stashed) = (Some(survey.stashes), 0);
         }
     }
@@ -134,6 +133,7 @@ impl Seen {
     }
 }
 
+impl Relay {
     /// Whether everything that sessions did is committed where it should be, as far as the last look can tell. Paths with
     /// `except` in them do not count.
     pub fn is_committed(&self, except: &str) -> bool {
@@ -155,7 +155,6 @@ impl Seen {
         is_made && open.all(|line| is_old(line) || line.contains(except))
     }
 
-impl Relay {
     /// Counts a session that crashed, and returns whether the next one must wait a while.
     pub(super) fn count_crash(&mut self, end: &mut SessionEnd) -> bool {
         let empty = end.crash == Crash::IfUnchanged && self.seen.is_unchanged();
@@ -213,8 +212,6 @@ impl Relay {
         let before = std::mem::replace(&mut self.seen.left_out, left_out);
         let survey = self.seen.survey.as_ref();
         let dropped = survey.and_then(|survey| survey.dropped);
-        let before_this = std::mem::replace(&mut self.seen.dropped, dropped);
-        let dropped = dropped.filter(|_| dropped > before_this);
         let stashed = self.seen.stashed();
         let is_new = stashed > std::mem::replace(&mut self.seen.stashed, stashed);
         let survey = survey.filter(|_| passed);
@@ -240,7 +237,7 @@ impl Relay {
             dropped.map(|count| Warning::CommitsDropped {
                 session,
                 count,
-                commit: self.seen.first_commit.clone().unwrap_or_default(),
+                commit: self.seen.head_before.clone().unwrap_or_default(),
             }),
             is_new.then_some(Warning::Stashed {
                 session,

@@ -285,9 +285,15 @@ impl Relay {
             return;
         };
         match (&mut self.seen.survey, before) {
-            (Some(survey), Some(before)) if end.surveyed => survey.commits.extend(before.commits),
+            (Some(survey), Some(before)) if end.surveyed => {
+                survey.commits.extend(before.commits);
+                survey.dropped = survey.dropped.or(before.dropped);
+            }
             // Without two surveys of the tree, only the agent's own edits say whether it changed.
-            (Some(survey), Some(before)) => end.unchanged = before.tree == survey.tree,
+            (Some(survey), Some(before)) => {
+                end.unchanged = before.tree == survey.tree;
+                self.seen.head_before = before.head;
+            }
             (Some(_), None) | (None, _) => {}
         }
         end.surveyed = true;

@@ -285,14 +285,15 @@ impl<R: EffectRunner> Engine<'_, R> {
 /// session did.
 fn since(relay: &Relay, is_plan: bool) -> Since {
     let survey = relay.seen.survey.as_ref();
-    let last = survey.and_then(|survey| survey.head.clone());
+    let last = survey.map(|survey| survey.head.clone().unwrap_or_default());
     let first = relay.seen.first_commit.clone();
     let is_review = relay.purpose() == Purpose::Review;
     Since {
         base: first
             .clone()
             .filter(|_| is_plan || is_review)
-            .or_else(|| last.clone()),
+            .or_else(|| last.clone())
+            .filter(|commit| !commit.is_empty()),
         last,
         first,
         items: relay.items.is_some(),

@@ -55,7 +55,8 @@ pub(super) async fn survey(
         Some(seen) => (seen.tree.clone(), seen.substance().to_owned()),
         None => fingerprints(git, dir, &changed).await,
     };
-    let (commits, dropped, committed, diff_stat, weakened, diff) = tokio::join!(
+    let (stashes, commits, dropped, committed, diff_stat, weakened, diff) = tokio::join!(
+        stashes(git, &changed.status),
         commits(git, since, &changed),
         dropped(git, since, &changed),
         committed(git, since, &changed),
@@ -78,7 +79,7 @@ pub(super) async fn survey(
         tree,
         weakened,
         dropped,
-        stashes: changed.status.stashes,
+        stashes,
         tests_unread,
         items: None,
         item_files: BTreeMap::new(),
@@ -148,16 +149,34 @@ async fn commits(git: &Git, since: &Since, changed: &Changed) -> Vec<String> {
     let Some(last) = earlier(&since.last, changed) else {
         return Vec::new();
     };
-    let log = git.run(LOG, &[&format!("{last}..HEAD")]).await;
+    let range = match last {
+        "" => "HEAD".to_owned(),
+        last => format!("{last}..HEAD"),
+    };
+    let log = git.run(LOG, &[&range]).await;
     log.map(|text| bounded(&text)).unwrap_or_default()
 }
 
 /// What an agent lost that reset or rewrote the branch, or switched to another.
 async fn dropped(git: &Git, since: &Since, changed: &Changed) -> Option<u32> {
-    let first = earlier(&since.first, changed)?;
-    let range = format!("HEAD..{first}");
+    let last = earlier(&since.last, changed)?;
+    let range = format!("HEAD..{last}");
     let count = git.line("rev-list --count", &[&range]).await;
     count.ok()?.parse().ok().filter(|count| *count > 0)
+}
+
+/// The entries of the stash. All worktrees share it, so on a branch of ours only those that were made there count.
+async fn stashes(git: &Git, status: &Status) -> u32 {
+    let branch = status.branch.as_ref();
+    let ours = branch.filter(|branch| branch.starts_with("ekiden/") && status.stashes > 0);
+    let Some(branch) = ours else {
+        return status.stashes;
+    };
+    let list = git.run("stash list --format=%gs", &[]).await;
+    let (list, place) = (list.unwrap_or_default(), format!("n {branch}: "));
+    list.lines()
+        .map(|line| u32::from(line.contains(&place)))
+        .sum()
 }
 
 /// The files that these commits changed.

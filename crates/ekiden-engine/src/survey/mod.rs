@@ -62,7 +62,7 @@ fn id(file: &Metadata) -> (u64, u64) {
 /// The commits that a survey of the work tree starts from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Since {
-    /// The commit at the previous survey: newer ones are reported.
+    /// The commit at the previous survey: newer ones are reported. Empty if there was none yet.
     pub last: Option<String>,
     /// The commit at the run's first survey: what happened to its tests is reported.
     pub first: Option<String>,

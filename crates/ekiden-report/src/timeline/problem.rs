@@ -86,8 +86,8 @@ impl Kind {
                 "sessions whose tests could not be compared",
             ),
             Self::CommitsDropped => (
-                "session that dropped your commits",
-                "sessions that dropped your commits",
+                "session that dropped commits",
+                "sessions that dropped commits",
             ),
             Self::Stashed => (
                 "stash that was left behind",
@@ -197,7 +197,7 @@ fn dropped(count: u32, newest: &str) -> String {
     let count = phrase::count(u64::from(count), "commit");
     let newest: String = newest.chars().take(COMMIT_CHARS).collect();
     format!(
-        "what is checked out no longer contains {count} from before the run; `git branch NAME {newest}` keeps them"
+        "what is checked out no longer contains {count} that it had; `git branch NAME {newest}` keeps them"
     )
 }
 

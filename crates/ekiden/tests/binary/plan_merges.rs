@@ -519,6 +519,19 @@ fn a_tag_is_not_taken_for_the_branch_of_that_name() {
     assert_eq!(fixture.environment.read("b"), "b\n", "{said}");
 }
 
+/// All worktrees of a repository share one stash.
+// shows: REL-14
+#[test]
+fn a_stash_counts_only_for_the_stage_that_made_it() {
+    let stashed = "until git stash list | grep -q .; do sleep 0.1; done; echo b > b";
+    let fixture = Fixture::new("true")
+        .stage("A", &["echo a > base.txt; git stash -q; echo a > a"])
+        .stage("B", &[stashed]);
+    let said = fixture.run().expect(0);
+    let told = said.stdout.matches("git's stash has 1 new entry").count();
+    assert_eq!(told, 1, "{said}");
+}
+
 // shows: PLN-08
 #[test]
 fn a_conflict_without_a_merge_goes_back_to_the_stage() {

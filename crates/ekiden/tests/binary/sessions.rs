@@ -203,6 +203,7 @@ fn the_first_commit_of_a_repository_with_sha256_is_shown() {
     environment.run(&[&RUN[..4], &["-g"]].concat()).expect(0);
     let told = environment.told(&["diff", "1"]);
     assert!(told.contains("\n+++ b/item-1.txt\n"), "{told}");
+    assert!(told.contains(" ekiden: session 1 checkpoint\n"), "{told}");
 }
 
 // shows: UIX-04
