@@ -171,7 +171,8 @@ pub fn continue_with(
     let mut work_dir = LockedWorkDir::take(fenced(workspace), workspace)?;
     let found = history::continuable(work_dir.state.view(), workspace, prefix)?;
     work_dir.check_log(found.id(), ChangedLog::Refuse)?;
-    work_dir.switch(found.run.header())?;
+    // Its branch may have been merged and deleted.
+    work_dir.switch(found.run.header(), None)?;
     if found.run.header().settings.commit.is_some() {
         continued.commit = Some(work_dir.uncommitted()?);
     }
@@ -194,7 +195,7 @@ fn go_on(
     let journal = Journal::open(&work_dir.state, &header.run)?;
     let ended = work_dir.end_leftovers(&journal)?;
     leftovers::warn(work_dir.left_behind + ended, observer);
-    match work_dir.switch(header) {
+    match work_dir.switch(header, last_commit(found)) {
         // A session left a rebase unfinished. The next one finds it, and commits wait for the branch.
         Err(EngineError::Branch(refused)) if has_worked(found) && work_dir.is_git_busy() => {
             observer.warn(&format!("cannot {refused}"));
@@ -219,6 +220,13 @@ fn go_on(
 fn has_worked(run: &Run) -> bool {
     let mut relays = run.relays();
     relays.any(|(_, relay)| relay.totals.sessions > 0 || relay.has_started())
+}
+
+/// The last commit of a run that has worked on its branch. A plan's stages have others.
+fn last_commit(run: &Run) -> Option<&str> {
+    let has_worked = has_worked(run) && run.header().manifest.plan.is_none();
+    let mut relays = run.relays().filter(|_| has_worked);
+    relays.find_map(|(_, relay)| relay.seen.survey.as_ref()?.head.as_deref())
 }
 
 /// An engine that has begun, its inputs, and the socket on which it is steered.
@@ -279,16 +287,16 @@ impl LockedWorkDir {
 
     /// Switches to the run's branch, and notes which files commits will leave alone.
     fn ready(&self, mut header: RunStarted) -> Result<RunStarted, EngineError> {
-        self.switch(&header)?;
+        self.switch(&header, None)?;
         if header.settings.commit.is_some() {
             header.settings.commit = Some(self.uncommitted()?);
         }
         Ok(header)
     }
 
-    fn switch(&self, header: &RunStarted) -> Result<(), EngineError> {
+    fn switch(&self, header: &RunStarted, last: Option<&str>) -> Result<(), EngineError> {
         if let Some(branch) = &header.place.branch {
-            branch::switch(&self.workspace, branch)?;
+            branch::switch(&self.workspace, branch, last)?;
         }
         Ok(())
     }

@@ -183,16 +183,24 @@ pub fn remove_worktree(dir: &Path, tree: &Path) -> Result<(), String> {
     }
 }
 
-/// Switches to a branch, and creates it if it does not exist.
-pub(crate) fn switch(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
+/// Switches to a branch, and creates it if it does not exist, unless a run's work ends on it with the commit `last`.
+pub(crate) fn switch(
+    workspace: &Workspace,
+    name: &str,
+    last: Option<&str>,
+) -> Result<(), BranchError> {
     if current(workspace).as_deref() == Some(name) {
         return Ok(());
     }
     let switched = target(&workspace.dir, name).and_then(|target| {
-        let how = if target.is_some() {
-            "--guess"
-        } else {
-            "--create"
+        let how = match (target, last) {
+            (Some(_), _) => "--guess",
+            (None, None) => "--create",
+            (None, Some(last)) => {
+                return GitError::refused(format!(
+                    "it is gone; `git branch {name} {last}` brings it back"
+                ));
+            }
         };
         ask(
             &workspace.dir,
@@ -263,9 +271,11 @@ fn words(error: &GitError) -> String {
     let GitError::Failed { said, .. } = error else {
         return in_full(error);
     };
+    let is_fault = |line: &&str| !line.starts_with("hint:") && !line.starts_with("warning:");
+    let lines = said.lines().filter(is_fault);
     // A refused push first says where to.
-    let refused = said.lines().find(|line| line.starts_with(" ! "));
-    let message = refused.or(said.lines().next()).unwrap_or_default();
+    let refused = lines.clone().find(|line| line.starts_with(" ! "));
+    let message = refused.map_or_else(|| lines.collect::<Vec<_>>().join(" "), str::to_owned);
     match message.split('\'').collect::<Vec<_>>()[..] {
         [_, file, rest] if rest.contains("not uptodate") || rest.contains("overwritten") => {
             format!("it would overwrite {file}, which is not committed")
@@ -302,6 +312,12 @@ mod tests {
         assert_eq!(
             words("fatal: 'x' is already used by worktree at '/y'"),
             "'x' is already used by worktree at '/y'"
+        );
+        let several =
+            "hint: do this\nerror: these files would be overwritten:\n\ta1\nPlease move them.";
+        assert_eq!(
+            words(several),
+            "these files would be overwritten: a1 Please move them."
         );
         let push = "To ../o.git\n ! [rejected]        x -> x (non-fast-forward)\nerror: failed";
         assert_eq!(words(push), "! [rejected] x -> x (non-fast-forward)");

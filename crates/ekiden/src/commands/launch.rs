@@ -12,6 +12,7 @@ use ekiden_core::manifest::Manifest;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
+use ekiden_engine::git::branch;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Unfinished};
@@ -307,6 +308,9 @@ pub(super) fn continue_with(
         refuse_plan(&summary.run, what)?;
     }
     warn_of_edit(invocation, workspace, &summary.run, output);
+    if let With::Resume(..) = asked.with {
+        warn_of_branch(workspace, summary.run.header(), output);
+    }
     let is_of_run = |name: &str| summary.run.header().has_agent(name);
     agents::check_budgets(
         &invocation.given,
@@ -355,6 +359,22 @@ pub(super) fn continue_with(
         };
         Ok(Exit::of(&outcome?))
     })
+}
+
+/// Says that another branch is checked out than the one that the run began on, which has its work so far.
+fn warn_of_branch(workspace: &Workspace, header: &RunStarted, output: &mut Output) {
+    let commits = header.settings.commit.as_ref();
+    let begun = commits.and_then(|plan| plan.branch.as_ref());
+    let begun = begun.filter(|_| header.place.branch.is_none());
+    let found = branch::current(workspace);
+    if let (Some(begun), Some(found)) = (begun, &found)
+        && begun != found
+    {
+        let (begun, found) = (one_line(begun), one_line(found));
+        output.warn(&format!(
+            "this run began on `{begun}`, and `{found}` is checked out now"
+        ));
+    }
 }
 
 /// Says that a plan continues as it was, if somebody edited its manifest.

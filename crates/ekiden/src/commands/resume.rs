@@ -18,7 +18,8 @@ use crate::settings::flags::{Resuming, Typed};
 ///
 /// It does not matter what ended the run: a limit, ctrl-c, a crash, a reboot. Session numbers continue, and ekiden
 /// repeats nothing that it did. A session that was cut off may repeat its last commands; ekiden tells it to check
-/// first. The run keeps the settings that it was started with, except those that you give here.
+/// first. The run keeps the settings that it was started with, except those that you give here. What you changed or
+/// committed since it stopped counts as the next session's work.
 ///
 /// With `-r N`, a new run starts from the handoff of session N of this one, and its first session has the number
 /// after N. Later sessions stay where they are. The work tree does not change.

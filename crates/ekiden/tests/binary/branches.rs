@@ -99,6 +99,33 @@ fn a_branch_that_a_session_renamed_is_told_as_gone() {
     assert!(said.stdout.contains(told), "{said}");
 }
 
+// shows: RUN-17
+#[test]
+fn a_resume_does_not_make_a_branch_anew_or_work_on_another_in_silence() {
+    let environment = repository();
+    environment
+        .run(&run(&["-g", "--branch", "work", "-m", "1"]))
+        .expect(3);
+    let last = environment.git(&["rev-parse", "HEAD"]);
+    environment.shell("git switch -q main; git branch -qD work");
+    let said = environment.run(&["resume"]).expect(78);
+    let told = format!(
+        "cannot switch to branch `work`: it is gone; `git branch work {}` brings it back",
+        last.trim()
+    );
+    assert!(said.stderr.contains(&told), "{said}");
+    environment.git(&["branch", "work", last.trim()]);
+    environment.run(&["resume"]).expect(0);
+
+    let environment = repository();
+    environment.git(&["switch", "-qc", "work"]);
+    environment.run(&run(&["-g", "-m", "1"])).expect(3);
+    environment.git(&["switch", "-q", "main"]);
+    let said = environment.run(&["resume"]).expect(0);
+    let told = "warning: this run began on `work`, and `main` is checked out now\n";
+    assert!(said.stderr.contains(told), "{said}");
+}
+
 /// A session that ends in a rebase leaves no branch checked out. A resume goes on, as the run would have.
 // shows: RUN-17, DUR-01
 #[test]
