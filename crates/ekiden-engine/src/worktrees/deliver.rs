@@ -10,7 +10,7 @@ use ekiden_core::text::{in_full, shell_word};
 use super::{Worktrees, no_worktrees};
 use crate::git::branch::ON_A_REF;
 use crate::git::flood::is_in;
-use crate::git::status::{Entry, Scope, Status};
+use crate::git::status::{Entry, Scope, Status, under_way};
 use crate::git::{Git, GitError, never};
 
 /// Up to this many files in the way are named in the command; more are put into git's stash.
@@ -84,6 +84,11 @@ async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, S
     let tip = tip.map_err(failed)?.commit;
     if status.branch == *branch && head == tip {
         return Ok((branch.clone(), tip));
+    }
+    if let Some(what) = git.git_dir().and_then(|dir| under_way(&dir)) {
+        return Err(failed(GitError::Refused(format!(
+            "{what} is under way, which has to end first"
+        ))));
     }
     let has_changes = has_changes(&status);
     let moved = if status.branch != *branch {

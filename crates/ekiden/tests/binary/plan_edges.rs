@@ -208,6 +208,26 @@ fn the_last_line_brings_what_was_not_delivered() {
     way("git switch -qc other; echo mine > made");
 }
 
+// shows: PLN-26
+#[test]
+fn nothing_is_delivered_while_git_is_in_the_middle_of_something() {
+    let environment = repository();
+    let line = format!(
+        "echo made > made; cd {}; git bisect start",
+        environment.dir().display()
+    );
+    environment.write("plan.toml", &plan(&[stage("A", "", &line, "test -s made")]));
+    environment.commit_all();
+    let said = environment.run(&EXECUTE).expect(5);
+    let why = "a bisect is under way, which has to end first";
+    assert!(said.stdout.contains(why), "{said}");
+    let last = said.stdout.lines().last().unwrap();
+    let command = last.trim_start_matches("next").trim();
+    assert!(command.starts_with("git merge "), "{said}");
+    environment.shell(&format!("git bisect reset; {command}"));
+    assert_eq!(environment.read("made"), "made\n");
+}
+
 // shows: REL-18, PLN-15
 #[test]
 fn a_directory_that_a_tool_filled_stays_out_of_commits() {
