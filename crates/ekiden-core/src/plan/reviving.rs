@@ -124,8 +124,11 @@ impl Plan {
         self.now.ended = None;
     }
 
-    /// Counts the open needs of each waiting stage, and opens the stages without any.
+    /// Counts the open needs of each stage that has not begun, and opens the stages without any.
     pub(super) fn open(&mut self) {
+        for (_, at) in std::mem::take(&mut self.ready) {
+            self.nodes[at].now.state = StageState::Waiting;
+        }
         let assumed =
             |node: &&Node| node.take == Take::Assume && node.now.state == StageState::Merging;
         self.unconfirmed = self.nodes.iter().filter(assumed).count();

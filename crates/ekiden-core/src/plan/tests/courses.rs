@@ -274,6 +274,44 @@ fn a_failed_stage_is_tried_again_then_what_needs_it_is_blocked_and_the_rest_goes
     );
 }
 
+/// It is ready because the stage that it needs optionally was over, and that stage continues.
+// shows: PLN-03, PLN-13
+#[test]
+fn a_ready_stage_waits_again_for_an_optional_need_that_continues() {
+    check(
+        2,
+        "A: fail=stop\nB: A?",
+        "A+ A! resume A. Am",
+        expect![[r#"
+            begin: prepare A
+            A+: start A
+            A!: end failed A, 0 blocked
+            resume: start A
+            A.: merge A
+            Am: prepare B
+        "#]],
+    );
+    check(
+        2,
+        "A:\nB:\nC:\nD: A?",
+        "A+ B+ A? A^ C+ C. Cm B. Bm A. Am",
+        expect![[r#"
+            begin: prepare A, prepare B
+            A+: start A
+            B+: start B
+            A?: prepare C
+            A^:
+            C+: start C
+            C.: merge C, start A
+            Cm:
+            B.: merge B
+            Bm:
+            A.: merge A
+            Am: prepare D
+        "#]],
+    );
+}
+
 // shows: PLN-13
 #[test]
 fn what_needs_a_skipped_stage_goes_on_only_if_the_edge_is_optional() {
