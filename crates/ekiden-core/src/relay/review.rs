@@ -312,12 +312,9 @@ impl Relay {
             return self.stopped(request, Next::Review(after));
         }
         if after.is_none() {
-            // An earlier stage may still install it; a single relay would work for nothing.
-            if let CheckOutcome::NoProgram { program } = &check.outcome
-                && self.member.is_none()
-            {
-                let program = program.clone();
-                return self.end(Outcome::NoCheck { program }, Next::Review(None));
+            // A stage may be there to install it; a single relay would work for nothing.
+            if let Some(outcome) = no_check(check).filter(|_| self.member.is_none()) {
+                return self.end(outcome, Next::Review(None));
             }
             self.seen.baseline = Baseline::of(&check.outcome);
         }
@@ -415,6 +412,11 @@ impl Relay {
             _ if self.crashes_in_a_row >= limits::CRASHES_IN_A_ROW_MAX => {
                 Some(Outcome::TooManyCrashes { cause })
             }
+            // The session knew that the program is missing, and still claims to be done. The next would do the same.
+            _ if claimed => {
+                let check = self.seen.check.as_ref();
+                check.and_then(no_check).or(standstill)
+            }
             _ => standstill,
         }
     }
@@ -472,6 +474,15 @@ impl Relay {
             ended.cause.class()
         }
     }
+}
+
+/// The end of a relay whose verification lacks its program.
+fn no_check(check: &Check) -> Option<Outcome> {
+    let CheckOutcome::NoProgram { program } = &check.outcome else {
+        return None;
+    };
+    let program = program.clone();
+    Some(Outcome::NoCheck { program })
 }
 
 /// The rules to add, if the agent's permissions left a session nothing to do. More sessions would be refused

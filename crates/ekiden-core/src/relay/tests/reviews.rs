@@ -160,6 +160,27 @@ fn a_verification_that_could_not_run_before_has_not_failed() {
     );
 }
 
+/// No later session would install what this one claims to be done without.
+// shows: REL-07
+#[test]
+fn a_claim_without_the_verifications_program_ends_the_relay() {
+    check(
+        "check",
+        "verify:fail up works writes:claim turn ends:done verify:absent",
+        expect![[r#"
+        publish, verify
+        verify:fail: publish, start 1.1
+            at work: 1.1
+        up: -
+        turn: close
+        ends:done: publish, verify, archive 1.1
+            after 1.1: verification
+        verify:absent: publish durably, end
+            ended: no check pytest; next: 2.1
+    "#]],
+    );
+}
+
 // shows: REL-08
 #[test]
 fn a_stage_that_needs_the_claim_needs_it_always() {

@@ -614,6 +614,9 @@ impl Track {
             "fail" => CheckOutcome::Failed { code: 1 },
             "other" => CheckOutcome::Failed { code: 2 },
             "late" => CheckOutcome::TimedOut,
+            "absent" => CheckOutcome::NoProgram {
+                program: "pytest".to_owned(),
+            },
             "missing" => CheckOutcome::NotRun {
                 error: "no such program".to_owned(),
             },
