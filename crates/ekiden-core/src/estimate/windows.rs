@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::{Model, Range};
 use crate::guard::estimate::{Estimate, Parts, items, named_files};
+use crate::handoff::open_items;
 use crate::limits::BYTES_PER_TOKEN;
 use crate::markdown::{self, Heading, Outline, line_of};
 use crate::shard::{Need, Shard, Shards, Spec, Split, Why, id};
@@ -119,13 +120,18 @@ impl Unit {
             pieces.iter().position(is_it)
         };
         let unit = |(at, piece): (usize, &Vec<&Shard>)| {
-            let texts = piece.iter().map(|shard| told(shard));
+            let text: String = piece.iter().map(|shard| told(shard)).collect();
+            let items = open_items(&text).open;
+            let title = match &items[..] {
+                [item] => item,
+                _ => &piece[0].title,
+            };
             let needs = piece.iter().flat_map(|shard| &shard.needs);
             let needs = needs.filter(|need| need.why != Why::Continues);
             Self {
                 items: piece.iter().map(|shard| shard.estimate.items).sum(),
                 needs: needs.filter_map(place).filter(|on| *on != at).collect(),
-                ..Self::new(&piece[0].title, &texts.collect::<String>(), spec.file_bytes)
+                ..Self::new(title, &text, spec.file_bytes)
             }
         };
         let units = pieces.iter().enumerate().map(unit).collect();
@@ -383,7 +389,7 @@ mod tests {
         let (head, units) = Unit::of_document(&spec);
         assert_eq!(head, "# T\n\n");
         let titles: Vec<&str> = units.iter().map(|unit| unit.title.as_str()).collect();
-        assert_eq!(titles, ["One", "Two"]);
+        assert_eq!(titles, ["new b.rs", "last"]);
     }
 
     /// The head of a document, and the texts of its units.
@@ -407,6 +413,19 @@ mod tests {
         assert_eq!(texts, [format!("{open}Its note.\n")]);
         let (_, texts) = document(&format!("# T\n\n{done}{rules}"));
         assert!(texts.is_empty(), "{texts:?}");
+    }
+
+    // shows: EST-06
+    #[test]
+    fn an_item_below_a_heading_is_named_by_its_own_words() {
+        let spec = Spec {
+            text: "# T\n\nIntro.\n\n## Items\n\n- [ ] Convert a\n- [ ] Convert b\n",
+            file_bytes: &BTreeMap::new(),
+            window_tokens: 1_000,
+        };
+        let (_, units) = Unit::of_document(&spec);
+        let titles: Vec<&str> = units.iter().map(|unit| unit.title.as_str()).collect();
+        assert_eq!(titles, ["Convert a", "Convert b"]);
     }
 
     // shows: EST-06
