@@ -58,11 +58,16 @@ async fn check_repository(git: &Git) -> Result<(), EngineError> {
 
 /// Checks that files that are copied into worktrees are the project's own, and stay out of commits.
 async fn check_copies(git: &Git, dir: &Path, copy: &[String]) -> Result<(), EngineError> {
-    // A missing file is reported when it is copied.
-    let found = globs::find(dir, copy, COPIES_MAX);
-    let Some(found) = found.ok().filter(|found| !found.files.is_empty()) else {
+    let Ok(found) = globs::find(dir, copy, COPIES_MAX) else {
         return Ok(());
     };
+    if let Some(name) = found.missing.first() {
+        let why = format!("`copy` names `{name}`, and there is no such file");
+        return Err(EngineError::NotLent { why });
+    }
+    if found.files.is_empty() {
+        return Ok(());
+    }
     for file in &found.files {
         setup::find(dir, file).map_err(|why| EngineError::NotLent { why })?;
     }
