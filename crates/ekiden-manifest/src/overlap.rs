@@ -2,8 +2,8 @@
 //!
 //! If the outputs of two stages overlap, one stage must need the other. So it is enough to sort the stages with
 //! overlapping outputs in the order of the graph and to compare neighbours, however many there are. Two outputs
-//! overlap if they are the same text, or if one is a glob that matches the other as a path. A glob is compared only
-//! with outputs that begin like it, and the total number of comparisons is bounded.
+//! overlap if they are the same text, if one is a directory that the other lies in, or if one is a glob that matches the
+//! other as a path. A glob is compared only with outputs that begin like it, and the total number of comparisons is bounded.
 
 use std::collections::BTreeMap;
 
@@ -63,23 +63,31 @@ pub(crate) fn find<'a>(outputs: &[Output<'a>], graph: &Graph) -> Overlaps<'a> {
     }
     let mut compared = 0;
     for (pattern, own) in &groups {
-        let Some(special) = pattern.find(SPECIAL) else {
-            continue;
+        let special = pattern.find(SPECIAL);
+        let begins = match special {
+            Some(special) => pattern[..special].to_owned(),
+            None => format!("{pattern}/"),
         };
-        let begins = &pattern[..special];
         let near = groups
-            .range(begins..)
-            .take_while(|(other, _)| other.starts_with(begins));
+            .range(begins.as_str()..)
+            .take_while(|(other, _)| other.starts_with(&begins));
         let mut compiled = None;
         for (other, group) in near.filter(|(other, _)| *other != pattern) {
             compared += own.len() + group.len() + other.len() / LETTERS_OF_COMPARISON;
-            compared += if compiled.is_none() { COMPILING } else { 0 };
+            compared += if special.is_some() && compiled.is_none() {
+                COMPILING
+            } else {
+                0
+            };
             if compared > OVERLAP_COMPARISONS_MAX {
                 overlaps.too_many = true;
                 break;
             }
-            let glob = compiled.get_or_insert_with(|| glob(pattern));
-            if glob.as_ref().is_ok_and(|glob| glob.is_match(other)) {
+            let mut is_match = || {
+                let glob = compiled.get_or_insert_with(|| glob(pattern));
+                glob.as_ref().is_ok_and(|glob| glob.is_match(other))
+            };
+            if special.is_none() || is_match() {
                 let mut line = [own.as_slice(), group].concat();
                 line.sort_by_key(|output| turns[output.stage]);
                 overlaps.add(&line);

@@ -57,6 +57,8 @@ fn toml_cases() -> Vec<(&'static str, String)> {
         ("kinds without commands", own(&[stage("a", "validation = { kind = \"test\" }"), stage("b", "validation = { kind = \"lint\" }")].concat())),
         ("empty check", format!("{}[validation]\ntest = \"\"\nlnt = \"x\"\n", own(&stage("a", "")))),
         ("same output", own(&[stage("a", "outputs = [\"x.rs\"]"), stage("b", "outputs = [\"./x.rs\"]")].concat())),
+        ("output in a directory", own(&[stage("a", "outputs = [\"src\"]"), stage("b", "outputs = [\"src/a.rs\"]"), stage("c", "outputs = [\"srca\"]")].concat())),
+        ("a directory twice", own(&[stage("a", "outputs = [\"src\"]"), stage("b", "outputs = [\"src/\"]")].concat())),
         ("output under a glob", own(&[stage("a", "outputs = [\"src/\"]"), stage("b", "outputs = [\"src/a/x.rs\"]"), stage("c", "needs = [\"a\", \"b\"]\noutputs = [\"src/*.rs\"]")].concat())),
         ("prompt too long", one("").replace("\"p\"", &format!("\"{}\"", "x".repeat(6_001)))),
         ("marker of two words", one("marker = \"all done\"")),
