@@ -418,9 +418,10 @@ pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp, which: &str) 
     let mut flags =
         Description::of(outcome, run, at, &TimeZone::UTC, &ShownWorkDir::default()).flags;
     if let Outcome::LimitTooFar { until } = outcome
-        && run
-            .relays()
-            .any(|(_, relay)| until.since(at) <= relay.settings.wait_max)
+        && run.relays().any(|(stage, relay)| {
+            // Changed limits do not reach a stage that is done.
+            !run.plan().is_done(stage) && until.since(at) <= relay.settings.wait_max
+        })
     {
         // Several waits together were too long, and they count anew.
         flags.clear();

@@ -103,10 +103,19 @@ impl Reporter {
                 .iter_mut()
                 .for_each(|entry| entry.lines.clear());
         }
+        let is_warning = |effect: &&Effect| {
+            let warns = |effect: &RelayEffect| matches!(effect, RelayEffect::Warn { .. });
+            matches!(effect, Effect::Stage { effect, .. } if warns(effect))
+        };
+        // What follows for the stage comes after the warnings that are its cause.
+        let (warnings, others): (Vec<_>, Vec<_>) = record.effects.iter().partition(is_warning);
+        for effect in warnings {
+            self.of_effect(effect, run);
+        }
         if run.header().manifest.plan.is_some() {
             self.of_plan(record, run);
         }
-        for effect in &record.effects {
+        for effect in others {
             self.of_effect(effect, run);
         }
         self.was_paused =

@@ -42,12 +42,16 @@ impl Reporter {
             let is_over =
                 |stage: &StageId| matches!(run.plan().state(stage), Some(StageState::Over(_)));
             self.over.retain(is_over);
-            for (stage, state) in run.plan().states() {
-                if let StageState::Over(end) = state
-                    && self.over.insert(stage.clone())
-                {
-                    self.add_of(stage, over(end, run.relay(stage)));
-                }
+            let ends = run.plan().states().filter_map(|(stage, state)| {
+                let StageState::Over(end) = state else {
+                    return None;
+                };
+                self.over.insert(stage.clone()).then_some((stage, end))
+            });
+            let mut ends: Vec<_> = ends.collect();
+            ends.sort_by_key(|(_, end)| matches!(end, StageEnd::Blocked { .. }));
+            for (stage, end) in ends {
+                self.add_of(stage, over(end, run.relay(stage)));
             }
         }
         for effect in &record.effects {
