@@ -31,7 +31,7 @@ use crate::settings::flags::{Resuming, Typed};
 
 /// What begins each line of the question in the editor.
 const QUOTE: &str = "> ";
-const KEPT: &str = "what you wrote is kept: `ekiden answer` opens it again";
+const KEPT: &str = "`ekiden answer` opens the same text again";
 /// What is read of an answer from the editor; far more than a prompt has room for.
 const DRAFT_BYTES_MAX: u64 = 1 << 20;
 
@@ -69,7 +69,7 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = invocation.workspace()?;
     let (run, text) = run_and_text(&run_ids(&workspace)?, &args.words)?;
     let as_text = |failure: Failure| match (run, &args.words[..]) {
-        (Some(run), [_]) => failure.hint(format!(
+        (Some(run), [_]) if failure.exit() != Exit::Unfinished => failure.hint(format!(
             "`{run}` begins a run's id; if it is the answer, type `ekiden answer RUN {run}`"
         )),
         (Some(_), _) | (None, _) => failure,

@@ -109,7 +109,11 @@ fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
     let Some(row) = table::find(key).filter(|row| row.in_files) else {
         let meant = table::meant(key).filter(|row| row.in_files);
         let hint = file::hint_of_unknown(key, meant.map(|row| row.name));
-        let hint = hint.unwrap_or_else(|| "`ekiden config show` lists all settings".to_owned());
+        let all = match key.starts_with("agents.") {
+            true => "an agent is a table of a settings file: write it there",
+            false => "`ekiden config show` lists all settings",
+        };
+        let hint = hint.unwrap_or_else(|| all.to_owned());
         return Err(wrong(format!("there is no setting `{key}`")).hint(hint));
     };
     let file = match args.project {

@@ -109,7 +109,8 @@ fn write_new(
     let disk = RealDisk::fenced(&workspace.dir);
     let template = init::template(&workspace.dir);
     disk.create_file(&path, template.as_bytes(), Reach::Disk)?;
-    editor::open(&path, "write a task")?;
+    editor::open(&path, "write a task")
+        .map_err(|failure| failure.hint(format!("what was written is kept in {name}")))?;
     let task = Task::read(&path.to_string_lossy(), output)?;
     if task.text == template {
         let text = format!("{name} is still the empty template, so nothing was started");

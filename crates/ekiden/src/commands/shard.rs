@@ -79,7 +79,10 @@ fn percent(text: &str) -> Result<u64, String> {
 pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let dir = invocation.workspace_here()?.dir;
-    let spec = Task::read_as("document", &args.spec, output)?;
+    let mut spec = Task::read_as("document", &args.spec, output)?;
+    if spec.name == "-" {
+        "the document".clone_into(&mut spec.name);
+    }
     let window = Compaction::here(&invocation.environment, &dir).window(WINDOW_UNKNOWN);
     let split = match args.into {
         Some(parts) => Split::Into(usize::try_from(parts).unwrap_or(SHARDS_MAX)),

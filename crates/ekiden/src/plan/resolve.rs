@@ -62,8 +62,10 @@ impl Surroundings for Lookup<'_> {
     fn agent(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentSpec, String> {
         let mut agent = match name {
             Some(name) if name != self.agent.name => {
-                chosen::agent_named(self.given, name, self.agent)
-                    .map_err(|failure| failure.error().to_owned())?
+                chosen::agent_named(self.given, name, self.agent).map_err(|failure| {
+                    let known = failure.hints().first().map(|hint| format!("; {hint}"));
+                    format!("{}{}", failure.error(), known.unwrap_or_default())
+                })?
             }
             Some(_) | None => self.agent.clone(),
         };

@@ -211,7 +211,7 @@ fn unknown(rows: &[AgentRow], name: &str) -> Failure {
     let names = names(rows).join(", ");
     Failure::new(Exit::Settings, format!("there is no agent `{name}`"))
         .hint(format!("there are: {names}"))
-        .hint("any other program works for one run with `--agent-command 'PROGRAM ARGUMENTS'`")
+        .hint("any other program works for one run with `--agent-command 'PROGRAM ARGUMENTS'`, without `--agent`")
 }
 
 #[cfg(test)]
@@ -312,7 +312,7 @@ mod tests {
         expect_test::expect![[r"
             error: there is no agent `goose`
             hint: there are: claude, rehearsal, codex, opencode, qwen, gemini, copilot, mine
-            hint: any other program works for one run with `--agent-command 'PROGRAM ARGUMENTS'`"]]
+            hint: any other program works for one run with `--agent-command 'PROGRAM ARGUMENTS'`, without `--agent`"]]
         .assert_eq(&text(&[row("mine", None, None)], "goose"));
         expect_test::expect![[r#"error: config.toml:4: agent `mine` needs command = "...""#]]
             .assert_eq(&text(&[row("mine", Some(AgentKind::Exec), None)], "mine"));

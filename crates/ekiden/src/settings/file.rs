@@ -330,7 +330,7 @@ pub fn hint_of_unknown(name: &str, meant: Option<&str>) -> Option<String> {
     let typed = table::find(name).and_then(|row| Some((row.long()?, row.env())));
     match (typed, meant) {
         (Some((flag, variable)), _) => Some(format!(
-            "it is only a flag and a variable: `--{flag}`, {variable}"
+            "it is a flag and a variable: `--{flag}`, {variable}"
         )),
         (None, Some(meant)) => Some(format!("did you mean `{meant}`?")),
         (None, None) => None,

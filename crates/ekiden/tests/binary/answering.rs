@@ -131,10 +131,10 @@ fn in_the_editor_the_question_is_quoted_and_no_part_of_the_answer() {
 fn what_was_written_is_kept_until_the_run_has_it() {
     let long = "echo 'Drop it.' >> \"$1\"; head -c 100000 /dev/zero | tr '\\0' a >> \"$1\"\n";
     let (environment, written) = in_the_editor(blocked(), long, 65);
-    assert!(written.contains("what you wrote is kept"), "{written}");
+    assert!(written.contains("opens the same text again"), "{written}");
     let fails = "grep -q 'Drop it.' \"$1\" && echo more >> \"$1\"; exit 3\n";
     let (environment, written) = in_the_editor(environment, fails, 1);
-    assert!(written.contains("what you wrote is kept"), "{written}");
+    assert!(written.contains("opens the same text again"), "{written}");
     let short = "grep -v aaa \"$1\" > new; cp new \"$1\"\n";
     let (environment, _) = in_the_editor(environment, short, 0);
     assert!(environment.kept(2, "prompt.md").contains("Drop it."));

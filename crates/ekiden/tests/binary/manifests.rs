@@ -132,7 +132,7 @@ fn faults_of_the_text_the_files_and_the_agents_are_told_together() {
     --- standard error
     error: plan.toml has 5 faults
       line 2  architecture "gone.md" does not exist
-      line 11  stage "B": there is no agent `nobody`
+      line 11  stage "B": there is no agent `nobody`; there are: claude, rehearsal, codex, opencode, qwen, gemini, copilot
       line 12  stage "B": retries is 99, but must be a whole number from 0 to 10
       line 13  stage "B": prompt "gone.md" does not exist
       line 14  stage "B" needs "Z", which does not exist

@@ -215,7 +215,7 @@ fn an_agent_that_is_not_there_is_told_before_anything_is_created() {
     --- standard error
     error: there is no agent `nobody`
     hint: there are: claude, rehearsal, codex, opencode, qwen, gemini, copilot
-    hint: any other program works for one run with `--agent-command 'PROGRAM ARGUMENTS'`
+    hint: any other program works for one run with `--agent-command 'PROGRAM ARGUMENTS'`, without `--agent`
     --- exit code 78
     ");
     insta::assert_snapshot!(environment.told(&["run", "task.md", "--agent-command", "./agent.sh"]), @r"
