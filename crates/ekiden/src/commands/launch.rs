@@ -380,8 +380,7 @@ fn warn_of_branch(workspace: &Workspace, header: &RunStarted, output: &mut Outpu
 /// Says that a plan continues as it was, if somebody edited its manifest.
 fn warn_of_edit(invocation: &Invocation, workspace: &Workspace, run: &Run, output: &mut Output) {
     let rules = run.header().manifest.plan.as_ref();
-    let dirs = [&*invocation.here, &*workspace.dir];
-    let edited = rules.and_then(|rules| read::edited(rules, dirs));
+    let edited = rules.and_then(|rules| read::edited(rules, &workspace.dir));
     let is_final = run.outcome().is_some_and(Outcome::is_final);
     if let Some(file) = edited.filter(|_| !is_final) {
         let (shown, word) = (phrase::path(&file), invocation.word(&file));

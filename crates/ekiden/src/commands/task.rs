@@ -91,12 +91,15 @@ impl Task {
     }
 }
 
-/// A file's name from the work dir: as it was typed if that is here, and its whole path if it lies elsewhere.
-fn named_from(dir: &Path, here: &Path, typed: &str) -> String {
+/// A file's name from the work dir: as it was typed if that is here, and its whole path if it lies elsewhere. `-` is no
+/// file.
+pub fn named_from(dir: &Path, here: &Path, typed: &str) -> String {
     let path = here.join(typed);
     let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+    let is_elsewhere =
+        Path::new(typed).is_absolute() || here.canonicalize().is_ok_and(|here| here != dir);
     match parent.zip(path.file_name()) {
-        Some((parent, name)) if here.canonicalize().is_ok_and(|here| here != dir) => {
+        Some((parent, name)) if typed != "-" && is_elsewhere => {
             let path = parent.join(name);
             let named = path.strip_prefix(dir).unwrap_or(&path);
             named.to_string_lossy().into_owned()

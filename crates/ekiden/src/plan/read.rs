@@ -12,9 +12,9 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_manifest::{Defaults, Document, Faults, Syntax};
 
 use super::resolve::Lookup;
-use crate::commands::task::{file_meant, is_passed_on, refuse_endless};
+use crate::commands::task::{file_meant, is_passed_on, named_from, refuse_endless};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, current_dir};
 use crate::output::phrase;
 use crate::settings::chosen;
 use crate::settings::given::{Given, Origin};
@@ -24,7 +24,8 @@ const STANDARD_INPUT: &str = "-";
 
 #[derive(Debug)]
 pub struct ManifestFile {
-    path: PathBuf,
+    /// From the work dir, or absolute if it lies elsewhere.
+    path: String,
     /// SHA-256 of its bytes.
     hash: String,
     pub document: Document,
@@ -74,7 +75,7 @@ pub fn read(
         }
     }
     Ok(ManifestFile {
-        path: path.to_owned(),
+        path: named_from(&workspace.dir, &current_dir()?, &path.to_string_lossy()),
         hash: sha256_hex(text.as_bytes()),
         document,
     })
@@ -90,7 +91,7 @@ impl ManifestFile {
             .unwrap_or_default();
         let rules = PlanRules {
             project: document.project,
-            file: phrase::path(&self.path),
+            file: self.path,
             hash: self.hash,
             jobs: jobs.or(document.jobs).unwrap_or(limits::JOBS_DEFAULT),
             isolation,
@@ -104,10 +105,9 @@ impl ManifestFile {
     }
 }
 
-/// The manifest of a run, if its file has changed since. The file is named from one of these directories.
-pub fn edited(rules: &PlanRules, dirs: [&Path; 2]) -> Option<PathBuf> {
-    let paths = dirs.map(|dir| dir.join(&rules.file));
-    let path = paths.into_iter().find(|path| path.is_file())?;
+/// The manifest of a run in this work dir, if its file has changed since.
+pub fn edited(rules: &PlanRules, dir: &Path) -> Option<PathBuf> {
+    let path = dir.join(&rules.file);
     let now = std::fs::read(&path).ok()?;
     (sha256_hex(&now) != rules.hash).then_some(path)
 }
