@@ -80,7 +80,7 @@ const STAGE: Fields = fields! {
     "on_fail": Kind::Choice(&["block", "stop", "skip"]);
     /// How many times ekiden tries a failed stage again. Default: the setting `plan.retries`.
     "retries": Kind::Whole(0, RETRIES_MAX as i64);
-    /// How many sessions it may have. Default: the setting `max_sessions`.
+    /// How many sessions each try of it may have. Default: the setting `max_sessions`.
     "sessions_max": Kind::Whole(1, SESSIONS_MAX_MAX as i64);
     /// Responses of the model in one session before it hands off. Default: the setting `max_turns` (0: no limit), else 50.
     "turns_max": Kind::Whole(1, TURNS_MAX_MAX as i64);

@@ -2,10 +2,11 @@
 //!
 //! It looks only at the first word of the line, and only where it is clear what the shell makes of it.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use ekiden_agent::child::find_on_path;
-use ekiden_core::manifest::Verification;
+use ekiden_core::manifest::{Manifest, Stage, Take, Verification};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -56,6 +57,15 @@ pub(super) fn check(verification: &Verification, dir: &Path) -> Result<Option<St
         return Err(Failure::new(Exit::Settings, text).hint(hint));
     }
     Ok(note)
+}
+
+/// The verifications of a plan whose program does not exist. A stage may still install it, so the plan begins.
+pub(super) fn of_plan(manifest: &Manifest, dir: &Path) -> BTreeSet<String> {
+    let runs = |stage: &&Stage| stage.part.take != Take::Skip;
+    let stages = manifest.stages.iter().filter(runs);
+    let checks = stages.filter_map(|stage| stage.verification.as_ref());
+    let refused = checks.filter_map(|verification| check(verification, dir).err());
+    refused.map(|failure| failure.error().to_owned()).collect()
 }
 
 /// The first word that is no assignment, if the shell takes it as it is.

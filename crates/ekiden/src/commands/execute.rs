@@ -16,7 +16,7 @@ use ekiden_manifest::Fault;
 use super::fleet::Placement;
 use super::issue::PlanIssue;
 use super::run::{check_agents, settle_permissions};
-use super::{Invocation, launch};
+use super::{Invocation, check_command, launch};
 use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
@@ -45,7 +45,7 @@ pub struct ExecuteArgs {
     /// Show waves, estimates and commands, and start nothing
     #[arg(long)]
     dry_run: bool,
-    /// Start with this stage; those that it needs must pass their validation
+    /// Leave out the stages that this one needs; they must pass their validation
     #[arg(long, value_name = "ID")]
     from: Option<String>,
     /// Run only this stage; those it needs must pass their validation (may be repeated)
@@ -157,6 +157,9 @@ pub(super) fn carry_out(
     select(&mut manifest, &how.selection)?;
     how.done.iter().for_each(|done| done.mark(&mut manifest));
     notes.extend(isolation::ignored(&manifest, workspace));
+    if !how.place.is_some_and(Placement::is_fleet) {
+        notes.extend(check_command::of_plan(&manifest, &workspace.dir));
+    }
     let mut in_the_way = in_the_way(&manifest, &settings, how, invocation, workspace);
     if how.dry_run {
         show_only(&manifest, invocation.json()?, output);
@@ -170,13 +173,8 @@ pub(super) fn carry_out(
         return Err(in_the_way.remove(0));
     }
     if !how.yes {
-        let nobody = !invocation.can_ask()?;
-        let nobody = nobody.then(|| to_approve(path, how, invocation, workspace));
-        // A planner may have been listening for signals; a person who is asked may want to leave.
-        with_default_signals(|| {
-            let setup = setup.as_deref();
-            approve::approve(&manifest, setup, workspace, environment, nobody, output)
-        })?;
+        let setup = setup.as_deref();
+        have_approved(&manifest, setup, path, how, invocation, workspace, output)?;
     }
     settle_permissions(invocation, &client, &mut settings.agent, output)?;
     let mut header = RunStarted {
@@ -224,22 +222,50 @@ fn in_the_way(
     checks.into_iter().filter_map(Result::err).collect()
 }
 
-/// What to do where nobody can be asked for an approval. A plan that was just made is not planned again.
-fn to_approve(
+/// Has a person approve the plan.
+fn have_approved(
+    manifest: &Manifest,
+    setup: Option<&str>,
     path: &Path,
     how: &How<'_>,
     invocation: &Invocation,
     workspace: &Workspace,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    // The other commands execute what was there before.
+    let is_new = how.done.is_none() && how.place.is_none();
+    let nobody = !invocation.can_ask()?;
+    let nobody = nobody.then(|| to_approve(path, is_new, invocation, workspace));
+    let environment = &invocation.environment;
+    // A planner may have been listening for signals; a person who is asked may want to leave.
+    with_default_signals(|| {
+        approve::approve(
+            manifest,
+            is_new,
+            setup,
+            workspace,
+            environment,
+            nobody,
+            output,
+        )
+    })
+}
+
+/// What to do where nobody can be asked for an approval. A plan that was just made is not planned again.
+fn to_approve(
+    path: &Path,
+    is_new: bool,
+    invocation: &Invocation,
+    workspace: &Workspace,
 ) -> [String; 2] {
     let words = invocation.word(path) + &invocation.in_work_dir(&workspace.dir);
-    let is_new_plan = how.done.is_none() && how.place.is_none();
     // The flags count: another agent would run the commands.
-    let yes = match is_new_plan {
+    let yes = match is_new {
         true => format!("`ekiden execute {words} --yes` with the same flags"),
         false => "add `--yes`".to_owned(),
     };
     [
-        format!("`ekiden execute {words} --dry-run` shows them"),
+        format!("`ekiden execute {words} --dry-run` shows it"),
         format!("run it once on a terminal and answer yes, or {yes}"),
     ]
 }

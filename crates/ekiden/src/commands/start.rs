@@ -16,7 +16,7 @@ use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
-use self::asked::{done_when, extended, in_the_way, issue};
+use self::asked::{extended, in_the_way, issue};
 use self::draft::Draft;
 use self::question::{Stop, choose, line};
 use super::run::find_agent;
@@ -39,8 +39,9 @@ use crate::settings::table::{self, Row};
 /// agent first asks up to five questions about the task, and your answers become part of it. Enter accepts the default of
 /// each question. At the end it shows the equivalent command line, and runs or prints it.
 ///
-/// Esc and ctrl-c quit at any question and leave nothing behind, with two exceptions. If you let the agent ask, its session
-/// stays in the state directory until the next one. If you wrote a task in your editor, ekiden keeps it and says where.
+/// Esc and ctrl-c quit at any question (130) and leave nothing behind, with two exceptions. If you let the agent ask, its
+/// session stays in the state directory until the next one. If you wrote a task in your editor, ekiden keeps it and says
+/// where.
 #[derive(Args)]
 pub struct StartArgs {
     #[command(flatten)]
@@ -135,20 +136,24 @@ fn ask(
         Goal::Issue(name) => Some(name.clone()),
         Goal::Named(_) | Goal::New { .. } => None,
     };
-    let kind = run_kind()?;
-    let check = answers.verification(&workspace, kind)?;
+    let kind = match answers.is_given(&table::VERIFY.row) {
+        // The stages of a plan have validations of their own.
+        true => RunKind::Relay,
+        false => run_kind()?,
+    };
+    if kind == RunKind::Relay {
+        answers.verification(&workspace)?;
+    }
     answers.limits(kind)?;
     answers.permission(&settings.agent, &workspace)?;
     let mode = match kind {
         RunKind::Relay => answers.mode(settings.agent.kind)?,
         RunKind::Plan => mode_of_plan()?,
     };
-    let mut sections: Vec<String> = check
-        .map(|command| done_when(&command))
-        .into_iter()
-        .collect();
-    sections.extend(answers.asked(&settings.agent, &goal, &workspace, output)?);
-    let goal = extended(goal, &sections, &workspace, output)?;
+    let goal = match answers.asked(&settings.agent, &goal, &workspace, output)? {
+        Some(section) => extended(goal, &section, &workspace, output)?,
+        None => goal,
+    };
     let mut words = words(&answers.flags, kind, mode);
     words.extend(in_the_way.map(|_| "--new".to_owned()));
     words.extend(
@@ -336,17 +341,11 @@ impl Answers {
         }
     }
 
-    /// The command that decides: for a relay as its flag, for a plan as the answer.
-    fn verification(
-        &mut self,
-        workspace: &Workspace,
-        kind: RunKind,
-    ) -> Result<Option<String>, Stop> {
+    /// The command that decides whether a relay is done.
+    fn verification(&mut self, workspace: &Workspace) -> Result<(), Stop> {
         let row = &table::VERIFY.row;
-        match (self.is_given(row), kind) {
-            (true, RunKind::Relay) => return Ok(None),
-            (true, RunKind::Plan) => return Ok(self.flags.remove(row.name)),
-            (false, _) => {}
+        if self.is_given(row) {
+            return Ok(());
         }
         let mut commands: Vec<String> = self.value(row).into_iter().collect();
         let is_set = !commands.is_empty();
@@ -359,12 +358,8 @@ impl Answers {
         let mut answers: Vec<_> = named
             .map(|command| (command.clone(), Some(command)))
             .collect();
-        match kind {
-            RunKind::Plan => answers.insert(0, ("the checks of its stages".to_owned(), None)),
-            RunKind::Relay if !is_set => {
-                answers.push(("nothing: the agent says when it is done".to_owned(), None));
-            }
-            RunKind::Relay => {}
+        if !is_set {
+            answers.push(("nothing: the agent says when it is done".to_owned(), None));
         }
         answers.push(("another command".to_owned(), Some(String::new())));
         let chosen = choose("Which command exits with 0 when it is done?", answers)?;
@@ -379,15 +374,10 @@ impl Answers {
                 )?
             }
             Some(command) => command,
-            None => return Ok(None),
+            None => return Ok(()),
         };
-        match kind {
-            RunKind::Plan => Ok(Some(command)),
-            RunKind::Relay => {
-                self.take(row, command);
-                Ok(None)
-            }
-        }
+        self.take(row, command);
+        Ok(())
     }
 
     fn limits(&mut self, kind: RunKind) -> Result<(), Stop> {
@@ -396,7 +386,7 @@ impl Answers {
             let default = self.value(sessions);
             let question = match kind {
                 RunKind::Relay => "How many sessions at most?",
-                RunKind::Plan => "How many sessions at most for each stage?",
+                RunKind::Plan => "How many sessions at most for each try of a stage?",
             };
             let help = "`ekiden resume` continues with more";
             let number = line(question, default.as_deref(), help, sessions.check)?;

@@ -258,7 +258,10 @@ fn changed(limits: &LimitsChanged, session_max: Option<u32>) -> Vec<String> {
     [
         sessions_max.map(|more| match session_max {
             Some(session_max) => format!("up to session {session_max}"),
-            None => format!("up to {} a stage", phrase::count(more.into(), "session")),
+            None => format!(
+                "up to {} for each try of a stage",
+                phrase::count(more.into(), "session")
+            ),
         }),
         phrase::budget(bounds.run).map(|budget| format!("at most {budget} in all")),
         phrase::budget(bounds.session).map(|budget| format!("at most {budget} a session")),
@@ -335,6 +338,9 @@ mod tests {
             ..LimitsChanged::default()
         };
         assert_eq!(changed(&limits, Some(7)), ["up to session 7"]);
-        assert_eq!(changed(&limits, None), ["up to 3 sessions a stage"]);
+        assert_eq!(
+            changed(&limits, None),
+            ["up to 3 sessions for each try of a stage"]
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! A person approves a plan before any command runs that a model may have written (PLN-18).
 //!
 //! The approval is for the bytes of the manifest in this project: a change by an agent or a `git pull`
-//! voids it. A manifest without commands needs none.
+//! voids it. A manifest without commands needs none, unless a model has just made it.
 
 use ekiden_core::manifest::Manifest;
 use ekiden_engine::workspace::Workspace;
@@ -14,10 +14,11 @@ use crate::output::{Output, phrase};
 use crate::settings::approval::Approvals;
 use crate::settings::environment::Environment;
 
-/// Shows the plan and asks a person to approve it, unless somebody already has. `nobody` is set if nobody can be asked,
-/// and has the hints for the error.
+/// Shows the plan and asks a person to approve it, unless somebody already has. `is_new` means that nobody has seen it.
+/// `nobody` is set if nobody can be asked, and has the hints for the error.
 pub fn approve(
     manifest: &Manifest,
+    is_new: bool,
     setup: Option<&str>,
     workspace: &Workspace,
     environment: &Environment,
@@ -27,7 +28,7 @@ pub fn approve(
     let rules = manifest.plan.as_deref();
     let hash = rules.map_or("", |rules| &rules.hash);
     let commands = show::all_commands(manifest, setup);
-    if commands.is_empty() {
+    if commands.is_empty() && !is_new {
         return Ok(());
     }
     let approvals = Approvals::read(environment)?;
@@ -35,8 +36,13 @@ pub fn approve(
         return Ok(());
     }
     if let Some(hints) = nobody {
-        let commands = phrase::count(commands.len() as u64, "command");
-        let text = format!("this plan runs {commands} of its own, and nobody approved it");
+        let text = match commands.len() as u64 {
+            0 => "nobody approved this plan".to_owned(),
+            count => {
+                let commands = phrase::count(count, "command");
+                format!("this plan runs {commands} of its own, and nobody approved it")
+            }
+        };
         let failure = Failure::new(Exit::Settings, text);
         return Err(hints.into_iter().fold(failure, Failure::hint));
     }

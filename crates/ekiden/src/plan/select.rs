@@ -43,6 +43,16 @@ pub fn select(manifest: &mut Manifest, selection: &Selection<'_>) -> Result<(), 
     for at in places(manifest, selection.skip)? {
         manifest.stages[at].part.take = Take::Skip;
     }
+    let is_assumed = |stage: &&Stage| stage.part.take == Take::Assume;
+    let mut assumed = manifest.stages.iter().filter(is_assumed);
+    if let Some(stage) = assumed.find(|stage| stage.verification.is_none()) {
+        let (id, flag) = (&stage.id, selection.from.map_or("--only", |_| "--from"));
+        let text = format!(
+            "stage {id} has neither validation nor outputs, so nothing can show that it was done"
+        );
+        let hint = format!("give it a validation, or run it as well: `{flag} {id}`");
+        return Err(Failure::new(Exit::Usage, text).hint(hint));
+    }
     let left_out = left_out(manifest);
     let runs = |stage: &Stage| stage.part.take == Take::Run && !left_out.contains(&stage.id);
     if selection.skip.is_empty() || manifest.stages.iter().any(runs) {

@@ -84,6 +84,13 @@ pub fn tokens(text: &str) -> Read<u64> {
     read.ok_or_else(|| "a number of tokens such as 400000, 400k or 1.5M".to_owned())
 }
 
+pub fn tokens_or_none(text: &str) -> Read<u64> {
+    match text.trim() {
+        "0" => Ok(0),
+        text => tokens(text).map_err(|wanted| format!("{wanted}, or 0 for all")),
+    }
+}
+
 /// Dollars by agent, such as `claude=5,codex=2.50`.
 pub fn dollars_by_agent(text: &str) -> Read<BTreeMap<String, u64>> {
     let wanted = "agents with US dollars such as claude=5,codex=2.50";

@@ -199,7 +199,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// How many sessions may run from here, one at work included (in a plan, for each stage); 1 to 10000
+    /// How many sessions may run from here, one at work included (in a plan, for each try of a stage); 1 to 10000
     MAX_SESSIONS: u32 = "max_sessions", One("N"), Relay, |text| form::number(text, 1..=SESSIONS_MAX_MAX);
         raises: Some(|new, own| is_more(&MAX_SESSIONS, new, own)),
         short: Some('m'), default: Some("10");
@@ -277,7 +277,7 @@ settings! {
     LEVELS: Levels = "levels", Commas("A,B,C"), Run, form::levels;
         default: Some("50,60,70");
     /// Use at most this much of a large context window, in tokens; 0 for all of it
-    CAP_TOKENS: u64 = "context.cap_tokens", One("TOKENS"), Run, |text| form::number(text, 0..=100_000_000);
+    CAP_TOKENS: u64 = "context.cap_tokens", One("TOKENS"), Run, form::tokens_or_none;
         raises: Some(|new, own| is_more_or_none(&CAP_TOKENS, new, own)),
         default: Some("200000");
     /// How long a session works before ekiden asks it to hand off, such as 45m, 2h; 0 for no limit

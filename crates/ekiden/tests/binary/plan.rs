@@ -654,7 +654,7 @@ fn commands_of_a_plan_run_only_after_an_approval() {
     insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--agent", "rehearsal"]), @r"
     --- standard error
     error: this plan runs 1 command of its own, and nobody approved it
-    hint: `ekiden execute plan.toml --dry-run` shows them
+    hint: `ekiden execute plan.toml --dry-run` shows it
     hint: run it once on a terminal and answer yes, or add `--yes`
     --- exit code 78
     ");

@@ -155,6 +155,97 @@ fn from_a_stage_on_only_what_it_needs_is_taken_for_done() {
     assert_eq!(environment.read("d"), "b\nby hand\n");
 }
 
+// shows: PLN-14
+#[test]
+fn a_stage_that_nothing_can_confirm_is_not_taken_for_done() {
+    let environment = repository();
+    let stages = [
+        stage("A", "", "echo a > a", "true").replace("validation", "# validation"),
+        stage("B", "needs = [\"A\"]", "cp a b", "test -s b"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    insta::assert_snapshot!(environment.told(&[&EXECUTE[..], &["--only", "B"]].concat()), @r"
+    --- standard error
+    error: stage A has neither validation nor outputs, so nothing can show that it was done
+    hint: give it a validation, or run it as well: `--only A`
+    --- exit code 2
+    ");
+    let from = [&EXECUTE[..], &["--from", "B", "--dry-run"]].concat();
+    let said = environment.run(&from).expect(2);
+    assert!(said.stderr.contains("`--from A`"), "{said}");
+}
+
+/// It is told before the run begins, and costs one session of a stage.
+// shows: PLN-12
+#[test]
+fn a_validation_without_its_program_fails_its_stage_for_good() {
+    let environment = repository();
+    let stages = [stage("A", "", "echo a > a", "pytets -q")];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let told = "cannot verify by `pytets -q`: `pytets` is not on PATH";
+    let shown = environment.run(&[&EXECUTE[..], &["--dry-run"]].concat());
+    let shown = shown.expect(0);
+    assert!(shown.stderr.contains(told), "{shown}");
+    let said = environment.run(&EXECUTE).expect(1);
+    assert!(said.stderr.contains(told), "{said}");
+    assert!(
+        said.stdout.contains("there is no program `pytets`"),
+        "{said}"
+    );
+    let tries = environment.run_dir().join("stages/A/sessions/2");
+    assert!(!tries.exists(), "{said}");
+}
+
+// shows: PLN-25
+#[test]
+fn a_file_to_copy_that_does_not_exist_is_refused() {
+    let environment = repository();
+    let text = plan(&[stage("A", "", "echo a > a", "test -s a")]);
+    let copy = "\n[worktree]\ncopy = [\"secrt.env\"]\n";
+    environment.write("plan.toml", &format!("{text}{copy}"));
+    environment.commit_all();
+    insta::assert_snapshot!(environment.told(&EXECUTE), @r"
+    --- standard error
+    error: cannot start a plan: `copy` names `secrt.env`, and there is no such file
+    hint: `[worktree] copy` in the manifest names files of the project; `setup` creates others
+    --- exit code 78
+    ");
+}
+
+// shows: PLN-16
+#[test]
+fn a_manifest_is_kept_by_its_name_from_the_work_dir() {
+    let environment = repository();
+    let text = plan(&[stage(
+        "A",
+        "retries = 0\nsessions_max = 1",
+        "true",
+        "test -s a",
+    )]);
+    environment.write("app/plan.toml", &text);
+    environment.commit_all();
+    let args = [
+        "execute",
+        "plan.toml",
+        "-d",
+        "..",
+        "--agent",
+        "rehearsal",
+        "--yes",
+    ];
+    environment.run_in("project/app", &args).expect(1);
+    let diagnosis = environment.read(".ekiden/handoffs/A.md");
+    assert!(
+        diagnosis.contains("`ekiden execute app/plan.toml --new"),
+        "{diagnosis}"
+    );
+    environment.write("app/plan.toml", &format!("{text}# edited\n"));
+    let said = environment.run(&["resume"]).expect(1);
+    assert!(said.stderr.contains("app/plan.toml has changed"), "{said}");
+}
+
 // shows: PLN-14, PLN-16
 #[test]
 fn a_stage_that_is_taken_for_done_hands_on_no_diagnosis() {

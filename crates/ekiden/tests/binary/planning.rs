@@ -53,7 +53,7 @@ fn an_idea_becomes_a_plan_that_is_carried_out() {
     insta::assert_snapshot!(environment.told(&rehearsal(&["execute", "plan.json"])), @r"
     --- standard error
     error: this plan runs 1 command of its own, and nobody approved it
-    hint: `ekiden execute plan.json --dry-run` shows them
+    hint: `ekiden execute plan.json --dry-run` shows it
     hint: run it once on a terminal and answer yes, or add `--yes`
     --- exit code 78
     ");
@@ -369,6 +369,22 @@ fn a_budget_and_a_timeout_hold_for_planning_too() {
         said.stderr
     );
     assert!(!environment.exists("plan.json"));
+}
+
+/// Nobody has seen it, whatever it runs.
+// shows: PLN-04
+#[test]
+fn a_new_plan_without_commands_is_approved_too() {
+    let environment = project();
+    let idea = "Tea.\n\n- [ ] Brew tea\n\n  ```sh\n  echo tea > tea.txt\n  ```\n";
+    environment.write("idea.md", idea);
+    let said = environment.run(&rehearsal(&["build", "idea.md"]));
+    let said = said.expect(78);
+    assert!(
+        said.stderr.contains("error: nobody approved this plan\n"),
+        "{said}"
+    );
+    assert!(environment.exists("plan.json") && environment.runs().is_empty());
 }
 
 /// Each stage is a sub-issue, and closed when it is done.

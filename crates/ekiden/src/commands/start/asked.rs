@@ -1,5 +1,5 @@
 //! What the wizard asks about a run in the way, and what it adds to the task before it starts: the agent's questions
-//! with their answers, and, for a plan, the command that decides whether it is done.
+//! with their answers.
 
 use ekiden_core::agent::AgentSpec;
 use ekiden_core::ids::RunId;
@@ -64,12 +64,7 @@ impl Answers {
         for Question { question, default } in &questions {
             let default = Some(default.as_str()).filter(|default| !default.is_empty());
             let is_answer = |text: &str| form::text(text).map(|_| ());
-            let said = line(
-                question,
-                default,
-                "the agent asks; enter takes its default",
-                is_answer,
-            )?;
+            let said = line(question, default, "the agent asks", is_answer)?;
             section.push_str(&format!("\n- {question}\n\n  {said}\n"));
         }
         Ok(Some(section))
@@ -114,13 +109,10 @@ pub(super) fn issue(
 /// The goal with what was answered about it, which makes it a new file.
 pub(super) fn extended(
     goal: Goal,
-    sections: &[String],
+    section: &str,
     workspace: &Workspace,
     output: &mut Output,
 ) -> Result<Goal, Stop> {
-    if sections.is_empty() {
-        return Ok(goal);
-    }
     let (path, text) = match goal {
         Goal::New { path, text } => (path, text),
         Goal::Named(task) => {
@@ -133,14 +125,7 @@ pub(super) fn extended(
             String::new(),
         ),
     };
-    let text = format!("{}\n\n{}", text.trim_end(), sections.join("\n"));
+    let text = format!("{}\n\n{}", text.trim_end(), section);
     let text = text.trim_start().to_owned();
     Ok(Goal::New { path, text })
-}
-
-/// The sentence that tells a plan which command decides whether all of it is done; a relay has a flag for it.
-pub(super) fn done_when(command: &str) -> String {
-    format!(
-        "## Done\n\nAll of it is done when this exits with 0; it is the validation of the last stage:\n\n```sh\n{command}\n```\n"
-    )
 }
