@@ -46,11 +46,13 @@ pub(super) fn load(
     let path = &*path.display().to_string();
     let (made_on, here) = (origin.branch, watched.place.branch());
     let is_old = age.is_some_and(|age| age > limits::DOCUMENT_SHOWN_FOR);
+    // Git may not have answered then.
+    let is_here = made_on.is_none() || made_on == here;
     // Work on one branch does not use up the handoff of another. Without room for the record it is shown again.
-    if is_old || made_on == here {
+    if is_old || is_here {
         watched.note(WatchEvent::Loaded { document: name });
     }
-    if !own && (is_old || made_on != here) {
+    if !own && (is_old || !is_here) {
         let days = age.map_or(0, |age| age.as_secs() / (24 * 60 * 60));
         let age = if days == 0 {
             "less than a day".to_owned()

@@ -798,6 +798,9 @@ fn where_git_does_not_answer_the_document_is_marked_where_hooks_look() {
             .join(".git/ekiden/root/guard/made");
         assert_eq!(std::fs::read_dir(made).unwrap().count(), 1, "{path}");
         assert!(!session.environment.exists(".ekiden/state"), "{path}");
+        let other = json!({"source": "startup", "session_id": "another"});
+        let told = session.hook("SessionStart", &other);
+        assert!(agent(&told).contains("It reads:"), "{path}: {told}");
     }
 }
 
