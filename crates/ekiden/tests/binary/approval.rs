@@ -80,6 +80,8 @@ fn no_settings_are_written_through_a_link_out_of_the_project() {
 #[test]
 fn a_limit_that_is_held_back_is_told_before_any_work() {
     let environment = Environment::with_git();
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
     environment.write("plan.toml", PLAN);
     environment.write("idea.md", IDEA);
     environment.write(".ekiden/config.toml", "max_sessions = 40\n");
