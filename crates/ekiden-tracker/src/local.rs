@@ -43,6 +43,9 @@ const FILES_MAX: usize = 2_000;
 const CLOSED: [&str; 5] = ["closed", "done", "completed", "canceled", "cancelled"];
 const PULL_REQUEST: &str = "<!-- ekiden:pull-request -->";
 
+/// What to do about a file that no id names.
+const NO_NAME: &str = "rename it, since up to 64 letters, digits, `-` and `_` name an issue's file";
+
 pub struct Local {
     disk: Arc<dyn Disk>,
     project: PathBuf,
@@ -101,15 +104,14 @@ impl Local {
         let all = self.outlines()?;
         let unusable = self.ids()?.into_iter().filter_map(|id| {
             let why = match is_file_name(&id).then(|| self.read(&id)) {
-                None => {
-                    "rename it, since up to 64 letters, digits, `-` and `_` name an issue's file"
-                        .to_owned()
+                None => format!("is left out: {NO_NAME}"),
+                Some(Ok(file)) => file.unclear(&id, &all)?,
+                Some(Err(Fault::Garbage(why) | Fault::Refused(why))) => {
+                    format!("is left out: {why}")
                 }
-                Some(Ok(file)) => return Some((format!("{id}.md"), file.unclear(&id, &all)?)),
-                Some(Err(Fault::Garbage(why) | Fault::Refused(why))) => why,
-                Some(Err(fault)) => fault.to_string(),
+                Some(Err(fault)) => format!("is left out: {fault}"),
             };
-            Some((format!("{id}.md"), format!("is left out: {why}")))
+            Some((format!("{id}.md"), why))
         });
         Ok(unusable.collect())
     }
