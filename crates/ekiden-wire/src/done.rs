@@ -17,6 +17,11 @@ const REFUSALS: [&str; 5] = [
     "Claude requested permissions ",
 ];
 
+/// The call did not run, so what it returned says nothing about the work.
+pub(crate) fn is_refusal(response: &str) -> bool {
+    REFUSALS.iter().any(|words| response.starts_with(words))
+}
+
 /// Reads a batch, without the calls that cannot be read or did not run.
 pub(crate) fn calls(batch: &Value) -> Vec<BatchCall> {
     json::elements(batch).iter().filter_map(done).collect()
@@ -25,7 +30,7 @@ pub(crate) fn calls(batch: &Value) -> Vec<BatchCall> {
 fn done(call: &Value) -> Option<BatchCall> {
     let (tool, input) = (call["tool_name"].as_str()?, &call["tool_input"]);
     let response = call["tool_response"].as_str().unwrap_or_default();
-    if REFUSALS.iter().any(|words| response.starts_with(words)) {
+    if is_refusal(response) {
         return None;
     }
     let written = match tool {

@@ -8,14 +8,12 @@ use std::io::{self, Read};
 use ekiden_core::event::Traces;
 use ekiden_core::prompt::{FailedCommand, HANDOFF_DIR};
 
+use crate::done::is_refusal;
 use crate::limits;
 use crate::lines::read_lines;
 use crate::rules::rules_for;
 use crate::stream::{Assistant, Block, ClientEvent, RateLimitInfo, RateLimitStatus, ToolResult};
 use crate::tools::{Call, ToolKind};
-
-/// How the result of a command that failed begins.
-const EXIT_CODE: &str = "Exit code ";
 
 /// What a session did. Edits by subagents count; their calls and words do not. Calls on the handoff say nothing
 /// about the work.
@@ -68,7 +66,7 @@ impl Trace {
                 let mut open = self.open_calls.iter();
                 if let Some(at) = open.position(|call| call.id == result.tool_use_id) {
                     let call = self.open_calls.remove(at);
-                    if has_run(&call, result) {
+                    if !(result.is_error && is_refusal(&result.excerpt)) {
                         over(&call, result);
                         self.over(call, result);
                     }
@@ -163,12 +161,6 @@ pub(crate) fn is_handoff(call: &Call) -> bool {
     matches!(call.kind, ToolKind::Edit | ToolKind::Read) && call.target.contains(HANDOFF_DIR)
 }
 
-/// A command that was refused, by a hook, a rule or the person, has no exit code.
-fn has_run(call: &Call, result: &ToolResult) -> bool {
-    let is_code = result.excerpt.starts_with(EXIT_CODE);
-    call.kind != ToolKind::Shell || !result.is_error || is_code
-}
-
 fn touch(call: &Call) -> String {
     format!("{} {}", call.name, call.target)
 }
@@ -178,7 +170,7 @@ fn failed_command(command: String, result: &ToolResult) -> FailedCommand {
     FailedCommand {
         command,
         code: first
-            .strip_prefix(EXIT_CODE)
+            .strip_prefix("Exit code ")
             .and_then(|code| code.trim().parse().ok()),
         last_line: last_line(&result.excerpt),
     }

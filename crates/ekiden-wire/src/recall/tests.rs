@@ -102,7 +102,10 @@ fn what_was_done_is_told_each_once_and_newest_last() {
         "Exit code 101\nrunning 3\npanicked at src/lexer.rs:12:5:\n1 failed\n",
         true,
     ));
-    for (id, refusal) in [("s3", "Not run: x"), ("s4", "The user doesn't want to")] {
+    for (id, refusal) in [
+        ("s3", "Not run: x"),
+        ("s4", "The user doesn't want to proceed"),
+    ] {
         lines.extend(shell(id, "cargo test -p wire", refusal, true));
     }
     lines.extend(edit("e5", "/p/.ekiden/handoffs/2026-11-30-1618.md"));
