@@ -3,12 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
+use ekiden_agent::child::SpawnError;
 use ekiden_core::ids::{RunId, SessionNumber, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_store::disk::DiskError;
 use ekiden_store::error::StoreError;
 use ekiden_store::lock::Holder;
 
+use crate::git::GitError;
 use crate::git::branch::BranchError;
 use crate::steering_socket::Refusal;
 use crate::workspace::WorkspaceError;
@@ -183,6 +185,14 @@ impl EngineError {
         }
         if let Self::Workspace(WorkspaceError::Dir { .. }) = self {
             return Some("create it, or name another directory with `--work-dir`");
+        }
+        if let Self::Workspace(WorkspaceError::Git { source, .. }) = self
+            && let Some(error) = source.get_ref()
+            && let Some(GitError::Spawn(SpawnError::NoProgram { .. })) = error.downcast_ref()
+        {
+            return Some(
+                "install git, or put it on PATH: git knows where the runs of this repository are",
+            );
         }
         if let Self::NotForWork { .. } = self {
             return Some("name another directory with `--work-dir`");

@@ -333,6 +333,10 @@ fn in_a_repository_without_a_git_program_no_command_guesses_where_the_state_is()
         let told = environment.told(args);
         assert!(told.contains("cannot tell whether"), "{told}");
         assert!(told.contains("find the program `git`"), "{told}");
+        assert!(
+            told.contains("hint: install git, or put it on PATH"),
+            "{told}"
+        );
         assert!(told.contains("exit code 74"), "{told}");
     }
     assert!(!environment.exists(".ekiden"));
