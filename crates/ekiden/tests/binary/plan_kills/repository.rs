@@ -219,11 +219,12 @@ fn the_work_of_a_stage_that_was_skipped_stays() {
     assert_eq!(diamond.worktrees().len(), 1);
 }
 
-/// Commits on no branch are in the worktree's own record alone.
+/// Commits on no branch are in the worktree's own record alone. What contains the stage's branch is put onto it; this does not.
 // shows: PLN-08
 #[test]
 fn commits_that_a_skipped_stage_made_on_no_branch_stay() {
-    let commit = "git checkout -q --detach; echo B > b.txt; git add b.txt; git commit -qm precious";
+    let commit =
+        "git checkout -q --detach HEAD~1; echo B > b.txt; git add b.txt; git commit -qm precious";
     let diamond = Diamond::new()
         .work("B", commit.to_owned())
         .check("B", "test -f nowhere".to_owned())
