@@ -162,7 +162,10 @@ fn first_paragraph(idea: &str) -> String {
     let paragraph: Vec<&str> = lines.take_while(is_prose).collect();
     match paragraph.is_empty() {
         // A heading would end the section that it stands in.
-        true => one_line(idea.trim_start_matches(['#', ' ']), PROJECT_CHARS_MAX),
+        true => {
+            let first = idea.trim().lines().next().unwrap_or_default();
+            one_line(first.trim_start_matches(['#', ' ']), PROJECT_CHARS_MAX)
+        }
         false => paragraph.join("\n"),
     }
 }
@@ -328,6 +331,13 @@ mod tests {
             .collect();
         assert_eq!(names, ["Brew", "Drink"]);
         assert_eq!(plan.stages[1].part.needs[0].stage.as_str(), "S01");
+    }
+
+    #[test]
+    fn an_idea_without_prose_is_named_by_its_heading() {
+        let written = written("# Port\n\n## Items\n\n- [ ] Convert a\n");
+        let plan = document(&split(&written), None);
+        assert_eq!((&*plan.project, plan.stages.len()), ("Port", 1));
     }
 
     #[test]

@@ -82,22 +82,4 @@ mod tests {
         assert_eq!((known.of_round(3), known.of_round(6)), (None, Some(0)));
         assert_eq!(known.records, [10, 11, 12]);
     }
-
-    /// As in a log that an earlier program kept.
-    #[test]
-    fn a_record_without_a_number_is_of_the_last_round() {
-        let stage = StageId::try_from("A".to_owned()).unwrap();
-        let text = r#"{"kind":"recorded","event":{"kind":"woke"}}"#;
-        let event: Elsewhere = serde_json::from_str(text).unwrap();
-        let mut known = Known::default();
-        known.note(1, &Event::Woke.elsewhere(&stage, 2));
-        known.note(
-            2,
-            &Event::Elsewhere {
-                stage: stage.clone(),
-                event,
-            },
-        );
-        assert_eq!(known.stages[&stage].of_round(2), Some(2));
-    }
 }
