@@ -356,7 +356,7 @@ pub struct Survey {
     /// Tests that are weaker than at the run's first commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weakened: Vec<WeakenedTest>,
-    /// How many commits of the survey before the one that is checked out does not contain; none if it has them all.
+    /// How many commits that the previous survey found are not in what is checked out now; none if all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u32>,
     /// The entries of git's stash, which all worktrees of a repository share.

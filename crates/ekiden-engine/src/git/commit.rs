@@ -82,8 +82,8 @@ pub(crate) async fn find_effect(
     }
 }
 
-/// Puts what is checked out onto a stage's branch. If it does not contain what is there, it is on no branch then, and the
-/// answer is false. The branch that was checked out may be the user's and stays where it is. No file changes.
+/// Puts the commit that is checked out onto a stage's branch. If the commit does not contain that branch, HEAD is detached
+/// instead, and the answer is false. The branch that was checked out may be the user's and stays where it is. No file changes.
 pub(crate) async fn return_to(git: &Git, branch: &str) -> Result<bool, GitError> {
     let (name, reason) = (full_name(branch), "ekiden: the stage worked elsewhere");
     let exists = git.run("rev-parse --quiet --verify", &[&name]).await;

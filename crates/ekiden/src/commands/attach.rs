@@ -56,7 +56,7 @@ pub(super) fn show(
     json: bool,
     output: &mut Output,
 ) -> Result<Option<Exit>, Failure> {
-    // Without a screen a signal ends this at once, and nothing follows as if the run had ended well.
+    // Without a screen a signal ends the process, so that no script takes it for a run that ended well.
     let left = match output.has_screen() {
         true => SignalFlag::listen().or_fail(Exit::Bug, "cannot listen to signals")?,
         false => SignalFlag::default(),

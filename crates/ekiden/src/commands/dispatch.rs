@@ -343,7 +343,7 @@ impl Dispatcher<'_> {
             }
         }
         let begun = steps.iter().any(|step| !matches!(step, Step::Clear(_)));
-        // The second look would not say of one that ended meanwhile that its room is free.
+        // A run that has ended by now has freed its place, which the second look below would miss.
         self.has_room |= places.iter().any(IssueWorktree::has_ended);
         // A run that has just begun may end before the tracker is asked again.
         let places = match begun {

@@ -94,7 +94,7 @@ impl BackgroundWriter {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// The same for the last time: who asked the program to end, or does so now, waits for no reader that hangs.
+    /// The same at the end of the program. After a signal, or if one comes now, it waits for no reader that hangs.
     pub fn end(&mut self, to_terminal: bool, exit: Exit) -> io::Result<()> {
         let gives_up = to_terminal || matches!(exit, Exit::Signal(_));
         with_default_signals(|| self.finish(gives_up))
