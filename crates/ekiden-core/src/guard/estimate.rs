@@ -149,18 +149,22 @@ const CHOICES: [&str; 3] = [
 
 /// Words of a text that may be file paths: with a `/` or a file extension. Each once, in their order.
 pub fn named_files(task: &str) -> Vec<&str> {
-    let words = task.split(|c: char| c.is_whitespace() || "\"'`()<>[]{},;|*".contains(c));
-    let words = words.map(|word| {
-        word.trim_start_matches('@')
-            .trim_end_matches(['.', ':', '!', '?'])
-    });
     let mut files: Vec<&str> = Vec::new();
-    for word in words.filter(|word| is_path(word)) {
+    for word in bare_words(task).filter(|word| is_path(word)) {
         if files.len() < FILES_MAX && !files.contains(&word) {
             files.push(word);
         }
     }
     files
+}
+
+/// The words of a text without what people write around a path.
+pub(crate) fn bare_words(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| c.is_whitespace() || "\"'`()<>[]{},;|*".contains(c));
+    words.map(|word| {
+        word.trim_start_matches('@')
+            .trim_end_matches(['.', ':', '!', '?'])
+    })
 }
 
 fn is_path(word: &str) -> bool {

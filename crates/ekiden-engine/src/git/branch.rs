@@ -43,6 +43,11 @@ pub struct Base {
     pub changed: Vec<String>,
 }
 
+/// A branch for git, which takes a short name for a tag if there is one.
+pub(crate) fn full_name(branch: &str) -> String {
+    format!("refs/heads/{branch}")
+}
+
 /// The checked-out branch; none on a detached head.
 pub fn current(workspace: &Workspace) -> Option<String> {
     line(&workspace.dir, "symbolic-ref --quiet --short HEAD", &[])

@@ -20,6 +20,7 @@ use ekiden_core::limits;
 use ekiden_core::settings::CommitPlan;
 use ekiden_core::text::{clean, short};
 
+use super::branch::full_name;
 use super::dirty::{self, Changes};
 use super::flood::{Lent, is_in};
 use super::status::{Entry, Scope, pathspecs, under_way};
@@ -99,11 +100,6 @@ pub(crate) async fn return_to(git: &Git, branch: &str) -> Result<bool, GitError>
         git.long(attach, &[reason, "HEAD", &name], b"").await?;
     }
     Ok(!has_left)
-}
-
-/// A branch for git, which takes a short name for a tag if there is one.
-pub(crate) fn full_name(branch: &str) -> String {
-    format!("refs/heads/{branch}")
 }
 
 /// Commits the whole tree except these files and directories. A file that git no longer tracks but that is

@@ -20,10 +20,10 @@ use ekiden_core::text::{in_full, one_line};
 use super::deliver::fast_forward;
 use super::trees::Branch;
 use super::{StageJob, Worktrees};
-use crate::git::branch::elsewhere;
+use crate::git::branch::{elsewhere, full_name};
+
 use crate::git::commit::{
-    REFUSES_MESSAGE, commit_all, find_effect, full_name, refusal, refuses_message, return_to,
-    trailer,
+    REFUSES_MESSAGE, commit_all, find_effect, refusal, refuses_message, return_to, trailer,
 };
 use crate::git::flood::{is_in, stays_out};
 use crate::git::status::{Entry, MOVING_HEAD, Scope, Status, in_dir};
@@ -382,9 +382,18 @@ impl<'a> StageMerge<'a> {
         if tree == tip.tree && self.trees.is_ancestor(&stage.commit, &tip.commit).await {
             return Ok(tip.commit.clone());
         }
-        let (subject, trailer) = (self.subject(), trailer(&self.job.mark));
-        let parents = ["-p", &tip.commit, "-p", &stage.commit];
-        let message = ["-m", &subject, "-m", &trailer];
+        self.merge_of(tree, [tip, stage], &self.subject()).await
+    }
+
+    async fn merge_of(
+        &self,
+        tree: &str,
+        [first, second]: [&Branch; 2],
+        subject: &str,
+    ) -> Result<String, GitError> {
+        let trailer = trailer(&self.job.mark);
+        let parents = ["-p", &first.commit, "-p", &second.commit];
+        let message = ["-m", subject, "-m", &trailer];
         let args = [&[tree][..], &parents, &message].concat();
         self.git.line("commit-tree", &args).await
     }
@@ -399,12 +408,8 @@ impl<'a> StageMerge<'a> {
         tip: &Branch,
         subject: &str,
     ) -> Result<(), GitError> {
-        let parents = ["-p", &stage.commit, "-p", &tip.commit];
-        let trailer = trailer(&self.job.mark);
         let subject = self.trees.subject_of(subject);
-        let message = ["-m", &subject, "-m", &trailer];
-        let args = [&[tree][..], &parents, &message].concat();
-        let commit = self.git.line("commit-tree", &args).await?;
+        let commit = self.merge_of(tree, [stage, tip], &subject).await?;
         self.long("reset --quiet --hard", &[&commit]).await
     }
 

@@ -12,7 +12,7 @@ use ekiden_store::place::git_dir_of;
 
 use super::{StageJob, Worktrees, no_worktrees};
 use crate::git::GitError;
-use crate::git::commit::full_name;
+use crate::git::branch::full_name;
 
 /// Locks that a killed git leaves in the git directory of a worktree.
 const LOCKS: [&str; 5] = [

@@ -33,7 +33,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, current_dir};
 use crate::memory::{self, Capture, has_claude_mem};
 use crate::settings::environment::Environment;
-use crate::settings::given::{Flags, Given};
+use crate::settings::given::Given;
 use crate::settings::table::{self, Setting};
 use crate::specs::file_bytes;
 use crate::tracker::{Trackers, tell_continued};
@@ -483,8 +483,7 @@ fn setting<T>(given: Option<&Given>, setting: &Setting<T>) -> Option<T> {
 }
 
 pub(super) fn given(dir: &Path, environment: &Environment) -> Option<Given> {
-    let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
-    let given = Given::gather_unasked(flags, environment);
+    let given = Given::gather_unasked(dir, environment);
     let fault = match &given {
         Ok(given) => given.unused.as_deref(),
         Err(failure) => Some(failure.error()),

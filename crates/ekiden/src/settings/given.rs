@@ -71,7 +71,8 @@ impl Given {
 
     /// The same for a process that no person started. What a project's file may not set without an approval
     /// is held back, since any clone may have such a file. An unreadable one is not used.
-    pub fn gather_unasked(flags: Flags, environment: &Environment) -> Result<Self, Failure> {
+    pub fn gather_unasked(dir: &Path, environment: &Environment) -> Result<Self, Failure> {
+        let flags = Flags::from([(WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
         let mut given = Self::of_user(environment)?;
         match SettingsFile::of_project(&project_file(&flags, environment)) {
             Ok(Some(file)) => {

@@ -38,7 +38,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
 use crate::settings::environment::Environment;
-use crate::settings::given::{Flags, Given};
+use crate::settings::given::Given;
 use crate::settings::table::{self, Setting, TABLE};
 
 /// How long a checkpoint and `orient` wait for a tracker's answer.
@@ -66,8 +66,7 @@ impl Trackers {
     /// The trackers of a project, for processes that no person started.
     pub fn of_project(dir: &Path) -> Result<Self, Failure> {
         let environment = Environment::of_process();
-        let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
-        let given = Given::gather_unasked(flags, &environment)?;
+        let given = Given::gather_unasked(dir, &environment)?;
         Ok(Self::new(&given, &environment, dir))
     }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::front::{body, value};
 use super::sections;
+use crate::guard::estimate::bare_words;
 use crate::markdown;
 use crate::text::one_line;
 
@@ -204,16 +205,11 @@ pub fn section_names(markdown: &str) -> Vec<String> {
 
 /// Paths in a text that look like those of a spec or a plan.
 pub fn named_specs(text: &str) -> impl Iterator<Item = String> {
-    let words = text.split(|c: char| c.is_whitespace() || "\"'`()<>[],;".contains(c));
-    let words = words.map(|word| {
-        word.trim_start_matches('@')
-            .trim_end_matches(['.', ':', '!', '?'])
-    });
     let is_spec = |word: &&str| {
         let lower = word.to_lowercase();
         lower.ends_with(".md") && (lower.contains("spec") || lower.contains("plan"))
     };
-    words
+    bare_words(text)
         .filter(is_spec)
         .map(|word| word.strip_prefix("./").unwrap_or(word).to_owned())
 }
