@@ -35,7 +35,6 @@ pub struct Address {
 }
 
 impl Address {
-    /// The address of a socket with this path.
     pub fn of(socket: &Path) -> io::Result<Self> {
         if socket.as_os_str().len() <= ADDRESS_BYTES_MAX {
             return Ok(Self {

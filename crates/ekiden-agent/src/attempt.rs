@@ -193,7 +193,6 @@ pub enum Activity {
         attempt: u32,
         error: String,
     },
-    /// How many subagents are at work now.
     Subagents(usize),
     /// Something that a person should know, such as a stream that cannot be kept.
     Warning(String),

@@ -8,7 +8,6 @@ const LINKS_MAX: usize = 40;
 /// No kernel opens a longer path.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Where a path leads on the disk.
 pub fn leads_to(path: &Path) -> PathBuf {
     let link = |path: &Path| path.read_link().ok();
     leads_to_by(path, &|path| path.canonicalize().ok(), &link)

@@ -46,7 +46,6 @@ pub enum Origin {
     Outside,
     /// From the session that started this run.
     StartingSession,
-    /// From a session of this run.
     OwnSession,
     /// From a session of another run, which did not start this one.
     OtherSession,

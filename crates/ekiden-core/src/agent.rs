@@ -25,7 +25,6 @@ pub struct AgentSpec {
 }
 
 impl AgentSpec {
-    /// The same agent, read-only.
     pub fn read_only(self) -> Self {
         Self {
             permissions: Permissions {
@@ -93,7 +92,6 @@ impl AgentSpec {
     }
 }
 
-/// What a session is for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
@@ -109,7 +107,6 @@ impl Purpose {
     }
 }
 
-/// How an agent is driven.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Interface {
@@ -123,7 +120,6 @@ pub enum Interface {
 /// The user's choice of what the agent may do without asking. Nothing chosen: the agent's own rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permissions {
-    /// The agent's permission mode, by its own name.
     pub mode: Option<String>,
     /// Every question is answered with yes.
     pub skip: bool,
@@ -134,7 +130,6 @@ pub struct Permissions {
     /// It has ekiden's MCP server, whose tools run without asking.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mcp: bool,
-    /// It may only read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
 }

@@ -45,14 +45,12 @@ pub struct BoundsChange {
     /// The run's budget, which also covers earlier spend.
     pub run: Budget,
     pub session: Budget,
-    /// Budgets of single agents, by their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<String, Budget>,
     /// A session's time; zero for no limit.
     pub session_timeout: Option<Millis>,
     /// A session's turns; zero for no limit.
     pub turns_max: Option<u32>,
-    /// Quiet hours.
     pub quiet_hours: Option<QuietHours>,
     /// What a usage limit leads to.
     pub on_rate_limit: Option<OnRateLimit>,

@@ -20,7 +20,6 @@ pub enum Effect {
         stage: StageId,
         effect: RelayEffect,
     },
-    /// Something for the worktree of a stage.
     Worktree {
         stage: StageId,
         effect: WorktreeEffect,
@@ -100,7 +99,6 @@ pub enum RelayEffect {
 pub enum AttemptEffect {
     /// Send a message to the agent.
     Say { text: String },
-    /// Answer a Stop callback.
     AnswerStop {
         callback: String,
         /// Why the turn may not end yet; `None` lets it end.

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::limits;
 use crate::time::{Millis, Timestamp};
 
-/// Why an attempt is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndCause {
@@ -58,7 +57,6 @@ pub enum EndCause {
     TurnLimit,
     /// The session's budget, or the agent's own, is spent.
     BudgetSpent,
-    /// The session's time is up.
     TimeUp,
     /// The agent's safety check cannot judge actions here, so it gave up.
     AutoModeBlocked,
@@ -93,10 +91,8 @@ pub enum EndCause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
-    /// The limit of five hours.
     FiveHour,
     SevenDay,
-    /// The weekly limit of one model.
     SevenDayModel,
     /// The limit of paid extra use.
     Overage,
@@ -178,7 +174,6 @@ impl EndCause {
         )
     }
 
-    /// What follows from this end.
     pub fn class(&self) -> EndClass {
         self.row().0
     }

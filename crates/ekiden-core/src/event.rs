@@ -71,7 +71,6 @@ pub enum Event {
     StopRequested(StopRequest),
     /// Somebody steered the run by a message.
     Steered(Steered),
-    /// Something happened to one stage.
     Stage {
         stage: StageId,
         event: RelayEvent,
@@ -139,7 +138,6 @@ pub enum RelayEvent {
         effect: EffectId,
         outcome: TaskOutcome,
     },
-    /// Something happened in an attempt.
     Attempt {
         attempt: AttemptId,
         event: AttemptEvent,
@@ -172,7 +170,6 @@ pub enum TaskOutcome {
     },
     /// The published files match the state, durably.
     Published,
-    /// A session's texts are in the archive.
     Archived,
 }
 
@@ -193,7 +190,6 @@ pub enum AttemptEvent {
     LevelCrossed {
         level: Level,
         usage_tokens: u64,
-        /// What the attempt has spent by then.
         spend: Spend,
         /// A valid handoff claims that the task is complete.
         is_done: bool,
@@ -223,9 +219,7 @@ pub enum AttemptEvent {
         callback: String,
         /// Background work still runs, so the handoff is not due yet.
         background: bool,
-        /// The handoff files at this time.
         handoff: Inspection,
-        /// Tool calls of the attempt so far.
         tool_calls: u32,
     },
     /// The answer of a reviewer's turn, bounded.
@@ -234,9 +228,7 @@ pub enum AttemptEvent {
     },
     /// The agent's turn is over; its process waits for the next message.
     TurnEnded {
-        /// The handoff files at this time.
         handoff: Inspection,
-        /// Tool calls of the attempt so far.
         tool_calls: u32,
         /// The turn ended in an error of the agent, so asking again is useless.
         failed: bool,
@@ -275,7 +267,6 @@ impl RelayEvent {
     }
 }
 
-/// What is left of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptEnded {
     pub cause: EndCause,
@@ -287,13 +278,11 @@ pub struct AttemptEnded {
     pub misplaced: Vec<String>,
     /// The agent keeps a transcript by which the conversation can be resumed.
     pub resumable: bool,
-    /// What it cost and did.
     pub counters: Counters,
     /// What a program saw of it, for a rescue.
     pub traces: Traces,
 }
 
-/// What an attempt cost and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// How long the process ran.

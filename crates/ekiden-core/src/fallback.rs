@@ -61,7 +61,6 @@ enum Reach {
 }
 
 impl Outages {
-    /// When this agent's outage ends.
     fn until(&self, agent: &AgentSpec) -> Timestamp {
         let is_out = |outage: &&Outage| {
             let is_same = outage.reach == Reach::Account || outage.agent.model == agent.model;

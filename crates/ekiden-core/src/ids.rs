@@ -7,12 +7,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct InvalidId {
     pub text: String,
-    /// The expected form.
     pub expected: &'static str,
 }
 
@@ -68,7 +66,6 @@ macro_rules! number_id {
         impl $id {
             pub const FIRST: Self = Self(1);
 
-            /// The one after this.
             pub fn next(self) -> Self {
                 Self(self.0 + 1)
             }
@@ -97,10 +94,8 @@ text_id!(RunId, "a run id (8 hexadecimal digits)", |text| {
 });
 
 impl RunId {
-    /// The number of digits in an id.
     pub const DIGITS: usize = 8;
 
-    /// The id made of these random bits.
     pub fn from_bits(bits: u32) -> Self {
         Self(format!("{bits:08x}"))
     }
@@ -191,13 +186,11 @@ number_id!(AttemptNumber);
 /// One child process that tries to run a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AttemptId {
-    /// The session that it runs.
     pub session: SessionNumber,
     pub attempt: AttemptNumber,
 }
 
 impl AttemptId {
-    /// The first attempt at a session.
     pub fn first(session: SessionNumber) -> Self {
         Self {
             session,

@@ -212,7 +212,6 @@ pub struct Issue {
     pub comments: Vec<Comment>,
 }
 
-/// A sub-issue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Child {
     pub name: String,

@@ -4,7 +4,6 @@
 pub const LABEL_RULE: &str = "a label has at most 32 letters, digits, `-`, `_` and `.`";
 const LABEL_CHARS_MAX: usize = 32;
 
-/// Whether a text can be a label.
 pub fn is_label(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     (1..=LABEL_CHARS_MAX).contains(&text.len()) && text.chars().all(fits)

@@ -23,7 +23,6 @@ pub(crate) struct Outline {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A heading and its place.
 #[derive(Debug)]
 pub(crate) struct Heading {
     pub(crate) level: u8,

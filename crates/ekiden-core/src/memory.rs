@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What sessions get from the memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryUse {
     /// Whose tools a session queries before it continues earlier work; `None` if it has no such tools.
@@ -22,7 +21,6 @@ pub enum MemoryTools {
 }
 
 impl MemoryTools {
-    /// The prefix of its tools' names.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Own => "mcp__ekiden__",

@@ -1,6 +1,5 @@
 //! Enums whose variants have names in settings, files and messages.
 
-/// The text is none of these names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("one of {}", .0.join(", "))]
 pub struct UnknownName(pub(crate) Vec<&'static str>);

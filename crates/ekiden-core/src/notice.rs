@@ -31,7 +31,6 @@ pub enum NoticeKind {
     Limit,
     /// The agent repeats itself, or nothing changes any more.
     Loop,
-    /// All is done.
     Done,
     /// It cannot go on.
     Failed,
@@ -72,7 +71,6 @@ names!(NoticeKind {
     Failed: "failed",
 });
 
-/// The text, and its subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
     about: NoticeKind,

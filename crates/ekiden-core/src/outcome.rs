@@ -74,7 +74,6 @@ pub enum Outcome {
     },
     /// Nothing moved: neither tree, verification nor open items.
     Stalled {
-        /// The number of such sessions in a row.
         sessions: u32,
     },
     /// A session's permissions refused what it needed, and it changed nothing.

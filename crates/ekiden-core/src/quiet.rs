@@ -32,7 +32,6 @@ struct Span {
 pub struct QuietHoursError;
 
 impl QuietHours {
-    /// There are none.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }

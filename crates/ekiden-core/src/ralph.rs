@@ -67,7 +67,6 @@ pub struct Checkpoint {
     /// Where the handoff says to resume.
     pub resume_summary: Option<String>,
     pub files_in_progress: Vec<FileInProgress>,
-    /// The first open item of the list.
     pub current_todo_item: Option<String>,
     /// How many of the item's sub-items are ticked: `50%`. It is never an agent's estimate.
     pub progress_on_item: Option<String>,

@@ -54,7 +54,6 @@ impl Outstanding {
     }
 }
 
-/// A record's effects with their ids.
 pub fn numbered(record: &Record) -> impl Iterator<Item = (EffectId, &Effect)> {
     (0..).zip(&record.effects).map(|(index, effect)| {
         (

@@ -15,7 +15,6 @@ use crate::handoff::{HandoffFiles, Inspection, OpenItems, accept};
 use crate::ids::{RunId, SessionNumber};
 use crate::prompt::{Author, Notes};
 
-/// A task that replaces another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewTask {
     pub text: String,
@@ -35,7 +34,6 @@ pub struct StartingPoint {
     pub knowledge: String,
     /// Later sessions of the other run worked on the tree.
     pub overtaken: bool,
-    /// The task has changed since.
     pub task_changed: bool,
 }
 

@@ -34,7 +34,6 @@ pub struct RunStarted {
     /// What it imports from another program. Such a run waits for a resume before its first session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-    /// The issue that it works on, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issue: Option<IssueRef>,
     /// The issue's comments up to this time are in the task. If missing, those from before the run are.
@@ -141,7 +140,6 @@ pub struct Imported {
     pub stages: BTreeMap<StageId, StageUsage>,
 }
 
-/// The usage of a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageUsage {
     pub tokens: u64,
@@ -213,7 +211,6 @@ impl Settings {
         }
     }
 
-    /// The agent for a session of this purpose.
     pub fn agent_for(&self, purpose: Purpose) -> &AgentSpec {
         match (purpose, &self.reviewer) {
             (Purpose::Review, Some(reviewer)) => reviewer,
@@ -247,7 +244,6 @@ impl Settings {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitsChanged {
-    /// A new limit of sessions.
     pub sessions_max: Option<u32>,
     pub wait_max: Option<Millis>,
     /// A new pause between two sessions.

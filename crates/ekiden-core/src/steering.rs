@@ -44,10 +44,14 @@ pub enum Steering {
     /// Starts what the pause held back.
     Unpause,
     /// Words for the next session to begin; in a plan, for that of each stage.
-    Instruct { words: String },
+    Instruct {
+        words: String,
+    },
     /// The answer to the question with which a stage of a plan ended, while others continue.
-    Answer { stage: StageId, words: String },
-    /// Other limits apply from now on.
+    Answer {
+        stage: StageId,
+        words: String,
+    },
     ChangeLimits(Box<LimitsChanged>),
 }
 
@@ -70,7 +74,6 @@ pub enum StopRequest {
     /// Hand off first, within [`crate::limits::STOP_GRACE`]; then stop resumably.
     Gently,
     Now {
-        /// The signal that asked for it.
         signal: i32,
     },
 }

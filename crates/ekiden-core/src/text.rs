@@ -202,7 +202,6 @@ pub fn slug(text: &str) -> String {
     words.join("-").to_ascii_lowercase()
 }
 
-/// A path as one word for a shell.
 pub fn shell_word(path: &str) -> String {
     let path = clean(path).text.replace('\n', " ");
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');

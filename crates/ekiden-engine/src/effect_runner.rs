@@ -51,7 +51,6 @@ pub enum Input {
 }
 
 impl Input {
-    /// The result of an effect of this stage.
     pub fn task(stage: &StageId, effect: EffectId, outcome: TaskOutcome) -> Self {
         let (stage, event) = (stage.clone(), RelayEvent::Task { effect, outcome });
         Self::Event(Event::Stage { stage, event })
@@ -75,7 +74,6 @@ pub struct Launch {
     pub schema: Option<String>,
 }
 
-/// A verification to run.
 #[derive(Debug)]
 pub struct VerifyJob {
     pub verification: Verification,
@@ -85,7 +83,6 @@ pub struct VerifyJob {
     pub log: PathBuf,
 }
 
-/// The texts of one attempt, to archive.
 #[derive(Debug)]
 pub struct ArchiveJob {
     pub(crate) dir: PathBuf,

@@ -270,7 +270,6 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
     }
 }
 
-/// The event gives the run other quiet hours.
 fn brings_quiet_hours(event: &Event) -> bool {
     let limits = if let Event::RunResumed(resumed) = event {
         &resumed.limits

@@ -41,10 +41,7 @@ pub enum EngineError {
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     #[error("start a run here: another one works in this directory")]
-    Held {
-        /// Who, if that is known.
-        holder: Option<Box<Holder>>,
-    },
+    Held { holder: Option<Box<Holder>> },
     #[error("start a run here: another one works in {}", dir.display())]
     Overlaps {
         dir: PathBuf,
@@ -68,7 +65,6 @@ pub enum EngineError {
     #[error("continue {run}: it is not finished")]
     NotComplete {
         run: RunId,
-        /// How it ended, if it did.
         outcome: Option<Box<Outcome>>,
     },
     #[error("use the state in {}: {why}", dir.display())]
@@ -78,7 +74,6 @@ pub enum EngineError {
         run: RunId,
         /// The first record that is not the one that was written.
         seq: u64,
-        /// What is wrong with it.
         what: String,
     },
     #[error(
@@ -87,14 +82,12 @@ pub enum EngineError {
     )]
     NoHandoff {
         run: RunId,
-        /// The requested session.
         session: SessionNumber,
         sessions: Vec<SessionNumber>,
     },
     #[error("steer {run}: nothing works on it")]
     NotRunning {
         run: RunId,
-        /// How it ended, if it did.
         outcome: Option<Box<Outcome>>,
         /// How many processes it had left behind, which have now been ended.
         ended: usize,

@@ -109,7 +109,6 @@ pub fn follow(
 }
 
 impl Follower {
-    /// Reads what is new.
     pub fn read_on(
         &mut self,
         summary: &mut RunSummary,
@@ -343,7 +342,6 @@ fn unfinished_task(run: &Run, wanted: &Manifest) -> UnfinishedTask {
     }
 }
 
-/// The run to resume.
 pub(crate) fn resumable(
     state: &StateDir,
     workspace: &Workspace,

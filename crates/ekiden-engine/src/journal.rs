@@ -160,7 +160,6 @@ impl RunSummary {
         Ok(summary)
     }
 
-    /// Reads what is new in its log.
     pub(crate) fn read_on(
         &mut self,
         log: &mut LogReader<Record>,

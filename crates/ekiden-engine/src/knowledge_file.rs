@@ -23,7 +23,6 @@ const COPY: &str = "KNOWLEDGE.edit.md";
 /// The text that the copy was made from: an edit of a different text would undo what was learned since.
 const BASE: &str = "KNOWLEDGE.edit.base.md";
 
-/// The knowledge of one run.
 #[derive(Debug)]
 pub struct KnowledgeFile {
     pub run: RunId,

@@ -14,7 +14,6 @@ pub trait Observer {
     /// A record is on the disk; the run is in the state after it.
     fn recorded(&mut self, _record: &Record, _run: &Run) {}
 
-    /// Something happens in a session.
     fn activity(&mut self, _stage: &StageId, _activity: &Activity) {}
 
     /// A session's context use, in tokens.

@@ -21,11 +21,9 @@ use crate::workspace::Workspace;
 /// The branches of all runs are below this name.
 pub(crate) const BRANCHES: &str = "ekiden";
 
-/// The paths of one run.
 #[derive(Debug, Clone)]
 pub struct RunPaths {
     pub workspace: Workspace,
-    /// In the state directory.
     pub run_dir: RunLayout,
     run: RunId,
     is_plan: bool,
@@ -59,7 +57,6 @@ impl RunPaths {
         self.run_dir.relay(self.is_plan.then_some(stage))
     }
 
-    /// The work dir of a stage.
     pub fn dir(&self, stage: &StageId) -> PathBuf {
         match self.tree(stage) {
             Some(tree) => self.within(&tree),
@@ -67,7 +64,6 @@ impl RunPaths {
         }
     }
 
-    /// The workspace of a stage.
     pub fn workspace_of(&self, stage: &StageId) -> Workspace {
         let dir = self.dir(stage);
         Workspace {
@@ -89,7 +85,6 @@ impl RunPaths {
         trees.map(|trees| trees.join(self.run.as_str()))
     }
 
-    /// The branch of a stage.
     pub fn branch(&self, stage: &StageId) -> String {
         format!("{}-{stage}", self.integration_branch())
     }
@@ -99,7 +94,6 @@ impl RunPaths {
         format!("{BRANCHES}/{}", self.run)
     }
 
-    /// The published result of a stage.
     pub fn shown_result(&self, stage: &StageId) -> PathBuf {
         Published::new(&self.workspace.dir)
             .handoffs()

@@ -62,7 +62,6 @@ pub struct PlanningSession<'a> {
     pub document: &'a Path,
 }
 
-/// How a planning session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlanningEnd {
     Reviewed,
@@ -79,9 +78,7 @@ pub struct Planner {
     bounds: Bounds,
     runtime: Runtime,
     signals: Signals,
-    /// The next session.
     session: SessionNumber,
-    /// What all sessions so far have spent.
     spent: Spend,
 }
 
@@ -123,12 +120,10 @@ impl Planner {
         self.work_dir.left_behind
     }
 
-    /// The number of the next session.
     pub fn session(&self) -> SessionNumber {
         self.session
     }
 
-    /// Holds a conversation to its end.
     pub fn hold(
         &mut self,
         session: &PlanningSession<'_>,
@@ -264,7 +259,6 @@ impl Planner {
     }
 }
 
-/// A running conversation.
 struct Conversation<'a> {
     attempt: AttemptHandle,
     inbox: mpsc::Receiver<Report>,

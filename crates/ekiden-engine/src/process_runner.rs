@@ -40,7 +40,6 @@ use ekiden_core::text::in_full;
 
 /// Reports on their way from an adapter. A full channel makes the adapter wait, and so the agent.
 pub(crate) const REPORTS_MAX: usize = 256;
-/// Variables with keys of trackers.
 const TRACKER_KEYS: [&str; 3] = ["LINEAR_API_KEY", "GITHUB_TOKEN", "GH_TOKEN"];
 
 pub(crate) struct ProcessRunner {

@@ -72,11 +72,9 @@ impl TakenWorkDir {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AtWork {
     pub attempt: AttemptId,
-    /// The machine.
     pub host: String,
     /// Its context use, in tokens; 0 until it is known.
     pub usage_tokens: u64,
-    /// What the attempt has spent.
     pub spend: Spend,
     pub subagents: usize,
     /// In short; empty until it does something.

@@ -41,7 +41,6 @@ pub struct RunFiles {
     disk: Arc<dyn Disk>,
     paths: RunPaths,
     status: StatusFile,
-    /// The protocol of each stage that has begun.
     protocols: BTreeMap<(StageId, &'static str), String>,
     /// The stages that are done and whose results were written.
     results: BTreeSet<StageId>,

@@ -24,7 +24,6 @@ const TEXT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 const EMPTY_TREE_SHA256: &str = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321";
 
-/// A part of a session's archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// What the agent was given.
@@ -37,7 +36,6 @@ pub enum Part {
     Verify,
 }
 
-/// The archive of one session.
 #[derive(Debug)]
 pub struct SessionArchive {
     disk: RealDisk,
@@ -77,7 +75,6 @@ impl SessionArchive {
         }
     }
 
-    /// A part, or none if it is not there.
     pub fn read(&self, part: Part, attempt: AttemptNumber) -> DiskResult<Option<Vec<u8>>> {
         if_there(self.disk.read(&self.path(part, attempt), TEXT_BYTES_MAX))
     }
@@ -126,7 +123,6 @@ impl SessionArchive {
 pub struct Patch {
     /// The text, within the work dir and without `.ekiden/`.
     pub text: String,
-    /// There is more than was read.
     pub cut: bool,
 }
 

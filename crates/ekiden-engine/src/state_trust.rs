@@ -108,7 +108,6 @@ impl Found {
     }
 }
 
-/// Trusts the state here from now on.
 fn trust(workspace: &Workspace) -> Result<(), EngineError> {
     let (layout, disk) = (StateLayout::new(&workspace.state_dir), disk(workspace));
     let Some(home) = &workspace.user_dir else {

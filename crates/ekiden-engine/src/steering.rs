@@ -50,11 +50,9 @@ pub struct Sender {
     engine: u32,
 }
 
-/// The result of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
     Done,
-    /// Not yet.
     NotYet,
     /// The engine ended before it answered, and the message is not in its log.
     EngineGone,
@@ -212,7 +210,6 @@ impl RunningRun {
         })
     }
 
-    /// Waits until the engine has ended.
     pub fn wait_until_ended(&self, patience: Millis) -> Waited {
         let mut left = Duration::from(patience);
         while self.works() {
@@ -226,7 +223,6 @@ impl RunningRun {
         Waited::Done
     }
 
-    /// The engine that was found still works.
     fn works(&self) -> bool {
         WorkDirLock::holder_of(&self.lock).is_some_and(|now| {
             (now.pid, &now.host, now.started)
@@ -235,7 +231,6 @@ impl RunningRun {
     }
 }
 
-/// The name of this machine.
 pub fn host() -> String {
     rustix::system::uname()
         .nodename()

@@ -22,14 +22,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::effect_runner::Input;
 
-/// How much is read of a message.
 const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What the engine answers to a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Reply {
-    /// It is in the log.
     Recorded,
     Refused {
         why: Refusal,
@@ -78,7 +76,6 @@ pub(crate) fn of_run(path: PathBuf, inputs: &mpsc::Sender<Input>) -> Option<Sock
     Socket::listen(path, serve).map_err(warn).ok()
 }
 
-/// Who this caller is, or why it is refused.
 fn asker(caller: &UnixStream) -> Result<Asker, Refusal> {
     let pid = caller.peer_cred().ok().and_then(|peer| peer.pid());
     let pid = pid.ok_or(Refusal::UnknownOrigin)?;

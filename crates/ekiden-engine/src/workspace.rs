@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::git::{self, GitError};
 
-/// What git says where there is no repository.
 const NO_REPOSITORY: &str = "not a git repository";
 /// Where the state of a work dir in no repository is.
 pub(crate) const OWN_STATE: &str = ".ekiden/state";
@@ -25,7 +24,6 @@ pub(crate) const OWN_STATE: &str = ".ekiden/state";
 pub struct Workspace {
     /// The work dir, absolute, with links resolved.
     pub dir: PathBuf,
-    /// Its place in a repository, if it has one.
     pub git: Option<GitPlace>,
     pub state_dir: PathBuf,
     /// What people and the agent see: `.ekiden/` in the work dir.
@@ -38,7 +36,6 @@ pub struct Workspace {
     pub is_trusted: bool,
 }
 
-/// A place in a git repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitPlace {
     /// The directory that all worktrees share.

@@ -47,7 +47,6 @@ pub(crate) struct Heartbeat {
     pub(crate) now: Option<AtWork>,
 }
 
-/// The name of the activity that runs a round of a stage.
 pub(crate) fn activity(stage: &StageId, round: u32) -> String {
     format!("{STAGE}{stage}/{round}")
 }

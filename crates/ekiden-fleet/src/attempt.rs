@@ -286,7 +286,6 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// What its engine has to do.
     fn job(&self, messages: Option<Messages>) -> StageJob {
         StageJob {
             header: self.header.clone(),

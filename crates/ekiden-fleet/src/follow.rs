@@ -88,7 +88,6 @@ pub(crate) struct Seen {
     looks: u32,
     /// Which history was the last one, and its length.
     history: (String, usize),
-    /// How it began.
     beginning: Beginning,
     /// Where the stages' logs were, by ref.
     logs: BTreeMap<String, String>,

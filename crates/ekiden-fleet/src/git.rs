@@ -106,7 +106,6 @@ impl Git {
             .map_err(|fault| fault.of_remote("fetch from"))
     }
 
-    /// The object of a name, if there is one.
     pub(crate) async fn object(&self, name: &str) -> Result<Option<String>, Fault> {
         let ended = self
             .ended(&["rev-parse", "--quiet", "--verify", name], b"")

@@ -85,7 +85,6 @@ fn has(identity: &str) -> BTreeSet<String> {
     all.map(str::to_owned).collect()
 }
 
-/// For people.
 pub(crate) fn list(set: &BTreeSet<String>) -> String {
     let all: Vec<&str> = set.iter().map(String::as_str).collect();
     all.join(", ")

@@ -17,7 +17,6 @@ use crate::order::{MergeDone, MergeFailure, MergeTask, Submission, refs};
 use crate::setup::set_up;
 use crate::worker_context::WorkerContext;
 
-/// The trailer that names the stage of a merge.
 const TRAILER: &str = "Ekiden-Effect";
 
 /// How often a merge is tried whose work tree cannot be set up: the worker may be to blame, or the merge.
@@ -204,7 +203,6 @@ impl Merged {
     }
 }
 
-/// The stage that a trailer names.
 fn stage_of(purpose: &str) -> Option<StageId> {
     let (_, stage) = purpose.split_once('/')?;
     StageId::try_from(stage.to_owned()).ok()

@@ -25,7 +25,6 @@ use serde_json::Value;
 const MESSAGES_MAX: usize = 100;
 /// The total size of the messages as JSON: they go from one history of the plan to the next.
 const BYTES_MAX: usize = 24 * 1024;
-/// Digits of a message's hash.
 const DIGITS: usize = 32;
 
 /// Oldest first.

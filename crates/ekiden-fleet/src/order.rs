@@ -80,15 +80,12 @@ pub(crate) struct FleetState {
     /// The result of each stage's last round.
     pub(crate) made: BTreeMap<StageId, String>,
     pub(crate) rounds: BTreeMap<StageId, u32>,
-    /// Answers for stages that begin again.
     pub(crate) answers: BTreeMap<StageId, String>,
     pub(crate) shares: Shares,
     pub(crate) limits: Limits,
     /// Stages that wait for others to give back budget.
     pub(crate) short: BTreeSet<StageId>,
-    /// The last messages that were heard.
     pub(crate) heard: Vec<MessageId>,
-    /// The messages for stages.
     pub(crate) messages: Messages,
     /// A person wants a pause.
     pub(crate) is_paused: bool,
@@ -231,7 +228,6 @@ pub(crate) struct StageTask {
     /// What it has cost so far. If a worker died, its log shows less.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub(crate) spent: Spent,
-    /// The budget for all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) budget: Option<Budget>,
     /// The same for agents that have a budget.
@@ -242,7 +238,6 @@ pub(crate) struct StageTask {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct StageDone {
     pub(crate) outcome: Outcome,
-    /// Its result, if it is done.
     pub(crate) commit: Option<String>,
     /// Everything that this round has spent.
     #[serde(default)]
@@ -282,7 +277,6 @@ pub(crate) struct MergeFailure {
     pub(crate) met: BTreeSet<StageId>,
 }
 
-/// How a plan ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PlanDone {
     pub(crate) outcome: Outcome,
@@ -402,7 +396,6 @@ impl MergeFailure {
     }
 }
 
-/// The workflow of a run.
 pub(crate) fn workflow(run: &RunId) -> String {
     format!("ekiden-{run}")
 }

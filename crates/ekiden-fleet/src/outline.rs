@@ -9,13 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::order::{PAYLOAD_BYTES_MAX, PlanOrder};
 
-/// Which part of an outline is wanted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct OutlineTask {
     pub(crate) run: RunId,
     pub(crate) plan: String,
     pub(crate) base: String,
-    /// How many stages are known.
     pub(crate) known: usize,
 }
 

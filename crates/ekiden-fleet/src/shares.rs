@@ -179,7 +179,6 @@ impl Shares {
     }
 }
 
-/// One budget.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Shared {
     budget: Budget,
@@ -235,7 +234,6 @@ impl Shared {
         self.is_limited().then_some(allowed)
     }
 
-    /// What a stage has cost so far.
     fn charged(&self, stage: &StageId) -> Spend {
         let account = self.stages.get(stage);
         account.map_or_else(Spend::default, |account| account.spent)
@@ -276,7 +274,6 @@ impl Shared {
         more(now.micro_usd, before.micro_usd) && more(now.tokens, before.tokens)
     }
 
-    /// The spending and its limit.
     fn spent(&self) -> (Spend, Budget) {
         let accounts = self.stages.values();
         let spent = accounts.fold(self.over, |spent, account| spent.plus(account.spent));

@@ -64,13 +64,10 @@ pub(crate) struct StageJob {
     pub(crate) messages: Option<Messages>,
 }
 
-/// A line of its output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
-    /// A session has begun.
     Begun,
-    /// A handoff was accepted.
     Handoff,
     /// Everything it has spent.
     Spent(Spent),

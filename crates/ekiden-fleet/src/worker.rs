@@ -62,7 +62,6 @@ pub(crate) struct WorkerConfig {
     pub(crate) remote: String,
     pub(crate) dir: PathBuf,
     pub(crate) slots: usize,
-    /// The queue of the plans that it works for.
     pub(crate) queue: String,
     /// Its labels, and the programs of its agents.
     pub(crate) has: BTreeSet<String>,
@@ -391,7 +390,6 @@ pub(crate) async fn work(config: WorkerConfig) -> Result<(), Failure> {
     all.map_err(Failure::unreachable)
 }
 
-/// What makes a worker leave.
 fn leaving_once(
     leave: watch::Sender<Option<Instant>>,
     shut_down: Vec<impl Fn() + Send + Sync + 'static>,

@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use crate::fault::Fault;
 use crate::git::{Git, Move};
 
-/// The name of the mirror in a worker's directory.
 pub(crate) const MIRROR: &str = "mirror.git";
 /// How long a worker rests after a fault on its side.
 pub(crate) const REST: Duration = Duration::from_secs(20);
@@ -36,7 +35,6 @@ pub(crate) struct WorkerContext {
     pub(crate) account: String,
     /// The worker takes no stage before that.
     pub(crate) rests_until: std::sync::Mutex<Instant>,
-    /// When the worker started to leave.
     pub(crate) leaving: watch::Receiver<Option<Instant>>,
 }
 

@@ -121,7 +121,6 @@ type Work<'a> = LocalBoxFuture<'a, Step>;
 enum Step {
     Stage(StageId, Result<StageDone, ActivityExecutionError>),
     Merge(StageId, Result<MergeDone, ActivityExecutionError>),
-    /// A signal has arrived.
     Signalled,
     /// Nobody has resumed it since this many resumes.
     Abandoned {
@@ -130,7 +129,6 @@ enum Step {
     Cancelled,
 }
 
-/// The next signal to the plan.
 fn next_signal(ctx: &WorkflowContext<FleetPlan>) -> Work<'_> {
     let signal = async {
         // A cancelled one waits for nothing more.
@@ -189,13 +187,10 @@ struct Fleet {
     outline: Manifest,
     plan: Plan,
     state: FleetState,
-    /// Stages that workers are working on.
     at_work: BTreeSet<StageId>,
-    /// A worker is merging.
     is_merging: bool,
     /// Something has started since this history began.
     has_begun: bool,
-    /// How often it was resumed.
     resumes: u32,
     /// Once it has ended, nobody waits for a resume.
     is_abandoned: bool,

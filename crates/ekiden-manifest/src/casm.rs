@@ -69,7 +69,6 @@ pub(crate) fn read(root: &Node, reader: &mut Reader) -> Node {
     top
 }
 
-/// Converts a validation to our format.
 fn convert_validation(stage: &mut RawStage, reader: &mut Reader) {
     let who = in_table(&stage.who, "validation");
     let Some(foreign) = stage.node.get("validation") else {

@@ -25,7 +25,6 @@ pub(crate) struct Reader {
     pub(crate) stages: Vec<RawStage>,
 }
 
-/// The place of a value.
 #[derive(Clone, Copy)]
 pub(crate) struct Location<'a> {
     /// The table as faults name it: `stage "S01"`; empty for the file's top table.
@@ -45,13 +44,10 @@ impl<'a> Location<'a> {
     }
 }
 
-/// Why a value does not fit.
 enum Misfit {
     /// The text follows the field's name.
     Is(String),
-    /// It is none of these words.
     Word(&'static [&'static str]),
-    /// It is of another type.
     Type,
 }
 

@@ -11,7 +11,6 @@ use crate::fault::Fault;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
     pub format: Format,
-    /// What the plan is for.
     pub project: String,
     /// Stages that may work at the same time.
     pub jobs: Option<u32>,
@@ -26,7 +25,6 @@ pub struct Document {
     pub slips: Vec<Fault>,
 }
 
-/// The architecture document that stages get.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Architecture {
     /// The file, from the work dir.

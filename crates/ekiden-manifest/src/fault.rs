@@ -26,7 +26,6 @@ const SYNONYMS: [&[&str]; 5] = [
     &["turnsmax", "maxturns"],
 ];
 
-/// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// From 1; none if the fault is about the whole file.

@@ -17,7 +17,6 @@ const COMPILING: usize = 200;
 /// Letters that cost as much as one comparison.
 const LETTERS_OF_COMPARISON: usize = 250;
 
-/// An output of a stage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output<'a> {
     /// The stage, by its place in the file.

@@ -11,7 +11,6 @@ use crate::postings::{Postings, block_of, row_of};
 use crate::reading::LinePlace;
 use crate::words::{each_indexed, project_key};
 
-/// What to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forget {
     /// By ids or prefixes of ids.

@@ -47,7 +47,6 @@ CREATE TABLE forgetting(yes INTEGER);
 PRAGMA user_version = 1;
 ";
 
-/// A user's memory.
 #[derive(Debug)]
 pub struct Memory {
     pub(crate) files: MemoryFiles,
@@ -57,7 +56,6 @@ pub struct Memory {
     pub(crate) texts: Texts,
 }
 
-/// What the memory holds, and how much.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Stats {
     pub observations: u64,
@@ -116,7 +114,6 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The tables are there.
     fn is_made(&self) -> Result<bool, MemoryError> {
         let made = self
             .db
@@ -151,7 +148,6 @@ impl Memory {
         inode(&self.files) != self.inode
     }
 
-    /// Indexes what is new in the files.
     fn catch_up(&mut self) -> Result<(), MemoryError> {
         if self.new_segments()?.is_empty() && !self.must_start_again()? {
             return Ok(());

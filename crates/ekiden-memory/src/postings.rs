@@ -17,7 +17,6 @@ const LIST_BYTES_MAX: usize = BLOCK_ROWS / 8;
 /// A prefix stands for at most this many of a block's words: those in the most rows.
 const BEGUN_MAX: usize = 64;
 
-/// Rows of one block.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows(Box<[u64; BLOCK_ROWS / 64]>);
 
@@ -38,7 +37,6 @@ pub(crate) fn seq_at(block: i64, row: u16) -> i64 {
     block << BLOCK_BITS | i64::from(row)
 }
 
-/// The blocks of a range of rows.
 pub(crate) fn blocks_of(range: &RangeInclusive<i64>) -> RangeInclusive<i64> {
     block_of(*range.start())..=block_of(*range.end())
 }
@@ -197,7 +195,6 @@ impl Rows {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Keeps the rows within a range.
     pub(crate) fn cut(&mut self, block: i64, range: &RangeInclusive<i64>) {
         let (first, last) = (seq_at(block, 0), seq_at(block, u16::MAX));
         (first..*range.start().min(&(last + 1))).for_each(|seq| self.unset(row_of(seq)));

@@ -13,7 +13,6 @@ const PHRASE_WORDS_MAX: usize = 8;
 /// A prefix of one letter matches half of all words.
 const PREFIX_BYTES_MIN: usize = 2;
 
-/// What to look for, and where.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// Words, `"phrases"`, and `prefixes*`.
@@ -53,7 +52,6 @@ pub(crate) struct Group {
     pub(crate) is_needed: bool,
 }
 
-/// The groups of a query's text.
 pub(crate) fn groups(text: &str) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut add = |words: Vec<String>, is_prefix, is_needed| {

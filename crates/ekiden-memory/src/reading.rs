@@ -11,7 +11,6 @@ use ekiden_store::memory::MemoryFiles;
 /// A file's number in the upper bits, the byte where a line begins in the lower ones.
 const AT_BITS: u32 = 40;
 
-/// Where a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LinePlace {
     pub(crate) segment: i64,

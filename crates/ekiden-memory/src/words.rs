@@ -116,7 +116,6 @@ pub(crate) fn key(about: char, name: &str) -> String {
     word
 }
 
-/// Whether a word of the index is such a key.
 pub(crate) fn is_key(word: &str) -> bool {
     word.strip_prefix("zz")
         .is_some_and(|rest| rest.starts_with(['p', 'k', 'c', 'f']))

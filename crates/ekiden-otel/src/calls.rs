@@ -19,7 +19,6 @@ const OPEN_CALLS_MAX: usize = 1_000;
 
 pub(crate) struct Calls {
     ids: Ids,
-    /// The span of each stage's last attempt.
     attempts: BTreeMap<StageId, SpanId>,
     /// By stage and the agent's id of the call.
     open: BTreeMap<(StageId, String), OpenCall>,
@@ -54,7 +53,6 @@ impl Calls {
         }
     }
 
-    /// The span of a finished call.
     pub(crate) fn take(
         &mut self,
         stage: &StageId,

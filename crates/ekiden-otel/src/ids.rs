@@ -5,7 +5,6 @@ use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::time::Timestamp;
 use opentelemetry::trace::{SpanId, TraceId};
 
-/// The ids of one run.
 #[derive(Debug)]
 pub(crate) struct Ids(String);
 

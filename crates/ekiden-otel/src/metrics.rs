@@ -11,7 +11,6 @@ use crate::open::{dollars, name, scope, variant, word};
 /// Bucket bounds of the context at a handoff, in tokens.
 const CONTEXT_BOUNDS: [f64; 8] = [20e3, 50e3, 80e3, 100e3, 120e3, 150e3, 200e3, 500e3];
 
-/// A value to add up.
 #[derive(Debug)]
 pub(crate) enum Measure {
     /// What an attempt spent with one model.

@@ -8,7 +8,6 @@ use crate::export::{Client, Endpoints};
 use crate::ids::Ids;
 use crate::open::{Open, count, word};
 
-/// A checkpoint that was taken, or failed.
 #[derive(Debug)]
 pub struct WatchedCheckpoint<'a> {
     /// The client's id of the session.

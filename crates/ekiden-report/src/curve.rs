@@ -34,7 +34,6 @@ pub struct Streams {
     pub left_out: usize,
 }
 
-/// How often something was used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Uses {
     pub calls: u64,

@@ -91,7 +91,6 @@ pub fn usage(usage_tokens: u64, percent: Option<u64>) -> String {
     format!("{percent}{}", tokens(usage_tokens))
 }
 
-/// The first digits of a commit's id.
 pub fn commit(id: &str) -> String {
     clean(id).text.chars().take(COMMIT_DIGITS).collect()
 }
@@ -115,7 +114,6 @@ pub fn files(number: usize) -> String {
     format!("{}{more}", count(number as u64, "file"))
 }
 
-/// A point in time in a zone.
 pub fn zoned(at: Timestamp, zone: &TimeZone) -> Zoned {
     at.instant().to_zoned(zone.clone())
 }

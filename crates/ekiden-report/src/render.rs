@@ -31,7 +31,6 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment().unwrap_or_else(|error| panic!("the templates are part of the program: {error}"))
 });
 
-/// The report as Markdown.
 pub fn markdown(page: &Page) -> String {
     let text = rendered("report.md", context! { page => Serde(page) });
     // Blocks that may be missing leave empty lines.

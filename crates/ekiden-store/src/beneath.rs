@@ -21,7 +21,6 @@ use rustix::io::Errno;
 /// As many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
-/// What a name refers to.
 #[derive(Debug)]
 pub struct Found {
     pub file: File,

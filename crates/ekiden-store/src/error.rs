@@ -23,7 +23,6 @@ pub enum StoreError {
     #[error("lock `{}`: it is held by another process", path.display())]
     Held {
         path: PathBuf,
-        /// Who has it, if known.
         holder: Option<Box<Holder>>,
     },
     #[error("find run `{prefix}`: there is no such run here")]

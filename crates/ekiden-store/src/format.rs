@@ -28,7 +28,6 @@ pub struct Format {
     pub version: u32,
 }
 
-/// The log of a run.
 pub const LOG: Format = Format {
     name: "ekiden-log",
     version: 1,
@@ -52,7 +51,6 @@ pub const RECEIPT: Format = Format {
 /// What a file says about its format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Which kind of file it is.
     pub format: String,
     pub version: u32,
     /// The oldest version whose programs can read it; its own version if left out.

@@ -24,9 +24,7 @@ use ekiden_core::ids::{RunId, SessionNumber, StageId};
 pub const PROTOCOL: &str = "protocol.md";
 /// The same for an agent that takes no messages, if an agent that does may share the stage.
 pub const PROTOCOL_BY_ITEMS: &str = "protocol.items.md";
-/// The log of a run.
 pub const LOG_FILE: &str = "log.jsonl";
-/// The published file of the task.
 pub const TASK_FILE: &str = "TASK.md";
 
 /// A table of the files with fixed names in a directory: each becomes a method that returns its path.
@@ -108,7 +106,6 @@ fn assert_is_name(name: &str) {
     );
 }
 
-/// The paths of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunLayout {
     dir: PathBuf,
@@ -186,7 +183,6 @@ files!(SessionLayout {
 impl SessionLayout {
     pub const PROMPT: &'static str = "prompt.md";
 
-    /// A file of the handoff, as it was accepted.
     pub fn handoff(&self, file: HandoffFile) -> PathBuf {
         self.dir.join(match file {
             HandoffFile::Progress => "progress.md",
@@ -231,7 +227,6 @@ impl Published {
         }
     }
 
-    /// A published file of the handoff.
     pub fn file(&self, file: HandoffFile) -> PathBuf {
         self.dir.join(file.name())
     }

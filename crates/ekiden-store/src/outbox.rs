@@ -35,10 +35,8 @@ pub struct Outbox {
     dir: PathBuf,
 }
 
-/// A write as it was queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedWrite {
-    /// Its file's name.
     pub name: String,
     /// Empty if it is unreadable.
     pub bytes: Vec<u8>,
@@ -153,7 +151,6 @@ impl Outbox {
     }
 }
 
-/// The file of a key.
 pub fn name_of(key: &str) -> String {
     sha256_hex(key.as_bytes())[..32].to_owned()
 }

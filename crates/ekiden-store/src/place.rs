@@ -59,7 +59,6 @@ impl ProjectPlace {
         main.and_then(Path::parent).unwrap_or(&self.dir)
     }
 
-    /// The checked-out branch, if there is one.
     pub fn branch(&self) -> Option<String> {
         let git_dir = self.git_dir.as_ref()?;
         let head = fs::read_to_string(git_dir.join("HEAD")).ok()?;

@@ -60,7 +60,6 @@ struct Versioned {
     receipt: Receipt,
 }
 
-/// The directory of one receipt and its copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptDir {
     dir: PathBuf,

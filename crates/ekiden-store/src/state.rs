@@ -148,7 +148,6 @@ impl LockedStateDir {
         Self { chains, ..self }
     }
 
-    /// The same state, read-only.
     pub fn view(&self) -> &StateDir {
         &self.dir
     }

@@ -93,7 +93,6 @@ impl UserState {
         Self { disk, dir }
     }
 
-    /// The directory that holds all of it.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

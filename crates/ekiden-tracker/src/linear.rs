@@ -355,7 +355,6 @@ fn is_closed(state: &Value) -> bool {
     CLOSED.iter().any(|closed| state["type"] == *closed)
 }
 
-/// A list, page by page.
 fn pages(page: impl Fn(Value) -> Result<Value, Fault>) -> Result<Vec<Value>, Fault> {
     let (mut all, mut after) = (Vec::new(), Value::Null);
     for _ in 0..PAGES_MAX {

@@ -53,7 +53,6 @@ pub struct Local {
 }
 
 impl Local {
-    /// The issues in a directory of a project.
     pub fn new(disk: Arc<dyn Disk>, project: &Path, dir: &Path) -> Self {
         let (project, dir) = (project.to_owned(), dir.to_owned());
         Self { disk, project, dir }
@@ -310,7 +309,6 @@ fn failed(error: &DiskError) -> Fault {
     Fault::refused(&format!("cannot {}", in_full(error)))
 }
 
-/// The first words of a title, as a file name.
 fn file_name(title: &str) -> String {
     let words = slug(title);
     let words: Vec<&str> = words.split('-').take(6).collect();

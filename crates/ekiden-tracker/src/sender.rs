@@ -67,7 +67,6 @@ pub struct Waiting {
     pub since: Timestamp,
     /// When it is retried; `None` if at once.
     pub next: Option<Timestamp>,
-    /// Why it has not been sent yet.
     pub why: Option<String>,
 }
 
@@ -76,7 +75,6 @@ pub struct Waiting {
 pub struct Standing {
     pub waiting: Vec<Waiting>,
     pub unreadable: usize,
-    /// Something may be sent now.
     pub is_due: bool,
 }
 
@@ -453,7 +451,6 @@ fn held<'a>(tries: &'a Tries, queued: &Queued, now: Timestamp) -> Option<&'a Try
     held.max_by_key(|tried| tried.next)
 }
 
-/// Whether a tracker said that it takes no more requests for now.
 pub fn is_limited(outbox: &Outbox, tracker: TrackerKind, now: Timestamp) -> bool {
     limit(&read_tries(outbox), tracker, now).is_some()
 }

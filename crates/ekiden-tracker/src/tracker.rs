@@ -10,7 +10,6 @@ use crate::{Fault, Markup, NewState};
 pub struct LivingComment<'a> {
     /// Identifies the comment for good.
     pub key: &'a str,
-    /// The full wanted text.
     pub body: String,
     /// It did not exist before this time.
     pub since: Timestamp,
@@ -29,7 +28,6 @@ pub struct NewIssue<'a> {
     pub since: Timestamp,
 }
 
-/// The pull request of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PullRequest<'a> {
     /// The write that asks for it.
@@ -44,7 +42,6 @@ pub struct PullRequest<'a> {
 /// Each write describes the wanted state: if that is reached already, it does nothing. What a tracker does
 /// not have is left out, as `docs/trackers.md` says.
 pub trait Tracker {
-    /// The notation of texts there.
     fn markup(&self) -> Markup;
     /// Everything except its comments.
     fn issue(&self, id: &str) -> Result<Issue, Fault>;

@@ -56,7 +56,6 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Document {
-    /// On the web.
     Link(String),
     /// Nowhere else, so here.
     Text(String),

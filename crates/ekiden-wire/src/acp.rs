@@ -227,7 +227,6 @@ impl Acp {
         self.out.turn_ended(result);
     }
 
-    /// The result of a turn, with what it used and cost.
     fn result(&mut self, usage: &Value, is_error: bool, reason: TerminalReason) -> TurnResult {
         TurnResult {
             usage_since_last: self.used(usage),

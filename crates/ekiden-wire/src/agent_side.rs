@@ -32,12 +32,10 @@ pub enum HostMessage {
         request_id: String,
         subtype: String,
     },
-    /// The answer to our callback.
     Answer {
         request_id: String,
         answer: HookAnswer,
     },
-    /// A message from the user.
     User {
         blocks: Vec<String>,
         /// Returned in the echo.
@@ -47,7 +45,6 @@ pub enum HostMessage {
     Malformed,
 }
 
-/// A hook of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostHook {
     pub event: HookEvent,
@@ -55,11 +52,9 @@ pub struct HostHook {
     pub callback_id: String,
 }
 
-/// What the agent says or calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Saying<'a> {
     Text(&'a str),
-    /// A tool call.
     Call {
         id: &'a str,
         name: &'a str,
@@ -68,7 +63,6 @@ pub enum Saying<'a> {
 }
 
 impl HostMessage {
-    /// Reads a line from the host.
     pub fn parse(line: &str) -> Self {
         let Ok(line) = serde_json::from_str::<Value>(line) else {
             return Self::Malformed;

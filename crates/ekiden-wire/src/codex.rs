@@ -26,13 +26,11 @@ use crate::stream::{Block, ClientEvent, RateLimitInfo, RateLimitStatus, Terminal
 use crate::usage::Usage;
 use crate::{json, limits};
 
-/// The limits of an account.
 const LIMITS: [&str; 2] = ["primary", "secondary"];
 /// Five hours and a week, as the service counts them.
 const WINDOWS_MINS: [(u64, LimitKind); 2] =
     [(300, LimitKind::FiveHour), (10_080, LimitKind::SevenDay)];
 
-/// A conversation with Codex.
 #[derive(Default)]
 pub struct Codex {
     out: Outbox,

@@ -14,7 +14,6 @@ pub struct ContextUsage {
     pub total_tokens: u64,
     /// The model's window, or the compaction window if one is set.
     pub window_tokens: u64,
-    /// The model whose window it is.
     pub model: Option<String>,
     /// What is used, by name, largest first, without the reserve for a summary and deferred tools.
     pub categories: Vec<(String, u64)>,

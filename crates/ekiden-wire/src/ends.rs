@@ -25,7 +25,6 @@ pub enum Exit {
     EngineLost,
 }
 
-/// Why we ended the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndedByUs {
     /// It was no longer needed: its input was closed, and it was killed if it did not go.

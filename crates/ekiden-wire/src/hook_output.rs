@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::hooks::HookEvent;
 
-/// The answer of our hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookAnswer {
     Pass,

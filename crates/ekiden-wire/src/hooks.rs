@@ -61,7 +61,6 @@ impl HookEvent {
     }
 }
 
-/// One hook call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookCall {
     pub event: HookEvent,
@@ -96,7 +95,6 @@ pub struct HookCall {
     pub context: Option<ClientContext>,
 }
 
-/// The client's own figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct ClientContext {
     /// In use, in tokens; none before the first response.

@@ -10,7 +10,6 @@ use serde_json::Value;
 /// The parser fails at 128 levels, since it recurses for each. No field that we read is this deep.
 const NESTING_MAX: usize = 100;
 
-/// The value of a JSON text, if it is one.
 pub(crate) fn parse(bytes: &[u8]) -> Option<Value> {
     if let Ok(value) = serde_json::from_slice(bytes) {
         return Some(value);

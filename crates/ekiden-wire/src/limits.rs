@@ -51,7 +51,6 @@ pub(crate) const RESULT: Bounds = Bounds {
     head: 300,
     tail: 300,
 };
-/// The target of a call.
 pub(crate) const TARGET: Bounds = Bounds {
     head: TARGET_BYTES_MAX - 4,
     tail: 0,

@@ -36,7 +36,6 @@ pub enum Piece {
 /// What the lines of a stream are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Form {
-    /// Messages of a protocol.
     #[default]
     Messages,
     /// What a command prints.
@@ -86,7 +85,6 @@ impl Reading {
     }
 }
 
-/// A line as it was printed.
 fn printed(line: Line<'_>) -> Option<Piece> {
     match line {
         Line::Oversized { len, .. } => Some(Piece::Unread(len)),

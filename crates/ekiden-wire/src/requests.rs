@@ -49,7 +49,6 @@ pub struct Request {
     pub usage: Usage,
     /// How long the model took, if both ends are known.
     pub latency: Option<Millis>,
-    /// Tool calls.
     pub calls: u32,
     /// Those calls whose result was an error.
     pub failed_calls: u32,
@@ -69,7 +68,6 @@ pub struct Compaction {
 }
 
 impl Requests {
-    /// Reads a transcript to its end.
     pub fn read(transcript: impl Read) -> io::Result<Self> {
         let mut reader = Reader::default();
         read_lines(transcript, |line| reader.take(line))?;

@@ -99,7 +99,6 @@ pub struct Start {
     pub resolve: Option<fn(&Path) -> PathBuf>,
 }
 
-/// The other side's message.
 #[derive(Debug, PartialEq)]
 pub enum Message {
     /// It waits for an answer. The id may be a number or a text.
@@ -290,7 +289,6 @@ pub(crate) struct Response<'a> {
     pub(crate) usage: Usage,
 }
 
-/// The result of a turn that ended for this reason.
 pub(crate) fn ended(is_error: bool, reason: TerminalReason) -> TurnResult {
     TurnResult {
         is_error,
@@ -314,7 +312,6 @@ pub(crate) fn of_status(status: Option<u16>) -> ApiError {
     }
 }
 
-/// What an error says to people, with its details.
 pub(crate) fn words_of(error: &Value) -> String {
     let message = json::text(&error["message"]);
     let details = error["data"]["details"].as_str();

@@ -25,7 +25,6 @@ struct Spoken {
 }
 
 impl Saved {
-    /// Looks at each event of the next line.
     pub fn read(&mut self, line: Line<'_>, mut look: impl FnMut(&ClientEvent)) {
         match self.translated(line) {
             Some(events) => events.iter().for_each(look),

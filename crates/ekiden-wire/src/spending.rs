@@ -64,7 +64,6 @@ struct Open {
     model: String,
     main_thread: bool,
     tokens: TokenCounts,
-    /// Bytes written so far.
     written: u64,
 }
 
@@ -99,7 +98,6 @@ impl SpendEstimate {
         false
     }
 
-    /// What the attempt has spent by now.
     pub fn spend(&self) -> Spend {
         self.said(self.sum())
     }

@@ -9,7 +9,6 @@ use crate::client_settings::is_ekiden;
 use crate::excerpt;
 use crate::limits;
 
-/// What kind of thing a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolKind {
     Read,
@@ -23,7 +22,6 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
-    /// The kind of the tool with this name.
     pub fn of(name: &str) -> Self {
         match name {
             "Read" => Self::Read,
@@ -37,13 +35,11 @@ impl ToolKind {
     }
 }
 
-/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The id that its result will name.
     pub id: String,
     pub name: String,
-    /// What kind of thing it does.
     pub kind: ToolKind,
     /// The path, command, pattern or address, at most [`limits::TARGET_BYTES_MAX`] bytes; may be
     /// empty.

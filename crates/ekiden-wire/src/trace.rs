@@ -85,7 +85,6 @@ impl Trace {
         }
     }
 
-    /// How many subagents are at work.
     pub fn subagents(&self) -> usize {
         let open = self.open_calls.iter();
         open.filter(|call| call.kind == ToolKind::Subagent).count()

@@ -27,7 +27,6 @@ const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LastResponse {
     pub message_id: String,
-    /// The model that gave it.
     pub model: String,
     /// The client's version, such as `2.1.329`.
     pub client: String,
@@ -148,7 +147,6 @@ fn at(line: &Value) -> Option<Timestamp> {
 }
 
 impl LastResponse {
-    /// Finds it in a transcript.
     pub fn find(transcript: &mut (impl Read + Seek)) -> io::Result<Option<Self>> {
         Ok(Recent::of(transcript)?.responses.pop())
     }

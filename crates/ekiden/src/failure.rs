@@ -68,7 +68,6 @@ impl Failure {
         self
     }
 
-    /// The same with each hint rewritten.
     pub fn map_hints(mut self, rewrite: impl Fn(&str) -> String) -> Self {
         self.hints = self.hints.iter().map(|hint| rewrite(hint)).collect();
         self
@@ -95,7 +94,6 @@ impl Failure {
         &self.error
     }
 
-    /// What to do about it.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }

@@ -30,7 +30,6 @@ const STREAMS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const LOOKS: u32 = 40;
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// A report that was written.
 pub struct Report {
     pub markdown: PathBuf,
     pub html: PathBuf,

@@ -63,7 +63,6 @@ impl ChildSpec {
     }
 }
 
-/// A child could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     #[error("find the program `{}`", program.display())]

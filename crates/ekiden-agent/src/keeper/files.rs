@@ -46,7 +46,6 @@ pub(crate) fn receive(socket: &UnixStream) -> io::Result<(ChildCommand, ChildFil
     Ok((serde_json::from_slice(&command)?, files))
 }
 
-/// The descriptors of one child.
 #[derive(Debug)]
 pub(crate) struct ChildFiles {
     pub(crate) stdin: OwnedFd,

@@ -94,7 +94,6 @@ fn upgraded(path: PathBuf) -> PathBuf {
     }
 }
 
-/// What a keeper should start.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChildCommand {
     pub(crate) grace: Duration,

@@ -18,7 +18,6 @@ const INNER_GRACE: Duration = Duration::from_secs(1);
 /// How much of the 5 s is left for the agent when the inner keeper has used up its time.
 const LATE_GRACE: Duration = Duration::from_millis(300);
 
-/// What the outer keeper holds.
 pub(super) struct Outer<'a> {
     control: &'a Control,
     link: UnixStream,

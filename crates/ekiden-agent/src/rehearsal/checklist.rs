@@ -32,7 +32,6 @@ pub(super) struct Script {
     pub(super) text: String,
 }
 
-/// The items of a task, in order.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "most of the parser's events mean nothing here"

@@ -162,7 +162,6 @@ impl Setup {
     }
 }
 
-/// What the scenario, if there is one, says for this attempt.
 fn acts(attempt: &str) -> Result<Acts, Error> {
     let Some(path) = std::env::var_os(SCENARIO_VAR).map(PathBuf::from) else {
         return Ok(Acts::default());

@@ -170,7 +170,6 @@ fn first_paragraph(idea: &str) -> String {
     }
 }
 
-/// An item in the form that a list has.
 fn block(item: &Item) -> String {
     let tick = if item.ticked { 'x' } else { ' ' };
     let script = item.script.as_ref();

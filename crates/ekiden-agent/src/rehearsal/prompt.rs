@@ -215,7 +215,6 @@ impl Notes {
     }
 }
 
-/// The lines under a heading.
 fn section(notes: &str, heading: Heading) -> String {
     let is_ours =
         |line: &str| line.starts_with('#') && line.trim_start_matches('#').trim() == heading.name();

@@ -99,7 +99,6 @@ enum Deed {
     Fill(u64),
     /// Ignores SIGTERM and its kin from now on.
     IgnoreSignals,
-    /// Ignores messages from now on.
     IgnoreMessages,
     /// Leaves these files out of every handoff from now on.
     LeaveOut(Vec<String>),
@@ -135,7 +134,6 @@ struct Scenario {
 }
 
 impl Acts {
-    /// The acts of this attempt at this session.
     pub(super) fn parse(text: &str, session: u32, attempt: u32) -> Result<Self, toml::de::Error> {
         let mut acts = toml::from_str::<Scenario>(text)?.act;
         if let Some(wrong) = acts.iter().find_map(Act::wrong_moment) {
@@ -224,7 +222,6 @@ impl TryFrom<String> for When {
 }
 
 impl<W: Write> Agent<W> {
-    /// Does what the scenario says for this moment.
     pub(super) async fn act(&mut self, moment: ScenarioPoint, turn: &mut Turn) -> Result<(), Halt> {
         for deed in self.setup.acts.due(moment) {
             match deed {

@@ -39,10 +39,14 @@ const REJECTED: &str =
 /// What an agent does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Move {
-    /// It says something and calls a tool.
-    Call { words: String, tool: Tool },
+    Call {
+        words: String,
+        tool: Tool,
+    },
     /// It says something and ends its turn.
-    End { words: String },
+    End {
+        words: String,
+    },
 }
 
 /// What decides for the agent, in a relay or in planning.

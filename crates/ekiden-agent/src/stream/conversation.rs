@@ -56,7 +56,6 @@ pub(super) struct Conversation {
     /// The model that answered last.
     model: Option<String>,
     window: Window,
-    /// Messages sent.
     messages: u32,
     /// The message that is not yet part of a request.
     undelivered: Option<Undelivered>,
@@ -111,12 +110,10 @@ impl Conversation {
         }
     }
 
-    /// The next line for the agent.
     pub(super) fn next_line(&mut self) -> Option<String> {
         self.lines.pop_front()
     }
 
-    /// The next report for the engine.
     pub(super) fn next_report(&mut self) -> Option<Report> {
         self.reports.pop_front()
     }

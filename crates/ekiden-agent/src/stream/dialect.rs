@@ -13,7 +13,6 @@ use ekiden_wire::saved::Saved;
 use crate::attempt::AttemptSpec;
 use crate::leads_to::leads_to;
 
-/// The dialect of an attempt that begins.
 pub(super) fn of_attempt(spec: &AttemptSpec) -> Option<Box<dyn Dialect>> {
     let saved = match spec.mode {
         StartMode::Fresh => None,

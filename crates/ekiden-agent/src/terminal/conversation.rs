@@ -89,11 +89,9 @@ struct Waiting {
     answer: oneshot::Sender<String>,
 }
 
-/// How we end the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     Done,
-    /// The session must stop.
     Stopped,
 }
 

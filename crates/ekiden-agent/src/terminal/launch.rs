@@ -130,7 +130,6 @@ pub(crate) fn config_dir(account: Option<&str>) -> Option<PathBuf> {
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".claude")))
 }
 
-/// The user's own status line.
 fn status_line_of(files: &[PathBuf]) -> Option<Value> {
     files.iter().find_map(|file| {
         let settings = client_settings::read(&std::fs::read(file).ok()?)?;

@@ -6,11 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Budget, Spend};
 
-/// What each agent has spent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentSpends(BTreeMap<String, AgentSpend>);
 
-/// What one agent has spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AgentSpend {
     pub spend: Spend,
@@ -57,7 +55,6 @@ impl AgentSpends {
         self.0.keys().map(String::as_str)
     }
 
-    /// An attempt of this agent has spent this much.
     pub fn add(&mut self, agent: &str, spend: Spend, subscription: bool) {
         let added = AgentSpend {
             spend,

@@ -111,7 +111,6 @@ impl Spend {
 }
 
 impl Budget {
-    /// What is left of it.
     pub fn after(self, spent: Spend) -> Self {
         Self {
             micro_usd: self
@@ -137,7 +136,6 @@ impl Budget {
         }
     }
 
-    /// No limit at all.
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()
     }

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// Tokens by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenCounts {
     pub input: u64,

@@ -21,9 +21,7 @@ pub enum Mark {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Dollars.
     Money,
-    /// Tokens.
     Tokens,
     Turns,
 }
@@ -33,7 +31,6 @@ pub enum Measure {
 pub struct Crossing {
     pub mark: Mark,
     pub measure: Measure,
-    /// The attempt's spend so far.
     pub spend: Spend,
     /// Responses of the model in this attempt.
     pub turns: u32,

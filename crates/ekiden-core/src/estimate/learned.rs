@@ -12,11 +12,8 @@ use crate::time::Millis;
 pub enum Kind {
     /// A task, by one relay.
     Run,
-    /// A stage of a plan.
     Stage,
-    /// An item of a list.
     Item,
-    /// One session of any of them.
     Session,
 }
 
@@ -52,7 +49,6 @@ pub struct Learned {
     written_tokens: Option<Model>,
     /// Pieces of work of this kind that it is learned from.
     pub samples: usize,
-    /// Its errors on them.
     pub errors: Option<Errors>,
 }
 

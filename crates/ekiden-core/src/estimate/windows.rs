@@ -185,7 +185,6 @@ impl Windows<'_> {
             .range(self.estimate(units.iter().copied()).tokens)
     }
 
-    /// The units as sessions.
     pub fn sessions(&self, units: &[Unit]) -> Sessions {
         let groups = self.groups(units);
         let mut session_of = vec![0; units.len()];

@@ -2,14 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Commit {
-    /// There is a new commit.
     Made {
         id: String,
-        /// How many files it changes.
         files: u32,
         /// The branch that it is on, or `HEAD`, if another was checked out at the start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,10 +23,13 @@ pub enum Commit {
         /// What is checked out; nothing on a detached head.
         found: Option<String>,
     },
-    /// There was nothing to commit.
-    Nothing { left_out: Vec<String> },
+    Nothing {
+        left_out: Vec<String>,
+    },
     /// A hook of the repository refused it. `tail` is as below.
-    Refused { tail: String },
+    Refused {
+        tail: String,
+    },
     /// Git made no commit, for another reason.
     Failed {
         error: String,

@@ -10,7 +10,6 @@ use crate::prompt::FailedCommand;
 pub struct Traces {
     /// The last file written, with the tool.
     pub last_edit: Option<String>,
-    /// The last call of a tool.
     pub last_call: Option<String>,
     pub last_words: Option<String>,
     /// The last commands that succeeded.

@@ -12,7 +12,6 @@ use crate::prompt::StageContext;
 pub enum WorktreeEvent {
     /// It is ready, or could not be made.
     Prepared {
-        /// The worktree, or why there is none.
         worktree: Result<PreparedWorktree, String>,
     },
     /// The stage's work was merged, or was not.
@@ -24,7 +23,6 @@ pub enum WorktreeEvent {
     },
 }
 
-/// A worktree that is ready.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreparedWorktree {
     /// The commit from which the stage starts, where there is git.
@@ -33,7 +31,6 @@ pub struct PreparedWorktree {
     pub context: StageContext,
 }
 
-/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Merge {

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::names;
 
-/// Why a checkpoint is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointReason {

@@ -46,7 +46,6 @@ struct LastCheckpointState {
     reason: &'static str,
 }
 
-/// The data for the state.
 #[derive(Debug, Clone)]
 pub struct StateOf<'a> {
     /// The client's id of the session.
@@ -60,7 +59,6 @@ pub struct StateOf<'a> {
 }
 
 impl CheckpointState {
-    /// The state of a session.
     pub fn new(of: &StateOf<'_>) -> Self {
         let &StateOf {
             session_id,

@@ -22,7 +22,6 @@ const SHARD_PERCENT: u64 = 60;
 /// Files that are looked up for a text.
 const FILES_MAX: usize = 100;
 
-/// The estimate of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Estimate {
     /// What doing it will take, in tokens.
@@ -43,7 +42,6 @@ pub struct Estimate {
     pub fits: Option<bool>,
 }
 
-/// The data for an estimate.
 pub(crate) struct Parts {
     pub(crate) text_tokens: u64,
     /// Its files, read once.

@@ -119,7 +119,6 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The levels of the profile.
     pub fn levels(self) -> Levels {
         match self {
             Self::Watch => Levels {
@@ -170,7 +169,6 @@ impl Window {
         usage_tokens.saturating_mul(100) / self.usable_tokens()
     }
 
-    /// The level that this use reaches.
     pub fn level(&self, levels: Levels, usage_tokens: u64) -> Level {
         let reached = |percent: u8| usage_tokens >= self.tokens_at(percent);
         match levels.percent.map(reached) {

@@ -22,13 +22,11 @@ pub struct Sample {
 pub struct Reading {
     /// The context in use, in tokens.
     pub used_tokens: u64,
-    /// The window that it fills.
     pub window: Window,
     /// The last responses, oldest first.
     pub samples: Vec<Sample>,
 }
 
-/// Where the use is heading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -55,7 +53,6 @@ impl Reading {
         self.window.percent(self.used_tokens)
     }
 
-    /// The level that the use reaches.
     pub fn level(&self, levels: Levels) -> Level {
         self.window.level(levels, self.used_tokens)
     }

@@ -53,7 +53,6 @@ pub enum ToolUse {
 pub struct GuardView {
     /// Whose session is watched: a person's session may schedule work and summarise itself.
     pub profile: Profile,
-    /// How full the context is.
     pub level: Level,
     /// Where the agent writes its handoff; absolute, links resolved.
     pub handoff_dir: PathBuf,
@@ -81,12 +80,10 @@ pub enum Ruling {
 pub enum Denial {
     /// The session is handing off (L3).
     HandingOff {
-        /// What is still missing of the handoff.
         missing: String,
     },
     /// The file belongs to ekiden.
     EngineOwned,
-    /// Subagents do not write the handoff.
     SubagentHandoff,
     /// Nothing may be scheduled for later in an unattended session.
     Unattended,

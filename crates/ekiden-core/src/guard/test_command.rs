@@ -3,7 +3,6 @@
 //! It goes by the usual names of test programs, so it can be wrong. A name that merely contains such a word
 //! (`cat test.txt`) does not count.
 
-/// Programs that only test.
 const TEST_PROGRAMS: &str = "pytest py.test unittest tox nox jest vitest mocha ava rspec phpunit ctest bats gotestsum \
     playwright cypress";
 /// Programs whose subcommand or target decides.
@@ -13,7 +12,6 @@ const RUNNERS: &str = "cargo go npm yarn pnpm bun deno make just mvn gradle grad
 const WRAPPERS: &str =
     "npx uv poetry pipenv bundle run exec time timeout env python python3 -m sudo xvfb-run";
 
-/// Whether one of the commands in a line runs tests.
 pub fn runs_tests(line: &str) -> bool {
     let commands = line.split(['&', '|', ';', '\n', '(', ')']);
     commands

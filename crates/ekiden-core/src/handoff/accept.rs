@@ -19,7 +19,6 @@ pub struct Handoff {
     pub next_prompt: String,
     /// The new parts of `KNOWLEDGE.md`.
     pub knowledge: NewKnowledge,
-    /// The items under "Open items".
     pub open_items: Option<OpenItems>,
     /// Empty headings of `NEXT_PROMPT.md`, which a rescue can fill in.
     pub missing: Vec<Heading>,

@@ -9,7 +9,6 @@ use crate::limits;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{file}: {kind}")]
 pub struct Fault {
-    /// The file that it is in.
     pub file: HandoffFile,
     pub kind: FaultKind,
 }
@@ -18,7 +17,6 @@ pub struct Fault {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
-    /// There is no such file.
     #[error("there is no such file. Write it under the headings given at the start.")]
     Missing,
     #[error("the file is empty. Fill it in under the headings given at the start.")]
@@ -91,7 +89,6 @@ pub enum Severity {
 }
 
 impl Fault {
-    /// How much the fault weighs.
     pub fn severity(&self) -> Severity {
         self.row().0
     }
@@ -108,7 +105,6 @@ impl Fault {
         text[..end].to_owned()
     }
 
-    /// Severity and part.
     fn row(&self) -> (Severity, Option<&'static str>) {
         use Severity::{AskedOnce, Mended, Required};
         // Without the other two files there is no handoff; knowledge is an extra.

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::names;
 
-/// One of the files of a handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffFile {
@@ -82,7 +81,6 @@ names!(NotText {
 });
 
 impl FileText {
-    /// The text, if there is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -91,7 +89,6 @@ impl FileText {
     }
 }
 
-/// The files of a handoff as they were found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HandoffFiles {
     pub progress: FileText,
@@ -116,7 +113,6 @@ impl HandoffFiles {
         }
     }
 
-    /// The files that are no text, and what they are.
     pub fn not_text(&self) -> impl Iterator<Item = (HandoffFile, NotText)> + '_ {
         let files = HandoffFile::ALL.into_iter();
         files.filter_map(|file| match self.get(file) {

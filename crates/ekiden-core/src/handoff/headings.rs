@@ -12,7 +12,6 @@ use crate::text::letters;
 pub enum Heading {
     /// What was finished, with its proof.
     Done,
-    /// Where the work stopped.
     StoppedAt,
     Issues,
     /// The list that ekiden counts.
@@ -31,7 +30,6 @@ pub enum Heading {
     SessionLog,
 }
 
-/// Whether a heading is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Without it the handoff is not valid.
@@ -59,7 +57,6 @@ impl Heading {
         Self::SessionLog,
     ];
 
-    /// The headings of one file.
     pub fn of(file: HandoffFile) -> impl Iterator<Item = Self> {
         Self::ALL
             .into_iter()
@@ -80,7 +77,6 @@ impl Heading {
         self.row().remedy
     }
 
-    /// The file that it belongs in.
     pub const fn file(self) -> HandoffFile {
         self.row().file
     }
@@ -90,7 +86,6 @@ impl Heading {
         self.row().need
     }
 
-    /// Whether "none" is an answer here.
     pub const fn none_counts(self) -> bool {
         matches!(
             self,
@@ -256,7 +251,6 @@ pub fn said(text: &str, heading: &str) -> Option<String> {
     Some(said.trim().to_owned())
 }
 
-/// Whether a text says that there is nothing to say.
 pub(super) fn is_none(text: &str) -> bool {
     stands_for_none(&beginning(text))
 }

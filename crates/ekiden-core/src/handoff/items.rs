@@ -14,7 +14,6 @@ use crate::text::{normal, short};
 /// How much of an item's text is kept, in characters: it names the item.
 const ITEM_CHARS_MAX: usize = 200;
 
-/// The items under "Open items".
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OpenItems {
     /// Items without a tick: `- [ ]`.

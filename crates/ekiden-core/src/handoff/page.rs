@@ -24,7 +24,6 @@ pub(super) struct Page {
     readings: Vec<Reading>,
 }
 
-/// The content under a heading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Missing,
@@ -162,7 +161,6 @@ impl Page {
         Some(self.text[self.range(index)].trim())
     }
 
-    /// The open items, if there is a list.
     pub(super) fn open_items(&self) -> Option<OpenItems> {
         let known = Reading::Known(Heading::OpenItems);
         let index = self.readings.iter().position(|reading| *reading == known)?;

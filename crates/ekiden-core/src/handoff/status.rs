@@ -28,7 +28,6 @@ const WORD_CHARS_MAX: usize = 12;
 #[serde(try_from = "String", into = "String")]
 pub struct Marker(String);
 
-/// A text cannot be a completion marker.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` cannot be a completion marker (one word of at most 40 characters without Markdown or @ in it, \
@@ -100,7 +99,6 @@ pub enum Status {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StatusFault {
-    /// There is none.
     #[error("no STATUS line. Add STATUS: and its word as a line of its own.")]
     Missing,
     /// It has other text beside it.
@@ -111,7 +109,6 @@ pub enum StatusFault {
         /// Where its block begins, from 1.
         line: usize,
     },
-    /// Its word is unknown.
     #[error(
         "the STATUS in line {line} has an unknown word, {word}. Use IN_PROGRESS, {marker} or BLOCKED."
     )]

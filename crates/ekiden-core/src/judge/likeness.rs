@@ -25,7 +25,6 @@ pub struct Likeness {
 }
 
 impl Lines {
-    /// The lines of a text.
     pub fn of(text: &str) -> Self {
         let mut lines = BTreeMap::new();
         for line in text.lines().filter(|line| !is_ours(line)).map(bare) {

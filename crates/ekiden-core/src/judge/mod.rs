@@ -58,7 +58,6 @@ pub struct Observed<'a> {
     pub commits: bool,
     /// The verification's result, if there is one.
     pub check: Option<&'a CheckOutcome>,
-    /// How many items are open, if there is a list.
     pub open_items: Option<usize>,
     pub new_facts: usize,
     /// Its `PROGRESS.md` and `NEXT_PROMPT.md`, if it left them.
@@ -122,7 +121,6 @@ struct Left {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Motion {
     None,
-    /// That is unknown.
     Unknown,
     Some,
 }

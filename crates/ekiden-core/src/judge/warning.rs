@@ -41,30 +41,20 @@ pub enum Warning {
     },
     /// The verification passes, but tests are weaker than before.
     TestsWeakened {
-        /// The session that is over.
         session: SessionNumber,
         tests: Vec<WeakenedTest>,
     },
     /// The verification passes, and nobody knows whether tests are weaker than before.
-    TestsUnread {
-        /// The session that is over.
-        session: SessionNumber,
-        why: String,
-    },
+    TestsUnread { session: SessionNumber, why: String },
     /// What is checked out no longer contains commits that it contained before the session.
     CommitsDropped {
-        /// The session that is over.
         session: SessionNumber,
         count: u32,
         /// The newest of them.
         commit: String,
     },
     /// Git's stash has entries that were not there when the relay began.
-    Stashed {
-        /// The session that is over.
-        session: SessionNumber,
-        count: u32,
-    },
+    Stashed { session: SessionNumber, count: u32 },
     /// Core Knowledge is larger than its share of a prompt.
     KnowledgeCut {
         /// Facts that the next session does not get.

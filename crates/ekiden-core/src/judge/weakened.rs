@@ -64,7 +64,6 @@ pub fn is_test_file(path: &str) -> bool {
     !is_other && (named || dirs.split('/').any(among))
 }
 
-/// The changes in one file.
 #[derive(Debug, Default)]
 struct FileDiff<'a> {
     path: &'a str,
@@ -206,7 +205,6 @@ const NOT_CODE: &[&str] = &[
     ".disabled",
 ];
 
-/// Marks that skip a test.
 const SKIPS: &[&str] = &[
     "pytest.mark.skip",
     "pytest.mark.xfail",
@@ -234,7 +232,6 @@ const SKIPS: &[&str] = &[
 /// Marks that count only at the beginning of a line: `exit(` contains one of them.
 const SKIPS_IN_FRONT: &[&str] = &["xit(", "xtest(", "xdescribe(", "fit(", "fdescribe("];
 
-/// Words that assert something.
 const ASSERTIONS: &[&str] = &[
     "assert",
     "Assert",

@@ -33,7 +33,6 @@ impl Facts {
         self.facts.push(fact);
     }
 
-    /// Removes a fact, which is rare.
     pub(super) fn remove(&mut self, index: usize) -> Fact {
         let fact = self.facts.remove(index);
         *self = std::mem::take(&mut self.facts).into_iter().collect();
@@ -51,7 +50,6 @@ impl Facts {
         }
     }
 
-    /// One of them says the same.
     pub(super) fn holds(&self, fact: &Fact) -> bool {
         self.known.contains(&normal(&fact.text))
     }

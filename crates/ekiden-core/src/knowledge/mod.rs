@@ -30,9 +30,7 @@ pub use facts::Facts;
 pub use lost::lost_lines;
 pub use selection::PromptKnowledge;
 
-/// The heading of the facts.
 pub const CORE: &str = Heading::CoreKnowledge.name();
-/// The heading of the log.
 pub const LOG: &str = Heading::SessionLog.name();
 
 /// How many lines of a session's log are merged, the last ones; the protocol asks for no more.
@@ -73,7 +71,6 @@ pub struct LogEntry {
 pub struct Corrected {
     pub old: Fact,
     pub new: String,
-    /// The session that corrected it.
     pub session: u32,
 }
 

@@ -11,7 +11,6 @@ use crate::text::clean;
 pub(super) struct Sections {
     /// Each item or block under Core Knowledge, without bullet.
     pub(super) core: Vec<String>,
-    /// The parts of the Session Log.
     pub(super) log: Vec<LogSection>,
 }
 

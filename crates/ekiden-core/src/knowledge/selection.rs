@@ -12,7 +12,6 @@ pub struct PromptKnowledge {
     pub core: String,
     /// The log of the last sessions; it changes with every session.
     pub log: String,
-    /// Facts that were left out.
     pub left_out: usize,
 }
 

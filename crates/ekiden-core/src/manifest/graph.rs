@@ -54,7 +54,6 @@ impl Graph {
         Self::new(stages.iter().map(needs).collect())
     }
 
-    /// How many stages there are.
     pub fn len(&self) -> usize {
         self.needs.len()
     }

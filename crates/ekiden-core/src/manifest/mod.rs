@@ -92,7 +92,6 @@ pub struct Stage {
     pub part: Part,
 }
 
-/// A stage as a part of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Part {
@@ -215,7 +214,6 @@ pub enum Take {
 pub struct Verification {
     /// The command, for `sh -c`; empty if only files are checked.
     pub command: String,
-    /// How long it may take.
     pub timeout: Millis,
     /// The exit code that means done.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
@@ -237,7 +235,6 @@ impl Manifest {
         }
     }
 
-    /// The agents that stages name.
     pub fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
         let stages = self.stages.iter();
         stages.filter_map(|stage| stage.part.agent.as_deref())

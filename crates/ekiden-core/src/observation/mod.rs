@@ -35,7 +35,6 @@ pub use of_record::of_record;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ObservationId(pub u64);
 
-/// The kind of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservationKind {
@@ -54,7 +53,6 @@ pub enum ObservationKind {
     Summary,
 }
 
-/// Where an observation comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// The directory of the project, absolute.

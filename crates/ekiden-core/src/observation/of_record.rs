@@ -207,7 +207,6 @@ fn bullet(line: &str) -> Option<&str> {
     words.map(str::trim).filter(|words| !words.is_empty())
 }
 
-/// How a command failed.
 pub(super) fn how(failed: &FailedCommand) -> String {
     let code = failed.code.map(|code| format!("exit code {code}: "));
     format!("{}{}", code.unwrap_or_default(), failed.last_line)

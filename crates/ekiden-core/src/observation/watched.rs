@@ -7,7 +7,6 @@ use crate::guard::document::{Filled, TranscriptFacts};
 use crate::ralph;
 use crate::time::Timestamp;
 
-/// A checkpoint that was taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Checkpoint<'a> {
     pub reason: CheckpointReason,

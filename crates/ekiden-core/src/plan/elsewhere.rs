@@ -23,7 +23,6 @@ impl Plan {
         };
     }
 
-    /// The fleet merges this stage.
     pub fn merges_elsewhere(&mut self, stage: &StageId) {
         let Some(at) = self.in_state(stage, &StageState::Merging) else {
             return;

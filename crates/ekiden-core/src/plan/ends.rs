@@ -28,7 +28,6 @@ impl Plan {
         PlanDecision::End(outcome)
     }
 
-    /// The plan's outcome if it ends now.
     fn outcome(&self) -> Outcome {
         let mut failed = self.failed();
         let mut states = self.nodes.iter().map(|node| &node.now.state);

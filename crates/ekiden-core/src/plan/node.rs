@@ -42,7 +42,6 @@ impl StageState {
     }
 }
 
-/// How a stage is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageEnd {
@@ -57,7 +56,6 @@ pub enum StageEnd {
     },
     /// The user left it out, or a stage that it needs.
     LeftOut {
-        /// That stage.
         with: Option<StageId>,
     },
 }
@@ -81,7 +79,6 @@ pub(super) struct Node {
     pub now: StageNow,
 }
 
-/// The state of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StageNow {
     pub state: StageState,

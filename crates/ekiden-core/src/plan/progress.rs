@@ -36,7 +36,6 @@ impl Plan {
         }
     }
 
-    /// The plan of a manifest with this progress.
     pub fn going_on(manifest: &Manifest, progress: PlanProgress) -> Self {
         let mut plan = Self::new(manifest);
         for (node, kind) in plan.nodes.iter_mut().zip(&progress.stages) {

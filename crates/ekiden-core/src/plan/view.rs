@@ -24,7 +24,6 @@ pub struct StageCounts {
 }
 
 impl Plan {
-    /// The number of stages with each result.
     pub fn counts(&self) -> StageCounts {
         let mut counts = StageCounts {
             all: self.nodes.len(),
@@ -47,7 +46,6 @@ impl Plan {
         counts
     }
 
-    /// How the plan ended, if it did.
     pub fn ended(&self) -> Option<&Outcome> {
         self.now.ended.as_ref()
     }
@@ -66,7 +64,6 @@ impl Plan {
         self.nodes.iter().map(|node| (&node.id, &node.now.state))
     }
 
-    /// The stages that a failed one blocks.
     pub fn blocked_by(&self, stage: &StageId) -> Vec<StageId> {
         let mut blocked: Vec<&StageId> = vec![stage];
         let mut looked = 0;
@@ -88,12 +85,10 @@ impl Plan {
         self.nodes[self.place(stage)?].held_until(now)
     }
 
-    /// How many stages are over.
     pub fn over(&self) -> usize {
         self.over
     }
 
-    /// How many stages there are.
     pub fn stages(&self) -> usize {
         self.nodes.len()
     }

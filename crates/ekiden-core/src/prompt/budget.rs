@@ -35,7 +35,6 @@ impl<'a> Mark<'a> {
         Self { prefix, whole }
     }
 
-    /// The line, for this many lines.
     pub(super) fn line(self, left_out: usize) -> String {
         format!(
             "{}[{left_out} lines left out here; the whole is in {}]\n",

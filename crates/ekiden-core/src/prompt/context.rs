@@ -14,12 +14,10 @@ use crate::ids::StageId;
 use crate::limits::{self, BYTES_PER_TOKEN};
 use crate::text;
 
-/// The inputs of a stage's context, as they were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextInput {
     /// The summary of the architecture document; empty if there is none.
     pub architecture: String,
-    /// Where the whole document is.
     pub document: String,
     /// The files that the stage names, in its order.
     pub files: Vec<FileInput>,
@@ -29,7 +27,6 @@ pub struct ContextInput {
     pub not_set_up: String,
 }
 
-/// A file as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInput {
     /// Its path from the work dir.

@@ -30,7 +30,6 @@ const TASK_TOKENS_MAX: usize = 300;
 /// The old report, in tokens.
 const REPORT_TOKENS_MAX: usize = 1_500;
 
-/// The notes of a follow-up.
 pub fn continuation(facts: &ContinuationFacts<'_>) -> Notes {
     let task = quotation(facts.task, TASK_TOKENS_MAX, ".ekiden/TASK.md");
     let before = quotation(facts.before, TASK_TOKENS_MAX, "the run's log");

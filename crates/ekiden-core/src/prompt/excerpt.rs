@@ -46,7 +46,6 @@ const NAME_CHARS_MAX: usize = 160;
 const MORE_BYTES_MAX: usize = 64;
 
 impl Excerpt {
-    /// The whole of a text.
     pub(super) fn of(name: &str, place: &str, text: &str) -> Self {
         let quoted = quote(text.trim_end()).text;
         let text = if quoted.is_empty() {
@@ -136,7 +135,6 @@ impl Excerpts {
         text
     }
 
-    /// It has no content.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty() && self.more == 0
     }

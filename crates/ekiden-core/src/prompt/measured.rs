@@ -25,7 +25,6 @@ pub struct Measured {
     pub stashed: u32,
 }
 
-/// The heading of this part.
 pub(super) const HEADING: &str = "# Measured by ekiden";
 pub(super) const INTRO: &str = "Read from git, exit codes and ticks, not claimed by any session.";
 pub(super) const COMMITS: &str = "Commits since the last session began:";

@@ -37,7 +37,6 @@ pub(super) const TEXTS: [&str; 11] = [
     REFUSED_IN_PLANNING,
 ];
 
-/// Why a compaction is blocked.
 pub const NO_COMPACTION: &str =
     "This conversation is not summarised: ekiden hands off to a fresh one instead.";
 
@@ -69,7 +68,6 @@ pub const UNATTENDED: &str = "Not run: the permissions in force do not cover thi
 pub const SIGNATURE: &str = "(This message is from ekiden, the program that runs the relay.)";
 
 impl OrderReason {
-    /// The sentence with the reason.
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Context => "A fresh conversation will work better from here.",

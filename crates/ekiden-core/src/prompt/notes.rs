@@ -17,7 +17,6 @@ pub struct Notes {
     pub next_prompt: String,
 }
 
-/// Who wrote the notes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {
@@ -44,7 +43,6 @@ const PROGRESS_TOKENS_MIN: usize = 1_000;
 const LABELS_TOKENS_MAX: usize = 70;
 
 impl Notes {
-    /// The part of a prompt.
     pub(super) fn render(&self) -> String {
         let (progress, next) = (HandoffFile::Progress, HandoffFile::NextPrompt);
         let room = limits::NOTES_TOKENS_MAX - LABELS_TOKENS_MAX;

@@ -38,13 +38,11 @@ pub enum PromptSection {
     Retry {
         /// The number of this try, from 1.
         attempt: u32,
-        /// How many there are at most.
         max: u32,
         /// How the last one ended, in ekiden's words.
         cause: String,
         /// Lines of `git diff --stat` since the stage began.
         diff_stat: Vec<String>,
-        /// The check that failed, if one did.
         check: Option<CheckFacts>,
     },
     /// A branch other than the user's choice for commits is checked out.

@@ -7,7 +7,6 @@ use super::budget::{Keep, Mark, cut, cut_long_lines};
 use super::own_lines::strip_protocol;
 use crate::text::clean;
 
-/// A block quotation.
 pub(super) const QUOTE: &str = "> ";
 
 /// Foreign text with a prefix on each line, within a budget; empty if it says nothing.

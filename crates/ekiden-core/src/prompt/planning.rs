@@ -158,7 +158,6 @@ pub fn mend_document(fault: DocumentFault) -> String {
 /// What is wrong with an architecture document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentFault {
-    /// It does not exist.
     Missing,
     /// It is no text, or far too long.
     NotText,

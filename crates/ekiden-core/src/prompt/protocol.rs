@@ -67,7 +67,6 @@ fn template(file: HandoffFile) -> String {
     lines.join("\n")
 }
 
-/// The line of a template that names a heading and explains it.
 pub(super) fn template_line(heading: Heading) -> String {
     format!("{INDENT}## {}  {}", heading.name(), heading.explanation())
 }

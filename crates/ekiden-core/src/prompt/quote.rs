@@ -24,7 +24,6 @@ pub const MARK: &str = "¦ ";
 pub struct Quoted {
     /// Marked lines, each with its line feed.
     pub text: String,
-    /// What was removed or changed.
     pub removed: Removed,
 }
 

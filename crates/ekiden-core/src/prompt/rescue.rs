@@ -35,7 +35,6 @@ pub struct RescueFacts<'a> {
     pub last_edit: Option<&'a str>,
     /// The last call: tool and target.
     pub last_call: Option<&'a str>,
-    /// What the agent said last.
     pub last_words: Option<&'a str>,
     /// Commands that exited with 0, newest last.
     pub succeeded: &'a [String],
@@ -50,13 +49,10 @@ pub struct RescueFacts<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedCommand {
     pub command: String,
-    /// Its exit code, if it had one.
     pub code: Option<i32>,
-    /// The last line that it printed.
     pub last_line: String,
 }
 
-/// The check and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckFacts {
     pub command: String,

@@ -65,7 +65,6 @@ pub enum LastOutput<'a> {
     Hook(&'a str),
 }
 
-/// An attempt at a stage that failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedAttempt {
     /// How it ended, in ekiden's words: `the check failed (exit code 1)`.

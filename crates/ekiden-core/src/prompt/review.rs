@@ -51,10 +51,8 @@ const SEEN_CHARS_MAX: usize = 400;
 /// How much of a finding a question shows, in characters.
 const TOLD_CHARS_MAX: usize = 240;
 
-/// The schema for a reviewer's answer.
 pub const REVIEW_SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["verdict","findings"],"properties":{"verdict":{"enum":["pass","findings"]},"findings":{"type":"array","maxItems":10,"items":{"type":"object","additionalProperties":false,"required":["place","reason","seen"],"properties":{"place":{"type":"string","maxLength":200},"reason":{"type":"string","maxLength":600},"seen":{"type":"string","maxLength":400}}}}}}"#;
 
-/// The input of a reviewer.
 #[derive(Debug, Clone, Copy)]
 pub struct ReviewInput<'a> {
     /// The user's words; they are never cut or changed.

@@ -75,7 +75,6 @@ impl PromptBlocks {
     }
 }
 
-/// The prompt of a session.
 pub fn session_prompt(input: &SessionInput<'_>) -> PromptBlocks {
     prompt(input, "", None)
 }

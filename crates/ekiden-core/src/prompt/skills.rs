@@ -92,7 +92,6 @@ impl SkillNames {
         Self(Skill::ALL.map(name))
     }
 
-    /// The name of a skill.
     pub fn of(&self, skill: Skill) -> &str {
         &self.0[skill as usize]
     }

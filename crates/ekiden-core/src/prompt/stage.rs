@@ -19,7 +19,6 @@ use crate::limits;
 #[derive(Debug, Clone, Copy)]
 pub struct StageInput<'a> {
     pub id: &'a StageId,
-    /// Its name in the plan.
     pub name: &'a str,
     /// Files that it is to make or change.
     pub outputs: &'a [String],

@@ -22,7 +22,6 @@ pub(super) fn has_summary(document: &str) -> bool {
     section(&clean(document).text).is_some()
 }
 
-/// The first section of that name with a text.
 fn section(document: &str) -> Option<&str> {
     sections_named(document, "Summary").find(|text| !text.trim().is_empty())
 }

@@ -54,7 +54,6 @@ pub struct Session {
     pub(super) is_elsewhere: bool,
 }
 
-/// The agent's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) since: Timestamp,

@@ -53,7 +53,6 @@ pub(super) fn without_long_list(task: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is known about the list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ItemList {
     pub items: Vec<ListItem>,

@@ -15,12 +15,14 @@ use crate::time::{Millis, Timestamp};
 /// The phase of a relay's life.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Phase {
-    /// Not begun.
     Planned,
     /// An attempt is ordered or in progress.
     Running(Box<Session>),
     /// The work tree is surveyed and verified.
-    Reviewing { after: Reviewed, step: ReviewStep },
+    Reviewing {
+        after: Reviewed,
+        step: ReviewStep,
+    },
     /// Nothing happens until a time.
     Waiting {
         /// When the wait began.
@@ -36,7 +38,10 @@ pub enum Phase {
         next: NextAttempt,
     },
     /// Over, until somebody resumes it.
-    Ended { outcome: Outcome, next: Next },
+    Ended {
+        outcome: Outcome,
+        next: Next,
+    },
 }
 
 /// The session after which the project is looked at; none before the first.
@@ -115,7 +120,6 @@ pub struct Consumed {
     pub compacted: bool,
 }
 
-/// What a finished session left.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionEnd {
     pub attempt: AttemptId,

@@ -60,7 +60,6 @@ impl Relay {
         self.prepare(at)
     }
 
-    /// What it works on now.
     pub fn task(&self) -> NewTask {
         NewTask {
             text: self.stage.task.clone(),
@@ -130,7 +129,6 @@ impl Relay {
         }
     }
 
-    /// The next session number that no session has used.
     pub(super) fn unused(&self) -> SessionNumber {
         match self.session_limit.over {
             0 => SessionNumber::FIRST,

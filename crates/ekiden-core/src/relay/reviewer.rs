@@ -25,7 +25,6 @@ use crate::prompt::{self, Finding, PromptSection, ReviewInput};
 use crate::steering::StopRequest;
 use crate::time::Timestamp;
 
-/// A claim under review.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Claim {
     /// The session that claims.

@@ -25,7 +25,6 @@ pub struct Member {
 /// The effect of a run's other relays on this one: empty for a single relay. It follows from their states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SharedLimits {
-    /// What they have spent.
     pub spent: Spend,
     /// What the working ones may still spend.
     pub reserved: Spend,
@@ -126,7 +125,6 @@ impl Relay {
         self.spent_by_run().least_share(sessions)
     }
 
-    /// What the whole run has spent.
     pub(super) fn spent_by_run(&self) -> Spend {
         self.totals.spend.plus(self.shared.spent)
     }

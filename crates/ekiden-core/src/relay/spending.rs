@@ -31,12 +31,10 @@ pub(super) enum Bound {
 }
 
 impl Relay {
-    /// What the current attempt may use.
     pub fn share(&self) -> Option<Share> {
         self.at_work().map(|session| session.share)
     }
 
-    /// The known spend of all its sessions so far.
     pub fn spend(&self) -> Spend {
         let of_session = self.at_work().map(|session| session.spend);
         self.totals.spend.plus(of_session.unwrap_or_default())
@@ -123,7 +121,6 @@ impl Relay {
 }
 
 impl Session {
-    /// The attempt has spent this much.
     pub(super) fn spend_crossed(
         &mut self,
         at: Timestamp,

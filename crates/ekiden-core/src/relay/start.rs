@@ -22,7 +22,6 @@ use crate::time::{Millis, Timestamp};
 
 pub use crate::prompt::HANDOFF_DIR;
 
-/// The prompt for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prompt {
     /// A new conversation's first message, in content blocks.
@@ -121,7 +120,6 @@ impl Relay {
         next.afresh(self.conversation_of(next.id))
     }
 
-    /// Starts an attempt that was admitted.
     pub(super) fn start(&mut self, at: Timestamp, next: NextAttempt) -> Vec<RelayEffect> {
         if next.purpose == Purpose::Review {
             return self.look_before_reviewer(next);

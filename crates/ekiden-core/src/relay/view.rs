@@ -53,7 +53,6 @@ impl Relay {
         }
     }
 
-    /// The agent that works in it.
     pub fn agent(&self) -> &AgentSpec {
         self.settings.agent_for(self.purpose())
     }
@@ -80,7 +79,6 @@ impl Relay {
         self.session_limit.from + self.session_limit.max
     }
 
-    /// How it ended, if it did.
     pub fn outcome(&self) -> Option<&Outcome> {
         let Phase::Ended { outcome, .. } = &self.phase else {
             return None;
@@ -126,7 +124,6 @@ impl Relay {
         next.id.attempt == AttemptNumber::FIRST && self.seen.survey.is_some()
     }
 
-    /// The current attempt and its conversation.
     pub fn attempt(&self) -> Option<(AttemptId, ConversationId)> {
         self.at_work()
             .map(|session| (session.attempt.id, session.attempt.conversation))

@@ -82,7 +82,6 @@ impl Relay {
         vec![RelayEffect::PublishDurably]
     }
 
-    /// The waiting attempt, if it waits for this reason.
     pub(super) fn waits_for(&self, why: WaitCause) -> Option<NextAttempt> {
         let Phase::Waiting { cause, next, .. } = self.phase else {
             return None;

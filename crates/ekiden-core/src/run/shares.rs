@@ -52,7 +52,6 @@ impl Run {
         self.settings.bounds.agents.iter().map(of).collect()
     }
 
-    /// The known prices of models.
     pub fn prices(&self) -> Prices {
         let mut prices = self.header.prices.clone();
         self.relays

@@ -118,7 +118,6 @@ impl Run {
             .map(|failed| failed.cause.as_str())
     }
 
-    /// The result of a finished stage.
     pub(super) fn result_text(&self, relay: &Relay, files: &[String]) -> String {
         let stage = &relay.stage;
         let check = relay.last_check();
@@ -194,7 +193,6 @@ pub(super) fn failed_attempt(
     }
 }
 
-/// The attempt of a relay that ended with this outcome.
 pub(super) fn failed(outcome: &Outcome, relay: &Relay) -> FailedAttempt {
     let check = relay.seen.check.as_ref().filter(|check| !check.passed());
     FailedAttempt {

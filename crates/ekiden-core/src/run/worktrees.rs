@@ -16,7 +16,6 @@ use crate::run::stage_facts::{failed, failed_attempt};
 use crate::settings::{CommitPlan, Earlier, Settings};
 use crate::time::Timestamp;
 
-/// The result of a finished stage.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageResult {
     /// The files that it changed, according to git; without git, its declared outputs.
@@ -28,7 +27,6 @@ pub struct StageResult {
 }
 
 impl Run {
-    /// The result of a finished stage.
     pub fn result(&self, stage: &StageId) -> Option<&StageResult> {
         self.results.get(stage)
     }
@@ -48,7 +46,6 @@ impl Run {
         here.iter().filter_map(known).chain(elsewhere).collect()
     }
 
-    /// The settings for a stage.
     pub(super) fn settings_of(&self, stage: &Stage) -> Settings {
         let mut settings = self.settings.clone();
         if self.header.manifest.plan.is_none() {
@@ -157,7 +154,6 @@ impl Run {
         self.plan.unmerged(stage, outcome)
     }
 
-    /// A stage is retried.
     pub(super) fn retry(
         &mut self,
         at: Timestamp,

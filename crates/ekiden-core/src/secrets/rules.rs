@@ -4,7 +4,6 @@ use std::sync::OnceLock;
 
 use regex::Regex;
 
-/// Tokens with a known prefix.
 const TOKENS: &str = include_str!("tokens.txt");
 /// Words for a key in a name. `key` alone may be anything.
 const KEYS: &str = "api_key|api-key|apikey|access_key|access-key|accesskey|account_key|accountkey|\

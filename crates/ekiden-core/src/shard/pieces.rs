@@ -29,7 +29,6 @@ struct Piece {
     files: BTreeSet<(String, u64)>,
 }
 
-/// The beginning of a block.
 struct Begin {
     start: usize,
     grade: u8,
@@ -91,7 +90,6 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// The estimate for these pieces, with the head.
     pub(super) fn estimate(&self, range: Range<usize>) -> Estimate {
         let mut sum = self.sum_from(range.start);
         range.for_each(|piece| sum.add(piece));
@@ -118,7 +116,6 @@ impl<'a> Pieces<'a> {
         headings.map(|heading| (heading.level, heading.text.as_str()))
     }
 
-    /// Each title and its place.
     pub(super) fn titles(&self) -> impl Iterator<Item = (usize, &str)> {
         let headings = self.headings.iter();
         headings.map(|heading| (heading.range.start, heading.text.as_str()))

@@ -47,7 +47,6 @@ use crate::runtime::runtime;
 use crate::workspace::{Workspace, WorkspaceError};
 use ekiden_core::text::in_full;
 
-/// A request for a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub project_dir: PathBuf,
@@ -77,7 +76,6 @@ pub struct Request {
     pub now: Timestamp,
 }
 
-/// A checkpoint that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     pub document: PathBuf,
@@ -86,7 +84,6 @@ pub struct Taken {
     pub again: bool,
     /// The commit of the work in progress.
     pub commit: Option<String>,
-    /// The ref that keeps it.
     pub wip_ref: Option<String>,
     pub issue: Option<String>,
     /// What is not committed, by its path from the repository's root; without git, what the session edited.
@@ -98,7 +95,6 @@ pub struct Taken {
 /// A checkpoint cannot be taken. Reads well after "cannot".
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// There is no such project.
     #[error(transparent)]
     Workspace(WorkspaceError),
     /// The document cannot be kept.
@@ -317,7 +313,6 @@ fn taken(
     }
 }
 
-/// The user's local time.
 fn local_time(now: Timestamp) -> LocalTime {
     let offset = utc_offset_secs(now);
     let by = Millis::from_secs(u64::from(offset.unsigned_abs()));

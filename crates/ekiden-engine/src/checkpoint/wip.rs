@@ -20,7 +20,6 @@ use ekiden_core::text::in_full;
 /// A part of a ref's name, in characters.
 const NAME_CHARS_MAX: usize = 64;
 
-/// What to keep, and where.
 pub(super) struct Job<'a> {
     pub(super) git: &'a Git,
     pub(super) disk: &'a dyn Disk,

@@ -37,7 +37,6 @@ pub enum BranchError {
 /// What a plan's stages start from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
-    /// The commit that is checked out.
     pub commit: String,
     /// Files that git knows and that have changes.
     pub changed: Vec<String>,

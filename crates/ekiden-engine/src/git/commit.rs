@@ -34,10 +34,8 @@ const NEWEST: &str = "log -n 200 -z --no-show-signature --format=%H%n%B";
 /// The files of a commit, from the repository's root.
 const NAMES: &str = "diff-tree --root --name-only -r -z --ignore-submodules=none";
 
-/// Why there is no commit, and what helps.
 pub(crate) const REFUSES_MESSAGE: &str = "the `commit-msg` hook refused ekiden's message; give it another form in the settings, such as `commit_subject = \"chore: {subject}\"`";
 
-/// A commit to make.
 #[derive(Debug, Clone)]
 pub struct CommitJob {
     /// The first line of the message.
@@ -325,7 +323,6 @@ impl Committer<'_> {
         }
     }
 
-    /// Why there is no commit.
     async fn refused(
         &self,
         error: GitError,

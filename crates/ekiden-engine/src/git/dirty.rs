@@ -15,11 +15,9 @@ use super::{Git, GitError};
 /// Up to this many files that stay out are named.
 const LEFT_OUT_TOLD_MAX: usize = 20;
 
-/// What to commit.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) entries: Vec<Entry>,
-    /// The branch that is checked out.
     pub(crate) branch: Option<String>,
     /// Paths that stay out although they have changed since the start, including those in `stays_out`, and
     /// new nested repositories.

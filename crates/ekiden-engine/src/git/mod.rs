@@ -39,7 +39,6 @@ use tokio::time::Instant;
 use self::status::Entry;
 use crate::task_mark::TASK_MARK;
 
-/// What git says where there are no files.
 const NO_FILES: &str = "this operation must be run in a work tree";
 /// What is kept of a command's output: a status of some 200,000 paths.
 const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -364,7 +363,6 @@ impl Git {
         find_program(hook.as_os_str(), OsStr::new("")).is_some()
     }
 
-    /// Whether git knows who commits.
     pub(crate) async fn knows_committer(&self) -> bool {
         self.run("var GIT_COMMITTER_IDENT", &[]).await.is_ok()
     }

@@ -34,7 +34,6 @@ pub(super) struct Post {
     pub(super) body: String,
 }
 
-/// Why a try failed.
 enum Failed {
     /// Nobody answers; another try may work.
     NoAnswer(String),
@@ -51,7 +50,6 @@ impl Failed {
     }
 }
 
-/// A notification can be posted to this address.
 pub fn is_address(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else {
         return false;

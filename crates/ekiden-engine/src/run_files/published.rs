@@ -278,7 +278,6 @@ impl RunFiles {
         replace(&*self.disk, path, text.as_bytes(), Durability::Derived)
     }
 
-    /// Where the result of a stage is kept.
     pub fn result_path(&self, stage: &StageId) -> PathBuf {
         self.paths.relay(stage).result()
     }

@@ -179,7 +179,6 @@ async fn stashes(git: &Git, status: &Status) -> u32 {
         .sum()
 }
 
-/// The files that these commits changed.
 async fn committed(git: &Git, since: &Since, changed: &Changed) -> Vec<String> {
     let Some(last) = earlier(&since.last, changed) else {
         return Vec::new();

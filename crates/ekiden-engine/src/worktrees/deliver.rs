@@ -16,7 +16,6 @@ use crate::git::{Git, GitError, never};
 /// Up to this many files in the way are named in the command; more are put into git's stash.
 const ASIDE_MAX: usize = 5;
 
-/// What to deliver.
 #[derive(Debug, Clone)]
 pub(crate) struct DeliveryJob {
     /// The newest commit of the integration branch, once a stage is merged.

@@ -44,7 +44,6 @@ use crate::paths::RunPaths;
 /// Stands for ekiden's own subject of a commit.
 pub(crate) const SUBJECT: &str = "{subject}";
 
-/// What to do in the worktree of a stage.
 #[derive(Debug, Clone)]
 pub struct StageJob {
     pub stage: Stage,

@@ -29,7 +29,6 @@ const PATH_BYTES_MAX: u64 = 8_192;
 /// Removes what git does not know, except what it ignores.
 const CLEAN: &str = "clean --quiet -ffd";
 
-/// Where a branch is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Branch {
     pub(super) commit: String,
@@ -203,14 +202,12 @@ impl Worktrees {
         self.users_git().run(ask, &[commit, of]).await.is_ok()
     }
 
-    /// Whether git has this commit.
     pub(super) async fn has(&self, commit: &str) -> bool {
         let ask = "cat-file -e";
         let commit = format!("{commit}^{{commit}}");
         self.users_git().run(ask, &[&commit]).await.is_ok()
     }
 
-    /// Where branches are, as far as they exist.
     pub(super) async fn branches<const N: usize>(
         &self,
         names: [&String; N],

@@ -118,7 +118,6 @@ impl Fleet {
         None
     }
 
-    /// Takes in the result of something.
     pub(super) fn take(&mut self, step: Step) -> Option<PlanDecision> {
         match step {
             Step::Signalled => None,

@@ -14,7 +14,6 @@ use crate::timeline::{Left, Session, Stage, State, Words, check_word};
 
 /// Stages whose task and lessons are shown.
 const STAGES_SHOWN_MAX: usize = 40;
-/// Rows of a table.
 pub(super) const ROWS_MAX: usize = 120;
 /// Facts, files and commits that are listed.
 const LINES_MAX: usize = 60;

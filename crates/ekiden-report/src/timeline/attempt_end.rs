@@ -20,7 +20,6 @@ pub enum Left {
     Passed,
     /// A reviewer found faults.
     Findings,
-    /// Nothing usable.
     Nothing,
 }
 

@@ -65,7 +65,6 @@ pub struct Timeline {
     pub learned: Vec<Learned>,
     pub delivery: Option<Delivery>,
     pub started: Timestamp,
-    /// The time of the last record.
     pub last: Timestamp,
     /// When it ended, unless it has continued since.
     pub ended: Option<Timestamp>,
@@ -91,9 +90,7 @@ pub struct Standing {
     /// None while the run works, or if ekiden was killed.
     pub outcome: Option<Outcome>,
     pub totals: Totals,
-    /// The budget of the whole run.
     pub budget: Budget,
-    /// The budgets of single agents.
     pub agents: Vec<AgentBudget>,
     /// Facts that all sessions know, oldest first.
     pub facts: Vec<String>,
@@ -121,7 +118,6 @@ pub struct Stage {
     /// Why it is in this state, in a few words; may be empty.
     pub why: String,
     pub tries: u32,
-    /// The question with which it ended.
     pub question: Option<String>,
     /// The items of the last handoff, if it lists them.
     pub items: Option<OpenItems>,
@@ -280,7 +276,6 @@ impl Timeline {
         }
     }
 
-    /// All sessions, stage by stage.
     pub fn sessions(&self) -> impl Iterator<Item = (&Stage, &Session)> {
         self.stages
             .iter()
@@ -297,7 +292,6 @@ impl Timeline {
         self.before.get(stage).copied().unwrap_or_default()
     }
 
-    /// What the stage waits for, if it waits.
     pub fn wait(&self, stage: &StageId) -> Option<&Wait> {
         let place = self.index.get(stage)?;
         let mut newest = self.waits.iter().rev().take(self.stages.len());
@@ -406,7 +400,6 @@ impl Session {
         (tokens > 0).then_some((tokens, share))
     }
 
-    /// Its newest window.
     pub fn window(&self) -> Option<Window> {
         let mut attempts = self.attempts.iter().rev();
         attempts.find_map(|attempt| attempt.window)

@@ -206,7 +206,6 @@ fn stashed(count: u32) -> String {
     format!("git's stash has {count} new {entries} since the run began; see `git stash list`")
 }
 
-/// How a test was weakened.
 pub fn weakening(how: Weakening) -> String {
     match how {
         Weakening::Deleted => "deleted".to_owned(),
@@ -219,7 +218,6 @@ pub fn weakening(how: Weakening) -> String {
     }
 }
 
-/// Why a session is not committed.
 pub(super) fn of_commit(commit: &Commit) -> Option<String> {
     match commit {
         Commit::Made { .. } | Commit::Nothing { .. } | Commit::Cancelled => None,
@@ -234,7 +232,6 @@ pub(super) fn of_commit(commit: &Commit) -> Option<String> {
     }
 }
 
-/// Why a stage is not merged.
 pub(super) fn of_merge(merge: &Merge) -> Option<String> {
     match merge {
         Merge::Done { .. } | Merge::Cancelled => None,

@@ -6,7 +6,6 @@ use ekiden_core::text::short;
 
 use super::WORDS_CHARS_MAX;
 
-/// How much of a handoff's file is kept.
 const HANDOFF_CHARS_MAX: usize = 10_000;
 /// The number of newest sessions per stage whose words are kept: a page shows no more.
 pub(super) const HANDOFFS_KEPT: usize = 41;

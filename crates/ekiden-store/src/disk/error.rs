@@ -90,7 +90,6 @@ pub enum Cause {
 }
 
 impl DiskError {
-    /// An error of this operation on this path.
     pub fn new(operation: Operation, path: &Path, cause: impl Into<Cause>) -> Self {
         Self {
             operation,
@@ -109,17 +108,14 @@ impl DiskError {
         self.is_not_found() || self.has_kind(io::ErrorKind::NotADirectory)
     }
 
-    /// Something of that name exists already.
     pub fn is_already_there(&self) -> bool {
         self.has_kind(io::ErrorKind::AlreadyExists)
     }
 
-    /// The directory has something in it.
     pub fn is_not_empty(&self) -> bool {
         self.has_kind(io::ErrorKind::DirectoryNotEmpty)
     }
 
-    /// The user may not do this.
     pub fn is_not_permitted(&self) -> bool {
         self.has_kind(io::ErrorKind::PermissionDenied)
     }

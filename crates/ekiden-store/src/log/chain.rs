@@ -43,7 +43,6 @@ pub enum Continuity {
     Changed { seq: u64 },
     /// Records are missing at the end.
     Cut {
-        /// The records that the log holds.
         records: u64,
         /// The records that it held.
         held: u64,
@@ -105,14 +104,12 @@ impl LinkCopy {
         Self { disk, path }
     }
 
-    /// Begins the copy with the first record's link.
     pub(super) fn begin(&self, link: &str) -> DiskResult<()> {
         ensure_dir(&*self.disk, parent(&self.path))?;
         let line = format!("{link}\n");
         replace(&*self.disk, &self.path, line.as_bytes(), Durability::Full)
     }
 
-    /// Adds the link of the record with this number.
     pub(super) fn add(&self, seq: u64, link: &str) -> DiskResult<()> {
         let (at, line) = ((seq - 1) * COPY_LINE_BYTES, format!("{link}\n"));
         self.disk

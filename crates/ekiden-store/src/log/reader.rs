@@ -23,7 +23,6 @@ pub struct LogReader<R> {
     input: BufReader<Box<dyn Read + Send>>,
     pub(super) access: Access,
     line: u64,
-    /// The number of the next record.
     pub(super) next_seq: u64,
     /// The link before the next record.
     pub(super) link: String,

@@ -42,7 +42,6 @@ impl<R> fmt::Debug for LogWriter<R> {
 }
 
 impl<R> LogWriter<R> {
-    /// The number that the next record must have.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
@@ -53,7 +52,6 @@ impl<R> LogWriter<R> {
         Self { copy, ..self }
     }
 
-    /// Whether links are copied.
     pub fn copies_links(&self) -> bool {
         self.copy.is_some()
     }

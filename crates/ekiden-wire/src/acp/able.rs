@@ -9,7 +9,6 @@ const GUESSING: [&str; 1] = ["Copilot"];
 /// Agents whose tokens of a turn are only those of its last call (measured with opencode 1.18.33).
 const TELLING_THE_LAST_CALL: [&str; 1] = ["OpenCode"];
 
-/// What an agent can do.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Able {
     pub(super) joining: Joining,

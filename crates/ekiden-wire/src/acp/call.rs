@@ -9,13 +9,11 @@ use crate::stream::ToolResult;
 use crate::tools::Call;
 use crate::{excerpt, json, limits};
 
-/// How many paths of one call are checked.
 const PATHS_MAX: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenCall {
     pub(super) id: String,
-    /// It was reported.
     pub(super) is_shown: bool,
     /// The size of its output, in bytes.
     pub(super) bytes: u64,

@@ -15,7 +15,6 @@ const RETRY_WAIT_MS_MAX: u64 = 60_000;
 const ATTEMPTS_MAX: u32 = 10;
 
 impl Acp {
-    /// What our plugin in opencode reports.
     pub(super) fn plugin_told(&mut self, method: &str, told: &Value) {
         match method {
             "_ekiden/context" => self.told(told["used"].as_u64(), json::field(&told["size"])),

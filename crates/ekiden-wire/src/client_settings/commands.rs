@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-/// A hook that the guard needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardHook {
-    /// The client's name of the event.
     pub event: &'static str,
     /// How long the client waits for it, in seconds. The client's own default is minutes, and a
     /// hook that hangs makes the person wait.
@@ -115,7 +113,6 @@ impl GuardCommand {
         ))
     }
 
-    /// The program that it runs.
     pub fn program(&self) -> &str {
         match self {
             Self::Hook { program, .. } | Self::StatusLine { program, .. } => program,

@@ -22,7 +22,6 @@ const REFRESH_SECS: u32 = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
     pub text: String,
-    /// What happened to the status line.
     pub status_line: StatusLineFate,
 }
 

@@ -14,7 +14,6 @@ use super::edit::{
 
 /// Its name among the client's servers.
 const NAME: &str = "ekiden";
-/// The rule that allows all its tools.
 pub const TOOLS_RULE: &str = "mcp__ekiden";
 const LIST: &str = "mcpServers";
 /// The marketplace of the mod that setup installs, and the mod's full name.
@@ -231,7 +230,6 @@ pub fn use_mod(text: &str, dir: Option<&str>) -> Result<String, SettingsFault> {
     Ok(format!("{mark}{root}"))
 }
 
-/// The directory of our marketplace.
 fn directory_of(list: &CstObject) -> Option<String> {
     let source = list.object_value(MARKETPLACE)?.object_value("source")?;
     let path = source.get("path")?.value()?.as_string_lit()?;

@@ -33,7 +33,6 @@ pub struct Survey {
     pub status_line: Option<String>,
     /// The file sets a status line, ours or another.
     pub has_status_line: bool,
-    /// The plugin is switched on.
     pub plugin: bool,
 }
 
@@ -55,7 +54,6 @@ impl Survey {
         })
     }
 
-    /// The programs called at an event.
     pub fn programs_at(&self, event: &str) -> impl Iterator<Item = &str> {
         self.hooks
             .get(event)

@@ -21,7 +21,6 @@ const SHELL_DIRS: [&str; 6] = [
     "/run/current-system/sw/bin",
 ];
 
-/// The call that an item is, if it is one.
 pub(super) fn call(item: &Value) -> Option<Call> {
     let id = json::text(&item["id"]);
     let (name, input) = match item["type"].as_str()? {
@@ -41,7 +40,6 @@ pub(super) fn call(item: &Value) -> Option<Call> {
     Some(Call::new(id, name, &input))
 }
 
-/// The result of a call that is over.
 pub(super) fn result(item: &Value) -> Option<ToolResult> {
     let call = call(item)?;
     let code = item["exitCode"].as_i64().filter(|code| *code != 0);

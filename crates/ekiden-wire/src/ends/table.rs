@@ -25,7 +25,6 @@ pub struct Row {
     cause: fn(&End<'_>) -> EndCause,
 }
 
-/// Why the attempt is over.
 pub fn cause(seen: &Observed) -> EndCause {
     let end = End::of(seen);
     let row = TABLE.iter().find(|row| (row.seen)(&end));

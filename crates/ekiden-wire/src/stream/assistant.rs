@@ -22,7 +22,6 @@ pub struct Assistant {
     pub main_thread: bool,
     /// The client speaks in the model's place, for example about an error.
     pub synthetic: bool,
-    /// What was said and called.
     pub blocks: Vec<Block>,
     pub error: Option<ApiError>,
     /// The usage limit that the error is about.
@@ -35,7 +34,6 @@ pub struct Assistant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
     Text(String),
-    /// A tool call.
     Call(Call),
 }
 

@@ -61,7 +61,6 @@ pub enum ClientEvent {
     },
     /// Something that a person should know about the agent.
     Notice(String),
-    /// The client switched to another model.
     ModelFallback {
         /// The one that answers from now on in this turn.
         to: String,
@@ -102,7 +101,6 @@ pub enum ClientEvent {
     Malformed,
 }
 
-/// The result of one tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     pub tool_use_id: String,
@@ -138,7 +136,6 @@ const PART: &[u8] = br#"{"type":"stream_event""#;
 const REQUEST: &[u8] = br#"{"type":"control_request","request_id":""#;
 
 impl ClientEvent {
-    /// The event of a line of the stream.
     pub fn of(line: Line<'_>) -> Self {
         match line {
             Line::Whole(line) => Self::parse(line),

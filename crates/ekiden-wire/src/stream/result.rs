@@ -18,7 +18,6 @@ pub struct TurnResult {
     /// Only for people: the client also writes `success` when every request failed.
     pub subtype: String,
     pub is_error: bool,
-    /// Why the turn is over.
     pub terminal_reason: Option<TerminalReason>,
     pub stop_reason: Option<String>,
     /// The HTTP status of the request that failed.
@@ -42,7 +41,6 @@ pub struct TurnResult {
     pub words: Option<String>,
 }
 
-/// Why a turn is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the client's own words")]

@@ -66,7 +66,6 @@ pub(super) fn parse(line: &Value) -> ClientEvent {
     }
 }
 
-/// The rate limit of a line, if it has one.
 pub(super) fn rate_limit(line: &Value) -> Option<RateLimitInfo> {
     let info = line["rate_limit_info"].as_object()?;
     let get = |name: &str| info.get(name).unwrap_or(&Value::Null);

@@ -63,7 +63,6 @@ pub fn as_flags(mut words: Vec<OsString>) -> Vec<OsString> {
 
 type Explain = fn(&clap::Error, &[OsString]) -> Option<Failure>;
 
-/// What is said about an error of a kind.
 const OF_KIND: [(ErrorKind, Explain); 5] = [
     (ErrorKind::MissingRequiredArgument, missing),
     (ErrorKind::ValueValidation, no_session),

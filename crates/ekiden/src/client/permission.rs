@@ -137,7 +137,6 @@ pub fn refused_as_root(
     (mode == Some(BYPASS)).then(|| format!("the permission mode {BYPASS}"))
 }
 
-/// The mode that a command line names.
 fn mode_in(command: &[String]) -> Option<&str> {
     let flag = CHOOSING_FLAGS[0];
     let at = command.iter().rposition(|word| word.starts_with(flag))?;

@@ -20,7 +20,6 @@ pub const MANAGED: &str = if cfg!(target_os = "macos") {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClientSettings {
     layers: Vec<Layer>,
-    /// The work dir.
     dir: PathBuf,
     home: Option<PathBuf>,
 }
@@ -176,7 +175,6 @@ impl ClientSettings {
     }
 }
 
-/// Where the client keeps the user's settings.
 pub fn config_dir(environment: &Environment) -> Option<PathBuf> {
     let named = environment.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
     named.or_else(|| Some(Path::new(environment.variable("HOME")?).join(".claude")))

@@ -15,7 +15,6 @@ pub const SESSION_VARIABLE: &str = "CLAUDE_CODE_SESSION_ID";
 /// Set for every command that an agent runs.
 pub const IN_AGENT_VARIABLE: &str = "CLAUDECODE";
 
-/// The transcript of a session, if there is one.
 pub fn find(environment: &Environment, session: &str) -> Option<PathBuf> {
     let is_plain = session
         .bytes()

@@ -29,7 +29,6 @@ pub(super) struct Everywhere {
     pub(super) unread: Vec<Project>,
 }
 
-/// A run, and where it is.
 pub(super) struct Found {
     pub(super) workspace: Arc<Workspace>,
     /// The ids of the runs beside it, by which its own can be shortened.

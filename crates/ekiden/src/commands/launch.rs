@@ -37,7 +37,6 @@ use crate::settings::given::{Given, Origin};
 use crate::settings::{agents, table};
 use crate::tracker::Feed;
 
-/// The first record of a new run.
 pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settings) -> RunStarted {
     let before = history::newest_run(workspace);
     let before = before.as_ref();
@@ -262,7 +261,6 @@ pub(super) struct Continuing<'a> {
     pub(super) prefix: Option<&'a str>,
     /// What was asked for that only a single relay can do.
     pub(super) not_in_plans: Option<&'a str>,
-    /// Continue in the background.
     pub(super) detach: bool,
     pub(super) with: With,
 }
@@ -283,7 +281,6 @@ impl With {
     }
 }
 
-/// A run that goes on under these limits.
 pub(super) fn resumed(limits: LimitsChanged) -> RunResumed {
     RunResumed {
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),

@@ -97,18 +97,14 @@ impl Unreadable {
 /// How a run is called that was imported and did not continue.
 const IMPORTED: &str = "imported";
 
-/// A run, and who works on it.
 pub(super) struct RunStatus {
     pub(super) summary: RunSummary,
-    /// The engine that holds this run.
     holder: Option<Holder>,
-    /// What it does just now.
     pub(super) board: Board,
     /// How much longer it will work, in milliseconds, if somebody asked.
     pub(super) left: Option<Range>,
 }
 
-/// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// An engine works on it.
@@ -194,7 +190,6 @@ impl RunStatus {
         }
     }
 
-    /// Prints how the run stands.
     pub(super) fn print(
         &self,
         workspace: &Workspace,
@@ -469,7 +464,6 @@ impl RunStatus {
     }
 }
 
-/// How far an agent's own budget is spent.
 fn agent_budget(agent: &AgentBudget) -> Line {
     let used = phrase::spent_of(agent.spent, agent.subscription, agent.budget);
     let line = Line::new(Tone::Plain, format!("  {}  {used}", one_line(&agent.agent)));

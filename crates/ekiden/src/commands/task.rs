@@ -27,7 +27,6 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task that takes the place of a run's.
     pub fn replacement(self) -> NewTask {
         NewTask {
             text: self.text,
@@ -35,7 +34,6 @@ impl Task {
         }
     }
 
-    /// Reads the task that an argument names.
     pub fn read(argument: &str, output: &mut Output) -> Result<Self, Failure> {
         Self::read_as("task", argument, output)
     }

@@ -85,7 +85,6 @@ pub(super) fn run(called: Called) {
     }
 }
 
-/// The caller.
 #[derive(Debug, Clone, Copy)]
 pub struct Called {
     /// The plugin, which does nothing where the settings have the same hooks.

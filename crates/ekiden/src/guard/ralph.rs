@@ -48,7 +48,6 @@ impl Watched {
         self.published().ralph_state().is_file()
     }
 
-    /// The state of the loop, if there is one.
     pub fn loop_state(&self) -> Result<Option<RalphState>, StoreError> {
         ralph::state(&self.disk(), &self.published())
     }

@@ -56,13 +56,11 @@ pub struct Watched {
     pub transcript: PathBuf,
     /// How the person wants to be watched.
     pub settings: WatchSettings,
-    /// The issue that the settings name.
     pub issue: Option<String>,
     /// Where uncommitted work goes at a checkpoint.
     pub wip: Wip,
     /// Where state is kept, if not in its usual place.
     pub state_dir: Option<PathBuf>,
-    /// When this call was made.
     pub now: Timestamp,
     line_format: Option<LineFormat>,
     pub(super) environment: Environment,

@@ -13,7 +13,6 @@ use crate::client::settings::ClientSettings;
 use crate::client::window::flag;
 use crate::settings::environment::Environment;
 
-/// The window of unknown models.
 pub const WINDOW_UNKNOWN: u64 = 200_000;
 /// The window of the models named here and of their successors.
 const WINDOW_LARGE: u64 = 1_000_000;
@@ -60,7 +59,6 @@ impl Compaction {
         }
     }
 
-    /// The part of a model's window that gets filled.
     pub fn window(self, model_tokens: u64) -> Window {
         let reserve_tokens = limits::RESERVE_TOKENS_CLAUDE;
         let window = self.window_tokens.unwrap_or(model_tokens).min(model_tokens);

@@ -36,7 +36,6 @@ const SAME_TIME: Duration = Duration::from_secs(10);
 /// How many sessions a relay may have had: as many as cleave allows.
 const SESSIONS_MAX: u32 = 10_000;
 
-/// What a relay left.
 #[derive(Debug)]
 pub struct Left {
     /// The task, if a prompt that was kept has it, and the prompt's name.
@@ -157,7 +156,6 @@ fn task(source: &Source) -> Result<Option<(String, String)>, Failure> {
     Ok(prompt.and_then(|(_, name, text)| Some((task_of(&text)?, name))))
 }
 
-/// The task at the beginning of a first prompt.
 fn task_of(prompt: &str) -> Option<String> {
     let is_task = |line: &&str| !AFTER_TASK.iter().any(|words| line.contains(words));
     let lines: Vec<&str> = prompt.lines().take_while(is_task).collect();

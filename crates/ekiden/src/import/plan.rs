@@ -29,7 +29,6 @@ const HANDOFFS: &str = ".casm/handoffs";
 /// What a relay leaves to its next session, in the order in which it is to be read.
 const LEFT: [&str; 3] = ["KNOWLEDGE.md", "PROGRESS.md", "NEXT_PROMPT.md"];
 
-/// A plan that was begun.
 #[derive(Debug)]
 pub struct Begun {
     pub manifest: PathBuf,
@@ -38,7 +37,6 @@ pub struct Begun {
     pub stages: usize,
 }
 
-/// What is done of a plan.
 #[derive(Debug)]
 pub struct Done {
     /// Finished stages: their ids here, and their names there.

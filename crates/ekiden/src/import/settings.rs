@@ -10,7 +10,6 @@ use To::{Check, Duration, Key, Never, Nothing, Threshold};
 /// Percent of the window between the warning, the handoff and its end.
 const LEVELS_APART: u8 = 10;
 
-/// A setting of another program.
 #[derive(Debug)]
 pub struct Foreign {
     /// As written there: `CLEAVE_PAUSE=10`.
@@ -18,7 +17,6 @@ pub struct Foreign {
     pub wish: Wish,
 }
 
-/// What a foreign setting asks for.
 #[derive(Debug)]
 pub enum Wish {
     /// The setting of this name, with this value.

@@ -71,7 +71,6 @@ impl Source {
         found.file.metadata().ok()?.modified().ok()
     }
 
-    /// A file's JSON object.
     pub fn object(
         &self,
         name: &str,

@@ -75,7 +75,6 @@ pub fn has_claude_mem(environment: &Environment) -> bool {
     plugins.any(|(name, on)| name.starts_with("claude-mem@") && *on == true)
 }
 
-/// What sessions of a run get from the memory.
 pub fn of_run(
     given: &Given,
     environment: &Environment,

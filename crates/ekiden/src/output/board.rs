@@ -48,7 +48,6 @@ impl Board {
         }
     }
 
-    /// The first relay at work.
     pub fn first(&self) -> Option<&RelayProgress> {
         self.relays.values().next()
     }

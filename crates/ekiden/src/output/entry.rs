@@ -11,9 +11,7 @@ use super::phrase::utc;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The stage that it is about, if any.
     pub stage: Option<StageId>,
-    /// The session that it is about, if any.
     pub session: Option<u32>,
     /// For people. `None` if only programs want to know.
     pub lines: Vec<Line>,

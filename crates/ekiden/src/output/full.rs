@@ -23,7 +23,6 @@ use super::work_dirs::WorkDirs;
 const TAIL_BYTES: u64 = 4 * 1024 * 1024;
 /// How much of it is read before the next frame.
 const LOOK_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// How many entries are kept.
 const ENTRIES_MAX: usize = 2_000;
 /// The smallest terminal for it.
 const COLUMNS_MIN: usize = 60;
@@ -33,13 +32,11 @@ pub const NEEDS_ROOM: &str = "full screen needs 60 columns, 12 rows";
 /// A session's stream from a byte on, with its length; `None` if there is none.
 pub type Open = Arc<dyn Fn(&SessionRef, u64) -> Option<(Box<dyn Read + Send>, u64)> + Send + Sync>;
 
-/// A session of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRef {
     /// `None` in a run with one relay.
     pub stage: Option<StageId>,
     pub session: SessionNumber,
-    /// The kind of its stream.
     pub form: Form,
 }
 
@@ -58,7 +55,6 @@ pub struct Full {
     size: (usize, usize),
 }
 
-/// The search.
 enum Search {
     Typing(String),
     /// The text, and whether it was found.

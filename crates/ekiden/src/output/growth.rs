@@ -31,7 +31,6 @@ impl Growth {
         }
     }
 
-    /// Tokens per minute.
     pub fn per_minute(&self) -> Option<u64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let span = last.0.since(first.0);

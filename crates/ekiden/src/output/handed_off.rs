@@ -53,7 +53,6 @@ fn first_line_under(text: &str, heading: Heading) -> Option<String> {
     Some(one_line(bare)).filter(|line| !line.is_empty())
 }
 
-/// How many faults a line names.
 const FAULTS_NAMED_MAX: usize = 3;
 
 pub(super) fn rescue_line(session: u32, cause: &EndCause, rest: &Handoff) -> Line {

@@ -51,7 +51,6 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line in one tone.
     pub fn new(tone: Tone, text: impl Into<String>) -> Self {
         Self {
             parts: vec![(tone, text.into())],
@@ -84,7 +83,6 @@ impl Line {
         }
     }
 
-    /// The command to type next.
     pub fn next(command: impl Into<String>) -> Self {
         Self::new(Tone::Quiet, "next  ")
             .with(Tone::Plain, command)
@@ -97,7 +95,6 @@ impl Line {
         self
     }
 
-    /// The same with one more part.
     pub fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
         self.parts.push((tone, text.into()));
         self
@@ -156,7 +153,6 @@ impl Line {
             .collect()
     }
 
-    /// A line of a diff in its colour.
     pub fn of_diff(mut self) -> Self {
         for (tone, text) in &mut self.parts {
             *tone = match text.chars().next() {

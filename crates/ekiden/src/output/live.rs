@@ -109,7 +109,6 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// The run's work dir.
     pub fn is_in(&mut self, there: ShownWorkDir) {
         self.reporter.there = there;
     }

@@ -229,7 +229,6 @@ fn set_apart(text: &str, said: Option<&str>) -> Text {
     }
 }
 
-/// A stage's question, and where it is.
 pub fn asks(stage: &StageId, question: &str, there: &ShownWorkDir) -> Vec<String> {
     let file = there.published(&format!("handoffs/{stage}.md"));
     let file = format!("  in full  {file}");

@@ -38,7 +38,6 @@ pub enum Move {
     PageDown,
 }
 
-/// What a person wants.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
     Steer(Steering),
@@ -67,7 +66,6 @@ pub struct Prompting {
 enum State {
     #[default]
     Idle,
-    /// Should the run stop?
     Stopping,
     Typing(About, String),
 }
@@ -99,7 +97,6 @@ impl Prompting {
         self.told = None;
     }
 
-    /// Takes a key.
     pub fn press(&mut self, key: Key, summary: &Summary) -> Option<Wanted> {
         // What arrives while somebody types stays until they are done.
         if self.is_idle() || matches!(key, Key::Enter | Key::Escape) {

@@ -37,12 +37,10 @@ pub struct RelayProgress {
     ended: Option<EndCause>,
     /// Context use in tokens and the window, once known.
     pub usage: Option<(u64, Window)>,
-    /// What the attempt has spent.
     pub spend: Spend,
     /// That is the API price, which nobody pays.
     pub subscription: bool,
     pub activity: Option<Activity>,
-    /// How many subagents work for it.
     pub subagents: usize,
     growth: Growth,
 }
@@ -80,7 +78,6 @@ enum Doing {
 }
 
 impl RelayProgress {
-    /// Notes what an attempt's event says about it.
     pub(super) fn note(&mut self, event: &AttemptEvent) {
         if let AttemptEvent::WindowChanged { window, .. } = event {
             self.window = Some(*window);
@@ -108,7 +105,6 @@ impl RelayProgress {
         self.reports_nothing = relay.agent().kind == AgentKind::Exec;
     }
 
-    /// How full the context is now.
     pub fn uses(&mut self, usage_tokens: u64, window: Window, at: Timestamp) {
         self.usage = Some((usage_tokens, window));
         self.growth.take(at, usage_tokens);
@@ -145,7 +141,6 @@ impl RelayProgress {
         self.doing == Doing::Paused
     }
 
-    /// The line, if there is something to show.
     pub fn line(&self, now: Timestamp, zone: &TimeZone) -> Option<Line> {
         let took = phrase::whole_seconds(now.since(self.since));
         let place = format!("  {} of {} ", self.session, self.session_max);
@@ -190,7 +185,6 @@ impl RelayProgress {
         )
     }
 
-    /// How full the context is.
     fn with_usage(&self, line: Line) -> Line {
         let Some(((tokens, window), levels)) = self.usage.zip(self.levels) else {
             let has_begun = self.reports_nothing || self.activity.is_some();

@@ -39,7 +39,6 @@ pub struct Reporter {
     pub zone: TimeZone,
     /// The reader can type to the run.
     pub guided: bool,
-    /// The run's work dir.
     pub there: ShownWorkDir,
     /// Where the run's report is, once it is written.
     pub report: Option<PathBuf>,

@@ -17,7 +17,6 @@ pub struct Screen {
     pub(super) drawn: Vec<String>,
     /// How wide the terminal was then.
     pub(super) columns_drawn: Option<usize>,
-    /// The rows on the whole screen.
     pub(super) full: Vec<String>,
     /// Raised when this process was suspended: the program that had the terminal meanwhile wrote below
     /// those lines.

@@ -30,7 +30,6 @@ pub struct Sessions {
     survey: Option<Survey>,
 }
 
-/// A session that began.
 #[derive(Clone, Copy)]
 pub struct Session<'a> {
     pub told: &'a timeline::Session,
@@ -41,7 +40,6 @@ pub struct Session<'a> {
 #[derive(Default)]
 pub struct SessionParts {
     pub number: u32,
-    /// Its entries, in order.
     pub entries: Vec<(Timestamp, Entry)>,
     pub attempts: Vec<Attempt>,
     /// Context use at the end of the last attempt that ended, by the window as known then.

@@ -22,7 +22,6 @@ impl ShownWorkDir {
         typed.map_or(String::new(), |dir| format!(" -d {dir}"))
     }
 
-    /// A command of git in the work dir.
     pub fn git(&self, command: &str) -> String {
         match &self.typed {
             Some(dir) => format!("git -C {dir} {command}"),
@@ -30,7 +29,6 @@ impl ShownWorkDir {
         }
     }
 
-    /// A command line that has to run in the work dir.
     pub fn command(&self, line: &str) -> String {
         match &self.typed {
             Some(dir) => format!("cd {dir} && {line}"),

@@ -25,7 +25,6 @@ use crate::exit::Exit;
 /// How much of a stage's name a row shows, in characters.
 const NAME_CHARS_MAX: usize = 40;
 
-/// A stage of a plan.
 pub struct Row<'a> {
     id: &'a StageId,
     stage: Option<&'a Stage>,

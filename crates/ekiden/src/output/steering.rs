@@ -320,7 +320,6 @@ fn working_session(run: &Run) -> Option<u32> {
     working(run).next().map(|relay| relay.session().get())
 }
 
-/// The relays with a session at work.
 pub fn working(run: &Run) -> impl Iterator<Item = &Relay> {
     run.relays()
         .map(|(_, relay)| relay)

@@ -65,7 +65,6 @@ pub fn lines(columns: &[Column], rows: &[Vec<Cell>], wide: Option<usize>) -> Vec
         .collect()
 }
 
-/// The columns that are not empty and fit.
 fn fitting(columns: &[Column], rows: &[Vec<Cell>], wide: Option<usize>) -> Vec<usize> {
     let says = |at: &usize| rows.iter().any(|cells| !cells[*at].1.is_empty());
     let mut shown: Vec<usize> = (0..columns.len()).filter(says).collect();

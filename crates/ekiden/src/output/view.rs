@@ -20,7 +20,6 @@ const ROWS_MIN: usize = 16;
 /// How many stages of a plan are shown at most.
 const STAGES_MAX: usize = 32;
 
-/// What the view is drawn for.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
     pub now: Timestamp,

@@ -60,7 +60,6 @@ enum Then {
 pub struct Shown<'a> {
     pub output: &'a mut Output,
     pub board: Board,
-    /// What the view shows.
     pub frame: Vec<Line>,
     /// The view has the whole screen, or a pager has it.
     pub is_full: bool,

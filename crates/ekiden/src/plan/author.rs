@@ -58,7 +58,6 @@ pub struct Author<'a> {
     pub voice: Voice<'a>,
     /// How long to wait for usage limits, in total.
     pub wait_max: Millis,
-    /// How long it has waited so far.
     pub waited: Millis,
 }
 

@@ -65,7 +65,6 @@ impl AgentRow {
     }
 }
 
-/// An agent that can be named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
     pub name: String,
@@ -87,7 +86,6 @@ const BUILT_IN: [(&str, AgentKind, &[&str]); 7] = [
     ("copilot", AgentKind::Acp, &["copilot", "--acp"]),
 ];
 
-/// The agent of this name.
 pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
     let of_name = rows.iter().filter(|row| row.name == name);
     let row = of_name.cloned().reduce(AgentRow::changed_by);

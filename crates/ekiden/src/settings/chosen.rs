@@ -187,7 +187,6 @@ pub fn verification(given: &Given) -> Result<Option<Verification>, Failure> {
     Ok(command.map(|command| Verification::by_command(command, timeout)))
 }
 
-/// Where state is kept, if the user says so.
 pub fn state_dir(given: &Given, here: &Path) -> Result<Option<PathBuf>, Failure> {
     let dir = given.get(&table::STATE_DIR)?.map(|dir| here.join(dir));
     let climbs = |dir: &PathBuf| dir.components().any(|part| part == Component::ParentDir);

@@ -44,7 +44,6 @@ pub struct FileValue {
     pub line: usize,
 }
 
-/// Where a project's own settings are.
 pub fn settings_file(project: &Path) -> PathBuf {
     project.join(".ekiden").join(FILE_NAME)
 }
@@ -224,7 +223,6 @@ fn value_of<'t, 'v>(table: &'t DeTable<'v>, keys: &[&str]) -> Option<&'t Spanned
 
 struct Parser<'a> {
     text: &'a str,
-    /// What was read so far.
     file: SettingsFile,
 }
 

@@ -29,7 +29,6 @@ fn parsed<T: FromStr>(text: &str, wanted: &str) -> Read<T> {
     text.trim().parse().map_err(|_| wanted.to_owned())
 }
 
-/// A whole number within a range.
 pub fn number<N>(text: &str, range: RangeInclusive<N>) -> Read<N>
 where
     N: FromStr + PartialOrd + Display,
@@ -227,7 +226,6 @@ pub fn notice_kinds(text: &str) -> Read<Vec<NoticeKind>> {
     })
 }
 
-/// Where something can be posted to.
 pub fn address(text: &str) -> Read<String> {
     let text = text.trim();
     match is_address(text) {
@@ -236,7 +234,6 @@ pub fn address(text: &str) -> Read<String> {
     }
 }
 
-/// The same, or none.
 pub fn address_or_none(text: &str) -> Read<String> {
     match text.trim() {
         "none" => Ok("none".to_owned()),
@@ -244,7 +241,6 @@ pub fn address_or_none(text: &str) -> Read<String> {
     }
 }
 
-/// A tracker, or none.
 pub fn tracker_kind(text: &str) -> Read<Option<TrackerKind>> {
     let text = text.trim();
     let mut all = TrackerKind::ALL.into_iter();

@@ -96,7 +96,6 @@ impl Given {
         Ok(given)
     }
 
-    /// The same without the settings files.
     pub fn without_files(flags: Flags, environment: &Environment) -> Result<Self, Failure> {
         Self::built_in().with_process(flags, environment)
     }

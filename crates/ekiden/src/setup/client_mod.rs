@@ -55,7 +55,6 @@ pub fn version(dir: &Path) -> Option<String> {
     manifest["version"].as_str().map(str::to_owned)
 }
 
-/// The marketplace.
 pub(super) fn root(dir: &Path) -> PathBuf {
     dir.join("ekiden")
 }

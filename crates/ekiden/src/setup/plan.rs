@@ -56,7 +56,6 @@ impl Plan {
         self.changes().next().is_none()
     }
 
-    /// The files that will change.
     pub fn changes(&self) -> impl Iterator<Item = &FileChange> {
         let all = [&self.settings, &self.server]
             .into_iter()

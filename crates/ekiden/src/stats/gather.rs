@@ -27,7 +27,6 @@ use crate::client::settings::config_dir;
 use crate::failure::Failure;
 use crate::settings::environment::Environment;
 
-/// The transcripts of a user.
 #[derive(Default)]
 pub struct Transcripts {
     pub all: Vec<Transcript>,

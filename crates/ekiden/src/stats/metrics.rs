@@ -46,7 +46,6 @@ pub struct Metrics {
     pub ralph: RunMetrics,
 }
 
-/// What some of the runs show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RunMetrics {
     /// Sessions that began from a handoff, and how many of them reached a handoff or an end.

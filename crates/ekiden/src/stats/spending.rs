@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::threshold::{Sample, SessionSums};
 use crate::output::phrase;
 
-/// The use of some requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Used {
     #[serde(flatten)]
@@ -21,14 +20,12 @@ pub struct Used {
     pub nano_usd: u64,
 }
 
-/// A transcript that was read.
 pub struct Transcript {
     pub requests: Requests,
     /// It belongs to a subagent, whose context is separate.
     pub is_subagent: bool,
 }
 
-/// The use of all transcripts.
 #[derive(Debug, Default)]
 pub struct Spending {
     pub by_day: BTreeMap<String, Used>,

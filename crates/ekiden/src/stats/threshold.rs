@@ -56,7 +56,6 @@ pub enum Measure {
     Time,
 }
 
-/// The sums of some requests.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     requests: u64,
@@ -72,7 +71,6 @@ struct Sums {
     followed: u64,
 }
 
-/// The requests of one session.
 #[derive(Debug, Clone, Default)]
 pub struct SessionSums {
     steps: Vec<Sums>,
@@ -84,7 +82,6 @@ pub struct SessionSums {
 #[derive(Debug, Clone, Copy, Default)]
 struct Orientation {
     sums: Sums,
-    /// The context at the first edit.
     context_tokens: u64,
 }
 
@@ -203,7 +200,6 @@ impl SessionSums {
     }
 }
 
-/// The sums of some sessions.
 #[derive(Default)]
 struct Pool {
     steps: Vec<Sums>,

@@ -17,7 +17,6 @@ use crate::settings::table;
 const PATIENCE: Millis = Millis::from_secs(30);
 
 impl Trackers {
-    /// The key for a tracker.
     pub(super) fn key(&self, kind: TrackerKind) -> Result<String, Fault> {
         let (variables, missing): (&[&str], _) = match kind {
             TrackerKind::Linear => (&["LINEAR_API_KEY"], "set LINEAR_API_KEY"),

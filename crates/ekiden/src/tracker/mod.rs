@@ -48,7 +48,6 @@ const ASK_PATIENCE: Duration = Duration::from_secs(4);
 pub struct Trackers {
     given: Given,
     environment: Environment,
-    /// The work dir.
     dir: PathBuf,
     web: Known<RealWeb>,
 }
@@ -147,7 +146,6 @@ impl Trackers {
         Ok(if local { issue.as_local() } else { issue })
     }
 
-    /// The tracker that has an issue.
     pub fn open(&self, issue: &IssueRef) -> Result<Box<dyn Tracker>, Fault> {
         self.check_settings()?;
         Ok(match issue.tracker {

@@ -86,7 +86,6 @@ pub struct ChangedFile {
 pub enum WipState {
     /// Nowhere: the setting turns it off.
     Off,
-    /// There is none.
     Clean,
     Saved {
         commit: String,
@@ -97,8 +96,9 @@ pub enum WipState {
         /// Files that are not in it.
         left_out: Vec<String>,
     },
-    /// It could not be kept.
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
 /// A file of standing instructions.
@@ -116,7 +116,6 @@ pub struct TranscriptFacts {
     pub task: Option<String>,
     /// What the person asked last, if it is something else.
     pub asked_last: Option<String>,
-    /// What the agent said last.
     pub last_words: Option<String>,
     /// The file of the last edit, with its lines if the client recorded them.
     pub last_edit: Option<String>,
@@ -128,9 +127,7 @@ pub struct TranscriptFacts {
     pub succeeded: Vec<String>,
     /// Commands that failed, newest last.
     pub failed: Vec<FailedCommand>,
-    /// The last run of a test.
     pub test: Option<TestRun>,
-    /// The agent's to-do list.
     pub todos: Vec<Todo>,
     /// The conversation was summarised along the way.
     pub compacted: bool,
@@ -140,7 +137,6 @@ pub struct TranscriptFacts {
 pub struct TestRun {
     pub command: String,
     pub passed: bool,
-    /// The last line that it printed.
     pub last_line: String,
     /// The first `file:line` that it printed.
     pub place: Option<String>,

@@ -20,18 +20,15 @@ const LINES_MAX: usize = 40;
 pub struct Filled {
     pub done: Vec<String>,
     pub decisions: Vec<String>,
-    /// The blockers.
     pub blockers: Vec<String>,
 }
 
 /// What a fresh session, or a person, wants to know first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct KeyPoints {
-    /// The title of the document.
     pub title: String,
     /// When it was made, by the wall clock: date and time.
     pub made: Option<String>,
-    /// The session that it is about.
     pub session: Option<String>,
     pub trigger: Option<String>,
     pub branch: Option<String>,
@@ -41,14 +38,12 @@ pub struct KeyPoints {
     pub reload: Vec<String>,
     pub done: Vec<String>,
     pub decisions: Vec<String>,
-    /// The blockers.
     pub blockers: Vec<String>,
     /// What comes next, in order.
     pub next_steps: Vec<String>,
 }
 
 impl Filled {
-    /// What the agent filled into a document.
     pub fn of(document: &str) -> Self {
         let text = body(document);
         Self {
@@ -136,17 +131,14 @@ impl KeyPoints {
     }
 }
 
-/// The session that a document is about.
 pub fn session_of(document: &str) -> Option<String> {
     value(document, "session")
 }
 
-/// The branch that a document was made on.
 pub fn branch_of(document: &str) -> Option<String> {
     value(document, "branch")
 }
 
-/// The mark of a document's checkpoint.
 pub fn mark_of(document: &str) -> Option<String> {
     value(document, "checkpoint_mark")
 }

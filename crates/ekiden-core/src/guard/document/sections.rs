@@ -45,7 +45,6 @@ const HEADINGS_MAX: usize = 10;
 const COMMANDS_MAX: usize = 5;
 /// Items of the agent's list that become steps.
 const STEPS_MAX: usize = 8;
-/// Lines of the tracker.
 const TRACKER_LINES_MAX: usize = 6;
 /// Lines that an agent wrote, of each section.
 const FILLED_LINES_MAX: usize = 12;

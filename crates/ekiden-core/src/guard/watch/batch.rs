@@ -23,7 +23,6 @@ impl Batch {
     }
 }
 
-/// A call of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BatchCall {
     /// The command, if it was a shell's.
@@ -60,7 +59,6 @@ pub fn judge_batch(calls: &[BatchCall], document: Option<&str>) -> Batch {
     batch
 }
 
-/// Whether one of the commands in a line is one of these.
 fn runs(line: &str, commands: &[&str]) -> bool {
     line.split(['\n', ';', '|', '&', '(']).any(|part| {
         let part = behind_variables(part);

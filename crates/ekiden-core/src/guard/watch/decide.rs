@@ -80,7 +80,6 @@ pub struct Decision {
     /// To be recorded before anything else happens.
     pub events: Vec<WatchEvent>,
     pub alerts: Vec<Alert>,
-    /// The call is refused.
     pub refuse: bool,
     /// The checkpoint that begins now. A compaction waits for it.
     pub begin: Option<CheckpointReason>,
@@ -110,12 +109,13 @@ pub enum Alert {
     Large(Estimate),
     /// The person names a document that is better sharded first.
     Shard(LargeSpec),
-    /// One call was refused.
     Refused,
     /// The end of the turn was held, once.
     Held,
     /// The turn ends with this use in percent and no handoff.
-    NoHandoff { percent: u64 },
+    NoHandoff {
+        percent: u64,
+    },
 }
 
 /// When the handoff comes after a level was reached.

@@ -119,16 +119,15 @@ pub enum Phase {
     },
     /// It is written, and nothing else of this level is due.
     Done,
-    /// It could not be written.
-    Failed { told: bool },
+    Failed {
+        told: bool,
+    },
 }
 
-/// The last checkpoint of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastCheckpoint {
     pub at: Timestamp,
     pub taken: Taken,
-    /// It was announced.
     pub told: bool,
     /// Tokens in use when the agent last wrote into its document.
     pub filled: Option<u64>,
@@ -160,11 +159,9 @@ pub struct Watch {
     pub since: Option<Timestamp>,
     pub armed: Armed,
     pub phase: Phase,
-    /// The last checkpoint that was written.
     pub last: Option<LastCheckpoint>,
     /// The last test run failed.
     pub tests_failing: bool,
-    /// The word for the session's phase.
     pub phase_word: String,
     /// The document that this session got, until it has worked.
     pub loaded: Option<String>,

@@ -25,7 +25,6 @@ pub(super) fn run(run: &Shown, steer: bool) -> String {
     )
 }
 
-/// What can be asked of a run.
 pub(super) fn steering(run: &Shown, token: &str) -> String {
     rendered(
         "steer.html",
@@ -33,7 +32,6 @@ pub(super) fn steering(run: &Shown, token: &str) -> String {
     )
 }
 
-/// Asks for a confirmation, with the question that is answered.
 pub(super) fn confirmation(
     run: &Shown,
     asked: &SteerForm,
@@ -57,7 +55,6 @@ pub(super) fn failure(run: &Shown, why: &str) -> String {
     )
 }
 
-/// A page with a message only.
 pub(super) fn message(text: &str) -> String {
     rendered("message.html", context! { text })
 }

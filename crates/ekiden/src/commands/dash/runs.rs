@@ -49,7 +49,6 @@ const PROJECT_DIGITS: usize = 16;
 /// The rows of the index, beside those of runs at work.
 const ROWS_MAX: usize = 100;
 
-/// The index page.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Index {
     rows: Vec<Row>,
@@ -66,11 +65,9 @@ struct Row {
     state: String,
     task: String,
     rest: String,
-    /// What a run at work does just now.
     now: Vec<String>,
 }
 
-/// A run's page.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Shown {
     pub(super) run: String,
@@ -86,7 +83,6 @@ pub(super) struct Shown {
     pub(super) is_held: bool,
     is_plan: bool,
     pub(super) questions: Vec<Question>,
-    /// What it does just now, a line each.
     pub(super) now: Vec<String>,
     /// What `ekiden-report` drew.
     #[serde(skip)]
@@ -175,7 +171,6 @@ struct Reader {
     followed: BTreeMap<String, Followed>,
 }
 
-/// A run that is followed.
 struct Followed {
     follow: Follow,
     timeline: Timeline,
@@ -339,14 +334,12 @@ impl Followed {
         is_new
     }
 
-    /// What it does just now.
     fn now(&self) -> Vec<String> {
         // For a plan they have the first question.
         let asked = |summary: &Summary| usize::from(summary.plan.is_some());
         self.lines_at_work(|board, frame| view::lines(board, None, frame), asked)
     }
 
-    /// The same in short.
     fn in_short(&self) -> Vec<String> {
         self.lines_at_work(
             |board, frame| view::line(board, frame).into_iter().collect(),

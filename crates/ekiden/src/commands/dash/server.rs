@@ -56,7 +56,6 @@ const HEADERS: [(header::HeaderName, &str); 4] = [
 pub(super) struct Site {
     pub(super) access: Access,
     pub(super) runs: Runs,
-    /// Its pages may steer.
     pub(super) steer: bool,
 }
 
@@ -235,7 +234,6 @@ fn no_run(shown: Option<Result<Shown, String>>) -> Response {
     }
 }
 
-/// What can be asked of a run.
 async fn steering(State(site): State<Arc<Site>>, Path(run): Path<String>) -> Response {
     match site.runs.run(run).await {
         Some(Ok(shown)) => Html(pages::steering(&shown, &site.access.form)).into_response(),

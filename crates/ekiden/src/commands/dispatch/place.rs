@@ -22,7 +22,6 @@ use crate::failure::Failure;
 pub(super) const SENDER: &str = "dispatch-";
 const SIGTERM: i32 = Signal::TERM.as_raw();
 
-/// The worktree of an issue.
 #[derive(Debug)]
 pub(super) struct IssueWorktree {
     /// The issue's id, as the directory's name has it.

@@ -31,7 +31,6 @@ const PATIENCE: Millis = Millis::from_secs(20);
 /// The same before a run, which starts without an answer.
 const PATIENCE_BEFORE_RUN: Millis = Millis::from_secs(2);
 
-/// A version of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Version([u32; 3]);
 

@@ -11,7 +11,6 @@ use crate::output::table::{self, Cell, Column, Side};
 /// Past work of about this size that is shown.
 const SIMILAR: usize = 3;
 
-/// What an estimate counted.
 pub(in crate::commands) fn parts(counted: &Estimate) -> String {
     let named = phrase::files(usize::try_from(counted.files).unwrap_or(usize::MAX));
     let [text, files] = [counted.text_tokens, counted.file_tokens].map(phrase::tokens);

@@ -93,7 +93,6 @@ pub(super) fn in_the_way(
     Ok(Some((run, command.ok_or(Stop::Left)?)))
 }
 
-/// An issue that can be read.
 pub(super) fn issue(
     invocation: &Invocation,
     workspace: &Workspace,

@@ -14,7 +14,6 @@ const ROWS_MAX: usize = 9;
 /// Why the wizard ends without its answers.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The person left.
     Left,
     Failed(Failure),
 }

@@ -41,7 +41,6 @@ const LIMIT_MAX: u64 = 50;
 const LIMIT_DEFAULT: u64 = 10;
 const DAY: Millis = Millis::from_secs(24 * 60 * 60);
 
-/// A tool's answer, or why it cannot answer.
 type Answer = Result<String, String>;
 
 /// The tools, for the process's session.
