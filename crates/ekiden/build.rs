@@ -25,11 +25,13 @@ fn main() {
         println!("cargo::rustc-link-arg-bins=-no-pie");
     }
     let ask = ["log", "-1", "--format=%h %cs", "--abbrev=10"];
-    let commit = git(&ask).unwrap_or_else(|| "no commit".to_owned());
+    // Sources without a repository of their own may lie in another one.
+    let own = Path::new("../../.git").exists().then(|| git(&ask));
+    let commit = own.flatten().unwrap_or_else(|| "no commit".to_owned());
     println!("cargo::rustc-env=EKIDEN_COMMIT={commit}");
 }
 
-/// The first line of its answer. `None` if git or its repository is missing, as in a package.
+/// The first line of its answer. `None` if git or its repository is missing.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok()?;
     let said = String::from_utf8(output.stdout).ok()?;

@@ -35,6 +35,6 @@ pub use draft::made_id;
 pub use fault::{Fault, Faults};
 pub use own::{VERSION, schema};
 pub use planned::{Refused, planned, planned_schema};
-pub use read::read;
+pub use read::{looks_like_manifest, read};
 pub use shards::{ShardPlan, shard_plan};
 pub use syntax::Syntax;

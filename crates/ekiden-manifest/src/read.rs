@@ -41,6 +41,16 @@ pub fn read(
     draft.into_document(defaults, around)
 }
 
+/// Whether a file is one, by its ending and its keys at the top. It may have any number of faults.
+pub fn looks_like_manifest(file: &str, text: &str) -> bool {
+    let has_ending = [".toml", ".json", ".yaml", ".yml"].map(|ending| file.ends_with(ending));
+    has_ending.contains(&true)
+        && parse(text, Syntax::of(file, text)).is_ok_and(|root| {
+            let keys = ["stage", "sessions", "stages"];
+            keys.iter().any(|key| root.has(key))
+        })
+}
+
 /// The format, by the keys at the top: CASM has `sessions`, a cleave pipeline `stages`. Everything else
 /// counts as ours, as does any file with a list of `stage` or in TOML, which the others do not use. Other
 /// keys say nothing: those formats are open. A key counts even if its value is null.

@@ -75,8 +75,19 @@ fn archive(built: &Path, runs_here: bool, target: &str, out: &Path) -> Result<Pa
     // print them.
     if runs_here {
         let teller = dir.join("ekiden");
-        let manual = Program::new(&teller, &["man"]).output()?;
-        shell::write(&dir.join("man1/ekiden.1"), &manual)?;
+        let pages = Program::new("git", &["ls-files", "docs/commands"]).within(shell::root());
+        let pages = pages.output()?;
+        let names = pages
+            .lines()
+            .filter_map(|page| page.strip_prefix("docs/commands/")?.strip_suffix(".md"));
+        for name in names {
+            let (words, page) = match name {
+                "README" => (vec!["man"], "ekiden.1".to_owned()),
+                command => (vec!["man", command], format!("ekiden-{command}.1")),
+            };
+            let manual = Program::new(&teller, &words).output()?;
+            shell::write(&dir.join("man1").join(page), &manual)?;
+        }
         for shell in SHELLS {
             let text = Program::new(&teller, &["completions", shell]).output()?;
             shell::write(&dir.join(format!("completions/ekiden.{shell}")), &text)?;
@@ -114,7 +125,6 @@ fn npm_program(
         "license": "MIT OR Apache-2.0",
         "os": [system],
         "cpu": [processor],
-        "files": ["bin"],
     });
     if system == "linux" {
         package["libc"] = serde_json::json!(["glibc"]);

@@ -40,7 +40,9 @@ pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Result<Exit, 
         let written = shell.write_registration(VARIABLE, "ekiden", "ekiden", "ekiden", &mut script);
         written.or_fail(Exit::Bug, "cannot write the completion script")?;
     }
-    output.answer(&String::from_utf8_lossy(&script));
+    // Or else bash does not quote a name with spaces.
+    let script = String::from_utf8_lossy(&script);
+    output.answer(&script.replace("complete -o nospace", "complete -o filenames -o nospace"));
     Ok(Exit::Done)
 }
 

@@ -163,6 +163,13 @@ fn is_json(flags: &Flags) -> bool {
 /// The values as a settings file holds them.
 pub(super) fn written(row: &Row, values: &[String]) -> Result<String, Failure> {
     let key = row.name;
+    let joined = [values.join(",")];
+    let values = match row.takes {
+        Takes::Commas(_) => &joined[..],
+        Takes::Switch | Takes::One(_) | Takes::Maybe(_) | Takes::Words(_) | Takes::Lines(_) => {
+            values
+        }
+    };
     if values.len() > 1 && !matches!(row.takes, Takes::Lines(_)) {
         let text = format!("`{key}` takes one value, not {}", values.len());
         return Err(Failure::new(Exit::Usage, text).hint("put a value with spaces in quotes"));

@@ -480,8 +480,9 @@ fn find_it() -> Result<PathBuf, Failure> {
     let found = beside.filter(|beside| beside.is_file());
     found.or_else(|| find_on_path(PROGRAM)).ok_or_else(|| {
         let text = format!("the program `{PROGRAM}` is neither beside `ekiden` nor on PATH");
-        Failure::new(Exit::Unreachable, text)
-            .hint("`cargo install --path crates/ekiden-fleet` builds it from ekiden's sources")
+        Failure::new(Exit::Unreachable, text).hint(
+            "`cargo install --locked --path crates/ekiden-fleet` builds it from ekiden's sources",
+        )
     })
 }
 

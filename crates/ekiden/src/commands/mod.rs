@@ -14,6 +14,7 @@ pub mod diff;
 pub mod dispatch;
 pub mod doctor;
 mod documents;
+mod draft;
 mod editor;
 pub mod estimate;
 mod everywhere;

@@ -4,8 +4,9 @@ use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
+use super::Invocation;
+use super::draft::Draft;
 use super::task::Task;
-use super::{Invocation, editor, init};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Output, can_ask};
@@ -63,7 +64,7 @@ pub(super) fn task(
             Ok(Offered::Help)
         }
         Some(1) => Ok(Offered::Questions),
-        Some(2) => write_new(invocation, workspace, &new, output).map(Offered::Task),
+        Some(2) => write_new(workspace, new, output).map(Offered::Task),
         Some(3) if chosen > Some(0) => last.map(Offered::Task).ok_or_else(none),
         Some(_) | None => Err(none()),
     }
@@ -99,26 +100,12 @@ pub(super) fn new_name(workspace: &Workspace) -> String {
     names.next().unwrap_or_else(|| "task.md".to_owned())
 }
 
-fn write_new(
-    invocation: &Invocation,
-    workspace: &Workspace,
-    name: &str,
-    output: &mut Output,
-) -> Result<Task, Failure> {
-    let path = workspace.dir.join(name);
+fn write_new(workspace: &Workspace, name: String, output: &mut Output) -> Result<Task, Failure> {
+    let mut draft = Draft::default();
+    let written = draft.write(workspace, &name, output);
+    let text = written.map_err(|failure| draft.kept().into_iter().fold(failure, Failure::hint))?;
     let disk = RealDisk::fenced(&workspace.dir);
-    let template = init::template(&workspace.dir);
-    disk.create_file(&path, template.as_bytes(), Reach::Disk)?;
-    editor::open(&path, "write a task")
-        .map_err(|failure| failure.hint(format!("what was written is kept in {name}")))?;
-    let task = Task::read(&path.to_string_lossy(), output)?;
-    if task.text == template {
-        let text = format!("{name} is still the empty template, so nothing was started");
-        let run = format!("`ekiden run {}`", invocation.word(&path));
-        return Err(Failure::new(Exit::Usage, text).hint(format!("fill it in, then {run}")));
-    }
-    Ok(Task {
-        name: name.to_owned(),
-        ..task
-    })
+    disk.create_file(&workspace.dir.join(&name), text.as_bytes(), Reach::Disk)?;
+    draft.remove();
+    Ok(Task { text, name })
 }

@@ -72,6 +72,10 @@ impl RunArgs {
     pub fn flags(&self) -> Flags {
         self.typed.flags()
     }
+
+    fn is_more_than_settings(&self) -> bool {
+        self.new || self.detach || self.pull_request || self.resume_from.is_some()
+    }
 }
 
 pub fn run(
@@ -91,6 +95,11 @@ pub fn run(
         (None, None) => {
             match offer::task(&invocation, &workspace, command_line.definition, output)? {
                 Offered::Task(task) => task,
+                Offered::Questions if args.is_more_than_settings() => {
+                    let text = "the questions do not cover `--new`, `--detach`, `--pull-request` and `--resume-from`";
+                    let hint = "name the task: `ekiden run task.md` takes them";
+                    return Err(Failure::new(Exit::Usage, text).hint(hint));
+                }
                 Offered::Questions => return start::begin(args.flags(), command_line, output),
                 Offered::Help => return Ok(Exit::Done),
             }

@@ -6,7 +6,6 @@
 
 mod asked;
 mod checks;
-mod draft;
 mod question;
 
 use std::path::{Path, PathBuf};
@@ -17,8 +16,8 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
 use self::asked::{extended, in_the_way, issue};
-use self::draft::Draft;
 use self::question::{Stop, choose, line};
+use super::draft::Draft;
 use super::run::find_agent;
 use super::task::Task;
 use super::{CommandLine, Invocation, offer};
@@ -28,7 +27,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::settings::chosen;
-use crate::settings::flags::{self, Starting, Typed};
+use crate::settings::flags::{self, Executing, Resuming, Starting, Takers as _, Typed};
 use crate::settings::form;
 use crate::settings::given::Flags;
 use crate::settings::table::{self, Row};
@@ -63,8 +62,9 @@ pub(super) fn begin(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     if !Invocation::new(flags.clone())?.can_ask()? || is_dumb() {
-        let failure = Failure::new(Exit::Usage, "there is no terminal to ask on");
+        let failure = Failure::new(Exit::Usage, "cannot ask questions here");
         return Err(failure
+            .hint("it needs a terminal, and neither `--json` nor a session of ekiden around it")
             .hint("`ekiden run task.md` starts a run without questions")
             .hint("`ekiden init` writes a template of a task"));
     }
@@ -108,21 +108,19 @@ enum RunKind {
 }
 
 /// The words of the command line to run; nothing where it was only printed.
-fn ask(
-    mut flags: Flags,
-    draft: &mut Draft,
-    output: &mut Output,
-) -> Result<Option<Vec<String>>, Stop> {
-    folder(&mut flags)?;
+fn ask(flags: Flags, draft: &mut Draft, output: &mut Output) -> Result<Option<Vec<String>>, Stop> {
     let invocation = Invocation::new(flags.clone())?;
-    let workspace = invocation.workspace_here()?;
     let mut answers = Answers { invocation, flags };
+    answers.folder()?;
+    let workspace = answers.invocation.workspace_here()?;
     let in_the_way = in_the_way(&workspace)?;
     if let Some((run, Some(command))) = &in_the_way {
         let mut words = vec!["ekiden".to_owned(), (*command).to_owned(), run.to_string()];
+        // It keeps the settings that it was started with.
+        let takes = |row: &Row| Resuming::GROUPS.contains(&row.group);
         answers
             .flags
-            .retain(|name, _| *name == table::WORK_DIR.row.name);
+            .retain(|name, _| table::find(name).is_some_and(takes));
         words.extend(flags::words(&answers.flags));
         return Ok(Some(words));
     }
@@ -136,8 +134,9 @@ fn ask(
         Goal::Issue(name) => Some(name.clone()),
         Goal::Named(_) | Goal::New { .. } => None,
     };
-    let kind = match answers.is_given(&table::VERIFY.row) {
-        // The stages of a plan have validations of their own.
+    // A plan does not take these: its stages have validations and worktrees of their own.
+    let of_relay = |name: &&str| answers.flags.contains_key(name);
+    let kind = match Executing::HIDDEN.iter().any(of_relay) {
         true => RunKind::Relay,
         false => run_kind()?,
     };
@@ -225,27 +224,6 @@ fn task_words(goal: &Goal, here: &Path) -> impl Iterator<Item = String> {
     is_flag.then(|| "--".to_owned()).into_iter().chain(task)
 }
 
-fn folder(flags: &mut Flags) -> Result<(), Stop> {
-    let row = &table::WORK_DIR.row;
-    if flags.contains_key(row.name) {
-        return Ok(());
-    }
-    let is_dir = |text: &str| match Path::new(text).is_dir() {
-        true => Ok(()),
-        false => Err("a directory that exists".to_owned()),
-    };
-    let dir = line(
-        "Where does the agent work?",
-        Some("."),
-        "a directory",
-        is_dir,
-    )?;
-    if dir != "." {
-        flags.insert(row.name, dir);
-    }
-    Ok(())
-}
-
 #[derive(Clone)]
 enum Source {
     Named(String),
@@ -277,7 +255,11 @@ fn goal(
         Source::Named(task) => Ok(Goal::Named(task)),
         Source::Typed => Ok(Goal::Named(typed()?)),
         Source::File => Ok(Goal::Named(file(output)?)),
-        Source::Editor => draft.write(workspace, &new, output),
+        Source::Editor => {
+            let text = draft.write(workspace, &new, output)?;
+            let path = workspace.dir.join(new);
+            Ok(Goal::New { path, text })
+        }
         Source::Issue => issue(&answers.invocation, workspace, output),
     }
 }
@@ -291,7 +273,7 @@ fn typed() -> Result<String, Stop> {
     line(
         "The task:",
         None,
-        "what to do, and what done looks like",
+        "what to do, and what done looks like; for a long text: esc, and the editor",
         is_task,
     )
 }
@@ -339,6 +321,23 @@ impl Answers {
         if self.value(row).as_ref() != Some(&text) {
             self.flags.insert(row.name, text);
         }
+    }
+
+    fn folder(&mut self) -> Result<(), Stop> {
+        let row = &table::WORK_DIR.row;
+        if self.is_given(row) {
+            return Ok(());
+        }
+        let is_dir = |text: &str| match Path::new(text).is_dir() {
+            true => Ok(()),
+            false => Err("a directory that exists".to_owned()),
+        };
+        let default = self.value(row);
+        let question = "Where does the agent work?";
+        let dir = line(question, default.as_deref(), "a directory", is_dir)?;
+        self.take(row, dir);
+        self.invocation = Invocation::new(self.flags.clone())?;
+        Ok(())
     }
 
     /// The command that decides whether a relay is done.

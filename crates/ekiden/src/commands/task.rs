@@ -8,7 +8,9 @@ use std::path::Path;
 use ekiden_core::ralph::without_resume;
 use ekiden_core::renewal::NewTask;
 use ekiden_core::text::short;
+use ekiden_manifest::looks_like_manifest;
 
+use super::init;
 use crate::cli::mistakes;
 use crate::exit::Exit;
 use crate::failure::{Failure, current_dir};
@@ -43,6 +45,11 @@ impl Task {
         let mut task = Self::read(argument, output)?;
         if argument != "-" && Path::new(argument).exists() {
             task.name = named_from(dir, &current_dir()?, argument);
+            if looks_like_manifest(argument, &task.text) {
+                let text = format!("{} is a manifest, not a task", shown(argument));
+                let hint = format!("`ekiden execute {argument}` carries it out");
+                return Err(Failure::new(Exit::Usage, text).hint(hint));
+            }
         }
         Ok(task)
     }
@@ -83,6 +90,11 @@ impl Task {
                     }
                     _ => failure,
                 })
+            }
+            text if text.contains(init::UNFILLED) => {
+                let text = format!("the {word} is still the template: {}", shown(&task.name));
+                let failure = Failure::new(Exit::InvalidInput, text);
+                Err(failure.hint("replace everything in angle brackets by what you want"))
             }
             _ => Ok(task),
         }

@@ -152,7 +152,7 @@ fn permissions(given: &Given) -> Result<PermissionsChange, Failure> {
     let (mode, skip) = match is_safe && of_safe >= of_mode.max(of_skip) {
         // The client's name for the mode in which only its rules decide.
         true => (Some("default".to_owned()), Some(false)),
-        false if of_mode > of_skip => (mode, Some(false)),
+        false if of_mode.is_some() && of_mode >= of_skip => (mode, Some(false)),
         false => (mode, skip),
     };
     Ok(PermissionsChange {

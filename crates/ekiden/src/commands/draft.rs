@@ -1,4 +1,4 @@
-//! The task that the person writes in the editor. It stays in a file outside the project until the wizard
+//! The task that the person writes in the editor. It stays in a file outside the project until a command
 //! writes it into the project.
 
 use std::path::PathBuf;
@@ -6,10 +6,8 @@ use std::path::PathBuf;
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
-use super::super::task::Task;
-use super::super::{editor, init};
-use super::Goal;
-use super::question::Stop;
+use super::task::Task;
+use super::{editor, init};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -25,26 +23,20 @@ impl Draft {
         workspace: &Workspace,
         name: &str,
         output: &mut Output,
-    ) -> Result<Goal, Stop> {
+    ) -> Result<String, Failure> {
         let template = init::template(&workspace.dir);
         let draft = std::env::temp_dir().join(format!("ekiden-{}-{name}", std::process::id()));
-        let disk = RealDisk::new();
-        disk.create_file(&draft, template.as_bytes(), Reach::Cache)
-            .map_err(Failure::from)?;
-        let edited = editor::open(&draft, "write a task");
-        let is_written = std::fs::read(&draft).is_ok_and(|text| text != template.as_bytes());
+        RealDisk::new().create_file(&draft, template.as_bytes(), Reach::Cache)?;
         self.0 = Some(draft.clone());
-        let text = edited.and_then(|()| Task::read(&draft.to_string_lossy(), output));
-        if !is_written {
+        let edited = editor::open(&draft, "write a task");
+        if std::fs::read(&draft).is_ok_and(|text| text == template.as_bytes()) {
             self.remove();
-        }
-        let text = text?.text;
-        if text == template {
+            edited?;
             let failure = Failure::new(Exit::Usage, "the task is still the empty template");
-            return Err(Stop::Failed(failure.hint("`ekiden start` asks again")));
+            return Err(failure.hint("nothing was started; the same command asks again"));
         }
-        let path = workspace.dir.join(name);
-        Ok(Goal::New { path, text })
+        edited?;
+        Ok(Task::read(&draft.to_string_lossy(), output)?.text)
     }
 
     /// The text is elsewhere now, or there is none.
